@@ -1,0 +1,41 @@
+"""Decentralised nonconvex optimisation by consensus."""
+
+from consensus import engines, losses, models, plotting, regularizers, solvers, steps, surrogates
+from consensus.data import Shards, partition
+from consensus.errors import DivergenceError, Interrupted
+from consensus.history import History
+from consensus.losses import CrossEntropy, Huber, LogisticLoss, SquaredLoss
+from consensus.models import MLP, Linear
+from consensus.problem import Problem
+from consensus.regularizers import L1, L2, ElasticNet
+from consensus.solve import Result, solve
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "L1",
+    "L2",
+    "MLP",
+    "CrossEntropy",
+    "DivergenceError",
+    "ElasticNet",
+    "History",
+    "Huber",
+    "Interrupted",
+    "Linear",
+    "LogisticLoss",
+    "Problem",
+    "Result",
+    "Shards",
+    "SquaredLoss",
+    "engines",
+    "losses",
+    "models",
+    "partition",
+    "plotting",
+    "regularizers",
+    "solve",
+    "solvers",
+    "steps",
+    "surrogates",
+]

@@ -1,0 +1,93 @@
+"""Cache-sized chunks of agents, spread over this process's cores.
+
+Arithmetic on a block of agents is fastest one chunk at a time: the chunk's arrays stay in cache from one operation to
+the next, every BLAS call runs on one thread, and a pool of threads works on several chunks at once (NumPy releases the
+interpreter lock in its loops). Because a chunk's rows never meet another's, results do not depend on chunks or threads.
+"""
+
+import contextvars
+import functools
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+from threadpoolctl import ThreadpoolController
+
+CHUNK_BYTES = 1 << 20  # about one core's private cache
+
+
+@functools.cache
+def _blas():
+    return ThreadpoolController().select(user_api="blas")  # scanning the loaded libraries is slow: once
+
+
+@functools.lru_cache(maxsize=1)
+def _pool(process, threads):
+    # Keyed by process id: threads do not survive a fork, and waiting for them in a child would hang.
+    return ThreadPoolExecutor(threads, thread_name_prefix="consensus")
+
+
+class _Guard:
+    """How many callers are inside :func:`one_blas_thread`, and how many threads they may use for chunks."""
+
+    lock = threading.Lock()
+    depth = 0
+    threads = 1
+    limiter = None
+
+
+@contextmanager
+def one_blas_thread():
+    """Hold BLAS to one thread, leaving the cores it was allowed (``OMP_NUM_THREADS``, threadpoolctl) to the chunks.
+
+    May be nested, and entered from several threads; the last to leave restores what the first one found.
+    """
+    with _Guard.lock:
+        if _Guard.depth == 0:
+            allowed = max((library.num_threads for library in _blas().lib_controllers), default=1)
+            _Guard.threads = min(allowed, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else allowed)
+            _Guard.limiter = _blas().limit(limits=1)
+        _Guard.depth += 1
+    try:
+        yield
+    finally:
+        with _Guard.lock:
+            _Guard.depth -= 1
+            if _Guard.depth == 0:
+                _Guard.limiter.restore_original_limits()
+
+
+def for_chunks(function, agents, bytes_per_agent):
+    """Call ``function(rows)`` for slices ``rows`` that cover ``range(agents)``, on all cores if there are several.
+
+    Parameters
+    ----------
+    function : callable
+        Takes a slice of agents and writes its results in place.
+    agents : int
+    bytes_per_agent : int
+        What the function touches for one agent; a chunk holds as many agents as fit in a core's cache, at least one.
+    """
+    size = max(1, CHUNK_BYTES // max(1, bytes_per_agent))
+    starts = range(0, agents, size)
+    with one_blas_thread():
+        helpers = min(_Guard.threads, len(starts)) - 1
+        if helpers < 1:
+            for start in starts:
+                function(slice(start, min(start + size, agents)))
+            return
+        pending = iter(starts)  # shared: whoever is free takes the next chunk
+
+        def work():
+            for start in pending:
+                function(slice(start, min(start + size, agents)))
+
+        # A copy of the caller's context each, so that its np.errstate holds in the helpers too.
+        pool = _pool(os.getpid(), _Guard.threads)
+        futures = [pool.submit(contextvars.copy_context().run, work) for _ in range(helpers)]
+        try:
+            work()
+        finally:
+            for future in futures:
+                future.result()

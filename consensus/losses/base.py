@@ -1,0 +1,53 @@
+"""What every loss offers."""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+
+class Loss(ABC):
+    """A convex function ``l(f, d)`` of a sample's outputs f, given its target d.
+
+    Outputs have shape ``(..., samples, outputs)`` and targets the same (:class:`CrossEntropy`: one class a sample). The
+    leading axes, if any, are agents. All methods are elementwise over samples and keep the dtype of the outputs.
+    """
+
+    separable = True  #: whether l is a sum over outputs, so that its curvature is diagonal
+
+    @abstractmethod
+    def value(self, outputs, targets):
+        """l(f, d) of each sample, shape (..., samples)."""
+
+    @abstractmethod
+    def gradient(self, outputs, targets):
+        """dl/df, shape (..., samples, outputs); a new array."""
+
+    @abstractmethod
+    def curvature(self, outputs, targets):
+        """d2l/df2: its diagonal (..., samples, outputs) if separable, else (..., samples, outputs, outputs)."""
+
+    @abstractmethod
+    def expression(self, outputs, targets, weights):
+        """``sum_m weights_m l(f_m, d_m)`` as a CVXPY expression of ``outputs`` (samples, outputs), an affine expression."""
+
+    def error(self, outputs, targets):
+        """What a test set reports of each sample (..., samples): here the squared error ``|f - d|^2``."""
+        return np.square(outputs - aligned(outputs, targets)).sum(axis=-1)
+
+    def check(self, targets, outputs):
+        """Raise ``ValueError`` unless ``targets`` (samples, columns) suit a model with that number of outputs."""
+        if targets.shape[-1] != outputs:
+            raise ValueError(
+                f"{type(self).__name__} needs a target for each of the model's {outputs} outputs; "
+                f"got targets with {targets.shape[-1]} columns"
+            )
+
+
+def aligned(outputs, targets):
+    """The targets with the outputs' number of axes; shapes that NumPy would silently broadcast are refused."""
+    targets = np.asarray(targets)
+    if targets.ndim == outputs.ndim - 1:
+        targets = targets[..., None]
+    if targets.shape != outputs.shape:
+        raise ValueError(f"targets must have the shape of the outputs, {outputs.shape}; got {targets.shape}")
+    return targets

@@ -1,0 +1,52 @@
+"""The Huber loss."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from consensus import _checks
+from consensus.losses.base import Loss, aligned
+
+
+@dataclass(frozen=True)
+class Huber(Loss):
+    """``l(f, d) = e^2 / 2`` where ``|e| <= delta`` and ``delta |e| - delta^2 / 2`` beyond, ``e = f - d``; summed over outputs.
+
+    Parameters
+    ----------
+    delta : float
+        Where the parabola turns into a line, in units of the target; > 0.
+
+    References
+    ----------
+    Huber, "Robust estimation of a location parameter", Annals of Mathematical Statistics 35(1), 1964.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Huber(delta=1.0).value(np.array([[0.5], [3.0]]), np.array([[0.0], [0.0]]))
+    array([0.125, 2.5  ])
+    """
+
+    delta: float = 1.0
+
+    def __post_init__(self):
+        object.__setattr__(self, "delta", _checks.number("delta", self.delta, above=0))
+
+    def value(self, outputs, targets):
+        error = outputs - aligned(outputs, targets)
+        inner = np.clip(error, -self.delta, self.delta)
+        return (inner * (error - inner / 2)).sum(axis=-1)
+
+    def gradient(self, outputs, targets):
+        return np.clip(outputs - aligned(outputs, targets), -self.delta, self.delta)
+
+    def curvature(self, outputs, targets):
+        """One on the parabola, zero on the lines (a generalised second derivative: l is not twice differentiable)."""
+        return (np.abs(outputs - aligned(outputs, targets)) <= self.delta).astype(outputs.dtype)
+
+    def expression(self, outputs, targets, weights):
+        import cvxpy as cp
+
+        losses = cp.huber(outputs - targets, self.delta) / 2
+        return cp.sum(cp.multiply(np.broadcast_to(weights[:, None], targets.shape), losses))

@@ -1,0 +1,51 @@
+"""The logistic loss."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit
+
+from consensus.losses.base import Loss, aligned
+
+
+@dataclass(frozen=True)
+class LogisticLoss(Loss):
+    """``l(f, d) = log(1 + exp(f)) - d f`` for logits f and targets d in {0, 1}, summed over outputs.
+
+    Several outputs are several yes-or-no labels. Exact at logits of any size.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> LogisticLoss().gradient(np.array([[0.0], [-1e4]]), np.array([[1.0], [0.0]]))
+    array([[-0.5],
+           [ 0. ]])
+    """
+
+    def value(self, outputs, targets):
+        return (np.logaddexp(0, outputs) - aligned(outputs, targets) * outputs).sum(axis=-1)
+
+    def gradient(self, outputs, targets):
+        return expit(outputs) - aligned(outputs, targets)
+
+    def curvature(self, outputs, targets):
+        return expit(outputs) * expit(-outputs)
+
+    def expression(self, outputs, targets, weights):
+        import cvxpy as cp
+
+        losses = cp.logistic(outputs) - cp.multiply(targets, outputs)
+        return cp.sum(cp.multiply(np.broadcast_to(weights[:, None], targets.shape), losses))
+
+    def error(self, outputs, targets):
+        """The fraction of a sample's labels that are wrong (a logit > 0 says 1), shape (..., samples)."""
+        return ((outputs > 0) != (aligned(outputs, targets) > 0)).mean(axis=-1)
+
+    def check(self, targets, outputs):
+        super().check(targets, outputs)
+        labels = np.unique(targets)
+        if not np.isin(labels, (0, 1)).all():
+            raise ValueError(
+                f"LogisticLoss takes targets in {{0, 1}}; got {np.array2string(labels, threshold=6)} "
+                "(for targets in {-1, 1} pass (y + 1) / 2; for several classes use CrossEntropy)"
+            )

@@ -1,0 +1,33 @@
+"""The squared loss."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from consensus.losses.base import Loss, aligned
+
+
+@dataclass(frozen=True)
+class SquaredLoss(Loss):
+    """``l(f, d) = |f - d|^2 / 2``, summed over outputs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> SquaredLoss().value(np.array([[3.0], [1.0]]), np.array([[1.0], [1.0]]))
+    array([2., 0.])
+    """
+
+    def value(self, outputs, targets):
+        return np.square(outputs - aligned(outputs, targets)).sum(axis=-1) / 2
+
+    def gradient(self, outputs, targets):
+        return outputs - aligned(outputs, targets)
+
+    def curvature(self, outputs, targets):
+        return np.ones_like(outputs)
+
+    def expression(self, outputs, targets, weights):
+        import cvxpy as cp  # here, because importing it takes a second that only its users should spend
+
+        return cp.sum_squares(cp.multiply(np.sqrt(weights)[:, None], outputs - targets)) / 2

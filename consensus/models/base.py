@@ -1,0 +1,65 @@
+"""What a model is, and its first-order expansion."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+
+class Model(Protocol):
+    """A function ``f(w, x)`` of parameters and features, for a block of agents at once.
+
+    A model of one's own needs ``parameters``, ``outputs``, ``init``, ``predict``, ``vjp`` and ``jvp``; ``jacobian``,
+    ``gram`` and ``linearize`` are optional and make local solves faster. Shapes: w (agents, P), x (agents, samples,
+    features), outputs (agents, samples, outputs), tangents v (agents, P), cotangents u like the outputs.
+    """
+
+    parameters: int  #: P
+    outputs: int
+
+    def init(self, rng):
+        """A random start (P,)."""
+
+    def predict(self, w, x):
+        """f(w, x), shape (agents, samples, outputs)."""
+
+    def vjp(self, w, x, u):
+        """J' u, shape (agents, P), with the Jacobian J of f in w."""
+
+    def jvp(self, w, x, v):
+        """J v, shape (agents, samples, outputs)."""
+
+
+def linearize(model, w, x):
+    """Evaluate ``model`` at w and return ``(outputs, linearization)``.
+
+    The linearization knows the Jacobian J of the outputs at w: ``vjp(u, out=None)``, ``jvp(v)`` and, where the model
+    offers them, ``jacobian()`` and ``gram()``. Models with a ``linearize`` method share the forward pass between all of
+    these; for others every product starts anew.
+    """
+    if hasattr(model, "linearize"):
+        return model.linearize(w, x)
+    return model.predict(w, x), _Recomputed(model, w, x)
+
+
+@dataclass(frozen=True)
+class _Recomputed:
+    model: Model
+    w: np.ndarray
+    x: np.ndarray
+
+    def vjp(self, u, out=None):
+        result = self.model.vjp(self.w, self.x, u)
+        if out is None:
+            return result
+        out[...] = result
+        return out
+
+    def jvp(self, v):
+        return self.model.jvp(self.w, self.x, v)
+
+    def jacobian(self):
+        return self.model.jacobian(self.w, self.x)
+
+    def gram(self):
+        return self.model.gram(self.w, self.x)

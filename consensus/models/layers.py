@@ -1,0 +1,185 @@
+"""Layers of affine maps and activations on stacked parameters: the arithmetic behind Linear and MLP.
+
+A layer l takes inputs h (samples, m) to a = h W + b, with W (m, k) stored row by row and then b (k,) in the parameter
+vector, and to its activation. Everything is a batched matrix product over agents; NumPy hands each agent's to BLAS.
+"""
+
+import numpy as np
+
+
+class Layered:
+    """A model made of layers. Subclasses set ``widths``, ``bias`` and ``activation`` (an ``Activation`` or None)."""
+
+    def __init__(self, widths, bias, activation):
+        self.widths, self.bias, self._activation = tuple(widths), bias, activation
+        self._spans, start = [], 0
+        for inputs, outputs in zip(widths[:-1], widths[1:], strict=True):
+            weights = start + inputs * outputs
+            end = weights + (outputs if bias else 0)
+            self._spans.append((start, weights, end, inputs, outputs))
+            start = end
+        self.parameters = start  #: P
+        self.features, self.outputs = self.widths[0], self.widths[-1]
+
+    def _split(self, w):
+        """Views of every layer's weights (agents, m, k) and biases (agents, 1, k) or None."""
+        for start, weights, end, inputs, outputs in self._spans:
+            bias = w[:, weights:end].reshape(len(w), 1, outputs) if self.bias else None
+            yield w[:, start:weights].reshape(len(w), inputs, outputs), bias
+
+    def _forward(self, w, x):
+        """The outputs, and per layer its inputs and what the derivative of its activation needs."""
+        inputs, kept, last = [], [], len(self._spans) - 1
+        h = x
+        for layer, (weights, bias) in enumerate(self._split(w)):
+            inputs.append(h)
+            h = h @ weights
+            if bias is not None:
+                h += bias
+            if layer < last:
+                h, keep = self._activation.apply(h)
+                kept.append(keep)
+        return h, inputs, kept
+
+    def predict(self, w, x):
+        """f(w, x).
+
+        Parameters
+        ----------
+        w : ndarray (agents, P), or (P,)
+        x : ndarray (agents, samples, features), or (samples, features)
+
+        Returns
+        -------
+        ndarray (agents, samples, outputs), or (samples, outputs) for one point
+        """
+        if np.ndim(w) == 1:
+            return self.predict(w[None], np.asarray(x)[None])[0]
+        self._check(w, x)
+        return self._forward(w, x)[0]
+
+    def linearize(self, w, x):
+        """``(f(w, x), linearization)``: one forward pass serves all products with the Jacobian at w."""
+        self._check(w, x)
+        outputs, inputs, kept = self._forward(w, x)
+        return outputs, Linearization(self, w, inputs, kept)
+
+    def vjp(self, w, x, u):
+        """J' u for cotangents u (agents, samples, outputs); shape (agents, P)."""
+        return self.linearize(w, x)[1].vjp(u)
+
+    def jvp(self, w, x, v):
+        """J v for tangents v (agents, P); shape (agents, samples, outputs)."""
+        return self.linearize(w, x)[1].jvp(v)
+
+    def jacobian(self, w, x):
+        """J, shape (agents, samples * outputs, P); the outputs of one sample are neighbouring rows."""
+        return self.linearize(w, x)[1].jacobian()
+
+    def gram(self, w, x):
+        """J J', shape (agents, samples * outputs, samples * outputs), without forming J."""
+        return self.linearize(w, x)[1].gram()
+
+    def _check(self, w, x):
+        if w.ndim != 2 or w.shape[1] != self.parameters:
+            raise ValueError(f"w must have shape (agents, {self.parameters}) for {self}; got {w.shape}")
+        if x.ndim != 3 or x.shape[2] != self.features or x.shape[0] not in (1, len(w)):
+            raise ValueError(f"x must have shape ({len(w)}, samples, {self.features}) for {self}; got {x.shape}")
+
+
+class Linearization:
+    """Products with the Jacobian J of a layered model at fixed parameters and features.
+
+    The row of J that belongs to sample m and output o holds, for a layer with inputs h and sensitivities
+    d = df_o/da, the outer product of h_m and d_m (and d_m itself for the bias). So neither J nor J J' needs J.
+    """
+
+    def __init__(self, model, w, inputs, kept):
+        self._model, self._w, self._inputs, self._kept = model, w, inputs, kept
+        self._slopes = [None] * len(kept)
+        self._weights = [weights for weights, _ in model._split(w)]
+
+    def _slope(self, layer):
+        """Derivative of the activation of ``layer``, computed once."""
+        if self._slopes[layer] is None:
+            self._slopes[layer] = self._model._activation.derivative(self._kept[layer])
+        return self._slopes[layer]
+
+    def vjp(self, u, out=None):
+        """J' u (agents, P) for u (agents, samples, outputs), written to ``out`` if given."""
+        if out is None:
+            out = np.empty((len(u), self._model.parameters), u.dtype)
+        ones = np.ones((1, u.shape[1]), u.dtype)
+        targets = list(self._model._split(out))
+        for layer in reversed(range(len(targets))):
+            weights, bias = targets[layer]
+            np.matmul(self._inputs[layer].swapaxes(1, 2), u, out=weights)
+            if bias is not None:
+                np.matmul(ones, u, out=bias)
+            if layer > 0:
+                u = u @ self._weights[layer].swapaxes(1, 2)
+                u *= self._slope(layer - 1)
+        return out
+
+    def jvp(self, v):
+        """J v (agents, samples, outputs) for v (agents, P)."""
+        tangent = None  # of the layer's inputs; the features themselves do not move
+        for layer, (weights, bias) in enumerate(self._model._split(v)):
+            moved = self._inputs[layer] @ weights
+            if tangent is not None:
+                moved += tangent @ self._weights[layer]
+            if bias is not None:
+                moved += bias
+            if layer < len(self._kept):
+                moved *= self._slope(layer)
+            tangent = moved
+        return tangent
+
+    def _sensitivities(self):
+        """Per layer df/da, shape (agents, samples, outputs, k), last layer first; None stands for its identity."""
+        yield None
+        d = None
+        for layer in reversed(range(len(self._kept))):
+            weights = self._weights[layer + 1].swapaxes(1, 2)  # (agents, k', k) with k' the wider layer's outputs
+            slope = self._slope(layer)[:, :, None, :]
+            if d is None:
+                d = weights[:, None] * slope
+            else:
+                agents, samples, outputs, width = d.shape
+                d = (d.reshape(agents, -1, width) @ weights).reshape(agents, samples, outputs, -1) * slope
+            yield d
+
+    def jacobian(self):
+        """J (agents, samples * outputs, P)."""
+        agents, samples, _ = self._inputs[0].shape
+        agents = max(agents, len(self._w))
+        outputs = self._model.outputs
+        jacobian = np.zeros((agents, samples, outputs, self._model.parameters), self._w.dtype)
+        layers = zip(reversed(self._model._spans), reversed(self._inputs), self._sensitivities(), strict=True)
+        for (start, weights, end, m, k), h, d in layers:
+            if d is None:
+                d = np.eye(outputs, dtype=self._w.dtype)[None, None]
+            block = jacobian[..., start:weights].reshape(agents, samples, outputs, m, k)
+            np.multiply(h[:, :, None, :, None], d[..., None, :], out=block)
+            if self._model.bias:
+                jacobian[..., weights:end] = d
+        return jacobian.reshape(agents, samples * outputs, -1)
+
+    def gram(self):
+        """J J' (agents, samples * outputs, samples * outputs), the sum over layers of (D D') o (H H' + 1)."""
+        outputs = self._model.outputs
+        total = None
+        for h, d in zip(reversed(self._inputs), self._sensitivities(), strict=True):
+            inner = h @ h.swapaxes(1, 2)  # (agents, samples, samples)
+            if self._model.bias:
+                inner += 1
+            agents, samples, _ = inner.shape
+            if d is None:  # the last layer: D D' is one where the outputs agree, zero elsewhere
+                total = np.zeros((agents, samples, outputs, samples, outputs), inner.dtype)
+                np.einsum("amono->amno", total)[...] += inner[..., None]
+            else:
+                flat = d.reshape(agents, samples * outputs, -1)
+                part = (flat @ flat.swapaxes(1, 2)).reshape(total.shape)
+                part *= inner[:, :, None, :, None]
+                total += part
+        return total.reshape(agents, samples * outputs, samples * outputs)

@@ -1,0 +1,35 @@
+"""The linear model."""
+
+import numpy as np
+
+from consensus import _checks
+from consensus.models.layers import Layered
+
+
+class Linear(Layered):
+    """``f = x W + b``: W (features, outputs) row by row, then b (outputs,), in the parameter vector.
+
+    Parameters
+    ----------
+    features, outputs : int
+    bias : bool
+        Whether there is a b; it is a parameter like the others, and is regularized like them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Linear(2).predict(np.array([1.0, 2.0, 0.5]), np.array([[1.0, 1.0], [0.0, 3.0]]))
+    array([[3.5],
+           [6.5]])
+    """
+
+    def __init__(self, features, outputs=1, bias=True):
+        widths = (_checks.count("features", features), _checks.count("outputs", outputs))
+        super().__init__(widths, bool(bias), None)
+
+    def __repr__(self):
+        return f"Linear({self.features}, outputs={self.outputs}, bias={self.bias})"
+
+    def init(self, rng):
+        """Zeros (P,), the customary start of a convex problem; ``rng`` is not used."""
+        return np.zeros(self.parameters)

@@ -1,0 +1,64 @@
+"""The multilayer perceptron."""
+
+import numpy as np
+
+from consensus import _checks
+from consensus.models.activations import ACTIVATIONS
+from consensus.models.layers import Layered
+
+
+class MLP(Layered):
+    """A multilayer perceptron: ``h_l = s(h_{l-1} W_l + b_l)``, the last layer without the activation s.
+
+    Parameters
+    ----------
+    widths : sequence of int
+        ``[inputs, hidden, ..., outputs]``.
+    activation : {"tanh", "relu", "sigmoid", "softplus", "quadratic"}
+        Of the hidden layers; ``quadratic`` is a^2. The method's theory asks for differentiable ones (``relu`` is not).
+
+    Notes
+    -----
+    The parameter vector holds layer after layer W_l (inputs, outputs) row by row, then b_l.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> model = MLP([13, 20, 1])
+    >>> model.parameters
+    301
+    >>> model.predict(np.zeros((10, 301)), np.ones((10, 5, 13))).shape
+    (10, 5, 1)
+    """
+
+    def __init__(self, widths, activation="tanh"):
+        widths = [_checks.count(f"widths[{layer}]", width) for layer, width in enumerate(widths)]
+        if len(widths) < 2:
+            raise ValueError(f"widths must be [inputs, hidden, ..., outputs]; got {widths}")
+        self.activation = _checks.choice("activation", activation, tuple(ACTIVATIONS))
+        super().__init__(widths, True, ACTIVATIONS[activation])
+
+    def __repr__(self):
+        return f"MLP({list(self.widths)}, activation={self.activation!r})"
+
+    def init(self, rng):
+        """A random start (P,): W_l normal with variance gain * 2 / (inputs + outputs), b_l zero.
+
+        The gain is 2 for relu and 1 otherwise.
+
+        References
+        ----------
+        Glorot, Bengio, "Understanding the difficulty of training deep feedforward neural networks", AISTATS 2010, eq. (12);
+        He, Zhang, Ren, Sun, "Delving deep into rectifiers", ICCV 2015, for the gain.
+        """
+        w = np.zeros((1, self.parameters))
+        for weights, _ in self._split(w):
+            _, inputs, outputs = weights.shape
+            weights[...] = rng.normal(scale=np.sqrt(self._activation.gain * 2 / (inputs + outputs)), size=weights.shape)
+        return w[0]
+
+    def __getstate__(self):
+        return {"widths": self.widths, "activation": self.activation}  # activations hold functions: sent by name
+
+    def __setstate__(self, state):
+        self.__init__(**state)

@@ -1,0 +1,142 @@
+"""Figures of runs and networks. Colours and line styles differ in grey print too."""
+
+import networkx as nx
+import numpy as np
+
+LABELS = {
+    "round": "rounds",
+    "exchanges": "exchanges with neighbours",
+    "messages": "messages sent in the network",
+    "floats": "numbers sent in the network",
+    "gradients": "gradients per agent",
+    "seconds": "wall time in rounds [s]",
+    "objective": "objective U at the agents' mean",
+    "stationarity": "stationarity at the agents' mean",
+    "disagreement": "disagreement (root mean square)",
+    "test_error": "test error of the mean",
+    "test_error_worst": "test error of the worst agent",
+}
+
+# From dark to light, so that the order survives in grey; repeated with other dashes beyond five.
+COLOURS = ("#000000", "#a01a58", "#0072b2", "#e07b00", "#56b4a9")
+DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
+MARKERS = "osD^v"
+
+
+def convergence(histories, y="objective", x="round", *, ax=None, offset=0.0, log=True):
+    """Plot a recorded quantity of several runs.
+
+    Parameters
+    ----------
+    histories : mapping of str to History
+        By the name that the legend shows.
+    y, x : str
+        Columns, for example ``y="stationarity"``, ``x="exchanges"``.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+    offset : float
+        Subtracted from y: with the optimal value the figure shows the gap to it.
+    log : bool
+        Whether the y axis is logarithmic.
+
+    Returns
+    -------
+    matplotlib Axes
+        ``ax.figure.savefig(path)`` writes it.
+
+    Examples
+    --------
+    >>> from consensus import History
+    >>> history = History()
+    >>> history.append({"round": 0, "objective": 1.0})
+    >>> ax = convergence({"NEXT": history})
+    >>> ax.get_xlabel()
+    'rounds'
+    """
+    if ax is None:
+        ax = _axes((6.4, 4.0))
+    for index, (name, history) in enumerate(histories.items()):
+        colour = COLOURS[index % len(COLOURS)]
+        style = DASHES[(index + index // len(COLOURS)) % len(DASHES)]
+        values = history[y] - offset
+        ax.plot(
+            history[x],
+            np.where(values > 0, values, np.nan) if log else values,
+            label=name,
+            color=colour,
+            linestyle=style,
+            marker=MARKERS[index % len(MARKERS)],
+            markevery=(0.03 * index, 0.15),
+            markersize=4,
+            linewidth=1.5,
+        )
+    if log:
+        ax.set_yscale("log")
+    label = LABELS.get(y, y)
+    ax.set(xlabel=LABELS.get(x, x), ylabel=f"{label} less {offset:.6g}" if offset else label)
+    ax.grid(True, which="major", color="0.9", linewidth=0.6)
+    ax.set_axisbelow(True)
+    if histories:
+        ax.legend(frameon=False)
+    return ax
+
+
+def topology(network, values=None, *, round=0, label=None, ax=None, seed=0):
+    """Draw a network of agents.
+
+    Parameters
+    ----------
+    network : networkx.Graph or schedule
+        Of a schedule, the graph of ``round``. Node attributes ``pos`` are used where all nodes have them.
+    values : array_like (agents,), optional
+        Colours the agents; a bar shows the scale.
+    label : str, optional
+        What ``values`` are.
+    ax : matplotlib Axes, optional
+    seed : int
+        Of the layout.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import topologies
+    >>> ax = topology(topologies.ring(5), values=[0, 1, 2, 3, 4], label="samples")
+    >>> len(ax.collections) > 0
+    True
+    """
+    graph = network if isinstance(network, nx.Graph) else network.graph(round)
+    agents = list(graph)
+    if values is not None and np.shape(values) != (len(agents),):
+        raise ValueError(f"values must have shape ({len(agents)},), one for each agent; got {np.shape(values)}")
+    if ax is None:
+        ax = _axes((4.8, 4.0))
+    positions = nx.get_node_attributes(graph, "pos")
+    if len(positions) < len(agents):
+        # Springs untangle small graphs best; beyond that they take minutes.
+        positions = nx.spring_layout(graph, seed=seed) if len(agents) <= 300 else nx.circular_layout(graph)
+    size = float(np.clip(4000 / max(1, len(agents)), 8, 250))
+    nx.draw_networkx_edges(graph, positions, ax=ax, edge_color="0.6", width=0.8, node_size=size)
+    colours = "0.85" if values is None else np.asarray(values, dtype=float)
+    nodes = nx.draw_networkx_nodes(
+        graph, positions, ax=ax, node_color=colours, cmap="viridis", node_size=size, edgecolors="black", linewidths=0.6
+    )
+    if values is not None:
+        ax.figure.colorbar(nodes, ax=ax, label=label or "value")
+    if len(agents) <= 40:
+        for number, agent in enumerate(agents):
+            shade = 1.0 if values is None else nodes.norm(colours[number])
+            ax.text(
+                *positions[agent], str(agent), ha="center", va="center", fontsize=7, color="black" if shade > 0.5 else "white"
+            )
+    ax.set_axis_off()
+    ax.set_aspect("equal")
+    return ax
+
+
+def _axes(size):
+    import matplotlib.pyplot as plt  # here: importing the package should not choose a window system
+
+    return plt.subplots(figsize=size, layout="constrained")[1]

@@ -1,0 +1,275 @@
+"""The problem that the agents solve together."""
+
+import copy
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from consensus import _checks
+from consensus._parallel import for_chunks
+from consensus.models import linearize
+from consensus.regularizers import L2
+
+
+@dataclass
+class Work:
+    """What an agent of a block has computed so far.
+
+    Attributes
+    ----------
+    gradients : int
+        Gradients of its own cost, per agent.
+    solves : int
+        Local problems solved, per agent.
+    iterations : int
+        Iterations inside the local solves, summed over the agents of the block (they differ); closed forms take none.
+    """
+
+    gradients: int = 0
+    solves: int = 0
+    iterations: int = 0
+
+
+class BaseProblem(ABC):
+    """``minimise U(w) = sum_i g_i(w) + r(w)`` over w in R^P, where agent i alone knows the smooth cost g_i.
+
+    A problem holds a *block* of agents: all of them, or the rows that one process owns (:meth:`restrict`).
+
+    Attributes
+    ----------
+    agents : int
+        Number of agents held here.
+    network_size : int
+        A, the number of agents of the whole network; kept by :meth:`restrict`.
+    parameters : int
+        P.
+    dtype : numpy.dtype
+        Of iterates and gradients.
+    regularizer : Regularizer
+        r; where none was given, ``L2(0)``.
+    work : Work
+        Counts what was computed with this object; a restricted block starts its own count.
+    """
+
+    def __init__(self, agents, parameters, dtype, regularizer):
+        self.agents = self.network_size = agents
+        self.parameters = parameters
+        self.dtype = np.dtype(dtype)
+        self.work = Work()
+        self.regularizer = L2(0.0) if regularizer is None else regularizer
+        if not callable(getattr(self.regularizer, "prox", None)):
+            raise TypeError(f"regularizer must offer value and prox, as consensus.L2(1e-3) does; got {regularizer!r}")
+
+    @abstractmethod
+    def value(self, w):
+        """g_i(w_i) of every agent held here: shape (agents,) for w (agents, P)."""
+
+    @abstractmethod
+    def gradient(self, w):
+        """grad g_i(w_i), shape (agents, P) for w (agents, P)."""
+
+    @abstractmethod
+    def restrict(self, rows):
+        """The same problem for the agents ``rows`` (a slice gives views of the data) of this one."""
+
+    def average_gradient(self, w):
+        """grad f_i(w_i) of the average form ``U = (1/A) sum_i f_i``, ``f_i = A g_i + r``; shape (agents, P).
+
+        Raises
+        ------
+        TypeError
+            If r is not smooth.
+        """
+        gradient = self.gradient(w)
+        gradient *= self.network_size
+        gradient += self.regularizer.gradient(w)
+        return gradient
+
+    def objective(self, point):
+        """U(point) = sum_i g_i(point) + r(point), a float, over the agents held here; ``point`` has shape (P,)."""
+        return float(self.value(self._everywhere(point)).sum() + self.regularizer.value(point))
+
+    def stationarity(self, point):
+        """``|w - prox_r(w - grad G(w))|`` at w = ``point`` (P,): zero exactly at stationary points of U."""
+        step = point - self.gradient(self._everywhere(point)).sum(axis=0)
+        return float(np.linalg.norm(point - self.regularizer.prox(step, 1.0)))
+
+    def _block(self, agents):
+        """A shallow copy that stands for ``agents`` of this problem's agents."""
+        block = copy.copy(self)
+        block.agents, block.work = agents, Work()
+        return block
+
+    def _everywhere(self, point):
+        point = np.asarray(point, self.dtype)
+        if point.shape != (self.parameters,):
+            raise ValueError(f"point must have shape ({self.parameters},); got {point.shape}")
+        return np.broadcast_to(point, (self.agents, self.parameters))
+
+
+class Problem(BaseProblem):
+    """Training a model on shards: ``g_i(w) = c sum_m l(f(w, x_m), d_m)`` over the samples m of agent i.
+
+    Parameters
+    ----------
+    model : Model
+    loss : Loss
+    shards : Shards
+        From :func:`consensus.partition`.
+    regularizer : Regularizer, optional
+        r; none if omitted.
+    reduction : {"mean", "sum"}
+        ``mean``: c = 1/N with N the samples of the whole network, so that U is the mean loss plus r. ``sum``: c = 1,
+        the convention of [1]_.
+
+    Raises
+    ------
+    ValueError
+        If the features do not fit the model, or the targets the model's outputs or the loss's domain.
+
+    References
+    ----------
+    .. [1] Scardapane, Di Lorenzo, "A framework for parallel and distributed training of neural networks", Neural
+       Networks 91, 2017, eqs. (1)-(2).
+
+    Examples
+    --------
+    >>> import numpy as np, consensus
+    >>> X, y = np.eye(4), np.array([1.0, 2.0, 3.0, 4.0])
+    >>> shards = consensus.partition(X, y, agents=2)
+    >>> problem = consensus.Problem(consensus.Linear(4), consensus.SquaredLoss(), shards, consensus.L2(0.1))
+    >>> problem.objective(np.zeros(5))
+    3.75
+    >>> problem.gradient(np.zeros((2, 5))).sum(axis=0)
+    array([-0.25, -0.5 , -0.75, -1.  , -2.5 ])
+    """
+
+    def __init__(self, model, loss, shards, regularizer=None, reduction="mean"):
+        if shards.features.shape[2] != getattr(model, "features", shards.features.shape[2]):
+            raise ValueError(
+                f"the shards have {shards.features.shape[2]} features a sample, but {model} takes {model.features}"
+            )
+        loss.check(shards.targets[shards.weights > 0], model.outputs)
+        super().__init__(shards.agents, model.parameters, shards.features.dtype, regularizer)
+        self.model, self.loss, self.shards = model, loss, shards
+        self.reduction = _checks.choice("reduction", reduction, ("mean", "sum"))
+        scale = 1 / shards.samples if reduction == "mean" else 1.0
+        self.weights = shards.weights * shards.weights.dtype.type(scale)  #: c on samples, zero on padding
+        samples = shards.features.shape[1]
+        widths = sum(getattr(model, "widths", (shards.features.shape[2], model.outputs)))
+        self._bytes = (2 * samples * widths + 2 * model.parameters) * self.dtype.itemsize  # that a gradient touches
+
+    def __repr__(self):
+        return (
+            f"Problem({self.model}, {self.loss}, {self.agents} agents, {self.shards.samples} samples, "
+            f"{self.regularizer}, reduction={self.reduction!r})"
+        )
+
+    def value(self, w):
+        w, values = self._stack(w), np.empty(self.agents, self.dtype)
+
+        def chunk(rows):
+            losses = self.loss.value(self.model.predict(w[rows], self.shards.features[rows]), self.shards.targets[rows])
+            values[rows] = np.vecdot(losses, self.weights[rows])
+
+        for_chunks(chunk, self.agents, self._bytes)
+        return values
+
+    def gradient(self, w):
+        w, gradient = self._stack(w), np.empty((self.agents, self.parameters), self.dtype)
+
+        def chunk(rows):
+            outputs, linearization = self.linearize(w, rows)
+            slopes = self.loss.gradient(outputs, self.shards.targets[rows])
+            slopes *= self.weights[rows][:, :, None]
+            linearization.vjp(slopes, out=gradient[rows])
+
+        for_chunks(chunk, self.agents, self._bytes)
+        self.work.gradients += 1
+        return gradient
+
+    def linearize(self, w, rows):
+        """Outputs (agents, samples, outputs) and their linearization at w, for the agents in the slice ``rows``."""
+        return linearize(self.model, w[rows], self.shards.features[rows])
+
+    def restrict(self, rows):
+        block = self._block(len(self.weights[rows]))
+        block.shards, block.weights = self.shards.restrict(rows), self.weights[rows]
+        return block
+
+    def _stack(self, w):
+        if np.shape(w) != (self.agents, self.parameters):
+            raise ValueError(f"w must have shape (agents, P) = {(self.agents, self.parameters)}; got {np.shape(w)}")
+        return np.asarray(w, self.dtype)
+
+    @staticmethod
+    def from_functions(value, gradient, agents, parameters, regularizer=None):
+        """A problem whose costs are the user's own functions.
+
+        Parameters
+        ----------
+        value : callable
+            w (agents, P) -> (agents,): g_i(w_i), row by row.
+        gradient : callable
+            w (agents, P) -> (agents, P): grad g_i(w_i), row by row.
+        agents, parameters : int
+        regularizer : Regularizer, optional
+
+        Returns
+        -------
+        FunctionProblem
+
+        Examples
+        --------
+        >>> import numpy as np, consensus
+        >>> centres = np.array([[0.0], [2.0]])
+        >>> problem = consensus.Problem.from_functions(
+        ...     lambda w: ((w - centres) ** 2).sum(axis=1) / 2, lambda w: w - centres, agents=2, parameters=1)
+        >>> problem.objective(np.array([1.0]))
+        1.0
+        """
+        return FunctionProblem(value, gradient, agents, parameters, regularizer)
+
+
+class FunctionProblem(BaseProblem):
+    """A problem given by functions; see :meth:`Problem.from_functions`."""
+
+    def __init__(self, value, gradient, agents, parameters, regularizer=None):
+        agents, parameters = _checks.count("agents", agents), _checks.count("parameters", parameters)
+        for name, function in (("value", value), ("gradient", gradient)):
+            if not callable(function):
+                raise TypeError(f"{name} must be a function of w (agents, P); got {function!r}")
+        super().__init__(agents, parameters, np.float64, regularizer)
+        self._value, self._gradient = value, gradient
+        self._rows = np.arange(agents)
+
+    def __repr__(self):
+        return f"Problem.from_functions({self.agents} agents, {self.parameters} parameters, {self.regularizer})"
+
+    def value(self, w):
+        return self._call("value", self._value, w, ())
+
+    def gradient(self, w):
+        self.work.gradients += 1
+        return self._call("gradient", self._gradient, w, (self.parameters,))
+
+    def restrict(self, rows):
+        block = self._block(len(self._rows[rows]))
+        block._rows = self._rows[rows]
+        return block
+
+    def _call(self, name, function, w, tail):
+        if np.shape(w) != (self.agents, self.parameters):
+            raise ValueError(f"w must have shape (agents, P) = {(self.agents, self.parameters)}; got {np.shape(w)}")
+        # The user's functions take all agents: a block fills the rows it does not hold with one that it does.
+        stack = w
+        if self.agents < self.network_size:
+            stack = np.repeat(w[:1], self.network_size, axis=0)
+            stack[self._rows] = w
+        result = np.array(function(stack), dtype=self.dtype)  # a copy: callers work in place
+        if result.shape != (self.network_size, *tail):
+            raise ValueError(
+                f"{name} must return shape {(self.network_size, *tail)} for w of shape {stack.shape}; got {result.shape}"
+            )
+        return result if self.agents == self.network_size else result[self._rows]

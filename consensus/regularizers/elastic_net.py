@@ -1,0 +1,46 @@
+"""The sum of L1 and L2."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from consensus import _checks
+from consensus.regularizers.base import Regularizer, soft_threshold
+
+
+@dataclass(frozen=True)
+class ElasticNet(Regularizer):
+    """``r(w) = l1 |w|_1 + l2/2 |w|^2``; both weights >= 0.
+
+    References
+    ----------
+    Zou, Hastie, "Regularization and variable selection via the elastic net", J. R. Statist. Soc. B 67(2), 2005, eq. (3).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> ElasticNet(l1=1.0, l2=1.0).prox(np.array([3.0, -0.2]), step=1.0)
+    array([1., 0.])
+    """
+
+    l1: float
+    l2: float
+
+    def __post_init__(self):
+        object.__setattr__(self, "l1", _checks.number("l1 of ElasticNet", self.l1, least=0))
+        object.__setattr__(self, "l2", _checks.number("l2 of ElasticNet", self.l2, least=0))
+
+    @property
+    def strong_convexity(self):
+        return self.l2
+
+    def value(self, w):
+        return self.l1 * np.abs(w).sum(axis=-1) + self.l2 / 2 * np.square(w).sum(axis=-1)
+
+    def prox(self, v, step):
+        return soft_threshold(v, self.l1 * step) / (1 + self.l2 * step)
+
+    def expression(self, w):
+        import cvxpy as cp
+
+        return self.l1 * cp.norm1(w) + self.l2 / 2 * cp.sum_squares(w)

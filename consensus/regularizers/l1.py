@@ -1,0 +1,36 @@
+"""The sum of absolute values."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from consensus import _checks
+from consensus.regularizers.base import Regularizer, soft_threshold
+
+
+@dataclass(frozen=True)
+class L1(Regularizer):
+    """``r(w) = weight |w|_1`` (lasso), which sets small coordinates exactly to zero; ``weight`` >= 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> L1(1.0).prox(np.array([3.0, -0.2, -1.5]), step=0.5)
+    array([ 2.5,  0. , -1. ])
+    """
+
+    weight: float
+
+    def __post_init__(self):
+        object.__setattr__(self, "weight", _checks.number("weight of L1", self.weight, least=0))
+
+    def value(self, w):
+        return self.weight * np.abs(w).sum(axis=-1)
+
+    def prox(self, v, step):
+        return soft_threshold(v, self.weight * step)
+
+    def expression(self, w):
+        import cvxpy as cp
+
+        return self.weight * cp.norm1(w)

@@ -1,0 +1,44 @@
+"""The squared Euclidean norm."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from consensus import _checks
+from consensus.regularizers.base import Regularizer
+
+
+@dataclass(frozen=True)
+class L2(Regularizer):
+    """``r(w) = weight/2 |w|^2`` (ridge, weight decay); ``weight`` >= 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> L2(0.5).value(np.array([[3.0, 4.0], [0.0, 2.0]]))
+    array([6.25, 1.  ])
+    """
+
+    weight: float
+    smooth = True
+
+    def __post_init__(self):
+        object.__setattr__(self, "weight", _checks.number("weight of L2", self.weight, least=0))
+
+    @property
+    def strong_convexity(self):
+        return self.weight
+
+    def value(self, w):
+        return self.weight / 2 * np.square(w).sum(axis=-1)
+
+    def gradient(self, w):
+        return self.weight * w
+
+    def prox(self, v, step):
+        return v / (1 + self.weight * step)
+
+    def expression(self, w):
+        import cvxpy as cp
+
+        return self.weight / 2 * cp.sum_squares(w)

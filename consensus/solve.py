@@ -1,0 +1,186 @@
+"""Run a solver over a network."""
+
+import warnings
+from dataclasses import dataclass
+
+import networkx as nx
+import numpy as np
+from tqdm import tqdm
+
+import topologies
+from consensus import _checks
+from consensus.engines import Stacked
+from consensus.errors import DivergenceError, Interrupted
+from consensus.history import History
+from consensus.observe import Observer
+
+ENGINES = {"stacked": Stacked}
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What a run gives back.
+
+    Attributes
+    ----------
+    w : ndarray (agents, P)
+        Every agent's copy of the parameters.
+    history : History
+    rounds : int
+        Rounds done.
+    reason : str
+        Why the run stopped.
+    """
+
+    w: np.ndarray
+    history: History
+    rounds: int
+    reason: str
+
+    @property
+    def mean(self):
+        """The agents' mean, shape (P,)."""
+        return self.w.mean(axis=0)
+
+    def __repr__(self):
+        return f"Result({self.reason}; w {self.w.shape}, {self.history})"
+
+
+def solve(
+    problem,
+    network,
+    solver,
+    *,
+    rounds,
+    start=None,
+    seed=0,
+    engine="stacked",
+    record_every=1,
+    tolerance=None,
+    progress=False,
+    test=None,
+    agent_objectives=False,
+):
+    """Let the agents of ``network`` solve ``problem`` by ``solver``.
+
+    Parameters
+    ----------
+    problem : Problem
+    network : schedule or networkx.Graph
+        Who talks to whom in each round; a graph means ``topologies.Static(graph)``.
+    solver : Solver
+    rounds : int
+        How many rounds at most.
+    start : array_like (P,) or (agents, P), optional
+        One start for all agents, or one for each. By default ``problem.model.init`` draws it from ``seed``, the same for
+        all agents; for a problem given by functions it is a standard normal draw.
+    seed : int
+    engine : {"stacked"} or engine object
+        Where the run happens.
+    record_every : int
+        The history gets a row at the start, every so many rounds, and at the end.
+    tolerance : float, optional
+        Stop at the first recorded round where stationarity and disagreement are both at most this.
+    progress : bool
+        Show a progress bar, if standard error is a terminal.
+    test : (X, y), optional
+        A test set, X (samples, features), for the history's columns of test errors.
+    agent_objectives : bool
+        Also record U at every agent's own copy (as costly as A recordings).
+
+    Returns
+    -------
+    Result
+        Its history has the columns ``round``; at the agents' mean ``objective`` (U) and ``stationarity``
+        (``|w - prox_r(w - grad G(w))|``); ``disagreement`` (``sqrt(mean_i |w_i - mean|^2)``); what was sent so far in the
+        whole network: ``exchanges`` (each between every agent and its neighbours), ``messages`` (edges used, both ways) and
+        ``floats`` in them; the work so far: ``gradients`` and local ``solves`` per agent and ``iterations`` inside them
+        over all agents; ``seconds`` of wall time in rounds, observation left out. With a test set ``test_error`` of the mean
+        and ``test_error_worst`` of the worst agent: the mean squared error in regression, the fraction of wrong labels in
+        classification. With ``agent_objectives`` the column ``agent_objective`` (rows, agents).
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the arguments do not fit each other; before any work.
+    DivergenceError
+        If an iterate becomes NaN, infinite or larger than 1e150; it carries the history.
+    Interrupted
+        On ctrl-C; it carries the result so far.
+
+    Examples
+    --------
+    >>> import consensus, topologies
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.preprocessing import scale
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> shards = consensus.partition(scale(X), scale(y), agents=10, seed=0)
+    >>> problem = consensus.Problem(consensus.Linear(10), consensus.SquaredLoss(), shards, consensus.L2(0.01))
+    >>> from consensus.solvers import NEXT
+    >>> from consensus.surrogates import PartialLinearization
+    >>> result = solve(problem, topologies.ring(10), NEXT(PartialLinearization(tau=0.1), 0.2), rounds=300)
+    >>> bool(result.history["stationarity"][-1] < 1e-6)
+    True
+    """
+    rounds = _checks.count("rounds", rounds, least=0)
+    record_every = _checks.count("record_every", record_every)
+    if tolerance is not None:
+        tolerance = _checks.number("tolerance", tolerance, above=0)
+    if isinstance(network, nx.Graph):
+        network = topologies.Static(network)
+    if isinstance(engine, str):
+        engine = ENGINES[_checks.choice("engine", engine, tuple(ENGINES))]()
+    if network.agents != problem.agents:
+        raise ValueError(f"the network has {network.agents} agents, the problem {problem.agents}: they must be the same")
+    solver.check(problem)
+    _check_mixing(network, solver)
+    start = _start(problem, start, seed)
+
+    with tqdm(total=rounds, desc=type(solver).__name__, unit="round", disable=None if progress else True) as bar:
+        observer = Observer(problem, record_every, rounds, tolerance, test, agent_objectives, bar)
+        try:
+            reason = engine.run(problem, network, solver, start, rounds, observer)
+        except DivergenceError as error:
+            raise DivergenceError(error.round, solver, observer.history) from None
+        except KeyboardInterrupt:
+            if observer.w is None:  # not even the start was seen
+                raise
+            result = Result(observer.w, observer.history, observer.round, "stopped by the user")
+            raise Interrupted(result) from None
+    return Result(observer.w, observer.history, observer.round, reason or f"all {rounds} rounds done")
+
+
+def _start(problem, start, seed):
+    """The start as a stack (agents, P) in the problem's dtype."""
+    if start is None:
+        rng = np.random.default_rng(seed)
+        model = getattr(problem, "model", None)
+        start = rng.standard_normal(problem.parameters) if model is None else model.init(rng)
+    start = np.asarray(start)
+    shape = (problem.agents, problem.parameters)
+    if start.shape not in (shape, shape[1:]):
+        raise ValueError(f"start must have shape (P,) = {shape[1:]} or (agents, P) = {shape}; got {start.shape}")
+    if start.dtype.kind not in "fiu" or not np.isfinite(start).all():
+        raise ValueError(f"start must hold finite real numbers; got {start!r}")
+    return np.array(np.broadcast_to(start, shape), dtype=problem.dtype)
+
+
+def _check_mixing(network, solver):
+    """Refuse a first mixing matrix that is not doubly stochastic; warn of agents that no path ever joins."""
+    matrix = network.weights(network.key(0))
+    for axis, name in ((1, "row"), (0, "column")):
+        sums = np.asarray(matrix.sum(axis=axis)).ravel()
+        worst = int(np.abs(sums - 1).argmax())
+        if not abs(sums[worst] - 1) <= 1e-8:
+            raise ValueError(
+                f"{type(solver).__name__} needs doubly stochastic mixing matrices, but {name} {worst} of round 0's sums to "
+                f"{sums[worst]:.6g}. Use an undirected graph with Metropolis weights, the default"
+            )
+    if hasattr(network, "union"):
+        sizes = sorted(map(len, topologies.components(network)), reverse=True)
+        if len(sizes) > 1:
+            warnings.warn(
+                f"the network is never jointly connected: it falls into {len(sizes)} parts of sizes "
+                f"{sizes if len(sizes) <= 10 else [*sizes[:10], '...']}, which cannot agree with each other",
+                stacklevel=3,
+            )

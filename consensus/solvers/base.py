@@ -1,0 +1,37 @@
+"""What a solver is."""
+
+from abc import ABC, abstractmethod
+
+
+class Solver(ABC):
+    """A method: settings, and two functions of a block of agents.
+
+    A solver is a frozen dataclass. Its state is a NamedTuple of stacked arrays whose first fields are ``round``, the number
+    of rounds done, and ``w`` (agents, P), the iterates; an engine reads no other field.
+    """
+
+    def check(self, problem):
+        """Raise ``ValueError`` or ``TypeError`` if the method does not fit ``problem``; called before any work."""
+        return None
+
+    @abstractmethod
+    def init(self, problem, w):
+        """The state at the start ``w`` (agents, P)."""
+
+    @abstractmethod
+    def step(self, problem, network, state):
+        """The state one round later. ``network.mix(round, *blocks)`` is the only way to other agents."""
+
+    def _set(self, **fields):
+        # Fields are set here because `step` names both an argument of the constructors and the method above.
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+
+def need_smooth(solver, problem):
+    """Refuse a nonsmooth regularizer to a method that takes the gradient of everything."""
+    if not problem.regularizer.smooth:
+        raise ValueError(
+            f"{type(solver).__name__} needs a smooth regularizer, and {problem.regularizer} is not: "
+            "NEXT(FullLinearization(tau), step) takes it"
+        )

@@ -1,0 +1,80 @@
+"""NEXT: in-network successive convex approximation."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from consensus.local import solve_local
+from consensus.solvers.base import Solver
+from consensus.steps import as_rule
+
+
+class NEXTState(NamedTuple):
+    """Iterates w, trackers y of the average gradient of the g_i, and own gradients, all (agents, P)."""
+
+    round: int
+    w: np.ndarray
+    y: np.ndarray
+    gradient: np.ndarray
+
+
+@dataclass(frozen=True, init=False)
+class NEXT(Solver):
+    """In-network nonconvex optimisation: a convex problem per agent, a step, one exchange with neighbours.
+
+    With A agents, mixing matrix C of round n, and y_i = grad g_i at the start,
+
+        w~_i = argmin_w  g~_i(w; w_i) + (A y_i - grad g_i(w_i)) . (w - w_i) + r(w)
+        z_i  = w_i + alpha[n] (w~_i - w_i)
+        w_i <- sum_j c_ij z_j
+        y_i <- sum_j c_ij y_j + grad g_i(w_i new) - grad g_i(w_i old) .
+
+    Doubly stochastic C keep ``mean(y) = mean(grad g_i)`` at every round. With jointly connected graphs and a step that
+    diminishes (or is small enough) every limit point is stationary for U and the agents agree.
+
+    Parameters
+    ----------
+    surrogate : FullLinearization or PartialLinearization
+        g~_i.
+    step : float or rule
+        alpha, in (0, 1].
+
+    References
+    ----------
+    Di Lorenzo, Scutari, "NEXT: in-network nonconvex optimization", IEEE TSIPN 2(2), 2016, Algorithm 1; Scardapane,
+    Di Lorenzo, Neural Networks 91, 2017, Algorithm 1.
+
+    Examples
+    --------
+    >>> from consensus.steps import Diminishing
+    >>> from consensus.surrogates import PartialLinearization
+    >>> NEXT(PartialLinearization(tau=1.0), Diminishing(0.5, 0.01)).alpha(0)
+    0.5
+    """
+
+    surrogate: object
+    alpha: object
+
+    def __init__(self, surrogate, step):
+        if not hasattr(surrogate, "at"):
+            raise TypeError(f"surrogate must be one, such as PartialLinearization(tau=1.0); got {surrogate!r}")
+        self._set(surrogate=surrogate, alpha=as_rule(step, most=1))
+
+    def check(self, problem):
+        self.surrogate.check(problem)
+
+    def init(self, problem, w):
+        gradient = problem.gradient(w)
+        return NEXTState(0, w, gradient, gradient)
+
+    def step(self, problem, network, state):
+        n, w, y, gradient = state
+        model = self.surrogate.at(problem, w, gradient)
+        best = solve_local(model, network.agents * y - gradient, problem.regularizer)
+        problem.work.solves += 1
+        z = w + self.alpha(n) * (best - w)
+        w, y = network.mix(n, z, y)
+        new = problem.gradient(w)
+        y += new - gradient
+        return NEXTState(n + 1, w, y, new)

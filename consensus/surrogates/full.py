@@ -1,0 +1,52 @@
+"""Linearise the whole cost."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from consensus import _checks
+
+
+class ProximalModel(NamedTuple):
+    """``g~_i(w) = grad_i . (w - w_i) + tau/2 |w - w_i|^2`` (up to a constant) for a block of agents.
+
+    Fields: the centres ``w`` (agents, P), the costs' gradients there (agents, P), ``tau``.
+    """
+
+    w: np.ndarray
+    gradient: np.ndarray
+    tau: float
+
+
+@dataclass(frozen=True)
+class FullLinearization:
+    """The cost linearised at w_i plus a proximal term,
+
+        g~_i(w; w_i) = g_i(w_i) + grad g_i(w_i) . (w - w_i) + tau/2 |w - w_i|^2 .
+
+    Its local problem with a regularizer r is one proximal step, ``prox_{r/tau}(w_i - A y_i / tau)``. It fits every
+    problem, also one given by functions.
+
+    Parameters
+    ----------
+    tau : float
+        > 0, in units of the cost over squared parameters.
+
+    References
+    ----------
+    Di Lorenzo, Scutari, "NEXT: in-network nonconvex optimization", IEEE TSIPN 2(2), 2016, section III; Scardapane,
+    Di Lorenzo, Neural Networks 91, 2017, section 4 (full linearization).
+    """  # noqa: D205
+
+    tau: float
+
+    def __post_init__(self):
+        object.__setattr__(self, "tau", _checks.number("tau", self.tau, above=0))
+
+    def check(self, problem):
+        """Every problem fits."""
+
+    def at(self, problem, w, gradient):
+        """The models of all agents around ``w`` (agents, P), with ``gradient`` = grad g_i(w_i)."""
+        return ProximalModel(w, gradient, self.tau)

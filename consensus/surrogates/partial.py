@@ -1,0 +1,75 @@
+"""Linearise the model inside the loss."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from consensus import _checks
+from consensus.losses import SquaredLoss
+from consensus.problem import Problem
+
+
+class LinearizedModel(NamedTuple):
+    """Convex models ``g~_i`` for a block of agents: see :class:`PartialLinearization`.
+
+    Fields: the ``problem`` that holds the data, the centres ``w`` (agents, P), the costs' ``gradient`` there, the
+    ``scale`` s of the data term, ``tau``.
+    """
+
+    problem: Problem
+    w: np.ndarray
+    gradient: np.ndarray
+    scale: float
+    tau: float
+
+
+@dataclass(frozen=True)
+class PartialLinearization:
+    """The loss stays, the model f is linearised inside it. With J_m the Jacobian of f(., x_m) at w_i,
+
+        D_i(v)       = c sum_m l(d_m, f_m + J_m v)
+        g~_i(w; w_i) = s D_i(w - w_i) - (s - 1) grad D_i(0) . (w - w_i) + tau/2 |w - w_i|^2 ,
+
+    convex because l is, with gradient grad g_i(w_i) at w_i for every s.
+
+    Parameters
+    ----------
+    tau : float
+        >= 0; > 0 unless the regularizer is strongly convex.
+    curvature : {"network", "local"}
+        ``local``: s = 1, the surrogate of [1]_. ``network``: s = A, so that an agent's own curvature stands for the whole
+        network's, as in [2]_; steps are then on the scale of U, and a step of one is often stable.
+
+    References
+    ----------
+    .. [1] Scardapane, Di Lorenzo, Neural Networks 91, 2017, section 4 (partial linearization).
+    .. [2] Sun, Scutari, Daneshmand, "Distributed optimization based on gradient tracking revisited", SIAM J. Optim.
+       32(2), 2022, section 2.
+    """  # noqa: D205
+
+    tau: float
+    curvature: str = "network"
+
+    def __post_init__(self):
+        object.__setattr__(self, "tau", _checks.number("tau", self.tau, least=0))
+        _checks.choice("curvature", self.curvature, ("local", "network"))
+
+    def check(self, problem):
+        """Raise ``TypeError`` or ``ValueError`` if the surrogate cannot be formed, or solved, for ``problem``."""
+        if not isinstance(problem, Problem):
+            raise TypeError(
+                f"PartialLinearization needs a model to linearise, and {problem} has none: use FullLinearization(tau)"
+            )
+        if not (isinstance(problem.loss, SquaredLoss) and problem.regularizer.smooth):
+            raise ValueError(
+                f"PartialLinearization solves SquaredLoss with L2 so far; got {problem.loss} with {problem.regularizer}: "
+                "use FullLinearization(tau)"
+            )
+        if self.tau + problem.regularizer.strong_convexity == 0:
+            raise ValueError(f"tau must be > 0 with {problem.regularizer}, or the local problem is not strongly convex")
+
+    def at(self, problem, w, gradient):
+        """The models of all agents around ``w`` (agents, P), with ``gradient`` = grad g_i(w_i)."""
+        scale = float(problem.network_size) if self.curvature == "network" else 1.0
+        return LinearizedModel(problem, w, gradient, scale, self.tau)

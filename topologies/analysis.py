@@ -1,0 +1,121 @@
+"""What a schedule or a mixing matrix can do: whether all agents are reached, and how fast they agree."""
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs, eigsh
+
+# Up to here all eigenvalues are found at once, in a second or so; beyond, Lanczos or Arnoldi finds the largest.
+DENSE = 1000
+
+
+def components(schedule):
+    """Groups of agents that information can travel between, over all the rounds of a schedule.
+
+    They are the connected components of the graph of all edges that appear again and again, strongly connected ones
+    when edges are directed. One component means that the agents are jointly connected, which every method needs to
+    bring them all to one point [1]_; with more, each component solves a problem of its own.
+
+    Parameters
+    ----------
+    schedule : object with ``union()``
+        A schedule of `topologies.schedules`.
+
+    Returns
+    -------
+    list of integer arrays
+        The agents of each component in ascending order; components in the order of their first agents.
+
+    References
+    ----------
+    .. [1] A. Nedic and A. Ozdaglar, "Distributed subgradient methods for multi-agent optimization" (2009),
+       Assumption 2.
+
+    Examples
+    --------
+    >>> import networkx, topologies
+    >>> [group.tolist() for group in components(topologies.Static(networkx.Graph([(0, 3), (1, 2)])))]
+    [[0, 3], [1, 2]]
+    """
+    count, labels = connected_components(schedule.union(), directed=True, connection="strong")
+    groups = np.split(np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels, minlength=count))[:-1])
+    return sorted(groups, key=lambda group: group[0])
+
+
+def spectral_gap(matrix):
+    """Spectral gap of a mixing matrix W over A agents,
+
+        1 - rho(W - 1 1' / A),        rho the largest modulus of an eigenvalue.
+
+    One exchange of values with neighbours shrinks the disagreement of the agents, in the long run, by the factor one
+    minus the gap, so agreement to a given accuracy takes a number of exchanges in proportion to 1 / gap, and the
+    rates of decentralised methods carry the gap in the same way [1]_. A gap of 1 means agreement at once (the
+    complete graph with Metropolis weights), 0 that some agents never agree (a disconnected or a bipartite one, without
+    self-weights), and below 0 that disagreement grows.
+
+    Parameters
+    ----------
+    matrix : scipy sparse matrix or numpy array, shape (A, A)
+        Rows or columns sum to one; need not be symmetric. It is a property of one matrix: for a schedule whose
+        graphs vary see `components`.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If `matrix` is not square, or neither its rows nor its columns sum to one within 1e-8.
+    scipy.sparse.linalg.ArpackNoConvergence
+        If `matrix` has more than 1000 rows, is not symmetric, and its eigenvalues are too close for Arnoldi.
+
+    References
+    ----------
+    .. [1] L. Xiao and S. Boyd, "Fast linear iterations for distributed averaging", Systems & Control Letters 53
+       (2004), equations (5) to (9).
+
+    Examples
+    --------
+    >>> import topologies
+    >>> round(spectral_gap(topologies.metropolis(topologies.ring(10))), 4)
+    0.1273
+    """
+    if not sparse.issparse(matrix):
+        matrix = np.asarray(matrix)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
+        raise ValueError(f"matrix must be square with at least one row, got shape {matrix.shape}")
+    matrix = sparse.csr_array(matrix, dtype=np.float64)
+    if not any(np.allclose(matrix.sum(axis=axis), 1.0, rtol=0.0, atol=1e-8) for axis in (0, 1)):
+        raise ValueError("matrix must be a mixing matrix, with rows or columns that sum to one; neither do")
+    symmetric = abs(matrix - matrix.T).max() <= 1e-14
+    if matrix.shape[0] <= DENSE:
+        deviation = matrix.toarray() - 1.0 / matrix.shape[0]
+        values = np.linalg.eigvalsh(deviation) if symmetric else np.linalg.eigvals(deviation)
+        return float(1.0 - abs(values).max())
+    return float(1.0 - _radius(matrix, symmetric))
+
+
+def _radius(matrix, symmetric):
+    """Largest modulus of an eigenvalue of the matrix minus averaging, which stays sparse plus rank one."""
+    agents = matrix.shape[0]
+    # A fixed start makes the answer repeatable.
+    start = np.random.default_rng(0).standard_normal(agents)
+
+    def deviate(x):
+        return matrix @ x - x.mean()
+
+    if abs(deviate(start)).max() <= 1e-12:
+        return 0.0  # W averages exactly; ARPACK cannot start on a zero matrix
+    deviation = LinearOperator(matrix.shape, matvec=deviate, dtype=np.float64)
+    if not symmetric:
+        return abs(eigs(deviation, k=1, v0=start, return_eigenvectors=False)[0])
+    try:
+        return abs(eigsh(deviation, k=1, v0=start, maxiter=300, return_eigenvectors=False)[0])
+    except ArpackNoConvergence:
+        # Eigenvalues crowd at the ends of the spectrum in graphs with narrow cuts (rings, grids); and the narrower
+        # the cuts, the less a sparse factorisation fills in. So invert around both ends, just off the spectrum.
+        off = 1.0 + 1e-9
+        top = eigsh(matrix, k=2, sigma=off, v0=start, return_eigenvectors=False)
+        bottom = eigsh(matrix, k=1, sigma=-off, v0=start, return_eigenvectors=False)
+        return max(abs(top.min()), abs(bottom[0]))

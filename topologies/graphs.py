@@ -1,0 +1,268 @@
+"""Undirected graphs by name and size: ``networkx.Graph`` objects with nodes 0, ..., agents - 1 in that order.
+
+Random graphs are a function of their arguments and ``seed``. With ``connected=True`` the first draw uses ``seed``
+itself, and draws that come out disconnected are repeated with seeds derived from it, so a connected first draw is the
+graph that ``connected=False`` gives. A wrong argument raises ValueError with its name, its value and what is allowed.
+"""
+
+import math
+import operator
+from numbers import Real
+
+import networkx as nx
+import numpy as np
+
+DRAWS = 100
+
+
+def integer(name, value, least):
+    """Return `value` as an int; raise ValueError unless it is an integer of at least `least`."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}") from None
+    if number < least:
+        raise ValueError(f"{name} must be at least {least}, got {number}")
+    return number
+
+
+def _probability(value):
+    if not (isinstance(value, Real) and 0 <= value <= 1):
+        raise ValueError(f"probability must be a number in [0, 1], got {value!r}")
+    return float(value)
+
+
+def _draw(sample, seed, connected, call, remedy):
+    """Return ``sample(seed)``, or with `connected` the first connected graph of a fixed sequence of seeds."""
+    seed = integer("seed", seed, 0)
+    if not connected:
+        return sample(seed)
+    for attempt in [seed, *np.random.SeedSequence(seed).generate_state(DRAWS - 1).tolist()]:
+        graph = sample(attempt)
+        if nx.is_connected(graph):
+            return graph
+    raise ValueError(f"{call} with seed={seed}: none of {DRAWS} draws is connected; {remedy}, or pass connected=False")
+
+
+def ring(agents):
+    """Cycle: agent i is joined to i - 1 and i + 1 modulo `agents`. Two agents share one edge, one agent has none.
+
+    Examples
+    --------
+    >>> ring(4).edges
+    EdgeView([(0, 1), (0, 3), (1, 2), (2, 3)])
+    """
+    agents = integer("agents", agents, 1)
+    # A cycle of one or two nodes would need a self-loop or a doubled edge, which a mixing matrix cannot tell apart.
+    return nx.cycle_graph(agents) if agents > 2 else nx.path_graph(agents)
+
+
+def path(agents):
+    """Line: agent i is joined to i + 1.
+
+    Examples
+    --------
+    >>> path(3).edges
+    EdgeView([(0, 1), (1, 2)])
+    """
+    return nx.path_graph(integer("agents", agents, 1))
+
+
+def star(agents):
+    """Agent 0 is joined to every other; there are `agents` nodes in all, the centre included.
+
+    Examples
+    --------
+    >>> star(4).edges
+    EdgeView([(0, 1), (0, 2), (0, 3)])
+    """
+    return nx.star_graph(integer("agents", agents, 1) - 1)
+
+
+def complete(agents):
+    """Every agent is joined to every other.
+
+    Examples
+    --------
+    >>> complete(5).number_of_edges()
+    10
+    """
+    return nx.complete_graph(integer("agents", agents, 1))
+
+
+def grid(rows, columns):
+    """Rectangular lattice; the agent in row r and column c is ``r * columns + c``.
+
+    Examples
+    --------
+    >>> sorted(grid(2, 3)[4])
+    [1, 3, 5]
+    """
+    lattice = nx.grid_2d_graph(integer("rows", rows, 1), integer("columns", columns, 1))
+    return nx.convert_node_labels_to_integers(lattice)
+
+
+def torus(rows, columns):
+    """Lattice that wraps around in both directions; the agent in row r and column c is ``r * columns + c``.
+
+    Every agent has four neighbours when both sides are at least 3. On a side of 2 the edge around is the edge that is
+    there already, and on a side of 1 it would be a self-loop, so neither is added.
+
+    Examples
+    --------
+    >>> sorted(torus(3, 4)[0])
+    [1, 3, 4, 8]
+    """
+    lattice = nx.grid_2d_graph(integer("rows", rows, 1), integer("columns", columns, 1), periodic=True)
+    return nx.convert_node_labels_to_integers(lattice)
+
+
+def hypercube(dimension):
+    """Binary cube of ``2**dimension`` agents; two are joined when their numbers differ in one binary digit.
+
+    Examples
+    --------
+    >>> sorted(hypercube(3)[5])
+    [1, 4, 7]
+    """
+    dimension = integer("dimension", dimension, 0)
+    graph = nx.empty_graph(2**dimension)
+    graph.add_edges_from((k, k ^ (1 << digit)) for k in graph for digit in range(dimension) if not k >> digit & 1)
+    return graph
+
+
+def erdos_renyi(agents, probability, seed=0, connected=True):
+    """Each of the agents (agents - 1) / 2 possible edges is there with `probability` in [0, 1], independently [1]_.
+
+    Raises ValueError when 100 draws in a row are disconnected: pass a probability above log(agents) / agents, where
+    most graphs are connected.
+
+    References
+    ----------
+    .. [1] E. N. Gilbert, "Random graphs", Annals of Mathematical Statistics 30 (1959).
+
+    Examples
+    --------
+    >>> graph = erdos_renyi(10, 0.25, seed=0)
+    >>> nx.is_connected(graph), graph.number_of_nodes()
+    (True, 10)
+    """
+    agents, probability = integer("agents", agents, 1), _probability(probability)
+    return _draw(
+        lambda seed: nx.fast_gnp_random_graph(agents, probability, seed=seed),
+        seed,
+        connected,
+        f"erdos_renyi(agents={agents}, probability={probability})",
+        f"raise probability above log(agents) / agents = {math.log(agents) / agents:.2g}",
+    )
+
+
+def random_geometric(agents, radius, seed=0, connected=True):
+    """Agents at uniform points of the unit square, joined when at most `radius` > 0 apart [1]_.
+
+    The points stay on the nodes as the attribute ``"pos"``. Raises ValueError when 100 draws in a row are
+    disconnected: pass a radius above sqrt(log(agents) / (pi agents)).
+
+    References
+    ----------
+    .. [1] P. Gupta and P. R. Kumar, "Critical power for asymptotic connectivity in wireless networks" (1999).
+
+    Examples
+    --------
+    >>> graph = random_geometric(20, 0.4, seed=0)
+    >>> len(graph.nodes[0]["pos"])
+    2
+    """
+    agents = integer("agents", agents, 1)
+    if not (isinstance(radius, Real) and 0 < radius < math.inf):
+        raise ValueError(f"radius must be a finite number above 0, got {radius!r}")
+    return _draw(
+        lambda seed: nx.random_geometric_graph(agents, radius, seed=seed),
+        seed,
+        connected,
+        f"random_geometric(agents={agents}, radius={radius})",
+        f"raise radius above sqrt(log(agents) / (pi agents)) = {math.sqrt(math.log(agents) / (math.pi * agents)):.2g}",
+    )
+
+
+def random_regular(agents, degree, seed=0, connected=True):
+    """Random graph in which every agent has `degree` neighbours [1]_; ``agents * degree`` must be even.
+
+    Raises ValueError when 100 draws in a row are disconnected: a degree of 3 or more is almost always connected.
+
+    References
+    ----------
+    .. [1] A. Steger and N. Wormald, "Generating random regular graphs quickly" (1999).
+
+    Examples
+    --------
+    >>> set(dict(random_regular(10, 3, seed=0).degree).values())
+    {3}
+    """
+    agents, degree = integer("agents", agents, 1), integer("degree", degree, 0)
+    if degree >= agents or agents * degree % 2:
+        raise ValueError(
+            f"degree must be below agents, and agents * degree even; got degree={degree}, agents={agents}"
+        )
+
+    def sample(seed):
+        # networkx adds these nodes in the order of the random edges; start from all of them in order.
+        graph = nx.empty_graph(agents)
+        graph.add_edges_from(nx.random_regular_graph(degree, agents, seed=seed).edges)
+        return graph
+
+    return _draw(
+        sample,
+        seed,
+        connected,
+        f"random_regular(agents={agents}, degree={degree})",
+        "raise degree to 3 or more",
+    )
+
+
+def small_world(agents, neighbours, probability, seed=0, connected=True):
+    """Ring in which each agent knows its nearest `neighbours`, each edge rewired with `probability` [1]_.
+
+    `neighbours`, half of them on each side, is even, at least 2 and below `agents`; `probability` lies in [0, 1].
+    Raises ValueError when 100 draws in a row are disconnected: pass more neighbours.
+
+    References
+    ----------
+    .. [1] D. J. Watts and S. H. Strogatz, "Collective dynamics of 'small-world' networks", Nature 393 (1998).
+
+    Examples
+    --------
+    >>> small_world(12, 4, 0.2, seed=0).number_of_edges()
+    24
+    """
+    agents, neighbours = integer("agents", agents, 1), integer("neighbours", neighbours, 2)
+    if neighbours % 2 or neighbours >= agents:
+        raise ValueError(f"neighbours must be even and below agents={agents}, got {neighbours}")
+    probability = _probability(probability)
+    return _draw(
+        lambda seed: nx.watts_strogatz_graph(agents, neighbours, probability, seed=seed),
+        seed,
+        connected,
+        f"small_world(agents={agents}, neighbours={neighbours}, probability={probability})",
+        "raise neighbours",
+    )
+
+
+def barabasi_albert(agents, edges, seed=0):
+    """Preferential attachment [1]_: each new agent brings `edges` edges to well-connected ones; always connected.
+
+    `edges` is at least 1 and below `agents`; the graph has ``edges * (agents - edges)`` edges.
+
+    References
+    ----------
+    .. [1] A.-L. Barabasi and R. Albert, "Emergence of scaling in random networks", Science 286 (1999).
+
+    Examples
+    --------
+    >>> barabasi_albert(10, 2, seed=0).number_of_edges()
+    16
+    """
+    agents, edges, seed = integer("agents", agents, 2), integer("edges", edges, 1), integer("seed", seed, 0)
+    if edges >= agents:
+        raise ValueError(f"edges must be below agents={agents}, got {edges}")
+    return nx.barabasi_albert_graph(agents, edges, seed=seed)
