@@ -1,6 +1,6 @@
 """Decentralised nonconvex optimisation by consensus."""
 
-from consensus import engines, losses, models, plotting, regularizers, solvers, steps, surrogates
+from consensus import datasets, engines, losses, models, plotting, regularizers, solvers, steps, surrogates
 from consensus.data import Shards, partition
 from consensus.errors import DivergenceError, Interrupted
 from consensus.history import History
@@ -28,6 +28,7 @@ __all__ = [
     "Result",
     "Shards",
     "SquaredLoss",
+    "datasets",
     "engines",
     "losses",
     "models",

@@ -9,12 +9,13 @@ import contextvars
 import functools
 import os
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 
 from threadpoolctl import ThreadpoolController
 
 CHUNK_BYTES = 1 << 20  # about one core's private cache
+_WORTH_BYTES = 4 << 20  # below this, handing chunks around (some 50 us) costs more than it saves
 
 
 @functools.cache
@@ -69,7 +70,7 @@ def for_chunks(function, agents, bytes_per_agent):
     bytes_per_agent : int
         What the function touches for one agent; a chunk holds as many agents as fit in a core's cache, at least one.
     """
-    size = max(1, CHUNK_BYTES // max(1, bytes_per_agent))
+    size = max(1, CHUNK_BYTES // max(1, bytes_per_agent)) if agents * bytes_per_agent > _WORTH_BYTES else max(1, agents)
     starts = range(0, agents, size)
     with one_blas_thread():
         helpers = min(_Guard.threads, len(starts)) - 1
@@ -89,5 +90,6 @@ def for_chunks(function, agents, bytes_per_agent):
         try:
             work()
         finally:
+            wait(futures)  # before any of them raises: nobody writes into the results once this returns
             for future in futures:
                 future.result()

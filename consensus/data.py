@@ -121,17 +121,21 @@ def partition(X, y, agents, scheme="iid", seed=0, *, sizes=None, concentration=0
 
 def _arrays(X, y):
     X, y = np.asarray(X), np.asarray(y)
-    if X.ndim != 2:
-        raise ValueError(f"X must have shape (samples, features); got {X.shape}")
-    if y.ndim not in (1, 2) or len(y) != len(X):
+    if X.ndim != 2 or X.size == 0:
+        raise ValueError(f"X must have shape (samples, features), at least one of each; got {X.shape}")
+    if y.ndim not in (1, 2) or len(y) != len(X) or y.size == 0:
         raise ValueError(f"y must have shape ({len(X)},) or ({len(X)}, outputs), as X has {len(X)} rows; got {y.shape}")
     dtype = np.float32 if X.dtype == np.float32 else np.float64
     for name, array in (("X", X), ("y", y)):
         if array.dtype.kind not in "fiub":
             raise ValueError(f"{name} must hold real numbers; got dtype {array.dtype} (encode labels as 0, 1, ... first)")
-        if not np.isfinite(array).all():
-            where = np.argwhere(~np.isfinite(array))[0]
-            raise ValueError(f"{name} must be finite; {name}[{', '.join(map(str, where))}] is {array[tuple(where)]}")
+        with np.errstate(over="ignore"):  # a number too large for float32 is refused here, not turned into inf below
+            finite = np.isfinite(array.astype(dtype, copy=False))
+        if not finite.all():
+            where = np.argwhere(~finite)[0]
+            raise ValueError(
+                f"{name} must be finite in {np.dtype(dtype)}; {name}[{', '.join(map(str, where))}] is {array[tuple(where)]}"
+            )
     return X.astype(dtype, copy=False), y.reshape(len(y), -1).astype(dtype, copy=False)
 
 

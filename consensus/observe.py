@@ -37,7 +37,7 @@ class Observer:
 
     def measure(self, w):
         """The measured quantities at the iterates ``w``, by name."""
-        mean = w.mean(axis=0)
+        mean = agents_mean(w)
         row = {
             "objective": self.problem.objective(mean),
             "stationarity": self.problem.stationarity(mean),
@@ -61,6 +61,11 @@ class Observer:
             outputs = model.predict(part, np.broadcast_to(X, (len(part), *X.shape)))
             errors.append(self.problem.loss.error(outputs, np.broadcast_to(y, (len(part), *y.shape))).mean(axis=1))
         return np.concatenate(errors)
+
+
+def agents_mean(w):
+    """The mean of the rows of ``w``; exactly the common row where they are equal, so that agreement is measured as zero."""
+    return w[0] + (w - w[0]).mean(axis=0)
 
 
 def _test_set(problem, test):

@@ -12,7 +12,7 @@ from consensus import _checks
 from consensus.engines import Stacked
 from consensus.errors import DivergenceError, Interrupted
 from consensus.history import History
-from consensus.observe import Observer
+from consensus.observe import Observer, agents_mean
 
 ENGINES = {"stacked": Stacked}
 
@@ -40,7 +40,7 @@ class Result:
     @property
     def mean(self):
         """The agents' mean, shape (P,)."""
-        return self.w.mean(axis=0)
+        return agents_mean(self.w)
 
     def __repr__(self):
         return f"Result({self.reason}; w {self.w.shape}, {self.history})"

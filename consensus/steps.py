@@ -2,6 +2,7 @@
 
 import functools
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 
@@ -96,7 +97,7 @@ def as_rule(step, most=None):
     Raises ``ValueError`` if its first value is not in (0, most], ``TypeError`` if it is neither number nor callable.
     """
     if not callable(step):
-        if isinstance(step, bool) or not isinstance(step, (int, float)):
+        if isinstance(step, bool) or not isinstance(step, Real):
             raise TypeError(f"step must be a number or a rule such as Diminishing(0.5, 0.01); got {step!r}")
         step = Constant(step)
     _checks.number(f"the first value of step={step}", float(step(0)), above=0, most=most)

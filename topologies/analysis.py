@@ -50,8 +50,8 @@ def spectral_gap(matrix):
     One exchange of values with neighbours shrinks the disagreement of the agents, in the long run, by the factor one
     minus the gap, so agreement to a given accuracy takes a number of exchanges in proportion to 1 / gap, and the
     rates of decentralised methods carry the gap in the same way [1]_. A gap of 1 means agreement at once (the
-    complete graph with Metropolis weights), 0 that some agents never agree (a disconnected or a bipartite one, without
-    self-weights), and below 0 that disagreement grows.
+    complete graph with Metropolis weights), 0 that some agents never agree (a disconnected graph, or a bipartite one
+    without self-weights), and below 0 that disagreement grows.
 
     Parameters
     ----------
@@ -68,12 +68,13 @@ def spectral_gap(matrix):
     ValueError
         If `matrix` is not square, or neither its rows nor its columns sum to one within 1e-8.
     scipy.sparse.linalg.ArpackNoConvergence
-        If `matrix` has more than 1000 rows, is not symmetric, and its eigenvalues are too close for Arnoldi.
+        If `matrix` has more than 1000 rows, its eigenvalues are too close for an iteration to tell apart, and it is
+        not both symmetric and nonnegative.
 
     References
     ----------
     .. [1] L. Xiao and S. Boyd, "Fast linear iterations for distributed averaging", Systems & Control Letters 53
-       (2004), equations (5) to (9).
+       (2004), on the asymptotic convergence factor.
 
     Examples
     --------
@@ -113,9 +114,16 @@ def _radius(matrix, symmetric):
     try:
         return abs(eigsh(deviation, k=1, v0=start, maxiter=300, return_eigenvectors=False)[0])
     except ArpackNoConvergence:
+        if matrix.min() < 0:
+            raise  # what follows takes the spectrum to lie in [-1, 1]
+        if connected_components(matrix, directed=False)[0] > 1:
+            return 1.0
         # Eigenvalues crowd at the ends of the spectrum in graphs with narrow cuts (rings, grids); and the narrower
         # the cuts, the less a sparse factorisation fills in. So invert around both ends, just off the spectrum.
-        off = 1.0 + 1e-9
-        top = eigsh(matrix, k=2, sigma=off, v0=start, return_eigenvectors=False)
-        bottom = eigsh(matrix, k=1, sigma=-off, v0=start, return_eigenvectors=False)
-        return max(abs(top.min()), abs(bottom[0]))
+        end = 1.0 + 1e-9
+        second = eigsh(matrix, k=2, sigma=end, v0=start, return_eigenvectors=False).min()
+        # Most often a rough value shows that the lowest eigenvalue does not matter; a precise one can be slow.
+        lowest = eigsh(matrix, k=1, sigma=-end, v0=start, tol=1e-2, return_eigenvectors=False)[0]
+        if 1 + lowest < 2 * (1 - second):
+            lowest = eigsh(matrix, k=1, sigma=-end, v0=start, return_eigenvectors=False)[0]
+        return max(second, -lowest)

@@ -33,7 +33,7 @@ def _probability(value):
 
 
 def _draw(sample, seed, connected, call, remedy):
-    """Return ``sample(seed)``, or with `connected` the first connected graph of a fixed sequence of seeds."""
+    """Return ``sample(seed)``; if `connected`, the first connected graph over a fixed sequence of seeds."""
     seed = integer("seed", seed, 0)
     if not connected:
         return sample(seed)
@@ -148,13 +148,9 @@ def erdos_renyi(agents, probability, seed=0, connected=True):
     (True, 10)
     """
     agents, probability = integer("agents", agents, 1), _probability(probability)
-    return _draw(
-        lambda seed: nx.fast_gnp_random_graph(agents, probability, seed=seed),
-        seed,
-        connected,
-        f"erdos_renyi(agents={agents}, probability={probability})",
-        f"raise probability above log(agents) / agents = {math.log(agents) / agents:.2g}",
-    )
+    call = f"erdos_renyi(agents={agents}, probability={probability})"
+    remedy = f"raise probability above log(agents) / agents = {math.log(agents) / agents:.2g}"
+    return _draw(lambda seed: nx.fast_gnp_random_graph(agents, probability, seed), seed, connected, call, remedy)
 
 
 def random_geometric(agents, radius, seed=0, connected=True):
@@ -176,13 +172,10 @@ def random_geometric(agents, radius, seed=0, connected=True):
     agents = integer("agents", agents, 1)
     if not (isinstance(radius, Real) and 0 < radius < math.inf):
         raise ValueError(f"radius must be a finite number above 0, got {radius!r}")
-    return _draw(
-        lambda seed: nx.random_geometric_graph(agents, radius, seed=seed),
-        seed,
-        connected,
-        f"random_geometric(agents={agents}, radius={radius})",
-        f"raise radius above sqrt(log(agents) / (pi agents)) = {math.sqrt(math.log(agents) / (math.pi * agents)):.2g}",
-    )
+    call = f"random_geometric(agents={agents}, radius={radius})"
+    enough = math.sqrt(math.log(agents) / (math.pi * agents))
+    remedy = f"raise radius above sqrt(log(agents) / (pi agents)) = {enough:.2g}"
+    return _draw(lambda seed: nx.random_geometric_graph(agents, radius, seed=seed), seed, connected, call, remedy)
 
 
 def random_regular(agents, degree, seed=0, connected=True):
@@ -201,9 +194,7 @@ def random_regular(agents, degree, seed=0, connected=True):
     """
     agents, degree = integer("agents", agents, 1), integer("degree", degree, 0)
     if degree >= agents or agents * degree % 2:
-        raise ValueError(
-            f"degree must be below agents, and agents * degree even; got degree={degree}, agents={agents}"
-        )
+        raise ValueError(f"degree must be below agents, and agents * degree even; got degree={degree}, agents={agents}")
 
     def sample(seed):
         # networkx adds these nodes in the order of the random edges; start from all of them in order.
@@ -211,13 +202,8 @@ def random_regular(agents, degree, seed=0, connected=True):
         graph.add_edges_from(nx.random_regular_graph(degree, agents, seed=seed).edges)
         return graph
 
-    return _draw(
-        sample,
-        seed,
-        connected,
-        f"random_regular(agents={agents}, degree={degree})",
-        "raise degree to 3 or more",
-    )
+    call = f"random_regular(agents={agents}, degree={degree})"
+    return _draw(sample, seed, connected, call, "raise degree to 3 or more")
 
 
 def small_world(agents, neighbours, probability, seed=0, connected=True):
@@ -239,13 +225,12 @@ def small_world(agents, neighbours, probability, seed=0, connected=True):
     if neighbours % 2 or neighbours >= agents:
         raise ValueError(f"neighbours must be even and below agents={agents}, got {neighbours}")
     probability = _probability(probability)
-    return _draw(
-        lambda seed: nx.watts_strogatz_graph(agents, neighbours, probability, seed=seed),
-        seed,
-        connected,
-        f"small_world(agents={agents}, neighbours={neighbours}, probability={probability})",
-        "raise neighbours",
-    )
+
+    def sample(seed):
+        return nx.watts_strogatz_graph(agents, neighbours, probability, seed)
+
+    call = f"small_world(agents={agents}, neighbours={neighbours}, probability={probability})"
+    return _draw(sample, seed, connected, call, "raise neighbours")
 
 
 def barabasi_albert(agents, edges, seed=0):

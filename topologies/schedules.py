@@ -10,8 +10,8 @@ A schedule is any object with
   graph it was made from; edge attributes are not kept;
 - ``union()``: the CSR pattern of all edges that come back again and again, laid out as by `topologies.adjacency`.
 
-Schedules here keep their edges as arrays, so they are cheap to send to another process; they compare equal when they
-are of one kind and give the same matrices in every round.
+Schedules here keep their edges as arrays, so they are cheap to send to another process, and compare equal when they
+are of one kind with equal settings. The arrays they return may be their own: copy before changing one.
 """
 
 from numbers import Real
@@ -21,14 +21,14 @@ import numpy as np
 from scipy import sparse
 
 from topologies.graphs import integer
-from topologies.weights import adjacency, metropolis, metropolis_entries, node_order, undirected
+from topologies.weights import adjacency, metropolis, metropolis_entries, mixing, node_order, undirected
 
 # Marks the random stream of edges, so that other uses of the same seed are independent of it.
 EDGE_STREAM = int.from_bytes(b"edge", "big")
 
 
 class _Schedule:
-    """Equality and hash by `_settings()`, the arrays and numbers that fix every matrix of a schedule."""
+    """Equality and hash by `_settings()`, what fixes every matrix of a schedule."""
 
     def __eq__(self, other):
         if type(self) is not type(other):
@@ -47,15 +47,14 @@ class Static(_Schedule):
     graph : networkx.Graph, networkx.DiGraph, scipy sparse matrix or numpy array of shape (A, A)
         Read as by `topologies.adjacency`.
     weights : function, default `topologies.metropolis`
-        Takes a graph and returns a scipy sparse matrix (A, A). It gets `graph` itself, or, when the nodes of a
-        networkx graph are not 0, ..., A - 1 in this order, a copy in which they are. Called once, and not kept, so
-        that it may be a lambda.
+        Takes a graph and returns a scipy sparse matrix (A, A). It gets `graph` itself, or a copy with the nodes of a
+        networkx graph renamed and ordered 0, ..., A - 1. Called once and not kept, so that it may be a lambda.
 
     Raises
     ------
     ValueError
-        If what `weights` returns is not a sparse (A, A) matrix, is not finite, or gives agent i weight on a j that
-        has no edge to i; and for whatever `adjacency` and `weights` refuse.
+        If `weights` returns anything but a finite sparse (A, A) matrix whose nonzeros off the diagonal lie on edges;
+        and for whatever `adjacency` and `weights` refuse.
 
     References
     ----------
@@ -78,7 +77,7 @@ class Static(_Schedule):
         self.agents = self._pattern.shape[0]
         self._nodes = _bare_nodes(graph, self._pattern)
         self._rule = getattr(weights, "__name__", type(weights).__name__)
-        self._matrix = _checked(weights(_in_order(graph)), self._pattern, self._rule)
+        self._matrix = mixing(weights, graph, self._pattern)
 
     def __repr__(self):
         return f"Static(agents={self.agents}, edges={_edges(self._pattern)}, weights={self._rule})"
@@ -121,7 +120,7 @@ class Periodic(_Schedule):
     References
     ----------
     .. [1] A. Nedic, A. Olshevsky and W. Shi, "Achieving geometric convergence for distributed optimization over
-       time-varying graphs" (2017), Assumption 1 on B-connected graphs.
+       time-varying graphs", SIAM Journal on Optimization 27 (2017), on B-connected sequences of graphs.
 
     Examples
     --------
@@ -142,15 +141,12 @@ class Periodic(_Schedule):
         self.agents = self._turns[0].agents
         for index, turn in enumerate(self._turns):
             if turn.agents != self.agents:
-                raise ValueError(
-                    f"graphs[{index}] has {turn.agents} agents but graphs[0] has {self.agents}; all need the same"
-                )
+                raise ValueError(f"graphs[{index}] has {turn.agents} agents but graphs[0] has {self.agents}")
 
     def __repr__(self):
-        edges = [_edges(turn.union()) for turn in self._turns]
-        return (
-            f"Periodic(agents={self.agents}, period={len(edges)}, edges={_short(edges)}, weights={self._turns[0]._rule})"
-        )
+        edges, rule = [_edges(turn.union()) for turn in self._turns], self._turns[0]._rule
+        shown = ", ".join(map(str, edges[:4])) + (", ..." if len(edges) > 4 else "")
+        return f"Periodic(agents={self.agents}, period={len(edges)}, edges=[{shown}], weights={rule})"
 
     def _settings(self):
         return self._turns
@@ -198,8 +194,8 @@ class RandomEdges(_Schedule):
     >>> network = RandomEdges(topologies.ring(5), 0.5, seed=0)
     >>> network
     RandomEdges(agents=5, edges=5, probability=0.5, seed=0)
-    >>> abs(network.weights(network.key(3)) - topologies.metropolis(network.graph(3))).max() == 0
-    True
+    >>> (network.weights(network.key(3)) != topologies.metropolis(network.graph(3))).nnz
+    0
     """
 
     def __init__(self, graph, probability, seed=0):
@@ -220,10 +216,8 @@ class RandomEdges(_Schedule):
         self._edge = entries.data - 1
 
     def __repr__(self):
-        return (
-            f"RandomEdges(agents={self.agents}, edges={_edges(self._pattern)}, probability={self.probability}, "
-            f"seed={self.seed})"
-        )
+        size = f"agents={self.agents}, edges={_edges(self._pattern)}"
+        return f"RandomEdges({size}, probability={self.probability}, seed={self.seed})"
 
     def _settings(self):
         return _content(self._pattern), self.probability, self.seed
@@ -249,15 +243,6 @@ class RandomEdges(_Schedule):
         return self._pattern
 
 
-def _in_order(graph):
-    """Return a networkx graph whose nodes are 0, ..., A - 1 in order: the same one, or a copy; arrays as they are."""
-    if not isinstance(graph, nx.Graph) or list(graph) == list(range(len(graph))):
-        return graph
-    ordered = nx.empty_graph(len(graph), create_using=type(graph))
-    ordered.update(nx.relabel_nodes(graph, {name: k for k, name in enumerate(node_order(graph))}))
-    return ordered
-
-
 def _bare_nodes(graph, pattern):
     """Return a networkx graph with the agents as its nodes, their attributes, and no edges yet."""
     if isinstance(graph, nx.Graph):
@@ -275,27 +260,6 @@ def _with_edges(nodes, rows, columns):
     return graph
 
 
-def _checked(matrix, pattern, rule):
-    """Return a mixing matrix as float64 CSR; raise ValueError when it does not belong to the graph."""
-    if not sparse.issparse(matrix) or matrix.shape != pattern.shape:
-        found = f"{type(matrix).__name__} of shape {getattr(matrix, 'shape', None)}"
-        raise ValueError(f"weights function {rule} must return a scipy sparse matrix {pattern.shape}, got a {found}")
-    matrix = sparse.csr_array(matrix, dtype=np.float64, copy=True)
-    matrix.sum_duplicates()
-    if not np.isfinite(matrix.data).all():
-        raise ValueError(f"weights function {rule} returned entries that are not finite")
-    # Agent i can only weigh what it receives, and agent j sends to i along an edge from j to i.
-    stray = matrix - matrix.multiply(pattern.T + sparse.eye_array(pattern.shape[0]))
-    entries = np.transpose(stray.nonzero())
-    if len(entries):
-        shown = ", ".join(str(tuple(entry)) for entry in entries[:3].tolist())
-        raise ValueError(
-            f"weights function {rule} has {len(entries)} nonzeros off the edges of the graph, first at (i, j) = {shown}; "
-            "entry (i, j) needs an edge from j to i"
-        )
-    return matrix
-
-
 def _content(matrix):
     return matrix.indptr.astype(int).tobytes(), matrix.indices.astype(int).tobytes(), matrix.data.tobytes()
 
@@ -303,7 +267,3 @@ def _content(matrix):
 def _edges(pattern):
     """Count edges: both entries of an undirected edge, or of two opposite directed ones, are one edge."""
     return sparse.triu(pattern + pattern.T).nnz
-
-
-def _short(numbers):
-    return str(numbers) if len(numbers) <= 4 else f"[{', '.join(map(str, numbers[:3]))}, ...]"

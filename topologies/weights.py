@@ -94,7 +94,7 @@ def _from_networkx(graph):
     neighbours = [(agent[name], found) for name, found in graph.adjacency()]
     rows = np.repeat([k for k, _ in neighbours], [len(found) for _, found in neighbours])
     columns = np.fromiter(map(agent.get, chain.from_iterable(found for _, found in neighbours)), int, len(rows))
-    return sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=(len(names), len(names))), names
+    return _pattern(sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=(len(names), len(names)))), names
 
 
 def _from_array(graph):
@@ -107,7 +107,14 @@ def _from_array(graph):
     pattern.eliminate_zeros()
     if not np.isfinite(pattern.data).all():
         raise ValueError("the adjacency matrix has entries that are not finite; pass zeros and ones")
-    return sparse.csr_array((np.ones(pattern.nnz), pattern.indices, pattern.indptr), shape=pattern.shape)
+    return _pattern(pattern)
+
+
+def _pattern(matrix):
+    """Return ones where a CSR matrix stores an entry, with 32-bit indices whenever they are wide enough."""
+    width = np.int32 if max(matrix.nnz, *matrix.shape) <= np.iinfo(np.int32).max else np.int64
+    indices, starts = matrix.indices.astype(width, copy=False), matrix.indptr.astype(width, copy=False)
+    return sparse.csr_array((np.ones(matrix.nnz), indices, starts), shape=matrix.shape)
 
 
 def undirected(graph):
@@ -200,3 +207,46 @@ def metropolis_entries(agents, rows, columns):
     data[diagonal] = 0.0
     data[diagonal] = 1.0 - np.bincount(rows, data, minlength=agents)
     return sparse.csr_array((data, columns, starts), shape=(agents, agents))
+
+
+def mixing(weights, graph, pattern):
+    """Call a weights function on a graph with this `adjacency` pattern; return a float64 CSR matrix that fits it.
+
+    Raises
+    ------
+    TypeError
+        If `weights` is not a function.
+    ValueError
+        If its result is not a finite sparse (A, A) matrix, or has a nonzero off the diagonal and the edges. Agent i
+        can weigh only what it receives, and agent j sends to i along an edge from j to i.
+
+    Examples
+    --------
+    >>> import networkx
+    >>> graph = networkx.path_graph(2)
+    >>> mixing(metropolis, graph, adjacency(graph)).toarray()
+    array([[0.5, 0.5],
+           [0.5, 0.5]])
+    """
+    if not callable(weights):
+        raise TypeError(f"weights must be a function from a graph to a matrix, got a {type(weights).__name__}")
+    name = f"weights function {getattr(weights, '__name__', type(weights).__name__)}"
+    if isinstance(graph, nx.Graph) and list(graph) != list(range(len(graph))):
+        # The order of networkx's own matrices is that of iteration, so make it that of the agents.
+        agent = {label: k for k, label in enumerate(node_order(graph))}
+        ordered = nx.empty_graph(len(graph), create_using=nx.DiGraph if graph.is_directed() else nx.Graph)
+        ordered.update(nx.relabel_nodes(graph, agent))
+        graph = ordered
+    matrix = weights(graph)
+    if not sparse.issparse(matrix) or matrix.shape != pattern.shape:
+        found = f"{type(matrix).__name__} of shape {getattr(matrix, 'shape', None)}"
+        raise ValueError(f"{name} must return a scipy sparse matrix of shape {pattern.shape}, got {found}")
+    matrix = sparse.csr_array(matrix, dtype=np.float64, copy=True)
+    matrix.sum_duplicates()
+    if not np.isfinite(matrix.data).all():
+        raise ValueError(f"{name} returned entries that are not finite")
+    stray = (matrix - matrix.multiply(pattern.T + sparse.eye_array(pattern.shape[0]))).nonzero()
+    if stray[0].size:
+        shown = _first(zip(*(index.tolist() for index in stray)))
+        raise ValueError(f"{name} returned nonzeros off the edges of the graph: (i, j) = {shown} without edge j to i")
+    return matrix

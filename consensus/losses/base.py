@@ -44,10 +44,12 @@ class Loss(ABC):
 
 
 def aligned(outputs, targets):
-    """The targets with the outputs' number of axes; shapes that NumPy would silently broadcast are refused."""
+    """The targets with the outputs' axes and dtype; shapes that NumPy would silently broadcast are refused."""
     targets = np.asarray(targets)
     if targets.ndim == outputs.ndim - 1:
         targets = targets[..., None]
     if targets.shape != outputs.shape:
         raise ValueError(f"targets must have the shape of the outputs, {outputs.shape}; got {targets.shape}")
+    if isinstance(outputs, np.ndarray) and outputs.dtype.kind == "f":  # a CVXPY expression has no dtype
+        targets = targets.astype(outputs.dtype, copy=False)
     return targets

@@ -45,7 +45,8 @@ class CrossEntropy(Loss):
 
     def error(self, outputs, targets):
         """One where the largest logit is not the sample's class, else zero, shape (..., samples)."""
-        return 1.0 - np.take_along_axis(_is_class(outputs, targets), outputs.argmax(axis=-1)[..., None], axis=-1)[..., 0]
+        right = np.take_along_axis(_is_class(outputs, targets), outputs.argmax(axis=-1)[..., None], axis=-1)[..., 0]
+        return 1 - right.astype(outputs.dtype)
 
     def check(self, targets, outputs):
         if targets.shape[-1] != 1:

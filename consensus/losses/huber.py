@@ -48,5 +48,6 @@ class Huber(Loss):
     def expression(self, outputs, targets, weights):
         import cvxpy as cp
 
+        targets = aligned(outputs, targets)
         losses = cp.huber(outputs - targets, self.delta) / 2
         return cp.sum(cp.multiply(np.broadcast_to(weights[:, None], targets.shape), losses))

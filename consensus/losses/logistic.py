@@ -34,12 +34,13 @@ class LogisticLoss(Loss):
     def expression(self, outputs, targets, weights):
         import cvxpy as cp
 
+        targets = aligned(outputs, targets)
         losses = cp.logistic(outputs) - cp.multiply(targets, outputs)
         return cp.sum(cp.multiply(np.broadcast_to(weights[:, None], targets.shape), losses))
 
     def error(self, outputs, targets):
         """The fraction of a sample's labels that are wrong (a logit > 0 says 1), shape (..., samples)."""
-        return ((outputs > 0) != (aligned(outputs, targets) > 0)).mean(axis=-1)
+        return ((outputs > 0) != (aligned(outputs, targets) > 0)).mean(axis=-1, dtype=outputs.dtype)
 
     def check(self, targets, outputs):
         super().check(targets, outputs)

@@ -30,4 +30,4 @@ class SquaredLoss(Loss):
     def expression(self, outputs, targets, weights):
         import cvxpy as cp  # here, because importing it takes a second that only its users should spend
 
-        return cp.sum_squares(cp.multiply(np.sqrt(weights)[:, None], outputs - targets)) / 2
+        return cp.sum_squares(cp.multiply(np.sqrt(weights)[:, None], outputs - aligned(outputs, targets))) / 2

@@ -33,9 +33,9 @@ class Model(Protocol):
 def linearize(model, w, x):
     """Evaluate ``model`` at w and return ``(outputs, linearization)``.
 
-    The linearization knows the Jacobian J of the outputs at w: ``vjp(u, out=None)``, ``jvp(v)`` and, where the model
-    offers them, ``jacobian()`` and ``gram()``. Models with a ``linearize`` method share the forward pass between all of
-    these; for others every product starts anew.
+    The linearization knows the Jacobian J of the outputs at w: ``vjp(u, out=None)``, ``jvp(v)``, ``jacobian()`` and
+    ``gram()``. Models with a ``linearize`` method share the forward pass between all of these; for others every product
+    starts anew, and a Jacobian that the model does not offer is built from P products.
     """
     if hasattr(model, "linearize"):
         return model.linearize(w, x)
@@ -59,7 +59,14 @@ class _Recomputed:
         return self.model.jvp(self.w, self.x, v)
 
     def jacobian(self):
-        return self.model.jacobian(self.w, self.x)
+        if hasattr(self.model, "jacobian"):
+            return self.model.jacobian(self.w, self.x)
+        units = np.eye(self.model.parameters, dtype=self.w.dtype)
+        columns = [self.jvp(np.repeat(unit[None], len(self.w), axis=0)) for unit in units]
+        return np.stack([column.reshape(len(self.w), -1) for column in columns], axis=-1)
 
     def gram(self):
-        return self.model.gram(self.w, self.x)
+        if hasattr(self.model, "gram"):
+            return self.model.gram(self.w, self.x)
+        jacobian = self.jacobian()
+        return jacobian @ jacobian.swapaxes(1, 2)

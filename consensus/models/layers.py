@@ -107,6 +107,9 @@ class Linearization:
 
     def vjp(self, u, out=None):
         """J' u (agents, P) for u (agents, samples, outputs), written to ``out`` if given."""
+        wanted = (len(self._w), self._inputs[0].shape[1], self._model.outputs)
+        if u.shape != wanted:
+            raise ValueError(f"u must have shape {wanted} for {self._model}; got {u.shape}")
         if out is None:
             out = np.empty((len(u), self._model.parameters), u.dtype)
         ones = np.ones((1, u.shape[1]), u.dtype)
@@ -123,6 +126,8 @@ class Linearization:
 
     def jvp(self, v):
         """J v (agents, samples, outputs) for v (agents, P)."""
+        if v.shape != self._w.shape:
+            raise ValueError(f"v must have the shape of w, {self._w.shape}, for {self._model}; got {v.shape}")
         tangent = None  # of the layer's inputs; the features themselves do not move
         for layer, (weights, bias) in enumerate(self._model._split(v)):
             moved = self._inputs[layer] @ weights
@@ -173,7 +178,7 @@ class Linearization:
             inner = h @ h.swapaxes(1, 2)  # (agents, samples, samples)
             if self._model.bias:
                 inner += 1
-            agents, samples, _ = inner.shape
+            agents, samples = len(self._w), inner.shape[1]
             if d is None:  # the last layer: D D' is one where the outputs agree, zero elsewhere
                 total = np.zeros((agents, samples, outputs, samples, outputs), inner.dtype)
                 np.einsum("amono->amno", total)[...] += inner[..., None]

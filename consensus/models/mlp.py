@@ -32,9 +32,9 @@ class MLP(Layered):
     """
 
     def __init__(self, widths, activation="tanh"):
+        if np.ndim(widths) != 1 or len(widths) < 2:
+            raise ValueError(f"widths must be [inputs, hidden, ..., outputs]; got {widths!r}")
         widths = [_checks.count(f"widths[{layer}]", width) for layer, width in enumerate(widths)]
-        if len(widths) < 2:
-            raise ValueError(f"widths must be [inputs, hidden, ..., outputs]; got {widths}")
         self.activation = _checks.choice("activation", activation, tuple(ACTIVATIONS))
         super().__init__(widths, True, ACTIVATIONS[activation])
 

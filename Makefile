@@ -1,0 +1,29 @@
+# make demo, make test, make lint, make benchmarks: each sets up what it needs in a virtual environment first.
+PYTHON ?= python3
+VENV ?= .venv
+RUN = $(VENV)/bin/python
+ROUNDS ?= 1000
+
+.PHONY: demo test lint benchmarks clean
+
+demo: $(VENV)/installed
+	$(RUN) -m experiments.demo --rounds $(ROUNDS)
+
+test: $(VENV)/installed
+	$(RUN) -m pytest
+
+lint: $(VENV)/installed
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+
+benchmarks: $(VENV)/installed
+	$(RUN) -m experiments.benchmarks.core
+
+$(VENV)/installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit("consensus needs Python 3.11 or newer; try make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	$(RUN) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache

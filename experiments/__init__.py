@@ -1,0 +1,1 @@
+"""Experiments: one script a figure or table. ``python -m experiments`` lists them."""

@@ -1,0 +1,87 @@
+"""The demo as its user runs it, and the list of experiments."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import consensus
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(module, *arguments):
+    command = [sys.executable, "-m", module, *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("demo")
+    return run("experiments.demo", "--rounds", "60", "--agents", "7", "--seed", "2", "--output", str(folder)), folder
+
+
+def test_the_table_compares_four_solvers(demo):
+    done, _ = demo
+    assert done.returncode == 0, done.stderr
+    assert "7 agents" in done.stdout
+    lines = done.stdout.splitlines()
+    rule = next(number for number, line in enumerate(lines) if line.startswith("----"))
+    rows = lines[rule + 1 : rule + 5]
+    assert [row.split("  ")[0] for row in rows] == [
+        "NEXT, partial linearization",
+        "NEXT, full linearization",
+        "Gradient tracking",
+        "DGD",
+    ]
+    assert {len(line) for line in lines[rule - 1 : rule + 5]} == {len(lines[rule])}  # aligned
+    assert done.stderr == ""  # no progress bar without a terminal
+
+
+def test_the_figure_is_where_it_says(demo):
+    done, folder = demo
+    path = folder / "demo.png"
+    assert str(path) in done.stdout
+    pixels = np.asarray(Image.open(path).convert("L"))
+    assert min(pixels.shape) >= 400
+    assert pixels.std() > 10  # not an empty page
+
+
+def test_the_histories_start_together_and_fall(demo):
+    _, folder = demo
+    histories = [consensus.History.from_csv(path) for path in sorted(folder.glob("*.csv"))]
+    assert len(histories) == 4
+    assert len({history["objective"][0] for history in histories}) == 1
+    for history in histories:
+        assert history["round"][-1] == 60
+        assert history["objective"][-1] < 0.5 * history["objective"][0]
+
+
+@pytest.mark.skipif(not os.environ.get("CONSENSUS_DATA"), reason="CONSENSUS_DATA names no folder of data sets")
+@pytest.mark.parametrize("dataset", ["boston", "kin8nm", "wine"])
+def test_other_data_sets(dataset, tmp_path):
+    done = run("experiments.demo", "--rounds", "3", "--dataset", dataset, "--output", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert f"training samples of {dataset}" in done.stdout
+
+
+def test_bad_options_say_what_is_allowed():
+    done = run("experiments.demo", "--dataset", "iris")
+    assert done.returncode == 2
+    assert "diabetes" in done.stderr
+    done = run("experiments.demo", "--agents", "0")
+    assert done.returncode != 0
+    assert "agents" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_list_names_every_script():
+    done = run("experiments")
+    assert done.returncode == 0
+    for name in ("experiments.demo", "experiments.benchmarks.core"):
+        line = next(line for line in done.stdout.splitlines() if name in line)
+        assert len(line.split()) > 5  # its one line of description
