@@ -129,7 +129,12 @@ def topology(network, values=None, *, round=0, label=None, ax=None, seed=0):
         for number, agent in enumerate(agents):
             shade = 1.0 if values is None else nodes.norm(colours[number])
             ax.text(
-                *positions[agent], str(agent), ha="center", va="center", fontsize=7, color="black" if shade > 0.5 else "white"
+                *positions[agent],
+                str(agent),
+                ha="center",
+                va="center",
+                fontsize=7,
+                color="black" if shade > 0.5 else "white",
             )
     ax.set_axis_off()
     ax.set_aspect("equal")

@@ -78,8 +78,8 @@ class InverseSqrt:
 
     Examples
     --------
-    >>> InverseSqrt(0.3)(8)
-    0.1
+    >>> InverseSqrt(0.5)(3)
+    0.25
     """
 
     initial: float

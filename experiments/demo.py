@@ -1,6 +1,7 @@
 """Ten agents train one neural network over a changing sparse graph: NEXT against gradient tracking and DGD."""
 
 import argparse
+import sys
 from pathlib import Path
 
 import matplotlib
@@ -39,24 +40,16 @@ def parse(arguments=None):
 
 def main(arguments=None):
     options = parse(arguments)
-
-    # Every agent gets its own shard of the training data.
-    data = datasets.split(*datasets.load(options.dataset), seed=options.seed)
-    shards = consensus.partition(data.X, data.y, agents=options.agents, seed=options.seed)
-
-    # They train one network with 20 hidden units together: minimise the mean squared loss plus weight decay.
-    model = consensus.MLP([data.X.shape[1], 20, 1], activation="tanh")
-    problem = consensus.Problem(model, consensus.SquaredLoss(), shards, consensus.L2(1e-2))
-
-    # They talk over a sparse graph whose edges come and go: each is up in half of the rounds.
-    graph = topologies.erdos_renyi(options.agents, probability=0.3, seed=options.seed)
-    network = topologies.RandomEdges(graph, probability=0.5, seed=options.seed)
-
+    try:
+        data, shards, problem, graph, network = setting(options)
+    except (ValueError, OSError) as error:  # a wrong option, no network: no need for a traceback
+        sys.exit(f"error: {error}")
     print(
         f"{options.agents} agents, {shards.samples} training samples of {options.dataset} "
         f"({shards.sizes.min()} to {shards.sizes.max()} each), {problem.parameters} parameters, "
         f"{graph.number_of_edges()} possible edges of which half are up in a round\n"
     )
+
     histories = {}
     for name, solver in SOLVERS.items():  # all from the same start, which the seed draws
         result = consensus.solve(
@@ -78,6 +71,22 @@ def main(arguments=None):
     path = options.output / "demo.png"
     figure(histories).savefig(path, dpi=150)
     print(f"\nThe figure is in {path}, the histories beside it.")
+
+
+def setting(options):
+    """The data, the problem that the agents solve and the network over which they do."""
+    # Every agent gets its own shard of the training data.
+    data = datasets.split(*datasets.load(options.dataset), seed=options.seed)
+    shards = consensus.partition(data.X, data.y, agents=options.agents, seed=options.seed)
+
+    # They train one network with 20 hidden units together: minimise the mean squared loss plus weight decay.
+    model = consensus.MLP([data.X.shape[1], 20, 1], activation="tanh")
+    problem = consensus.Problem(model, consensus.SquaredLoss(), shards, consensus.L2(1e-2))
+
+    # They talk over a sparse graph whose edges come and go: each is up in half of the rounds.
+    graph = topologies.erdos_renyi(options.agents, probability=0.3, seed=options.seed)
+    network = topologies.RandomEdges(graph, probability=0.5, seed=options.seed)
+    return data, shards, problem, graph, network
 
 
 def table(histories):

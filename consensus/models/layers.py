@@ -4,6 +4,8 @@ A layer l takes inputs h (samples, m) to a = h W + b, with W (m, k) stored row b
 vector, and to its activation. Everything is a batched matrix product over agents; NumPy hands each agent's to BLAS.
 """
 
+import itertools
+
 import numpy as np
 
 
@@ -13,7 +15,7 @@ class Layered:
     def __init__(self, widths, bias, activation):
         self.widths, self.bias, self._activation = tuple(widths), bias, activation
         self._spans, start = [], 0
-        for inputs, outputs in zip(widths[:-1], widths[1:], strict=True):
+        for inputs, outputs in itertools.pairwise(widths):
             weights = start + inputs * outputs
             end = weights + (outputs if bias else 0)
             self._spans.append((start, weights, end, inputs, outputs))

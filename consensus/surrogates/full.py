@@ -37,7 +37,7 @@ class FullLinearization:
     ----------
     Di Lorenzo, Scutari, "NEXT: in-network nonconvex optimization", IEEE TSIPN 2(2), 2016, section III; Scardapane,
     Di Lorenzo, Neural Networks 91, 2017, section 4 (full linearization).
-    """  # noqa: D205
+    """
 
     tau: float
 

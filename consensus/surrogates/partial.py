@@ -46,7 +46,7 @@ class PartialLinearization:
     .. [1] Scardapane, Di Lorenzo, Neural Networks 91, 2017, section 4 (partial linearization).
     .. [2] Sun, Scutari, Daneshmand, "Distributed optimization based on gradient tracking revisited", SIAM J. Optim.
        32(2), 2022, section 2.
-    """  # noqa: D205
+    """
 
     tau: float
     curvature: str = "network"

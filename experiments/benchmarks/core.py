@@ -1,5 +1,7 @@
 """Time of a round and of a gradient, against this machine's matrix-product rate."""
 
+import itertools
+
 import numpy as np
 
 import consensus
@@ -20,9 +22,7 @@ def shards(agents, samples, features, outputs=1, dtype=np.float64, seed=0):
 def seconds_a_round(problem, network, rounds):
     """Median over five runs of the clock that the history keeps: rounds alone, observation left out."""
     solver = GradientTracking(0.01, order="cta")
-    runs = [
-        consensus.solve(problem, network, solver, rounds=rounds, record_every=rounds).history["seconds"] for _ in range(5)
-    ]
+    runs = [consensus.solve(problem, network, solver, rounds=rounds, record_every=rounds).history["seconds"] for _ in range(5)]
     return float(np.median([(seconds[-1] - seconds[0]) / rounds for seconds in runs]))
 
 
@@ -63,12 +63,14 @@ def gradients():
             rng = np.random.default_rng(0)
             w = np.stack([problem.model.init(rng) for _ in range(20)]).astype(dtype)
             seconds = median_seconds(lambda p=problem, w=w: p.gradient(w), repeats=31)
-            products = sum(a * b for a, b in zip(widths[:-1], widths[1:], strict=True))
+            products = sum(a * b for a, b in itertools.pairwise(widths))
             # Forward, and backward to every layer's weights and to all inputs but the first.
             operations = 2 * 20 * 500 * (3 * products - widths[0] * widths[1])
             share = operations / seconds / dgemm_rate(dtype=dtype)
             name = "-".join(map(str, widths))
-            print(f"{name:>16} {np.dtype(dtype).name:>8} {seconds * 1e3:>8.2f} {operations / seconds / 1e9:>8.1f} {share:>11.0%}")
+            print(
+                f"{name:>16} {np.dtype(dtype).name:>8} {seconds * 1e3:>8.2f} {operations / seconds / 1e9:>8.1f} {share:>11.0%}"
+            )
             if widths[-1] > 1:
                 against_jax(w, data, widths, dtype, seconds)
 
@@ -85,7 +87,7 @@ def against_jax(w, data, widths, dtype, ours):
 
     def cost(w, x, d):
         start, h = 0, x
-        for layer, (m, k) in enumerate(zip(widths[:-1], widths[1:], strict=True)):
+        for layer, (m, k) in enumerate(itertools.pairwise(widths)):
             h = h @ w[start : start + m * k].reshape(m, k) + w[start + m * k : start + m * k + k]
             start += m * k + k
             h = jnp.tanh(h) if layer < len(widths) - 2 else h
@@ -96,7 +98,8 @@ def against_jax(w, data, widths, dtype, ours):
     arguments = [jnp.asarray(array) for array in (w, data.features, data.targets)]
     error = np.abs(np.asarray(gradient(*arguments)) - problem_gradient(w, data, widths)).max()
     seconds = median_seconds(lambda: gradient(*arguments).block_until_ready(), repeats=31)
-    print(f"{'jax':>16} {np.dtype(dtype).name:>8} {seconds * 1e3:>8.2f}   ours takes {ours / seconds:.2f} of its time; differ by {error:.1e}")
+    note = f"ours takes {ours / seconds:.2f} of its time; differ by {error:.1e}"
+    print(f"{'jax':>16} {np.dtype(dtype).name:>8} {seconds * 1e3:>8.2f}   {note}")
 
 
 def problem_gradient(w, data, widths):

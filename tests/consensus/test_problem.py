@@ -136,7 +136,11 @@ def test_gradients_are_free_to_be_overwritten():
 @pytest.mark.parametrize(
     ("make", "error", "match"),
     [
-        (lambda: consensus.Problem(consensus.Linear(7), consensus.SquaredLoss(), shards()), ValueError, "4 features.*takes 7"),
+        (
+            lambda: consensus.Problem(consensus.Linear(7), consensus.SquaredLoss(), shards()),
+            ValueError,
+            "4 features.*takes 7",
+        ),
         (lambda: consensus.Problem(consensus.Linear(4, 2), consensus.SquaredLoss(), shards()), ValueError, "2 outputs"),
         (lambda: consensus.Problem(consensus.Linear(4), consensus.LogisticLoss(), shards()), ValueError, r"\{0, 1\}"),
         (
@@ -157,7 +161,11 @@ def test_gradients_are_free_to_be_overwritten():
             ValueError,
             r"gradient must return shape \(6, 2\)",
         ),
-        (lambda: consensus.Problem.from_functions(1, np.sum, agents=6, parameters=2), TypeError, "value must be a function"),
+        (
+            lambda: consensus.Problem.from_functions(1, np.sum, agents=6, parameters=2),
+            TypeError,
+            "value must be a function",
+        ),
     ],
 )
 def test_bad_input(make, error, match):

@@ -2,10 +2,12 @@
 
 import itertools
 import os
+import termios
 
 import networkx as nx
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from problems import data, problem
 from sklearn.linear_model import LogisticRegression
 
@@ -23,7 +25,12 @@ NETWORKS = {"static": topologies.Static(GRAPH), "random": topologies.RandomEdges
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize(
     "solver",
-    [NEXT(PartialLinearization(0.5), Diminishing(0.5, 0.01)), NEXT(FullLinearization(4.0), 0.5), GradientTracking(0.1), DGD(0.1)],
+    [
+        NEXT(PartialLinearization(0.5), Diminishing(0.5, 0.01)),
+        NEXT(FullLinearization(4.0), 0.5),
+        GradientTracking(0.1),
+        DGD(0.1),
+    ],
 )
 def test_same_seed_same_history_to_the_bit(solver, network):
     def run(seed):
@@ -128,11 +135,16 @@ def test_tolerance_stops_at_the_first_recorded_round_that_meets_it():
     np.testing.assert_array_equal(result.history["objective"], full["objective"][: met.argmax() + 1])
 
 
-@pytest.mark.parametrize("solver", [DGD(1e3), NEXT(FullLinearization(1e-4), 1.0), NEXT(PartialLinearization(1e-9, "local"), 1.0)])
+@pytest.mark.parametrize(
+    "solver", [DGD(1e3), NEXT(FullLinearization(1e-4), 1.0), NEXT(PartialLinearization(1e-9, "local"), 1.0)]
+)
 def test_divergence_keeps_the_history(solver):
     X, y = data()
     p = consensus.Problem(
-        consensus.MLP([4, 5, 1], "quadratic"), consensus.SquaredLoss(), consensus.partition(X, y, 6, "sorted"), consensus.L2(1e-3)
+        consensus.MLP([4, 5, 1], "quadratic"),
+        consensus.SquaredLoss(),
+        consensus.partition(X, y, 6, "sorted"),
+        consensus.L2(1e-3),
     )
     with pytest.raises(consensus.DivergenceError, match=r"diverged in round \d+.*1e150.*smaller step") as caught:
         consensus.solve(p, GRAPH, solver, rounds=3000)
@@ -189,6 +201,7 @@ def test_the_progress_bar_is_silent_without_a_terminal(capfd):
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a pseudo-terminal")
 def test_the_progress_bar_shows_on_a_terminal(monkeypatch):
     primary, secondary = os.openpty()
+    termios.tcsetwinsize(secondary, (24, 80))
     with os.fdopen(secondary, "w") as terminal:
         monkeypatch.setattr("sys.stderr", terminal)
         consensus.solve(problem("squared", consensus.L2(0.02)), GRAPH, DGD(0.1), rounds=5, progress=True)
@@ -232,7 +245,7 @@ def unbalanced(graph):
 
 
 def column_stochastic(graph):
-    return (nx.to_scipy_sparse_array(graph, nodelist=range(6), dtype=float).T / 2 + np.eye(6) / 2).tocsr()
+    return sp.csr_array(nx.to_numpy_array(graph, nodelist=range(6)).T / 2 + np.eye(6) / 2)
 
 
 @pytest.mark.parametrize(
@@ -241,7 +254,11 @@ def column_stochastic(graph):
         ({"network": topologies.ring(5)}, ValueError, "network has 5 agents, the problem 6"),
         ({"network": nx.DiGraph([(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0)])}, ValueError, "undirected"),
         (
-            {"network": topologies.Static(nx.DiGraph([(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 2)]), weights=column_stochastic)},
+            {
+                "network": topologies.Static(
+                    nx.DiGraph([(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 2)]), weights=column_stochastic
+                )
+            },
             ValueError,
             r"DGD needs doubly stochastic.*(row|column) \d",
         ),

@@ -203,9 +203,7 @@ def test_small_world_that_stays_disconnected_is_refused_with_the_remedy(monkeypa
 
 
 @pytest.mark.parametrize("name", ["ring", "path", "star", "complete"])
-@pytest.mark.parametrize(
-    ("agents", "message"), [(0, "agents must be at least 1, got 0"), (2.5, "agents must be an int")]
-)
+@pytest.mark.parametrize(("agents", "message"), [(0, "agents must be at least 1, got 0"), (2.5, "agents must be an int")])
 def test_bad_number_of_agents(name, agents, message):
     with pytest.raises(ValueError, match=message):
         getattr(topologies, name)(agents)

@@ -75,9 +75,7 @@ def test_random_edges_refuses_probabilities_out_of_range(probability):
         topologies.RandomEdges(topologies.ring(4), probability)
 
 
-@pytest.mark.parametrize(
-    ("seed", "message"), [(-1, "seed must be at least 0, got -1"), (0.5, "seed must be an integer")]
-)
+@pytest.mark.parametrize(("seed", "message"), [(-1, "seed must be at least 0, got -1"), (0.5, "seed must be an integer")])
 def test_random_edges_refuses_bad_seeds(seed, message):
     with pytest.raises(ValueError, match=message):
         topologies.RandomEdges(topologies.ring(4), 0.5, seed=seed)

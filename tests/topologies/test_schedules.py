@@ -129,9 +129,7 @@ def test_static_gives_metropolis_weights_in_every_round():
 
 def test_static_calls_the_weights_function_once():
     calls = []
-    schedule = topologies.Static(
-        topologies.ring(5), weights=lambda graph: calls.append(1) or topologies.metropolis(graph)
-    )
+    schedule = topologies.Static(topologies.ring(5), weights=lambda graph: calls.append(1) or topologies.metropolis(graph))
     for n in range(5):
         schedule.weights(schedule.key(n))
     assert calls == [1]
@@ -179,9 +177,7 @@ def test_periodic_takes_its_graphs_in_turn():
     schedule = topologies.Periodic(graphs)
     for n in range(9):
         assert same(schedule.weights(schedule.key(n)), topologies.metropolis(graphs[n % 3]))
-        assert {frozenset(edge) for edge in schedule.graph(n).edges} == {
-            frozenset(edge) for edge in graphs[n % 3].edges
-        }
+        assert {frozenset(edge) for edge in schedule.graph(n).edges} == {frozenset(edge) for edge in graphs[n % 3].edges}
     assert [schedule.key(n) == schedule.key(0) for n in range(5)] == [True, False, False, True, False]
 
 
@@ -253,9 +249,7 @@ def test_weights_along_instead_of_against_directed_edges_are_refused():
     def forward(graph):
         return topologies.adjacency(graph)
 
-    with pytest.raises(
-        ValueError, match=r"nonzeros off the edges of the graph: \(i, j\) = \(0, 1\) without edge j to i"
-    ):
+    with pytest.raises(ValueError, match=r"nonzeros off the edges of the graph: \(i, j\) = \(0, 1\) without edge j to i"):
         topologies.Static(nx.DiGraph([(0, 1)]), weights=forward)
 
 

@@ -85,9 +85,7 @@ def test_integer_labels_with_a_gap_are_numbered_in_the_order_of_iteration():
     assert topologies.adjacency(graph).toarray().tolist() == [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
 
 
-@pytest.mark.parametrize(
-    "convert", [sparse.csr_array, sparse.csc_matrix, sparse.coo_array, sparse.lil_array, np.asarray]
-)
+@pytest.mark.parametrize("convert", [sparse.csr_array, sparse.csc_matrix, sparse.coo_array, sparse.lil_array, np.asarray])
 def test_matrices_are_read_as_graphs(graph, convert):
     dense = nx.to_numpy_array(graph, nodelist=range(len(graph)))
     assert same(topologies.adjacency(convert(dense)), topologies.adjacency(graph))
@@ -183,9 +181,7 @@ def test_a_selfloop_is_named_by_the_label_of_its_node():
         topologies.adjacency(nx.Graph([("a", "b"), ("b", "b")]))
 
 
-@pytest.mark.parametrize(
-    ("convert", "remedy"), [(np.asarray, "numpy.fill_diagonal"), (sparse.csr_array, "graph.setdiag")]
-)
+@pytest.mark.parametrize(("convert", "remedy"), [(np.asarray, "numpy.fill_diagonal"), (sparse.csr_array, "graph.setdiag")])
 def test_a_diagonal_entry_of_a_matrix_is_a_selfloop(convert, remedy):
     with pytest.raises(ValueError, match=f"self-loops at 1; remove them with {remedy}"):
         topologies.adjacency(convert(np.array([[0, 1], [1, 1]])))
