@@ -1,8 +1,8 @@
 """Decentralised nonconvex optimisation by consensus."""
 
-from consensus import datasets, engines, losses, models, plotting, regularizers, solvers, steps, surrogates
+from consensus import datasets, engines, local, losses, models, plotting, regularizers, solvers, steps, surrogates
 from consensus.data import Shards, partition
-from consensus.errors import DivergenceError, Interrupted
+from consensus.errors import DivergenceError, Interrupted, LocalSolveError
 from consensus.history import History
 from consensus.losses import CrossEntropy, Huber, LogisticLoss, SquaredLoss
 from consensus.models import MLP, Linear
@@ -23,6 +23,7 @@ __all__ = [
     "Huber",
     "Interrupted",
     "Linear",
+    "LocalSolveError",
     "LogisticLoss",
     "Problem",
     "Result",
@@ -30,6 +31,7 @@ __all__ = [
     "SquaredLoss",
     "datasets",
     "engines",
+    "local",
     "losses",
     "models",
     "partition",

@@ -15,12 +15,29 @@ from contextlib import contextmanager
 from threadpoolctl import ThreadpoolController
 
 CHUNK_BYTES = 1 << 20  # about one core's private cache
-_WORTH_BYTES = 4 << 20  # below this, handing chunks around (some 50 us) costs more than it saves
+_WORTH_BYTES = 4 << 20  # below these, handing chunks around (some 50 us) costs more than it saves
+_WORTH_OPERATIONS = 3e7
 
 
 @functools.cache
 def _blas():
     return ThreadpoolController().select(user_api="blas")  # scanning the loaded libraries is slow: once
+
+
+@contextmanager
+def _in_control():
+    """Make this thread's limits count: threadpoolctl >= 3.8 silently ignores all threads but the first to set OpenBLAS's.
+
+    Nobody is in control afterwards, so that whoever comes next, such as a caller's own ``threadpool_limits``, may be.
+    """
+    owned = [library for library in _blas().lib_controllers if hasattr(library, "clear_controlling_thread")]
+    for library in owned:
+        library.clear_controlling_thread(force=True)
+    try:
+        yield
+    finally:
+        for library in owned:
+            library.clear_controlling_thread(force=True)
 
 
 @functools.lru_cache(maxsize=1)
@@ -48,7 +65,8 @@ def one_blas_thread():
         if _Guard.depth == 0:
             allowed = max((library.num_threads for library in _blas().lib_controllers), default=1)
             _Guard.threads = min(allowed, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else allowed)
-            _Guard.limiter = _blas().limit(limits=1)
+            with _in_control():
+                _Guard.limiter = _blas().limit(limits=1)
         _Guard.depth += 1
     try:
         yield
@@ -56,11 +74,12 @@ def one_blas_thread():
         with _Guard.lock:
             _Guard.depth -= 1
             if _Guard.depth == 0:
-                _Guard.limiter.restore_original_limits()
+                with _in_control():
+                    _Guard.limiter.restore_original_limits()
 
 
-def for_chunks(function, agents, bytes_per_agent):
-    """Call ``function(rows)`` for slices ``rows`` that cover ``range(agents)``, on all cores if there are several.
+def for_chunks(function, agents, bytes_per_agent, operations_per_agent=0):
+    """Call ``function(rows)`` for slices ``rows`` that cover ``range(agents)``, on all cores if that is worth it.
 
     Parameters
     ----------
@@ -69,20 +88,27 @@ def for_chunks(function, agents, bytes_per_agent):
     agents : int
     bytes_per_agent : int
         What the function touches for one agent; a chunk holds as many agents as fit in a core's cache, at least one.
+    operations_per_agent : float
+        Multiply-adds for one agent, where they are many more than the bytes.
     """
-    size = max(1, CHUNK_BYTES // max(1, bytes_per_agent)) if agents * bytes_per_agent > _WORTH_BYTES else max(1, agents)
-    starts = range(0, agents, size)
+    size = max(1, CHUNK_BYTES // max(1, bytes_per_agent))
     with one_blas_thread():
-        helpers = min(_Guard.threads, len(starts)) - 1
+        if agents * bytes_per_agent <= _WORTH_BYTES and agents * operations_per_agent <= _WORTH_OPERATIONS:
+            size, threads = agents if size > 1 else 1, 1
+        else:
+            threads = _Guard.threads
+            size = min(size, -(-agents // (4 * threads)))  # some chunks for each, to even out
+        starts = range(0, agents, max(1, size))
+        helpers = min(threads, len(starts)) - 1
         if helpers < 1:
             for start in starts:
-                function(slice(start, min(start + size, agents)))
+                function(slice(start, min(start + starts.step, agents)))
             return
         pending = iter(starts)  # shared: whoever is free takes the next chunk
 
         def work():
             for start in pending:
-                function(slice(start, min(start + size, agents)))
+                function(slice(start, min(start + starts.step, agents)))
 
         # A copy of the caller's context each, so that its np.errstate holds in the helpers too.
         pool = _pool(os.getpid(), _Guard.threads)

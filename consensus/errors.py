@@ -1,7 +1,19 @@
 """What ends a run early. Nothing already computed is lost: each error carries it."""
 
 
-class DivergenceError(ArithmeticError):
+class RunError(Exception):
+    """A run could not go on.
+
+    Attributes
+    ----------
+    history : History
+        What was recorded until then.
+    """
+
+    history = None
+
+
+class DivergenceError(RunError, ArithmeticError):
     """An iterate became NaN, infinite or larger than 1e150.
 
     Attributes
@@ -13,12 +25,16 @@ class DivergenceError(ArithmeticError):
         What was recorded until then.
     """
 
-    def __init__(self, round, solver, history=None):
+    def __init__(self, round, solver):
         super().__init__(
             f"{solver} diverged in round {round}: an iterate is NaN, infinite or larger than 1e150. "
             "Take a smaller step or a larger tau; the history so far is this error's .history"
         )
-        self.round, self.solver, self.history = round, solver, history
+        self.round, self.solver = round, solver
+
+
+class LocalSolveError(RunError, RuntimeError):
+    """An agent's local problem was not solved: the message names the agent, the round and the local solver's status."""
 
 
 class Interrupted(KeyboardInterrupt):

@@ -46,32 +46,62 @@ class BaseProblem(ABC):
         P.
     dtype : numpy.dtype
         Of iterates and gradients.
+    rows : ndarray of int (agents,)
+        Which agents of the network they are.
     regularizer : Regularizer
-        r; where none was given, ``L2(0)``.
+        r, the convex part of a nonconvex one; ``L2(0)`` where none was given.
+    nonconvex : Regularizer or None
+        The regularizer as given, where it is not convex: ``r_given = r - h`` with a smooth h, of which every g_i has -h / A.
     work : Work
         Counts what was computed with this object; a restricted block starts its own count.
+    memory : dict
+        What local solvers keep from round to round because it does not change, such as a linear model's factors.
     """
 
     def __init__(self, agents, parameters, dtype, regularizer):
         self.agents = self.network_size = agents
         self.parameters = parameters
         self.dtype = np.dtype(dtype)
-        self.work = Work()
-        self.regularizer = L2(0.0) if regularizer is None else regularizer
-        if not callable(getattr(self.regularizer, "prox", None)):
+        self.rows = np.arange(agents)
+        self.work, self.memory = Work(), {}
+        regularizer = L2(0.0) if regularizer is None else regularizer
+        if not callable(getattr(regularizer, "prox", None)):
             raise TypeError(f"regularizer must offer value and prox, as consensus.L2(1e-3) does; got {regularizer!r}")
+        # A nonconvex r is a convex one minus a smooth one; the second joins the costs, shared out among the agents.
+        self.nonconvex = None if getattr(regularizer, "is_convex", True) else regularizer
+        self.regularizer = regularizer if self.nonconvex is None else regularizer.convex
 
     @abstractmethod
+    def _value(self, w):
+        """The costs without a nonconvex regularizer's share, shape (agents,)."""
+
+    @abstractmethod
+    def _gradient(self, w):
+        """Their gradients, a new array (agents, P)."""
+
     def value(self, w):
         """g_i(w_i) of every agent held here: shape (agents,) for w (agents, P)."""
+        w = self._stack(w)
+        value = self._value(w)
+        if self.nonconvex is not None:
+            value -= self.nonconvex.smooth_value(w) / self.network_size
+        return value
 
-    @abstractmethod
     def gradient(self, w):
-        """grad g_i(w_i), shape (agents, P) for w (agents, P)."""
+        """grad g_i(w_i), shape (agents, P) for w (agents, P); a new array."""
+        w = self._stack(w)
+        gradient = self._gradient(w)
+        if self.nonconvex is not None:
+            gradient -= self.nonconvex.smooth_gradient(w) / self.network_size
+        self.work.gradients += 1
+        return gradient
 
-    @abstractmethod
     def restrict(self, rows):
-        """The same problem for the agents ``rows`` (a slice gives views of the data) of this one."""
+        """The same problem for the agents ``rows`` of this one: a slice (the data are views), or an array of indices."""
+        block = copy.copy(self)
+        block.rows = self.rows[rows]
+        block.agents, block.work, block.memory = len(block.rows), Work(), {}
+        return block
 
     def average_gradient(self, w):
         """grad f_i(w_i) of the average form ``U = (1/A) sum_i f_i``, ``f_i = A g_i + r``; shape (agents, P).
@@ -95,17 +125,16 @@ class BaseProblem(ABC):
         step = point - self.gradient(self._everywhere(point)).sum(axis=0)
         return float(np.linalg.norm(point - self.regularizer.prox(step, 1.0)))
 
-    def _block(self, agents):
-        """A shallow copy that stands for ``agents`` of this problem's agents."""
-        block = copy.copy(self)
-        block.agents, block.work = agents, Work()
-        return block
-
     def _everywhere(self, point):
         point = np.asarray(point, self.dtype)
         if point.shape != (self.parameters,):
             raise ValueError(f"point must have shape ({self.parameters},); got {point.shape}")
         return np.broadcast_to(point, (self.agents, self.parameters))
+
+    def _stack(self, w):
+        if np.shape(w) != (self.agents, self.parameters):
+            raise ValueError(f"w must have shape (agents, P) = {(self.agents, self.parameters)}; got {np.shape(w)}")
+        return np.asarray(w, self.dtype)
 
 
 class Problem(BaseProblem):
@@ -163,11 +192,11 @@ class Problem(BaseProblem):
     def __repr__(self):
         return (
             f"Problem({self.model}, {self.loss}, {self.agents} agents, {self.shards.samples} samples, "
-            f"{self.regularizer}, reduction={self.reduction!r})"
+            f"{self.nonconvex or self.regularizer}, reduction={self.reduction!r})"
         )
 
-    def value(self, w):
-        w, values = self._stack(w), np.empty(self.agents, self.dtype)
+    def _value(self, w):
+        values = np.empty(self.agents, self.dtype)
 
         def chunk(rows):
             losses = self.loss.value(self.model.predict(w[rows], self.shards.features[rows]), self.shards.targets[rows])
@@ -176,8 +205,8 @@ class Problem(BaseProblem):
         for_chunks(chunk, self.agents, self._bytes)
         return values
 
-    def gradient(self, w):
-        w, gradient = self._stack(w), np.empty((self.agents, self.parameters), self.dtype)
+    def _gradient(self, w):
+        gradient = np.empty((self.agents, self.parameters), self.dtype)
 
         def chunk(rows):
             outputs, linearization = self.linearize(w, rows)
@@ -186,7 +215,6 @@ class Problem(BaseProblem):
             linearization.vjp(slopes, out=gradient[rows])
 
         for_chunks(chunk, self.agents, self._bytes)
-        self.work.gradients += 1
         return gradient
 
     def linearize(self, w, rows):
@@ -194,14 +222,9 @@ class Problem(BaseProblem):
         return linearize(self.model, w[rows], self.shards.features[rows])
 
     def restrict(self, rows):
-        block = self._block(len(self.weights[rows]))
+        block = super().restrict(rows)
         block.shards, block.weights = self.shards.restrict(rows), self.weights[rows]
         return block
-
-    def _stack(self, w):
-        if np.shape(w) != (self.agents, self.parameters):
-            raise ValueError(f"w must have shape (agents, P) = {(self.agents, self.parameters)}; got {np.shape(w)}")
-        return np.asarray(w, self.dtype)
 
     @staticmethod
     def from_functions(value, gradient, agents, parameters, regularizer=None):
@@ -229,47 +252,6 @@ class Problem(BaseProblem):
         >>> problem.objective(np.array([1.0]))
         1.0
         """
+        from consensus.function_problem import FunctionProblem  # here: that module builds on this one
+
         return FunctionProblem(value, gradient, agents, parameters, regularizer)
-
-
-class FunctionProblem(BaseProblem):
-    """A problem given by functions; see :meth:`Problem.from_functions`."""
-
-    def __init__(self, value, gradient, agents, parameters, regularizer=None):
-        agents, parameters = _checks.count("agents", agents), _checks.count("parameters", parameters)
-        for name, function in (("value", value), ("gradient", gradient)):
-            if not callable(function):
-                raise TypeError(f"{name} must be a function of w (agents, P); got {function!r}")
-        super().__init__(agents, parameters, np.float64, regularizer)
-        self._value, self._gradient = value, gradient
-        self._rows = np.arange(agents)
-
-    def __repr__(self):
-        return f"Problem.from_functions({self.agents} agents, {self.parameters} parameters, {self.regularizer})"
-
-    def value(self, w):
-        return self._call("value", self._value, w, ())
-
-    def gradient(self, w):
-        self.work.gradients += 1
-        return self._call("gradient", self._gradient, w, (self.parameters,))
-
-    def restrict(self, rows):
-        block = self._block(len(self._rows[rows]))
-        block._rows = self._rows[rows]
-        return block
-
-    def _call(self, name, function, w, tail):
-        if np.shape(w) != (self.agents, self.parameters):
-            raise ValueError(f"w must have shape (agents, P) = {(self.agents, self.parameters)}; got {np.shape(w)}")
-        # The user's functions take all agents: a block fills the rows it does not hold with one that it does.
-        stack = w
-        if self.agents < self.network_size:
-            stack = np.repeat(w[:1], self.network_size, axis=0)
-            stack[self._rows] = w
-        result = np.array(function(stack), dtype=self.dtype)  # a copy: callers work in place
-        if result.shape != (self.network_size, *tail):
-            raise ValueError(
-                f"{name} must return shape {(self.network_size, *tail)} for w of shape {stack.shape}; got {result.shape}"
-            )
-        return result if self.agents == self.network_size else result[self._rows]

@@ -10,7 +10,7 @@ from tqdm import tqdm
 import topologies
 from consensus import _checks
 from consensus.engines import Stacked
-from consensus.errors import DivergenceError, Interrupted
+from consensus.errors import Interrupted, RunError
 from consensus.history import History
 from consensus.observe import Observer, agents_mean
 
@@ -105,6 +105,8 @@ def solve(
         If the arguments do not fit each other; before any work.
     DivergenceError
         If an iterate becomes NaN, infinite or larger than 1e150; it carries the history.
+    LocalSolveError
+        If a local problem has no solution; it carries the history.
     Interrupted
         On ctrl-C; it carries the result so far.
 
@@ -140,8 +142,9 @@ def solve(
         observer = Observer(problem, record_every, rounds, tolerance, test, agent_objectives, bar)
         try:
             reason = engine.run(problem, network, solver, start, rounds, observer)
-        except DivergenceError as error:
-            raise DivergenceError(error.round, solver, observer.history) from None
+        except RunError as error:
+            error.history = observer.history
+            raise
         except KeyboardInterrupt:
             if observer.w is None:  # not even the start was seen
                 raise

@@ -1,5 +1,6 @@
 """Solvers of an agent's own convex problem."""
 
-from consensus.local.solve import solve_local
+from consensus.local.cvxpy_solver import CVXPYSolver
+from consensus.local.exact import Exact, LocalSolution
 
-__all__ = ["solve_local"]
+__all__ = ["CVXPYSolver", "Exact", "LocalSolution"]

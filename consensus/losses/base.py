@@ -13,6 +13,7 @@ class Loss(ABC):
     """
 
     separable = True  #: whether l is a sum over outputs, so that its curvature is diagonal
+    quadratic = False  #: whether the curvature is constant
 
     @abstractmethod
     def value(self, outputs, targets):
@@ -25,6 +26,14 @@ class Loss(ABC):
     @abstractmethod
     def curvature(self, outputs, targets):
         """d2l/df2: its diagonal (..., samples, outputs) if separable, else (..., samples, outputs, outputs)."""
+
+    def curvature_root(self, outputs, targets):
+        """A matrix L with L L' = d2l/df2, in the same form as :meth:`curvature`."""
+        curvature = self.curvature(outputs, targets)
+        if self.separable:
+            return np.sqrt(curvature)
+        values, vectors = np.linalg.eigh(curvature)
+        return vectors * np.sqrt(np.maximum(values, 0))[..., None, :]
 
     @abstractmethod
     def expression(self, outputs, targets, weights):

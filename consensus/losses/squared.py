@@ -18,6 +18,8 @@ class SquaredLoss(Loss):
     array([2., 0.])
     """
 
+    quadratic = True
+
     def value(self, outputs, targets):
         return np.square(outputs - aligned(outputs, targets)).sum(axis=-1) / 2
 

@@ -156,21 +156,38 @@ class Linearization:
                 d = (d.reshape(agents, -1, width) @ weights).reshape(agents, samples, outputs, -1) * slope
             yield d
 
-    def jacobian(self):
-        """J (agents, samples * outputs, P)."""
-        agents, samples, _ = self._inputs[0].shape
-        agents = max(agents, len(self._w))
-        outputs = self._model.outputs
-        jacobian = np.zeros((agents, samples, outputs, self._model.parameters), self._w.dtype)
+    def jacobian(self, columns=None):
+        """J (agents, samples * outputs, P), or only its ``columns``, given by a sorted integer array."""
+        agents, samples = len(self._w), self._inputs[0].shape[1]
+        outputs, bias = self._model.outputs, self._model.bias
+        width = self._model.parameters if columns is None else len(columns)
+        jacobian = np.empty((agents, samples, outputs, width), self._w.dtype)
         layers = zip(reversed(self._model._spans), reversed(self._inputs), self._sensitivities(), strict=True)
         for (start, weights, end, m, k), h, d in layers:
             if d is None:
                 d = np.eye(outputs, dtype=self._w.dtype)[None, None]
-            block = jacobian[..., start:weights].reshape(agents, samples, outputs, m, k)
-            np.multiply(h[:, :, None, :, None], d[..., None, :], out=block)
-            if self._model.bias:
-                jacobian[..., weights:end] = d
-        return jacobian.reshape(agents, samples * outputs, -1)
+            if columns is None:
+                block = jacobian[..., start:weights].reshape(agents, samples, outputs, m, k)
+                np.multiply(h[:, :, None, :, None], d[..., None, :], out=block)
+                if bias:
+                    jacobian[..., weights:end] = d
+            else:
+                first, middle, last = np.searchsorted(columns, (start, weights, end))
+                row, column = np.divmod(columns[first:middle] - start, k)
+                np.multiply(h[:, :, None, row], d[..., column], out=jacobian[..., first:middle])
+                jacobian[..., middle:last] = d[..., columns[middle:last] - weights]
+        return jacobian.reshape(agents, samples * outputs, width)
+
+    def diagonal(self, weights):
+        """The diagonal of J' diag(weights) J, shape (agents, P), for weights (agents, samples, outputs)."""
+        diagonal = np.zeros((len(self._w), self._model.parameters), self._w.dtype)
+        parts = reversed(list(self._model._split(diagonal)))
+        for (part, bias), h, d in zip(parts, reversed(self._inputs), self._sensitivities(), strict=True):
+            spread = weights if d is None else (weights[..., None] * np.square(d)).sum(axis=2)  # (agents, samples, k)
+            np.matmul(np.square(h).swapaxes(1, 2), spread, out=part)
+            if bias is not None:
+                np.sum(spread, axis=1, keepdims=True, out=bias)
+        return diagonal
 
     def gram(self):
         """J J' (agents, samples * outputs, samples * outputs), the sum over layers of (D D') o (H H' + 1)."""

@@ -23,6 +23,8 @@ class Linear(Layered):
            [6.5]])
     """
 
+    jacobian_is_constant = True  # so that local solvers keep its factors
+
     def __init__(self, features, outputs=1, bias=True):
         widths = (_checks.count("features", features), _checks.count("outputs", outputs))
         super().__init__(widths, bool(bias), None)

@@ -6,17 +6,25 @@ import numpy as np
 
 
 class Regularizer(ABC):
-    """A convex function r(w), worked row-wise: ``w`` is one point (P,) or a stack (agents, P).
+    """A function r(w), worked row-wise: ``w`` is one point (P,) or a stack (agents, P). All results keep its dtype.
+
+    A constraint is a regularizer too: the indicator of a set, zero on it and infinite elsewhere.
 
     Attributes
     ----------
+    is_convex : bool
+        Whether r is convex; where it is not, it is a :class:`DifferenceOfConvex`.
     smooth : bool
         Whether r is differentiable; :meth:`gradient` exists exactly then.
+    quadratic : bool
+        Whether r is ``strong_convexity / 2 |w|^2``, so that local problems become linear systems.
     strong_convexity : float
-        The m for which r - m/2 |w|^2 is still convex.
+        An m for which r - m/2 |w|^2 is still convex; below zero where r itself is not convex.
     """
 
+    is_convex = True
     smooth = False
+    quadratic = False
     strong_convexity = 0.0
 
     @abstractmethod
@@ -29,13 +37,146 @@ class Regularizer(ABC):
 
     @abstractmethod
     def expression(self, w):
-        """r as a CVXPY expression of the variable ``w`` (P,)."""
+        """r as a CVXPY expression of the variable ``w`` (P,), apart from its :meth:`constraints`."""
+
+    def constraints(self, w):
+        """The list of CVXPY constraints on ``w`` (P,) that are part of r; empty where r is finite everywhere."""
+        return []
 
     def gradient(self, w):
         """grad r, the shape of ``w``. Raises ``TypeError`` where r is not smooth."""
         raise TypeError(f"{self} is not smooth and has no gradient")
 
+    def prox_jvp(self, v, step, d):
+        """``M d`` with M an element of Clarke's generalised Jacobian of ``prox(., step)`` at v.
+
+        M is the Jacobian wherever there is one. It is symmetric positive semidefinite; its eigenvalues are at most
+        ``1 / (1 + step m)`` with m the strong convexity, and exceed one only where r is not convex.
+
+        Parameters
+        ----------
+        v : ndarray (agents, P), or (P,)
+        step : float or ndarray (agents, 1)
+            > 0.
+        d : ndarray, the shape of v, or (agents, rows, P): many directions at once, (rows, P) for one point
+
+        Returns
+        -------
+        ndarray, the shape of d
+
+        Raises
+        ------
+        TypeError
+            Where r offers no such Jacobian.
+
+        References
+        ----------
+        Clarke, "Optimization and nonsmooth analysis", 1983, definition 2.6.1.
+        """
+        raise TypeError(f"{self} has no prox_jvp, the generalised Jacobian of its prox: define one for second-order solvers")
+
+    def active(self, v, step):
+        """False (agents, P) on the coordinates whose row and column of the M of :meth:`prox_jvp` are zero.
+
+        A linear system in M can drop those. Where nothing better is known, all are active.
+        """
+        return np.ones(v.shape, bool)
+
+    def split(self, slices):
+        """The regularizers r_c of slices of the coordinates, for which ``r(w) = sum_c r_c(w[slice_c])``.
+
+        Parameters
+        ----------
+        slices : list of slice
+            They cover 0..P in order, each from where the one before it ends.
+
+        Returns
+        -------
+        list of Regularizer
+
+        Raises
+        ------
+        ValueError
+            If the slices do not cover 0..P so, or r does not separate over them.
+        """
+        check_slices(slices)
+        if len(slices) > 1:
+            raise ValueError(f"{self} does not separate over {slices}: pass one slice that holds all coordinates")
+        return [self]
+
+
+class Separable(Regularizer):
+    """A sum of one function of each coordinate; the generalised Jacobian of its prox is diagonal."""
+
+    @abstractmethod
+    def prox_slope(self, v, step):
+        """That diagonal, the shape of ``v``."""
+
+    def prox_jvp(self, v, step, d):
+        return spread(self.prox_slope(v, step), d) * d
+
+    def active(self, v, step):
+        return self.prox_slope(v, step) != 0
+
+    def split(self, slices):
+        check_slices(slices)
+        return [self] * len(slices)
+
+
+class DifferenceOfConvex(Separable):
+    """A nonconvex r = convex - smooth: a convex regularizer less a convex function with a Lipschitz gradient.
+
+    Linearising the latter at a point gives a convex r~ that lies above r and touches it there. The Lipschitz constant of
+    ``smooth_gradient`` is ``-strong_convexity``.
+    """
+
+    is_convex = False
+
+    @property
+    @abstractmethod
+    def convex(self):
+        """The convex part, a regularizer."""
+
+    @abstractmethod
+    def smooth_value(self, w):
+        """What is subtracted from it: shape (agents,), or a float for one point."""
+
+    @abstractmethod
+    def smooth_gradient(self, w):
+        """The gradient of :meth:`smooth_value`, the shape of ``w``."""
+
+    def expression(self, w):
+        """Raises ``TypeError``: CVXPY states convex functions only."""
+        raise TypeError(f"{self} is not convex and has no CVXPY expression; its convex part, .convex = {self.convex}, has one")
+
 
 def soft_threshold(v, width):
     """``sign(v) max(|v| - width, 0)``: exact zeros inside the width."""
+    width = like(width, v)
     return v - np.clip(v, -width, width)
+
+
+def like(number, v):
+    """``number``, a scalar or an array, in the dtype of the points ``v``, so that float32 points stay float32."""
+    return np.asarray(number, v.dtype if v.dtype.kind == "f" else None)
+
+
+def spread(x, d):
+    """``x``, with an entry or a row an agent, with an axis for the directions of ``d`` if there are many an agent."""
+    return x if x.ndim == d.ndim else x[..., None, :]
+
+
+def indicator(inside, w):
+    """Zero where ``inside``, infinite elsewhere, in the dtype of ``w``."""
+    return np.where(inside, 0, np.inf).astype(w.dtype)[()]
+
+
+def check_slices(slices):
+    """Raise ``ValueError`` unless ``slices`` cover 0..P in order, each from where the one before it ends."""
+    end, good = 0, len(slices) > 0
+    for part in slices:
+        good = good and isinstance(part, slice) and part.step in (None, 1) and (part.start or 0) == end
+        good = good and part.stop is not None and part.stop >= end
+        end = part.stop if good else end
+    if not good:
+        raise ValueError(f"slices must cover 0..P in order, as [slice(0, 4), slice(4, 10)] does; got {slices!r}")

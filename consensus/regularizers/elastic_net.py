@@ -5,11 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from consensus import _checks
-from consensus.regularizers.base import Regularizer, soft_threshold
+from consensus.regularizers.base import Separable, like, soft_threshold
+from consensus.regularizers.l1 import L1
 
 
 @dataclass(frozen=True)
-class ElasticNet(Regularizer):
+class ElasticNet(Separable):
     """``r(w) = l1 |w|_1 + l2/2 |w|^2``; both weights >= 0.
 
     References
@@ -38,7 +39,11 @@ class ElasticNet(Regularizer):
         return self.l1 * np.abs(w).sum(axis=-1) + self.l2 / 2 * np.square(w).sum(axis=-1)
 
     def prox(self, v, step):
-        return soft_threshold(v, self.l1 * step) / (1 + self.l2 * step)
+        return soft_threshold(v, self.l1 * step) / like(1 + self.l2 * step, v)
+
+    def prox_slope(self, v, step):
+        """That of the L1 part over ``1 + l2 step``."""
+        return L1(self.l1).prox_slope(v, step) / like(1 + self.l2 * step, v)
 
     def expression(self, w):
         import cvxpy as cp

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from consensus import _checks
-from consensus.regularizers.base import Regularizer, soft_threshold
+from consensus.regularizers.base import Separable, like, soft_threshold
 
 
 @dataclass(frozen=True)
-class L1(Regularizer):
+class L1(Separable):
     """``r(w) = weight |w|_1`` (lasso), which sets small coordinates exactly to zero; ``weight`` >= 0.
 
     Examples
@@ -29,6 +29,10 @@ class L1(Regularizer):
 
     def prox(self, v, step):
         return soft_threshold(v, self.weight * step)
+
+    def prox_slope(self, v, step):
+        """One where ``|v| > weight step`` (everywhere if the weight is zero, when prox is the identity), else zero."""
+        return ((np.abs(v) > like(self.weight * step, v)) | (self.weight == 0)).astype(v.dtype)
 
     def expression(self, w):
         import cvxpy as cp

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from consensus import _checks
-from consensus.regularizers.base import Regularizer
+from consensus.regularizers.base import Separable, like
 
 
 @dataclass(frozen=True)
-class L2(Regularizer):
+class L2(Separable):
     """``r(w) = weight/2 |w|^2`` (ridge, weight decay); ``weight`` >= 0.
 
     Examples
@@ -21,6 +21,7 @@ class L2(Regularizer):
 
     weight: float
     smooth = True
+    quadratic = True
 
     def __post_init__(self):
         object.__setattr__(self, "weight", _checks.number("weight of L2", self.weight, least=0))
@@ -36,7 +37,11 @@ class L2(Regularizer):
         return self.weight * w
 
     def prox(self, v, step):
-        return v / (1 + self.weight * step)
+        return v / like(1 + self.weight * step, v)
+
+    def prox_slope(self, v, step):
+        """``1 / (1 + weight step)`` everywhere."""
+        return np.ones_like(v) / like(1 + self.weight * step, v)
 
     def expression(self, w):
         import cvxpy as cp

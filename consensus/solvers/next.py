@@ -5,18 +5,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from consensus.local import solve_local
+from consensus import _checks
+from consensus.errors import LocalSolveError
+from consensus.local import Exact
 from consensus.solvers.base import Solver
 from consensus.steps import as_rule
 
 
 class NEXTState(NamedTuple):
-    """Iterates w, trackers y of the average gradient of the g_i, and own gradients, all (agents, P)."""
+    """Iterates w, trackers y of the average gradient of the g_i, own gradients, and the last local minimisers."""
 
     round: int
     w: np.ndarray
     y: np.ndarray
     gradient: np.ndarray
+    best: np.ndarray
 
 
 @dataclass(frozen=True, init=False)
@@ -35,10 +38,16 @@ class NEXT(Solver):
 
     Parameters
     ----------
-    surrogate : FullLinearization or PartialLinearization
+    surrogate : FullLinearization, PartialLinearization or Blocks
         g~_i.
     step : float or rule
         alpha, in (0, 1].
+    local : Exact or CVXPYSolver, optional
+        Solves the local problems.
+    tolerance : float or callable
+        How exactly: each agent's residual relative to that at w_i. A function of the step size, such as
+        ``lambda alpha: 0.1 * alpha``, makes the solves sharper as alpha falls: with errors eps_i[n] the method converges if
+        ``sum_n alpha[n] eps_i[n]`` is finite.
 
     References
     ----------
@@ -55,26 +64,39 @@ class NEXT(Solver):
 
     surrogate: object
     alpha: object
+    local: object
+    tolerance: object
 
-    def __init__(self, surrogate, step):
+    def __init__(self, surrogate, step, local=None, tolerance=1e-8):
         if not hasattr(surrogate, "at"):
             raise TypeError(f"surrogate must be one, such as PartialLinearization(tau=1.0); got {surrogate!r}")
-        self._set(surrogate=surrogate, alpha=as_rule(step, most=1))
+        local = Exact() if local is None else local
+        if not hasattr(local, "solve"):
+            raise TypeError(f"local must be a local solver, such as consensus.local.Exact(); got {local!r}")
+        if not callable(tolerance):
+            _checks.number("tolerance", tolerance, above=0, below=1)
+        self._set(surrogate=surrogate, alpha=as_rule(step, most=1), local=local, tolerance=tolerance)
 
     def check(self, problem):
-        self.surrogate.check(problem)
+        self.local.check(self.surrogate, problem)
 
     def init(self, problem, w):
         gradient = problem.gradient(w)
-        return NEXTState(0, w, gradient, gradient)
+        return NEXTState(0, w, gradient, gradient, w)
 
     def step(self, problem, network, state):
-        n, w, y, gradient = state
+        n, w, y, gradient, best = state
+        alpha = self.alpha(n)
+        tolerance = self.tolerance(alpha) if callable(self.tolerance) else self.tolerance
         model = self.surrogate.at(problem, w, gradient)
-        best = solve_local(model, network.agents * y - gradient, problem.regularizer)
+        try:
+            best, iterations = self.local.solve(model, network.agents * y - gradient, problem.regularizer, best, tolerance)
+        except LocalSolveError as error:
+            raise LocalSolveError(f"round {n + 1}, {error}") from error
         problem.work.solves += 1
-        z = w + self.alpha(n) * (best - w)
+        problem.work.iterations += int(iterations.sum())
+        z = w + alpha * (best - w)
         w, y = network.mix(n, z, y)
         new = problem.gradient(w)
         y += new - gradient
-        return NEXTState(n + 1, w, y, new)
+        return NEXTState(n + 1, w, y, new, best)

@@ -6,14 +6,16 @@ from typing import NamedTuple
 import numpy as np
 
 from consensus import _checks
+from consensus.problem import BaseProblem
 
 
 class ProximalModel(NamedTuple):
     """``g~_i(w) = grad_i . (w - w_i) + tau/2 |w - w_i|^2`` (up to a constant) for a block of agents.
 
-    Fields: the centres ``w`` (agents, P), the costs' gradients there (agents, P), ``tau``.
+    Fields: the ``problem``, the centres ``w`` (agents, P), the costs' ``gradient`` there (agents, P), ``tau``.
     """
 
+    problem: BaseProblem
     w: np.ndarray
     gradient: np.ndarray
     tau: float
@@ -49,4 +51,4 @@ class FullLinearization:
 
     def at(self, problem, w, gradient):
         """The models of all agents around ``w`` (agents, P), with ``gradient`` = grad g_i(w_i)."""
-        return ProximalModel(w, gradient, self.tau)
+        return ProximalModel(problem, w, gradient, self.tau)

@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 
 from consensus import _checks
-from consensus.losses import SquaredLoss
 from consensus.problem import Problem
 
 
@@ -36,7 +35,7 @@ class PartialLinearization:
     Parameters
     ----------
     tau : float
-        >= 0; > 0 unless the regularizer is strongly convex.
+        >= 0; > 0 unless the regularizer is an L2 with weight > 0.
     curvature : {"network", "local"}
         ``local``: s = 1, the surrogate of [1]_. ``network``: s = A, so that an agent's own curvature stands for the whole
         network's, as in [2]_; steps are then on the scale of U, and a step of one is often stable.
@@ -61,13 +60,9 @@ class PartialLinearization:
             raise TypeError(
                 f"PartialLinearization needs a model to linearise, and {problem} has none: use FullLinearization(tau)"
             )
-        if not (isinstance(problem.loss, SquaredLoss) and problem.regularizer.smooth):
-            raise ValueError(
-                f"PartialLinearization solves SquaredLoss with L2 so far; got {problem.loss} with {problem.regularizer}: "
-                "use FullLinearization(tau)"
-            )
-        if self.tau + problem.regularizer.strong_convexity == 0:
-            raise ValueError(f"tau must be > 0 with {problem.regularizer}, or the local problem is not strongly convex")
+        r = problem.regularizer
+        if self.tau + (r.strong_convexity if r.quadratic else 0) == 0:
+            raise ValueError(f"tau must be > 0 with {r}, or the local problem need not be strongly convex; got {self.tau}")
 
     def at(self, problem, w, gradient):
         """The models of all agents around ``w`` (agents, P), with ``gradient`` = grad g_i(w_i)."""

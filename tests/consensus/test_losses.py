@@ -7,6 +7,7 @@ from scipy import special
 from sklearn import metrics
 
 from consensus.losses import CrossEntropy, Huber, LogisticLoss, SquaredLoss
+from consensus.losses.base import Loss
 
 LOSSES = [SquaredLoss(), Huber(), Huber(delta=0.3), LogisticLoss(), CrossEntropy()]
 SHAPE = (2, 4, 3)  # agents, samples, outputs
@@ -107,6 +108,24 @@ def test_curvature_is_the_finite_difference_of_the_gradient(loss):
     np.testing.assert_allclose(full, numeric, rtol=1e-10, atol=1e-11)
 
 
+@pytest.mark.parametrize("scale", [0.5, 30.0])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_curvature_root_squares_to_the_curvature(loss, scale):
+    outputs, targets = draw(loss, scale=scale)
+    curvature = loss.curvature(outputs, targets)
+    for root in (loss.curvature_root(outputs, targets), Loss.curvature_root(loss, outputs, targets)):
+        assert root.shape == curvature.shape
+        square = root**2 if loss.separable else root @ root.swapaxes(-1, -2)
+        np.testing.assert_allclose(square, curvature, rtol=0, atol=2e-15)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_loss_is_quadratic_where_its_curvature_is_the_same_everywhere(loss):
+    outputs, targets = draw(loss)
+    moved = loss.curvature(3 * outputs, targets) - loss.curvature(outputs, targets)
+    assert loss.quadratic == (not moved.any())
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 def test_gradient_is_a_new_array_and_arguments_are_left_alone(loss):
     outputs, targets = draw(loss)
@@ -139,7 +158,7 @@ def test_expression_is_the_weighted_value_and_convex(loss, seed, flat):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_expression_of_an_affine_model_has_the_losses_gradient(loss):
     # d/dw of the weighted loss of A w is A' (weights * gradient): CVXPY's derivative against ours.
-    outputs, targets = draw(loss, (6, 3))
+    _, targets = draw(loss, (6, 3))
     rng = np.random.default_rng(1)
     features, weights = rng.standard_normal((6, 2)), rng.random(6)
     variable = cp.Variable((2, 3))
@@ -178,28 +197,26 @@ def test_limits_at_huge_outputs_are_exact(loss, outputs, target, value, gradient
 
 
 @pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("label", [0, 1])
 @pytest.mark.parametrize("loss", LOSSES)
-def test_nothing_overflows_between_the_limits(loss):
-    sizes = np.concatenate([[0.0], np.logspace(-4, 4, 81)])
-    outputs = np.concatenate([-sizes[:0:-1], sizes])[:, None] * ([1, -0.5] if isinstance(loss, CrossEntropy) else [1])
-    for label in (0, 1):
-        targets = np.full((len(outputs), 1), label)
-        np.testing.assert_allclose(loss.value(outputs, targets), reference(loss, outputs, targets), rtol=1e-14, atol=1e-12)
-        gradient = loss.gradient(outputs, targets)
-        assert np.isfinite(gradient).all()
-        if len(gradient[0]) == 1:
-            assert (np.diff(gradient[:, 0]) >= 0).all()  # a convex function's slope
-        np.testing.assert_array_equal(
-            np.linalg.eigvalsh(
-                loss.curvature(outputs, targets)[..., None] if loss.separable else loss.curvature(outputs, targets)
-            )
-            >= -1e-16,
-            True,
-        )
+def test_nothing_overflows_on_the_way_to_the_limits(loss, label):
+    sizes = np.logspace(-4, 4, 81)
+    outputs = np.concatenate([-sizes[::-1], [0.0], sizes])[:, None]
+    if isinstance(loss, CrossEntropy):
+        outputs = outputs * [1.0, -0.5, 0.25]
+    targets = np.full((len(outputs), 1), label)
+    exact, eps = reference(loss, outputs, targets), np.finfo(float).eps
+    rounding = 4 * eps * (np.abs(outputs).max(axis=-1) + exact)  # the value is a difference of numbers that large
+    assert (np.abs(loss.value(outputs, targets) - exact) <= rounding).all()
+    # Convexity, up to rounding: along a line of outputs the slope rises, and the curvature is never negative.
+    slope = np.vecdot(loss.gradient(outputs, targets), outputs[-1] / 1e4)
+    assert (np.diff(slope) >= -eps).all()
+    curvature = loss.curvature(outputs, targets)
+    assert np.linalg.eigvalsh(curvature[..., None] if loss.separable else curvature).min() >= -eps
 
 
 @pytest.mark.parametrize("labels", [np.float32, np.float64, np.int64])
-@pytest.mark.parametrize("method", ["value", "gradient", "curvature", "error"])
+@pytest.mark.parametrize("method", ["value", "gradient", "curvature", "curvature_root", "error"])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_float32_outputs_give_float32_and_the_same_numbers(loss, method, labels):
     outputs, targets = draw(loss)
@@ -240,22 +257,21 @@ def test_error_of_cross_entropy_is_one_minus_the_accuracy():
     assert wrong.mean() == pytest.approx(1 - metrics.top_k_accuracy_score(classes[0, :, 0], logits[0], k=1), abs=1e-15)
 
 
-@pytest.mark.parametrize("method", ["value", "gradient", "curvature", "error"])
+@pytest.mark.parametrize("shape", [(4,), (4, 3), (2, 5), (1, 4, 3), (2, 1, 3), (2, 3, 4), (2, 4, 3, 1)])
 @pytest.mark.parametrize(
-    "shape",
-    [(4,), (2, 4), (4, 3), (1, 4, 3), (2, 1, 3), (2, 3, 4), (2, 4, 3, 1)],
+    ("loss", "methods"),
+    [  # the other curvatures do not depend on targets
+        (SquaredLoss(), ["value", "gradient", "error"]),
+        (Huber(), ["value", "gradient", "error", "curvature"]),
+        (LogisticLoss(), ["value", "gradient", "error"]),
+        (CrossEntropy(), ["value", "gradient", "error"]),
+    ],
 )
-@pytest.mark.parametrize("loss", [SquaredLoss(), Huber(), LogisticLoss(), CrossEntropy()])
-def test_targets_that_would_broadcast_are_refused(loss, shape, method):
-    if isinstance(loss, CrossEntropy) and shape == (2, 4):
-        shape = (2, 5)  # one class a sample is right there
-    if isinstance(loss, (LogisticLoss, CrossEntropy)) and method == "curvature":
-        pytest.skip("this curvature does not depend on targets")
-    if isinstance(loss, SquaredLoss) and method == "curvature":
-        pytest.skip("this curvature does not depend on targets")
+def test_targets_that_would_broadcast_are_refused(loss, methods, shape):
     outputs, _ = draw(loss)
-    with pytest.raises(ValueError, match=r"targets must .*\(2, 4, [13]\).*; got \("):
-        getattr(loss, method)(outputs, np.zeros(shape))
+    for method in methods:
+        with pytest.raises(ValueError, match=r"targets must .*\(2, 4, [13]\).*; got \("):
+            getattr(loss, method)(outputs, np.zeros(shape))
 
 
 @pytest.mark.parametrize("loss", [SquaredLoss(), Huber(), LogisticLoss(), CrossEntropy()])

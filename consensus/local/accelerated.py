@@ -1,0 +1,73 @@
+"""Accelerated proximal gradient on a chunk of local problems."""
+
+import numpy as np
+
+
+def accelerated(sub, x, tolerance, most):
+    """Minimise the subproblems with nothing but products with J and the prox of r.
+
+        x+ = prox_{r/L}(y - grad phi(y) / L),          y+ = x+ + beta (x+ - x)
+
+    phi is all but r. L is doubled until phi lies below its model at x+, and lowered a little after every round. The momentum
+    beta is Nesterov's, and starts anew when the step turns against it.
+
+    Parameters and result as for :func:`consensus.local.newton.newton`; needs ``prox`` only, so it serves a regularizer of
+    one's own.
+
+    References
+    ----------
+    Beck, Teboulle, "A fast iterative shrinkage-thresholding algorithm for linear inverse problems", SIAM J. Imaging Sci.
+    2(1), 2009, section 4; O'Donoghue, Candes, "Adaptive restart for accelerated gradient schemes", Found. Comput. Math.
+    15, 2015, eq. (13).
+    """
+    r, tau = sub.regularizer, sub.tau
+    agents = len(x)
+
+    def smooth(point, a):
+        v = point - sub.w
+        return sub.bregman(a) + np.vecdot(sub.linear + tau / 2 * v, v)
+
+    def slope(point, a):
+        bend = (sub.loss.gradient(sub.outputs + a, sub.targets) - sub.slopes) * sub.weights[:, :, None]
+        return sub.operator.vjp(bend) + sub.linear + tau * (point - sub.w)
+
+    def residual(point, gradient):
+        return np.linalg.norm(point - r.prox(point - gradient / tau, 1 / tau), axis=1)
+
+    goal = tolerance * residual(sub.w, sub.linear)
+    a = sub.operator.jvp(x - sub.w)
+    y, ya, momentum = x, a, np.ones(agents, x.dtype)
+    lipschitz = np.full(agents, 2 * tau, x.dtype)
+    running = np.ones(agents, bool)
+    iterations = np.zeros(agents, int)
+    for _ in range(most):
+        gradient = slope(y, ya)
+        value = smooth(y, ya)
+        searching = running.copy()
+        for _ in range(60):
+            column = lipschitz[:, None]
+            new = r.prox(y - gradient / column, 1 / column)
+            d = new - y
+            image = sub.operator.jvp(d)
+            bound = value + np.vecdot(gradient + column / 2 * d, d)
+            slack = 10 * np.finfo(x.dtype).eps * np.abs(value)
+            searching &= ~(smooth(new, ya + image) <= bound + slack)
+            if not searching.any():
+                break
+            lipschitz[searching] *= 2
+        new_a = ya + image
+        against = np.vecdot(y - new, new - x) > 0
+        momentum = np.where(against, 1, momentum)
+        following = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
+        beta = np.where(against, 0, (momentum - 1) / following).astype(x.dtype)
+        keep = running[:, None]
+        y = np.where(keep, new + beta[:, None] * (new - x), y)
+        ya = np.where(keep[:, :, None], new_a + beta[:, None, None] * (new_a - a), ya)
+        x, a = np.where(keep, new, x), np.where(keep[:, :, None], new_a, a)
+        momentum = following.astype(x.dtype)
+        lipschitz *= 0.95
+        iterations += running
+        running &= ~(residual(x, slope(x, a)) <= goal)
+        if not running.any():
+            break
+    return x, iterations

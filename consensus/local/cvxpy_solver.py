@@ -1,0 +1,127 @@
+"""State the local problems in CVXPY: slow, but it takes constraints and any convex regularizer."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from consensus.errors import LocalSolveError
+from consensus.local.exact import LocalSolution
+from consensus.surrogates.blocks import BlockModel
+from consensus.surrogates.full import ProximalModel
+
+
+@dataclass(frozen=True)
+class CVXPYSolver:
+    """Solves every agent's local problem by CVXPY, with constraints w in K if wanted.
+
+    One parametrised problem an agent is compiled at its first round and solved again with new values in the others.
+
+    Parameters
+    ----------
+    constraints : callable, optional
+        CVXPY variable w (P,) -> list of convex constraints, the same for all agents: ``lambda w: [cp.sum(w) == 1]``.
+    solver : str, optional
+        A solver installed with CVXPY, such as ``"CLARABEL"`` (the default), ``"OSQP"`` or ``"SCS"``.
+    options : tuple of (str, value) pairs
+        Passed to it, for example ``(("tol_gap_rel", 1e-12),)``.
+
+    References
+    ----------
+    Diamond, Boyd, "CVXPY: a Python-embedded modeling language for convex optimization", JMLR 17(83), 2016; Agrawal et al.,
+    "Differentiable convex optimization layers", NeurIPS 2019, for parametrised programs.
+    """
+
+    constraints: object = None
+    solver: str = "CLARABEL"
+    options: tuple = ()
+
+    def __post_init__(self):
+        import cvxpy as cp
+
+        if self.solver not in cp.installed_solvers():
+            raise ValueError(f"solver must be one that CVXPY has, {', '.join(cp.installed_solvers())}; got {self.solver!r}")
+        if self.constraints is not None and not callable(self.constraints):
+            raise TypeError(f"constraints must be a function of the variable w, returning a list; got {self.constraints!r}")
+
+    def check(self, surrogate, problem):
+        """Raise ``ValueError`` or ``TypeError`` if the local problems cannot be stated, or are not convex programs."""
+        import cvxpy as cp
+
+        surrogate.check(problem)
+        w = cp.Variable(problem.parameters)
+        if not problem.regularizer.expression(w).is_convex():
+            raise ValueError(f"{problem.regularizer} has no convex CVXPY expression")
+        for number, constraint in enumerate(self._stated(w)):
+            if not constraint.is_dcp():
+                raise ValueError(f"constraint {number} is not convex by CVXPY's rules: {constraint}")
+
+    def _stated(self, w):
+        return [] if self.constraints is None else list(self.constraints(w))
+
+    def solve(self, model, linear, regularizer, start=None, tolerance=None):
+        """Minimise for every agent of a block; arguments and result as for :meth:`Exact.solve`.
+
+        ``start`` and ``tolerance`` are left to the CVXPY solver's own ``options``.
+
+        Raises
+        ------
+        LocalSolveError
+            If a problem is infeasible, unbounded or not solved; it names the agent.
+        """
+        slices, inner = (model.slices, model.model) if isinstance(model, BlockModel) else ((slice(None),), model)
+        if len(slices) > 1 and self.constraints is not None:
+            raise ValueError("constraints couple the blocks of Blocks: use the surrogate unsplit")
+        parts = regularizer.split(slices) if len(slices) > 1 else [regularizer]
+        total = linear + inner.gradient
+        solution = np.empty_like(model.w)
+        for agent in range(len(model.w)):
+            for block, part in zip(slices, parts, strict=True):
+                solution[agent, block] = self._one(inner, total, part, agent, block)
+        return LocalSolution(solution, np.ones(len(model.w), int))
+
+    def _one(self, model, total, regularizer, agent, block):
+        import cvxpy as cp
+
+        problem = model.problem
+        key = (self, agent, block.start, block.stop, model.tau, type(model))
+        if key not in problem.memory:
+            problem.memory[key] = self._stated_problem(model, regularizer, agent, block)
+        stated, w, q, f, jacobian = problem.memory[key]
+        q.value = total[agent, block] - model.tau * model.w[agent, block]
+        if jacobian is not None:
+            one = slice(agent, agent + 1)
+            outputs, linearization = problem.linearize(model.w, one)
+            columns = np.arange(problem.parameters)[block]
+            jacobian.value = linearization.jacobian(columns)[0]
+            f.value = outputs.ravel() - jacobian.value @ model.w[agent, block]
+            weights = model.scale * problem.weights[agent]
+            slopes = problem.loss.gradient(outputs[0], problem.shards.targets[agent]) * weights[:, None]
+            q.value -= slopes.ravel() @ jacobian.value
+        try:
+            stated.solve(solver=self.solver, **dict(self.options))
+        except cp.SolverError as error:
+            raise LocalSolveError(f"agent {problem.rows[agent]}: {self.solver} failed: {error}") from error
+        if stated.status not in ("optimal", "optimal_inaccurate"):
+            raise LocalSolveError(
+                f"agent {problem.rows[agent]}: its local problem is {stated.status} by {self.solver}; "
+                "check the constraints against the regularizer"
+            )
+        return w.value
+
+    def _stated_problem(self, model, regularizer, agent, block):
+        """The problem with parameters: constants are an agent's targets and weights, which never change."""
+        import cvxpy as cp
+
+        problem = model.problem
+        columns = len(np.arange(problem.parameters)[block])
+        w, q = cp.Variable(columns), cp.Parameter(columns)
+        cost = q @ w + model.tau / 2 * cp.sum_squares(w) + regularizer.expression(w)
+        f = jacobian = None
+        if not isinstance(model, ProximalModel):
+            samples, outputs = problem.shards.features.shape[1], problem.model.outputs
+            f, jacobian = cp.Parameter(samples * outputs), cp.Parameter((samples * outputs, columns))
+            predicted = cp.reshape(f + jacobian @ w, (samples, outputs), order="C")
+            weights = model.scale * problem.weights[agent]
+            cost = cost + problem.loss.expression(predicted, problem.shards.targets[agent], weights)
+        constraints = [*regularizer.constraints(w), *self._stated(w)]
+        return cp.Problem(cp.Minimize(cost), constraints), w, q, f, jacobian

@@ -1,0 +1,195 @@
+"""Linear systems (J' S J + k I) d = u of a block of agents, three ways.
+
+``n`` samples times outputs, P parameters, S = L L' the samples' curvature, R = L' J, k > 0:
+
+    primal      factor R'R + k I of order P
+    dual        factor R R' + k I of order n, by d = (u - R' (k I + R R')^-1 R u) / k; R R' = L' (J J') L needs only the
+                model's structured ``gram``, never J
+    iterative   conjugate gradients on vjp and jvp, preconditioned by the diagonal
+
+Each is prepared once for a Jacobian, then set to any S and k (Newton's method changes only S), then solves for any u.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import lapack
+
+from consensus.local.operators import rooted_gram, rooted_rows, times_root, times_root_transposed
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """Cholesky factors of a stack of matrices, one an agent; None where a matrix is not finite or not definite."""
+
+    lower: list
+
+    @classmethod
+    def of(cls, matrices, shift):
+        """Factor ``M_i + shift I`` for stacks M (agents, n, n), which are overwritten."""
+        diagonal = np.einsum("ann->an", matrices)  # a view
+        diagonal += shift
+        factors = []
+        for matrix in matrices:
+            try:
+                factors.append(np.linalg.cholesky(matrix))  # NumPy's: it lets other threads run
+            except np.linalg.LinAlgError:  # not finite any more: the run will stop with a DivergenceError
+                factors.append(None)
+        return cls(factors)
+
+    def solve(self, right):
+        """``M_i^-1 b_i`` for b (agents, n); rows of NaN where there is no factor."""
+        solution = np.full_like(right, np.nan)
+        for agent, factor in enumerate(self.lower):
+            if factor is not None:
+                potrs = lapack.dpotrs if factor.dtype == np.float64 else lapack.spotrs
+                solution[agent] = potrs(factor.T, right[agent], lower=0)[0]
+        return solution
+
+
+class Primal:
+    """Systems of order P."""
+
+    ready = False  #: whether S and k are set
+
+    def __init__(self, operator):
+        self.jacobian = operator.jacobian()
+        self.numbers = self.jacobian[0].size + self.jacobian.shape[2] ** 2  # kept for an agent
+
+    def set(self, root, k):
+        rooted = rooted_rows(root, self.jacobian.copy())
+        self.factors = Factors.of(rooted.swapaxes(1, 2) @ rooted, k)
+        self.ready = True
+
+    def solve(self, u, tolerance, most):
+        return self.factors.solve(u), np.zeros(len(u), int)
+
+
+class Dual:
+    """Systems of order n."""
+
+    ready = False
+
+    def __init__(self, operator):
+        self.operator, self.gram = operator, operator.gram()
+        self.numbers = 2 * self.gram[0].size
+
+    def set(self, root, k):
+        self.root, self.k = root, k
+        self.factors = Factors.of(rooted_gram(root, self.gram), k)
+        self.ready = True
+
+    def solve(self, u, tolerance, most):
+        image = times_root_transposed(self.root, self.operator.jvp(u))
+        dual = self.factors.solve(image.reshape(len(u), -1)).reshape(image.shape)
+        return (u - self.operator.vjp(times_root(self.root, dual))) / self.k, np.zeros(len(u), int)
+
+
+class Iterative:
+    """Conjugate gradients: nothing is formed but the diagonal."""
+
+    ready = False
+    numbers = 0
+
+    def __init__(self, operator):
+        self.operator = operator
+
+    def set(self, root, k):
+        self.root, self.k = root, k
+        curvature = np.square(root) if root.ndim == 3 else np.square(root).sum(axis=3)  # the diagonal of L L'
+        diagonal = getattr(self.operator, "diagonal", None)  # a user's model may have none
+        self.diagonal = k + (diagonal(curvature) if diagonal else 0)
+        self.ready = True
+
+    def solve(self, u, tolerance, most):
+        return conjugate_gradients(self._apply, lambda v: v / self.diagonal, u, tolerance, most)
+
+    def _apply(self, v):
+        image = times_root_transposed(self.root, self.operator.jvp(v))
+        return self.operator.vjp(times_root(self.root, image)) + self.k * v
+
+
+def conjugate_gradients(apply, precondition, right, tolerance, most):
+    """Solve ``A_i x_i = b_i`` for a stack of definite systems, each agent frozen when its own residual is small.
+
+    Parameters
+    ----------
+    apply, precondition : callable
+        (agents, m) -> (agents, m): A x, and an approximate inverse of A.
+    right : ndarray (agents, m)
+    tolerance : ndarray (agents,)
+        Of each residual's norm relative to ``right``'s.
+    most : int
+        Iterations at most.
+
+    Returns
+    -------
+    x : ndarray (agents, m)
+    iterations : ndarray of int (agents,)
+
+    References
+    ----------
+    Hestenes, Stiefel, "Methods of conjugate gradients for solving linear systems", J. Res. NBS 49(6), 1952.
+    """
+    x, residual = np.zeros_like(right), right.copy()
+    z = precondition(residual)
+    direction, inner = z.copy(), np.vecdot(residual, z)
+    goal = tolerance * np.linalg.norm(right, axis=1)
+    running = np.linalg.norm(residual, axis=1) > goal
+    iterations = np.zeros(len(right), int)
+    for _ in range(most):
+        if not running.any():
+            break
+        image = apply(direction)
+        # A frozen agent takes steps of length zero, so that its numbers stay as they were.
+        length = np.where(running, inner / np.where(running, np.vecdot(direction, image), 1), 0).astype(right.dtype)
+        x += length[:, None] * direction
+        residual -= length[:, None] * image
+        iterations += running
+        running &= np.linalg.norm(residual, axis=1) > goal
+        z = precondition(residual)
+        new = np.vecdot(residual, z)
+        direction = np.where(running[:, None], z + (new / np.where(inner != 0, inner, 1))[:, None] * direction, direction)
+        inner = np.where(running, new, inner)
+    return x, iterations
+
+
+SYSTEMS = {"primal": Primal, "dual": Dual, "iterative": Iterative}
+_PASS = 30  # what reading and writing a number once costs, in the multiply-adds of a matrix product
+_LARGEST = 1 << 27  # numbers in a matrix that is worth forming
+_ITERATIONS = 45  # of conjugate gradients, as seen on networks with tau near the loss's scale
+
+
+class Estimate(NamedTuple):
+    """What a local solve should take of one agent: ``operations`` (multiply-adds), and ``numbers`` in its arrays."""
+
+    operations: float
+    numbers: int
+
+
+def estimates(problem, regularizer, columns, split):
+    """What each way should cost an agent of ``problem`` for ``columns`` of its parameters; the cheapest is chosen.
+
+    From shapes alone, so that the choice is the same on every engine; ``experiments.benchmarks.local`` compares it with the
+    clock. ``split`` says that blocks' columns of J are formed in any case.
+    """
+    model, loss = problem.model, problem.loss
+    samples, features = problem.shards.features.shape[1:]
+    n, P = samples * model.outputs, columns
+    widths = getattr(model, "widths", (features, model.outputs))
+    systems = 1 if loss.quadratic else 6  # Newton's method solves several, the first ones roughly
+    cholesky = 2.5 / 3  # n^3/3 at two fifths of the product's speed
+    formed = n * P if split else 0
+    product = 4 * n * P if split else 5 * samples * P + 100 * samples * sum(widths) + 250 * P + 3e5
+    costs = {"iterative": Estimate(_ITERATIONS * (0.7 + 0.3 * systems) * product, 4 * samples * sum(widths) + 8 * P + formed)}
+    if not regularizer.quadratic:
+        return {"iterative": Estimate(10 * systems * (product + n * n * min(n, P)), 2 * n * P)}
+    if (split or hasattr(model, "jacobian")) and max(P * P, n * P) < _LARGEST:
+        operations = systems * (n * P * P + cholesky * P**3 + _PASS * (2 * n * P + 2 * P * P))
+        costs["primal"] = Estimate(operations, 2 * n * P + 2 * P * P)
+    if (split or hasattr(model, "gram")) and n * n < _LARGEST:
+        form = n * n * P if split else samples**2 * sum(widths[:-1]) + n**2 * sum(widths[1:-1])
+        operations = form + 2 * _PASS * len(widths) * n**2 + systems * (cholesky * n**3 + 3 * _PASS * n**2)
+        costs["dual"] = Estimate(operations, 4 * n * n + formed)
+    return costs

@@ -1,0 +1,96 @@
+"""Newton's method on a chunk of local problems; proximal where r is not smooth."""
+
+import numpy as np
+
+from consensus.local.semismooth import solve_proximal
+
+_SUFFICIENT = 1e-4  # the part of the promised decrease that a step must bring
+_HALVINGS = 40
+
+
+def newton(sub, system, x, tolerance, most):
+    """Minimise the subproblems: a quadratic model of B at a time, then a step along its minimiser d.
+
+        d    = argmin_d  1/2 d' J' S J d + gradient . d + tau/2 |d|^2 + r(x + d)          S = c l''(f + a),  a = J (x - w)
+        x   <- x + t d,          t = 1, 1/2, 1/4, ... the first that brings enough decrease
+
+    With a quadratic r that is one linear system, else :func:`solve_proximal`. For the squared loss the first d is the answer.
+
+    Parameters
+    ----------
+    sub : Subproblem
+    system : object
+        From :mod:`consensus.local.linear`; only its ``set`` and ``solve`` are called, and only if r is quadratic.
+    x : ndarray (agents, P)
+        The start.
+    tolerance : float
+        Each agent stops when its residual is at most this part of its residual at w.
+    most : int
+        Iterations at most.
+
+    Returns
+    -------
+    x : ndarray (agents, P)
+    iterations : ndarray of int (agents,)
+        Newton systems solved, or iterations inside them where those are iterative.
+
+    References
+    ----------
+    Lee, Sun, Saunders, "Proximal Newton-type methods for minimizing composite functions", SIAM J. Optim. 24(3), 2014,
+    Algorithm 1; Eisenstat, Walker, "Choosing the forcing terms in an inexact Newton method", SIAM J. Sci. Comput. 17(1),
+    1996.
+    """
+    quadratic, k = sub.regularizer.quadratic, sub.strong_convexity
+    iterations = np.zeros(len(x), int)
+    start = sub.residual(sub.w, sub.linear + (sub.regularizer.gradient(sub.w) if quadratic else 0))
+    rounding = 10 * np.finfo(x.dtype).eps
+    goal = np.maximum(tolerance * start, rounding * (1 + np.linalg.norm(sub.w, axis=1)))
+    running = np.ones(len(x), bool)
+    a = sub.operator.jvp(x - sub.w) if np.any(x != sub.w) else np.zeros_like(sub.outputs)
+    for _ in range(most):
+        gradient = sub.gradient(x, a)
+        residual = sub.residual(x, gradient)
+        running &= ~(residual <= goal)  # NaN keeps running, to the limit, and shows in the result
+        if not running.any():
+            break
+        # Rough at first, as sharp as the goal at last; the squared loss needs one system only.
+        part = np.where(residual > 0, goal / np.where(residual > 0, residual, 1), 1)
+        if not sub.loss.quadratic:
+            part = np.maximum(0.3 * part, np.minimum(0.1, np.sqrt(residual / np.where(start > 0, start, 1))))
+        root = sub.root(a)
+        if quadratic:
+            if not (system.ready and sub.loss.quadratic):
+                system.set(root, k)
+            step, inner = system.solve(-gradient, part, 10 * most)
+            end = x + step
+        else:
+            end, inner = solve_proximal(sub, root, x, gradient, part * residual, most)
+            step = end - x
+        iterations += np.where(running, np.maximum(inner, 1), 0)
+        if sub.loss.quadratic:
+            return np.where(running[:, None], end, x), iterations
+        image = sub.operator.jvp(step)
+        length = _line_search(sub, x, a, gradient, end, step, image, running)
+        whole = (length == 1)[:, None]
+        x = np.where(whole, end, x + length[:, None] * step)  # the whole step keeps the prox's exact zeros
+        a = a + length[:, None, None] * image
+    return x, iterations
+
+
+def _line_search(sub, x, a, gradient, end, step, image, running):
+    """Step lengths (agents,): the first of 1, 1/2, ... with enough decrease; 0 for agents that are done."""
+    value = sub.value(x, a)
+    promised = np.vecdot(gradient, step)
+    if not sub.regularizer.quadratic:
+        promised += sub.regularizer.value(end) - sub.regularizer.value(x)
+    slack = 10 * np.finfo(x.dtype).eps * np.abs(value)  # near the minimum decreases drown in rounding
+    length = np.where(running, 1, 0).astype(x.dtype)
+    searching = running.copy()
+    for halving in range(_HALVINGS):
+        point = end if halving == 0 else x + length[:, None] * step
+        new = sub.value(point, a + length[:, None, None] * image)
+        searching &= ~(new <= value + _SUFFICIENT * length * promised + slack)
+        if not searching.any():
+            break
+        length[searching] /= 2
+    return length

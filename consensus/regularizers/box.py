@@ -1,0 +1,111 @@
+"""Bounds on every coordinate."""
+
+import functools
+from dataclasses import dataclass
+from numbers import Real
+
+import numpy as np
+
+from consensus.regularizers.base import Separable, check_slices, indicator, like
+
+
+@dataclass(frozen=True, repr=False)
+class Box(Separable):
+    """The indicator of ``lower <= w <= upper``: r is zero inside and infinite outside, and its prox clips.
+
+    Parameters
+    ----------
+    lower, upper : float or array (P,)
+        In units of w; infinite where there is no bound. Arrays are kept as tuples. Coordinates with lower = upper are fixed.
+
+    Raises
+    ------
+    ValueError
+        If a bound is no number, or lower > upper somewhere; in a method, if points do not have the bounds' length.
+
+    Notes
+    -----
+    A point is inside without any tolerance, in its own dtype; what :meth:`prox` returns is.
+
+    References
+    ----------
+    Beck, "First-order methods in optimization", SIAM, 2017, lemma 6.26.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Box(-1.0, [2.0, np.inf]).prox(np.array([[3.0, 3.0], [-3.0, 0.5]]), step=1.0)
+    array([[ 2. ,  3. ],
+           [-1. ,  0.5]])
+    """
+
+    lower: float | tuple
+    upper: float | tuple
+
+    def __post_init__(self):
+        put = functools.partial(object.__setattr__, self)
+        bounds = [_bound(name, getattr(self, name)) for name in ("lower", "upper")]
+        if len({bound.shape for bound in bounds} - {()}) > 1:
+            raise ValueError(f"lower and upper of Box must have the same length; got {bounds[0].size} and {bounds[1].size}")
+        lower, upper = np.broadcast_arrays(*map(np.atleast_1d, bounds))
+        bad = (lower > upper) | (lower == np.inf) | (upper == -np.inf)
+        if bad.any():
+            first = int(bad.argmax())
+            raise ValueError(
+                f"lower of Box must be <= upper, with a number in between; got {lower[first]} and {upper[first]} "
+                f"at coordinate {first}"
+            )
+        for name, bound in zip(("lower", "upper"), bounds):
+            put(name, tuple(bound.tolist()) if bound.ndim else bound.item())
+            put(f"_{name}", bound)
+
+    def __repr__(self):
+        lower, upper = (np.array2string(bound, threshold=6, separator=", ") for bound in (self._lower, self._upper))
+        return f"Box({lower}, {upper})"
+
+    def value(self, w):
+        lower, upper = self._bounds(w)
+        return indicator(((lower <= w) & (w <= upper)).all(axis=-1), w)
+
+    def prox(self, v, step):
+        return np.clip(v, *self._bounds(v))
+
+    def prox_slope(self, v, step):
+        """One strictly inside the bounds, else zero."""
+        lower, upper = self._bounds(v)
+        return ((lower < v) & (v < upper)).astype(v.dtype)
+
+    def split(self, slices):
+        check_slices(slices)
+        bounds = (self._lower, self._upper)
+        size = max(bound.size if bound.ndim else 0 for bound in bounds)
+        if size not in (0, slices[-1].stop):
+            raise ValueError(f"slices must cover the {size} coordinates of {self}; got {slices}")
+        return [Box(*(bound[part] if bound.ndim else bound for bound in bounds)) for part in slices]
+
+    def expression(self, w):
+        """The constant 0: the bounds are :meth:`constraints`."""
+        import cvxpy as cp
+
+        return cp.Constant(0)
+
+    def constraints(self, w):
+        lower, upper = (np.broadcast_to(bound, w.shape) for bound in self._bounds(w))
+        low, high = (np.flatnonzero(np.isfinite(bound)) for bound in (lower, upper))
+        constraints = [w[low] >= lower[low]] if low.size else []
+        return constraints + ([w[high] <= upper[high]] if high.size else [])
+
+    def _bounds(self, w):
+        """Both in the dtype of ``w``, which may be an array or a CVXPY variable."""
+        for bound in (self._lower, self._upper):
+            if bound.ndim and w.shape[-1:] != bound.shape:
+                raise ValueError(f"points of {self} must have {bound.size} coordinates; got shape {w.shape}")
+        return (like(bound, w) if isinstance(w, np.ndarray) else bound for bound in (self._lower, self._upper))
+
+
+def _bound(name, value):
+    bound = np.asarray(value)
+    number = isinstance(value, Real) if bound.ndim == 0 and not isinstance(value, np.ndarray) else bound.dtype.kind in "iuf"
+    if isinstance(value, bool) or not number or bound.ndim > 1 or bound.size == 0 or np.isnan(bound).any():
+        raise ValueError(f"{name} of Box must be a number or an array (P,) of numbers, infinite or finite; got {value!r}")
+    return bound.astype(float) + 0.0  # which makes -0.0 the 0.0 it is equal to

@@ -1,0 +1,75 @@
+"""A bound on the Euclidean norm."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from consensus import _checks
+from consensus.regularizers.base import Regularizer, indicator, spread
+
+
+@dataclass(frozen=True)
+class L2Ball(Regularizer):
+    """The indicator of ``|w|_2 <= radius``: r is zero there and infinite elsewhere; its prox is the projection,
+    ``min(1, radius / |v|_2) v``.
+
+    Parameters
+    ----------
+    radius : float
+        > 0, in units of w.
+
+    Notes
+    -----
+    A point counts as inside up to rounding: ``|w|_2 <= radius (1 + 1e-12)``, and 1 + 2e-6 in float32.
+
+    References
+    ----------
+    Beck, "First-order methods in optimization", SIAM, 2017, lemma 6.26.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> L2Ball(1.0).prox(np.array([[3.0, 4.0], [0.1, 0.2]]), step=1.0)
+    array([[0.6, 0.8],
+           [0.1, 0.2]])
+    """
+
+    radius: float
+
+    def __post_init__(self):
+        object.__setattr__(self, "radius", _checks.number("radius of L2Ball", self.radius, above=0))
+
+    def value(self, w):
+        tolerance = max(1e-12, 16 * float(np.finfo(w.dtype).eps))
+        return indicator(_norms(w)[..., 0] <= self.radius * (1 + tolerance), w)
+
+    def prox(self, v, step):
+        return v * (self.radius / np.maximum(_norms(v), self.radius))
+
+    def prox_jvp(self, v, step, d):
+        """``d`` inside, ``(radius / |v|) (d - u u'd)`` with u = v / |v| outside."""
+        norms = _norms(v)
+        longer = np.maximum(norms, self.radius)
+        units = spread(np.where(norms > self.radius, v / longer, 0), d)
+        return spread(self.radius / longer, d) * (d - units * (units * d).sum(axis=-1, keepdims=True))
+
+    def active(self, v, step):
+        """All, but for a coordinate outside that is the only one not zero: it is fixed."""
+        nonzero = v != 0
+        return (_norms(v) <= self.radius) | (nonzero.sum(axis=-1, keepdims=True) - nonzero > 0)
+
+    def expression(self, w):
+        """The constant 0: the bound is in :meth:`constraints`."""
+        import cvxpy as cp
+
+        return cp.Constant(0)
+
+    def constraints(self, w):
+        import cvxpy as cp
+
+        return [cp.norm2(w) <= self.radius]
+
+
+def _norms(w):
+    """The norm of each row, shape (agents, 1), or (1,) for one point."""
+    return np.sqrt(np.square(w).sum(axis=-1, keepdims=True))

@@ -1,0 +1,44 @@
+"""Nonnegativity."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from consensus.regularizers.base import Separable, indicator
+
+
+@dataclass(frozen=True)
+class NonNegative(Separable):
+    """The indicator of ``w >= 0``: r is zero there and infinite elsewhere, and its prox is ``max(v, 0)``.
+
+    References
+    ----------
+    Beck, "First-order methods in optimization", SIAM, 2017, lemma 6.26.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> NonNegative().prox(np.array([3.0, -0.2]), step=1.0)
+    array([3., 0.])
+    >>> NonNegative().value(np.array([[3.0, 0.0], [3.0, -0.2]]))
+    array([ 0., inf])
+    """
+
+    def value(self, w):
+        return indicator((w >= 0).all(axis=-1), w)
+
+    def prox(self, v, step):
+        return np.maximum(v, 0)
+
+    def prox_slope(self, v, step):
+        """One where ``v > 0``, else zero."""
+        return (v > 0).astype(v.dtype)
+
+    def expression(self, w):
+        """The constant 0: the sign is in :meth:`constraints`."""
+        import cvxpy as cp
+
+        return cp.Constant(0)
+
+    def constraints(self, w):
+        return [w >= 0]

@@ -1,0 +1,64 @@
+"""Split an agent's local problem into independent blocks of parameters."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from consensus import _checks
+
+
+class BlockModel(NamedTuple):
+    """The surrogates ``model`` of a block of agents, to be minimised over each of ``slices`` of coordinates alone."""
+
+    model: object
+    slices: tuple
+
+    @property
+    def w(self):
+        return self.model.w
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Minimise a surrogate over ``count`` blocks of coordinates, each with the others held at w_i.
+
+        w~_i = (w~_i1, ..., w~_iC),          w~_ic = argmin over block c of g~_i + linear term + r
+
+    The blocks are independent, so that the cores of an agent can solve them at once, and each keeps only its own columns of
+    the Jacobian. The gradients at w_i agree with the unsplit surrogate's, and with them convergence is kept.
+
+    Parameters
+    ----------
+    surrogate : FullLinearization or PartialLinearization
+    count : int
+        Number of blocks of neighbouring coordinates, equal up to one coordinate; at most P.
+
+    References
+    ----------
+    Scardapane, Di Lorenzo, Neural Networks 91, 2017, section 5 (parallelising the local optimization).
+    """
+
+    surrogate: object
+    count: int
+
+    def __post_init__(self):
+        if isinstance(self.surrogate, Blocks) or not hasattr(self.surrogate, "at"):
+            raise TypeError(f"surrogate must be one that is not yet split, as FullLinearization(1.0); got {self.surrogate!r}")
+        _checks.count("count", self.count)
+
+    def check(self, problem):
+        """Raise ``ValueError`` or ``TypeError`` if the surrogate or the regularizer cannot be split for ``problem``."""
+        self.surrogate.check(problem)
+        if self.count > problem.parameters:
+            raise ValueError(f"count must be at most the number of parameters, {problem.parameters}; got {self.count}")
+        problem.regularizer.split(self.slices(problem.parameters))
+
+    def slices(self, parameters):
+        """The blocks' coordinates, as slices that cover ``range(parameters)``."""
+        ends = np.cumsum([len(part) for part in np.array_split(np.arange(parameters), self.count)]).tolist()
+        return tuple(slice(start, end) for start, end in zip([0, *ends[:-1]], ends, strict=True))
+
+    def at(self, problem, w, gradient):
+        """The models of all agents around ``w`` (agents, P), with ``gradient`` = grad g_i(w_i)."""
+        return BlockModel(self.surrogate.at(problem, w, gradient), self.slices(problem.parameters))

@@ -1,0 +1,153 @@
+"""Step-size rules: their recursions, bounds that follow from them, and what is refused."""
+
+import itertools
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from consensus.steps import Constant, Diminishing, InverseSqrt, as_rule
+
+RULES = [(0.5, 0.01), (1.0, 0.99), (0.05, 19.0), (3.0, 0.1), (1e-3, 1e-3)]
+
+
+@pytest.mark.parametrize("value", [1e-9, 0.25, 1, np.float32(0.5), np.int64(2)])
+def test_constant_is_the_same_in_every_round(value):
+    rule = Constant(value)
+    assert [rule(n) for n in (0, 1, 10**9)] == [float(value)] * 3
+    assert type(rule(0)) is float
+
+
+@pytest.mark.parametrize(("initial", "decay"), RULES)
+def test_diminishing_meets_its_recursion(initial, decay):
+    rule = Diminishing(initial, decay)
+    alpha = np.array([rule(n) for n in range(5000)])
+    assert alpha[0] == initial
+    np.testing.assert_allclose(alpha[1:], alpha[:-1] - decay * alpha[:-1] ** 2, rtol=1e-15)
+    assert (alpha > 0).all()
+    assert (np.diff(alpha) < 0).all()
+
+
+@pytest.mark.parametrize(("initial", "decay"), [(0.5, 0.01), (1.0, 0.75)])
+def test_diminishing_is_the_recursion_in_exact_arithmetic(initial, decay):
+    rule, alpha = Diminishing(initial, decay), Fraction(initial)
+    for n in range(12):
+        assert rule(n) == pytest.approx(float(alpha), rel=1e-14)
+        alpha *= 1 - Fraction(decay) * alpha
+
+
+@pytest.mark.parametrize(("initial", "decay"), RULES)
+def test_diminishing_falls_like_one_over_decay_times_n(initial, decay):
+    # 1/alpha[n] = 1/alpha[n-1] + decay / (1 - decay alpha[n-1]), so 1/alpha grows by decay .. decay / (1 - decay initial):
+    # the steps are not summable, their squares are.
+    rule = Diminishing(initial, decay)
+    n = np.array([1, 10, 1000, 100_000])
+    inverse = np.array([1 / rule(int(m)) for m in n])
+    assert (inverse >= (1 / initial + decay * n) * (1 - 1e-12)).all()
+    assert (inverse <= (1 / initial + decay * n / (1 - decay * initial)) * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize("order", [[700, 0, 3, 699, 700], [0, 1, 2], [5, 4, 3, 2, 1, 0]])
+def test_any_round_may_be_asked_for_first(order):
+    sequence = [0.4]
+    for _ in range(700):
+        sequence.append(sequence[-1] * (1 - 0.07 * sequence[-1]))
+    rule = pickle.loads(pickle.dumps(Diminishing(0.4, 0.07)))
+    assert [rule(n) for n in order] == [sequence[n] for n in order]
+    assert [Diminishing(0.4, 0.07)(np.int64(n)) for n in order] == [sequence[n] for n in order]
+
+
+def test_rules_of_different_settings_do_not_mix():
+    rules = [Diminishing(0.5, decay) for decay in np.linspace(0.01, 1, 100)]  # more than are remembered
+    second = [rule(1) for rule in rules]
+    assert second == [0.5 * (1 - rule.decay * 0.5) for rule in rules]
+    assert [rule(1) for rule in reversed(rules)] == second[::-1]
+
+
+def test_threads_that_share_a_rule_see_its_sequence():
+    rule, sequence = Diminishing(0.9, 0.123), [0.9]
+    for _ in range(3000):
+        sequence.append(sequence[-1] * (1 - 0.123 * sequence[-1]))
+    with ThreadPoolExecutor(4) as pool:
+        for seen in pool.map(lambda _: [rule(n) for n in range(3001)], range(4)):
+            assert seen == sequence
+
+
+@pytest.mark.parametrize("initial", [0.3, 2])
+def test_inverse_sqrt_halves_when_rounds_quadruple(initial):
+    rule = InverseSqrt(initial)
+    assert rule(0) == initial
+    for n in (1, 7, 100, 10**6):
+        assert rule(4 * n - 1) == pytest.approx(rule(n - 1) / 2, rel=1e-15)
+        assert rule(n) ** 2 * (n + 1) == pytest.approx(initial**2, rel=1e-15)
+    assert type(rule(3)) is float
+
+
+@pytest.mark.parametrize("step", [0.1, 1, np.float32(0.5), np.float64(0.1), np.int64(1), Fraction(1, 4)])
+def test_a_number_becomes_a_constant_rule(step):
+    assert as_rule(step) == Constant(float(step))
+
+
+@pytest.mark.parametrize("rule", [Constant(0.1), Diminishing(0.5, 0.1), InverseSqrt(0.2), lambda n: 1 / (n + 1)])
+def test_a_rule_stays_itself(rule):
+    assert as_rule(rule) is rule
+    assert as_rule(rule, most=1) is rule
+
+
+@pytest.mark.parametrize("step", [1.0, Constant(1.0), lambda n: 1.0 + n])
+def test_only_the_first_step_is_held_to_its_bound_which_it_may_meet(step):
+    assert as_rule(step, most=1)(0) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (Constant, r"value of Constant must be a finite number > 0"),
+        (lambda bad: Diminishing(bad, 0.01), r"initial of Diminishing must be a finite number > 0"),
+        (lambda bad: Diminishing(0.5, bad), r"decay of Diminishing must be a finite number > 0 and < 2\.0"),
+        (InverseSqrt, r"initial of InverseSqrt must be a finite number > 0"),
+    ],
+    ids=["Constant", "initial", "decay", "InverseSqrt"],
+)
+@pytest.mark.parametrize("bad", [0, 0.0, -0.1, np.nan, np.inf, "0.1", None, True], ids=repr)
+def test_bad_settings_are_named(make, name, bad):
+    with pytest.raises(ValueError, match=name + rf"; got {bad!r}$"):
+        make(bad)
+
+
+@pytest.mark.parametrize("decay", [2.0, 2.5])
+def test_a_decay_that_would_reach_zero_is_refused(decay):
+    with pytest.raises(ValueError, match=rf"decay of Diminishing must be .* < 2\.0; got {decay}"):
+        Diminishing(0.5, decay)
+
+
+@pytest.mark.parametrize(
+    ("step", "most", "words"),
+    [
+        (0, None, r"value of Constant must be a finite number > 0; got 0"),
+        (1.5, 1, r"the first value of step=Constant\(value=1\.5\) must be a finite number > 0 and <= 1; got 1\.5"),
+        (Diminishing(1.5, 0.1), 1, r"first value of step=Diminishing\(initial=1\.5, decay=0\.1\).*<= 1; got 1\.5"),
+        (lambda n: -1.0, None, r"first value of step=.* must be a finite number > 0; got -1\.0"),
+        (lambda n: np.nan, None, r"first value of step=.* must be a finite number > 0; got nan"),
+    ],
+)
+def test_a_first_step_out_of_range_is_refused(step, most, words):
+    with pytest.raises(ValueError, match=words):
+        as_rule(step, most)
+
+
+@pytest.mark.parametrize("step", ["0.1", None, True, [0.1], 1j], ids=repr)
+def test_what_is_neither_number_nor_rule_is_refused(step):
+    with pytest.raises(TypeError, match=r"step must be a number or a rule such as Diminishing\(0\.5, 0\.01\); got ") as caught:
+        as_rule(step)
+    assert str(caught.value).endswith(repr(step))
+
+
+def test_equal_settings_are_equal_rules():
+    rules = [Constant(0.1), Constant(0.2), Diminishing(0.1, 0.2), InverseSqrt(0.1)]
+    for one, other in itertools.product(rules, rules):
+        assert (one == other) == (one is other)
+    assert Diminishing(0.5, 0.1) == Diminishing(np.float64(0.5), 0.1)
+    assert hash(Diminishing(0.5, 0.1)) == hash(Diminishing(0.5, 0.1))
