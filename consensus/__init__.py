@@ -7,7 +7,7 @@ from consensus.history import History
 from consensus.losses import CrossEntropy, Huber, LogisticLoss, SquaredLoss
 from consensus.models import MLP, Linear
 from consensus.problem import Problem
-from consensus.regularizers import L1, L2, ElasticNet
+from consensus.regularizers import L1, L2, SCAD, Box, ElasticNet, GroupL1, L2Ball, LogSum, NonNegative
 from consensus.solve import Result, solve
 
 __version__ = "0.1.0"
@@ -16,15 +16,21 @@ __all__ = [
     "L1",
     "L2",
     "MLP",
+    "SCAD",
+    "Box",
     "CrossEntropy",
     "DivergenceError",
     "ElasticNet",
+    "GroupL1",
     "History",
     "Huber",
     "Interrupted",
+    "L2Ball",
     "Linear",
     "LocalSolveError",
+    "LogSum",
     "LogisticLoss",
+    "NonNegative",
     "Problem",
     "Result",
     "Shards",

@@ -18,7 +18,9 @@ class FunctionProblem(BaseProblem):
         self._functions = value, gradient
 
     def __repr__(self):
-        return f"Problem.from_functions({self.agents} agents, {self.parameters} parameters, {self.nonconvex or self.regularizer})"
+        return (
+            f"Problem.from_functions({self.agents} agents, {self.parameters} parameters, {self.nonconvex or self.regularizer})"
+        )
 
     def _value(self, w):
         return self._call("value", self._functions[0], w, ())

@@ -36,7 +36,8 @@ class History(Mapping):
         if self._columns and set(row) != set(self._columns):
             raise ValueError(f"a row must have the columns {list(self._columns)}; got {list(row)}")
         for name, value in row.items():
-            self._columns.setdefault(name, []).append(value)
+            kept = value.copy() if isinstance(value, np.ndarray) else value  # the caller may go on working in place
+            self._columns.setdefault(name, []).append(kept)
 
     def last(self):
         """The newest row, a dictionary."""
@@ -52,6 +53,8 @@ class History(Mapping):
 
     def __len__(self):
         return len(self._columns)
+
+    __eq__, __hash__ = object.__eq__, object.__hash__  # a record of one run, not a dictionary of values
 
     def __repr__(self):
         return f"History({self.rows} rows of {', '.join(self._columns)})"

@@ -9,12 +9,15 @@ from consensus.local.exact import LocalSolution
 from consensus.surrogates.blocks import BlockModel
 from consensus.surrogates.full import ProximalModel
 
+_PARAMETRISED = 10_000_000
+
 
 @dataclass(frozen=True)
 class CVXPYSolver:
     """Solves every agent's local problem by CVXPY, with constraints w in K if wanted.
 
-    One parametrised problem an agent is compiled at its first round and solved again with new values in the others.
+    One parametrised problem an agent is compiled at its first round and solved again with new values in the others (large
+    problems, beyond some hundred parameters and samples, are compiled anew).
 
     Parameters
     ----------
@@ -97,8 +100,10 @@ class CVXPYSolver:
             weights = model.scale * problem.weights[agent]
             slopes = problem.loss.gradient(outputs[0], problem.shards.targets[agent]) * weights[:, None]
             q.value -= slopes.ravel() @ jacobian.value
+        size = 0 if jacobian is None else jacobian.size * w.size
         try:
-            stated.solve(solver=self.solver, **dict(self.options))
+            # CVXPY's parametrised form is dense in parameters times variables: beyond some size state the values anew.
+            stated.solve(solver=self.solver, ignore_dpp=size > _PARAMETRISED, **dict(self.options))
         except cp.SolverError as error:
             raise LocalSolveError(f"agent {problem.rows[agent]}: {self.solver} failed: {error}") from error
         if stated.status not in ("optimal", "optimal_inaccurate"):

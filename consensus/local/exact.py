@@ -13,7 +13,7 @@ from consensus.local.newton import newton
 from consensus.local.operators import Dense
 from consensus.local.subproblem import Subproblem
 from consensus.regularizers.base import Regularizer
-from consensus.surrogates.blocks import BlockModel
+from consensus.surrogates.blocks import BlockModel, Blocks
 from consensus.surrogates.full import ProximalModel
 
 _KEPT_NUMBERS = 1 << 25  # in factors that a linear model's agents keep from round to round
@@ -56,10 +56,16 @@ class Exact:
     def check(self, surrogate, problem):
         """Raise ``ValueError`` or ``TypeError`` if this solver cannot minimise ``surrogate`` plus r for ``problem``."""
         surrogate.check(problem)
-        needed = {"primal": "jacobian", "dual": "gram"}.get(self.linear)
         model = getattr(problem, "model", None)
-        if needed and model is not None and not hasattr(model, needed):
-            raise TypeError(f"Exact(linear={self.linear!r}) needs {type(model).__name__}.{needed}, which is missing: use 'auto'")
+        if model is None:
+            return
+        needed = {"primal": "jacobian", "dual": "gram"}.get(self.linear)
+        if needed and not hasattr(model, needed):
+            raise TypeError(
+                f"Exact(linear={self.linear!r}) needs {type(model).__name__}.{needed}, which is missing: use 'auto'"
+            )
+        if isinstance(surrogate, Blocks) and not hasattr(model, "jacobian"):
+            raise TypeError(f"{surrogate} needs {type(model).__name__}.jacobian, which is missing: use the surrogate unsplit")
 
     def solve(self, model, linear, regularizer, start=None, tolerance=1e-8):
         """Minimise for every agent of a block.

@@ -181,11 +181,11 @@ def estimates(problem, regularizer, columns, split):
     systems = 1 if loss.quadratic else 6  # Newton's method solves several, the first ones roughly
     cholesky = 2.5 / 3  # n^3/3 at two fifths of the product's speed
     formed = n * P if split else 0
-    product = 4 * n * P if split else 5 * samples * P + 100 * samples * sum(widths) + 250 * P + 3e5
+    product = 4 * n * P if split else 5 * samples * P + 100 * samples * sum(widths) + 250 * P + 2.5e6
     costs = {"iterative": Estimate(_ITERATIONS * (0.7 + 0.3 * systems) * product, 4 * samples * sum(widths) + 8 * P + formed)}
     if not regularizer.quadratic:
         return {"iterative": Estimate(10 * systems * (product + n * n * min(n, P)), 2 * n * P)}
-    if (split or hasattr(model, "jacobian")) and max(P * P, n * P) < _LARGEST:
+    if hasattr(model, "jacobian") and max(P * P, n * P) < _LARGEST:
         operations = systems * (n * P * P + cholesky * P**3 + _PASS * (2 * n * P + 2 * P * P))
         costs["primal"] = Estimate(operations, 2 * n * P + 2 * P * P)
     if (split or hasattr(model, "gram")) and n * n < _LARGEST:

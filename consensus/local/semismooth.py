@@ -69,7 +69,9 @@ def solve_proximal(sub, root, x, gradient, goal, most):
             break
         change = hessian.solve(z, -F)
         slope = backward(change)
-        length = _line_search(sub, x, gradient, theta, back, change, slope, np.vecdot(F.reshape(len(x), -1), change.reshape(len(x), -1)), running)
+        length = _line_search(
+            sub, x, gradient, theta, back, change, slope, np.vecdot(F.reshape(len(x), -1), change.reshape(len(x), -1)), running
+        )
         theta = theta + length[:, None, None] * change
         back = back + length[:, None] * slope
         iterations += running

@@ -23,7 +23,8 @@ class LogisticLoss(Loss):
     """
 
     def value(self, outputs, targets):
-        return (np.logaddexp(0, outputs) - aligned(outputs, targets) * outputs).sum(axis=-1)
+        targets = aligned(outputs, targets)
+        return np.logaddexp(-targets * outputs, (1 - targets) * outputs).sum(axis=-1)  # no cancellation at large logits
 
     def gradient(self, outputs, targets):
         return expit(outputs) - aligned(outputs, targets)

@@ -33,9 +33,9 @@ class Model(Protocol):
 def linearize(model, w, x):
     """Evaluate ``model`` at w and return ``(outputs, linearization)``.
 
-    The linearization knows the Jacobian J of the outputs at w: ``vjp(u, out=None)``, ``jvp(v)``, ``jacobian()`` and
-    ``gram()``. Models with a ``linearize`` method share the forward pass between all of these; for others every product
-    starts anew, and a Jacobian that the model does not offer is built from P products.
+    The linearization knows the Jacobian J of the outputs at w: ``vjp(u, out=None)``, ``jvp(v)`` and, where the model
+    offers them, ``jacobian(columns=None)`` and ``gram()``. Models with a ``linearize`` method share the forward pass between
+    all of these; for others every product starts anew.
     """
     if hasattr(model, "linearize"):
         return model.linearize(w, x)
@@ -44,6 +44,8 @@ def linearize(model, w, x):
 
 @dataclass(frozen=True)
 class _Recomputed:
+    """The linearization of a model that has none of its own; it offers what the model offers."""
+
     model: Model
     w: np.ndarray
     x: np.ndarray
@@ -58,15 +60,13 @@ class _Recomputed:
     def jvp(self, v):
         return self.model.jvp(self.w, self.x, v)
 
-    def jacobian(self):
-        if hasattr(self.model, "jacobian"):
-            return self.model.jacobian(self.w, self.x)
-        units = np.eye(self.model.parameters, dtype=self.w.dtype)
-        columns = [self.jvp(np.repeat(unit[None], len(self.w), axis=0)) for unit in units]
-        return np.stack([column.reshape(len(self.w), -1) for column in columns], axis=-1)
+    def __getattr__(self, name):
+        if name == "jacobian" and hasattr(self.model, name):
+            return self._jacobian
+        if name == "gram" and hasattr(self.model, name):
+            return lambda: self.model.gram(self.w, self.x)
+        raise AttributeError(name)
 
-    def gram(self):
-        if hasattr(self.model, "gram"):
-            return self.model.gram(self.w, self.x)
-        jacobian = self.jacobian()
-        return jacobian @ jacobian.swapaxes(1, 2)
+    def _jacobian(self, columns=None):
+        jacobian = self.model.jacobian(self.w, self.x)
+        return jacobian if columns is None else jacobian[:, :, columns]

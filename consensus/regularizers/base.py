@@ -88,7 +88,7 @@ class Regularizer(ABC):
         Parameters
         ----------
         slices : list of slice
-            They cover 0..P in order, each from where the one before it ends.
+            They cover 0..P in order, each from where the one before it ends; none is empty.
 
         Returns
         -------
@@ -168,15 +168,15 @@ def spread(x, d):
 
 def indicator(inside, w):
     """Zero where ``inside``, infinite elsewhere, in the dtype of ``w``."""
-    return np.where(inside, 0, np.inf).astype(w.dtype)[()]
+    return like(np.where(inside, 0, np.inf), w)[()]
 
 
 def check_slices(slices):
-    """Raise ``ValueError`` unless ``slices`` cover 0..P in order, each from where the one before it ends."""
+    """Raise ``ValueError`` unless ``slices`` cover 0..P in order, each from where the one before it ends, none empty."""
     end, good = 0, len(slices) > 0
     for part in slices:
         good = good and isinstance(part, slice) and part.step in (None, 1) and (part.start or 0) == end
-        good = good and part.stop is not None and part.stop >= end
+        good = good and part.stop is not None and part.stop > end
         end = part.stop if good else end
     if not good:
-        raise ValueError(f"slices must cover 0..P in order, as [slice(0, 4), slice(4, 10)] does; got {slices!r}")
+        raise ValueError(f"slices must cover 0..P in order, none empty, as [slice(0, 4), slice(4, 10)] does; got {slices!r}")

@@ -64,8 +64,11 @@ class Box(Separable):
         return f"Box({lower}, {upper})"
 
     def value(self, w):
+        # A few units in the last place are forgiven: a mean of points on a bound may round past it.
         lower, upper = self._bounds(w)
-        return indicator(((lower <= w) & (w <= upper)).all(axis=-1), w)
+        slack = 8 * np.finfo(w.dtype).eps
+        below, above = lower - slack * np.abs(lower), upper + slack * np.abs(upper)
+        return indicator(((below <= w) & (w <= above)).all(axis=-1), w)
 
     def prox(self, v, step):
         return np.clip(v, *self._bounds(v))
@@ -108,4 +111,4 @@ def _bound(name, value):
     number = isinstance(value, Real) if bound.ndim == 0 and not isinstance(value, np.ndarray) else bound.dtype.kind in "iuf"
     if isinstance(value, bool) or not number or bound.ndim > 1 or bound.size == 0 or np.isnan(bound).any():
         raise ValueError(f"{name} of Box must be a number or an array (P,) of numbers, infinite or finite; got {value!r}")
-    return bound.astype(float) + 0.0  # which makes -0.0 the 0.0 it is equal to
+    return bound.astype(float)

@@ -63,7 +63,7 @@ class GroupL1(Regularizer):
         labels = np.repeat(np.arange(len(groups)), sizes)
         _check_disjoint(order, labels)
         put("_shortest", int(order.max(initial=-1)) + 1)
-        put("_labels", labels)  # the group of each coordinate in ``order``
+        put("_sizes", sizes)
         put("_starts", np.cumsum(sizes) - sizes)
         put("_roots", np.sqrt(sizes))
         if len(order) and (np.diff(order) == 1).all():
@@ -104,25 +104,25 @@ class GroupL1(Regularizer):
 
     def prox(self, v, step):
         grouped = self._grouped(v)
-        kept = (1 - self._lost(grouped, step)[0])[..., self._labels]
-        p = v.copy()
+        kept = self._each(1 - self._lost(grouped, step)[0])
+        p = v.astype(kept.dtype)
         p[..., self._order] = np.where(kept == 0, 0, kept * grouped)
         return p
 
     def prox_jvp(self, v, step, d):
         """On a group that is kept, ``(1 - c) d + c u u'd`` with u = v_g / |v_g| and c = weight sqrt(|g|) step / |v_g|."""
-        grouped, among = self._grouped(v), d[..., self._order]
+        grouped, among = self._grouped(v), self._grouped(d)
         lost, norms = self._lost(grouped, step)
-        units = spread(grouped / norms[..., self._labels], d)
+        units = spread(grouped / self._each(norms), d)
         along = np.add.reduceat(units * among, self._starts, axis=-1)
         along *= spread(np.where(lost == 1, 0, lost), d)
-        result = d.copy()
-        result[..., self._order] = spread(1 - lost, d)[..., self._labels] * among + along[..., self._labels] * units
+        result = d.astype(along.dtype)
+        result[..., self._order] = self._each(spread(1 - lost, d)) * among + self._each(along) * units
         return result
 
     def active(self, v, step):
         active = np.ones(v.shape, bool)
-        active[..., self._order] = (self._lost(self._grouped(v), step)[0] != 1)[..., self._labels]
+        active[..., self._order] = self._each(self._lost(self._grouped(v), step)[0] != 1)
         return active
 
     def split(self, slices):
@@ -140,8 +140,7 @@ class GroupL1(Regularizer):
                     f"more than one slice, {slices[first]} and {slices[last]}"
                 )
             parts[first].append(np.array(group) - starts[first])
-        # a slice without coordinates holds no group, so what its number of parameters is does not matter
-        return [GroupL1(self.weight, part, (s.stop - (s.start or 0)) or None) for part, s in zip(parts, slices)]
+        return [GroupL1(self.weight, part, s.stop - start) for part, s, start in zip(parts, slices, starts.tolist())]
 
     def expression(self, w):
         import cvxpy as cp
@@ -154,7 +153,11 @@ class GroupL1(Regularizer):
         if v.shape[-1] < self._shortest or self.parameters not in (None, v.shape[-1]):
             wanted = self.parameters or f"at least {self._shortest}"
             raise ValueError(f"points of {self} must have {wanted} coordinates; got shape {v.shape}")
-        return v[..., self._order]
+        return v[..., self._order] if isinstance(self._order, slice) else np.take(v, self._order, axis=-1)
+
+    def _each(self, x):
+        """``x``, with an entry a group, with an entry a coordinate of every group."""
+        return np.repeat(x, self._sizes, axis=-1)
 
     def _norms(self, grouped):
         return np.sqrt(np.add.reduceat(np.square(grouped), self._starts, axis=-1))

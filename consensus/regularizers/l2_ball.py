@@ -40,8 +40,9 @@ class L2Ball(Regularizer):
         object.__setattr__(self, "radius", _checks.number("radius of L2Ball", self.radius, above=0))
 
     def value(self, w):
-        tolerance = max(1e-12, 16 * float(np.finfo(w.dtype).eps))
-        return indicator(_norms(w)[..., 0] <= self.radius * (1 + tolerance), w)
+        norms = _norms(w)[..., 0]
+        tolerance = max(1e-12, 16 * float(np.finfo(norms.dtype).eps))
+        return indicator(norms <= self.radius * (1 + tolerance), w)
 
     def prox(self, v, step):
         return v * (self.radius / np.maximum(_norms(v), self.radius))

@@ -54,6 +54,14 @@ def test_a_column_is_a_copy():
     np.testing.assert_array_equal(history["agent_objective"], recorded()["agent_objective"])
 
 
+def test_a_row_is_kept_as_it_was_when_it_was_appended():
+    history, w = History(), np.zeros(2)
+    for row in range(3):
+        w += 1
+        history.append({"round": row, "w": w})
+    assert history["w"].tolist() == [[1, 1], [2, 2], [3, 3]]
+
+
 @pytest.mark.parametrize("agents", [1, 3])
 def test_csv_comes_back_to_the_bit(tmp_path, agents):
     history = recorded(agents=agents)

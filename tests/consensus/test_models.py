@@ -279,8 +279,6 @@ def test_a_users_model_is_linearized_from_its_products():
     h = 1e-100
     steps = [1j * h * unit for unit in np.eye(3)]
     jacobian = np.stack([model.predict(w + step, x).imag[..., 0] / h for step in steps], axis=-1)
-    close(linearization.jacobian(), jacobian, 1e-14)
-    close(linearization.gram(), jacobian @ jacobian.swapaxes(1, 2), 1e-14)
     close(linearization.jvp(v), jacobian @ v[:, :, None], 1e-14)
     close(linearization.vjp(u), (u.swapaxes(1, 2) @ jacobian)[:, 0], 1e-14)
     out = np.empty((4, 3))
@@ -304,25 +302,40 @@ def test_a_users_model_makes_a_problem():
 
 
 class Bare:
-    """A model stripped of everything that is optional."""
+    """A model stripped of everything that is optional but what is named."""
 
-    def __init__(self, model):
-        self.parameters, self.outputs = model.parameters, model.outputs
-        self.init, self.predict, self.vjp, self.jvp = model.init, model.predict, model.vjp, model.jvp
+    def __init__(self, model, *optional):
+        for name in ("parameters", "outputs", "init", "predict", "vjp", "jvp", *optional):
+            setattr(self, name, getattr(model, name))
 
 
+def test_a_users_model_offers_a_jacobian_and_a_gram_matrix_where_it_has_them():
+    whole = MLP([2, 3, 2])
+    w, x, _, _ = draw(whole)
+    for optional in [(), ("jacobian",), ("gram",), ("jacobian", "gram")]:
+        linearization = linearize(Bare(whole, *optional), w, x)[1]
+        for name in ("jacobian", "gram"):
+            assert hasattr(linearization, name) == (name in optional)
+            if name in optional:
+                np.testing.assert_array_equal(getattr(linearization, name)(), getattr(whole, name)(w, x))
+    columns = np.array([0, 3, 16])
+    some = linearize(Bare(whole, "jacobian"), w, x)[1].jacobian(columns)
+    np.testing.assert_array_equal(some, whole.jacobian(w, x)[..., columns])
+
+
+@pytest.mark.parametrize("optional", [(), ("jacobian",), ("gram",)], ids=["products alone", "jacobian", "gram"])
 @pytest.mark.parametrize("model", [Linear(2), MLP([2, 4, 1])], ids=["more samples", "more parameters"])
-def test_a_model_without_a_jacobian_runs_partial_linearization_as_one_with_it(model):
+def test_a_bare_model_runs_partial_linearization_as_a_whole_one(model, optional):
     rng = np.random.default_rng(0)
     shards = consensus.partition(rng.standard_normal((22, 2)), rng.standard_normal(22), agents=4, seed=0)
     start = rng.standard_normal(model.parameters)
 
     def iterates(model):
         problem = consensus.Problem(model, consensus.SquaredLoss(), shards, consensus.L2(0.1))
-        solver = NEXT(PartialLinearization(0.5), Constant(0.3))
+        solver = NEXT(PartialLinearization(0.5), Constant(0.3), tolerance=1e-13)
         return consensus.solve(problem, topologies.Static(topologies.ring(4)), solver, rounds=10, start=start).w
 
-    close(iterates(Bare(model)), iterates(model), 1e-13)
+    close(iterates(Bare(model, *optional)), iterates(model), 1e-12)
 
 
 @pytest.mark.parametrize(

@@ -78,10 +78,12 @@ def test_results_do_not_depend_on_chunks_or_threads(cores, monkeypatch):
 
     def outcome(bytes_per_agent):
         """The bits of a short run, when an agent is taken to touch that many bytes."""
+
+        def in_chunks(function, agents, *_):
+            for_chunks(function, agents, bytes_per_agent)
+
         for module in users:
-            monkeypatch.setattr(
-                module, "for_chunks", lambda function, agents, *_: for_chunks(function, agents, bytes_per_agent)
-            )
+            monkeypatch.setattr(module, "for_chunks", in_chunks)
         problem = consensus.Problem(model, consensus.SquaredLoss(), shards, consensus.L2(0.01))
         result = consensus.solve(problem, schedule, NEXT(PartialLinearization(1.0), Constant(0.2)), rounds=2, start=start)
         return [array.tobytes() for array in (result.w, problem.value(result.w), problem.gradient(result.w))]
