@@ -25,6 +25,10 @@ class Shards:
         Which row of the original data each sample is; -1 on padding.
     samples : int
         N, the number of samples of the whole network (a restricted block keeps it).
+    rows : ndarray of int (agents,)
+        Which agents of the network are held here; by default all.
+    network_size : int
+        A, the number of agents of the whole network (a restricted block keeps it).
     """
 
     features: np.ndarray
@@ -32,6 +36,13 @@ class Shards:
     weights: np.ndarray
     indices: np.ndarray
     samples: int
+    rows: np.ndarray = None
+    network_size: int = None
+
+    def __post_init__(self):
+        if self.rows is None:
+            object.__setattr__(self, "rows", np.arange(len(self.features)))
+            object.__setattr__(self, "network_size", len(self.features))
 
     @property
     def agents(self):
@@ -51,6 +62,7 @@ class Shards:
             targets=self.targets[rows],
             weights=self.weights[rows],
             indices=self.indices[rows],
+            rows=self.rows[rows],
         )
 
 

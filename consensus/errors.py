@@ -46,10 +46,14 @@ class Interrupted(KeyboardInterrupt):
         The iterates of the last complete round and the history so far.
     """
 
-    def __init__(self, result):
-        rounds = result.rounds
+    def __init__(self, result, checkpoint=None):
+        again = f"resume={str(checkpoint)!r}" if checkpoint else "start=error.result.w"
         super().__init__(
-            f"stopped by the user after round {rounds}; this error's .result holds the iterates and the history "
-            "(go on from there with solve(..., start=error.result.w))"
+            f"stopped by the user after round {result.rounds}; this error's .result holds the iterates and the history "
+            f"(go on with solve(..., {again}))"
         )
         self.result = result
+
+
+class WorkerError(RunError, RuntimeError):
+    """A worker process died or kept the others waiting: the message names it, its agents and the round."""

@@ -43,6 +43,11 @@ class History(Mapping):
         """The newest row, a dictionary."""
         return {name: column[-1] for name, column in self._columns.items()}
 
+    def drop_last(self):
+        """Forget the newest row."""
+        for column in self._columns.values():
+            column.pop()
+
     def __getitem__(self, name):
         if name not in self._columns:
             raise KeyError(f"no column {name!r}; there are {', '.join(self._columns)}")

@@ -9,46 +9,117 @@ from consensus.problem import Problem
 
 
 class Observer:
-    """Called by the engine after every round: records, decides on stopping, moves the progress bar.
+    """Sees the run from outside: records, decides on stopping, saves checkpoints, moves the progress bar.
 
-    It sees all agents, which none of them does; nothing that it computes goes back into the algorithm.
+    It sees all agents, which none of them does; nothing that it computes goes back into the algorithm. An engine calls
+    :meth:`see` after every round with its block's state; where the block is not the whole network it first calls
+    :meth:`attach`, to say how blocks are put together.
+
+    Parameters
+    ----------
+    problem : Problem
+    every, rounds : int
+        A row is recorded at the start, at every so many rounds and at the last.
+    tolerance : float or None
+    test : (X, y) or None
+    agent_objectives : bool
+    bar : tqdm
+    saver : Saver or None
+        Writes checkpoints; see :mod:`consensus.checkpoint`.
     """
 
-    def __init__(self, problem, every, rounds, tolerance, test, agent_objectives, bar):
+    def __init__(self, problem, every, rounds, tolerance, test, agent_objectives, bar, saver=None):
         self.problem, self.every, self.rounds, self.tolerance = problem, every, rounds, tolerance
         self.test = None if test is None else _test_set(problem, test)
-        self.agent_objectives = agent_objectives
-        self.bar = bar
+        self.agent_objectives, self.bar, self.saver = agent_objectives, bar, saver
         self.history = History()
         self.round, self.w = 0, None
+        self.counts_before, self.seconds_before = {}, 0.0
+        self.collect = lambda rows: rows
+        self.total = lambda counts, seconds: (counts, seconds)
 
-    def __call__(self, round, w, counts, seconds):
-        """Observe the iterates ``w`` (agents, P) of ``round``; return a reason to stop, or None."""
-        self.bar.update(round - self.round)
-        self.round, self.w = round, w
-        if round % self.every and round != self.rounds:
+    def attach(self, problem, collect, total):
+        """Work with a block: ``collect`` (agents here, ...) -> (all agents, ...), ``total`` sums counts over all blocks."""
+        self.problem, self.collect, self.total = problem, collect, total
+
+    def resume(self, checkpoint):
+        """Go on where the run of ``checkpoint`` stopped."""
+        self.history = checkpoint.history
+        while self.history.rows and not self.due(self.history.last()["round"]):
+            self.history.drop_last()  # the last row of a shorter run
+        self.counts_before, self.seconds_before = checkpoint.counts, checkpoint.seconds
+        self.round = checkpoint.round
+        self.bar.update(checkpoint.round)
+
+    def due(self, round):
+        """Whether a row is recorded at ``round``."""
+        return round % self.every == 0 or round == self.rounds
+
+    def saves(self, round):
+        """Whether a checkpoint is written at ``round``."""
+        return self.saver is not None and (round % self.saver.every == 0 or round == self.rounds)
+
+    def see(self, state, counts, seconds):
+        """Observe the ``state`` of a block after a round; return a reason to stop, or None."""
+        round = state.round
+        self.tick(round)
+        self.w = state.w
+        if not (self.due(round) or self.saves(round)):
             return None
-        row = {"round": round, **self.measure(w), **counts, "seconds": seconds}
-        self.history.append(row)
-        self.bar.set_postfix_str(f"objective {row['objective']:.4g}", refresh=False)
-        if self.tolerance is not None and max(row["stationarity"], row["disagreement"]) <= self.tolerance:
+        counts, seconds = self.total(counts, seconds)
+        reason = self.record(round, self.collect(state.w), counts, seconds) if self.due(round) else None
+        if self.saves(round) or (reason and self.saver):
+            fields = {name: self.collect(value) if np.ndim(value) else value for name, value in state._asdict().items()}
+            self.save(fields, counts, seconds)
+        return reason
+
+    def tick(self, round):
+        """Move the progress bar to ``round``."""
+        self.bar.update(round - self.round)
+        self.round = round
+
+    def record(self, round, w, counts, seconds):
+        """Append the row of ``round`` for all iterates ``w`` and the network's counts; return a reason to stop, or None."""
+        if not self.history.rows or self.history.last()["round"] < round:  # a resumed run has its first row already
+            self.history.append({"round": round, **self.measure(w), **self._since_start(counts, seconds)})
+        last = self.history.last()
+        self.bar.set_postfix_str(f"objective {last['objective']:.4g}", refresh=False)
+        if self.tolerance is not None and max(last["stationarity"], last["disagreement"]) <= self.tolerance:
             return f"stationarity and disagreement at most {self.tolerance:g} at round {round}"
         return None
 
+    def save(self, fields, counts, seconds):
+        """Write a checkpoint of all agents' state, given by its fields."""
+        total = self._since_start(counts, seconds)
+        self.saver.save(fields, self.history, {name: total[name] for name in counts}, total["seconds"])
+
+    def _since_start(self, counts, seconds):
+        total = {name: value + self.counts_before.get(name, 0) for name, value in counts.items()}
+        return total | {"seconds": seconds + self.seconds_before}
+
     def measure(self, w):
-        """The measured quantities at the iterates ``w``, by name."""
+        """The measured quantities at all iterates ``w`` (A, P), by name."""
         mean = agents_mean(w)
         row = {
-            "objective": self.problem.objective(mean),
-            "stationarity": self.problem.stationarity(mean),
+            "objective": self._objective(mean),
+            "stationarity": self._stationarity(mean),
             "disagreement": float(np.sqrt(np.square(w - mean).sum(axis=1).mean())),
         }
         if self.agent_objectives:
-            row["agent_objective"] = np.array([self.problem.objective(point) for point in w])
+            row["agent_objective"] = np.array([self._objective(point) for point in w])
         if self.test is not None:
             row["test_error"] = float(self._test_errors(mean[None])[0])
             row["test_error_worst"] = float(self._test_errors(w).max())
         return row
+
+    def _objective(self, point):
+        here = np.broadcast_to(point, (self.problem.agents, len(point)))
+        return float(self.collect(self.problem.value(here)).sum() + self.problem.regularizer.value(point))
+
+    def _stationarity(self, point):
+        here = np.broadcast_to(point, (self.problem.agents, len(point)))
+        step = point - self.collect(self.problem.gradient(here)).sum(axis=0)
+        return float(np.linalg.norm(point - self.problem.regularizer.prox(step, 1.0)))
 
     def _test_errors(self, w):
         """The mean test error of every row of ``w``, a few agents at a time."""

@@ -1,6 +1,7 @@
 """The problem that the agents solve together."""
 
 import copy
+import hashlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
@@ -58,11 +59,10 @@ class BaseProblem(ABC):
         What local solvers keep from round to round because it does not change, such as a linear model's factors.
     """
 
-    def __init__(self, agents, parameters, dtype, regularizer):
-        self.agents = self.network_size = agents
+    def __init__(self, rows, network_size, parameters, dtype, regularizer):
+        self.rows, self.agents, self.network_size = rows, len(rows), network_size
         self.parameters = parameters
         self.dtype = np.dtype(dtype)
-        self.rows = np.arange(agents)
         self.work, self.memory = Work(), {}
         regularizer = L2(0.0) if regularizer is None else regularizer
         if not callable(getattr(regularizer, "prox", None)):
@@ -102,6 +102,10 @@ class BaseProblem(ABC):
         block.rows = self.rows[rows]
         block.agents, block.work, block.memory = len(block.rows), Work(), {}
         return block
+
+    @abstractmethod
+    def digests(self):
+        """A digest of each agent's data, strings: equal for equal costs. Checkpoints keep them."""
 
     def average_gradient(self, w):
         """grad f_i(w_i) of the average form ``U = (1/A) sum_i f_i``, ``f_i = A g_i + r``; shape (agents, P).
@@ -180,7 +184,7 @@ class Problem(BaseProblem):
                 f"the shards have {shards.features.shape[2]} features a sample, but {model} takes {model.features}"
             )
         loss.check(shards.targets[shards.weights > 0], model.outputs)
-        super().__init__(shards.agents, model.parameters, shards.features.dtype, regularizer)
+        super().__init__(shards.rows, shards.network_size, model.parameters, shards.features.dtype, regularizer)
         self.model, self.loss, self.shards = model, loss, shards
         self.reduction = _checks.choice("reduction", reduction, ("mean", "sum"))
         scale = 1 / shards.samples if reduction == "mean" else 1.0
@@ -216,6 +220,12 @@ class Problem(BaseProblem):
 
         for_chunks(chunk, self.agents, self._bytes)
         return gradient
+
+    def digests(self):
+        shards = self.shards
+        real = shards.weights > 0
+        parts = zip(shards.features, shards.targets, real, strict=True)
+        return [hashlib.sha256(x[own].tobytes() + d[own].tobytes()).hexdigest() for x, d, own in parts]
 
     def linearize(self, w, rows):
         """Outputs (agents, samples, outputs) and their linearization at w, for the agents in the slice ``rows``."""

@@ -9,12 +9,13 @@ from tqdm import tqdm
 
 import topologies
 from consensus import _checks
-from consensus.engines import Stacked
+from consensus.checkpoint import Saver, check_same, fingerprint, load
+from consensus.engines import MPI, Processes, Stacked
 from consensus.errors import Interrupted, RunError
 from consensus.history import History
 from consensus.observe import Observer, agents_mean
 
-ENGINES = {"stacked": Stacked}
+ENGINES = {"stacked": Stacked, "processes": Processes, "mpi": MPI}
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +59,10 @@ def solve(
     record_every=1,
     tolerance=None,
     progress=False,
+    checkpoint=None,
+    every=50,
+    resume=None,
+    gather=True,
     test=None,
     agent_objectives=False,
 ):
@@ -75,14 +80,22 @@ def solve(
         One start for all agents, or one for each. By default ``problem.model.init`` draws it from ``seed``, the same for
         all agents; for a problem given by functions it is a standard normal draw.
     seed : int
-    engine : {"stacked"} or engine object
-        Where the run happens.
+    engine : {"stacked", "processes", "mpi"} or engine object
+        Where the run happens: see :mod:`consensus.engines`.
     record_every : int
         The history gets a row at the start, every so many rounds, and at the end.
     tolerance : float, optional
         Stop at the first recorded round where stationarity and disagreement are both at most this.
     progress : bool
         Show a progress bar, if standard error is a terminal.
+    checkpoint : path, optional
+        A file to which the run's state is written every ``every`` rounds and at its end, replaced as a whole each time.
+    every : int
+    resume : path, optional
+        A checkpoint to go on from, written on any engine: the result is, to the bit, that of a run never stopped. The
+        problem, network, solver and start must be the same; ``rounds`` may be more.
+    gather : bool
+        Under MPI: whether every rank's result holds all agents' ``w``, or only its own.
     test : (X, y), optional
         A test set, X (samples, features), for the history's columns of test errors.
     agent_objectives : bool
@@ -126,22 +139,31 @@ def solve(
     """
     rounds = _checks.count("rounds", rounds, least=0)
     record_every = _checks.count("record_every", record_every)
+    every = _checks.count("every", every)
     if tolerance is not None:
         tolerance = _checks.number("tolerance", tolerance, above=0)
     if isinstance(network, nx.Graph):
         network = topologies.Static(network)
     if isinstance(engine, str):
         engine = ENGINES[_checks.choice("engine", engine, tuple(ENGINES))]()
-    if network.agents != problem.agents:
-        raise ValueError(f"the network has {network.agents} agents, the problem {problem.agents}: they must be the same")
+    if network.agents != problem.network_size:
+        raise ValueError(f"the network has {network.agents} agents, the problem {problem.network_size}: they must be the same")
     solver.check(problem)
     _check_mixing(network, solver)
     start = _start(problem, start, seed)
 
-    with tqdm(total=rounds, desc=type(solver).__name__, unit="round", disable=None if progress else True) as bar:
-        observer = Observer(problem, record_every, rounds, tolerance, test, agent_objectives, bar)
+    identity = fingerprint(problem, network, solver, start, engine.collect_list) if checkpoint or resume else None
+    resumed = engine.on_root(lambda: load(resume)) if resume else None
+    if resumed:
+        check_same(resume, identity, resumed.fingerprint)
+    silent = None if progress and engine.root else True
+    with tqdm(total=rounds, desc=type(solver).__name__, unit="round", disable=silent) as bar:
+        saver = Saver(checkpoint, every, identity) if checkpoint else None
+        observer = Observer(problem, record_every, rounds, tolerance, test, agent_objectives, bar, saver)
+        if resumed:
+            observer.resume(resumed)
         try:
-            reason = engine.run(problem, network, solver, start, rounds, observer)
+            reason = engine.run(problem, network, solver, resumed.fields if resumed else start, rounds, observer)
         except RunError as error:
             error.history = observer.history
             raise
@@ -149,8 +171,9 @@ def solve(
             if observer.w is None:  # not even the start was seen
                 raise
             result = Result(observer.w, observer.history, observer.round, "stopped by the user")
-            raise Interrupted(result) from None
-    return Result(observer.w, observer.history, observer.round, reason or f"all {rounds} rounds done")
+            raise Interrupted(result, checkpoint) from None
+    w = observer.collect(observer.w) if gather else observer.w
+    return Result(w, observer.history, observer.round, reason or f"all {rounds} rounds done")
 
 
 def _start(problem, start, seed):
@@ -160,7 +183,7 @@ def _start(problem, start, seed):
         model = getattr(problem, "model", None)
         start = rng.standard_normal(problem.parameters) if model is None else model.init(rng)
     start = np.asarray(start)
-    shape = (problem.agents, problem.parameters)
+    shape = (problem.network_size, problem.parameters)
     if start.shape not in (shape, shape[1:]):
         raise ValueError(f"start must have shape (P,) = {shape[1:]} or (agents, P) = {shape}; got {start.shape}")
     if start.dtype.kind not in "fiu" or not np.isfinite(start).all():

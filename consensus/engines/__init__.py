@@ -1,5 +1,7 @@
-"""Engines: where a run happens."""
+"""Engines: where a run happens. A solver gives the same bits on all of them."""
 
+from consensus.engines.mpi import MPI
+from consensus.engines.processes import Processes
 from consensus.engines.stacked import Stacked
 
-__all__ = ["Stacked"]
+__all__ = ["MPI", "Processes", "Stacked"]

@@ -8,7 +8,14 @@ class Solver(ABC):
 
     A solver is a frozen dataclass. Its state is a NamedTuple of stacked arrays whose first fields are ``round``, the number
     of rounds done, and ``w`` (agents, P), the iterates; an engine reads no other field.
+
+    Attributes
+    ----------
+    State : type
+        The NamedTuple of the states: what a checkpoint is read back into.
     """
+
+    State = None
 
     def check(self, problem):
         """Raise ``ValueError`` or ``TypeError`` if the method does not fit ``problem``; called before any work."""

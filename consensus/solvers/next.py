@@ -67,6 +67,8 @@ class NEXT(Solver):
     local: object
     tolerance: object
 
+    State = NEXTState
+
     def __init__(self, surrogate, step, local=None, tolerance=1e-8):
         if not hasattr(surrogate, "at"):
             raise TypeError(f"surrogate must be one, such as PartialLinearization(tau=1.0); got {surrogate!r}")

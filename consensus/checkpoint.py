@@ -1,0 +1,134 @@
+"""Checkpoints: a run's state on disk, to go on from after any interruption."""
+
+import hashlib
+import json
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from consensus.history import History
+
+FORMAT = 1
+
+
+class Checkpoint(NamedTuple):
+    """A run after ``round`` rounds: its solver's state by field, all agents stacked, and what was recorded and counted."""
+
+    fields: dict
+    history: History
+    counts: dict
+    seconds: float
+    fingerprint: dict
+
+    @property
+    def round(self):
+        return int(self.fields["round"])
+
+
+class Saver:
+    """Writes checkpoints of one run to ``path`` every ``every`` rounds."""
+
+    def __init__(self, path, every, fingerprint):
+        self.path, self.every, self.fingerprint = Path(path), every, fingerprint
+
+    def save(self, fields, history, counts, seconds):
+        """Replace the file at once: it holds the old checkpoint or the new one, whenever the machine stops.
+
+        The format is NumPy's npz, without pickle: arrays ``state.<field>`` and ``history.<column>``, and JSON in ``about``.
+        """
+        about = {"format": FORMAT, "counts": counts, "seconds": seconds, "fingerprint": self.fingerprint}
+        arrays = {f"state.{name}": np.asarray(value) for name, value in fields.items()}
+        arrays |= {f"history.{name}": history[name] for name in history}
+        arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                np.savez(file, **arrays)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(name, self.path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+        folder = os.open(self.path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)  # the new name itself
+        finally:
+            os.close(folder)
+
+
+def load(path):
+    """Read a checkpoint.
+
+    Raises
+    ------
+    FileNotFoundError
+    ValueError
+        If the file is no checkpoint, or of another format.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        about = json.loads(arrays.pop("about").tobytes())
+    except FileNotFoundError:
+        raise
+    except Exception as error:
+        raise ValueError(f"{path} is no checkpoint of this package ({error})") from error
+    if about["format"] != FORMAT:
+        raise ValueError(f"{path} has checkpoint format {about['format']}; this version reads format {FORMAT}")
+    fields = {name.removeprefix("state."): value for name, value in arrays.items() if name.startswith("state.")}
+    columns = {name.removeprefix("history."): value for name, value in arrays.items() if name.startswith("history.")}
+    history = History()
+    for row in range(len(next(iter(columns.values()), ()))):
+        values = {name: column[row] for name, column in columns.items()}
+        history.append({name: value.item() if np.ndim(value) == 0 else value for name, value in values.items()})
+    return Checkpoint(fields, history, about["counts"], about["seconds"], about["fingerprint"])
+
+
+def check_same(path, ours, theirs):
+    """Refuse to resume another run: raise ``ValueError`` that names what differs between two fingerprints."""
+    differ = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
+    if differ:
+        shown = "; ".join(f"{name}: {_short(theirs.get(name))} there, {_short(ours.get(name))} here" for name in differ)
+        raise ValueError(f"{path} is a checkpoint of another run: {shown}")
+
+
+def fingerprint(problem, schedule, solver, start, collect=list):
+    """What makes a run the run it is: readable settings, and digests of data and matrices.
+
+    ``collect`` puts the agents' digests together where this process holds some of them only.
+    """
+    model = getattr(problem, "model", None)
+    settings = {
+        "model": str(model),
+        "loss": str(getattr(problem, "loss", None)),
+        "reduction": str(getattr(problem, "reduction", None)),
+        "regularizer": str(problem.nonconvex or problem.regularizer),
+        "network": str(schedule),
+        "solver": str(solver),
+    }
+    # Functions print with their address, which changes from run to run.
+    settings = {name: re.sub(r" at 0x[0-9a-f]+", "", text) for name, text in settings.items()}
+    matrix = schedule.weights(schedule.key(0))
+    digests = {
+        "data": _digest(*collect(problem.digests())),
+        "first mixing matrix": _digest(matrix.indptr, matrix.indices, matrix.data),
+        "start": _digest(start),
+    }
+    return settings | digests
+
+
+def _digest(*parts):
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part.encode() if isinstance(part, str) else np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _short(text):
+    return text if text is None or len(text) <= 60 else text[:57] + "..."

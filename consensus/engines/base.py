@@ -1,0 +1,52 @@
+"""What an engine is."""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+
+class Engine(ABC):
+    """Runs a solver on blocks of agents, and brings their neighbours' rows."""
+
+    root = True  #: whether this process reports to the user
+
+    @abstractmethod
+    def run(self, problem, schedule, solver, begin, rounds, observer):
+        """Run all rounds.
+
+        Parameters
+        ----------
+        problem, schedule, solver
+            As given to :func:`consensus.solve`.
+        begin : ndarray or dict
+            The start (A, P), or a checkpoint's fields, all agents stacked.
+        rounds : int
+        observer : Observer
+
+        Returns
+        -------
+        str or None
+            The reason to stop early, None when all rounds were done.
+        """
+
+    def collect_list(self, items):
+        """The agents' items, one each, of all processes that hold some."""
+        return list(items)
+
+    def on_root(self, function):
+        """``function()`` of the process that reports to the user, on all processes."""
+        return function()
+
+
+def begin_block(solver, begin, rows):
+    """Where the agents ``rows`` begin: their part of the start, or of a checkpoint as the solver's state."""
+    if not isinstance(begin, dict):
+        return np.ascontiguousarray(begin[rows])
+    fields = {name: np.ascontiguousarray(value[rows]) if value.ndim else value.item() for name, value in begin.items()}
+    return solver.State(**fields)
+
+
+def blocks_of(agents, parts):
+    """``parts`` slices of neighbouring agents, equal up to one."""
+    ends = [agents * part // parts for part in range(parts + 1)]
+    return [slice(first, last) for first, last in zip(ends, ends[1:])]

@@ -1,0 +1,92 @@
+"""What a block of agents sees of the network."""
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+_CACHED = 64  # plans kept, by the schedule's key
+
+
+class Plan(NamedTuple):
+    """What one mixing matrix asks of a block of agents.
+
+    Fields: the block's rows of the ``matrix``, as CSR; the number of ``messages`` that its agents receive, one an edge;
+    whatever else an engine prepares, in ``extra``.
+    """
+
+    matrix: sp.csr_array
+    messages: int
+    extra: object
+
+
+class Network(ABC):
+    """Mixes the blocks of some agents with their neighbours', and counts what is sent.
+
+    Parameters
+    ----------
+    schedule : schedule
+    rows : slice
+        The agents held here.
+    dtype : numpy.dtype
+    strict : bool
+        Check in every exchange that each message runs along an edge of that round's graph.
+
+    Attributes
+    ----------
+    exchanges : int
+        Calls of :meth:`mix` so far: each is one exchange of every agent with its neighbours.
+    messages : int
+        Rows received so far by the agents held here, one an edge and direction; over all blocks, the network's messages.
+    floats : int
+        Numbers in them.
+    """
+
+    def __init__(self, schedule, rows, dtype, strict=False):
+        self.schedule, self.rows, self.dtype, self.strict = schedule, rows, np.dtype(dtype), strict
+        self.exchanges = self.messages = self.floats = 0
+        self._plans = {}
+
+    @property
+    def agents(self):
+        """A, the number of agents of the whole network."""
+        return self.schedule.agents
+
+    def mix(self, round, *blocks):
+        """The rows held here of ``W[round] @ block``, for blocks (agents, ...) sent together in one exchange; new arrays."""
+        plan = self._plan(self.schedule.key(round))
+        if self.strict:
+            self._check_edges(round, plan)
+        self.exchanges += 1
+        self.messages += plan.messages
+        self.floats += plan.messages * sum(block[0].size for block in blocks)
+        return tuple(plan.matrix @ whole for whole in self._gather(plan, blocks))
+
+    @abstractmethod
+    def _gather(self, plan, blocks):
+        """The blocks with the rows that ``plan.matrix`` multiplies, neighbours' included, in the order of agents."""
+
+    def _prepare(self, matrix):
+        """``(matrix, extra)`` of a plan, from the rows of the mixing matrix that are held here."""
+        return matrix, None
+
+    def _plan(self, key):
+        if key not in self._plans:
+            if len(self._plans) >= _CACHED:
+                del self._plans[next(iter(self._plans))]  # the oldest
+            whole = self.schedule.weights(key)
+            everyone = self.rows == slice(0, self.agents)
+            matrix = (whole if everyone else whole[self.rows]).astype(self.dtype, copy=False)
+            own = np.count_nonzero(whole.diagonal()[self.rows])
+            messages = int(matrix.nnz - own)
+            matrix, extra = self._prepare(matrix)
+            self._plans[key] = Plan(matrix, messages, extra)
+        return self._plans[key]
+
+    def _check_edges(self, round, plan):
+        graph = self.schedule.graph(round)
+        whole = self.schedule.weights(self.schedule.key(round))[self.rows].tocoo()
+        for receiver, sender in zip(whole.row + self.rows.start, whole.col, strict=True):
+            if receiver != sender and not graph.has_edge(sender, receiver):
+                raise RuntimeError(f"in round {round} agent {sender} sent to agent {receiver}, which is no edge of the graph")

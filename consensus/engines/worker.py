@@ -1,0 +1,164 @@
+"""What runs in a worker process."""
+
+import os
+import signal
+import traceback
+from dataclasses import replace
+from typing import NamedTuple
+
+import cloudpickle
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from consensus.engines.network import Network
+from consensus.engines.rounds import run_rounds
+from consensus.engines.shared import Aborted, Gate, SharedArray
+
+_COUNTS = ("exchanges", "messages", "floats", "gradients", "solves", "iterations")
+_SUMMED = ("messages", "floats", "iterations")  # over workers; the others are the same for all
+_BLOCKS = 2  # blocks that a solver usually mixes at once
+
+
+class Desk(NamedTuple):
+    """The memory over which workers and their parent speak; see :meth:`of` for what is in it."""
+
+    blocks: list
+    gate: Gate
+    halves: tuple
+    iterates: SharedArray
+    visits: SharedArray
+    round: SharedArray
+    counts: SharedArray
+    seconds: SharedArray
+    command: SharedArray
+
+    @property
+    def parent(self):
+        """The parent's place at the gate, after the workers'."""
+        return len(self.blocks)
+
+    @classmethod
+    def of(cls, lock, blocks, parameters, dtype):
+        agents, workers = blocks[-1].stop, len(blocks)
+        return cls(
+            blocks=blocks,
+            gate=Gate(workers + 1, lock),
+            # Two halves, used in turn: who writes the one can be sure that nobody reads it any more.
+            halves=tuple(SharedArray((_BLOCKS * agents * parameters,), dtype) for _ in range(2)),
+            iterates=SharedArray((agents, parameters), dtype),
+            visits=SharedArray((workers,), np.int64),  # reports to the parent, of each worker
+            round=SharedArray((workers,), np.int64),
+            counts=SharedArray((workers, len(_COUNTS)), np.int64),
+            seconds=SharedArray((workers,), np.float64),
+            command=SharedArray((3,), np.int64),  # the parent's answer: to which report, whether to stop, to send the state
+        )
+
+    def totals(self):
+        """The network's counts, and the slowest worker's seconds."""
+        counts = dict(zip(_COUNTS, self.counts.array.T, strict=True))
+        total = {name: int(values.sum() if name in _SUMMED else values[0]) for name, values in counts.items()}
+        return total, float(self.seconds.array.max())
+
+
+class Task(NamedTuple):
+    """What a worker is told at its start: ``shared`` is the problem without its data, pickled, and the data."""
+
+    desk: Desk
+    shared: tuple
+    part: bytes
+    cores: int
+
+
+class SharedNetwork(Network):
+    """Mixes through shared memory: every worker writes its rows, waits for the others, and reads its neighbours'."""
+
+    def __init__(self, schedule, rows, dtype, strict, desk, worker, timeout):
+        super().__init__(schedule, rows, dtype, strict)
+        self.desk, self.worker, self.timeout = desk, worker, timeout
+        self.meetings, self.parent = 0, os.getppid()
+
+    def _gather(self, plan, blocks):
+        half = self.desk.halves[self.meetings % 2].array
+        agents, start, wholes = self.agents, 0, []
+        for block in blocks:
+            size = block[0].size
+            end = start + agents * size
+            if end > len(half):
+                raise ValueError(f"mix takes {_BLOCKS} blocks of (agents, P) at most at once: call it again for more")
+            whole = half[start:end].reshape(agents, *block.shape[1:])
+            whole[self.rows] = block
+            wholes.append(whole)
+            start = end
+        self.meetings += 1
+        self.desk.gate.arrive(self.worker, self.meetings)
+        workers = slice(0, self.desk.parent)
+        try:
+            self.desk.gate.wait(self.meetings, workers, self.timeout, self.parent)
+        except TimeoutError:
+            late = int(self.desk.gate.counters.array[workers].argmin())
+            rows = self.desk.blocks[late]
+            raise TimeoutError(
+                f"waited over {self.timeout:g} s for worker {late} (agents {rows.start} to {rows.stop - 1}); "
+                "raise Processes(timeout=...) if its rounds take that long, or resume from a checkpoint"
+            ) from None
+        return wholes
+
+
+def work(task, sender):
+    """Run a worker's rounds; tell the parent what goes wrong."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C is the parent's to handle
+    desk = task.desk
+    try:
+        solver, schedule, rounds, due, worker, rows, state, strict, timeout = cloudpickle.loads(task.part)
+        problem = _problem(task.shared).restrict(rows)
+        network = SharedNetwork(schedule, rows, problem.dtype, strict, desk, worker, timeout)
+        report = _Reports(desk, sender, worker, rows, due, network.parent, timeout)
+        with threadpool_limits(task.cores, user_api="blas"):
+            run_rounds(problem, network, solver, state, rounds, report)
+    except Aborted:
+        pass
+    except BaseException as error:
+        text = "".join(traceback.format_exception(error))
+        try:
+            cloudpickle.loads(cloudpickle.dumps(error))
+        except Exception:
+            error = None  # cannot be sent: its text must do
+        sender.send_bytes(cloudpickle.dumps(("trouble", (error, text))))
+    finally:
+        sender.close()
+
+
+class _Reports:
+    """Called after every round: at due rounds puts iterates and counts on the desk and waits for the parent."""
+
+    def __init__(self, desk, sender, worker, rows, due, parent, timeout):
+        self.desk, self.sender, self.worker, self.rows = desk, sender, worker, rows
+        self.due, self.parent, self.timeout, self.visit = due, parent, timeout, 0
+
+    def __call__(self, state, counts, seconds):
+        desk, worker = self.desk, self.worker
+        desk.round.array[worker] = state.round
+        if not self.due(state.round):
+            return None
+        self.visit += 1
+        desk.iterates.array[self.rows] = state.w
+        desk.counts.array[worker] = [counts[name] for name in _COUNTS]
+        desk.seconds.array[worker] = seconds
+        with desk.gate.lock:
+            desk.visits.array[worker] = self.visit
+        desk.gate.wait(self.visit, slice(desk.parent, None), None, self.parent)
+        _, last, save = desk.command.array
+        if save:
+            self.sender.send_bytes(cloudpickle.dumps(("state", state._asdict())))
+        return "told to stop" if last else None
+
+
+def _problem(shared):
+    """Put the problem together again: views of the shared data."""
+    pickled, arrays = shared
+    problem = cloudpickle.loads(pickled)
+    if arrays:
+        features, targets, weights, scaled = (array.array for array in arrays)
+        problem.shards = replace(problem.shards, features=features, targets=targets, weights=weights, indices=weights)
+        problem.weights = scaled
+    return problem
