@@ -1,6 +1,6 @@
 """Decentralised nonconvex optimisation by consensus."""
 
-from consensus import datasets, engines, local, losses, models, plotting, regularizers, solvers, steps, surrogates
+from consensus import data, datasets, engines, local, losses, models, plotting, regularizers, solvers, steps, surrogates
 from consensus.data import Shards, partition
 from consensus.errors import DivergenceError, Interrupted, LocalSolveError
 from consensus.history import History
@@ -35,6 +35,7 @@ __all__ = [
     "Result",
     "Shards",
     "SquaredLoss",
+    "data",
     "datasets",
     "engines",
     "local",

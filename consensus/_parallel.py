@@ -78,6 +78,12 @@ def one_blas_thread():
                     _Guard.limiter.restore_original_limits()
 
 
+def threads():
+    """How many threads chunks may use here."""
+    with one_blas_thread():
+        return _Guard.threads
+
+
 def for_chunks(function, agents, bytes_per_agent, operations_per_agent=0):
     """Call ``function(rows)`` for slices ``rows`` that cover ``range(agents)``, on all cores if that is worth it.
 

@@ -30,16 +30,18 @@ class Checkpoint(NamedTuple):
 
 
 class Saver:
-    """Writes checkpoints of one run to ``path`` every ``every`` rounds."""
+    """Writes checkpoints of one run to ``path`` every ``every`` rounds; not at all where ``root`` is false."""
 
-    def __init__(self, path, every, fingerprint):
-        self.path, self.every, self.fingerprint = Path(path), every, fingerprint
+    def __init__(self, path, every, fingerprint, root=True):
+        self.path, self.every, self.fingerprint, self.root = Path(path), every, fingerprint, root
 
     def save(self, fields, history, counts, seconds):
         """Replace the file at once: it holds the old checkpoint or the new one, whenever the machine stops.
 
         The format is NumPy's npz, without pickle: arrays ``state.<field>`` and ``history.<column>``, and JSON in ``about``.
         """
+        if not self.root:
+            return
         about = {"format": FORMAT, "counts": counts, "seconds": seconds, "fingerprint": self.fingerprint}
         arrays = {f"state.{name}": np.asarray(value) for name, value in fields.items()}
         arrays |= {f"history.{name}": history[name] for name in history}
@@ -115,8 +117,9 @@ def fingerprint(problem, schedule, solver, start, collect=list):
     # Functions print with their address, which changes from run to run.
     settings = {name: re.sub(r" at 0x[0-9a-f]+", "", text) for name, text in settings.items()}
     matrix = schedule.weights(schedule.key(0))
+    data = problem.digests()
     digests = {
-        "data": _digest(*collect(problem.digests())),
+        "data": _digest(*(data if problem.agents == problem.network_size else collect(data))),
         "first mixing matrix": _digest(matrix.indptr, matrix.indices, matrix.data),
         "start": _digest(start),
     }

@@ -1,12 +1,15 @@
 """Split a data set over agents."""
 
+import json
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
 from consensus import _checks
 
 SCHEMES = ("iid", "sorted", "dirichlet", "sizes")
+_FORMAT = 1  # of saved shards
 _DRAWS = 1000  # redraws of a Dirichlet split that leaves an agent empty
 
 
@@ -190,3 +193,83 @@ def _padded(X, y, groups):
     features, targets = X[indices], y[indices]  # -1 fetches the last row: cleared below
     features[~real], targets[~real] = 0, 0
     return Shards(features, targets, real.astype(X.dtype), indices, len(X))
+
+
+def save_shards(shards, folder):
+    """Write every agent's samples to a file of its own, for data that shall not sit on one machine.
+
+    Parameters
+    ----------
+    shards : Shards
+        All agents', or a block's: several machines may each write theirs into the same folder.
+    folder : path
+        Gets ``agent-<number>.npz`` for each agent, without padding, and ``index.json``.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for row, agent in enumerate(shards.rows):
+        own = shards.weights[row] > 0
+        arrays = {"features": shards.features[row, own], "targets": shards.targets[row, own]}
+        np.savez(folder / f"agent-{agent}.npz", **arrays, indices=shards.indices[row, own])
+    index = {
+        "format": _FORMAT,
+        "agents": int(shards.network_size),
+        "samples": int(shards.samples),
+        "most": int(shards.features.shape[1]),
+    }
+    (folder / "index.json").write_text(json.dumps(index, indent=1) + "\n")
+
+
+def load_shards(folder, agents=None):
+    """Read shards that :func:`save_shards` wrote, of all agents or of some only.
+
+    Parameters
+    ----------
+    folder : path
+    agents : slice, sequence of int, or callable, optional
+        Which agents; a function takes the number of agents and says which, as ``MPI().rows`` does for a rank.
+
+    Returns
+    -------
+    Shards
+        Padded as in the whole network, so that a block computes the same bits.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder has no index, or not the file of an agent asked for.
+    ValueError
+        If the index is of another format, or an agent is not in it.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np
+    >>> shards = partition(np.eye(5), np.arange(5.0), agents=2)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_shards(shards, folder)
+    ...     load_shards(folder, agents=[1]).sizes
+    array([2])
+    """
+    folder = Path(folder)
+    index = json.loads((folder / "index.json").read_text())
+    if index.get("format") != _FORMAT:
+        raise ValueError(f"{folder} has shards of format {index.get('format')}; this version reads format {_FORMAT}")
+    everyone = np.arange(index["agents"])
+    rows = agents(index["agents"]) if callable(agents) else slice(None) if agents is None else agents
+    if not isinstance(rows, slice) and not np.isin(rows, everyone).all():
+        raise ValueError(f"agents must be among 0 .. {index['agents'] - 1}, the agents of {folder}; got {rows}")
+    rows = everyone[rows]
+    parts = [np.load(folder / f"agent-{agent}.npz", allow_pickle=False) for agent in rows]
+    arrays = {name: [part[name] for part in parts] for name in ("features", "targets", "indices")}
+    most = index["most"]
+    features, targets, indices = (
+        np.stack([_extended(array, most, fill) for array in arrays[name]])
+        for name, fill in (("features", 0), ("targets", 0), ("indices", -1))
+    )
+    weights = (indices >= 0).astype(features.dtype)
+    return Shards(features, targets, weights, indices, index["samples"], rows, index["agents"])
+
+
+def _extended(array, length, fill):
+    padding = [(0, length - len(array))] + [(0, 0)] * (array.ndim - 1)
+    return np.pad(array, padding, constant_values=fill)

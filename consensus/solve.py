@@ -158,7 +158,7 @@ def solve(
         check_same(resume, identity, resumed.fingerprint)
     silent = None if progress and engine.root else True
     with tqdm(total=rounds, desc=type(solver).__name__, unit="round", disable=silent) as bar:
-        saver = Saver(checkpoint, every, identity) if checkpoint else None
+        saver = Saver(checkpoint, every, identity, engine.root) if checkpoint else None
         observer = Observer(problem, record_every, rounds, tolerance, test, agent_objectives, bar, saver)
         if resumed:
             observer.resume(resumed)

@@ -1,5 +1,6 @@
 """What an engine is."""
 
+import itertools
 from abc import ABC, abstractmethod
 
 import numpy as np
@@ -49,4 +50,4 @@ def begin_block(solver, begin, rows):
 def blocks_of(agents, parts):
     """``parts`` slices of neighbouring agents, equal up to one."""
     ends = [agents * part // parts for part in range(parts + 1)]
-    return [slice(first, last) for first, last in zip(ends, ends[1:])]
+    return [slice(first, last) for first, last in itertools.pairwise(ends)]

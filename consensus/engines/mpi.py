@@ -1,7 +1,190 @@
 """Blocks of agents on MPI ranks, of one machine or many."""
 
-from consensus.engines.base import Engine
+import sys
+import traceback
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from threadpoolctl import threadpool_limits
+
+from consensus import _checks
+from consensus.engines.base import Engine, begin_block, blocks_of
+from consensus.engines.network import Network
+from consensus.engines.rounds import run_rounds
+
+_SUMMED = ("messages", "floats", "iterations")  # over ranks; the other counts are the same for all
+
+
+class Halo(NamedTuple):
+    """Which rows go where for one mixing matrix.
+
+    Fields: ``sends`` as (rank, indices of own rows), ``receives`` as (rank, slice of the received rows), the number of rows
+    received from lower ranks and in all.
+    """
+
+    sends: list
+    receives: list
+    below: int
+    total: int
+
+
+class MPINetwork(Network):
+    """Mixes by messages between ranks: a row goes once to each rank that needs it, whatever number of edges need it.
+
+    Every rank computes the plan from the schedule; nothing is negotiated. Rows keep the order of agents, so that sums are
+    added as on every other engine.
+    """
+
+    def __init__(self, schedule, rows, dtype, strict, communicator, blocks):
+        super().__init__(schedule, rows, dtype, strict)
+        self.communicator, self.me = communicator, communicator.Get_rank()
+        self.owner = np.repeat(np.arange(len(blocks)), [block.stop - block.start for block in blocks])
+
+    def _prepare(self, whole, matrix):
+        first, count = self.rows.start, self.rows.stop - self.rows.start
+        entries = whole.tocoo()
+        to, source = self.owner[entries.row], self.owner[entries.col]
+        out = (source == self.me) & (to != self.me)
+        sends = np.unique(to[out] * np.int64(self.agents) + entries.col[out])  # by rank, then by agent; each once
+        ranks, rows = np.divmod(sends, self.agents)
+        needed = np.unique(entries.col[(to == self.me) & (source != self.me)])
+        below = int(np.searchsorted(needed, first))
+        order = np.concatenate([needed[:below], np.arange(first, first + count), needed[below:]])
+        local = sp.csr_array((matrix.data, np.searchsorted(order, matrix.indices), matrix.indptr), shape=(count, len(order)))
+        owners = self.owner[needed]
+        halo = Halo(
+            sends=[(int(rank), rows[ranks == rank] - first) for rank in np.unique(ranks)],
+            receives=[(int(r), slice(*np.searchsorted(owners, (r, r + 1)))) for r in np.unique(owners)],
+            below=below,
+            total=len(needed),
+        )
+        return local, halo
+
+    def _gather(self, plan, blocks):
+        halo, own = plan.extra, len(blocks[0])
+        flat = [block.reshape(own, -1) for block in blocks]
+        joined = flat[0] if len(flat) == 1 else np.concatenate(flat, axis=1)
+        received = np.empty((halo.total, joined.shape[1]), joined.dtype)
+        requests = [self.communicator.Irecv(received[part], rank) for rank, part in halo.receives]
+        packed = [(rank, joined[rows]) for rank, rows in halo.sends]
+        requests += [self.communicator.Isend(rows, rank) for rank, rows in packed]
+        if requests:
+            type(requests[0]).Waitall(requests)
+        wholes, start = [], 0
+        for block, columns in zip(blocks, flat, strict=True):
+            end = start + columns.shape[1]
+            parts = (received[: halo.below, start:end], columns, received[halo.below :, start:end])
+            wholes.append(np.concatenate(parts).reshape(-1, *block.shape[1:]))
+            start = end
+        return wholes
 
 
 class MPI(Engine):
-    def run(self, *a): raise NotImplementedError
+    """Run on MPI ranks, each with a block of neighbouring agents; the same bits as :class:`Stacked` on one machine.
+
+    Start the script itself under MPI, ``mpiexec -n 4 python script.py``: every rank runs it, and calls
+    :func:`consensus.solve` with the same arguments. A rank may hold its own agents' data only: see :meth:`rows` and
+    :func:`consensus.data.load_shards`. Needs mpi4py: ``pip install consensus-opt[mpi]``.
+
+    An exception on one rank ends the whole job at once, with that rank's traceback: the others would wait for ever.
+
+    Parameters
+    ----------
+    communicator : mpi4py.MPI.Comm, optional
+        By default all ranks.
+    cores : int
+        Threads inside a rank, for example for the blocks of :class:`consensus.surrogates.Blocks`.
+    strict : bool
+        Check in every exchange that each message runs along an edge of that round's graph (slow; for tests).
+    """
+
+    def __init__(self, communicator=None, cores=1, strict=False):
+        try:
+            from mpi4py import MPI as mpi  # importing it starts MPI
+        except ImportError as error:
+            raise ImportError("the MPI engine needs mpi4py and an MPI: pip install consensus-opt[mpi]") from error
+        self.communicator = mpi.COMM_WORLD if communicator is None else communicator
+        self.cores, self.strict = _checks.count("cores", cores), strict
+        self.size, self.rank = self.communicator.Get_size(), self.communicator.Get_rank()
+        self.root = self.rank == 0
+
+    def __repr__(self):
+        return f"MPI(rank {self.rank} of {self.size}, cores={self.cores})"
+
+    def rows(self, agents):
+        """The slice of agents that this rank holds in a network of ``agents``.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer agents than ranks: a rank would have none.
+        """
+        if agents < self.size:
+            raise ValueError(
+                f"{agents} agents are too few for {self.size} ranks: rank {agents} would have none; start at most {agents} ranks"
+            )
+        return blocks_of(agents, self.size)[self.rank]
+
+    def run(self, problem, schedule, solver, begin, rounds, observer):
+        rows = self.rows(problem.network_size)
+        if problem.agents == problem.network_size:
+            problem = problem.restrict(rows)
+        elif not np.array_equal(problem.rows, np.arange(rows.start, rows.stop)):
+            raise ValueError(
+                f"rank {self.rank} of {self.size} holds the agents {rows.start} to {rows.stop - 1}, but its problem has "
+                f"{problem.rows.tolist()}: load those of MPI().rows({problem.network_size})"
+            )
+        else:
+            problem = problem.restrict(slice(0, problem.agents))
+        blocks = blocks_of(problem.network_size, self.size)
+        network = MPINetwork(schedule, rows, problem.dtype, self.strict, self.communicator, blocks)
+        observer.attach(problem.restrict(slice(0, problem.agents)), self._collect, self._total)
+
+        def report(state, counts, seconds):
+            reason = observer.see(state, counts, seconds)
+            # One rank decides whether to stop, should rounding differ between kinds of machines.
+            return self.communicator.bcast(reason) if observer.due(state.round) else None
+
+        try:
+            with threadpool_limits(self.cores, user_api="blas"):
+                return run_rounds(problem, network, solver, begin_block(solver, begin, rows), rounds, report)
+        except BaseException:
+            if self.size == 1:
+                raise
+            traceback.print_exc()
+            print(
+                f"rank {self.rank} (agents {rows.start} to {rows.stop - 1}) failed in round {observer.round + 1}; the job is "
+                "aborted. If there is a checkpoint, go on with solve(..., resume=path)",
+                file=sys.stderr,
+                flush=True,
+            )
+            self.communicator.Abort(1)
+
+    def collect_list(self, items):
+        return [item for part in self.communicator.allgather(list(items)) for item in part]
+
+    def on_root(self, function):
+        outcome = None
+        if self.root:
+            try:
+                outcome = (function(), None)
+            except Exception as error:
+                outcome = (None, error)
+        value, error = self.communicator.bcast(outcome)
+        if error is not None:
+            raise error
+        return value
+
+    def _collect(self, rows):
+        rows = np.ascontiguousarray(rows)
+        counts = np.array(self.communicator.allgather(len(rows)))
+        whole = np.empty((counts.sum(), *rows.shape[1:]), rows.dtype)
+        size = int(np.prod(rows.shape[1:]))
+        self.communicator.Allgatherv(rows, (whole, counts * size))
+        return whole
+
+    def _total(self, counts, seconds):
+        parts = self.communicator.allgather((counts, seconds))
+        total = {name: sum(part[name] for part, _ in parts) if name in _SUMMED else counts[name] for name in counts}
+        return total, max(second for _, second in parts)

@@ -67,8 +67,8 @@ class Network(ABC):
     def _gather(self, plan, blocks):
         """The blocks with the rows that ``plan.matrix`` multiplies, neighbours' included, in the order of agents."""
 
-    def _prepare(self, matrix):
-        """``(matrix, extra)`` of a plan, from the rows of the mixing matrix that are held here."""
+    def _prepare(self, whole, matrix):
+        """``(matrix, extra)`` of a plan, from the whole mixing matrix and the rows of it that are held here."""
         return matrix, None
 
     def _plan(self, key):
@@ -80,7 +80,7 @@ class Network(ABC):
             matrix = (whole if everyone else whole[self.rows]).astype(self.dtype, copy=False)
             own = np.count_nonzero(whole.diagonal()[self.rows])
             messages = int(matrix.nnz - own)
-            matrix, extra = self._prepare(matrix)
+            matrix, extra = self._prepare(whole, matrix)
             self._plans[key] = Plan(matrix, messages, extra)
         return self._plans[key]
 

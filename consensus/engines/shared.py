@@ -8,7 +8,8 @@ from multiprocessing import reduction
 
 import numpy as np
 
-_SPINS = 300  # looks at the counters before a waiting process sleeps: some 100 us
+_SPINS = 300  # looks at the counters before a waiting process offers its core to others: some 100 us
+_YIELDS = 2000  # such offers before it sleeps: some ms
 
 
 class SharedBuffer:
@@ -125,16 +126,18 @@ class Gate:
             After ``timeout`` seconds.
         """
         counters, abort = self.counters.array[parties], self.abort.array
-        for _ in range(_SPINS):
-            if counters.min() >= count:
-                break
-        else:
-            began, pause = time.monotonic(), 2e-5
-            while counters.min() < count:
-                if abort[0] or (parent is not None and os.getppid() != parent):
-                    raise Aborted
-                if timeout is not None and time.monotonic() - began > timeout:
-                    raise TimeoutError
+        began, pause, looks = time.monotonic(), 5e-5, 0
+        while counters.min() < count:
+            looks += 1
+            if looks < _SPINS:
+                continue
+            if abort[0] or (parent is not None and os.getppid() != parent):
+                raise Aborted
+            if timeout is not None and time.monotonic() - began > timeout:
+                raise TimeoutError
+            if looks < _SPINS + _YIELDS:
+                os.sched_yield()
+            else:
                 time.sleep(pause)
                 pause = min(1.5 * pause, 2e-3)
         if abort[0]:

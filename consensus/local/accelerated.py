@@ -34,7 +34,7 @@ def accelerated(sub, x, tolerance, most):
     def residual(point, gradient):
         return np.linalg.norm(point - r.prox(point - gradient / tau, 1 / tau), axis=1)
 
-    goal = tolerance * residual(sub.w, sub.linear)
+    goal = np.maximum(tolerance * residual(sub.w, sub.linear), sub.rounding)
     a = sub.operator.jvp(x - sub.w)
     y, ya, momentum = x, a, np.ones(agents, x.dtype)
     lipschitz = np.full(agents, 2 * tau, x.dtype)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from consensus import _checks
-from consensus._parallel import for_chunks
+from consensus._parallel import CHUNK_BYTES, for_chunks, threads
 from consensus.local.accelerated import accelerated
 from consensus.local.linear import SYSTEMS, estimates
 from consensus.local.newton import newton
@@ -92,20 +92,21 @@ class Exact:
         parts = regularizer.split(slices) if len(slices) > 1 else [regularizer]
         total = linear + inner.gradient  # of everything smooth but r, at w_i
         solution = np.empty_like(model.w)
-        iterations = np.zeros(len(model.w), int)
+        iterations = np.zeros((len(slices), len(model.w)), int)
         if isinstance(inner, ProximalModel):
             for block, part in zip(slices, parts, strict=True):
                 solution[:, block] = part.prox(model.w[:, block] - total[:, block] / inner.tau, 1 / inner.tau)
-            return LocalSolution(solution, iterations)
+            return LocalSolution(solution, iterations.sum(axis=0))
 
         problem, split = inner.problem, len(slices) > 1
         costs = estimates(problem, regularizer, -(-problem.parameters // len(slices)), split)
         method = min(costs, key=lambda name: costs[name].operations) if self.linear == "auto" else self.linear
         quadratic = regularizer.quadratic
 
-        def chunk(rows):
+        def chunk(rows, blocks=None):
             outputs, linearization = problem.linearize(inner.w, rows)
-            for block, part in zip(slices, parts, strict=True):
+            for number in range(len(slices)) if blocks is None else blocks:
+                block, part = slices[number], parts[number]
                 sub = _subproblem(inner, (rows, block), outputs, linearization, total, part, split)
                 direct = quadratic and sub.loss.quadratic and method != "iterative"  # one step from anywhere is exact
                 x = sub.w if start is None or direct else _better(sub, start[rows, block])
@@ -115,10 +116,19 @@ class Exact:
                     system = _system(sub, inner, (rows, block), SYSTEMS[method]) if quadratic else None
                     end, count = newton(sub, system, x, tolerance, self.iterations)
                 solution[rows, block] = end
-                iterations[rows] += count
+                iterations[number, rows] = count
 
-        for_chunks(chunk, problem.agents, costs[method].numbers * problem.dtype.itemsize, costs[method].operations)
-        return LocalSolution(solution, iterations)
+        def unit(rows):
+            for index in range(rows.start, rows.stop):
+                agent, number = divmod(index, len(slices))
+                chunk(slice(agent, agent + 1), (number,))
+
+        size = costs[method].numbers * problem.dtype.itemsize
+        if split and problem.agents < threads():  # fewer agents than cores: spread their blocks
+            for_chunks(unit, problem.agents * len(slices), max(size, CHUNK_BYTES), costs[method].operations)
+        else:
+            for_chunks(chunk, problem.agents, size, costs[method].operations)
+        return LocalSolution(solution, iterations.sum(axis=0))
 
 
 def _subproblem(model, where, outputs, linearization, total, regularizer, split):

@@ -43,8 +43,7 @@ def newton(sub, system, x, tolerance, most):
     quadratic, k = sub.regularizer.quadratic, sub.strong_convexity
     iterations = np.zeros(len(x), int)
     start = sub.residual(sub.w, sub.linear + (sub.regularizer.gradient(sub.w) if quadratic else 0))
-    rounding = 10 * np.finfo(x.dtype).eps
-    goal = np.maximum(tolerance * start, rounding * (1 + np.linalg.norm(sub.w, axis=1)))
+    goal = np.maximum(tolerance * start, sub.rounding)
     running = np.ones(len(x), bool)
     a = sub.operator.jvp(x - sub.w) if np.any(x != sub.w) else np.zeros_like(sub.outputs)
     for _ in range(most):

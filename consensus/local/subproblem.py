@@ -46,6 +46,12 @@ class Subproblem(NamedTuple):
         """Of the part that a linear system sees: tau, and a quadratic regularizer's own."""
         return self.tau + (self.regularizer.strong_convexity if self.regularizer.quadratic else 0.0)
 
+    @property
+    def rounding(self):
+        """Below which a :meth:`residual` is nothing but rounding (agents,): that of w and that of the gradient over k."""
+        scale = 1 + np.linalg.norm(self.w, axis=1) + np.linalg.norm(self.linear, axis=1) / self.strong_convexity
+        return 10 * np.finfo(self.w.dtype).eps * scale
+
     def bregman(self, a):
         """B(a), shape (agents,), for a (agents, samples, outputs)."""
         losses = self.loss.value(self.outputs + a, self.targets) - (self.slopes * a).sum(axis=2)
