@@ -1,12 +1,12 @@
 """Split a data set over agents."""
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
-from consensus import _checks
+from consensus import _checks, _shared
 
 SCHEMES = ("iid", "sorted", "dirichlet", "sizes")
 _FORMAT = 1  # of saved shards
@@ -41,6 +41,7 @@ class Shards:
     samples: int
     rows: np.ndarray = None
     network_size: int = None
+    memory: tuple = field(default=(), repr=False)  # keeps what is in shared memory known as such
 
     def __post_init__(self):
         if self.rows is None:
@@ -190,9 +191,11 @@ def _padded(X, y, groups):
     for agent, group in enumerate(groups):
         indices[agent, : len(group)] = group
     real = indices >= 0
-    features, targets = X[indices], y[indices]  # -1 fetches the last row: cleared below
+    features, owner = _shared.empty((*indices.shape, X.shape[1]), X.dtype)
+    np.take(X, indices, axis=0, out=features, mode="wrap")  # -1 fetches the last row: cleared below
+    targets = y[indices]
     features[~real], targets[~real] = 0, 0
-    return Shards(features, targets, real.astype(X.dtype), indices, len(X))
+    return Shards(features, targets, real.astype(X.dtype), indices, len(X), memory=(owner,))
 
 
 def save_shards(shards, folder):
@@ -259,17 +262,18 @@ def load_shards(folder, agents=None):
     if not isinstance(rows, slice) and not np.isin(rows, everyone).all():
         raise ValueError(f"agents must be among 0 .. {index['agents'] - 1}, the agents of {folder}; got {rows}")
     rows = everyone[rows]
-    parts = [np.load(folder / f"agent-{agent}.npz", allow_pickle=False) for agent in rows]
-    arrays = {name: [part[name] for part in parts] for name in ("features", "targets", "indices")}
-    most = index["most"]
-    features, targets, indices = (
-        np.stack([_extended(array, most, fill) for array in arrays[name]])
-        for name, fill in (("features", 0), ("targets", 0), ("indices", -1))
-    )
+    files = [folder / f"agent-{agent}.npz" for agent in rows]
+    features = owner = None
+    for row, path in enumerate(files):
+        with np.load(path, allow_pickle=False) as file:
+            own = {name: file[name] for name in ("features", "targets", "indices")}
+        if features is None:
+            shape = (len(files), index["most"])
+            features, owner = _shared.empty((*shape, own["features"].shape[1]), own["features"].dtype)
+            features[...] = 0
+            targets = np.zeros((*shape, own["targets"].shape[1]), own["targets"].dtype)
+            indices = np.full(shape, -1)
+        size = len(own["indices"])
+        features[row, :size], targets[row, :size], indices[row, :size] = own["features"], own["targets"], own["indices"]
     weights = (indices >= 0).astype(features.dtype)
-    return Shards(features, targets, weights, indices, index["samples"], rows, index["agents"])
-
-
-def _extended(array, length, fill):
-    padding = [(0, length - len(array))] + [(0, 0)] * (array.ndim - 1)
-    return np.pad(array, padding, constant_values=fill)
+    return Shards(features, targets, weights, indices, index["samples"], rows, index["agents"], (owner,))

@@ -17,6 +17,7 @@ from consensus.solvers import DGD, NEXT, GradientTracking
 from consensus.steps import Constant, Diminishing
 from consensus.surrogates import FullLinearization, PartialLinearization
 
+ENGINES = {"stacked": consensus.engines.Stacked, "processes": consensus.engines.Processes, "mpi": consensus.engines.MPI}
 SOLVERS = {
     "NEXT, partial linearization": NEXT(PartialLinearization(tau=0.3), Diminishing(0.5, 0.005)),
     "NEXT, full linearization": NEXT(FullLinearization(tau=2.0), Diminishing(0.5, 0.005)),
@@ -32,8 +33,8 @@ def parse(arguments=None):
     parser.add_argument("--rounds", type=int, default=1000, help="rounds of every solver")
     parser.add_argument("--agents", type=int, default=10, help="agents in the network")
     parser.add_argument("--seed", type=int, default=0, help="of the split, the shards, the graphs and the start")
-    names = [name for name in datasets.NAMES if name not in datasets.CLASSIFICATION]
-    parser.add_argument("--dataset", choices=names, default="diabetes", help="regression data")
+    parser.add_argument("--dataset", choices=datasets.NAMES, default="diabetes", help="regression or classification data")
+    parser.add_argument("--engine", choices=("stacked", "processes", "mpi"), default="stacked", help="where the agents run")
     parser.add_argument("--output", type=Path, default=Path("results/demo"), help="folder for the figure and histories")
     return parser.parse_args(arguments)
 
@@ -44,7 +45,9 @@ def main(arguments=None):
         data, shards, problem, graph, network = setting(options)
     except (ValueError, OSError) as error:  # a wrong option, no network: no need for a traceback
         sys.exit(f"error: {error}")
-    print(
+    engine = ENGINES[options.engine]()
+    tell = print if engine.root else lambda *_: None  # under MPI every rank runs this script
+    tell(
         f"{options.agents} agents, {shards.samples} training samples of {options.dataset} "
         f"({shards.sizes.min()} to {shards.sizes.max()} each), {problem.parameters} parameters, "
         f"{graph.number_of_edges()} possible edges of which half are up in a round\n"
@@ -58,12 +61,15 @@ def main(arguments=None):
             solver,
             rounds=options.rounds,
             seed=options.seed,
+            engine=engine,
             record_every=max(1, options.rounds // 200),
             progress=True,
             test=(data.X_test, data.y_test),
         )
         histories[name] = result.history
 
+    if not engine.root:
+        return
     print(table(histories))
     options.output.mkdir(parents=True, exist_ok=True)
     for name, history in histories.items():
@@ -76,12 +82,20 @@ def main(arguments=None):
 def setting(options):
     """The data, the problem that the agents solve and the network over which they do."""
     # Every agent gets its own shard of the training data.
-    data = datasets.split(*datasets.load(options.dataset), seed=options.seed)
+    classes = options.dataset in datasets.CLASSIFICATION
+    data = datasets.split(*datasets.load(options.dataset), seed=options.seed, classification=classes)
     shards = consensus.partition(data.X, data.y, agents=options.agents, seed=options.seed)
 
-    # They train one network with 20 hidden units together: minimise the mean squared loss plus weight decay.
-    model = consensus.MLP([data.X.shape[1], 20, 1], activation="tanh")
-    problem = consensus.Problem(model, consensus.SquaredLoss(), shards, consensus.L2(1e-2))
+    # They train one network with 20 hidden units together: minimise the mean loss plus weight decay.
+    outputs = int(data.y.max()) + 1 if classes else 1
+    if not classes:
+        loss = consensus.SquaredLoss()
+    elif outputs == 2:
+        loss, outputs = consensus.LogisticLoss(), 1
+    else:
+        loss = consensus.CrossEntropy()
+    model = consensus.MLP([data.X.shape[1], 20, outputs], activation="tanh")
+    problem = consensus.Problem(model, loss, shards, consensus.L2(1e-2))
 
     # They talk over a sparse graph whose edges come and go: each is up in half of the rounds.
     graph = topologies.erdos_renyi(options.agents, probability=0.3, seed=options.seed)

@@ -122,7 +122,8 @@ class MPI(Engine):
         """
         if agents < self.size:
             raise ValueError(
-                f"{agents} agents are too few for {self.size} ranks: rank {agents} would have none; start at most {agents} ranks"
+                f"{agents} agents are too few for {self.size} ranks, of which {self.size - agents} would have none: "
+                f"start at most {agents} ranks"
             )
         return blocks_of(agents, self.size)[self.rank]
 

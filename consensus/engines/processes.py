@@ -11,8 +11,8 @@ import cloudpickle
 import numpy as np
 
 from consensus import _checks
+from consensus._shared import SharedArray
 from consensus.engines.base import Engine, begin_block
-from consensus.engines.shared import SharedArray
 from consensus.engines.worker import Desk, Task, work
 from consensus.errors import WorkerError
 from consensus.problem import Problem
@@ -204,7 +204,8 @@ def _share(problem):
     arrays = tuple(SharedArray.of(array) for array in (shards.features, shards.targets, shards.weights, problem.weights))
     bare = problem.restrict(slice(0, problem.agents))
     empty = np.empty(0)
-    bare.shards, bare.weights = replace(shards, features=empty, targets=empty, weights=empty, indices=empty), empty
+    bare.weights = empty
+    bare.shards = replace(shards, features=empty, targets=empty, weights=empty, indices=empty, memory=())
     return cloudpickle.dumps(bare), arrays
 
 

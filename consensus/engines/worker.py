@@ -10,9 +10,9 @@ import cloudpickle
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from consensus._shared import Aborted, Gate, SharedArray
 from consensus.engines.network import Network
 from consensus.engines.rounds import run_rounds
-from consensus.engines.shared import Aborted, Gate, SharedArray
 
 _COUNTS = ("exchanges", "messages", "floats", "gradients", "solves", "iterations")
 _SUMMED = ("messages", "floats", "iterations")  # over workers; the others are the same for all

@@ -4,10 +4,13 @@ import mmap
 import os
 import tempfile
 import time
+import weakref
 from multiprocessing import reduction
+from typing import ClassVar
 
 import numpy as np
 
+_LARGE = 1 << 24  # bytes: what is smaller may be copied for workers
 _SPINS = 300  # looks at the counters before a waiting process offers its core to others: some 100 us
 _YIELDS = 2000  # such offers before it sleeps: some ms
 
@@ -53,6 +56,8 @@ class SharedBuffer:
 class SharedArray:
     """An array in a :class:`SharedBuffer`; ``.array`` in every process."""
 
+    _known: ClassVar = weakref.WeakValueDictionary()  # by the address of their first number
+
     def __init__(self, shape, dtype):
         self.shape, self.dtype = tuple(shape), np.dtype(dtype)
         self.buffer = SharedBuffer(int(np.prod(self.shape)) * self.dtype.itemsize)
@@ -61,9 +66,14 @@ class SharedArray:
     def _view(self):
         count = int(np.prod(self.shape))
         self.array = np.frombuffer(self.buffer.memory, self.dtype, count).reshape(self.shape)
+        self._known[self.array.ctypes.data] = self
 
     @classmethod
     def of(cls, array):
+        """A shared array equal to ``array``: itself, where it is one already."""
+        known = cls._known.get(array.ctypes.data)
+        if known is not None and (known.shape, known.dtype) == (array.shape, array.dtype):
+            return known
         shared = cls(array.shape, array.dtype)
         shared.array[...] = array
         return shared
@@ -74,6 +84,18 @@ class SharedArray:
     def __setstate__(self, state):
         self.shape, self.dtype, self.buffer = state
         self._view()
+
+
+def empty(shape, dtype):
+    """``(array, owner)``: uninitialised, and in shared memory if it is large, so that workers need no copy of it.
+
+    The array is known as shared while ``owner`` lives.
+    """
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    if size < _LARGE or not hasattr(os, "memfd_create"):
+        return np.empty(shape, dtype), None
+    shared = SharedArray(shape, dtype)
+    return shared.array, shared
 
 
 def _nameless_file():
