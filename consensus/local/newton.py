@@ -6,6 +6,7 @@ from consensus.local.semismooth import solve_proximal
 
 _SUFFICIENT = 1e-4  # the part of the promised decrease that a step must bring
 _HALVINGS = 40
+_DROWNED = 5  # steps allowed after the decreases that they promise drown in rounding
 
 
 def newton(sub, system, x, tolerance, most):
@@ -44,7 +45,9 @@ def newton(sub, system, x, tolerance, most):
     iterations = np.zeros(len(x), int)
     start = sub.residual(sub.w, sub.linear + (sub.regularizer.gradient(sub.w) if quadratic else 0))
     goal = np.maximum(tolerance * start, sub.rounding)
-    running = np.ones(len(x), bool)
+    running, drowned = np.ones(len(x), bool), np.zeros(len(x), int)
+    if not quadratic:  # infinitely far from r's domain no decrease could be seen
+        x = np.where(np.isinf(sub.regularizer.value(x))[:, None], sub.regularizer.prox(x, 1 / k), x)
     a = sub.operator.jvp(x - sub.w) if np.any(x != sub.w) else np.zeros_like(sub.outputs)
     for _ in range(most):
         gradient = sub.gradient(x, a)
@@ -69,15 +72,20 @@ def newton(sub, system, x, tolerance, most):
         if sub.loss.quadratic:
             return np.where(running[:, None], end, x), iterations
         image = sub.operator.jvp(step)
-        length = _line_search(sub, x, a, gradient, end, step, image, running)
+        length, lost = _line_search(sub, x, a, gradient, end, step, image, running)
         whole = (length == 1)[:, None]
         x = np.where(whole, end, x + length[:, None] * step)  # the whole step keeps the prox's exact zeros
         a = a + length[:, None, None] * image
+        drowned += lost
+        running &= drowned < _DROWNED
     return x, iterations
 
 
 def _line_search(sub, x, a, gradient, end, step, image, running):
-    """Step lengths (agents,): the first of 1, 1/2, ... with enough decrease; 0 for agents that are done."""
+    """Step lengths (agents,): the first of 1, 1/2, ... with enough decrease; 0 for agents that are done.
+
+    Also whether (agents,) the decrease that is promised is no more than the objective's rounding.
+    """
     value = sub.value(x, a)
     promised = np.vecdot(gradient, step)
     if not sub.regularizer.quadratic:
@@ -92,4 +100,4 @@ def _line_search(sub, x, a, gradient, end, step, image, running):
         if not searching.any():
             break
         length[searching] /= 2
-    return length
+    return length, ~(-promised > slack)

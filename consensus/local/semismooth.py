@@ -7,6 +7,7 @@ from consensus.local.operators import rooted_rows, times_root, times_root_transp
 
 _SUFFICIENT = 1e-4
 _HALVINGS = 40
+_DROWNED = 5  # steps allowed after the decreases that they promise drown in rounding
 _SMALL = 1 << 16  # numbers in an agent's R below which a batch of dense systems is fastest
 _ITERATIONS = 30  # of conjugate gradients, roughly, where R is not formed
 
@@ -55,7 +56,7 @@ def solve_proximal(sub, root, x, gradient, goal, most):
 
     theta, back = np.zeros_like(sub.outputs), np.zeros_like(x)  # back = R' theta
     iterations = np.zeros(len(x), int)
-    running = np.ones(len(x), bool)
+    running, drowned = np.ones(len(x), bool), np.zeros(len(x), int)
     answer = np.full_like(x, np.nan)
     hessian = _Hessian(sub, root, forward, backward)
     for _ in range(most):
@@ -69,17 +70,18 @@ def solve_proximal(sub, root, x, gradient, goal, most):
             break
         change = hessian.solve(z, -F)
         slope = backward(change)
-        length = _line_search(
-            sub, x, gradient, theta, back, change, slope, np.vecdot(F.reshape(len(x), -1), change.reshape(len(x), -1)), running
-        )
+        promised = np.vecdot(F.reshape(len(x), -1), change.reshape(len(x), -1))
+        length, lost = _line_search(sub, x, gradient, theta, back, change, slope, promised, running)
         theta = theta + length[:, None, None] * change
         back = back + length[:, None] * slope
         iterations += running
+        drowned += lost
+        running &= drowned < _DROWNED
     return answer, iterations
 
 
 def _line_search(sub, x, gradient, theta, back, change, slope, promised, running):
-    """Step lengths (agents,) on the convex dual function whose gradient is F."""
+    """Step lengths (agents,) on the convex dual function whose gradient is F; where what they promise is mere rounding."""
 
     def dual(length):
         moved = back + length[:, None] * slope
@@ -97,7 +99,7 @@ def _line_search(sub, x, gradient, theta, back, change, slope, promised, running
         if not searching.any():
             break
         length[searching] /= 2
-    return length
+    return length, ~(-promised > slack)
 
 
 class _Hessian:
