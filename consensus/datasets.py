@@ -1,13 +1,13 @@
-"""Real data sets by name."""
+"""Real data sets by name.
+
+scikit-learn is imported where it is used: it takes longer than all the rest, and workers have no use for it.
+"""
 
 import os
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from sklearn import datasets as bundled
-from sklearn.model_selection import train_test_split
-from sklearn.preprocessing import StandardScaler
 
 from consensus import _checks
 
@@ -19,11 +19,7 @@ class _Remote(NamedTuple):
     openml: int  # the set's id there
 
 
-_BUNDLED = {
-    "diabetes": bundled.load_diabetes,
-    "breast_cancer": bundled.load_breast_cancer,
-    "digits": bundled.load_digits,
-}
+_BUNDLED = ("diabetes", "breast_cancer", "digits")
 _REMOTE = {
     "boston": _Remote("housing.csv", 531),
     "kin8nm": _Remote("kin8nm.csv", 189),
@@ -59,7 +55,9 @@ def load(name):
     """
     _checks.choice("name", name, NAMES)
     if name in _BUNDLED:
-        return _BUNDLED[name](return_X_y=True)
+        from sklearn import datasets
+
+        return getattr(datasets, f"load_{name}")(return_X_y=True)
     if not os.environ.get(VARIABLE):
         return _from_openml(name)
     path = Path(os.environ[VARIABLE]) / _REMOTE[name].file
@@ -73,8 +71,10 @@ def load(name):
 
 
 def _from_openml(name):
+    from sklearn import datasets
+
     try:
-        X, y = bundled.fetch_openml(data_id=_REMOTE[name].openml, return_X_y=True, as_frame=False, parser="auto")
+        X, y = datasets.fetch_openml(data_id=_REMOTE[name].openml, return_X_y=True, as_frame=False, parser="auto")
     except OSError as error:
         raise ConnectionError(
             f"{name!r} could not be fetched from OpenML ({error}). Without a network, put {_REMOTE[name].file} in a folder "
@@ -110,6 +110,9 @@ def split(X, y, *, test_size=0.2, seed=0, classification=False):
     >>> parts.X.shape, parts.X_test.shape
     ((353, 10), (89, 10))
     """
+    from sklearn.model_selection import train_test_split
+    from sklearn.preprocessing import StandardScaler
+
     test_size = _checks.number("test_size", test_size, above=0, below=1)
     stratify = y if classification else None
     X, X_test, y, y_test = train_test_split(X, y, test_size=test_size, random_state=seed, stratify=stratify)

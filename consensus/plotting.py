@@ -18,7 +18,7 @@ LABELS = {
 }
 
 # From dark to light, so that the order survives in grey; repeated with other dashes beyond five.
-COLOURS = ("#000000", "#a01a58", "#0072b2", "#e07b00", "#56b4a9")
+COLOURS = ("#000000", "#8c1750", "#0072b2", "#d97700", "#6fc3b4")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 MARKERS = "osD^v"
 
@@ -121,7 +121,14 @@ def topology(network, values=None, *, round=0, label=None, ax=None, seed=0):
     nx.draw_networkx_edges(graph, positions, ax=ax, edge_color="0.6", width=0.8, node_size=size)
     colours = "0.85" if values is None else np.asarray(values, dtype=float)
     nodes = nx.draw_networkx_nodes(
-        graph, positions, ax=ax, node_color=colours, cmap="viridis", node_size=size, edgecolors="black", linewidths=0.6
+        graph,
+        positions,
+        ax=ax,
+        node_color=colours,
+        cmap=None if values is None else "viridis",
+        node_size=size,
+        edgecolors="black",
+        linewidths=0.6,
     )
     if values is not None:
         ax.figure.colorbar(nodes, ax=ax, label=label or "value")

@@ -6,8 +6,8 @@ import numpy as np
 
 from consensus.errors import LocalSolveError
 from consensus.local.exact import LocalSolution
-from consensus.surrogates.blocks import BlockModel
-from consensus.surrogates.full import ProximalModel
+from consensus.surrogates.blocks import BlockModel, Blocks
+from consensus.surrogates.full import FullLinearization, ProximalModel
 
 _PARAMETRISED = 10_000_000
 
@@ -25,8 +25,8 @@ class CVXPYSolver:
         CVXPY variable w (P,) -> list of convex constraints, the same for all agents: ``lambda w: [cp.sum(w) == 1]``.
     solver : str, optional
         A solver installed with CVXPY, such as ``"CLARABEL"`` (the default), ``"OSQP"`` or ``"SCS"``.
-    options : tuple of (str, value) pairs
-        Passed to it, for example ``(("tol_gap_rel", 1e-12),)``.
+    options : dict, or (str, value) pairs
+        Passed to it, for example ``{"tol_gap_rel": 1e-12}``. Kept as a tuple of pairs.
 
     References
     ----------
@@ -45,15 +45,25 @@ class CVXPYSolver:
             raise ValueError(f"solver must be one that CVXPY has, {', '.join(cp.installed_solvers())}; got {self.solver!r}")
         if self.constraints is not None and not callable(self.constraints):
             raise TypeError(f"constraints must be a function of the variable w, returning a list; got {self.constraints!r}")
+        object.__setattr__(self, "options", tuple(dict(self.options).items()))
 
     def check(self, surrogate, problem):
         """Raise ``ValueError`` or ``TypeError`` if the local problems cannot be stated, or are not convex programs."""
         import cvxpy as cp
 
         surrogate.check(problem)
+        r = problem.regularizer
+        inner = surrogate.surrogate if isinstance(surrogate, Blocks) else surrogate
+        if inner is not surrogate and surrogate.count > 1 and self.constraints is not None:
+            raise ValueError(f"the constraints of CVXPYSolver couple the blocks of {surrogate}: use {inner} unsplit")
+        needed = [(r, "expression"), (r, "constraints")]
+        needed += [] if isinstance(inner, FullLinearization) else [(problem.model, "jacobian")]
+        for part, name in needed:
+            if not hasattr(part, name):
+                raise TypeError(f"CVXPYSolver needs {type(part).__name__}.{name}, which is missing: use Exact()")
         w = cp.Variable(problem.parameters)
-        if not problem.regularizer.expression(w).is_convex():
-            raise ValueError(f"{problem.regularizer} has no convex CVXPY expression")
+        if not r.expression(w).is_convex():
+            raise ValueError(f"{r} has no convex CVXPY expression")
         for number, constraint in enumerate(self._stated(w)):
             if not constraint.is_dcp():
                 raise ValueError(f"constraint {number} is not convex by CVXPY's rules: {constraint}")
@@ -72,8 +82,6 @@ class CVXPYSolver:
             If a problem is infeasible, unbounded or not solved; it names the agent.
         """
         slices, inner = (model.slices, model.model) if isinstance(model, BlockModel) else ((slice(None),), model)
-        if len(slices) > 1 and self.constraints is not None:
-            raise ValueError("constraints couple the blocks of Blocks: use the surrogate unsplit")
         parts = regularizer.split(slices) if len(slices) > 1 else [regularizer]
         total = linear + inner.gradient
         solution = np.empty_like(model.w)
@@ -86,7 +94,7 @@ class CVXPYSolver:
         import cvxpy as cp
 
         problem = model.problem
-        key = (self, agent, block.start, block.stop, model.tau, type(model))
+        key = (self, agent, block.start, block.stop, model.tau, getattr(model, "scale", None), type(model))
         if key not in problem.memory:
             problem.memory[key] = self._stated_problem(model, regularizer, agent, block)
         stated, w, q, f, jacobian = problem.memory[key]

@@ -14,7 +14,7 @@ from consensus.local.operators import Dense
 from consensus.local.subproblem import Subproblem
 from consensus.regularizers.base import Regularizer
 from consensus.surrogates.blocks import BlockModel, Blocks
-from consensus.surrogates.full import ProximalModel
+from consensus.surrogates.full import FullLinearization, ProximalModel
 
 _KEPT_NUMBERS = 1 << 25  # in factors that a linear model's agents keep from round to round
 
@@ -56,16 +56,14 @@ class Exact:
     def check(self, surrogate, problem):
         """Raise ``ValueError`` or ``TypeError`` if this solver cannot minimise ``surrogate`` plus r for ``problem``."""
         surrogate.check(problem)
+        split = isinstance(surrogate, Blocks)
         model = getattr(problem, "model", None)
-        if model is None:
+        if model is None or isinstance(surrogate.surrogate if split else surrogate, FullLinearization):
             return
-        needed = {"primal": "jacobian", "dual": "gram"}.get(self.linear)
+        needed = "jacobian" if split else {"primal": "jacobian", "dual": "gram"}.get(self.linear)
         if needed and not hasattr(model, needed):
-            raise TypeError(
-                f"Exact(linear={self.linear!r}) needs {type(model).__name__}.{needed}, which is missing: use 'auto'"
-            )
-        if isinstance(surrogate, Blocks) and not hasattr(model, "jacobian"):
-            raise TypeError(f"{surrogate} needs {type(model).__name__}.jacobian, which is missing: use the surrogate unsplit")
+            who, instead = (surrogate, "the surrogate unsplit") if split else (f"Exact(linear={self.linear!r})", "'auto'")
+            raise TypeError(f"{who} needs {type(model).__name__}.{needed}, which is missing: use {instead}")
 
     def solve(self, model, linear, regularizer, start=None, tolerance=1e-8):
         """Minimise for every agent of a block.
@@ -123,11 +121,12 @@ class Exact:
                 agent, number = divmod(index, len(slices))
                 chunk(slice(agent, agent + 1), (number,))
 
-        size = costs[method].numbers * problem.dtype.itemsize
+        cost = costs.get(method, costs["iterative"])  # no estimate: the way that was asked for is not used, or is too large
+        size = cost.numbers * problem.dtype.itemsize
         if split and problem.agents < threads():  # fewer agents than cores: spread their blocks
-            for_chunks(unit, problem.agents * len(slices), max(size, CHUNK_BYTES), costs[method].operations)
+            for_chunks(unit, problem.agents * len(slices), max(size, CHUNK_BYTES), cost.operations)
         else:
-            for_chunks(chunk, problem.agents, size, costs[method].operations)
+            for_chunks(chunk, problem.agents, size, cost.operations)
         return LocalSolution(solution, iterations.sum(axis=0))
 
 
