@@ -18,7 +18,7 @@ LABELS = {
 }
 
 # From dark to light, so that the order survives in grey; repeated with other dashes beyond five.
-COLOURS = ("#000000", "#8c1750", "#0072b2", "#d97700", "#6fc3b4")
+COLOURS = ("#000000", "#7a1040", "#0072b2", "#d97700", "#6fc3b4")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 MARKERS = "osD^v"
 
