@@ -18,12 +18,14 @@ lint: $(VENV)/installed
 
 benchmarks: $(VENV)/installed
 	$(RUN) -m experiments.benchmarks.core
+	$(RUN) -m experiments.benchmarks.local
+	$(RUN) -m experiments.benchmarks.engines
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("consensus needs Python 3.11 or newer; try make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
 	$(RUN) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
-	touch $@
+	@touch $@
 
 clean:
 	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache
