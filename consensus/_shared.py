@@ -30,7 +30,6 @@ class SharedBuffer:
             if isinstance(error, AttributeError):  # not on every Unix
                 os.ftruncate(self.descriptor, self.size)
             else:
-                os.close(self.descriptor)
                 raise MemoryError(
                     f"no room for {self.size / 1e6:.0f} MB of memory shared with the workers ({error.strerror}): use "
                     "engine='stacked', fewer samples or float32"

@@ -192,15 +192,20 @@ def _start(problem, start, seed):
 
 
 def _check_mixing(network, solver):
-    """Refuse a first mixing matrix that is not doubly stochastic; warn of agents that no path ever joins."""
+    """Refuse a first mixing matrix that the solver cannot use; warn of agents that no path ever joins."""
     matrix = network.weights(network.key(0))
-    for axis, name in ((1, "row"), (0, "column")):
+    needed = getattr(solver, "mixing", "doubly stochastic")
+    hint = {
+        "doubly stochastic": "Use an undirected graph with Metropolis weights, the default, or SONATA for directed ones",
+        "column stochastic": "Use topologies.push weights, or doubly stochastic ones",
+    }[needed]
+    for axis, name in ((1, "row"), (0, "column")) if needed == "doubly stochastic" else ((0, "column"),):
         sums = np.asarray(matrix.sum(axis=axis)).ravel()
         worst = int(np.abs(sums - 1).argmax())
         if not abs(sums[worst] - 1) <= 1e-8:
             raise ValueError(
-                f"{type(solver).__name__} needs doubly stochastic mixing matrices, but {name} {worst} of round 0's sums to "
-                f"{sums[worst]:.6g}. Use an undirected graph with Metropolis weights, the default"
+                f"{type(solver).__name__} needs {needed} mixing matrices, but {name} {worst} of round 0's sums to "
+                f"{sums[worst]:.6g}. {hint}"
             )
     if hasattr(network, "union"):
         sizes = sorted(map(len, topologies.components(network)), reverse=True)

@@ -64,7 +64,7 @@ class MPINetwork(Network):
     def _gather(self, plan, blocks):
         halo, own = plan.extra, len(blocks[0])
         flat = [block.reshape(own, -1) for block in blocks]
-        joined = flat[0] if len(flat) == 1 else np.concatenate(flat, axis=1)
+        joined = np.ascontiguousarray(flat[0] if len(flat) == 1 else np.concatenate(flat, axis=1))
         received = np.empty((halo.total, joined.shape[1]), joined.dtype)
         requests = [self.communicator.Irecv(received[part], rank) for rank, part in halo.receives]
         packed = [(rank, joined[rows]) for rank, rows in halo.sends]
@@ -129,15 +129,16 @@ class MPI(Engine):
 
     def run(self, problem, schedule, solver, begin, rounds, observer):
         rows = self.rows(problem.network_size)
-        if problem.agents == problem.network_size:
-            problem = problem.restrict(rows)
-        elif not np.array_equal(problem.rows, np.arange(rows.start, rows.stop)):
-            raise ValueError(
+        whole, trouble = problem.agents == problem.network_size, None
+        if not whole and not np.array_equal(problem.rows, np.arange(rows.start, rows.stop)):
+            trouble = (
                 f"rank {self.rank} of {self.size} holds the agents {rows.start} to {rows.stop - 1}, but its problem has "
                 f"{problem.rows.tolist()}: load those of MPI().rows({problem.network_size})"
             )
-        else:
-            problem = problem.restrict(slice(0, problem.agents))
+        troubles = [text for text in self.communicator.allgather(trouble) if text]
+        if troubles:  # on any rank: raised on all of them, so that none waits for another
+            raise ValueError("; ".join(troubles))
+        problem = problem.restrict(rows if whole else slice(0, problem.agents))
         blocks = blocks_of(problem.network_size, self.size)
         network = MPINetwork(schedule, rows, problem.dtype, self.strict, self.communicator, blocks)
         observer.attach(problem.restrict(slice(0, problem.agents)), self._collect, self._total)

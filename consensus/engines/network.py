@@ -54,8 +54,19 @@ class Network(ABC):
         return self.schedule.agents
 
     def mix(self, round, *blocks):
-        """The rows held here of ``W[round] @ block``, for blocks (agents, ...) sent together in one exchange; new arrays."""
-        plan = self._plan(self.schedule.key(round))
+        """The rows held here of ``W[round] @ block``, for blocks (agents, ...) sent together in one exchange; new arrays.
+
+        They are sent and mixed in the problem's dtype.
+        """
+        blocks = [block.astype(self.dtype, copy=False) for block in blocks]
+        return self._exchange(round, "mix", blocks)
+
+    def average(self, round, *blocks):
+        """As :meth:`mix`, but every agent averages its own row and those it receives: row stochastic on any graph."""
+        return self._exchange(round, "average", blocks)
+
+    def _exchange(self, round, kind, blocks):
+        plan = self._plan(self.schedule.key(round), kind)
         if self.strict:
             self._check_edges(round, plan)
         self.exchanges += 1
@@ -71,18 +82,20 @@ class Network(ABC):
         """``(matrix, extra)`` of a plan, from the whole mixing matrix and the rows of it that are held here."""
         return matrix, None
 
-    def _plan(self, key):
-        if key not in self._plans:
+    def _plan(self, key, kind):
+        if (key, kind) not in self._plans:
             if len(self._plans) >= _CACHED:
                 del self._plans[next(iter(self._plans))]  # the oldest
             whole = self.schedule.weights(key)
+            if kind == "average":
+                whole = _averaging(whole)
             everyone = self.rows == slice(0, self.agents)
             matrix = (whole if everyone else whole[self.rows]).astype(self.dtype, copy=False)
             own = np.count_nonzero(whole.diagonal()[self.rows])
             messages = int(matrix.nnz - own)
             matrix, extra = self._prepare(whole, matrix)
-            self._plans[key] = Plan(matrix, messages, extra)
-        return self._plans[key]
+            self._plans[key, kind] = Plan(matrix, messages, extra)
+        return self._plans[key, kind]
 
     def _check_edges(self, round, plan):
         graph = self.schedule.graph(round)
@@ -90,3 +103,9 @@ class Network(ABC):
         for receiver, sender in zip(whole.row + self.rows.start, whole.col, strict=True):
             if receiver != sender and not graph.has_edge(sender, receiver):
                 raise RuntimeError(f"in round {round} agent {sender} sent to agent {receiver}, which is no edge of the graph")
+
+
+def _averaging(matrix):
+    """Equal weights on the pattern of a CSR ``matrix``, rows summing to one."""
+    degrees = np.diff(matrix.indptr)
+    return sp.csr_array((np.repeat(1 / degrees, degrees), matrix.indices, matrix.indptr), shape=matrix.shape)

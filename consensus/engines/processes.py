@@ -6,6 +6,7 @@ import sys
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from multiprocessing import connection
 
 import cloudpickle
 import numpy as np
@@ -13,11 +14,12 @@ import numpy as np
 from consensus import _checks
 from consensus._shared import SharedArray
 from consensus.engines.base import Engine, begin_block
-from consensus.engines.worker import Desk, Task, work
+from consensus.engines.worker import Desk, Task, restored, work
 from consensus.errors import WorkerError
 from consensus.problem import Problem
 
-_ENDING = 5.0  # seconds that workers have to end by themselves
+_ENDING = 2.0  # seconds that workers have to end by themselves
+_STARTING = 60.0  # seconds that they may start one after another
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ class Processes(Engine):
         workers = min(self.workers or available, problem.agents)
         blocks = _by_cost(problem, workers)
         desk = Desk.of(context.Lock(), blocks, problem.parameters, problem.dtype)
+        desk.round.array[:] = begin["round"] if isinstance(begin, dict) else 0
         due = _Due(observer.every, observer.rounds, observer.saver.every if observer.saver else None)
         parts = []
         for worker, rows in enumerate(blocks):
@@ -68,23 +71,26 @@ class Processes(Engine):
             context.Process(target=work, args=(Task(desk, shared, part, self.cores), sender), daemon=True)
             for part, (_, sender) in zip(parts, pipes, strict=True)
         ]
-        with _main_not_rerun():
-            for process in crew:
-                process.start()
-        for _, sender in pipes:
-            sender.close()
         try:
-            return _observe(desk, crew, [receiver for receiver, _ in pipes], observer, due, rounds)
+            with _main_not_rerun():
+                for process in crew:
+                    process.start()
+            for _, sender in pipes:
+                sender.close()
+            return _observe(desk, crew, [receiver for receiver, _ in pipes], observer, due, rounds, self.timeout)
         finally:
             desk.gate.abort.array[0] = 1
             deadline = time.monotonic() + _ENDING
             for process in crew:
+                if process.pid is None:  # not started: an earlier one could not be, or ctrl-C
+                    continue
                 process.join(max(0.0, deadline - time.monotonic()))
                 if process.is_alive():
                     process.kill()
                     process.join()
-            for receiver, _ in pipes:
-                receiver.close()
+            for pipe in pipes:
+                for end in pipe:
+                    end.close()
 
 
 @dataclass(frozen=True)
@@ -105,82 +111,90 @@ class _Due:
         return self.recorded(round) or self.saved(round)
 
 
-def _observe(desk, crew, receivers, observer, due, rounds):
+def _observe(desk, crew, receivers, observer, due, rounds, timeout):
     """The parent's part: at due rounds look at all iterates and say whether to go on."""
-    visit = 0
-    while True:
-        visit += 1
-        _wait(desk, crew, receivers, observer, visit)
-        round = int(desk.round.array[0])
-        observer.tick(round)
-        observer.w = desk.iterates.array.copy()
-        counts, seconds = desk.totals()
-        reason = observer.record(round, observer.w, counts, seconds) if due.recorded(round) else None
-        last = bool(reason) or round >= rounds
-        save = due.saved(round) or (last and observer.saver is not None)
-        desk.command.array[:] = visit, last, save
-        desk.gate.arrive(desk.parent, visit)
-        if save:
-            parts = [_receive(desk, crew, receivers, observer, worker) for worker in range(len(crew))]
-            fields = {
-                name: np.concatenate([part[name] for part in parts]) if np.ndim(value) else value
-                for name, value in parts[0].items()
-            }
-            observer.save(fields, counts, seconds)
-        if last:
-            return reason
+    visit, seen = 0, observer.round
+    try:
+        while True:
+            visit += 1
+            _wait(desk, crew, receivers, observer, visit, timeout if visit > 1 else max(timeout, _STARTING))
+            round = int(desk.round.array[0])
+            observer.tick(round)
+            observer.w, seen = desk.iterates.array.copy(), round
+            counts, seconds = desk.totals()
+            reason = observer.record(round, observer.w, counts, seconds) if due.recorded(round) else None
+            last = bool(reason) or round >= rounds
+            save = due.saved(round) or (last and observer.saver is not None)
+            desk.command.array[:] = visit, last, save
+            desk.gate.arrive(desk.parent, visit)
+            if save:
+                parts = _states(desk, crew, receivers)
+                fields = {
+                    name: np.concatenate([part[name] for part in parts]) if np.ndim(value) else value
+                    for name, value in parts[0].items()
+                }
+                observer.save(fields, counts, seconds)
+            if last:
+                return reason
+    except KeyboardInterrupt:
+        observer.round = seen  # that of observer.w; the workers may be further
+        raise
 
 
-def _wait(desk, crew, receivers, observer, visit):
-    """Wait until all workers report; raise what went wrong in one of them."""
-    workers, pause, looked = slice(0, desk.parent), 2e-5, time.monotonic()
-    while not desk.visits.array[workers].min() >= visit:
+def _wait(desk, crew, receivers, observer, visit, timeout):
+    """Wait until all workers report; raise what went wrong in one of them, or if one comes ``timeout`` s after another."""
+    visits, pause, looked, first = desk.visits.array, 2e-5, time.monotonic(), None
+    while visits.min() < visit:
         time.sleep(pause)
         pause = min(1.3 * pause, 2e-3)
-        if time.monotonic() - looked > 0.05:
-            looked = time.monotonic()
+        now = time.monotonic()
+        if now - looked > 0.05:
+            looked = now
             observer.tick(max(observer.round, int(desk.round.array.min())))
-            _raise_troubles(desk, crew, receivers)
+            _look(desk, crew, receivers, {})
+            if first is None and visits.max() >= visit:
+                first = now
+            if first is not None and now - first > timeout:
+                raise desk.late(int(visits.argmin()), timeout)
     with desk.gate.lock:
         pass
 
 
-def _receive(desk, crew, receivers, observer, worker):
-    while not receivers[worker].poll(0.05):
-        _raise_troubles(desk, crew, receivers)
-    kind, content = cloudpickle.loads(receivers[worker].recv_bytes())
-    if kind == "trouble":
-        raise _trouble(desk, worker, content)
-    return content
+def _states(desk, crew, receivers):
+    """The workers' states, in order."""
+    states = {}
+    while len(states) < len(crew):
+        connection.wait([receiver for worker, receiver in enumerate(receivers) if worker not in states], 0.05)
+        _look(desk, crew, receivers, states)
+    return [states[worker] for worker in range(len(crew))]
 
 
-def _raise_troubles(desk, crew, receivers):
+def _look(desk, crew, receivers, states):
+    """Put states that have come into ``states``, by worker; raise what went wrong in one."""
     for worker, (process, receiver) in enumerate(zip(crew, receivers, strict=True)):
-        if receiver.poll():
-            try:
-                kind, content = cloudpickle.loads(receiver.recv_bytes())
-            except EOFError:
-                kind, content = "dead", None
-            if kind == "trouble":
-                raise _trouble(desk, worker, content)
-        if not process.is_alive() and not receiver.poll():
+        alive = process.is_alive()  # asked first: if it is not, all that it ever sent is there
+        try:
+            kind, content = cloudpickle.loads(receiver.recv_bytes()) if receiver.poll() else (None, None)
+        except (EOFError, OSError):  # it ended, in the middle of a message even
+            kind, content = None, None
+        if kind == "state":
+            states[worker] = content
+        elif kind == "trouble":
+            raise _trouble(desk, worker, content)
+        elif not alive and worker not in states:
             raise WorkerError(
-                f"{_name(desk, worker)} died in round {int(desk.round.array[worker]) + 1} (exit code {process.exitcode}). "
+                f"{desk.name(worker)} died in round {int(desk.round.array[worker]) + 1} (exit code {process.exitcode}). "
                 "If there is a checkpoint, go on with solve(..., resume=path)"
             )
 
 
 def _trouble(desk, worker, content):
-    error, text = content
-    if error is None:
-        return WorkerError(f"{_name(desk, worker)}: {text}")
-    error.add_note(f"in {_name(desk, worker)}, round {int(desk.round.array[worker]) + 1}\n{text}")
+    parts, text = content
+    if parts is None:
+        return WorkerError(f"{desk.name(worker)}: {text}")
+    error = restored(parts)
+    error.add_note(f"in {desk.name(worker)}, round {int(desk.round.array[worker]) + 1}\n{text}")
     return error
-
-
-def _name(desk, worker):
-    rows = desk.blocks[worker]
-    return f"worker {worker} (agents {rows.start} to {rows.stop - 1})"
 
 
 def _by_cost(problem, workers):

@@ -1,9 +1,11 @@
 """What runs in a worker process."""
 
+import multiprocessing
 import os
 import signal
 import traceback
 from dataclasses import replace
+from types import FunctionType
 from typing import NamedTuple
 
 import cloudpickle
@@ -13,10 +15,12 @@ from threadpoolctl import threadpool_limits
 from consensus._shared import Aborted, Gate, SharedArray
 from consensus.engines.network import Network
 from consensus.engines.rounds import run_rounds
+from consensus.errors import WorkerError
 
 _COUNTS = ("exchanges", "messages", "floats", "gradients", "solves", "iterations")
 _SUMMED = ("messages", "floats", "iterations")  # over workers; the others are the same for all
-_BLOCKS = 2  # blocks that a solver usually mixes at once
+_BLOCKS = 2  # blocks of (agents, P) that a solver usually mixes at once
+_EXTRA = 4  # and columns beside them, such as push-sum's masses
 
 
 class Desk(NamedTuple):
@@ -44,13 +48,24 @@ class Desk(NamedTuple):
             blocks=blocks,
             gate=Gate(workers + 1, lock),
             # Two halves, used in turn: who writes the one can be sure that nobody reads it any more.
-            halves=tuple(SharedArray((_BLOCKS * agents * parameters,), dtype) for _ in range(2)),
+            halves=tuple(SharedArray(((_BLOCKS * parameters + _EXTRA) * agents,), dtype) for _ in range(2)),
             iterates=SharedArray((agents, parameters), dtype),
             visits=SharedArray((workers,), np.int64),  # reports to the parent, of each worker
             round=SharedArray((workers,), np.int64),
             counts=SharedArray((workers, len(_COUNTS)), np.int64),
             seconds=SharedArray((workers,), np.float64),
             command=SharedArray((3,), np.int64),  # the parent's answer: to which report, whether to stop, to send the state
+        )
+
+    def name(self, worker):
+        rows = self.blocks[worker]
+        return f"worker {worker} (agents {rows.start} to {rows.stop - 1})"
+
+    def late(self, worker, timeout):
+        """The error that ``worker`` kept others waiting for more than ``timeout`` seconds."""
+        return WorkerError(
+            f"{self.name(worker)} kept the others waiting for over {timeout:g} s in round {int(self.round.array[worker]) + 1}; "
+            "raise Processes(timeout=...) if its rounds take that long, or go on from a checkpoint with solve(..., resume=path)"
         )
 
     def totals(self):
@@ -75,7 +90,8 @@ class SharedNetwork(Network):
     def __init__(self, schedule, rows, dtype, strict, desk, worker, timeout):
         super().__init__(schedule, rows, dtype, strict)
         self.desk, self.worker, self.timeout = desk, worker, timeout
-        self.meetings, self.parent = 0, os.getppid()
+        # Not os.getppid(): that is another's if the parent ended while this process was starting.
+        self.meetings, self.parent = 0, multiprocessing.parent_process().pid
 
     def _gather(self, plan, blocks):
         half = self.desk.halves[self.meetings % 2].array
@@ -84,7 +100,9 @@ class SharedNetwork(Network):
             size = block[0].size
             end = start + agents * size
             if end > len(half):
-                raise ValueError(f"mix takes {_BLOCKS} blocks of (agents, P) at most at once: call it again for more")
+                raise ValueError(
+                    f"mix takes {_BLOCKS} blocks of (agents, P) and {_EXTRA} columns at most at once: call it again for more"
+                )
             whole = half[start:end].reshape(agents, *block.shape[1:])
             whole[self.rows] = block
             wholes.append(whole)
@@ -95,12 +113,7 @@ class SharedNetwork(Network):
         try:
             self.desk.gate.wait(self.meetings, workers, self.timeout, self.parent)
         except TimeoutError:
-            late = int(self.desk.gate.counters.array[workers].argmin())
-            rows = self.desk.blocks[late]
-            raise TimeoutError(
-                f"waited over {self.timeout:g} s for worker {late} (agents {rows.start} to {rows.stop - 1}); "
-                "raise Processes(timeout=...) if its rounds take that long, or resume from a checkpoint"
-            ) from None
+            raise self.desk.late(int(self.desk.gate.counters.array[workers].argmin()), self.timeout) from None
         return wholes
 
 
@@ -118,14 +131,32 @@ def work(task, sender):
     except Aborted:
         pass
     except BaseException as error:
-        text = "".join(traceback.format_exception(error))
-        try:
-            cloudpickle.loads(cloudpickle.dumps(error))
-        except Exception:
-            error = None  # cannot be sent: its text must do
-        sender.send_bytes(cloudpickle.dumps(("trouble", (error, text))))
+        sender.send_bytes(cloudpickle.dumps(("trouble", (_parts(error), "".join(traceback.format_exception(error))))))
     finally:
         sender.close()
+
+
+def _parts(error):
+    """What :func:`restored` makes the exception of again in another process; None if it cannot be sent."""
+    # An exception is pickled as a call with its ``args``, which a constructor of its own need not take.
+    own = isinstance(type(error).__init__, FunctionType)
+    parts = (type(error), error.args, error.__dict__) if own else error
+    try:
+        restored(cloudpickle.loads(cloudpickle.dumps(parts)))
+    except Exception:
+        return None
+    return parts
+
+
+def restored(parts):
+    """The exception that :func:`_parts` took apart."""
+    if isinstance(parts, BaseException):
+        return parts
+    kind, args, attributes = parts
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(attributes)
+    return error
 
 
 class _Reports:
@@ -138,6 +169,8 @@ class _Reports:
     def __call__(self, state, counts, seconds):
         desk, worker = self.desk, self.worker
         desk.round.array[worker] = state.round
+        if os.getppid() != self.parent:  # a worker that need not wait for others sees it here
+            raise Aborted
         if not self.due(state.round):
             return None
         self.visit += 1

@@ -13,9 +13,12 @@ class Solver(ABC):
     ----------
     State : type
         The NamedTuple of the states: what a checkpoint is read back into.
+    mixing : {"doubly stochastic", "column stochastic"}
+        What the method needs of every round's mixing matrix.
     """
 
     State = None
+    mixing = "doubly stochastic"
 
     def check(self, problem):
         """Raise ``ValueError`` or ``TypeError`` if the method does not fit ``problem``; called before any work."""

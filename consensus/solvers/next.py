@@ -87,18 +87,23 @@ class NEXT(Solver):
         return NEXTState(0, w, gradient, gradient, w)
 
     def step(self, problem, network, state):
-        n, w, y, gradient, best = state
-        alpha = self.alpha(n)
-        tolerance = self.tolerance(alpha) if callable(self.tolerance) else self.tolerance
-        model = self.surrogate.at(problem, w, gradient)
-        try:
-            best, iterations = self.local.solve(model, network.agents * y - gradient, problem.regularizer, best, tolerance)
-        except LocalSolveError as error:
-            raise LocalSolveError(f"round {n + 1}, {error}") from error
-        problem.work.solves += 1
-        problem.work.iterations += int(iterations.sum())
-        z = w + alpha * (best - w)
+        n, w, y, gradient, _ = state
+        best = self.minimise(problem, network, state)
+        z = w + self.alpha(n) * (best - w)
         w, y = network.mix(n, z, y)
         new = problem.gradient(w)
         y += new - gradient
         return NEXTState(n + 1, w, y, new, best)
+
+    def minimise(self, problem, network, state):
+        """The minimisers w~ (agents, P) of the local problems at ``state``."""
+        tolerance = self.tolerance(self.alpha(state.round)) if callable(self.tolerance) else self.tolerance
+        model = self.surrogate.at(problem, state.w, state.gradient)
+        linear = network.agents * state.y - state.gradient
+        try:
+            best, iterations = self.local.solve(model, linear, problem.regularizer, state.best, tolerance)
+        except LocalSolveError as error:
+            raise LocalSolveError(f"round {state.round + 1}, {error}") from error
+        problem.work.solves += 1
+        problem.work.iterations += int(iterations.sum())
+        return best

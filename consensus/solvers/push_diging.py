@@ -1,0 +1,65 @@
+"""Push-DIGing: gradient tracking over directed graphs by column stochastic matrices."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from consensus.solvers.base import Solver, need_smooth
+from consensus.steps import as_rule
+
+
+class PushDIGingState(NamedTuple):
+    """Iterates w, pushed sums u, trackers y, own gradients grad f_i, all (agents, P); masses (agents, 1)."""
+
+    round: int
+    w: np.ndarray
+    u: np.ndarray
+    y: np.ndarray
+    mass: np.ndarray
+    gradient: np.ndarray
+
+
+@dataclass(frozen=True, init=False)
+class PushDIGing(Solver):
+    """Gradient tracking with push-sum: C column stochastic, directed and time-varying.
+
+    On the average form ``f_i = A g_i + r`` with V the diagonal matrix of the masses, V0 = I, U0 = X0, Y0 = G(X0):
+
+        U+ = C (U - alpha Y),   V+ = C V,   X+ = V+^-1 U+,   Y+ = C Y + G(X+) - G(X) .
+
+    ``sum_i y_i = sum_i grad f_i(x_i)`` and ``sum_i v_i = A`` at every round.
+
+    Parameters
+    ----------
+    step : float or rule
+        alpha > 0, small: linear convergence on strongly convex problems.
+
+    References
+    ----------
+    Nedic, Olshevsky, Shi, "Achieving geometric convergence for distributed optimization over time-varying graphs", SIAM J.
+    Optim. 27(4), 2017, Algorithm 2.
+    """
+
+    alpha: object
+
+    State = PushDIGingState
+    mixing = "column stochastic"
+
+    def __init__(self, step):
+        self._set(alpha=as_rule(step))
+
+    def check(self, problem):
+        need_smooth(self, problem)
+
+    def init(self, problem, w):
+        gradient = problem.average_gradient(w)
+        return PushDIGingState(0, w, w, gradient, np.ones((len(w), 1), w.dtype), gradient)
+
+    def step(self, problem, network, state):
+        n, _, u, y, mass, gradient = state
+        mass, u, y = network.mix(n, mass, u - self.alpha(n) * y, y)
+        w = u / mass
+        new = problem.average_gradient(w)
+        y += new - gradient
+        return PushDIGingState(n + 1, w, u, y, mass, new)

@@ -1,0 +1,53 @@
+"""Push-pull: gradient tracking over directed graphs by a row and a column stochastic matrix."""
+
+from dataclasses import dataclass
+
+from consensus.solvers.base import Solver, need_smooth
+from consensus.solvers.gradient_tracking import GradientTrackingState
+from consensus.steps import as_rule
+
+
+@dataclass(frozen=True, init=False)
+class PushPull(Solver):
+    """Pull the iterates, push the trackers: no masses.
+
+    On the average form ``f_i = A g_i + r``, C the round's column stochastic matrix and R the row stochastic one with which
+    every agent averages what it receives along the same edges (:func:`topologies.pull`), Y0 = G(X0):
+
+        X+ = R (X - alpha Y),   Y+ = C Y + G(X+) - G(X) .
+
+    ``sum_i y_i = sum_i grad f_i(x_i)`` at every round.
+
+    Parameters
+    ----------
+    step : float or rule
+        alpha > 0, small: linear convergence on strongly convex problems over static graphs.
+
+    References
+    ----------
+    Pu, Shi, Xu, Nedic, "Push-pull gradient methods for distributed optimization in networks", IEEE TAC 66(1), 2021, eq. (3);
+    Xin, Khan, "A linear algorithm for optimization over directed graphs with geometric convergence", IEEE L-CSS 2(3), 2018.
+    """
+
+    alpha: object
+
+    State = GradientTrackingState
+    mixing = "column stochastic"
+
+    def __init__(self, step):
+        self._set(alpha=as_rule(step))
+
+    def check(self, problem):
+        need_smooth(self, problem)
+
+    def init(self, problem, w):
+        gradient = problem.average_gradient(w)
+        return GradientTrackingState(0, w, gradient, gradient)
+
+    def step(self, problem, network, state):
+        n, w, y, gradient = state
+        (w,) = network.average(n, w - self.alpha(n) * y)
+        (y,) = network.mix(n, y)
+        new = problem.average_gradient(w)
+        y += new - gradient
+        return GradientTrackingState(n + 1, w, y, new)
