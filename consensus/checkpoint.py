@@ -13,6 +13,7 @@ import numpy as np
 from consensus.history import History
 
 FORMAT = 1
+_ROUNDS = 8  # whose mixing matrices, the first, stand for the schedule
 
 
 class Checkpoint(NamedTuple):
@@ -116,11 +117,13 @@ def fingerprint(problem, schedule, solver, start, collect=list):
     }
     # Functions print with their address, which changes from run to run.
     settings = {name: re.sub(r" at 0x[0-9a-f]+", "", text) for name, text in settings.items()}
-    matrix = schedule.weights(schedule.key(0))
+    matrices = [schedule.weights(key) for key in dict.fromkeys(schedule.key(round) for round in range(_ROUNDS))]
+    if hasattr(schedule, "union"):
+        matrices.append(schedule.union())
     data = problem.digests()
     digests = {
         "data": _digest(*(data if problem.agents == problem.network_size else collect(data))),
-        "first mixing matrix": _digest(matrix.indptr, matrix.indices, matrix.data),
+        "mixing matrices": _digest(*(part for matrix in matrices for part in (matrix.indptr, matrix.indices, matrix.data))),
         "start": _digest(start),
     }
     return settings | digests

@@ -148,6 +148,105 @@ def topology(network, values=None, *, round=0, label=None, ax=None, seed=0):
     return ax
 
 
+def animate(schedule, history, path, *, rounds=None, y="disagreement", seconds_a_frame=0.2, seed=0):
+    """Write an animated GIF: the network of each recorded round beside a quantity that shrinks.
+
+    Parameters
+    ----------
+    schedule : schedule
+    history : History
+        Of a run over it; its recorded rounds are the frames.
+    path : path
+        The GIF to write.
+    rounds : sequence of int, optional
+        Show only these of the recorded rounds (at most a hundred, evenly spread, by default).
+    y : str
+        The column to plot.
+    seconds_a_frame : float
+    seed : int
+        Of the layout, which is the same in all frames unless the graphs bring positions of their own.
+
+    Returns
+    -------
+    path
+    """
+    import matplotlib.pyplot as plt
+    from matplotlib.animation import FuncAnimation, PillowWriter
+
+    recorded = history["round"]
+    if rounds is None:
+        rounds = recorded[np.unique(np.linspace(0, len(recorded) - 1, 100).astype(int))]
+    missing = sorted(set(map(int, rounds)) - set(recorded.tolist()))
+    if missing:
+        raise ValueError(f"rounds must be among the recorded ones; {missing[:5]} are not")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
+    convergence({y: history}, y=y, ax=right)
+    right.get_legend().remove()
+    marker = right.axvline(0, color="0.5", linewidth=1)
+    whole = nx.from_scipy_sparse_array(schedule.union())
+    positions = nx.spring_layout(whole, seed=seed)
+
+    def draw(round):
+        left.clear()
+        graph = schedule.graph(int(round))
+        if len(nx.get_node_attributes(graph, "pos")) < len(graph):
+            nx.set_node_attributes(graph, positions, "pos")
+        topology(graph, ax=left)
+        left.set_title(f"round {int(round)}")
+        marker.set_xdata([round, round])
+
+    animation = FuncAnimation(figure, draw, frames=list(rounds))
+    animation.save(path, writer=PillowWriter(fps=1 / seconds_a_frame), dpi=80)
+    plt.close(figure)
+    return path
+
+
+def spectrum(matrices, *, ax=None):
+    """Plot the eigenvalues' moduli of mixing matrices, largest first: the second one is how slowly agents agree.
+
+    Parameters
+    ----------
+    matrices : mapping of str to sparse or dense matrix (agents, agents)
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    ax = ax or _axes((6.4, 4.0))
+    for index, (name, matrix) in enumerate(matrices.items()):
+        dense = matrix.toarray() if hasattr(matrix, "toarray") else np.asarray(matrix)
+        moduli = np.sort(np.abs(np.linalg.eigvals(dense)))[::-1]
+        colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
+        ax.plot(np.arange(1, len(moduli) + 1), moduli, marker, label=name, color=colour, markersize=4)
+    ax.set(xlabel="eigenvalue, by modulus", ylabel="modulus")
+    ax.grid(True, color="0.9", linewidth=0.6)
+    ax.set_axisbelow(True)
+    ax.legend(frameon=False)
+    return ax
+
+
+def degrees(graph, *, ax=None):
+    """Plot how many agents have how many neighbours.
+
+    Parameters
+    ----------
+    graph : networkx.Graph
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    ax = ax or _axes((4.8, 3.4))
+    counts = np.bincount([degree for _, degree in graph.degree()])
+    ax.bar(np.arange(len(counts)), counts, color=COLOURS[2], width=0.8)
+    ax.set(xlabel="neighbours", ylabel="agents")
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.yaxis.get_major_locator().set_params(integer=True)
+    return ax
+
+
 def _axes(size):
     import matplotlib.pyplot as plt  # here: importing the package should not choose a window system
 

@@ -43,6 +43,10 @@ def begin_block(solver, begin, rows):
     """Where the agents ``rows`` begin: their part of the start, or of a checkpoint as the solver's state."""
     if not isinstance(begin, dict):
         return np.ascontiguousarray(begin[rows])
+    if solver.State is None:
+        raise TypeError(
+            f"{type(solver).__name__} has no State, so no checkpoint can be resumed: set it to the NamedTuple of its states"
+        )
     fields = {name: np.ascontiguousarray(value[rows]) if value.ndim else value.item() for name, value in begin.items()}
     return solver.State(**fields)
 

@@ -58,7 +58,6 @@ class Network(ABC):
 
         They are sent and mixed in the problem's dtype.
         """
-        blocks = [block.astype(self.dtype, copy=False) for block in blocks]
         return self._exchange(round, "mix", blocks)
 
     def average(self, round, *blocks):
@@ -69,6 +68,7 @@ class Network(ABC):
         plan = self._plan(self.schedule.key(round), kind)
         if self.strict:
             self._check_edges(round, plan)
+        blocks = [block.astype(self.dtype, copy=False) for block in blocks]
         self.exchanges += 1
         self.messages += plan.messages
         self.floats += plan.messages * sum(block[0].size for block in blocks)

@@ -2,10 +2,11 @@
 
 from consensus.solvers.base import Solver
 from consensus.solvers.dgd import DGD
+from consensus.solvers.gossip import Gossip
 from consensus.solvers.gradient_tracking import GradientTracking
 from consensus.solvers.next import NEXT
 from consensus.solvers.push_diging import PushDIGing
 from consensus.solvers.push_pull import PushPull
 from consensus.solvers.sonata import SONATA
 
-__all__ = ["DGD", "NEXT", "SONATA", "GradientTracking", "PushDIGing", "PushPull", "Solver"]
+__all__ = ["DGD", "NEXT", "SONATA", "Gossip", "GradientTracking", "PushDIGing", "PushPull", "Solver"]
