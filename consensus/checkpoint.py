@@ -46,6 +46,9 @@ class Saver:
         about = {"format": FORMAT, "counts": counts, "seconds": seconds, "fingerprint": self.fingerprint}
         arrays = {f"state.{name}": np.asarray(value) for name, value in fields.items()}
         arrays |= {f"history.{name}": history[name] for name in history}
+        objects = [name for name, array in arrays.items() if array.dtype.hasobject]
+        if objects:
+            raise TypeError(f"a checkpoint holds arrays of numbers only, without pickle; not so {', '.join(objects)}")
         arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)

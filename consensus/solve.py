@@ -192,26 +192,21 @@ def _start(problem, start, seed):
 
 
 def _check_mixing(network, solver):
-    """Refuse a first mixing matrix that the solver cannot use; warn of agents that no path ever joins."""
-    matrix = network.weights(network.key(0))
-    needed = getattr(solver, "mixing", "doubly stochastic")
-    hint = {
-        "doubly stochastic": "Use an undirected graph with Metropolis weights, the default, or SONATA for directed ones",
-        "column stochastic": "Use topologies.push weights, or doubly stochastic ones",
-    }[needed]
-    for axis, name in ((1, "row"), (0, "column")) if needed == "doubly stochastic" else ((0, "column"),):
-        sums = np.asarray(matrix.sum(axis=axis)).ravel()
-        worst = int(np.abs(sums - 1).argmax())
-        if not abs(sums[worst] - 1) <= 1e-8:
-            raise ValueError(
-                f"{type(solver).__name__} needs {needed} mixing matrices, but {name} {worst} of round 0's sums to "
-                f"{sums[worst]:.6g}. {hint}"
+    """Refuse matrices that the solver cannot use; warn of what its theory misses."""
+    found = topologies.check(network, solver)
+    if found.refusal:
+        raise ValueError(found.refusal)
+    if found.conditions.components > 1:
+        sizes = sorted(map(len, topologies.components(network)), reverse=True) if hasattr(network, "union") else []
+        shown = sizes if len(sizes) <= 10 else [*sizes[:10], "..."]
+        warnings.warn(
+            f"the network is never jointly connected: it falls into {found.conditions.components} parts"
+            f"{f' of sizes {shown}' if sizes else ''}, which cannot agree with each other",
+            stacklevel=3,
+        )
+    for condition, holds, why in found.needs:
+        if not holds and condition != "one component":
+            text = (
+                f"{found.solver}'s theory needs mixing matrices with the condition '{condition}' ({why}), and it does not hold"
             )
-    if hasattr(network, "union"):
-        sizes = sorted(map(len, topologies.components(network)), reverse=True)
-        if len(sizes) > 1:
-            warnings.warn(
-                f"the network is never jointly connected: it falls into {len(sizes)} parts of sizes "
-                f"{sizes if len(sizes) <= 10 else [*sizes[:10], '...']}, which cannot agree with each other",
-                stacklevel=3,
-            )
+            warnings.warn(f"{text}; print(topologies.check(network, solver)) shows more", stacklevel=3)

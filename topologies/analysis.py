@@ -1,9 +1,10 @@
 """What a schedule or a mixing matrix can do: whether all agents are reached, and how fast they agree."""
 
 import numpy as np
-from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs, eigsh
+
+from topologies.matrices import square, sums_to_one
 
 # Up to here all eigenvalues are found at once, in a second or so; beyond, Lanczos or Arnoldi finds the largest.
 DENSE = 1000
@@ -82,12 +83,8 @@ def spectral_gap(matrix):
     >>> round(spectral_gap(topologies.metropolis(topologies.ring(10))), 4)
     0.1273
     """
-    if not sparse.issparse(matrix):
-        matrix = np.asarray(matrix)
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
-        raise ValueError(f"matrix must be square with at least one row, got shape {matrix.shape}")
-    matrix = sparse.csr_array(matrix, dtype=np.float64)
-    if not any(np.allclose(matrix.sum(axis=axis), 1.0, rtol=0.0, atol=1e-8) for axis in (0, 1)):
+    matrix = square(matrix)
+    if not any(sums_to_one(matrix, axis) for axis in (0, 1)):
         raise ValueError("matrix must be a mixing matrix, with rows or columns that sum to one; neither do")
     symmetric = abs(matrix - matrix.T).max() <= 1e-14
     if matrix.shape[0] <= DENSE:

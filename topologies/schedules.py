@@ -21,25 +21,11 @@ import numpy as np
 from scipy import sparse
 
 from topologies.graphs import integer
-from topologies.weights import adjacency, metropolis, metropolis_entries, mixing, node_order, undirected
-
-# Marks the random stream of edges, so that other uses of the same seed are independent of it.
-EDGE_STREAM = int.from_bytes(b"edge", "big")
+from topologies.schedules_base import Schedule, bare_nodes, content, count_edges, stream, union_pattern, with_edges
+from topologies.weights import adjacency, metropolis, metropolis_entries, mixing, undirected
 
 
-class _Schedule:
-    """Equality and hash by `_settings()`, what fixes every matrix of a schedule."""
-
-    def __eq__(self, other):
-        if type(self) is not type(other):
-            return NotImplemented
-        return self._settings() == other._settings()
-
-    def __hash__(self):
-        return hash((type(self), self._settings()))
-
-
-class Static(_Schedule):
+class Static(Schedule):
     """The same graph and mixing matrix in every round.
 
     Parameters
@@ -75,15 +61,15 @@ class Static(_Schedule):
     def __init__(self, graph, weights=metropolis):
         self._pattern = adjacency(graph)
         self.agents = self._pattern.shape[0]
-        self._nodes = _bare_nodes(graph, self._pattern)
+        self._nodes = bare_nodes(graph, self._pattern)
         self._rule = getattr(weights, "__name__", type(weights).__name__)
         self._matrix = mixing(weights, graph, self._pattern)
 
     def __repr__(self):
-        return f"Static(agents={self.agents}, edges={_edges(self._pattern)}, weights={self._rule})"
+        return f"Static(agents={self.agents}, edges={count_edges(self._pattern)}, weights={self._rule})"
 
     def _settings(self):
-        return _content(self._pattern), _content(self._matrix)
+        return content(self._pattern), content(self._matrix)
 
     def key(self, round):
         return 0
@@ -92,13 +78,13 @@ class Static(_Schedule):
         return self._matrix
 
     def graph(self, round):
-        return _with_edges(self._nodes, *self._pattern.nonzero())
+        return with_edges(self._nodes, *self._pattern.nonzero())
 
     def union(self):
         return self._pattern
 
 
-class Periodic(_Schedule):
+class Periodic(Schedule):
     """Graphs taken in turn: round n uses ``graphs[n % len(graphs)]``.
 
     No graph need be connected by itself; consensus needs only that their union is (`topologies.components`) [1]_.
@@ -144,7 +130,7 @@ class Periodic(_Schedule):
                 raise ValueError(f"graphs[{index}] has {turn.agents} agents but graphs[0] has {self.agents}")
 
     def __repr__(self):
-        edges, rule = [_edges(turn.union()) for turn in self._turns], self._turns[0]._rule
+        edges, rule = [count_edges(turn.union()) for turn in self._turns], self._turns[0]._rule
         shown = ", ".join(map(str, edges[:4])) + (", ..." if len(edges) > 4 else "")
         return f"Periodic(agents={self.agents}, period={len(edges)}, edges=[{shown}], weights={rule})"
 
@@ -161,11 +147,10 @@ class Periodic(_Schedule):
         return self._turns[self.key(round)].graph(0)
 
     def union(self):
-        total = sum((turn.union() for turn in self._turns[1:]), self._turns[0].union())
-        return sparse.csr_array((np.ones(total.nnz), total.indices, total.indptr), shape=total.shape)
+        return union_pattern(turn.union() for turn in self._turns)
 
 
-class RandomEdges(_Schedule):
+class RandomEdges(Schedule):
     """Each edge of a graph is there with a given probability, independently in every round; Metropolis weights [1]_.
 
     The edges of a round depend on `seed` and the round alone, so rounds can be asked for in any order, by any
@@ -204,7 +189,7 @@ class RandomEdges(_Schedule):
         self.probability, self.seed = float(probability), integer("seed", seed, 0)
         self._pattern = undirected(graph)
         self.agents = self._pattern.shape[0]
-        self._nodes = _bare_nodes(graph, self._pattern)
+        self._nodes = bare_nodes(graph, self._pattern)
         # Number the edges 1, ..., E in row-major order above the diagonal and give both entries of an edge its number;
         # the diagonal gets E + 1, an edge that never fails. Everything is in place then but the mask of a round.
         upper = sparse.triu(self._pattern, format="csr")
@@ -216,17 +201,16 @@ class RandomEdges(_Schedule):
         self._edge = entries.data - 1
 
     def __repr__(self):
-        size = f"agents={self.agents}, edges={_edges(self._pattern)}"
+        size = f"agents={self.agents}, edges={count_edges(self._pattern)}"
         return f"RandomEdges({size}, probability={self.probability}, seed={self.seed})"
 
     def _settings(self):
-        return _content(self._pattern), self.probability, self.seed
+        return content(self._pattern), self.probability, self.seed
 
     def _entries(self, round):
         """Rows and columns of the entries of the matrix of a round, the diagonal included, in row-major order."""
-        # A spawn key, unlike a list of integers, keeps apart the streams of any two pairs (seed, round).
-        stream = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(EDGE_STREAM, round)))
-        present = np.append(stream.random(self._pattern.nnz // 2) < self.probability, True)
+        drawn = stream(b"edge", self.seed, round).random(self._pattern.nnz // 2)
+        present = np.append(drawn < self.probability, True)
         kept = present[self._edge]
         return self._rows[kept], self._columns[kept]
 
@@ -237,33 +221,7 @@ class RandomEdges(_Schedule):
         return metropolis_entries(self.agents, *self._entries(key))
 
     def graph(self, round):
-        return _with_edges(self._nodes, *self._entries(self.key(round)))
+        return with_edges(self._nodes, *self._entries(self.key(round)))
 
     def union(self):
         return self._pattern
-
-
-def _bare_nodes(graph, pattern):
-    """Return a networkx graph with the agents as its nodes, their attributes, and no edges yet."""
-    if isinstance(graph, nx.Graph):
-        bare = nx.DiGraph() if graph.is_directed() else nx.Graph()
-        bare.add_nodes_from((k, graph.nodes[name]) for k, name in enumerate(node_order(graph)))
-        return bare
-    symmetric = (pattern != pattern.T).nnz == 0
-    return nx.empty_graph(pattern.shape[0], create_using=nx.Graph if symmetric else nx.DiGraph)
-
-
-def _with_edges(nodes, rows, columns):
-    graph = nodes.copy()
-    wanted = rows != columns if graph.is_directed() else rows < columns
-    graph.add_edges_from(zip(rows[wanted].tolist(), columns[wanted].tolist()))
-    return graph
-
-
-def _content(matrix):
-    return matrix.indptr.astype(int).tobytes(), matrix.indices.astype(int).tobytes(), matrix.data.tobytes()
-
-
-def _edges(pattern):
-    """Count edges: both entries of an undirected edge, or of two opposite directed ones, are one edge."""
-    return sparse.triu(pattern + pattern.T).nnz

@@ -1,7 +1,8 @@
 """From a graph to a sparse matrix over agents: its adjacency pattern and its mixing matrices.
 
 A graph is a ``networkx.Graph`` or ``DiGraph``, a scipy sparse matrix, or a square numpy array whose nonzero entries
-(i, j) are the edges from i to j. Edge weights are never read: only who is a neighbour of whom matters here.
+(i, j) are the edges from i to j. Only who is a neighbour of whom matters here; functions elsewhere that can also read
+weights of edges have an argument `weight` for it.
 """
 
 from collections import Counter
@@ -117,8 +118,8 @@ def _pattern(matrix):
     return sparse.csr_array((np.ones(matrix.nnz), indices, starts), shape=matrix.shape)
 
 
-def undirected(graph):
-    """Return the adjacency pattern of a graph; raise ValueError when it is directed (see `metropolis`)."""
+def undirected(graph, rule="Metropolis weights"):
+    """Return the adjacency pattern of a graph; raise ValueError, in the name of `rule`, when it is directed."""
     pattern = adjacency(graph)
     if isinstance(graph, nx.Graph):
         fault = "this one is a DiGraph" if graph.is_directed() else None
@@ -128,8 +129,8 @@ def undirected(graph):
         fault = f"the adjacency matrix has no edge back for {shown}" if shown else None
     if fault:
         raise ValueError(
-            f"Metropolis weights need an undirected graph, and {fault}; use column-stochastic weights and a push-sum "
-            "method for directed ones"
+            f"{rule} need an undirected graph, and {fault}; use column-stochastic weights and a push-sum method for "
+            "directed ones (topologies.push)"
         )
     return pattern
 

@@ -51,6 +51,15 @@ def begin_block(solver, begin, rows):
     return solver.State(**fields)
 
 
+def need_everyone(problem):
+    """Refuse a problem that holds some of the network's agents only."""
+    if problem.agents != problem.network_size:
+        raise ValueError(
+            f"the problem holds {problem.agents} of {problem.network_size} agents: give all of them, or run it under MPI "
+            "with the others on other ranks"
+        )
+
+
 def blocks_of(agents, parts):
     """``parts`` slices of neighbouring agents, equal up to one."""
     ends = [agents * part // parts for part in range(parts + 1)]

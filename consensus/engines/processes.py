@@ -13,7 +13,7 @@ import numpy as np
 
 from consensus import _checks
 from consensus._shared import SharedArray
-from consensus.engines.base import Engine, begin_block
+from consensus.engines.base import Engine, begin_block, need_everyone
 from consensus.engines.worker import Desk, Task, restored, work
 from consensus.errors import WorkerError
 from consensus.problem import Problem
@@ -54,6 +54,7 @@ class Processes(Engine):
         _checks.number("timeout", self.timeout, above=0)
 
     def run(self, problem, schedule, solver, begin, rounds, observer):
+        need_everyone(problem)
         context = multiprocessing.get_context("spawn")
         available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         workers = min(self.workers or available, problem.agents)

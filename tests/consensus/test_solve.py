@@ -262,7 +262,7 @@ def column_stochastic(graph):
             ValueError,
             r"DGD needs doubly stochastic.*(row|column) \d",
         ),
-        ({"network": topologies.Static(GRAPH, weights=unbalanced)}, ValueError, "row 5 of round 0's sums to 2"),
+        ({"network": topologies.Static(GRAPH, weights=unbalanced)}, ValueError, "row 5 of round 0 sums to 2"),
         ({"rounds": -1}, ValueError, "rounds must be a whole number >= 0; got -1"),
         ({"record_every": 0}, ValueError, "record_every must be a whole number >= 1; got 0"),
         ({"tolerance": 0.0}, ValueError, "tolerance"),

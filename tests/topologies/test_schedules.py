@@ -10,12 +10,32 @@ from scipy import sparse
 import topologies
 
 EVENS, ODDS = nx.Graph([(0, 1), (2, 3)]), nx.Graph([(1, 2), (0, 3)])
+DIRECTED = nx.DiGraph([(0, 1), (1, 2), (2, 0), (0, 2)])
+CONTACTS = ([0, 3, 12, 15, 31, 44], [(0, 1), (1, 2), (0, 1), (2, 3), (3, 4), (0, 4)])
 SCHEDULES = {
     "static": lambda: topologies.Static(topologies.star(6)),
-    "directed": lambda: topologies.Static(nx.DiGraph([(0, 1), (1, 2), (2, 0), (0, 2)]), weights=push),
+    "directed": lambda: topologies.Static(DIRECTED, weights=push),
     "periodic": lambda: topologies.Periodic([EVENS, ODDS, topologies.ring(4)]),
     "random": lambda: topologies.RandomEdges(topologies.grid(4, 5), 0.4, seed=3),
+    "matchings": lambda: topologies.Matchings(6, seed=1),
+    "matchings of a graph": lambda: topologies.Matchings(7, seed=1, graph=topologies.star(7)),
+    "one peer": lambda: topologies.OnePeerExponential(6),
+    "links": lambda: topologies.LinkFailure(topologies.Static(topologies.star(6)), 0.5, seed=2),
+    "links of random edges": lambda: topologies.LinkFailure(topologies.RandomEdges(EVENS, 0.5, seed=2), 0.5, seed=2),
+    "directed links": lambda: topologies.LinkFailure(topologies.Static(DIRECTED, weights=push), 0.3, symmetric=False),
+    "one-way links": lambda: topologies.LinkFailure(topologies.Static(topologies.ring(5)), 0.3, symmetric=False),
+    "agents": lambda: topologies.AgentFailure(topologies.Periodic([EVENS, ODDS]), [(1, 3, 30), (3, 5, 20)]),
+    "directed agents": lambda: topologies.AgentFailure(topologies.Static(DIRECTED, weights=push), [(1, 3, 5)]),
+    "mobile": lambda: topologies.Mobile(6, 0.5, 0.3, seed=1),
+    "sequence": lambda: topologies.Sequence(handshakes, agents=5),
+    "temporal": lambda: topologies.Temporal(*CONTACTS, window=10),
 }
+
+
+def handshakes(round):
+    graph = nx.empty_graph(5)
+    graph.add_edges_from({(round % 5, (round + 1) % 5), (0, 2)})
+    return graph
 
 
 def push(graph):
@@ -188,7 +208,24 @@ def test_agents_without_edges_keep_what_they_have(graph):
         assert schedule.union().nnz == 0
 
 
-@pytest.mark.parametrize("name", ["periodic", "random"])
+def test_rounds_in_any_order_are_those_in_sequence(make):
+    one, other = make(), make()
+    sequence = [one.weights(one.key(n)) for n in range(40)]
+    for n in np.random.default_rng(0).permutation(40).tolist():
+        assert same(other.weights(other.key(n)), sequence[n])
+        assert same(other.weights(other.key(np.int64(n))), sequence[n])
+
+
+@pytest.mark.parametrize("name", ["random", "matchings", "matchings of a graph", "links", "mobile"])
+def test_round_ten_thousand_is_that_of_a_run_from_the_start(name):
+    one, other = SCHEDULES[name](), SCHEDULES[name]()
+    for n in range(10_001):
+        matrix = one.weights(one.key(n))
+    assert same(matrix, other.weights(other.key(10_000)))
+    assert not all(same(matrix, other.weights(other.key(n))) for n in range(20))
+
+
+@pytest.mark.parametrize("name", [name for name in SCHEDULES if name not in ("static", "directed")])
 def test_negative_rounds_are_refused(name):
     with pytest.raises(ValueError, match="round must be at least 0, got -1"):
         SCHEDULES[name]().key(-1)

@@ -1,0 +1,212 @@
+"""Runs to be compared between engines: solvers, problems and networks by name."""
+
+import itertools
+import time
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import networkx as nx
+import numpy as np
+from problems import data
+
+import consensus
+import topologies
+from consensus.solvers import DGD, NEXT, GradientTracking
+from consensus.steps import Diminishing, InverseSqrt
+from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
+
+AGENTS = 7  # so that neither 2, 3 nor 4 workers have equal parts
+SIZES = {"equal": [9, 9, 9, 9, 8, 8, 8], "unequal": [2, 20, 5, 11, 1, 14, 7]}
+GRAPH = topologies.erdos_renyi(AGENTS, 0.5, seed=3)
+PAIRS = nx.Graph([(1, 2), (3, 4), (5, 6)])  # all inside the blocks of 2 and of 4 ranks
+PAIRS.add_node(0)
+NETWORKS = {
+    "static": topologies.Static(GRAPH),
+    "random": topologies.RandomEdges(GRAPH, 0.4, seed=1),
+    "periodic": topologies.Periodic([topologies.path(AGENTS), topologies.star(AGENTS), PAIRS]),
+}
+MLP = consensus.MLP([4, 3, 1])
+OBSERVED = {"rounds": 7, "record_every": 3, "agent_objectives": True}  # a last row off the grid
+
+
+class Case(NamedTuple):
+    """The arguments of a run."""
+
+    problem: object
+    network: object
+    solver: object
+    options: dict
+
+    def run(self, **more):
+        return consensus.solve(self.problem, self.network, self.solver, **{**self.options, **more})
+
+
+def problem(loss="squared", regularizer=None, model=MLP, sizes="unequal", dtype=float, samples=60):
+    X, y = data(samples=samples)
+    losses = {"squared": (consensus.SquaredLoss(), y), "logistic": (consensus.LogisticLoss(), (y > 0.2).astype(float))}
+    loss, targets = losses[loss]
+    shards = consensus.partition(X.astype(dtype), targets, AGENTS, "sizes", sizes=SIZES[sizes])
+    return consensus.Problem(model, loss, shards, regularizer)
+
+
+def _test_set(loss):
+    X, y = data(samples=13, seed=1)
+    return X, (y > 0.2).astype(float) if loss == "logistic" else y
+
+
+METHODS = {
+    "NEXT partial squared L2": ("squared", consensus.L2(0.02), MLP, NEXT(PartialLinearization(0.5), Diminishing(0.5, 0.01))),
+    "NEXT partial logistic L1": ("logistic", consensus.L1(0.01), consensus.Linear(4), NEXT(PartialLinearization(0.2), 0.5)),
+    "NEXT blocks": ("squared", consensus.L2(0.02), MLP, NEXT(Blocks(PartialLinearization(0.5), 3), Diminishing(0.5, 0.01))),
+    "NEXT full L1": ("squared", consensus.L1(0.02), MLP, NEXT(FullLinearization(4.0), 0.5)),
+    "tracking atc": ("squared", consensus.L2(0.02), MLP, GradientTracking(0.05, order="atc")),
+    "tracking cta": ("squared", consensus.L2(0.02), MLP, GradientTracking(0.05, order="cta")),
+    "DGD": ("squared", consensus.L2(0.02), MLP, DGD(InverseSqrt(0.1))),
+}
+
+
+def grid():
+    """Every method on every network, with equal and unequal shards."""
+    cases = {}
+    for (name, method), network, sizes in itertools.product(METHODS.items(), NETWORKS, SIZES):
+        loss, regularizer, model, solver = method
+        options = OBSERVED | {"test": _test_set(loss)}
+        cases[f"{name}, {network}, {sizes}"] = Case(
+            problem(loss, regularizer, model, sizes), NETWORKS[network], solver, options
+        )
+    return cases
+
+
+def _numpy_rule(round):
+    return 0.3 / np.sqrt(round + 1)  # a NumPy double, which turns float32 arrays into float64
+
+
+def special():
+    """What engines may stumble over, one at a time."""
+    rng = np.random.default_rng(2)
+    root = rng.standard_normal((5, 5)) / 5
+    matrix, centres = root @ root.T, rng.standard_normal((AGENTS, 5))
+    functions = consensus.Problem.from_functions(
+        lambda w: np.einsum("ap,pq,aq->a", w - centres, matrix, w - centres) / 2,
+        lambda w: (matrix @ (w - centres).T).T,  # in the memory order of Fortran
+        agents=AGENTS,
+        parameters=5,
+        regularizer=consensus.L2(0.1),
+    )
+    sparse = consensus.Problem.from_functions(
+        lambda w: np.square(w - centres).sum(axis=1) / 2,
+        lambda w: w - centres,
+        agents=AGENTS,
+        parameters=5,
+        regularizer=consensus.L1(0.5),
+    )
+    single = problem("squared", consensus.L2(0.02), dtype=np.float32)
+    alone = topologies.Periodic([nx.empty_graph(AGENTS), PAIRS, topologies.ring(AGENTS)])
+    rare = topologies.RandomEdges(GRAPH, 0.05, seed=4)
+    static, smooth = NETWORKS["static"], problem("squared", consensus.L2(0.1), consensus.Linear(4), "equal")
+    wide = problem("logistic", consensus.L2(0.05), consensus.MLP([4, 17, 9, 1]), samples=60)
+    partial = NEXT(PartialLinearization(0.5), Diminishing(0.5, 0.01))
+    return {
+        "functions, tracking": Case(functions, NETWORKS["random"], GradientTracking(0.02), OBSERVED),
+        "functions, DGD": Case(functions, static, DGD(0.02), OBSERVED),
+        "functions, NEXT": Case(sparse, NETWORKS["periodic"], NEXT(FullLinearization(8.0), 0.5), OBSERVED),
+        "float32, NEXT": Case(single, NETWORKS["random"], partial, OBSERVED),
+        "float32, NEXT, double rule": Case(single, static, NEXT(FullLinearization(4.0), _numpy_rule), OBSERVED),
+        "float32, tracking, double rule": Case(single, static, GradientTracking(_numpy_rule), OBSERVED),
+        "rounds without edges": Case(problem("squared", consensus.L2(0.02)), alone, GradientTracking(0.05), OBSERVED),
+        "edges are rare": Case(problem("squared", consensus.L2(0.02)), rare, partial, OBSERVED),
+        "a start for each agent": Case(
+            smooth, static, DGD(0.05), OBSERVED | {"start": rng.standard_normal((AGENTS, 5)), "rounds": 5}
+        ),
+        "no rounds": Case(smooth, static, DGD(0.05), {"rounds": 0}),
+        "a larger network to train": Case(wide, NETWORKS["random"], partial, OBSERVED | {"rounds": 4}),
+        "tolerance": Case(smooth, static, GradientTracking(0.05), {"rounds": 400, "record_every": 7, "tolerance": 1e-3}),
+    }
+
+
+UNTIL = 8  # rounds done before the checkpoint of which the runs below are resumed
+
+
+def saved():
+    """Runs to stop and resume, most of them on networks that differ from round to round."""
+    chosen = {name: special()[name] for name in ("functions, tracking", "functions, NEXT", "float32, NEXT")}
+    chosen |= {name: grid()[f"{name}, random, unequal"] for name in ("NEXT partial logistic L1", "NEXT blocks", "DGD")}
+    # Neither is a multiple of the other, nor ``UNTIL`` or the number of rounds of either.
+    options = {"rounds": 13, "record_every": 3, "every": 5}
+    return {name: case._replace(options=case.options | options) for name, case in chosen.items()}
+
+
+class Cheat(topologies.Static):
+    """In round 2 agents 1 and 5, no neighbours, exchange their rows nevertheless."""
+
+    def key(self, round):
+        return int(round == 2)
+
+    def weights(self, key):
+        matrix = self._matrix.tolil()
+        if key:
+            for agent, other in ((1, 5), (5, 1)):
+                matrix[agent, agent] -= 0.125
+                matrix[agent, other] += 0.125
+        return matrix.tocsr()
+
+
+def cheating():
+    network = Cheat(topologies.ring(AGENTS))
+    return Case(problem("squared", consensus.L2(0.02)), network, DGD(0.05), {"rounds": 4})
+
+
+@dataclass(frozen=True, init=False)
+class CtrlC(GradientTracking):
+    """As the user presses ctrl-C in round ``at``; after a pause, for others to go on meanwhile."""
+
+    at: int = field(default=-1, repr=False)
+
+    def __init__(self, step, at=-1):
+        super().__init__(step)
+        self._set(at=at)
+
+    def step(self, problem, network, state):
+        if state.round == self.at and 0 in problem.rows:
+            time.sleep(0.2)
+            raise KeyboardInterrupt
+        return super().step(problem, network, state)
+
+
+class Trouble(Exception):
+    """An exception whose constructor takes other things than its message."""
+
+    def __init__(self, agent, round):
+        super().__init__(f"agent {agent} gives up after round {round}")
+        self.agent, self.round = agent, round
+
+
+class Faulty(DGD):
+    """In its fourth round agent 5 raises an exception."""
+
+    def step(self, problem, network, state):
+        if state.round == 3 and 5 in problem.rows:
+            raise Trouble(5, state.round)
+        return super().step(problem, network, state)
+
+
+@dataclass(frozen=True, init=False)
+class Slow(GradientTracking):
+    """Takes its time over every round, that a run can be hit in the middle; without ``pause`` it does the same at once."""
+
+    pause: float = field(default=0.0, repr=False)
+
+    def __init__(self, step, pause=0.0):
+        super().__init__(step)
+        self._set(pause=pause)
+
+    def step(self, problem, network, state):
+        if self.pause:
+            time.sleep(self.pause)
+        return super().step(problem, network, state)
+
+
+def slow(pause=0.0, rounds=500):
+    """A run of about ``pause * rounds`` seconds at least, on a network that differs from round to round."""
+    p = problem("squared", consensus.L2(0.02), consensus.Linear(4))
+    return Case(p, NETWORKS["random"], Slow(0.01, pause), {"rounds": rounds, "record_every": 5, "every": 7})

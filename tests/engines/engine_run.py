@@ -1,0 +1,24 @@
+"""A run to be hit: usage engine_run.py folder workers pause."""
+
+import json
+import sys
+from pathlib import Path
+
+import engine_cases
+from engine_harness import write
+
+import consensus
+from consensus.engines import Processes
+
+
+def main(folder, workers, pause):
+    try:
+        result = engine_cases.slow(pause).run(engine=Processes(workers), checkpoint=folder / "run.ckpt")
+    except consensus.Interrupted as error:
+        print(json.dumps(str(error)))
+        result = error.result
+    write(folder / "result.npz", result)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))

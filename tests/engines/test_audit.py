@@ -1,0 +1,197 @@
+"""Agents speak with their neighbours only: strict engines check it, and ranks send no row twice."""
+
+import itertools
+
+import engine_cases
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from engine_harness import HERE, mpiexec
+
+import consensus
+import topologies
+from consensus.engines import Processes, Stacked
+from consensus.engines.base import blocks_of
+from consensus.engines.mpi import MPINetwork
+from consensus.engines.stacked import StackedNetwork
+from consensus.solvers import DGD
+
+CHEATING = r"in round 2 agent 5 sent to agent 1, which is no edge of the graph"
+
+
+@pytest.mark.parametrize(
+    "engine", [Stacked(strict=True), Processes(1, strict=True), Processes(3, strict=True)], ids=["stacked", "one", "three"]
+)
+def test_a_matrix_that_uses_more_than_the_graph_is_caught(engine, forked):
+    case = engine_cases.cheating()
+    with pytest.raises(RuntimeError, match=CHEATING) as caught:
+        case.run(engine=engine)
+    if engine == Processes(3, strict=True):
+        assert "in worker 0 (agents 0 to " in "".join(caught.value.__notes__)
+
+
+def test_without_the_audit_it_would_pass():
+    assert engine_cases.cheating().run().rounds == 4
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_a_matrix_that_uses_more_than_the_graph_is_caught_under_mpi(ranks):
+    done = mpiexec(ranks, HERE / "engine_ranks.py", "cheat", ".", timeout=30)
+    assert done.returncode != 0
+    assert CHEATING in done.stderr
+    assert "never printed" not in done.stdout
+
+
+def test_a_directed_edge_carries_messages_one_way():
+    class OneWay:
+        """Edge 0 -> 1 only, but weights for both directions."""
+
+        agents = 3
+
+        def key(self, round):
+            return 0
+
+        def weights(self, key):
+            return sp.csr_array(np.array([[0.5, 0.5, 0], [0.5, 0.5, 0], [0, 0, 1.0]]))
+
+        def graph(self, round):
+            graph = nx.empty_graph(3, create_using=nx.DiGraph)
+            graph.add_edge(0, 1)
+            return graph
+
+    network = StackedNetwork(OneWay(), np.float64, strict=True)
+    with pytest.raises(RuntimeError, match="in round 4 agent 1 sent to agent 0, which is no edge"):
+        network.mix(4, np.ones((3, 1)))
+
+
+class Rank:
+    """Stands for an MPI communicator where nothing is sent."""
+
+    def __init__(self, rank):
+        self.rank = rank
+
+    def Get_rank(self):
+        return self.rank
+
+
+def random_weights(agents, rng):
+    """Any pattern at all, directed, with isolated agents and a few without a weight for themselves."""
+    matrix = rng.random((agents, agents)) * (rng.random((agents, agents)) < rng.choice([0.05, 0.2, 0.6]))
+    return sp.csr_array(matrix)
+
+
+class Given:
+    """A schedule of one given matrix."""
+
+    def __init__(self, matrix):
+        self.matrix, self.agents = matrix, matrix.shape[0]
+
+    def key(self, round):
+        return 0
+
+    def weights(self, key):
+        return self.matrix
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_ranks_send_each_row_once_to_each_rank_that_needs_it(seed):
+    rng = np.random.default_rng(seed)
+    agents = int(rng.integers(1, 30))
+    ranks = int(rng.integers(1, min(agents, 7) + 1))
+    whole = random_weights(agents, rng)
+    if seed % 4 == 0:
+        whole = topologies.metropolis(topologies.erdos_renyi(max(agents, 8), 0.4, seed=seed))
+        agents = whole.shape[0]
+    blocks, dense = blocks_of(agents, ranks), whole.toarray()
+    assert [agent for block in blocks for agent in range(block.start, block.stop)] == list(range(agents))
+    plans = [network_of(whole, blocks, rank)._plan(0, "mix") for rank in range(ranks)]
+
+    needed = {}  # who needs which rows of others, by brute force
+    for rank, block in enumerate(blocks):
+        mine = range(block.start, block.stop)
+        needed[rank] = sorted({j for i in mine for j in range(agents) if dense[i, j] != 0 and j not in mine})
+    for rank, (block, plan) in enumerate(zip(blocks, plans, strict=True)):
+        halo = plan.extra
+        sent = {to: (rows + block.start).tolist() for to, rows in halo.sends}
+        expected = {
+            to: [j for j in rows if block.start <= j < block.stop]
+            for to, rows in needed.items()
+            if any(block.start <= j < block.stop for j in rows)
+        }
+        assert sent == expected
+        assert [to for to, _ in halo.sends] == sorted(sent)
+        assert halo.total == len(needed[rank])
+        assert halo.below == sum(j < block.start for j in needed[rank])
+        for source, part in halo.receives:
+            theirs = blocks[source]
+            assert needed[rank][part] == [j for j in needed[rank] if theirs.start <= j < theirs.stop] != []
+        assert sum(part.stop - part.start for _, part in halo.receives) == halo.total
+        # The rows to multiply are in the order of agents, and the local matrix is the whole one's.
+        order = [*needed[rank][: halo.below], *range(block.start, block.stop), *needed[rank][halo.below :]]
+        assert order == sorted(order)
+        np.testing.assert_array_equal(plan.matrix.toarray(), dense[block][:, order])
+        off_diagonal = dense[block].copy()
+        off_diagonal[np.arange(block.stop - block.start), np.arange(block.start, block.stop)] = 0
+        assert plan.messages == np.count_nonzero(off_diagonal)
+
+
+def network_of(whole, blocks, rank):
+    return MPINetwork(Given(whole), blocks[rank], np.float64, False, Rank(rank), blocks)
+
+
+def test_a_row_that_many_neighbours_need_crosses_once():
+    star = topologies.metropolis(topologies.star(9))
+    blocks = blocks_of(9, 3)
+    centre = network_of(star, blocks, 0)._plan(0, "mix")
+    assert [(to, rows.tolist()) for to, rows in centre.extra.sends] == [(1, [0]), (2, [0])]
+    assert network_of(star, blocks, 1)._plan(0, "mix").messages == 3  # though three edges bring it
+
+
+def test_plans_are_kept_for_few_rounds_only():
+    network = StackedNetwork(topologies.RandomEdges(engine_cases.GRAPH, 0.5, seed=0), np.float64)
+    rows = np.ones((engine_cases.AGENTS, 2))
+    for round in range(500):
+        network.mix(round, rows)
+    assert len(network._plans) <= 64
+    static = StackedNetwork(engine_cases.NETWORKS["periodic"], np.float64)
+    plans = set()
+    for round in range(9):
+        static.mix(round, rows)
+        plans |= {id(plan) for plan in static._plans.values()}
+    assert len(plans) == 3
+
+
+def test_counts_add_up_over_ranks():
+    whole = engine_cases.NETWORKS["random"].weights(3)
+    total = (whole.nnz - engine_cases.AGENTS) * 5
+    for ranks in range(1, engine_cases.AGENTS + 1):
+        blocks = blocks_of(engine_cases.AGENTS, ranks)
+        messages = [network_of(whole, blocks, rank)._plan(0, "mix").messages for rank in range(ranks)]
+        assert sum(messages) * 5 == total
+
+
+def test_blocks_of_workers_cover_the_agents_in_order():
+    from consensus.engines.processes import _by_cost
+
+    X, y = np.ones((60, 1)), np.zeros(60)
+    for seed, workers in itertools.product(range(20), (1, 2, 3, 5, 7)):
+        rng = np.random.default_rng(seed)
+        sizes = 1 + rng.multinomial(53, rng.dirichlet(np.full(7, 0.3)))
+        shards = consensus.partition(X, y, 7, "sizes", sizes=sizes)
+        blocks = _by_cost(consensus.Problem(consensus.Linear(1), consensus.SquaredLoss(), shards), workers)
+        assert len(blocks) == workers
+        assert all(block.stop > block.start for block in blocks)
+        assert [agent for block in blocks for agent in range(block.start, block.stop)] == list(range(7))
+
+
+def test_more_than_two_blocks_at_once_are_refused_by_workers(forked):
+    class Three(DGD):
+        def step(self, problem, network, state):
+            w, _, _ = network.mix(state.round, state.w, state.w, state.w)
+            return state._replace(round=state.round + 1, w=w)
+
+    case = engine_cases.special()["functions, DGD"]
+    assert case._replace(solver=Three(0.1)).run().rounds == 7
+    with pytest.raises(ValueError, match="2 blocks of .* at most at once"):
+        case._replace(solver=Three(0.1)).run(engine=Processes(2))

@@ -1,0 +1,405 @@
+"""Checkpoints: a resumed run is the run that was never stopped, to the bit, whatever engines it went through."""
+
+import json
+import os
+from typing import NamedTuple
+
+import engine_cases
+import networkx as nx
+import numpy as np
+import pytest
+from engine_harness import HERE, assert_same, mpiexec, read
+from problems import data
+
+import consensus
+import topologies
+from consensus.engines import Processes, Stacked
+from consensus.solvers import DGD, NEXT, GradientTracking, Solver
+from consensus.surrogates import FullLinearization, PartialLinearization
+
+SAVED, UNTIL = engine_cases.saved(), engine_cases.UNTIL
+HERE_ENGINES = {"stacked": Stacked(), "processes": Processes(3)}
+
+
+@pytest.fixture(scope="module")
+def references():
+    return {name: case.run() for name, case in SAVED.items()}
+
+
+@pytest.mark.parametrize("second", HERE_ENGINES)
+@pytest.mark.parametrize("first", HERE_ENGINES)
+def test_resumed_is_uninterrupted(first, second, references, forked, tmp_path):
+    for name, case in SAVED.items():
+        path = tmp_path / f"{name}.npz"
+        case.run(engine=HERE_ENGINES[first], rounds=UNTIL, checkpoint=path)
+        assert_same(case.run(engine=HERE_ENGINES[second], resume=path), references[name], name)
+
+
+def test_from_and_to_mpi(references, forked, tmp_path):
+    for name, case in SAVED.items():
+        for engine, run_on in HERE_ENGINES.items():
+            case.run(engine=run_on, rounds=UNTIL, checkpoint=tmp_path / f"{name} {engine}.npz")
+    done = mpiexec(3, HERE / "engine_ranks.py", "save", tmp_path)
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "resumed").mkdir()
+    done = mpiexec(2, HERE / "engine_ranks.py", "resume", tmp_path)  # other blocks than those that saved
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {"differ": []}
+    for name, case in SAVED.items():
+        for engine in (*HERE_ENGINES, "mpi"):
+            file = f"{name} {engine}.npz"
+            assert_same(read(tmp_path / "resumed" / file), references[name], f"{file} resumed by MPI")
+        for engine, run_on in HERE_ENGINES.items():
+            again = case.run(engine=run_on, resume=tmp_path / f"{name} mpi.npz")
+            assert_same(again, references[name], f"{name} saved by MPI, resumed by {engine}")
+
+
+@pytest.mark.parametrize("engine", HERE_ENGINES)
+@pytest.mark.parametrize("at", [1, 4, 9])
+def test_ctrl_c_says_how_to_go_on(engine, at, forked, tmp_path):
+    case = SAVED["functions, tracking"]._replace(solver=engine_cases.CtrlC(0.02, at))
+    reference = case._replace(solver=engine_cases.CtrlC(0.02)).run()
+    path = tmp_path / "run.ckpt"
+    with pytest.raises(consensus.Interrupted) as caught:
+        case.run(engine=HERE_ENGINES[engine], checkpoint=path)
+    assert f"resume={str(path)!r}" in str(caught.value)
+    result = caught.value.result
+    assert f"after round {result.rounds};" in str(caught.value)
+    assert at - 3 < result.rounds <= at  # of the last round that was recorded or saved at least
+    exact = case._replace(solver=engine_cases.CtrlC(0.02)).run(rounds=result.rounds)
+    np.testing.assert_array_equal(result.w, exact.w)
+    resumed = case._replace(solver=engine_cases.CtrlC(0.02)).run(engine=HERE_ENGINES[engine], resume=path)
+    assert_same(resumed, reference)
+
+
+def test_ctrl_c_without_a_checkpoint():
+    case = SAVED["functions, tracking"]._replace(solver=engine_cases.CtrlC(0.02, 4))
+    with pytest.raises(consensus.Interrupted, match=r"after round 4;.*start=error\.result\.w"):
+        case.run()
+
+
+def test_stop_after_stop(references, tmp_path):
+    case, path = SAVED["NEXT partial logistic L1"], tmp_path / "run.ckpt"
+    case.run(rounds=1, checkpoint=path)
+    for rounds in (2, 5, 6, 9, 13):
+        result = case.run(rounds=rounds, checkpoint=path, resume=path)
+    assert_same(result, references["NEXT partial logistic L1"])
+    assert os.listdir(tmp_path) == ["run.ckpt"]
+
+
+def test_more_rounds_than_planned(references, tmp_path):
+    case, path = SAVED["DGD"], tmp_path / "run.ckpt"
+    finished = case.run(checkpoint=path)
+    assert_same(finished, references["DGD"])
+    assert finished.history["round"].tolist() == [0, 3, 6, 9, 12, 13]
+    longer = case.run(rounds=20, resume=path)
+    assert_same(longer, case.run(rounds=20))
+    assert longer.history["round"].tolist() == [0, 3, 6, 9, 12, 15, 18, 20]
+
+
+@pytest.mark.parametrize("engine", HERE_ENGINES)
+def test_a_finished_run_resumed_is_itself(engine, references, forked, tmp_path):
+    SAVED["DGD"].run(checkpoint=tmp_path / "run.ckpt")
+    assert_same(SAVED["DGD"].run(engine=HERE_ENGINES[engine], resume=tmp_path / "run.ckpt"), references["DGD"])
+
+
+@pytest.mark.parametrize("engine", HERE_ENGINES)
+def test_fewer_rounds_than_done_are_refused(engine, forked, tmp_path):
+    SAVED["DGD"].run(checkpoint=tmp_path / "run.ckpt")
+    with pytest.raises(ValueError, match="rounds must be at least the checkpoint's, 13; got 8"):
+        SAVED["DGD"].run(engine=HERE_ENGINES[engine], rounds=8, resume=tmp_path / "run.ckpt")
+
+
+@pytest.mark.parametrize("engine", HERE_ENGINES)
+def test_a_tolerance_met_is_still_met(engine, forked, tmp_path):
+    case, path = engine_cases.special()["tolerance"], tmp_path / "run.ckpt"
+    reference = case.run()
+    assert_same(case.run(engine=HERE_ENGINES[engine], checkpoint=path, every=1000), reference)
+    assert_same(case.run(engine=HERE_ENGINES[engine], resume=path), reference)
+    # Without it the run goes on.
+    more = {"tolerance": None, "rounds": reference.rounds + 10}
+    assert_same(case.run(engine=HERE_ENGINES[engine], resume=path, **more), case.run(**more))
+
+
+def test_recording_at_other_rounds_does_not_change_the_iterates(references, tmp_path):
+    SAVED["NEXT blocks"].run(rounds=UNTIL, checkpoint=tmp_path / "run.ckpt")
+    result = SAVED["NEXT blocks"].run(record_every=2, resume=tmp_path / "run.ckpt")
+    np.testing.assert_array_equal(result.w, references["NEXT blocks"].w)
+
+
+# What a checkpoint is good for
+
+GRAPH = topologies.ring(6)
+TIMES = topologies.Periodic([topologies.ring(6), topologies.path(6)])
+OTHER = topologies.Periodic([topologies.ring(6), nx.relabel_nodes(topologies.path(6), {0: 1, 1: 0})])  # as many edges
+
+
+def arguments():
+    X, y = data()
+    return {
+        "model": consensus.Linear(4),
+        "loss": consensus.SquaredLoss(),
+        "shards": consensus.partition(X, y, 6),
+        "regularizer": consensus.L2(0.1),
+        "reduction": "mean",
+        "network": topologies.RandomEdges(GRAPH, 0.5, seed=0),
+        "solver": GradientTracking(0.05),
+        "start": np.zeros(5),
+    }
+
+
+def run(rounds=6, **changed):
+    given = arguments() | changed
+    names = ("model", "loss", "shards", "regularizer", "reduction")
+    p = consensus.Problem(*(given.pop(name) for name in names))
+    return consensus.solve(p, given.pop("network"), given.pop("solver"), rounds=rounds, **given)
+
+
+def moved():
+    X, y = data()
+    X = X.copy()
+    X[7, 2] = np.nextafter(X[7, 2], 9)
+    return consensus.partition(X, y, 6)
+
+
+@pytest.mark.parametrize(
+    ("changed", "differing"),
+    [
+        ({"model": consensus.Linear(4, outputs=1, bias=False), "start": np.zeros(4)}, ["model", "start"]),
+        ({"loss": consensus.Huber(1.0)}, ["loss"]),
+        ({"regularizer": consensus.L2(0.2)}, ["regularizer"]),
+        ({"regularizer": consensus.ElasticNet(0.0, 0.1), "solver": NEXT(FullLinearization(1.0), 0.5)}, ["regularizer", "solver"]),
+        ({"reduction": "sum"}, ["reduction"]),
+        ({"shards": moved()}, ["data"]),
+        ({"shards": consensus.partition(*data(), 6, seed=1)}, ["data"]),
+        ({"solver": GradientTracking(0.06)}, ["solver"]),
+        ({"solver": GradientTracking(0.05, order="cta")}, ["solver"]),
+        ({"solver": DGD(0.05)}, ["solver"]),
+        ({"network": topologies.RandomEdges(GRAPH, 0.5, seed=1)}, ["network", "mixing matrices"]),
+        ({"network": topologies.RandomEdges(GRAPH, 0.6, seed=0)}, ["network", "mixing matrices"]),
+        ({"network": topologies.Static(GRAPH)}, ["network", "mixing matrices"]),
+        ({"start": np.full(5, 1e-300)}, ["start"]),
+    ],
+)
+def test_another_run_is_refused_and_what_differs_is_named(changed, differing, tmp_path):
+    path = tmp_path / "run.ckpt"
+    run(checkpoint=path)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match="is a checkpoint of another run") as caught:
+        run(rounds=9, resume=path, checkpoint=path, **changed)
+    message = str(caught.value)
+    assert str(path) in message
+    named = [part.split(":")[0] for part in message.split("another run: ")[1].split("; ")]
+    assert named == differing
+    assert path.read_bytes() == before
+    assert_same(run(rounds=9, resume=path), run(rounds=9))
+
+
+def test_networks_that_look_alike_are_told_apart(tmp_path):
+    path = tmp_path / "run.ckpt"
+    run(network=TIMES, checkpoint=path)
+    assert str(TIMES) == str(OTHER)  # and the first matrices are the same
+    with pytest.raises(ValueError, match="another run: mixing matrices: "):
+        run(network=OTHER, resume=path)
+    rare, other = (topologies.RandomEdges(graph, 1e-6, seed=0) for graph in (GRAPH, nx.relabel_nodes(GRAPH, {0: 1, 1: 0})))
+    run(network=rare, checkpoint=path)
+    assert str(rare) == str(other)
+    with pytest.raises(ValueError, match="another run: mixing matrices: "):
+        run(network=other, resume=path)
+
+
+def test_functions_are_known_by_their_gradients(tmp_path):
+    def problem(centre):
+        return consensus.Problem.from_functions(
+            lambda w: np.square(w - centre).sum(axis=1) / 2, lambda w: w - centre, agents=6, parameters=2
+        )
+
+    path, rule = tmp_path / "run.ckpt", lambda round: 0.1  # prints with its address, another one each time
+    consensus.solve(problem(1.0), GRAPH, DGD(rule), rounds=3, checkpoint=path)
+    same = consensus.solve(problem(1.0), GRAPH, DGD(lambda round: 0.1), rounds=5, resume=path)
+    np.testing.assert_array_equal(same.w, consensus.solve(problem(1.0), GRAPH, DGD(rule), rounds=5).w)
+    with pytest.raises(ValueError, match="another run: data: "):
+        consensus.solve(problem(1.5), GRAPH, DGD(rule), rounds=5, resume=path)
+
+
+# The file
+
+
+def test_a_checkpoint_is_plain_arrays(tmp_path):
+    path = tmp_path / "folder that is new" / "run"
+    result = run(rounds=6, checkpoint=path, every=4)
+    with np.load(path, allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}  # each is read: none is a pickle
+    assert set(arrays) == {"about", *(f"state.{name}" for name in ("round", "w", "y", "gradient"))} | {
+        f"history.{name}" for name in result.history
+    }
+    assert not any(array.dtype.hasobject for array in arrays.values())
+    np.testing.assert_array_equal(arrays["state.w"], result.w)
+    np.testing.assert_array_equal(arrays["history.objective"], result.history["objective"])
+    about = json.loads(arrays["about"].tobytes())
+    assert about["format"] == 1
+    assert about["counts"]["messages"] == result.history["messages"][-1]
+
+
+def rewrite(path, change):
+    """Change a checkpoint's arrays."""
+    with np.load(path) as file:
+        arrays = dict(file)
+    about = json.loads(arrays["about"].tobytes())
+    arrays = change(arrays, about)
+    if "about" in arrays:
+        arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
+    with open(path, "wb") as file:
+        np.savez(file, **arrays)
+
+
+def test_another_format_is_refused(tmp_path):
+    path = tmp_path / "run.ckpt"
+    run(checkpoint=path)
+    rewrite(path, lambda arrays, about: about.update(format=2) or arrays)
+    with pytest.raises(ValueError, match=r"run\.ckpt has checkpoint format 2; this version reads format 1"):
+        run(resume=path)
+
+
+def _pickled(path):
+    np.savez(path.open("wb"), about=np.array([{"format": 1}], dtype=object))
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda path: path.write_bytes(b""),
+        lambda path: path.write_text("round,objective\n0,1.0\n"),
+        lambda path: path.write_bytes(path.read_bytes()[:2000]),
+        lambda path: path.write_bytes(path.read_bytes()[:-10]),
+        lambda path: rewrite(path, lambda arrays, about: arrays.pop("about") is None or arrays),
+        lambda path: np.save(path.open("wb"), np.ones(3)),
+        _pickled,
+    ],
+    ids=["empty", "text", "its beginning", "cut short", "other arrays", "one array", "pickle"],
+)
+@pytest.mark.parametrize("engine", HERE_ENGINES)
+def test_what_is_no_checkpoint_is_refused(engine, spoil, tmp_path):
+    path = tmp_path / "run.ckpt"
+    run(checkpoint=path)
+    spoil(path)
+    with pytest.raises(ValueError, match=r"run\.ckpt is no checkpoint of this package"):
+        run(resume=path, engine=HERE_ENGINES[engine])
+
+
+def test_a_missing_file_is_missing(tmp_path):
+    with pytest.raises(FileNotFoundError, match="absent"):
+        run(resume=tmp_path / "absent")
+
+
+@pytest.mark.parametrize("fails", ["savez", "fsync", "replace"])
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=["full", "ctrl-C"])
+def test_a_checkpoint_that_cannot_be_written_leaves_the_old_one(fails, error, tmp_path, monkeypatch):
+    path = tmp_path / "run.ckpt"
+    run(rounds=4, checkpoint=path)
+    before = path.read_bytes()
+
+    def full(*arguments, **_):
+        if fails == "savez":
+            arguments[0].write(b"PK the first part of a file")
+        raise error
+
+    with monkeypatch.context() as broken:
+        broken.setattr(np if fails == "savez" else os, fails, full)
+        with pytest.raises(type(error)):
+            run(rounds=8, checkpoint=path, resume=path, every=1)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["run.ckpt"]
+    assert_same(run(rounds=8, resume=path), run(rounds=8))
+
+
+def test_the_disk_is_asked_to_keep_it_before_the_old_one_goes(tmp_path, monkeypatch):
+    done = []
+    for name in ("fsync", "replace"):
+        original = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda *a, name=name, original=original: (done.append(name), original(*a))[1])
+    run(rounds=0, checkpoint=tmp_path / "run.ckpt")
+    assert done == ["fsync", "replace", "fsync"]  # the file, the name, the folder that has it
+
+
+class WithWords(NamedTuple):
+    """A state that is more than numbers."""
+
+    round: int
+    w: np.ndarray
+    words: object
+
+
+class Worded(Solver):
+    """A solver whose state a checkpoint cannot hold."""
+
+    State = WithWords
+
+    def init(self, problem, w):
+        return WithWords(0, w, {"a": 1})
+
+    def step(self, problem, network, state):
+        return state._replace(round=state.round + 1)
+
+
+class Stateless(DGD):
+    """A solver that does not say what its states are."""
+
+    State = None
+
+
+def test_states_that_cannot_be_saved_or_read_back_are_named(tmp_path):
+    path = tmp_path / "run.ckpt"
+    with pytest.raises(TypeError, match=r"arrays of numbers only, without pickle; not so state\.words"):
+        run(solver=Worded(), checkpoint=path)
+    assert os.listdir(tmp_path) == []
+    run(solver=Stateless(0.05), checkpoint=path)
+    with pytest.raises(TypeError, match="Stateless has no State"):
+        run(solver=Stateless(0.05), resume=path)
+
+
+class Scaled(NamedTuple):
+    """A state with numbers of its own and of every agent."""
+
+    round: int
+    w: np.ndarray
+    scale: float
+    ages: np.ndarray
+
+
+class OfOnesOwn(Solver):
+    """A user's solver with a state of several kinds of numbers."""
+
+    State = Scaled
+
+    def init(self, problem, w):
+        return Scaled(0, w, 0.5, np.zeros(len(w), int))
+
+    def step(self, problem, network, state):
+        (w,) = network.mix(state.round, state.w - state.scale * 0.1 * problem.gradient(state.w))
+        return Scaled(state.round + 1, w, state.scale * 0.75, state.ages + problem.rows)
+
+
+@pytest.mark.parametrize("engine", HERE_ENGINES)
+def test_a_solver_of_ones_own(engine, forked, tmp_path):
+    path, start = tmp_path / "run.ckpt", np.ones(5)
+    run(rounds=4, solver=OfOnesOwn(), start=start, checkpoint=path, engine=HERE_ENGINES[engine])
+    again = run(rounds=9, solver=OfOnesOwn(), start=start, resume=path, checkpoint=path, engine=HERE_ENGINES[engine])
+    assert_same(again, run(rounds=9, solver=OfOnesOwn(), start=start))
+    with np.load(path) as file:
+        assert file["state.scale"] == 0.5 * 0.75**9
+        assert file["state.ages"].tolist() == [9 * agent for agent in range(6)]
+
+
+def test_partial_surrogates_keep_their_starting_points(tmp_path):
+    # The last local minimiser is where the next local solve begins: it is part of the state.
+    solver = NEXT(PartialLinearization(0.5), 0.5, tolerance=1e-2)
+    X, y = data()
+    changed = {
+        "solver": solver,
+        "loss": consensus.LogisticLoss(),
+        "shards": consensus.partition(X, (y > 0).astype(float), 6),
+        "regularizer": consensus.L1(0.01),
+    }
+    run(rounds=4, checkpoint=tmp_path / "run.ckpt", **changed)
+    assert_same(run(rounds=9, resume=tmp_path / "run.ckpt", **changed), run(rounds=9, **changed))

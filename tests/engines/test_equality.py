@@ -1,0 +1,89 @@
+"""A solver gives the same bits on every engine: iterates and everything that is recorded, counts of messages included."""
+
+import json
+
+import engine_cases
+import numpy as np
+import pytest
+from engine_harness import HERE, assert_same, mpiexec, read
+
+import consensus
+import topologies
+from consensus.engines import Processes, Stacked
+from consensus.solvers import DGD, GradientTracking
+
+CASES = {**engine_cases.grid(), **engine_cases.special()}
+
+
+@pytest.fixture(scope="module")
+def references():
+    return {name: case.run(engine=Stacked(strict=True)) for name, case in CASES.items()}
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_processes(workers, references, forked):
+    for name, case in CASES.items():
+        if workers == 1 and ("static" in name or "unequal" in name):
+            continue  # with one worker, networks and shards hardly matter: half of them will do
+        assert_same(case.run(engine=Processes(workers, strict=True)), references[name], name)
+
+
+@pytest.mark.parametrize(
+    ("workers", "name"),
+    [
+        (3, "NEXT partial logistic L1, random, unequal"),
+        (2, "NEXT blocks, periodic, unequal"),
+        (2, "functions, tracking"),
+        (3, "float32, NEXT, double rule"),
+    ],
+)
+def test_processes_started_afresh(workers, name, references):
+    # Functions defined in a test, data in shared memory and settings all have to find their way into new interpreters.
+    assert_same(CASES[name].run(engine=Processes(workers)), references[name], name)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+def test_mpi(ranks, references, tmp_path):
+    done = mpiexec(ranks, HERE / "engine_ranks.py", "equality", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {"differ": [], "own rows": True}
+    for number, (name, reference) in enumerate(references.items()):
+        assert_same(read(tmp_path / f"{number}.npz"), reference, f"{ranks} ranks, {name}")
+
+
+def test_the_runs_compared_are_worth_comparing(references):
+    stopped = references["tolerance"]
+    assert "at most 0.001" in stopped.reason
+    assert 7 <= stopped.rounds < 400
+    assert references["float32, NEXT, double rule"].w.dtype == np.float32
+    assert references["rounds without edges"].history["messages"].tolist() == [0, 2 * (2 * 3 + 2 * 7), 40 + 40, 40 + 40]
+    rare = references["edges are rare"].history
+    assert 0 < rare["messages"][-1] < 2 * 7 * 2
+    assert rare["exchanges"].tolist() == [0, 3, 6, 7]
+    for name, result in references.items():
+        assert np.isfinite(result.w).all(), name
+        assert name == "no rounds" or not np.array_equal(result.w[0], result.w[1]), name
+
+
+def test_more_workers_than_agents(forked):
+    X, y = np.eye(3), np.arange(3.0)
+    problem = consensus.Problem(consensus.Linear(3), consensus.SquaredLoss(), consensus.partition(X, y, 3), consensus.L2(0.1))
+    network = topologies.RandomEdges(topologies.ring(3), 0.5, seed=0)
+    reference = consensus.solve(problem, network, GradientTracking(0.1), rounds=5)
+    assert_same(consensus.solve(problem, network, GradientTracking(0.1), rounds=5, engine=Processes(9)), reference)
+
+
+def test_a_run_leaves_the_problem_as_it_was(forked):
+    case = CASES["NEXT partial logistic L1, random, unequal"]
+    before = [array.copy() for array in (case.problem.shards.features, case.problem.weights)]
+    first = case.run(engine=Processes(2))
+    assert_same(case.run(engine=Processes(2)), first)
+    np.testing.assert_array_equal(case.problem.shards.features, before[0])
+    np.testing.assert_array_equal(case.problem.weights, before[1])
+
+
+@pytest.mark.parametrize("engine", [Stacked(), Processes(2)], ids=["stacked", "processes"])
+def test_a_part_of_the_agents_is_refused_where_all_are_needed(engine):
+    part = CASES["tolerance"].problem.restrict(slice(0, 3))
+    with pytest.raises(ValueError, match=r"3 of 7 agents.*MPI"):
+        consensus.solve(part, engine_cases.NETWORKS["static"], DGD(0.05), rounds=3, engine=engine)

@@ -1,0 +1,107 @@
+"""Whether a schedule offers what a solver needs."""
+
+from typing import NamedTuple
+
+from topologies.analysis_conditions import Conditions, conditions
+
+_NEEDS = {
+    "doubly stochastic": (("row_sum", "row"), ("column_sum", "column")),
+    "column stochastic": (("column_sum", "column"),),
+    "row stochastic": (("row_sum", "row"),),
+}
+_HINTS = {
+    "doubly stochastic": "use an undirected graph with Metropolis weights, the default, or SONATA for directed graphs",
+    "column stochastic": "use topologies.push weights, or doubly stochastic ones",
+    "row stochastic": "use topologies.pull weights, or doubly stochastic ones",
+}
+
+
+class Check(NamedTuple):
+    """What `check` found; ``print`` shows it in a table.
+
+    Attributes
+    ----------
+    solver : str
+        Its name.
+    mixing : str
+        What it needs of every mixing matrix.
+    conditions : Conditions
+    """
+
+    solver: str
+    mixing: str
+    conditions: Conditions
+
+    @property
+    def refusal(self):
+        """Why the solver cannot run on the schedule at all, or None."""
+        for field, name in _NEEDS[self.mixing]:
+            worst = getattr(self.conditions, field)
+            if abs(worst.value - 1) > 1e-8:
+                return (
+                    f"{self.solver} needs {self.mixing} mixing matrices, but {name} {worst.index[0]} of round {worst.round} "
+                    f"sums to {worst.value:.6g}: {_HINTS[self.mixing]}"
+                )
+        return None
+
+    @property
+    def needs(self):
+        """What the solver's theory asks for, and whether it holds: tuples (condition, holds, why)."""
+        found = self.conditions
+        return [
+            (self.mixing, self.refusal is None, "mixing keeps what the agents have in common"),
+            ("nonnegative", found.nonnegative, "mixing takes averages"),
+            ("positive diagonal", found.positive_diagonal, "agents do not only swap values"),
+            ("one component", found.components == 1, "every agent reaches every other, again and again"),
+        ]
+
+    def __str__(self):
+        rows = [("needed", "holds", "so that"), *((name, "yes" if holds else "no", why) for name, holds, why in self.needs)]
+        lines = [f"{name:<17}  {holds:<5}  {why}" for name, holds, why in rows]
+        return "\n".join([f"{self.solver} on {self.conditions.agents} agents", *lines, "", str(self.conditions)])
+
+
+def check(schedule, solver, rounds=10):
+    """Compare what a solver needs with what a schedule offers in its first rounds.
+
+    Parameters
+    ----------
+    schedule : schedule
+    solver : object
+        Its attribute ``mixing`` says what it needs of the mixing matrices: "doubly stochastic" (where there is none),
+        "column stochastic" or "row stochastic".
+    rounds : int
+        How many rounds are looked at.
+
+    Returns
+    -------
+    Check
+
+    Examples
+    --------
+    >>> import topologies
+    >>> class Averaging:
+    ...     mixing = "doubly stochastic"
+    >>> print(check(topologies.Static(topologies.ring(5)), Averaging()))
+    Averaging on 5 agents
+    needed             holds  so that
+    doubly stochastic  yes    mixing keeps what the agents have in common
+    nonnegative        yes    mixing takes averages
+    positive diagonal  yes    agents do not only swap values
+    one component      yes    every agent reaches every other, again and again
+    <BLANKLINE>
+    5 agents, round 0
+    condition          holds  detail
+    row stochastic     yes    sums within 0 of 1
+    column stochastic  yes    sums within 0 of 1
+    doubly stochastic  yes
+    symmetric          yes    largest difference 0, (0, 0) of round 0
+    nonnegative        yes    least entry 0.333, (0, 1) of round 0
+    positive diagonal  yes    least 0.333, agent 0 of round 0
+    positive weights   yes    least 0.333, (0, 1) of round 0
+    jointly connected  yes    in every round
+    one component      yes    1 over all rounds
+    static             yes
+    """
+    mixing = getattr(solver, "mixing", "doubly stochastic")
+    return Check(type(solver).__name__, mixing, conditions(schedule, rounds))

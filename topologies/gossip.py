@@ -1,0 +1,197 @@
+"""Gossip: every agent meets at most one other in a round, and the two take the average of what they have."""
+
+import networkx as nx
+import numpy as np
+from scipy import sparse
+
+from topologies.graphs import integer
+from topologies.schedules_base import Schedule, bare_nodes, complete_pattern, content, count_edges, stream, with_edges
+from topologies.weights import adjacency
+
+
+class Matchings(Schedule):
+    """Random pairwise gossip: each round has a random matching, and matched agents average [1]_.
+
+    With {i, j} a matched pair of round n, and k an agent that is left alone,
+
+        c_ii = c_ij = c_ji = c_jj = 1/2,        c_kk = 1,        c = 0 elsewhere,
+
+    a symmetric, doubly stochastic projection. Over all agents the matching is uniform among those that leave at most
+    one agent alone. Over the edges of `graph` it is maximal: edges are taken in a random order, each whose two agents
+    are both still free, so no edge is left between agents left alone. Every edge is matched again and again, so the
+    agents are jointly connected when `graph` is connected. The matching of a round depends on `seed` and the round
+    alone.
+
+    Parameters
+    ----------
+    agents : int of at least 1
+    seed : int of at least 0
+    graph : networkx.Graph, symmetric scipy sparse matrix or symmetric numpy array of shape (agents, agents), optional
+        Who may meet whom, read as by `topologies.adjacency`; by default everyone may meet everyone.
+
+    Raises
+    ------
+    ValueError
+        If `agents` or `seed` is out of range, or `graph` is directed or of another size; and for whatever `adjacency`
+        refuses.
+
+    Notes
+    -----
+    Without `graph` the edges that come back are those of the complete graph: ``union()`` then holds agents^2 entries.
+
+    References
+    ----------
+    .. [1] S. Boyd, A. Ghosh, B. Prabhakar and D. Shah, "Randomized gossip algorithms", IEEE Transactions on
+       Information Theory 52 (2006), on gossip in synchronous time. The matching of a graph is found as in G. Blelloch,
+       J. Fineman and J. Shun, "Greedy sequential maximal independent set and matching are parallel on average" (2012).
+
+    Examples
+    --------
+    >>> network = Matchings(4, seed=1)
+    >>> network
+    Matchings(agents=4, seed=1)
+    >>> sorted(network.graph(0).edges)
+    [(0, 2), (1, 3)]
+    >>> network.weights(network.key(0)).toarray()
+    array([[0.5, 0. , 0.5, 0. ],
+           [0. , 0.5, 0. , 0.5],
+           [0.5, 0. , 0.5, 0. ],
+           [0. , 0.5, 0. , 0.5]])
+    """
+
+    def __init__(self, agents, seed=0, graph=None):
+        self.agents, self.seed = integer("agents", agents, 1), integer("seed", seed, 0)
+        self._pattern, self._nodes = None, nx.empty_graph(self.agents)
+        if graph is not None:
+            self._pattern = adjacency(graph)
+            if self._pattern.shape[0] != self.agents:
+                raise ValueError(f"graph has {self._pattern.shape[0]} agents, but agents={self.agents}")
+            self._nodes = bare_nodes(graph, self._pattern)
+            if self._nodes.is_directed():
+                raise ValueError("graph must be undirected: two agents that are matched send to each other")
+            first, second = self._pattern.nonzero()
+            self._edges = np.stack([first, second], axis=1)[first < second]
+
+    def __repr__(self):
+        edges = "" if self._pattern is None else f", edges={count_edges(self._pattern)}"
+        return f"Matchings(agents={self.agents}{edges}, seed={self.seed})"
+
+    def _settings(self):
+        return self.agents, self.seed, None if self._pattern is None else content(self._pattern)
+
+    def _partners(self, round):
+        """Whom each agent meets; itself, if it is left alone."""
+        partner, random = np.arange(self.agents), stream(b"pair", self.seed, round)
+        if self._pattern is None:
+            order = random.permutation(self.agents)
+            first, second = order[0 : self.agents - 1 : 2], order[1::2]
+            partner[first], partner[second] = second, first
+            return partner
+        edges = self._edges[random.permutation(len(self._edges))]
+        earliest = np.empty(self.agents, dtype=int)
+        while len(edges):
+            # An edge that comes before all others of both its agents is taken, whatever becomes of the rest. The last
+            # of several values that are assigned to one place stays, hence the reversed order.
+            place = np.arange(len(edges))
+            earliest[edges[::-1].ravel()] = np.repeat(place[::-1], 2)
+            taken = (earliest[edges[:, 0]] == place) & (earliest[edges[:, 1]] == place)
+            first, second = edges[taken].T
+            partner[first], partner[second] = second, first
+            edges = edges[(partner[edges[:, 0]] == edges[:, 0]) & (partner[edges[:, 1]] == edges[:, 1])]
+        return partner
+
+    def key(self, round):
+        # With at most one edge all rounds are alike.
+        several = self.agents > 2 if self._pattern is None else self._pattern.nnz > 2
+        return integer("round", round, 0) if several else 0
+
+    def weights(self, key):
+        return _averages(self._partners(key))
+
+    def graph(self, round):
+        return with_edges(self._nodes, np.arange(self.agents), self._partners(self.key(round)))
+
+    def union(self):
+        return complete_pattern(self.agents) if self._pattern is None else self._pattern
+
+
+class OnePeerExponential(Schedule):
+    """One-peer exponential graphs: each agent hears one other, at distances 1, 2, 4, ... in turn [1]_.
+
+    In round n agent i receives from agent i + 2^t modulo A, with t = n mod T and T = ceil(log2 A):
+
+        c_ii = c_ij = 1/2,    j = (i + 2^t) mod A,        c = 0 elsewhere.
+
+    The matrices are doubly stochastic but not symmetric (the edges are directed). When A is a power of two, the
+    product of any T matrices in succession is the average 1 1'/A exactly; otherwise the agents agree in the limit.
+
+    Parameters
+    ----------
+    agents : int of at least 1
+
+    Raises
+    ------
+    ValueError
+        If `agents` is out of range.
+
+    References
+    ----------
+    .. [1] B. Ying, K. Yuan, Y. Chen, H. Hu, P. Pan and W. Yin, "Exponential graph is provably efficient for
+       decentralized deep training", NeurIPS 2021, on periodic exact averaging.
+
+    Examples
+    --------
+    >>> network = OnePeerExponential(4)
+    >>> network
+    OnePeerExponential(agents=4)
+    >>> sorted(network.graph(1).edges)
+    [(0, 2), (1, 3), (2, 0), (3, 1)]
+    >>> (network.weights(network.key(0)) @ network.weights(network.key(1))).toarray()
+    array([[0.25, 0.25, 0.25, 0.25],
+           [0.25, 0.25, 0.25, 0.25],
+           [0.25, 0.25, 0.25, 0.25],
+           [0.25, 0.25, 0.25, 0.25]])
+    """
+
+    def __init__(self, agents):
+        self.agents = integer("agents", agents, 1)
+        self._turns = max(1, (self.agents - 1).bit_length())
+
+    def __repr__(self):
+        return f"OnePeerExponential(agents={self.agents})"
+
+    def _settings(self):
+        return (self.agents,)
+
+    def _sources(self, turn):
+        return (np.arange(self.agents) + 2**turn) % self.agents
+
+    def key(self, round):
+        return integer("round", round, 0) % self._turns
+
+    def weights(self, key):
+        return _averages(self._sources(key))
+
+    def graph(self, round):
+        nodes = nx.empty_graph(self.agents, create_using=nx.DiGraph)
+        return with_edges(nodes, self._sources(self.key(round)), np.arange(self.agents))
+
+    def union(self):
+        everyone = np.arange(self.agents)
+        sources = np.concatenate([self._sources(turn) for turn in range(self._turns)])
+        receivers = np.tile(everyone, self._turns)
+        apart = sources != receivers
+        ones = np.ones(np.count_nonzero(apart))
+        return sparse.csr_array((ones, (sources[apart], receivers[apart])), shape=(self.agents, self.agents))
+
+
+def _averages(source):
+    """Matrix by which agent i takes the average of its value and agent ``source[i]``'s, or keeps its own if that is i."""
+    agents = len(source)
+    own = np.arange(agents)
+    meets = source != own
+    columns = np.stack([np.minimum(own, source), np.maximum(own, source)], axis=1)
+    stored = np.stack([np.ones(agents, dtype=bool), meets], axis=1)
+    data = np.repeat(np.where(meets, 0.5, 1.0), 1 + meets)
+    starts = np.concatenate([[0], np.cumsum(1 + meets)])
+    return sparse.csr_array((data, columns[stored].astype(np.int32), starts.astype(np.int32)), shape=(agents, agents))

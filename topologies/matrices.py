@@ -1,0 +1,50 @@
+"""What the weights and the analysis ask of one mixing matrix."""
+
+import numpy as np
+from scipy import sparse
+
+# Sums, symmetry and zeros are meant within this much: far above rounding errors, far below any weight.
+TOLERANCE = 1e-8
+
+
+def square(matrix):
+    """Return a matrix as CSR of float64 without duplicates; raise ValueError unless it is square and not empty.
+
+    Examples
+    --------
+    >>> square([[1, 0], [0, 1]]).nnz
+    2
+    """
+    if not sparse.issparse(matrix):
+        matrix = np.asarray(matrix)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
+        raise ValueError(f"matrix must be square with at least one row, got shape {matrix.shape}")
+    matrix = sparse.csr_array(matrix, dtype=np.float64)
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    return matrix
+
+
+def worst_sum(matrix, axis):
+    """Index and sum of the row (axis 1) or the column (axis 0) whose sum is farthest from one; NaN is farthest of all.
+
+    Examples
+    --------
+    >>> worst_sum(square([[0.5, 0.5], [0.0, 0.75]]), axis=1)
+    (1, 0.75)
+    """
+    sums = np.asarray(matrix.sum(axis=axis)).ravel()
+    index = int(abs(sums - 1).argmax())
+    return index, float(sums[index])
+
+
+def sums_to_one(matrix, axis):
+    """Whether all rows (axis 1) or all columns (axis 0) sum to one.
+
+    Examples
+    --------
+    >>> sums_to_one(square([[0.5, 0.5], [0.0, 1.0]]), axis=1)
+    True
+    """
+    return abs(worst_sum(matrix, axis)[1] - 1) <= TOLERANCE

@@ -1,0 +1,108 @@
+"""Agents on the move: who can talk to whom depends on where everyone is."""
+
+import math
+from numbers import Real
+
+import networkx as nx
+import numpy as np
+
+from topologies.graphs import integer
+from topologies.schedules_base import Schedule, complete_pattern, entries, pairs_pattern, stream, with_edges
+from topologies.weights import metropolis_entries
+
+
+class Mobile(Schedule):
+    """Agents walk in the unit square and talk to those within a radius; Metropolis weights.
+
+    Agent i starts at a uniform point p_i and goes `speed` far in every round, in a uniform direction u_i, along a
+    straight line that the walls of the square reflect [1]_. In each coordinate
+
+        x_i(n) = fold(p_i + n speed u_i),        fold(s) = the distance from s to the nearest even integer,
+
+    so any round is as near as any other, and at all times the agents are spread uniformly over the square. Agents i
+    and j are neighbours in round n when |x_i(n) - x_j(n)| <= radius.
+
+    No two agents walk in step (but for a set of starts and directions of probability zero), so every two come within
+    the radius again and again: the agents are jointly connected, however small it is. In a single round they are
+    likely to be connected only from a radius of sqrt(log(agents) / (pi agents)) on.
+
+    Parameters
+    ----------
+    agents : int of at least 1
+    radius : float above 0
+        The square has sides of one.
+    speed : float above 0
+        Distance in a round.
+    seed : int of at least 0
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Notes
+    -----
+    The edges that come back are those of the complete graph: ``union()`` holds agents^2 entries.
+
+    References
+    ----------
+    .. [1] T. Camp, J. Boleng and V. Davies, "A survey of mobility models for ad hoc network research", Wireless
+       Communications and Mobile Computing 2 (2002), the random direction model without pauses.
+
+    Examples
+    --------
+    >>> network = Mobile(20, radius=0.3, speed=0.01, seed=0)
+    >>> network
+    Mobile(agents=20, radius=0.3, speed=0.01, seed=0)
+    >>> network.positions(1000).shape
+    (20, 2)
+    >>> [network.graph(n).number_of_edges() for n in (0, 100, 10000)]
+    [52, 47, 38]
+    """
+
+    def __init__(self, agents, radius, speed, seed=0):
+        self.agents, self.seed = integer("agents", agents, 1), integer("seed", seed, 0)
+        self.radius, self.speed = _positive("radius", radius), _positive("speed", speed)
+        drawn = stream(b"move", self.seed, 0).random((3, self.agents))
+        self._start = drawn[:2].T.copy()
+        angle = 2 * math.pi * drawn[2]
+        self._step = self.speed * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+
+    def __repr__(self):
+        return f"Mobile(agents={self.agents}, radius={self.radius}, speed={self.speed}, seed={self.seed})"
+
+    def _settings(self):
+        return self.agents, self.radius, self.speed, self.seed
+
+    def positions(self, round):
+        """Where the agents are in a round: array (agents, 2) in [0, 1]."""
+        # One coordinate, unfolded, has period two: there and back.
+        path = np.mod(self._start + integer("round", round, 0) * self._step, 2.0)
+        return np.minimum(path, 2.0 - path)
+
+    def _entries(self, positions):
+        from scipy.spatial import cKDTree  # slow to import, and most networks stand still
+
+        first, second = cKDTree(positions).query_pairs(self.radius, output_type="ndarray").T
+        return entries(pairs_pattern(self.agents, first, second, diagonal=True))
+
+    def key(self, round):
+        return integer("round", round, 0)
+
+    def weights(self, key):
+        return metropolis_entries(self.agents, *self._entries(self.positions(key)))
+
+    def graph(self, round):
+        positions = self.positions(round)
+        nodes = nx.empty_graph(self.agents)
+        nx.set_node_attributes(nodes, dict(enumerate(map(tuple, positions.tolist()))), "pos")
+        return with_edges(nodes, *self._entries(positions))
+
+    def union(self):
+        return complete_pattern(self.agents)
+
+
+def _positive(name, value):
+    if not (isinstance(value, Real) and 0 < value < math.inf):
+        raise ValueError(f"{name} must be a finite number above 0, got {value!r}")
+    return float(value)

@@ -1,0 +1,129 @@
+"""A mixing matrix without some of its entries, whose weight returns to the diagonal: what failures are made of."""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from topologies.schedules_base import entries
+
+TOLERANCE = 1e-8  # of sums that are meant to be one
+
+
+class Parts(NamedTuple):
+    """Fields: a ``matrix`` in CSR with all of its diagonal stored, the ``rows`` of its stored entries, and ``home``, the
+    agent to whose diagonal the weight of each entry returns when it is lost.
+    """
+
+    matrix: sparse.csr_array
+    rows: np.ndarray
+    home: np.ndarray
+
+    @property
+    def columns(self):
+        return self.matrix.indices
+
+
+def take_apart(matrix, preserve=None):
+    """Prepare a mixing matrix for `without`.
+
+    Parameters
+    ----------
+    matrix : sparse matrix, shape (A, A)
+    preserve : {"columns", "rows"}, optional
+        Whose sums a loss leaves as they are; by default the columns' if they are one, else the rows'.
+
+    Returns
+    -------
+    Parts
+
+    Raises
+    ------
+    ValueError
+        Without `preserve`, if neither rows nor columns sum to one within 1e-8.
+
+    Examples
+    --------
+    >>> parts = take_apart(sparse.csr_array([[0.5, 0.5], [0.5, 0.5]]))
+    >>> without(parts, np.array([False, True, False, False])).toarray()
+    array([[0.5, 0. ],
+           [0.5, 1. ]])
+    """
+    matrix = sparse.csr_array(matrix)
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    rows, columns = entries(matrix)
+    agents = matrix.shape[0]
+    if np.count_nonzero(rows == columns) < agents:
+        own = np.arange(agents)
+        ends = np.concatenate([rows, own]), np.concatenate([columns, own])
+        matrix = sparse.coo_array((np.append(matrix.data, np.zeros(agents)), ends), shape=matrix.shape).tocsr()
+        rows, columns = entries(matrix)
+    if preserve is None:
+        preserve = _stochastic(matrix.data, rows, columns, agents)
+    return Parts(matrix, rows, columns if preserve == "columns" else rows)
+
+
+def _stochastic(data, rows, columns, agents):
+    sums = {"columns": columns, "rows": rows}
+    for name, groups in sums.items():
+        if (abs(np.bincount(groups, data, minlength=agents) - 1.0) <= TOLERANCE).all():
+            return name
+    raise ValueError(
+        "neither the columns nor the rows of the mixing matrix sum to one; pass preserve='columns' or preserve='rows' to "
+        "say whose sums to keep when messages are lost"
+    )
+
+
+def without(parts, lost, alone=()):
+    """Drop entries of a mixing matrix and return their weight to the diagonal.
+
+    Parameters
+    ----------
+    parts : Parts
+    lost : bool array, one for each stored entry
+        False on the diagonal.
+    alone : list of int
+        Agents who have lost all their entries: their diagonal is one to the bit.
+
+    Returns
+    -------
+    scipy.sparse.csr_array, shape (A, A)
+    """
+    matrix, kept = parts.matrix, ~lost
+    rows, columns, data = parts.rows[kept], parts.columns[kept], matrix.data[kept]
+    diagonal = rows == columns
+    own = data[diagonal] + np.bincount(parts.home[lost], matrix.data[lost], minlength=matrix.shape[0])
+    own[list(alone)] = 1.0
+    data[diagonal] = own
+    starts = np.append(0, np.cumsum(kept))[matrix.indptr].astype(matrix.indptr.dtype)
+    result = sparse.csr_array((data, columns, starts), shape=matrix.shape)
+    if not own.all():
+        result.eliminate_zeros()  # a diagonal that was not there before
+    return result
+
+
+def links(parts):
+    """Number the links that stored entries belong to: entries (i, j) and (j, i) share one.
+
+    Numbers run row-major above the diagonal, over all pairs of agents with an entry; those on the diagonal mean nothing.
+
+    Examples
+    --------
+    >>> parts = take_apart(sparse.csr_array([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5], [0.0, 0.5, 0.5]]))
+    >>> links(parts)[parts.rows != parts.columns]
+    array([0, 0, 1, 1])
+    """
+    matrix, rows, columns = parts.matrix, parts.rows, parts.columns
+    shape, places = matrix.shape, np.arange(matrix.nnz)
+    back = sparse.csr_array((places, columns, matrix.indptr), shape=shape).T.tocsr()
+    if np.array_equal(back.indices, columns) and np.array_equal(back.indptr, matrix.indptr):
+        # Every entry has one opposite to it, at the place that the transposed matrix tells.
+        upper = rows < columns
+        numbers = np.cumsum(upper) - 1
+        return np.where(upper, numbers, numbers[back.data])
+    apart, numbers = rows != columns, np.zeros_like(places)
+    low, high = np.minimum(rows, columns)[apart], np.maximum(rows, columns)[apart]
+    numbers[apart] = np.unique(low.astype(np.int64) * shape[0] + high, return_inverse=True)[1]
+    return numbers

@@ -1,0 +1,96 @@
+"""A schedule from a function of the user's own."""
+
+from topologies.graphs import integer
+from topologies.schedules import Static
+from topologies.schedules_base import Recent, Schedule, union_pattern
+from topologies.weights import metropolis
+
+
+class Sequence(Schedule):
+    """Whatever graph a function gives for each round.
+
+    The function stands for any law of motion, failure or traffic. It must give the same graph whenever it is asked for
+    the same round, in any order and in any process: draw random numbers from a generator made from the round, such as
+    ``numpy.random.default_rng([seed, round])``. For a list of graphs see `topologies.Periodic`.
+
+    Parameters
+    ----------
+    function : function
+        Takes a round, 0, 1, 2, ..., and returns a graph as in `topologies.Static`.
+    agents : int of at least 1
+        How many agents all of the graphs have.
+    weights : function, default `topologies.metropolis`
+        As in `topologies.Static`; called for every round.
+    horizon : int of at least 1
+        ``union()`` takes the edges of this many first rounds for all that come back again and again, because a
+        function cannot be asked about its future. It matters to nothing else.
+
+    Raises
+    ------
+    TypeError
+        If `function` or `weights` is not a function. From ``weights`` and ``graph``, if the function returns something
+        else than a graph; the message names the round.
+    ValueError
+        If `agents` or `horizon` is out of range. From ``weights`` and ``graph``, if a graph has another number of
+        agents, and for whatever `topologies.Static` refuses; the message names the round.
+
+    Notes
+    -----
+    The graphs of a few rounds are kept, so that ``weights`` and ``graph`` of one round call the function once. The
+    functions themselves are part of the schedule: one that cannot be pickled cannot travel by pickle.
+
+    Examples
+    --------
+    >>> import networkx
+    >>> def handshakes(round):
+    ...     graph = networkx.empty_graph(5)
+    ...     graph.add_edge(round % 5, (round + 1) % 5)
+    ...     return graph
+    >>> network = Sequence(handshakes, agents=5)
+    >>> network
+    Sequence(handshakes, agents=5, weights=metropolis)
+    >>> network.graph(7).edges
+    EdgeView([(2, 3)])
+    """
+
+    def __init__(self, function, agents, weights=metropolis, horizon=100):
+        if not callable(function):
+            remedy = "; use Periodic for a list of graphs" if isinstance(function, list | tuple) else ""
+            raise TypeError(f"function must be a function from a round to a graph, got a {type(function).__name__}{remedy}")
+        if not callable(weights):
+            raise TypeError(f"weights must be a function from a graph to a matrix, got a {type(weights).__name__}")
+        self.function, self.rule = function, weights
+        self.agents, self.horizon = integer("agents", agents, 1), integer("horizon", horizon, 1)
+        self._recent = Recent()
+
+    def __repr__(self):
+        function, rule = (getattr(each, "__name__", type(each).__name__) for each in (self.function, self.rule))
+        return f"Sequence({function}, agents={self.agents}, weights={rule})"
+
+    def _settings(self):
+        return self.function, self.agents, self.rule, self.horizon
+
+    def _at(self, round):
+        return self._recent.get(round, lambda: self._made(round))
+
+    def _made(self, round):
+        graph = self.function(round)
+        try:
+            made = Static(graph, self.rule)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"round {round}: {error}") from error
+        if made.agents != self.agents:
+            raise ValueError(f"round {round}: the graph has {made.agents} agents, but agents={self.agents}")
+        return made
+
+    def key(self, round):
+        return integer("round", round, 0)
+
+    def weights(self, key):
+        return self._at(key).weights(0)
+
+    def graph(self, round):
+        return self._at(self.key(round)).graph(0)
+
+    def union(self):
+        return union_pattern(self._at(round).union() for round in range(self.horizon))

@@ -1,0 +1,250 @@
+"""Contacts that were observed: who met whom, and when."""
+
+import gzip
+import math
+from array import array
+from numbers import Real
+
+import networkx as nx
+import numpy as np
+
+from topologies.graphs import integer
+from topologies.schedules_base import Schedule, entries, pairs_pattern, with_edges
+from topologies.weights import metropolis_entries
+
+
+class Temporal(Schedule):
+    """A network that was observed, cut into windows of time: one window is one round; Metropolis weights [1]_.
+
+    Agents i and j are neighbours in round n when they have a contact at a time t with
+
+        start + n window <= t < start + (n + 1) window.
+
+    How often they meet within a window does not matter, and in a window without contacts all agents keep what they
+    have. Rounds go up to the window of the last contact; then they start anew, or stay empty. When they start anew,
+    the agents are jointly connected if the graph of all contacts is connected. Rounds with the same edges share a key.
+
+    Parameters
+    ----------
+    times : array_like, shape (contacts,)
+        In any order, in any unit.
+    contacts : array_like of labels, shape (contacts, 2)
+        Who meets whom. Contacts are mutual.
+    window : float above 0
+        In the unit of `times`.
+    start : float, optional
+        When round 0 begins: by default at the first contact. Contacts before it are left out.
+    cyclic : bool
+        Whether rounds start anew after the last window.
+    labels : sequence, optional
+        Then `contacts` holds agents, 0, ..., A - 1, and ``labels[k]`` is what agent k is called; agents without any
+        contact may be among them. By default agents are the labels in `contacts`, sorted.
+
+    Attributes
+    ----------
+    labels : tuple
+        The label of each agent; also on the nodes of graphs, as the attribute ``"label"``.
+    rounds : int
+        The number of windows.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, a time is not finite, an agent meets itself or has no label, a window is not a finite
+        number above 0, or there are no contacts at or after `start`.
+
+    References
+    ----------
+    .. [1] P. Holme and J. Saramaki, "Temporal networks", Physics Reports 519 (2012); for public traces C. Cattuto et
+       al., "Dynamics of person-to-person interactions from distributed RFID sensor networks", PLoS ONE 5 (2010).
+
+    Examples
+    --------
+    >>> network = Temporal([0, 20, 40, 80], [("ann", "bob"), ("bob", "cy"), ("cy", "ann"), ("bob", "ann")], window=40)
+    >>> network
+    Temporal(agents=3, edges=3, rounds=3, window=40.0, cyclic=True)
+    >>> network.labels
+    ('ann', 'bob', 'cy')
+    >>> [sorted(network.graph(n).edges) for n in range(4)]
+    [[(0, 1), (1, 2)], [(0, 2)], [(0, 1)], [(0, 1), (1, 2)]]
+    """
+
+    def __init__(self, times, contacts, window, start=None, cyclic=True, labels=None):
+        times, contacts = np.asarray(times, dtype=float), np.asarray(contacts)
+        if times.ndim != 1 or contacts.shape != (len(times), 2):
+            raise ValueError(
+                f"times must have shape (contacts,) and contacts (contacts, 2), got {times.shape} and {contacts.shape}"
+            )
+        if labels is None:
+            labels, contacts = np.unique(contacts, return_inverse=True)
+            labels = labels.tolist()
+        self.labels, self.agents = tuple(labels), len(labels)
+        self.window, self.cyclic = _finite("window", window), bool(cyclic)
+        if self.window <= 0:
+            raise ValueError(f"window must be above 0, got {window!r}")
+        first, second = _ends(contacts, self.agents)
+        _refuse(~np.isfinite(times), "contact {} has the time {}, which is not finite", times)
+        _refuse(first == second, "contact {} is of agent {} with itself", first)
+        self.start = float(times.min(initial=math.inf)) if start is None else _finite("start", start)
+        kept = times >= self.start
+        if not kept.any():
+            raise ValueError(f"there are no contacts at or after the start, {self.start}")
+        self._cut(_windows(times[kept], self.start, self.window), (first * self.agents + second)[kept])
+
+    def _cut(self, windows, pairs):
+        """Keep the different sets of pairs that windows have, and which window has which."""
+        order = np.lexsort((pairs, windows))
+        windows, pairs = windows[order], pairs[order]
+        new = np.append(True, (windows[1:] != windows[:-1]) | (pairs[1:] != pairs[:-1]))
+        windows, pairs = windows[new], pairs[new]
+        self._busy, begins = np.unique(windows, return_index=True)
+        numbers, sets = {}, []
+        for found in np.split(pairs, begins[1:]):
+            sets.append(numbers.setdefault(found.tobytes(), len(numbers)))
+        # Window number self._busy[k] has the pairs of set self._set[k], and all other windows have those of set -1, none.
+        self._set, self._pairs = np.array(sets), tuple(np.frombuffer(found, dtype=pairs.dtype) for found in numbers)
+        self.rounds = int(self._busy[-1]) + 1
+
+    @classmethod
+    def from_csv(cls, path, window, start=None, cyclic=True):
+        """Read contacts from a text file with lines ``time, i, j``, separated by commas or white space.
+
+        From ``#`` on a line is a comment. The first line may be a header, in which no field is a number. All lines
+        have equally many fields; those after the third are not read. Labels are integers if all of them look so, and
+        sorted as such; otherwise text. A file whose name ends in ``.gz`` is decompressed.
+
+        Parameters
+        ----------
+        path : path of a UTF-8 text file
+        window, start, cyclic
+            As in the class.
+
+        Raises
+        ------
+        ValueError
+            For a line that is not as above, for an agent's contact with itself, and for a file without contacts; it
+            names the file, the line's number, counted from 1, and its content.
+        """
+        times, ends, labels = _read(path)
+        if all(label.removeprefix("-").isdecimal() and str(int(label)) == label for label in labels):
+            labels = [int(label) for label in labels]
+        order = sorted(range(len(labels)), key=labels.__getitem__)
+        agent = np.empty(len(labels), dtype=int)
+        agent[order] = np.arange(len(labels))
+        contacts = agent[np.array(ends)].reshape(-1, 2)
+        return cls(np.array(times), contacts, window, start, cyclic, [labels[k] for k in order])
+
+    def __repr__(self):
+        size = f"agents={self.agents}, edges={len(self._all())}, rounds={self.rounds}"
+        return f"Temporal({size}, window={self.window}, cyclic={self.cyclic})"
+
+    def _settings(self):
+        sets = tuple(pairs.tobytes() for pairs in self._pairs)
+        return self.labels, self.cyclic, self._busy.tobytes(), self._set.tobytes(), sets
+
+    def _all(self):
+        return np.unique(np.concatenate(self._pairs))
+
+    def _pattern(self, pairs, diagonal=False):
+        return pairs_pattern(self.agents, *np.divmod(pairs, self.agents), diagonal)
+
+    def key(self, round):
+        round = integer("round", round, 0)
+        window = round % self.rounds if self.cyclic else round
+        place = np.searchsorted(self._busy, window)
+        return int(self._set[place]) if place < len(self._busy) and self._busy[place] == window else -1
+
+    def _entries(self, key):
+        pairs = self._pairs[key] if key >= 0 else np.empty(0, dtype=int)
+        return entries(self._pattern(pairs, diagonal=True))
+
+    def weights(self, key):
+        return metropolis_entries(self.agents, *self._entries(key))
+
+    def graph(self, round):
+        nodes = nx.Graph()
+        nodes.add_nodes_from((k, {"label": label}) for k, label in enumerate(self.labels))
+        return with_edges(nodes, *self._entries(self.key(round)))
+
+    def union(self):
+        return self._pattern(self._all() if self.cyclic else np.empty(0, dtype=int))
+
+
+def _finite(name, value):
+    if not (isinstance(value, Real) and math.isfinite(value)):
+        raise ValueError(f"{name} must be a finite number, got {value!r}")
+    return float(value)
+
+
+def _refuse(wrong, message, shown):
+    for contact in np.flatnonzero(wrong)[:1].tolist():
+        raise ValueError(message.format(contact, shown[contact]))
+
+
+def _ends(contacts, agents):
+    """The two agents of each contact, the lower one first."""
+    if contacts.dtype.kind not in "iu":
+        raise ValueError(f"with labels given contacts must hold agents, 0, ..., {agents - 1}, got {contacts.dtype}")
+    contacts = contacts.reshape(-1, 2).astype(int)
+    outside = ((contacts < 0) | (contacts >= agents)).any(axis=1)
+    _refuse(outside, f"contact {{}} is of agents {{}}, but the agents are 0, ..., {agents - 1}", contacts)
+    return contacts.min(axis=1, initial=agents), contacts.max(axis=1, initial=0)
+
+
+def _windows(times, start, window):
+    """The number of the window that each time is in."""
+    with np.errstate(over="ignore"):
+        numbers = np.floor((times - start) / window)
+    if numbers.max() > 2**52:
+        raise ValueError(f"window must not be so small that there are more than 2^52 of them, got {window}")
+    # The quotient may round to a neighbouring integer at the borders of windows.
+    numbers -= start + numbers * window > times
+    numbers += start + (numbers + 1) * window <= times
+    return numbers.astype(int)
+
+
+def _read(path):
+    """Times, agents in the order of their first appearance (two for each contact), and the labels of these agents."""
+    times, ends, agents, width = array("d"), array("q"), {}, None
+    with (gzip.open if str(path).endswith(".gz") else open)(path, "rt", encoding="utf-8-sig") as lines:
+        for number, line in enumerate(lines, 1):
+            text = line.partition("#")[0]
+            fields = [field.strip() for field in text.split(",")] if "," in text else text.split()
+            if not fields or fields == [""]:
+                continue
+            try:
+                if width is None:
+                    width = len(fields)
+                    if width >= 3 and not any(map(_is_number, fields)):
+                        continue
+                times.append(_time(fields, width))
+            except ValueError as fault:
+                raise ValueError(f"{path}, line {number}, {line.rstrip()!r}: {fault}") from None
+            for label in fields[1:3]:
+                ends.append(agents.setdefault(label, len(agents)))
+    if not times:
+        raise ValueError(f"{path} holds no contacts")
+    return times, ends, list(agents)
+
+
+def _is_number(field):
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return True
+
+
+def _time(fields, width):
+    """The time of a contact, from the fields of its line; raise ValueError if they are not those of a contact."""
+    if len(fields) < 3:
+        raise ValueError(f"a line holds time, i, j; this one has {len(fields)} fields")
+    if len(fields) != width:
+        raise ValueError(f"it has {len(fields)} fields, but lines before it have {width}")
+    if not (_is_number(fields[0]) and math.isfinite(float(fields[0]))):
+        raise ValueError(f"the time must be a finite number, got {fields[0]!r}")
+    if not (fields[1] and fields[2]):
+        raise ValueError("a label is empty")
+    if fields[1] == fields[2]:
+        raise ValueError(f"{fields[1]} meets itself")
+    return float(fields[0])

@@ -1,0 +1,146 @@
+"""Mixing matrices I - epsilon L from the Laplacian L of a graph."""
+
+import math
+from numbers import Real
+
+import numpy as np
+from scipy import sparse
+
+from topologies.weights import undirected
+from topologies.weights_edges import edge_weights
+
+
+def max_degree(graph):
+    """Maximum-degree mixing matrix: the same weight on every edge.
+
+    With d the largest number of neighbours of any agent and d_i that of agent i [1]_,
+
+        c_ij = 1 / (1 + d)   on an edge,        c_ii = 1 - d_i / (1 + d),        c_ij = 0 elsewhere.
+
+    Symmetric, doubly stochastic and nonnegative, with a diagonal of at least 1 / (1 + d): what NEXT and gradient tracking
+    ask of a mixing matrix. (The weight 1 / d of [1]_ would leave the busiest agent none for itself.) All agents need to
+    know d; `topologies.metropolis` needs only neighbours' degrees, and its weights are never smaller.
+
+    Parameters
+    ----------
+    graph : networkx.Graph, symmetric scipy sparse matrix or symmetric numpy array of shape (A, A)
+        Read as by `topologies.adjacency`.
+
+    Returns
+    -------
+    scipy.sparse.csr_array of float64, shape (A, A)
+
+    Raises
+    ------
+    ValueError
+        For a directed graph, and for whatever `topologies.adjacency` refuses.
+
+    References
+    ----------
+    .. [1] L. Xiao and S. Boyd, "Fast linear iterations for distributed averaging", Systems & Control Letters 53
+       (2004), section 4.1 on maximum-degree weights.
+
+    Examples
+    --------
+    >>> import networkx
+    >>> max_degree(networkx.star_graph(3)).toarray()
+    array([[0.25, 0.25, 0.25, 0.25],
+           [0.25, 0.75, 0.  , 0.  ],
+           [0.25, 0.  , 0.75, 0.  ],
+           [0.25, 0.  , 0.  , 0.75]])
+    """
+    edges = undirected(graph, "maximum-degree weights")
+    return balanced(edges / (1.0 + edges.sum(axis=1).max()))
+
+
+def laplacian(graph, epsilon=None, weight=None):
+    """Laplacian mixing matrix, also called Perron matrix,
+
+        W = I - epsilon L,        L_ij = -a_ij,   L_ii = d_i = sum_j a_ij,
+
+    where a_ij is 1 on the edges of the graph, or the weight of the edge [1]_.
+
+    Symmetric and doubly stochastic; nonnegative with a positive diagonal, because epsilon < 1 / max_i d_i; its
+    eigenvalues are 1 - epsilon lambda for those lambda of L, all above -1 and, on a connected graph, all but one below 1.
+    The epsilon that mixes fastest is 2 / (lambda_1 + lambda_{A-1}), of the largest and the smallest positive eigenvalue
+    of L [2]_.
+
+    Parameters
+    ----------
+    graph : networkx.Graph, symmetric scipy sparse matrix or symmetric numpy array of shape (A, A)
+        Read as by `topologies.adjacency`.
+    epsilon : float in (0, 1 / max degree), optional
+        By default 1 / (1 + max degree), which makes the matrix `max_degree` when edges have no weights. To pass one in a
+        schedule, ``Static(graph, weights=functools.partial(laplacian, epsilon=0.1))``.
+    weight : str, optional
+        The attribute of a networkx graph's edges that holds their weights; an array's weights are its entries. By default
+        all edges weigh 1.
+
+    Returns
+    -------
+    scipy.sparse.csr_array of float64, shape (A, A)
+
+    Raises
+    ------
+    ValueError
+        If `epsilon` is out of range, where an agent would give itself no weight or a negative one; if the weight of an
+        edge is missing, not above 0, or not the same in both directions; for a directed graph; and for whatever
+        `topologies.adjacency` refuses.
+
+    References
+    ----------
+    .. [1] R. Olfati-Saber, J. A. Fax and R. M. Murray, "Consensus and cooperation in networked multi-agent systems",
+       Proceedings of the IEEE 95 (2007), Lemma 3 on Perron matrices.
+    .. [2] L. Xiao and S. Boyd, "Fast linear iterations for distributed averaging", Systems & Control Letters 53
+       (2004), section 4.1 on constant edge weights.
+
+    Examples
+    --------
+    >>> import networkx
+    >>> laplacian(networkx.path_graph(3), epsilon=0.25).toarray()
+    array([[0.75, 0.25, 0.  ],
+           [0.25, 0.5 , 0.25],
+           [0.  , 0.25, 0.75]])
+    """
+    edges = undirected(graph, "Laplacian weights")
+    if weight is not None:
+        edges = edge_weights(graph, weight)
+        rows, columns = (edges != edges.T).nonzero()
+        if rows.size:
+            there, back = (rows[0], columns[0]), (columns[0], rows[0])
+            raise ValueError(
+                f"Laplacian weights need an undirected graph, and edge {tuple(map(int, there))} weighs {edges[there]:g} "
+                f"one way and {edges[back]:g} the other"
+            )
+    most = edges.sum(axis=1).max()
+    if epsilon is None:
+        epsilon = 1.0 / (1.0 + most)
+    elif not (isinstance(epsilon, Real) and 0 < epsilon < math.inf and epsilon * most < 1):
+        bound = f"1 / max degree) = (0, {1 / most:.6g})" if most else "infinity)"
+        raise ValueError(f"epsilon must be a number in (0, {bound}, got {epsilon!r}")
+    return balanced(edges * float(epsilon))
+
+
+def balanced(weights):
+    """Mixing matrix with the given weights between agents, in which every agent keeps the rest for itself.
+
+    Parameters
+    ----------
+    weights : scipy.sparse.csr_array, shape (A, A)
+        Symmetric, without a diagonal, in canonical format.
+
+    Returns
+    -------
+    scipy.sparse.csr_array of float64, shape (A, A)
+        Symmetric, rows and columns sum to one; zeros are not stored, because every entry stored is a message.
+
+    Examples
+    --------
+    >>> balanced(sparse.csr_array([[0, 0.25], [0.25, 0]])).toarray()
+    array([[0.75, 0.25],
+           [0.25, 0.75]])
+    """
+    kept = sparse.diags_array(1.0 - np.asarray(weights.sum(axis=1)), format="csr")
+    matrix = sparse.csr_array(weights + kept)
+    matrix.eliminate_zeros()
+    return matrix
