@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import re
-import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -51,15 +50,15 @@ class Saver:
             raise TypeError(f"a checkpoint holds arrays of numbers only, without pickle; not so {', '.join(objects)}")
         arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
+        part = self.path.with_name(f".{self.path.name}.part")  # always the same: kills in this moment leave one at most
         try:
-            with os.fdopen(handle, "wb") as file:
+            with open(part, "wb") as file:
                 np.savez(file, **arrays)
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(name, self.path)
+            os.replace(part, self.path)
         except BaseException:
-            Path(name).unlink(missing_ok=True)
+            part.unlink(missing_ok=True)
             raise
         folder = os.open(self.path.parent, os.O_RDONLY)
         try:

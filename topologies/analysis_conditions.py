@@ -120,7 +120,7 @@ class Conditions(NamedTuple):
             ("row stochastic", self.row_stochastic, sums("row", self.row_sum, self.row_stochastic)),
             ("column stochastic", self.column_stochastic, sums("column", self.column_sum, self.column_stochastic)),
             ("doubly stochastic", self.doubly_stochastic, ""),
-            ("symmetric", self.symmetric, entry("largest difference", self.asymmetry)),
+            ("symmetric", self.symmetric, entry("largest difference", self.asymmetry) if self.asymmetry.value else ""),
             ("nonnegative", self.nonnegative, entry("least entry", self.smallest_entry)),
             ("positive diagonal", self.positive_diagonal, entry("least", self.smallest_diagonal)),
             (

@@ -12,8 +12,8 @@ from topologies.weights_laplacian import balanced
 
 # More agents than this take the solver minutes and gigabytes: it holds a dense matrix over pairs of agents.
 AGENTS = 100
-# Weights below this are an interior-point solver's zeros.
-NEGLIGIBLE = 1e-8
+# An interior-point solver's zeros: weights below this, and bounds met up to that.
+NEGLIGIBLE, SLACK = 1e-9, 1e-7
 # Weights are rounded to multiples of this, so that floating-point sums of them are exact in any order.
 QUANTUM = 2.0**-48
 
@@ -33,7 +33,7 @@ def fastest(graph, *, nonnegative=True, diagonal=0.0):
         minimise s   subject to   L(x) + 1 1' / A >= (1 - s) I,   L(x) <= (1 + s) I        (in the order of matrices).
 
     Symmetric, and rows and columns sum to exactly one, in any order of summation; entries of edges that the optimum does not
-    use are not stored. The modulus is optimal to about 1e-8. Self-weights can come out zero, as that of the centre of a
+    use are not stored. The modulus is optimal to about 1e-7. Self-weights can come out zero, as that of the centre of a
     star: enough on a static connected graph, where the modulus is below 1; for theory that asks for a positive
     diagonal pass `diagonal`, or wrap in `topologies.lazy`. On a disconnected graph each component is made fastest.
 
@@ -132,6 +132,9 @@ def _optimal(agents, rows, columns, nonnegative, diagonal):
     weights = np.where(abs(x.value) < NEGLIGIBLE, 0.0, x.value)
     if not nonnegative:
         return np.round(weights / QUANTUM) * QUANTUM
-    # Rounding errors must not push a row's sum past its bound: shrink, and round down.
-    weights *= min(1.0, (1 - diagonal) / (incidence @ weights).max())
+    # The least self-weight comes out a little above or below its bound when it should be on it. Rounding goes down, so that
+    # no row's sum is pushed past it again.
+    fit = (1 - diagonal) / (incidence @ weights).max()
+    if fit <= 1 + SLACK:
+        weights *= fit
     return np.floor(weights / QUANTUM) * QUANTUM

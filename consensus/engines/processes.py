@@ -18,7 +18,7 @@ from consensus.engines.worker import Desk, Task, restored, work
 from consensus.errors import WorkerError
 from consensus.problem import Problem
 
-_ENDING = 2.0  # seconds that workers have to end by themselves
+_ENDING = 1.0  # seconds that workers have to end by themselves
 _STARTING = 60.0  # seconds that they may start one after another
 
 

@@ -11,7 +11,7 @@ from problems import data
 
 import consensus
 import topologies
-from consensus.solvers import DGD, NEXT, GradientTracking
+from consensus.solvers import DGD, NEXT, SONATA, Gossip, GradientTracking, PushDIGing, PushPull
 from consensus.steps import Diminishing, InverseSqrt
 from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
 
@@ -106,6 +106,9 @@ def special():
     static, smooth = NETWORKS["static"], problem("squared", consensus.L2(0.1), consensus.Linear(4), "equal")
     wide = problem("logistic", consensus.L2(0.05), consensus.MLP([4, 17, 9, 1]), samples=60)
     partial = NEXT(PartialLinearization(0.5), Diminishing(0.5, 0.01))
+    circle = nx.DiGraph([(k, (k + 1) % AGENTS) for k in range(AGENTS)] + [(0, 3), (5, 2), (6, 1)])
+    directed = topologies.Static(circle, weights=topologies.push)
+    failing = topologies.LinkFailure(directed, 0.3, seed=2, symmetric=False)
     return {
         "functions, tracking": Case(functions, NETWORKS["random"], GradientTracking(0.02), OBSERVED),
         "functions, DGD": Case(functions, static, DGD(0.02), OBSERVED),
@@ -120,6 +123,13 @@ def special():
         ),
         "no rounds": Case(smooth, static, DGD(0.05), {"rounds": 0}),
         "a larger network to train": Case(wide, NETWORKS["random"], partial, OBSERVED | {"rounds": 4}),
+        "directed, SONATA": Case(
+            single, failing, SONATA(PartialLinearization(0.5), Diminishing(0.5, 0.01)), OBSERVED
+        ),
+        "directed, Push-DIGing": Case(smooth, failing, PushDIGing(0.02), OBSERVED),
+        "directed, push-pull": Case(smooth, directed, PushPull(0.02), OBSERVED),
+        "matchings, gossip": Case(smooth, topologies.Matchings(AGENTS, seed=1), Gossip(GradientTracking(0.05), 3), OBSERVED),
+        "accelerated gossip": Case(smooth, static, Gossip(partial, 3, topologies.spectral_gap(static.weights(0))), OBSERVED),
         "tolerance": Case(smooth, static, GradientTracking(0.05), {"rounds": 400, "record_every": 7, "tolerance": 1e-3}),
     }
 
@@ -129,7 +139,7 @@ UNTIL = 8  # rounds done before the checkpoint of which the runs below are resum
 
 def saved():
     """Runs to stop and resume, most of them on networks that differ from round to round."""
-    chosen = {name: special()[name] for name in ("functions, tracking", "functions, NEXT", "float32, NEXT")}
+    chosen = {name: special()[name] for name in ("functions, tracking", "functions, NEXT", "directed, SONATA")}
     chosen |= {name: grid()[f"{name}, random, unequal"] for name in ("NEXT partial logistic L1", "NEXT blocks", "DGD")}
     # Neither is a multiple of the other, nor ``UNTIL`` or the number of rounds of either.
     options = {"rounds": 13, "record_every": 3, "every": 5}

@@ -73,6 +73,26 @@ def test_more_workers_than_agents(forked):
     assert_same(consensus.solve(problem, network, GradientTracking(0.1), rounds=5, engine=Processes(9)), reference)
 
 
+def test_functions_and_classes_of_a_test_find_their_way():
+    centres = np.random.default_rng(1).standard_normal((5, 3))
+    problem = consensus.Problem.from_functions(
+        lambda w: np.square(w - centres).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=3
+    )
+
+    class Lazier(DGD):
+        def step(self, problem, network, state):
+            return super().step(problem, network, state) if state.round % 2 else state._replace(round=state.round + 1)
+
+    solver = Lazier(lambda round: 0.1 / (1 + round))
+    reference = consensus.solve(problem, topologies.path(5), solver, rounds=8)
+    assert_same(consensus.solve(problem, topologies.path(5), solver, rounds=8, engine=Processes(2)), reference)
+
+
+def test_threads_inside_a_worker(references, forked):
+    for name in ("NEXT blocks, random, unequal", "a larger network to train"):
+        assert_same(CASES[name].run(engine=Processes(2, cores=2)), references[name], name)
+
+
 def test_a_run_leaves_the_problem_as_it_was(forked):
     case = CASES["NEXT partial logistic L1, random, unequal"]
     before = [array.copy() for array in (case.problem.shards.features, case.problem.weights)]

@@ -103,6 +103,7 @@ def test_a_killed_run(seed, mark, reference, tmp_path):
     assert run.wait(10) == -signal.SIGKILL
     assert others
     wait_for(lambda: not living(mark), 10)  # neither workers nor their helpers
+    assert set(os.listdir(tmp_path)) <= {"run.ckpt", ".run.ckpt.part"}  # hit while writing, it leaves that at most
     assert_same(finish(path), reference)
 
 
