@@ -8,6 +8,7 @@ LABELS = {
     "exchanges": "exchanges with neighbours",
     "messages": "messages sent in the network",
     "floats": "numbers sent in the network",
+    "bytes": "bytes sent in the network",
     "gradients": "gradients per agent",
     "seconds": "wall time in rounds [s]",
     "objective": "objective U at the agents' mean",

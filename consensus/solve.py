@@ -106,11 +106,11 @@ def solve(
     Result
         Its history has the columns ``round``; at the agents' mean ``objective`` (U) and ``stationarity``
         (``|w - prox_r(w - grad G(w))|``); ``disagreement`` (``sqrt(mean_i |w_i - mean|^2)``); what was sent so far in the
-        whole network: ``exchanges`` (each between every agent and its neighbours), ``messages`` (edges used, both ways) and
-        ``floats`` in them; the work so far: ``gradients`` and local ``solves`` per agent and ``iterations`` inside them
-        over all agents; ``seconds`` of wall time in rounds, observation left out. With a test set ``test_error`` of the mean
-        and ``test_error_worst`` of the worst agent: the mean squared error in regression, the fraction of wrong labels in
-        classification. With ``agent_objectives`` the column ``agent_objective`` (rows, agents).
+        whole network: ``exchanges`` (each between every agent and its neighbours), ``messages`` (edges used, both ways),
+        ``floats`` and ``bytes`` in them; the work so far: ``gradients`` and local ``solves`` per agent and ``iterations``
+        inside them over all agents; ``seconds`` of wall time in rounds, observation left out. With a test set
+        ``test_error`` of the mean and ``test_error_worst`` of the worst agent: the mean squared error in regression, the
+        fraction of wrong labels in classification. With ``agent_objectives`` the column ``agent_objective`` (rows, agents).
 
     Raises
     ------

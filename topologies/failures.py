@@ -89,7 +89,7 @@ class LinkFailure(Schedule):
         self.probability, self.seed = float(probability), integer("seed", seed, 0)
         self.symmetric, self.preserve = bool(symmetric), _side(preserve)
         self._recent = Recent()
-        self._links(0)
+        self._links(0)  # refuses what cannot work before any round is run
 
     def __repr__(self):
         kept = "" if self.preserve is None else f", preserve={self.preserve!r}"

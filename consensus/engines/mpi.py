@@ -13,7 +13,7 @@ from consensus.engines.base import Engine, begin_block, blocks_of
 from consensus.engines.network import Network
 from consensus.engines.rounds import run_rounds
 
-_SUMMED = ("messages", "floats", "iterations")  # over ranks; the other counts are the same for all
+_SUMMED = ("messages", "floats", "bytes", "iterations")  # over ranks; the other counts are the same for all
 
 
 class Halo(NamedTuple):

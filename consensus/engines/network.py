@@ -1,12 +1,14 @@
 """What a block of agents sees of the network."""
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-_CACHED = 64  # plans kept, by the schedule's key
+_CACHED = 64  # plans kept, by the schedule's key,
+_CACHED_NUMBERS = 1 << 24  # and weights in them: the newest two plans are kept in any case
 
 
 class Plan(NamedTuple):
@@ -41,12 +43,29 @@ class Network(ABC):
         Rows received so far by the agents held here, one an edge and direction; over all blocks, the network's messages.
     floats : int
         Numbers in them.
+    record : list of (sender, receiver, round)
+        Every message, if ``strict``.
     """
 
     def __init__(self, schedule, rows, dtype, strict=False):
         self.schedule, self.rows, self.dtype, self.strict = schedule, rows, np.dtype(dtype), strict
         self.exchanges = self.messages = self.floats = 0
+        self.record = []
         self._plans = {}
+
+    @property
+    def counts(self):
+        """What was sent so far, by name, for the history: exchanges, messages, floats and bytes."""
+        return {
+            "exchanges": self.exchanges,
+            "messages": self.messages,
+            "floats": self.floats,
+            "bytes": self.floats * self.dtype.itemsize,
+        }
+
+    def per_edge(self):
+        """How many messages each edge carried, {(sender, receiver): count}; a ``strict`` network knows."""
+        return dict(Counter((sender, receiver) for sender, receiver, _ in self.record))
 
     @property
     def agents(self):
@@ -84,8 +103,7 @@ class Network(ABC):
 
     def _plan(self, key, kind):
         if (key, kind) not in self._plans:
-            if len(self._plans) >= _CACHED:
-                del self._plans[next(iter(self._plans))]  # the oldest
+            self._make_room()
             whole = self.schedule.weights(key)
             if kind == "average":
                 whole = _averaging(whole)
@@ -97,12 +115,22 @@ class Network(ABC):
             self._plans[key, kind] = Plan(matrix, messages, extra)
         return self._plans[key, kind]
 
+    def _make_room(self):
+        """Forget the oldest plans where there are many or large ones."""
+        while len(self._plans) >= _CACHED or (
+            len(self._plans) > 2 and sum(plan.matrix.nnz for plan in self._plans.values()) > _CACHED_NUMBERS
+        ):
+            del self._plans[next(iter(self._plans))]
+
     def _check_edges(self, round, plan):
         graph = self.schedule.graph(round)
         whole = self.schedule.weights(self.schedule.key(round))[self.rows].tocoo()
         for receiver, sender in zip(whole.row + self.rows.start, whole.col, strict=True):
-            if receiver != sender and not graph.has_edge(sender, receiver):
+            if receiver == sender:
+                continue
+            if not graph.has_edge(sender, receiver):
                 raise RuntimeError(f"in round {round} agent {sender} sent to agent {receiver}, which is no edge of the graph")
+            self.record.append((int(sender), int(receiver), round))
 
 
 def _averaging(matrix):

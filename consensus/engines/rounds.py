@@ -48,8 +48,7 @@ def run_rounds(problem, network, solver, state, rounds, report):
             if not -_LARGEST < state.w.min() <= state.w.max() < _LARGEST:  # false for NaN too
                 raise DivergenceError(state.round, solver)
             seconds += time.perf_counter() - begin
-            sent = {"exchanges": network.exchanges, "messages": network.messages, "floats": network.floats}
-            reason = report(state, sent | asdict(problem.work), seconds)
+            reason = report(state, network.counts | asdict(problem.work), seconds)
             if reason or state.round >= rounds:
                 return reason
             begin = time.perf_counter()

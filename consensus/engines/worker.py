@@ -17,8 +17,8 @@ from consensus.engines.network import Network
 from consensus.engines.rounds import run_rounds
 from consensus.errors import WorkerError
 
-_COUNTS = ("exchanges", "messages", "floats", "gradients", "solves", "iterations")
-_SUMMED = ("messages", "floats", "iterations")  # over workers; the others are the same for all
+_COUNTS = ("exchanges", "messages", "floats", "bytes", "gradients", "solves", "iterations")
+_SUMMED = ("messages", "floats", "bytes", "iterations")  # over workers; the others are the same for all
 _BLOCKS = 2  # blocks of (agents, P) that a solver usually mixes at once
 _EXTRA = 4  # and columns beside them, such as push-sum's masses
 

@@ -99,22 +99,14 @@ class Exact:
         problem, split = inner.problem, len(slices) > 1
         costs = estimates(problem, regularizer, -(-problem.parameters // len(slices)), split)
         method = min(costs, key=lambda name: costs[name].operations) if self.linear == "auto" else self.linear
-        quadratic = regularizer.quadratic
 
-        def chunk(rows, blocks=None):
+        def chunk(rows, blocks=range(len(slices))):  # noqa: B008 (known by now)
             outputs, linearization = problem.linearize(inner.w, rows)
-            for number in range(len(slices)) if blocks is None else blocks:
-                block, part = slices[number], parts[number]
-                sub = _subproblem(inner, (rows, block), outputs, linearization, total, part, split)
-                direct = quadratic and sub.loss.quadratic and method != "iterative"  # one step from anywhere is exact
-                x = sub.w if start is None or direct else _better(sub, start[rows, block])
-                if not (quadratic or _has_prox_jvp(part)):
-                    end, count = accelerated(sub, x, tolerance, 100 * self.iterations)
-                else:
-                    system = _system(sub, inner, (rows, block), SYSTEMS[method]) if quadratic else None
-                    end, count = newton(sub, system, x, tolerance, self.iterations)
-                solution[rows, block] = end
-                iterations[number, rows] = count
+            for number in blocks:
+                where = rows, slices[number]
+                sub = _subproblem(inner, where, outputs, linearization, total, parts[number], split)
+                warm = None if start is None else start[where]
+                solution[where], iterations[number, rows] = self._minimise(sub, inner, where, method, warm, tolerance)
 
         def unit(rows):
             for index in range(rows.start, rows.stop):
@@ -128,6 +120,16 @@ class Exact:
         else:
             for_chunks(chunk, problem.agents, size, cost.operations)
         return LocalSolution(solution, iterations.sum(axis=0))
+
+    def _minimise(self, sub, model, where, method, warm, tolerance):
+        """Minimise subproblems by what fits the loss and the regularizer; return the minimisers and iterations."""
+        quadratic = sub.regularizer.quadratic
+        direct = quadratic and sub.loss.quadratic and method != "iterative"  # one step from anywhere is exact
+        x = sub.w if warm is None or direct else _better(sub, warm)
+        if not (quadratic or _has_prox_jvp(sub.regularizer)):
+            return accelerated(sub, x, tolerance, 100 * self.iterations)
+        system = _system(sub, model, where, SYSTEMS[method]) if quadratic else None
+        return newton(sub, system, x, tolerance, self.iterations)
 
 
 def _subproblem(model, where, outputs, linearization, total, regularizer, split):

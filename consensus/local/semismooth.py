@@ -32,7 +32,7 @@ def solve_proximal(sub, root, x, gradient, goal, most):
     x, gradient : ndarray (agents, P)
     goal : ndarray (agents,)
         Each agent stops when ``|p - prox_{r/tau}(x - (gradient + R' R d) / tau)|``, the residual of p in the problem itself,
-        is at most this.
+        is at most this, and p is no worse than x.
     most : int
 
     Returns
@@ -59,13 +59,18 @@ def solve_proximal(sub, root, x, gradient, goal, most):
     running, drowned = np.ones(len(x), bool), np.zeros(len(x), int)
     answer = np.full_like(x, np.nan)
     hessian = _Hessian(sub, root, forward, backward)
+    at_x, slack = r.value(x), 10 * np.finfo(x.dtype).eps
     for _ in range(most):
         z = x - (gradient + back) / tau
         p = r.prox(z, 1 / tau)
-        F = theta - forward(p - x)
+        d = p - x
+        image = forward(d)
+        F = theta - image
         exact = r.prox(z + backward(F) / tau, 1 / tau)
         answer = np.where(running[:, None], p, answer)
-        running &= ~(np.linalg.norm(p - exact, axis=1) <= goal)
+        terms = np.vecdot(gradient, d), np.square(image).sum(axis=(1, 2)) / 2, tau / 2 * np.vecdot(d, d), r.value(p) - at_x
+        rises = sum(terms) > slack * sum(map(np.abs, terms))  # then d need not be a direction of descent
+        running &= rises | ~(np.linalg.norm(p - exact, axis=1) <= goal)
         if not running.any():
             break
         change = hessian.solve(z, -F)

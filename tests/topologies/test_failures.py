@@ -16,18 +16,6 @@ ARCS = nx.DiGraph([(0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (0, 2), (2, 0), (1, 4
 ARC_RING = nx.DiGraph([(k, (k + 1) % 5) for k in range(5)])
 
 
-def push(graph):
-    """Column-stochastic weights: every agent splits what it has evenly over itself and whom it sends to."""
-    matrix = topologies.adjacency(graph).T + sparse.eye_array(len(graph))
-    return matrix @ sparse.diags_array(1 / matrix.sum(axis=0))
-
-
-def pull(graph):
-    """Row-stochastic weights: every agent takes the average over itself and whom it hears."""
-    matrix = topologies.adjacency(graph).T + sparse.eye_array(len(graph))
-    return sparse.diags_array(1 / matrix.sum(axis=1)) @ matrix
-
-
 def everyone_else(graph):
     """Doubly stochastic weights without self-weights, of a complete graph."""
     return topologies.adjacency(graph) / (len(graph) - 1)
@@ -44,10 +32,10 @@ UNDIRECTED = {
     "agents": topologies.AgentFailure(topologies.Static(GRAPH), [(0, 5, 25), (7, 10, None)]),
 }
 PUSHED = {
-    "arcs": topologies.Static(ARCS, weights=push),
-    "ring": topologies.Static(ARC_RING, weights=push),
-    "periodic": topologies.Periodic([ARCS, ARC_RING], weights=push),
-    "both ways": topologies.Static(GRAPH, weights=push),
+    "arcs": topologies.Static(ARCS, weights=topologies.push),
+    "ring": topologies.Static(ARC_RING, weights=topologies.push),
+    "periodic": topologies.Periodic([ARCS, ARC_RING], weights=topologies.push),
+    "both ways": topologies.Static(GRAPH, weights=topologies.push),
     "one peer": topologies.OnePeerExponential(9),
 }
 
@@ -98,7 +86,7 @@ def test_column_stochastic_matrices_stay_so_and_a_senders_weight_returns_to_it(n
 @pytest.mark.parametrize("graph", [ARCS, ARC_RING, GRAPH])
 @pytest.mark.parametrize("symmetric", [True, False])
 def test_row_stochastic_matrices_stay_so_where_rows_are_to_be_preserved(graph, symmetric):
-    inner = topologies.Static(graph, weights=pull)
+    inner = topologies.Static(graph, weights=topologies.pull)
     for network in (
         topologies.LinkFailure(inner, 0.4, seed=3, symmetric=symmetric, preserve="rows"),
         topologies.AgentFailure(inner, away(inner), preserve="rows"),
@@ -108,7 +96,7 @@ def test_row_stochastic_matrices_stay_so_where_rows_are_to_be_preserved(graph, s
 
 
 def test_rows_are_preserved_by_default_when_columns_do_not_sum_to_one():
-    inner = topologies.Static(ARCS, weights=pull)
+    inner = topologies.Static(ARCS, weights=topologies.pull)
     assert abs(sums(inner.weights(0), 0) - 1).max() > 0.1
     for network in (topologies.LinkFailure(inner, 0.5, symmetric=False), topologies.AgentFailure(inner, [(0, 0, 9)])):
         assert all(abs(sums(network.weights(network.key(n)), 1) - 1).max() <= 4e-16 for n in range(9))
@@ -142,7 +130,7 @@ def test_agents_agree_on_the_average_in_spite_of_loss(name):
 
 
 def test_push_sum_reaches_the_average_under_one_way_loss():
-    network = topologies.LinkFailure(topologies.Static(ARCS, weights=push), 0.4, seed=2, symmetric=False)
+    network = topologies.LinkFailure(topologies.Static(ARCS, weights=topologies.push), 0.4, seed=2, symmetric=False)
     values, mass = np.random.default_rng(0).standard_normal(5), np.ones(5)
     mean = values.mean()
     for n in range(500):
@@ -181,7 +169,8 @@ def test_failures_are_independent_of_random_edges_under_the_same_seed():
 def test_two_schedules_over_one_graph_lose_the_same_messages_under_one_seed():
     for symmetric in (True, False):
         rows, columns = (
-            topologies.LinkFailure(topologies.Static(ARCS, weights=rule), 0.4, 7, symmetric) for rule in (pull, push)
+            topologies.LinkFailure(topologies.Static(ARCS, weights=rule), 0.4, 7, symmetric)
+            for rule in (topologies.pull, topologies.push)
         )
         for n in range(20):
             one, other = rows.weights(rows.key(n)).toarray(), columns.weights(columns.key(n)).toarray()
@@ -189,8 +178,8 @@ def test_two_schedules_over_one_graph_lose_the_same_messages_under_one_seed():
 
 
 def test_both_directions_fail_together_or_each_by_itself():
-    together = topologies.LinkFailure(topologies.Static(ARCS, weights=push), 0.5, seed=1)
-    apart = topologies.LinkFailure(topologies.Static(ARCS, weights=push), 0.5, seed=1, symmetric=False)
+    together = topologies.LinkFailure(topologies.Static(ARCS, weights=topologies.push), 0.5, seed=1)
+    apart = topologies.LinkFailure(topologies.Static(ARCS, weights=topologies.push), 0.5, seed=1, symmetric=False)
     ways = {
         network: {(network.graph(n).has_edge(0, 2), network.graph(n).has_edge(2, 0)) for n in range(40)}
         for network in (together, apart)

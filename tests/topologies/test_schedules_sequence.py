@@ -5,7 +5,6 @@ import pickle
 import networkx as nx
 import numpy as np
 import pytest
-from scipy import sparse
 
 import topologies
 
@@ -17,11 +16,6 @@ def growing(round):
     return graph
 
 
-def push(graph):
-    matrix = topologies.adjacency(graph).T + sparse.eye_array(len(graph))
-    return matrix @ sparse.diags_array(1 / matrix.sum(axis=0))
-
-
 def test_each_round_has_the_weights_of_its_graph():
     network = topologies.Sequence(growing, agents=6)
     for n in (3, 0, 7, 3):
@@ -31,7 +25,9 @@ def test_each_round_has_the_weights_of_its_graph():
 
 
 def test_directed_graphs_and_weights_of_ones_own():
-    network = topologies.Sequence(lambda n: nx.DiGraph([(n % 3, (n + 1) % 3), (2, 1), (0, 2)]), agents=3, weights=push)
+    network = topologies.Sequence(
+        lambda n: nx.DiGraph([(n % 3, (n + 1) % 3), (2, 1), (0, 2)]), agents=3, weights=topologies.push
+    )
     for n in range(3):
         matrix = network.weights(n).toarray()
         assert network.graph(n).is_directed()
@@ -83,7 +79,7 @@ def test_travel_and_equality():
     assert copy == network
     assert hash(copy) == hash(network)
     assert not copy._recent._results
-    assert network != topologies.Sequence(growing, agents=6, weights=push)
+    assert network != topologies.Sequence(growing, agents=6, weights=topologies.push)
     assert repr(network) == "Sequence(growing, agents=6, weights=metropolis)"
 
 

@@ -1,0 +1,96 @@
+"""Sinkhorn-Knopp weights against hand-computed matrices and the plain iteration of the paper."""
+
+import math
+
+import networkx as nx
+import numpy as np
+import pytest
+from scipy import sparse
+
+import topologies
+
+
+def textbook(matrix):
+    """Divide rows and columns by their sums in turn."""
+    for _ in range(100_000):
+        matrix = matrix / matrix.sum(axis=1, keepdims=True)
+        matrix = matrix / matrix.sum(axis=0)
+        if abs(matrix.sum(axis=1) - 1).max() < 1e-15:
+            break
+    return matrix
+
+
+def test_path_of_three_by_hand():
+    # With scales (a, b, a): a^2 + a b = 1 and b^2 + 2 a b = 1, so a^2 is the golden ratio's inverse.
+    golden = (math.sqrt(5) - 1) / 2
+    expected = [[golden, 1 - golden, 0], [1 - golden, 2 * golden - 1, 1 - golden], [0, 1 - golden, golden]]
+    np.testing.assert_allclose(topologies.sinkhorn(topologies.path(3)).toarray(), expected, rtol=0, atol=2e-15)
+
+
+@pytest.mark.parametrize("graph", [topologies.ring(7), topologies.complete(6), topologies.hypercube(4), topologies.torus(3, 4)])
+def test_regular_graphs_get_equal_weights(graph):
+    expected = topologies.metropolis(graph).toarray()
+    np.testing.assert_allclose(topologies.sinkhorn(graph).toarray(), expected, rtol=0, atol=1e-15)
+
+
+def test_a_directed_cycle_gets_halves():
+    cycle = nx.cycle_graph(5, create_using=nx.DiGraph)
+    expected = (np.eye(5) + np.roll(np.eye(5), 1, axis=0)) / 2
+    np.testing.assert_allclose(topologies.sinkhorn(cycle).toarray(), expected, rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_undirected_graphs_agree_with_the_plain_iteration(seed):
+    graph = topologies.barabasi_albert(12, 2, seed=seed)
+    expected = textbook(nx.to_numpy_array(graph, nodelist=range(12)) + np.eye(12))
+    np.testing.assert_allclose(topologies.sinkhorn(graph).toarray(), expected, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_weighted_directed_graphs_agree_with_the_plain_iteration(seed):
+    rng = np.random.default_rng(seed)
+    edges = np.roll(np.eye(9), 1, axis=1) + (rng.random((9, 9)) < 0.2)
+    np.fill_diagonal(edges, 0)
+    edges = (edges > 0) * np.exp(rng.standard_normal((9, 9)))
+    expected = textbook(edges.T + np.eye(9))
+    graph = nx.from_numpy_array(edges, create_using=nx.DiGraph)
+    for given_as in (graph, edges, sparse.csr_array(edges)):
+        found = topologies.sinkhorn(given_as, weight="weight")
+        np.testing.assert_allclose(found.toarray(), expected, rtol=0, atol=1e-13)
+
+
+def test_a_long_path_where_the_plain_iteration_crawls():
+    graph = topologies.path(2000)
+    matrix = topologies.sinkhorn(graph)
+    np.testing.assert_allclose(matrix.sum(axis=1), 1, rtol=0, atol=1e-14)
+    # The weights are scales times scales: a_ij a_jk / (a_jj a_ik) needs only neighbours, w_ij^2 = w_ii w_jj.
+    diagonal, edges = matrix.diagonal(), matrix.diagonal(1)
+    np.testing.assert_allclose(edges**2, diagonal[1:] * diagonal[:-1], rtol=1e-12, atol=0)
+
+
+def test_strong_components_may_be_apart():
+    graph = nx.DiGraph([(0, 1), (1, 2), (2, 0), (3, 4), (4, 3), (0, 2)])
+    graph.add_node(5)
+    matrix = topologies.sinkhorn(graph).toarray()
+    np.testing.assert_allclose(matrix[:3, :3], topologies.sinkhorn(graph.subgraph(range(3))).toarray(), rtol=0, atol=1e-14)
+    np.testing.assert_allclose(matrix[3:, 3:], [[0.5, 0.5, 0], [0.5, 0.5, 0], [0, 0, 1]], rtol=0, atol=1e-14)
+    np.testing.assert_allclose(matrix.sum(axis=0), 1, rtol=0, atol=1e-14)
+
+
+def test_edges_on_no_cycle_are_named_with_the_reason():
+    graph = nx.DiGraph([(0, 1), (1, 0), (1, 2), (2, 3), (3, 2)])
+    with pytest.raises(ValueError, match=r"\(1, 2\) lie on no directed cycle.*lacks total support.*topologies\.push"):
+        topologies.sinkhorn(graph)
+    graph = nx.DiGraph([("hub", name) for name in "abcd"])
+    with pytest.raises(ValueError, match=r"\(hub, a\), \(hub, b\), \(hub, c\), \.\.\. lie on no directed cycle"):
+        topologies.sinkhorn(graph)
+    graph.add_edges_from([(name, "hub") for name in "abcd"])
+    np.testing.assert_allclose(topologies.sinkhorn(graph).sum(axis=0), 1, rtol=0, atol=1e-14)
+
+
+def test_weights_over_many_orders_of_magnitude():
+    graph = nx.Graph()
+    graph.add_weighted_edges_from([(0, 1, 1e-6), (1, 2, 1e6), (2, 3, 1.0), (3, 0, 1e3)])
+    matrix = topologies.sinkhorn(graph, weight="weight")
+    np.testing.assert_allclose(matrix.sum(axis=0), 1, rtol=0, atol=1e-12)
+    assert (matrix.toarray() == matrix.toarray().T).all()
