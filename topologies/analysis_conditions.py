@@ -38,7 +38,7 @@ class Conditions(NamedTuple):
     smallest_entry, smallest_diagonal : Extreme
         The least weight of all that are stored, and of agents for themselves.
     smallest_weight : Extreme or None
-        The least positive weight.
+        The least positive weight; less than 1e-8 counts as zero.
     window : int or None
         The smallest number B of consecutive rounds whose graphs always join into one that is (strongly) connected.
     components : int
@@ -120,7 +120,7 @@ class Conditions(NamedTuple):
             ("row stochastic", self.row_stochastic, sums("row", self.row_sum, self.row_stochastic)),
             ("column stochastic", self.column_stochastic, sums("column", self.column_sum, self.column_stochastic)),
             ("doubly stochastic", self.doubly_stochastic, ""),
-            ("symmetric", self.symmetric, entry("largest difference", self.asymmetry) if self.asymmetry.value else ""),
+            ("symmetric", self.symmetric, entry("largest difference", self.asymmetry)),
             ("nonnegative", self.nonnegative, entry("least entry", self.smallest_entry)),
             ("positive diagonal", self.positive_diagonal, entry("least", self.smallest_diagonal)),
             (
@@ -222,7 +222,7 @@ def _measure(matrix, n):
     found["asymmetry"] = entry(0, 0, 0) if worst is None else entry(skew.data[worst], *(c[worst] for c in skew.coords))
     least = matrix.data.argmin() if matrix.nnz else None
     found["smallest_entry"] = entry(0, 0, 0) if least is None else entry(matrix.data[least], rows[least], columns[least])
-    positive = np.flatnonzero(matrix.data > 0)
+    positive = np.flatnonzero(matrix.data > TOLERANCE)
     if positive.size:
         least = positive[matrix.data[positive].argmin()]
         found["smallest_weight"] = entry(matrix.data[least], rows[least], columns[least])

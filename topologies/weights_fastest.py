@@ -40,8 +40,8 @@ def fastest(graph, *, nonnegative=True, diagonal=0.0):
     Parameters
     ----------
     graph : networkx.Graph, symmetric scipy sparse matrix or symmetric numpy array of shape (A, A)
-        Read as by `topologies.adjacency`. At most 100 agents in a connected component: 50 agents take a second or two,
-        100 half a minute.
+        Read as by `topologies.adjacency`. At most 100 agents in a connected component: 50 agents take some two
+        seconds, 100 about a minute.
     nonnegative : bool
         Whether weights are at least 0.
     diagonal : float in [0, 1)

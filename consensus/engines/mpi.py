@@ -64,7 +64,7 @@ class MPINetwork(Network):
     def _gather(self, plan, blocks):
         halo, own = plan.extra, len(blocks[0])
         flat = [block.reshape(own, -1) for block in blocks]
-        joined = np.ascontiguousarray(flat[0] if len(flat) == 1 else np.concatenate(flat, axis=1))
+        joined = flat[0] if len(flat) == 1 else np.concatenate(flat, axis=1)
         received = np.empty((halo.total, joined.shape[1]), joined.dtype)
         requests = [self.communicator.Irecv(received[part], rank) for rank, part in halo.receives]
         packed = [(rank, joined[rows]) for rank, rows in halo.sends]

@@ -66,7 +66,7 @@ def newton(sub, system, x, tolerance, most):
             step, inner = system.solve(-gradient, part, 10 * most)
             end = x + step
         else:
-            end, inner = solve_proximal(sub, root, x, gradient, part * residual, most)
+            end, inner = solve_proximal(sub, root, x, gradient, part * residual, 10 * most)
             step = end - x
         iterations += np.where(running, np.maximum(inner, 1), 0)
         if sub.loss.quadratic:

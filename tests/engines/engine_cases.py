@@ -113,6 +113,8 @@ def special():
         "functions, tracking": Case(functions, NETWORKS["random"], GradientTracking(0.02), OBSERVED),
         "functions, DGD": Case(functions, static, DGD(0.02), OBSERVED),
         "functions, NEXT": Case(sparse, NETWORKS["periodic"], NEXT(FullLinearization(8.0), 0.5), OBSERVED),
+        "memory order, atc": Case(smooth, NETWORKS["random"], Turned(0.05, order="atc"), OBSERVED),
+        "memory order, cta": Case(smooth, NETWORKS["random"], Turned(0.05, order="cta"), OBSERVED),
         "float32, NEXT": Case(single, NETWORKS["random"], partial, OBSERVED),
         "float32, NEXT, double rule": Case(single, static, NEXT(FullLinearization(4.0), _numpy_rule), OBSERVED),
         "float32, tracking, double rule": Case(single, static, GradientTracking(_numpy_rule), OBSERVED),
@@ -167,6 +169,15 @@ def cheating():
 
 
 @dataclass(frozen=True, init=False)
+class Turned(GradientTracking):
+    """Sends arrays in the memory order of Fortran, alone and two at once."""
+
+    def step(self, problem, network, state):
+        turned = state._replace(w=np.asfortranarray(state.w), y=np.asfortranarray(state.y))
+        return super().step(problem, network, turned)
+
+
+@dataclass(frozen=True, init=False)
 class CtrlC(GradientTracking):
     """As the user presses ctrl-C in round ``at``; after a pause, for others to go on meanwhile."""
 
@@ -216,7 +227,7 @@ class Slow(GradientTracking):
         return super().step(problem, network, state)
 
 
-def slow(pause=0.0, rounds=500):
+def slow(pause=0.0, record_every=5, every=7, rounds=500):
     """A run of about ``pause * rounds`` seconds at least, on a network that differs from round to round."""
     p = problem("squared", consensus.L2(0.02), consensus.Linear(4))
-    return Case(p, NETWORKS["random"], Slow(0.01, pause), {"rounds": rounds, "record_every": 5, "every": 7})
+    return Case(p, NETWORKS["random"], Slow(0.01, pause), {"rounds": rounds, "record_every": record_every, "every": every})

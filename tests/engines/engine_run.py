@@ -1,4 +1,4 @@
-"""A run to be hit: usage engine_run.py folder workers pause."""
+"""A run to be hit: usage engine_run.py folder workers pause [rounds between observations]."""
 
 import json
 import sys
@@ -11,9 +11,9 @@ import consensus
 from consensus.engines import Processes
 
 
-def main(folder, workers, pause):
+def main(folder, workers, pause, *observed):
     try:
-        result = engine_cases.slow(pause).run(engine=Processes(workers), checkpoint=folder / "run.ckpt")
+        result = engine_cases.slow(pause, *2 * observed).run(engine=Processes(workers), checkpoint=folder / "run.ckpt")
     except consensus.Interrupted as error:
         print(json.dumps(str(error)))
         result = error.result
@@ -21,4 +21,4 @@ def main(folder, workers, pause):
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), *map(int, sys.argv[4:]))

@@ -44,8 +44,12 @@ def mark(monkeypatch):
     name, traces = uuid.uuid4().hex, Traces()
     monkeypatch.setenv(MARK, name)
     yield name
-    wait_for(lambda: not living(name, helpers=False), 10)
-    wait_for(lambda: not traces.left(), 10)
+    try:
+        wait_for(lambda: not living(name, helpers=False), 10)
+        wait_for(lambda: not traces.left(), 10)
+    finally:
+        for process in living(name, helpers=False):
+            os.kill(process, signal.SIGKILL)
 
 
 def finish(path):
@@ -105,6 +109,16 @@ def test_a_killed_run(seed, mark, reference, tmp_path):
     wait_for(lambda: not living(mark), 10)  # neither workers nor their helpers
     assert set(os.listdir(tmp_path)) <= {"run.ckpt", ".run.ckpt.part"}  # hit while writing, it leaves that at most
     assert_same(finish(path), reference)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_workers_notice_between_observations_that_the_run_is_gone(workers, mark, tmp_path):
+    run = start(HERE / "engine_run.py", tmp_path, workers, 0.05, 10_000, mark=mark)  # 25 s without looking up
+    wait_for((tmp_path / "run.ckpt").exists)
+    time.sleep(0.3)
+    run.kill()
+    run.wait(10)
+    wait_for(lambda: not living(mark), 5)
 
 
 def test_a_worker_killed_at_the_worst_moment(mark, tmp_path):

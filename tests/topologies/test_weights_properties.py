@@ -182,5 +182,5 @@ def test_bad_graphs_are_refused(rule):
         rule(nx.Graph())
     with pytest.raises(ValueError, match="self-loops at 1"):
         rule(nx.Graph([(0, 1), (1, 1)]))
-    with pytest.raises(TypeError, match="must be a networkx.Graph or DiGraph"):
+    with pytest.raises(TypeError, match=r"must be a networkx\.Graph or DiGraph"):
         rule([[0, 1], [1, 0]])

@@ -63,7 +63,7 @@ def test_a_long_path_where_the_plain_iteration_crawls():
     graph = topologies.path(2000)
     matrix = topologies.sinkhorn(graph)
     np.testing.assert_allclose(matrix.sum(axis=1), 1, rtol=0, atol=1e-14)
-    # The weights are scales times scales: a_ij a_jk / (a_jj a_ik) needs only neighbours, w_ij^2 = w_ii w_jj.
+    # Every weight is a product of the scales of its row and its column, so w_ij^2 = w_ii w_jj.
     diagonal, edges = matrix.diagonal(), matrix.diagonal(1)
     np.testing.assert_allclose(edges**2, diagonal[1:] * diagonal[:-1], rtol=1e-12, atol=0)
 
