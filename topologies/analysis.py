@@ -38,6 +38,8 @@ def components(schedule):
     >>> [group.tolist() for group in components(topologies.Static(networkx.Graph([(0, 3), (1, 2)])))]
     [[0, 3], [1, 2]]
     """
+    if getattr(schedule, "meets_all", False):  # the union would be a dense matrix
+        return [np.arange(schedule.agents)]
     count, labels = connected_components(schedule.union(), directed=True, connection="strong")
     groups = np.split(np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels, minlength=count))[:-1])
     return sorted(groups, key=lambda group: group[0])

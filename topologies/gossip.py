@@ -111,6 +111,11 @@ class Matchings(Schedule):
     def graph(self, round):
         return with_edges(self._nodes, np.arange(self.agents), self._partners(self.key(round)))
 
+    @property
+    def meets_all(self):
+        """Whether every two agents meet again and again."""
+        return self._pattern is None
+
     def union(self):
         return complete_pattern(self.agents) if self._pattern is None else self._pattern
 

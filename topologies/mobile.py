@@ -98,6 +98,8 @@ class Mobile(Schedule):
         nx.set_node_attributes(nodes, dict(enumerate(map(tuple, positions.tolist()))), "pos")
         return with_edges(nodes, *self._entries(positions))
 
+    meets_all = True  # every two agents meet again and again
+
     def union(self):
         return complete_pattern(self.agents)
 

@@ -59,7 +59,8 @@ def solve_proximal(sub, root, x, gradient, goal, most):
     running, drowned = np.ones(len(x), bool), np.zeros(len(x), int)
     answer = np.full_like(x, np.nan)
     hessian = _Hessian(sub, root, forward, backward)
-    at_x, slack = r.value(x), 10 * np.finfo(x.dtype).eps
+    at_x = r.value(x)
+    slack = _rounding(x, gradient, at_x)
     for _ in range(most):
         z = x - (gradient + back) / tau
         p = r.prox(z, 1 / tau)
@@ -68,8 +69,8 @@ def solve_proximal(sub, root, x, gradient, goal, most):
         F = theta - image
         exact = r.prox(z + backward(F) / tau, 1 / tau)
         answer = np.where(running[:, None], p, answer)
-        terms = np.vecdot(gradient, d), np.square(image).sum(axis=(1, 2)) / 2, tau / 2 * np.vecdot(d, d), r.value(p) - at_x
-        rises = sum(terms) > slack * sum(map(np.abs, terms))  # then d need not be a direction of descent
+        quadratic = np.square(image).sum(axis=(1, 2)) / 2 + tau / 2 * np.vecdot(d, d)
+        rises = quadratic + np.vecdot(gradient, d) + r.value(p) - at_x > slack  # then d need not be a direction of descent
         running &= rises | ~(np.linalg.norm(p - exact, axis=1) <= goal)
         if not running.any():
             break
@@ -96,7 +97,7 @@ def _line_search(sub, x, gradient, theta, back, change, slope, promised, running
         return np.square(theta + length[:, None, None] * change).sum(axis=(1, 2)) / 2 - inner
 
     value = dual(np.zeros(len(x), x.dtype))
-    slack = 10 * np.finfo(x.dtype).eps * np.abs(value)
+    slack = _rounding(x, gradient, value)
     length = running.astype(x.dtype)
     searching = running.copy()
     for _ in range(_HALVINGS):
@@ -105,6 +106,11 @@ def _line_search(sub, x, gradient, theta, back, change, slope, promised, running
             break
         length[searching] /= 2
     return length, ~(-promised > slack)
+
+
+def _rounding(x, gradient, value):
+    """Of the objectives (agents,): x itself is rounded, and where r holds it, as on a sphere, to first order."""
+    return 10 * np.finfo(x.dtype).eps * (np.abs(value) + np.linalg.norm(gradient, axis=1) * np.linalg.norm(x, axis=1))
 
 
 class _Hessian:

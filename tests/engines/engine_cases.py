@@ -125,9 +125,7 @@ def special():
         ),
         "no rounds": Case(smooth, static, DGD(0.05), {"rounds": 0}),
         "a larger network to train": Case(wide, NETWORKS["random"], partial, OBSERVED | {"rounds": 4}),
-        "directed, SONATA": Case(
-            single, failing, SONATA(PartialLinearization(0.5), Diminishing(0.5, 0.01)), OBSERVED
-        ),
+        "directed, SONATA": Case(single, failing, SONATA(PartialLinearization(0.5), Diminishing(0.5, 0.01)), OBSERVED),
         "directed, Push-DIGing": Case(smooth, failing, PushDIGing(0.02), OBSERVED),
         "directed, push-pull": Case(smooth, directed, PushPull(0.02), OBSERVED),
         "matchings, gossip": Case(smooth, topologies.Matchings(AGENTS, seed=1), Gossip(GradientTracking(0.05), 3), OBSERVED),

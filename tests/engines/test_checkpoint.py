@@ -168,7 +168,10 @@ def moved():
         ({"model": consensus.Linear(4, outputs=1, bias=False), "start": np.zeros(4)}, ["model", "start"]),
         ({"loss": consensus.Huber(1.0)}, ["loss"]),
         ({"regularizer": consensus.L2(0.2)}, ["regularizer"]),
-        ({"regularizer": consensus.ElasticNet(0.0, 0.1), "solver": NEXT(FullLinearization(1.0), 0.5)}, ["regularizer", "solver"]),
+        (
+            {"regularizer": consensus.ElasticNet(0.0, 0.1), "solver": NEXT(FullLinearization(1.0), 0.5)},
+            ["regularizer", "solver"],
+        ),
         ({"reduction": "sum"}, ["reduction"]),
         ({"shards": moved()}, ["data"]),
         ({"shards": consensus.partition(*data(), 6, seed=1)}, ["data"]),

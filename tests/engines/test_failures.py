@@ -199,9 +199,7 @@ def test_an_exception_before_the_first_round(case, forked, mark):
 
 @pytest.mark.parametrize("record_every", [1, 7])
 def test_divergence_is_the_same_as_in_one_process(record_every, forked, mark):
-    case = engine_cases.special()["tolerance"]._replace(
-        solver=DGD(1e3), options={"rounds": 3000, "record_every": record_every}
-    )
+    case = engine_cases.special()["tolerance"]._replace(solver=DGD(1e3), options={"rounds": 3000, "record_every": record_every})
     errors = []
     for engine in ("stacked", Processes(3)):
         with pytest.raises(consensus.DivergenceError) as caught:
@@ -439,7 +437,9 @@ def test_a_script_without_a_main_guard(how, mark, tmp_path):
 # MPI
 
 
-@pytest.mark.parametrize(("ranks", "where"), [(2, "rank 1 (agents 3 to 6)"), (3, "rank 2 (agents 4 to 6)"), (4, "rank 3 (agents 5 to 6)")])
+@pytest.mark.parametrize(
+    ("ranks", "where"), [(2, "rank 1 (agents 3 to 6)"), (3, "rank 2 (agents 4 to 6)"), (4, "rank 3 (agents 5 to 6)")]
+)
 def test_an_exception_on_one_rank_ends_the_job(ranks, where, mark):
     begin = time.monotonic()
     done = mpiexec(ranks, HERE / "engine_ranks.py", "fail", ".", timeout=30)
