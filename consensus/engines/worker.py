@@ -94,15 +94,24 @@ class SharedNetwork(Network):
         self.meetings, self.parent = 0, multiprocessing.parent_process().pid
 
     def _gather(self, plan, blocks):
+        # As many blocks at a time as a half holds. They are taken up one by one, so that a half is written to again only
+        # after everyone has multiplied what was in it.
+        room = self.desk.halves[0].array.size // self.agents
+        while blocks:
+            group, width = [], 0
+            while blocks and (width := width + blocks[0][0].size) <= room:
+                group.append(blocks[0])
+                blocks = blocks[1:]
+            if not group:
+                raise ValueError(f"a block to mix has {width} numbers an agent, workers share {room}: split it")
+            yield from self._meet(group)
+
+    def _meet(self, blocks):
+        """The whole ``blocks``, after all workers have written their rows."""
         half = self.desk.halves[self.meetings % 2].array
         agents, start, wholes = self.agents, 0, []
         for block in blocks:
-            size = block[0].size
-            end = start + agents * size
-            if end > len(half):
-                raise ValueError(
-                    f"mix takes {_BLOCKS} blocks of (agents, P) and {_EXTRA} columns at most at once: call it again for more"
-                )
+            end = start + agents * block[0].size
             whole = half[start:end].reshape(agents, *block.shape[1:])
             whole[self.rows] = block
             wholes.append(whole)

@@ -185,13 +185,25 @@ def test_blocks_of_workers_cover_the_agents_in_order():
         assert [agent for block in blocks for agent in range(block.start, block.stop)] == list(range(7))
 
 
-def test_more_than_two_blocks_at_once_are_refused_by_workers(forked):
-    class Three(DGD):
+def test_many_blocks_at_once_are_mixed_as_on_one_process(forked):
+    class Many(DGD):
         def step(self, problem, network, state):
-            w, _, _ = network.mix(state.round, state.w, state.w, state.w)
-            return state._replace(round=state.round + 1, w=w)
+            first, *_, last = network.mix(state.round, *(scale * state.w for scale in range(1, 8)))
+            return state._replace(round=state.round + 1, w=first - 0.1 * last)
 
     case = engine_cases.special()["functions, DGD"]
-    assert case._replace(solver=Three(0.1)).run().rounds == 7
-    with pytest.raises(ValueError, match="2 blocks of .* at most at once"):
-        case._replace(solver=Three(0.1)).run(engine=Processes(2))
+    alone = case._replace(solver=Many(0.1)).run()
+    together = case._replace(solver=Many(0.1)).run(engine=Processes(2))
+    np.testing.assert_array_equal(alone.w, together.w)
+    assert alone.history["floats"].tolist() == together.history["floats"].tolist()
+
+
+def test_a_block_wider_than_the_shared_memory_is_refused(forked):
+    class Wide(DGD):
+        def step(self, problem, network, state):
+            network.mix(state.round, np.tile(state.w, (1, 9)))
+            return state
+
+    case = engine_cases.special()["functions, DGD"]
+    with pytest.raises(ValueError, match=r"a block to mix has \d+ numbers an agent, workers share \d+: split it"):
+        case._replace(solver=Wide(0.1)).run(engine=Processes(2))
