@@ -2,7 +2,7 @@
 
 from consensus import data, datasets, engines, local, losses, models, plotting, regularizers, solvers, steps, surrogates
 from consensus.data import Shards, partition
-from consensus.errors import DivergenceError, Interrupted, LocalSolveError
+from consensus.errors import DivergenceError, Interrupted, LocalSolveError, WorkerError
 from consensus.history import History
 from consensus.losses import CrossEntropy, Huber, LogisticLoss, SquaredLoss
 from consensus.models import MLP, Linear
@@ -35,6 +35,7 @@ __all__ = [
     "Result",
     "Shards",
     "SquaredLoss",
+    "WorkerError",
     "data",
     "datasets",
     "engines",

@@ -156,6 +156,8 @@ def solve(
     resumed = engine.on_root(lambda: load(resume)) if resume else None
     if resumed:
         check_same(resume, identity, resumed.fingerprint)
+        if resumed.round > rounds:
+            raise ValueError(f"rounds must be at least the checkpoint's, {resumed.round}; got {rounds}")
     silent = None if progress and engine.root else True
     with tqdm(total=rounds, desc=type(solver).__name__, unit="round", disable=silent) as bar:
         saver = Saver(checkpoint, every, identity, engine.root) if checkpoint else None

@@ -34,16 +34,12 @@ def run_rounds(problem, network, solver, state, rounds, report):
     Raises
     ------
     DivergenceError
-    ValueError
-        If the state is of a round beyond the last.
     """
     seconds, begin = 0.0, time.perf_counter()
     # Overflow is not a warning here: what comes of it is tested every round.
     with one_blas_thread(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         if isinstance(state, np.ndarray):
             state = solver.init(problem, state)
-        elif state.round > rounds:
-            raise ValueError(f"rounds must be at least the checkpoint's, {state.round}; got {rounds}")
         while True:
             if not -_LARGEST < state.w.min() <= state.w.max() < _LARGEST:  # false for NaN too
                 raise DivergenceError(state.round, solver)

@@ -8,8 +8,9 @@ def accelerated(sub, x, tolerance, most):
 
         x+ = prox_{r/L}(y - grad phi(y) / L),          y+ = x+ + beta (x+ - x)
 
-    phi is all but r. L is doubled until phi lies below its model at x+, and lowered a little after every round. The momentum
-    beta is Nesterov's, and starts anew when the step turns against it.
+    phi is all but r. L is doubled until phi lies below its model at x+ (where the difference drowns in rounding, until it is
+    no less than phi's mean curvature on the way to x+), and lowered a little after every round. The momentum beta is
+    Nesterov's, and starts anew when the step turns against it.
 
     Parameters and result as for :func:`consensus.local.newton.newton`; needs ``prox`` only, so it serves a regularizer of
     one's own.
@@ -25,11 +26,13 @@ def accelerated(sub, x, tolerance, most):
 
     def smooth(point, a):
         v = point - sub.w
-        return sub.bregman(a) + np.vecdot(sub.linear + tau / 2 * v, v)
+        return np.array([sub.bregman(a), np.vecdot(sub.linear + tau / 2 * v, v)])
+
+    def bend(a):
+        return (sub.loss.gradient(sub.outputs + a, sub.targets) - sub.slopes) * sub.weights[:, :, None]
 
     def slope(point, a):
-        bend = (sub.loss.gradient(sub.outputs + a, sub.targets) - sub.slopes) * sub.weights[:, :, None]
-        return sub.operator.vjp(bend) + sub.linear + tau * (point - sub.w)
+        return sub.operator.vjp(bend(a)) + sub.linear + tau * (point - sub.w)
 
     def residual(point, gradient):
         return np.linalg.norm(point - r.prox(point - gradient / tau, 1 / tau), axis=1)
@@ -41,17 +44,19 @@ def accelerated(sub, x, tolerance, most):
     running = np.ones(agents, bool)
     iterations = np.zeros(agents, int)
     for _ in range(most):
-        gradient = slope(y, ya)
-        value = smooth(y, ya)
+        gradient, bent = slope(y, ya), bend(ya)
+        terms = smooth(y, ya)
+        rounding = 1e4 * np.finfo(x.dtype).eps * np.abs(terms).sum(axis=0)
         searching = running.copy()
         for _ in range(60):
             column = lipschitz[:, None]
             new = r.prox(y - gradient / column, 1 / column)
             d = new - y
             image = sub.operator.jvp(d)
-            bound = value + np.vecdot(gradient + column / 2 * d, d)
-            slack = 10 * np.finfo(x.dtype).eps * np.abs(value)
-            searching &= ~(smooth(new, ya + image) <= bound + slack)
+            allowed = lipschitz / 2 * np.vecdot(d, d)
+            above = (smooth(new, ya + image) - terms).sum(axis=0) - np.vecdot(gradient, d)
+            mean = (((bend(ya + image) - bent) * image).sum(axis=(1, 2)) + tau * np.vecdot(d, d)) / 2
+            searching &= ~(np.where(allowed > rounding, above, mean) <= allowed)
             if not searching.any():
                 break
             lipschitz[searching] *= 2

@@ -18,7 +18,7 @@ from scipy.linalg import lapack
 
 from consensus.local.operators import rooted_gram, rooted_rows, times_root, times_root_transposed
 
-_REFINEMENTS = 3
+_REFINEMENTS = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,12 +87,14 @@ class Dual:
     def solve(self, u, tolerance, most):
         d = self._once(u)
         wanting = self.lost > tolerance  # R R' far above k: the difference in d cancels, and refinement gives it back
-        goal = tolerance * np.linalg.norm(u, axis=1)
+        goal, last = tolerance * np.linalg.norm(u, axis=1), np.inf
         for _ in range(_REFINEMENTS):
             if not wanting.any():
                 break
             residual = u - _apply(self, d)
-            wanting = wanting & (np.linalg.norm(residual, axis=1) > goal)
+            norms = np.linalg.norm(residual, axis=1)
+            wanting = wanting & (norms > goal) & (norms < last / 2)
+            last = norms
             d = np.where(wanting[:, None], d + self._once(residual), d)
         return d, np.zeros(len(u), int)
 

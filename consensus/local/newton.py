@@ -86,11 +86,12 @@ def _line_search(sub, x, a, gradient, end, step, image, running):
 
     Also whether (agents,) the decrease that is promised is no more than the objective's rounding.
     """
-    value = sub.value(x, a)
+    terms = sub.terms(x, a)
+    value = terms.sum(axis=0)
     promised = np.vecdot(gradient, step)
     if not sub.regularizer.quadratic:
         promised += sub.regularizer.value(end) - sub.regularizer.value(x)
-    slack = 10 * np.finfo(x.dtype).eps * np.abs(value)  # near the minimum decreases drown in rounding
+    slack = 10 * np.finfo(x.dtype).eps * np.abs(terms).sum(axis=0)  # near the minimum decreases drown in rounding
     length = np.where(running, 1, 0).astype(x.dtype)
     searching = running.copy()
     for halving in range(_HALVINGS):

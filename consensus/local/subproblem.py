@@ -65,9 +65,13 @@ class Subproblem(NamedTuple):
 
     def value(self, x, a):
         """The objective at the point x = w + v, with a = J v; shape (agents,)."""
+        return self.terms(x, a).sum(axis=0)
+
+    def terms(self, x, a):
+        """Its four terms (4, agents), whose sizes say how it is rounded."""
         v = x - self.w
-        smooth = self.bregman(a) + np.vecdot(self.linear, v) + self.tau / 2 * np.vecdot(v, v)
-        return smooth + self.regularizer.value(x)
+        linear, proximal = np.vecdot(self.linear, v), self.tau / 2 * np.vecdot(v, v)
+        return np.array([self.bregman(a), linear, proximal, self.regularizer.value(x)])
 
     def gradient(self, x, a):
         """Of all but an r that is not quadratic, at x = w + v with a = J v; shape (agents, P)."""

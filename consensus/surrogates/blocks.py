@@ -52,7 +52,15 @@ class Blocks:
         self.surrogate.check(problem)
         if self.count > problem.parameters:
             raise ValueError(f"count must be at most the number of parameters, {problem.parameters}; got {self.count}")
-        problem.regularizer.split(self.slices(problem.parameters))
+        r = problem.regularizer
+        if not hasattr(r, "split"):
+            raise TypeError(f"{self} needs {type(r).__name__}.split, which is missing: use {self.surrogate} unsplit")
+        try:
+            r.split(self.slices(problem.parameters))
+        except ValueError as error:
+            raise ValueError(
+                f"{r} does not separate over the blocks of {self}: use {self.surrogate} unsplit, or another count"
+            ) from error
 
     def slices(self, parameters):
         """The blocks' coordinates, as slices that cover ``range(parameters)``."""

@@ -61,6 +61,11 @@ class PartialLinearization:
                 f"PartialLinearization needs a model to linearise, and {problem} has none: use FullLinearization(tau)"
             )
         r = problem.regularizer
+        if not hasattr(r, "quadratic"):
+            raise TypeError(
+                f"PartialLinearization needs {type(r).__name__}.quadratic, which is missing: set it to False, "
+                "or derive the class from consensus.regularizers.base.Regularizer"
+            )
         if self.tau + (r.strong_convexity if r.quadratic else 0) == 0:
             raise ValueError(f"tau must be > 0 with {r}, or the local problem need not be strongly convex; got {self.tau}")
 
