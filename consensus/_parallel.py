@@ -6,6 +6,7 @@ interpreter lock in its loops). Because a chunk's rows never meet another's, res
 """
 
 import contextvars
+import ctypes
 import functools
 import os
 import threading
@@ -46,6 +47,23 @@ def _pool(process, threads):
     return ThreadPoolExecutor(threads, thread_name_prefix="consensus")
 
 
+@functools.cache
+def _keep_freed_memory():
+    """Let the C library keep some freed memory for the next round, once a process.
+
+    By default glibc gives every array of over 128 kB back to the system and fetches it anew, page by page: local solves,
+    which allocate such arrays all the time, take nearly twice as long. A setting of the user's (``MALLOC_...``) stands.
+    """
+    if any(name.startswith("MALLOC_") for name in os.environ):
+        return
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError, TypeError):  # another C library
+        return
+    mallopt(-3, 32 << 20)  # M_MMAP_THRESHOLD: arrays up to this size come from the heap
+    mallopt(-1, 128 << 20)  # M_TRIM_THRESHOLD: so much free heap is kept
+
+
 class _Guard:
     """How many callers are inside :func:`one_blas_thread`, and how many threads they may use for chunks."""
 
@@ -63,6 +81,7 @@ def one_blas_thread():
     """
     with _Guard.lock:
         if _Guard.depth == 0:
+            _keep_freed_memory()
             allowed = max((library.num_threads for library in _blas().lib_controllers), default=1)
             _Guard.threads = min(allowed, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else allowed)
             with _in_control():
