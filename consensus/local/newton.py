@@ -49,10 +49,12 @@ def newton(sub, system, x, tolerance, most):
     if not quadratic:  # infinitely far from r's domain no decrease could be seen
         x = np.where(np.isinf(sub.regularizer.value(x))[:, None], sub.regularizer.prox(x, 1 / k), x)
     a = sub.operator.jvp(x - sub.w) if np.any(x != sub.w) else np.zeros_like(sub.outputs)
-    for _ in range(most):
+    for iteration in range(most):
         gradient = sub.gradient(x, a)
         residual = sub.residual(x, gradient)
         running &= ~(residual <= goal)  # NaN keeps running, to the limit, and shows in the result
+        if iteration == 0 and not quadratic:
+            x = _tidied(sub, x, gradient, ~running, goal)
         if not running.any():
             break
         # Rough at first, as sharp as the goal at last; the squared loss needs one system only.
@@ -79,6 +81,17 @@ def newton(sub, system, x, tolerance, most):
         drowned += lost
         running &= drowned < _DROWNED
     return x, iterations
+
+
+def _tidied(sub, x, gradient, done, goal):
+    """Starts that are optimal within the goal, with the exact zeros and bounds that a prox would have given them."""
+    k = sub.strong_convexity
+    z = x - gradient / k
+    tidied = np.where(done[:, None] & ~sub.regularizer.active(z, 1 / k), sub.regularizer.prox(z, 1 / k), x)
+    if not np.any(tidied != x):
+        return x
+    residual = sub.residual(tidied, sub.gradient(tidied, sub.operator.jvp(tidied - sub.w)))
+    return np.where((residual <= goal)[:, None], tidied, x)
 
 
 def _line_search(sub, x, a, gradient, end, step, image, running):

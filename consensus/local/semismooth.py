@@ -60,7 +60,6 @@ def solve_proximal(sub, root, x, gradient, goal, most):
     answer = np.full_like(x, np.nan)
     hessian = _Hessian(sub, root, forward, backward)
     at_x = r.value(x)
-    slack = _rounding(x, gradient, at_x)
     for _ in range(most):
         z = x - (gradient + back) / tau
         p = r.prox(z, 1 / tau)
@@ -69,8 +68,8 @@ def solve_proximal(sub, root, x, gradient, goal, most):
         F = theta - image
         exact = r.prox(z + backward(F) / tau, 1 / tau)
         answer = np.where(running[:, None], p, answer)
-        quadratic = np.square(image).sum(axis=(1, 2)) / 2 + tau / 2 * np.vecdot(d, d)
-        rises = quadratic + np.vecdot(gradient, d) + r.value(p) - at_x > slack  # then d need not be a direction of descent
+        terms = np.square(image).sum(axis=(1, 2)) / 2, tau / 2 * np.vecdot(d, d), np.vecdot(gradient, d), r.value(p) - at_x
+        rises = sum(terms) > _rounding(x, gradient, at_x, *terms)  # then d need not be a direction of descent
         running &= rises | ~(np.linalg.norm(p - exact, axis=1) <= goal)
         if not running.any():
             break
@@ -89,28 +88,29 @@ def solve_proximal(sub, root, x, gradient, goal, most):
 def _line_search(sub, x, gradient, theta, back, change, slope, promised, running):
     """Step lengths (agents,) on the convex dual function whose gradient is F; where what they promise is mere rounding."""
 
-    def dual(length):
+    def terms(length):
         moved = back + length[:, None] * slope
         p = sub.regularizer.prox(x - (gradient + moved) / sub.tau, 1 / sub.tau)
         d = p - x
-        inner = np.vecdot(gradient + moved + sub.tau / 2 * d, d) + sub.regularizer.value(p)
-        return np.square(theta + length[:, None, None] * change).sum(axis=(1, 2)) / 2 - inner
+        square = np.square(theta + length[:, None, None] * change).sum(axis=(1, 2)) / 2
+        return square, -np.vecdot(gradient + moved, d), -sub.tau / 2 * np.vecdot(d, d), -sub.regularizer.value(p)
 
-    value = dual(np.zeros(len(x), x.dtype))
-    slack = _rounding(x, gradient, value)
+    start = terms(np.zeros(len(x), x.dtype))
+    value, slack = sum(start), _rounding(x, gradient, *start)
     length = running.astype(x.dtype)
     searching = running.copy()
     for _ in range(_HALVINGS):
-        searching &= ~(dual(length) <= value + _SUFFICIENT * length * promised + slack)
+        searching &= ~(sum(terms(length)) <= value + _SUFFICIENT * length * promised + slack)
         if not searching.any():
             break
         length[searching] /= 2
     return length, ~(-promised > slack)
 
 
-def _rounding(x, gradient, value):
-    """Of the objectives (agents,): x itself is rounded, and where r holds it, as on a sphere, to first order."""
-    return 10 * np.finfo(x.dtype).eps * (np.abs(value) + np.linalg.norm(gradient, axis=1) * np.linalg.norm(x, axis=1))
+def _rounding(x, gradient, *terms):
+    """Of a sum of terms (agents,) at x, which itself is rounded: to first order where r holds it, as on a sphere."""
+    moved = np.linalg.norm(gradient, axis=1) * np.linalg.norm(x, axis=1)
+    return 10 * np.finfo(x.dtype).eps * (sum(map(np.abs, terms)) + moved)
 
 
 class _Hessian:
