@@ -5,6 +5,7 @@ from topologies.analysis_conditions import Conditions, conditions
 from topologies.analysis_connectivity import joint_connectivity
 from topologies.analysis_rates import contraction, mixing_time
 from topologies.check import Check, check
+from topologies.estimate import GapEstimate, estimate_gap
 from topologies.failures import AgentFailure, LinkFailure
 from topologies.gossip import Matchings, OnePeerExponential
 from topologies.graphs import (
@@ -37,6 +38,7 @@ __all__ = [
     "AgentFailure",
     "Check",
     "Conditions",
+    "GapEstimate",
     "LinkFailure",
     "Matchings",
     "Mobile",
@@ -54,6 +56,7 @@ __all__ = [
     "conditions",
     "contraction",
     "erdos_renyi",
+    "estimate_gap",
     "fastest",
     "from_matrix",
     "grid",

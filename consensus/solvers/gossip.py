@@ -24,7 +24,8 @@ class Gossip(Solver):
     exchanges : int
         k.
     gap : float, optional
-        The spectral gap of the static W, such as :func:`topologies.spectral_gap` gives: accelerates. In (0, 1).
+        The spectral gap of the static W, from :func:`topologies.spectral_gap` or the agents' own
+        :func:`topologies.estimate_gap`: accelerates. In (0, 1).
 
     References
     ----------

@@ -249,3 +249,13 @@ def test_no_tau_is_needed_with_a_quadratic_regularizer(loss, model):
     for linear in ("primal", "dual", "iterative"):
         points = minimisers(p, surrogate, Exact(linear)).w
         assert_optimal(p, surrogate, points, reference(loss, "L2", model, surrogate))
+
+
+@pytest.mark.parametrize(
+    ("regularizer", "tau", "scale", "seed"), [("NonNegative", 0.51, 46.1, 129578), ("Box", 4e-4, 32.2, 523631)]
+)
+def test_a_rough_inner_solve_is_still_a_descent(regularizer, tau, scale, seed):
+    """Stiff problems on which a step with a small residual can point uphill."""
+    p, surrogate = local_problem("huber", regularizer, "Linear", scale=scale, seed=seed), PartialLinearization(tau)
+    points = minimisers(p, surrogate).w
+    assert_optimal(p, surrogate, points, reference("huber", regularizer, "Linear", surrogate, scale, seed))

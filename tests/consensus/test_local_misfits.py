@@ -5,7 +5,7 @@ import dataclasses
 import cvxpy as cp
 import numpy as np
 import pytest
-from test_local import TAU, TIGHT, centre, local_problem, minimisers
+from test_local import TAU, TIGHT, local_problem, minimisers
 
 import consensus
 import topologies
@@ -187,13 +187,3 @@ def test_a_regularizer_of_ones_own_may_be_an_ordinary_dataclass():
     points = minimisers(local_problem("logistic", Ridge(0.2)), PARTIAL, tolerance=1e-11).w
     expected = minimisers(local_problem("logistic", L2(0.2)), PARTIAL, tolerance=1e-11).w
     np.testing.assert_allclose(points, expected, rtol=0, atol=1e-9)
-
-
-def test_near_its_optimum_the_accelerated_method_stops():
-    """Where the centre is the answer already, what the tolerance asks of the residual is less than rounding."""
-    p = local_problem("logistic", OwnL1ForNewton(0.05), "Linear")
-    w, _, _ = centre(p)
-    for _ in range(400):
-        solution = Exact().solve(PARTIAL.at(p, w, p.gradient(w)), np.zeros_like(w), p.regularizer, tolerance=1e-10)
-        w = solution.w
-    assert solution.iterations.max() < 100

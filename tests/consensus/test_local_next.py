@@ -54,6 +54,30 @@ def test_a_start_that_is_worse_than_the_centre_is_not_taken():
     np.testing.assert_array_equal(warm.iterations, cold.iterations)
 
 
+class OwnL1:
+    """|w|_1 / 20 by its prox alone: the way of accelerated proximal gradient."""
+
+    quadratic = False
+
+    def value(self, w):
+        return 0.05 * np.abs(w).sum(axis=-1)
+
+    def prox(self, v, step):
+        return np.sign(v) * np.maximum(np.abs(v) - 0.05 * step, 0)
+
+
+@pytest.mark.parametrize(("regularizer", "tau"), [(L1(0.05), 1e-3), (L1(0.05), 1e-6), (Box(-0.3, 0.4), 1e-3), (OwnL1(), 0.1)])
+@pytest.mark.parametrize("loss", ["squared", "logistic", "huber"])
+def test_near_its_optimum_a_solve_stops_at_rounding(loss, regularizer, tau):
+    """Where the centre is the answer already, the tolerance asks for less than rounding leaves."""
+    p, surrogate = local_problem(loss, regularizer, "Linear", sizes=[6, 6, 6]), PartialLinearization(tau)
+    w = np.zeros((p.agents, p.parameters))
+    for _ in range(300 if tau == 0.1 else 60):
+        solution = Exact().solve(surrogate.at(p, w, p.gradient(w)), np.zeros_like(w), p.regularizer)
+        w = solution.w
+    assert solution.iterations.max() <= 50
+
+
 @pytest.mark.parametrize("linear", ["primal", "dual"])
 @pytest.mark.parametrize(
     ("model", "loss", "each_round"),

@@ -11,6 +11,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
+from PIL import Image
 
 import topologies
 from consensus import History, plotting
@@ -99,3 +100,24 @@ def test_topology_keeps_positions_where_there_are_some():
 def test_values_must_fit():
     with pytest.raises(ValueError, match=r"values must have shape \(5,\).*got \(4,\)"):
         plotting.topology(topologies.ring(5), values=np.ones(4))
+
+
+def test_an_animation_has_a_frame_for_each_round(tmp_path):
+    schedule = topologies.RandomEdges(topologies.ring(6), 0.5, seed=0)
+    path = plotting.animate(schedule, history(rows=5), tmp_path / "run.gif", y="objective")
+    with Image.open(path) as image:
+        assert image.n_frames == 5
+        first = np.asarray(image.convert("L"), dtype=int)
+        image.seek(3)
+        assert np.abs(np.asarray(image.convert("L"), dtype=int) - first).max() > 50  # something moved
+    with pytest.raises(ValueError, match=r"rounds must be among the recorded ones; \[9\] are not"):
+        plotting.animate(schedule, history(rows=5), tmp_path / "run.gif", rounds=[0, 9], y="objective")
+
+
+def test_spectrum_and_degrees():
+    matrix = topologies.metropolis(topologies.ring(6))
+    ax = plotting.spectrum({"ring": matrix})
+    expected = np.sort(np.abs((1 + 2 * np.cos(2 * np.pi * np.arange(6) / 6)) / 3))[::-1]
+    np.testing.assert_allclose(ax.get_lines()[0].get_ydata(), expected, atol=1e-12)
+    bars = plotting.degrees(topologies.star(5)).patches
+    assert [bar.get_height() for bar in bars] == [0, 4, 0, 0, 1]
