@@ -83,7 +83,7 @@ REGULARIZERS = {
 }
 
 
-def local_problem(loss, regularizer, model="MLP", sizes=SIZES, scale=1.0, seed=0):
+def local_problem(loss, regularizer, model="MLP", sizes=SIZES, scale=1.0, seed=0, dtype=float):
     """A problem of that loss; ``regularizer`` and ``model`` by name or themselves; features times ``scale``."""
     case = LOSSES[loss]
     model = MODELS[model](case.outputs) if isinstance(model, str) else model
@@ -92,7 +92,7 @@ def local_problem(loss, regularizer, model="MLP", sizes=SIZES, scale=1.0, seed=0
     targets = case.targets(X @ rng.standard_normal((model.features, model.outputs)) + 0.5 * rng.standard_normal((len(X), 1)))
     if isinstance(regularizer, str):
         regularizer = REGULARIZERS[regularizer].make(model.parameters)
-    shards = consensus.partition(X * scale, targets, len(sizes), "sizes", sizes=sizes)
+    shards = consensus.partition((X * scale).astype(dtype), targets, len(sizes), "sizes", sizes=sizes)
     return consensus.Problem(model, case.loss, shards, regularizer)
 
 
@@ -259,3 +259,14 @@ def test_a_rough_inner_solve_is_still_a_descent(regularizer, tau, scale, seed):
     p, surrogate = local_problem("huber", regularizer, "Linear", scale=scale, seed=seed), PartialLinearization(tau)
     points = minimisers(p, surrogate).w
     assert_optimal(p, surrogate, points, reference("huber", regularizer, "Linear", surrogate, scale, seed))
+
+
+@pytest.mark.parametrize("regularizer", REGULARIZERS)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_single_precision_stays_and_ends_near_the_same_points(loss, regularizer):
+    double, surrogate = local_problem(loss, regularizer), PartialLinearization(TAU)
+    single = local_problem(loss, regularizer, dtype=np.float32)
+    w, gradient, pi = (array.astype(np.float32) for array in centre(double))
+    points = Exact().solve(surrogate.at(single, w, gradient), pi, single.regularizer).w
+    assert points.dtype == single.dtype == np.float32
+    np.testing.assert_allclose(points, minimisers(double, surrogate).w, rtol=0, atol=1e-4)
