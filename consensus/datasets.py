@@ -1,15 +1,19 @@
-"""Real data sets by name.
+"""Data sets by name, and tables of one's own.
 
 scikit-learn is imported where it is used: it takes longer than all the rest, and workers have no use for it.
 """
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from consensus import _checks
+from consensus import _checks, _tables
+from consensus.splits import Split, folds, split
+
+__all__ = ["CLASSIFICATION", "NAMES", "Dataset", "Split", "folds", "load", "split"]
 
 VARIABLE = "CONSENSUS_DATA"
 
@@ -19,7 +23,13 @@ class _Remote(NamedTuple):
     openml: int  # the set's id there
 
 
-_BUNDLED = ("diabetes", "breast_cancer", "digits")
+_BUNDLED = {  # and what scikit-learn calls them
+    "diabetes": "diabetes",
+    "breast_cancer": "breast_cancer",
+    "digits": "digits",
+    "iris": "iris",
+    "wine_cultivars": "wine",
+}
 _REMOTE = {
     "boston": _Remote("housing.csv", 531),
     "kin8nm": _Remote("kin8nm.csv", 189),
@@ -27,98 +37,142 @@ _REMOTE = {
     "mnist": _Remote("mnist10k.npz", 554),
 }
 NAMES = (*_BUNDLED, *_REMOTE)
-CLASSIFICATION = ("breast_cancer", "digits", "mnist")
+CLASSIFICATION = ("breast_cancer", "digits", "iris", "wine_cultivars", "mnist")
 
 
-def load(name):
-    """The data set ``name`` as ``(X, y)``: X (samples, features) float64, y (samples,) float64 or integer classes.
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Features, target, and whether the target is numbers or classes; ``X, y = dataset`` unpacks it.
 
-    ``diabetes``, ``breast_cancer`` and ``digits`` come with scikit-learn. ``boston``, ``kin8nm``, ``wine`` (quality) and
-    ``mnist`` are read from the folder named by the environment variable ``CONSENSUS_DATA`` (``housing.csv``,
-    ``kin8nm.csv``, ``winequality-white.csv`` without header, the target last; ``mnist10k.npz`` with ``images`` and
-    ``labels``); where that is not set, from OpenML through scikit-learn, which keeps a copy.
+    Attributes
+    ----------
+    X : ndarray (samples, features)
+    y : ndarray (samples,)
+        float64 numbers, or int codes 0 .. C - 1 of the classes.
+    classes : tuple or None
+        The C classes behind the codes; ``None`` if the target is numbers.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    classes: tuple = None
+
+    @property
+    def classification(self):
+        """Whether the target is classes."""
+        return self.classes is not None
+
+    def __getitem__(self, index):  # which also makes it a sequence to unpack
+        return (self.X, self.y)[index]
+
+
+def load(name, *, target=None, classification=None):
+    """A data set by its name, or a table from a file.
+
+    Parameters
+    ----------
+    name : str or path
+        ``diabetes``, ``breast_cancer``, ``digits``, ``iris`` and ``wine_cultivars`` (three cultivars, scikit-learn's
+        ``wine``) come with scikit-learn. ``boston``, ``kin8nm``, ``wine`` (quality) and ``mnist`` are read from the folder
+        that the environment variable ``CONSENSUS_DATA`` names (``housing.csv``, ``kin8nm.csv``, ``winequality-white.csv``,
+        the target last; ``mnist10k.npz`` with ``images`` and ``labels``); where that is not set, from OpenML through
+        scikit-learn, which keeps a copy. OpenML's ``wine`` has the red wines too, its ``mnist`` all 70,000 digits.
+
+        Anything else is a file. ``.csv`` and ``.tsv``: cells between commas, semicolons or tabs. The first line is a header
+        unless all its cells are numbers, or numbers stand in the same places of the second line. ``.parquet`` needs
+        pyarrow; the index of a data frame is no feature. ``.npz``: arrays ``X`` (samples, features) and ``y`` (samples,).
+    target : str or int, optional
+        For a file. The column to predict, by name or by index (negative ones count from the end); all others are features.
+        In npz: the array to take for ``y``.
+    classification : bool, optional
+        For a file. Whether the target is classes; by default it is if it is text or booleans.
+
+    Returns
+    -------
+    Dataset
+        To unpack as ``X, y``. Features are float64, or float32 where all of them are so in the file; classes are
+        0 .. C - 1 in their sorted order.
 
     Raises
     ------
     ValueError
-        For an unknown name or a file that is not what it should be.
+        For an unknown name or suffix, a target that is not there, features that are not numbers, a target part numbers and
+        part text, missing (empty, ``?``, ``NA``, ``N/A``, ``NaN``, ``null``) or infinite values, lines of unequal length, no
+        rows, or a file that is not what it should be.
     FileNotFoundError
-        If ``CONSENSUS_DATA`` names a folder without the file.
+        If there is no such file, or ``CONSENSUS_DATA`` names a folder without the one of ``name``.
     ConnectionError
         If OpenML cannot be reached.
+    ImportError
+        For Parquet without pyarrow.
 
     Examples
     --------
     >>> X, y = load("diabetes")
     >>> X.shape, y.shape
     ((442, 10), (442,))
-    """
-    _checks.choice("name", name, NAMES)
-    if name in _BUNDLED:
-        from sklearn import datasets
 
-        return getattr(datasets, f"load_{name}")(return_X_y=True)
-    if not os.environ.get(VARIABLE):
-        return _from_openml(name)
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "animals.csv")
+    ...     _ = path.write_text("weight,legs,animal\\n4.1,4,cat\\n0.1,2,bird\\n9.5,4,dog\\n")
+    ...     animals = load(path, target="animal")
+    >>> animals.X.shape, animals.y, animals.classes
+    ((3, 2), array([1, 0, 2]), ('bird', 'cat', 'dog'))
+    """
+    _checks.choice("classification", classification, (None, True, False))
+    if not isinstance(name, str | os.PathLike) or (name not in NAMES and Path(name).suffix.lower() not in _tables.SUFFIXES):
+        raise ValueError(
+            f"name must be one of {', '.join(map(repr, NAMES))}, or a file that ends in {', '.join(_tables.SUFFIXES)}; "
+            f"got {name!r}"
+        )
+    if name not in NAMES:
+        return Dataset(*_tables.read(Path(name).expanduser(), target, classification))
+    if target is not None or classification is not None:
+        raise ValueError(
+            f"target and classification go with a file and with no name; got name={name!r}, target={target!r}, "
+            f"classification={classification!r}"
+        )
+    if name in _BUNDLED:
+        return _from_scikit_learn(name)
+    return _from_folder(name) if os.environ.get(VARIABLE) else _from_openml(name)
+
+
+def _from_scikit_learn(name):
+    from sklearn import datasets
+
+    found = getattr(datasets, f"load_{_BUNDLED[name]}")()
+    return Dataset(found.data, found.target, tuple(found.target_names.tolist()) if name in CLASSIFICATION else None)
+
+
+def _from_folder(name):
     path = Path(os.environ[VARIABLE]) / _REMOTE[name].file
     if not path.is_file():
         raise FileNotFoundError(f"{VARIABLE} names a folder without {path.name}, the file of {name!r}: {path.parent}")
-    if path.suffix == ".npz":
+    if name == "mnist":
         with np.load(path) as arrays:
-            return arrays["images"].reshape(len(arrays["images"]), -1) / 255.0, arrays["labels"].astype(int)
-    table = np.loadtxt(path, delimiter=",", ndmin=2)
-    return table[:, :-1], table[:, -1]
+            return _digits(arrays["images"].reshape(len(arrays["images"]), -1), arrays["labels"])
+    return Dataset(*_tables.read(path, target=-1, classification=False))
 
 
 def _from_openml(name):
     from sklearn import datasets
 
-    try:
-        X, y = datasets.fetch_openml(data_id=_REMOTE[name].openml, return_X_y=True, as_frame=False, parser="auto")
+    try:  # this parser is the slower one, but the other needs pandas
+        found = datasets.fetch_openml(data_id=_REMOTE[name].openml, as_frame=False, parser="liac-arff")
     except OSError as error:
         raise ConnectionError(
             f"{name!r} could not be fetched from OpenML ({error}). Without a network, put {_REMOTE[name].file} in a folder "
             f"and set {VARIABLE} to it"
         ) from error
     if name == "mnist":
-        return X / 255.0, y.astype(int)
-    return X.astype(float), y.astype(float)
+        return _digits(found.data, found.target)
+    X = found.data
+    for feature, values in found.categories.items():  # numbers that OpenML declares nominal come as indices of their values
+        column = found.feature_names.index(feature)
+        X[:, column] = np.array(values, dtype=float)[X[:, column].astype(int)]
+    return Dataset(X, found.target.astype(float))
 
 
-class Split(NamedTuple):
-    """A data set in two parts, standardised by the training part."""
-
-    X: np.ndarray
-    y: np.ndarray
-    X_test: np.ndarray
-    y_test: np.ndarray
-
-
-def split(X, y, *, test_size=0.2, seed=0, classification=False):
-    """Split ``(X, y)`` at random into a training and a test part, and standardise.
-
-    Features get mean zero and variance one on the training part (constant ones become zero), and so do the targets unless
-    they are classes. In classification the parts keep the proportions of the classes.
-
-    Returns
-    -------
-    Split
-
-    Examples
-    --------
-    >>> parts = split(*load("diabetes"))
-    >>> parts.X.shape, parts.X_test.shape
-    ((353, 10), (89, 10))
-    """
-    from sklearn.model_selection import train_test_split
-    from sklearn.preprocessing import StandardScaler
-
-    test_size = _checks.number("test_size", test_size, above=0, below=1)
-    stratify = y if classification else None
-    X, X_test, y, y_test = train_test_split(X, y, test_size=test_size, random_state=seed, stratify=stratify)
-    scaler = StandardScaler().fit(X)
-    X, X_test = scaler.transform(X), scaler.transform(X_test)
-    if not classification:
-        scaler = StandardScaler().fit(y[:, None])
-        y, y_test = scaler.transform(y[:, None])[:, 0], scaler.transform(y_test[:, None])[:, 0]
-    return Split(X, y, X_test, y_test)
+def _digits(images, labels):
+    return Dataset(images / 255.0, labels.astype(int), tuple(range(10)))

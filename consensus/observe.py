@@ -18,9 +18,11 @@ class Observer:
     Parameters
     ----------
     problem : Problem
+    solver : Solver
     every, rounds : int
         A row is recorded at the start, at every so many rounds and at the last.
     tolerance : float or None
+    exchanges : int or None
     test : (X, y) or None
     agent_objectives : bool
     bar : tqdm
@@ -28,8 +30,9 @@ class Observer:
         Writes checkpoints; see :mod:`consensus.checkpoint`.
     """
 
-    def __init__(self, problem, every, rounds, tolerance, test, agent_objectives, bar, saver=None):
-        self.problem, self.every, self.rounds, self.tolerance = problem, every, rounds, tolerance
+    def __init__(self, problem, solver, every, rounds, tolerance, exchanges, test, agent_objectives, bar, saver=None):
+        self.problem, self.solver = problem, solver
+        self.every, self.rounds, self.tolerance, self.exchanges = every, rounds, tolerance, exchanges
         self.test = None if test is None else _test_set(problem, test)
         self.agent_objectives, self.bar, self.saver = agent_objectives, bar, saver
         self.history = History()
@@ -67,7 +70,10 @@ class Observer:
         if not (self.due(round) or self.saves(round)):
             return None
         counts, seconds = self.total(counts, seconds)
-        reason = self.record(round, self.collect(state.w), counts, seconds) if self.due(round) else None
+        reason = None
+        if self.due(round):
+            report = self.collect(self.solver.report(state)) if self.solver.columns else None
+            reason = self.record(round, self.collect(state.w), counts, seconds, report)
         if self.saves(round) or (reason and self.saver):
             fields = {name: self.collect(value) if np.ndim(value) else value for name, value in state._asdict().items()}
             self.save(fields, counts, seconds)
@@ -78,14 +84,20 @@ class Observer:
         self.bar.update(round - self.round)
         self.round = round
 
-    def record(self, round, w, counts, seconds):
-        """Append the row of ``round`` for all iterates ``w`` and the network's counts; return a reason to stop, or None."""
+    def record(self, round, w, counts, seconds, report):
+        """Append the row of ``round`` for all iterates ``w`` and the network's counts; return a reason to stop, or None.
+
+        ``report`` (A, columns) is the solver's own, if it has any.
+        """
         if not self.history.rows or self.history.last()["round"] < round:  # a resumed run has its first row already
-            self.history.append({"round": round, **self.measure(w), **self._since_start(counts, seconds)})
+            own = {name: float(join(report[:, k])) for k, (name, join) in enumerate(self.solver.columns.items())}
+            self.history.append({"round": round, **self.measure(w), **self._since_start(counts, seconds), **own})
         last = self.history.last()
         self.bar.set_postfix_str(f"objective {last['objective']:.4g}", refresh=False)
         if self.tolerance is not None and max(last["stationarity"], last["disagreement"]) <= self.tolerance:
             return f"stationarity and disagreement at most {self.tolerance:g} at round {round}"
+        if self.exchanges is not None and last["exchanges"] >= self.exchanges:
+            return f"{last['exchanges']} exchanges done at round {round}"
         return None
 
     def save(self, fields, counts, seconds):

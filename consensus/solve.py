@@ -14,6 +14,7 @@ from consensus.engines import MPI, Processes, Stacked
 from consensus.errors import Interrupted, RunError
 from consensus.history import History
 from consensus.observe import Observer, agents_mean
+from consensus.solvers import AdaptiveNEXT
 
 ENGINES = {"stacked": Stacked, "processes": Processes, "mpi": MPI}
 
@@ -50,7 +51,7 @@ class Result:
 def solve(
     problem,
     network,
-    solver,
+    solver=None,
     *,
     rounds,
     start=None,
@@ -58,6 +59,7 @@ def solve(
     engine="stacked",
     record_every=1,
     tolerance=None,
+    exchanges=None,
     progress=False,
     checkpoint=None,
     every=50,
@@ -66,14 +68,15 @@ def solve(
     test=None,
     agent_objectives=False,
 ):
-    """Let the agents of ``network`` solve ``problem`` by ``solver``.
+    """Let the agents of ``network`` solve ``problem``.
 
     Parameters
     ----------
     problem : Problem
     network : schedule or networkx.Graph
         Who talks to whom in each round; a graph means ``topologies.Static(graph)``.
-    solver : Solver
+    solver : Solver, optional
+        By default :class:`consensus.solvers.AdaptiveNEXT`, which has nothing to tune.
     rounds : int
         How many rounds at most.
     start : array_like (P,) or (agents, P), optional
@@ -86,6 +89,8 @@ def solve(
         The history gets a row at the start, every so many rounds, and at the end.
     tolerance : float, optional
         Stop at the first recorded round where stationarity and disagreement are both at most this.
+    exchanges : int, optional
+        Stop at the first recorded round by whose end at least this many exchanges were made.
     progress : bool
         Show a progress bar, if standard error is a terminal.
     checkpoint : path, optional
@@ -142,12 +147,15 @@ def solve(
     every = _checks.count("every", every)
     if tolerance is not None:
         tolerance = _checks.number("tolerance", tolerance, above=0)
+    if exchanges is not None:
+        exchanges = _checks.count("exchanges", exchanges)
     if isinstance(network, nx.Graph):
         network = topologies.Static(network)
     if isinstance(engine, str):
         engine = ENGINES[_checks.choice("engine", engine, tuple(ENGINES))]()
     if network.agents != problem.network_size:
         raise ValueError(f"the network has {network.agents} agents, the problem {problem.network_size}: they must be the same")
+    solver = AdaptiveNEXT() if solver is None else solver
     solver.check(problem)
     _check_mixing(network, solver)
     start = _start(problem, start, seed)
@@ -161,7 +169,7 @@ def solve(
     silent = None if progress and engine.root else True
     with tqdm(total=rounds, desc=type(solver).__name__, unit="round", disable=silent) as bar:
         saver = Saver(checkpoint, every, identity, engine.root) if checkpoint else None
-        observer = Observer(problem, record_every, rounds, tolerance, test, agent_objectives, bar, saver)
+        observer = Observer(problem, solver, record_every, rounds, tolerance, exchanges, test, agent_objectives, bar, saver)
         if resumed:
             observer.resume(resumed)
         try:

@@ -41,6 +41,9 @@ class MPINetwork(Network):
         self.communicator, self.me = communicator, communicator.Get_rank()
         self.owner = np.repeat(np.arange(len(blocks)), [block.stop - block.start for block in blocks])
 
+    def _all_rows(self, rows):
+        return np.concatenate(self.communicator.allgather(rows))
+
     def _prepare(self, whole, matrix):
         first, count = self.rows.start, self.rows.stop - self.rows.start
         entries = whole.tocoo()

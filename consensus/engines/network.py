@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+import topologies
+
 _CACHED = 64  # plans kept, by the schedule's key,
 _CACHED_NUMBERS = 1 << 24  # and weights in them: the newest two plans are kept in any case
 
@@ -92,6 +94,24 @@ class Network(ABC):
         self.messages += plan.messages
         self.floats += plan.messages * sum(block[0].size for block in blocks)
         return tuple(plan.matrix @ whole for whole in self._gather(plan, blocks))
+
+    @property
+    def static(self):
+        """Whether every round has the same graph."""
+        return isinstance(self.schedule, topologies.Static)
+
+    def flood(self, round, rows):
+        """Every agent's row of small numbers, shape (A, ...), as all know them after enough exchanges.
+
+        Each row crosses each edge once, both ways, which is counted; the exchanges are not: floods ride along with others, and
+        the caller sees to it that these are enough for the news to reach everyone.
+        """
+        self.floats += self._plan(self.schedule.key(round), "mix").messages * self.agents * rows[0].size
+        return self._all_rows(rows.astype(self.dtype))
+
+    @abstractmethod
+    def _all_rows(self, rows):
+        """The rows (A, ...) of all agents."""
 
     @abstractmethod
     def _gather(self, plan, blocks):

@@ -59,7 +59,8 @@ class Processes(Engine):
         available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         workers = min(self.workers or available, problem.agents)
         blocks = _by_cost(problem, workers)
-        desk = Desk.of(context.Lock(), blocks, problem.parameters, problem.dtype)
+        sizes = problem.parameters, problem.dtype, solver.width(problem), len(solver.columns)
+        desk = Desk.of(context.Lock(), blocks, *sizes)
         desk.round.array[:] = begin["round"] if isinstance(begin, dict) else 0
         due = _Due(observer.every, observer.rounds, observer.saver.every if observer.saver else None)
         parts = []
@@ -123,7 +124,8 @@ def _observe(desk, crew, receivers, observer, due, rounds, timeout):
             observer.tick(round)
             observer.w, seen = desk.iterates.array.copy(), round
             counts, seconds = desk.totals()
-            reason = observer.record(round, observer.w, counts, seconds) if due.recorded(round) else None
+            report = desk.report.array.copy()
+            reason = observer.record(round, observer.w, counts, seconds, report) if due.recorded(round) else None
             last = bool(reason) or round >= rounds
             save = due.saved(round) or (last and observer.saver is not None)
             desk.command.array[:] = visit, last, save

@@ -13,6 +13,9 @@ class StackedNetwork(Network):
     def __init__(self, schedule, dtype, strict=False):
         super().__init__(schedule, slice(0, schedule.agents), dtype, strict)
 
+    def _all_rows(self, rows):
+        return rows
+
     def _gather(self, plan, blocks):
         return blocks
 

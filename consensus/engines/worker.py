@@ -19,8 +19,6 @@ from consensus.errors import WorkerError
 
 _COUNTS = ("exchanges", "messages", "floats", "bytes", "gradients", "solves", "iterations")
 _SUMMED = ("messages", "floats", "bytes", "iterations")  # over workers; the others are the same for all
-_BLOCKS = 2  # blocks of (agents, P) that a solver usually mixes at once
-_EXTRA = 4  # and columns beside them, such as push-sum's masses
 
 
 class Desk(NamedTuple):
@@ -30,6 +28,7 @@ class Desk(NamedTuple):
     gate: Gate
     halves: tuple
     iterates: SharedArray
+    report: SharedArray
     visits: SharedArray
     round: SharedArray
     counts: SharedArray
@@ -42,14 +41,16 @@ class Desk(NamedTuple):
         return len(self.blocks)
 
     @classmethod
-    def of(cls, lock, blocks, parameters, dtype):
+    def of(cls, lock, blocks, parameters, dtype, width, columns):
+        """The desk of workers with ``blocks`` of agents, for ``width`` numbers mixed and ``columns`` reported an agent."""
         agents, workers = blocks[-1].stop, len(blocks)
         return cls(
             blocks=blocks,
             gate=Gate(workers + 1, lock),
             # Two halves, used in turn: who writes the one can be sure that nobody reads it any more.
-            halves=tuple(SharedArray(((_BLOCKS * parameters + _EXTRA) * agents,), dtype) for _ in range(2)),
+            halves=tuple(SharedArray((width * agents,), dtype) for _ in range(2)),
             iterates=SharedArray((agents, parameters), dtype),
+            report=SharedArray((agents, max(1, columns)), np.float64),
             visits=SharedArray((workers,), np.int64),  # reports to the parent, of each worker
             round=SharedArray((workers,), np.int64),
             counts=SharedArray((workers, len(_COUNTS)), np.int64),
@@ -93,6 +94,10 @@ class SharedNetwork(Network):
         # Not os.getppid(): that is another's if the parent ended while this process was starting.
         self.meetings, self.parent = 0, multiprocessing.parent_process().pid
 
+    def _all_rows(self, rows):
+        (everyone,) = self._meet([rows])
+        return everyone.copy()
+
     def _gather(self, plan, blocks):
         # As many blocks at a time as a half holds. They are taken up one by one, so that a half is written to again only
         # after everyone has multiplied what was in it.
@@ -134,7 +139,7 @@ def work(task, sender):
         solver, schedule, rounds, due, worker, rows, state, strict, timeout = cloudpickle.loads(task.part)
         problem = _problem(task.shared).restrict(rows)
         network = SharedNetwork(schedule, rows, problem.dtype, strict, desk, worker, timeout)
-        report = _Reports(desk, sender, worker, rows, due, network.parent, timeout)
+        report = _Reports(desk, sender, worker, rows, due, network.parent, solver)
         with threadpool_limits(task.cores, user_api="blas"):
             run_rounds(problem, network, solver, state, rounds, report)
     except Aborted:
@@ -171,9 +176,9 @@ def restored(parts):
 class _Reports:
     """Called after every round: at due rounds puts iterates and counts on the desk and waits for the parent."""
 
-    def __init__(self, desk, sender, worker, rows, due, parent, timeout):
+    def __init__(self, desk, sender, worker, rows, due, parent, solver):
         self.desk, self.sender, self.worker, self.rows = desk, sender, worker, rows
-        self.due, self.parent, self.timeout, self.visit = due, parent, timeout, 0
+        self.due, self.parent, self.solver, self.visit = due, parent, solver, 0
 
     def __call__(self, state, counts, seconds):
         desk, worker = self.desk, self.worker
@@ -184,6 +189,8 @@ class _Reports:
             return None
         self.visit += 1
         desk.iterates.array[self.rows] = state.w
+        if self.solver.columns:
+            desk.report.array[self.rows] = self.solver.report(state)
         desk.counts.array[worker] = [counts[name] for name in _COUNTS]
         desk.seconds.array[worker] = seconds
         with desk.gate.lock:

@@ -1,5 +1,6 @@
 """Decentralised methods: one file each."""
 
+from consensus.solvers.adaptive_next import AdaptiveNEXT
 from consensus.solvers.base import Solver
 from consensus.solvers.dgd import DGD
 from consensus.solvers.gossip import Gossip
@@ -9,4 +10,4 @@ from consensus.solvers.push_diging import PushDIGing
 from consensus.solvers.push_pull import PushPull
 from consensus.solvers.sonata import SONATA
 
-__all__ = ["DGD", "NEXT", "SONATA", "Gossip", "GradientTracking", "PushDIGing", "PushPull", "Solver"]
+__all__ = ["DGD", "NEXT", "SONATA", "AdaptiveNEXT", "Gossip", "GradientTracking", "PushDIGing", "PushPull", "Solver"]

@@ -1,6 +1,9 @@
 """What a solver is."""
 
 from abc import ABC, abstractmethod
+from types import MappingProxyType
+
+import numpy as np
 
 
 class Solver(ABC):
@@ -15,10 +18,13 @@ class Solver(ABC):
         The NamedTuple of the states: what a checkpoint is read back into.
     mixing : {"doubly stochastic", "column stochastic"}
         What the method needs of every round's mixing matrix.
+    columns : mapping of str to callable
+        What the method itself adds to the history: a name, and how the agents' numbers become one, such as ``np.max``.
     """
 
     State = None
     mixing = "doubly stochastic"
+    columns = MappingProxyType({})
 
     def check(self, problem):
         """Raise ``ValueError`` or ``TypeError`` if the method does not fit ``problem``; called before any work."""
@@ -31,6 +37,14 @@ class Solver(ABC):
     @abstractmethod
     def step(self, problem, network, state):
         """The state one round later. ``network.mix(round, *blocks)`` is the only way to other agents."""
+
+    def report(self, state):
+        """The agents' numbers for :attr:`columns`, shape (agents, columns)."""
+        return np.zeros((len(state.w), 0))
+
+    def width(self, problem):
+        """How many numbers of an agent are mixed at once, at most: some engines set memory aside for them."""
+        return 2 * problem.parameters + 4
 
     def _set(self, **fields):
         # Fields are set here because `step` names both an argument of the constructors and the method above.

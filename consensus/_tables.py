@@ -1,0 +1,219 @@
+"""A user's own table as features and target: delimited text, Parquet or npz, by its suffix."""
+
+import csv
+import re
+import zipfile
+from numbers import Integral
+
+import numpy as np
+
+SUFFIXES = (".csv", ".tsv", ".parquet", ".npz")
+_MISSING = ("", "?", "na", "n/a", "nan", "null")  # compared in lower case; "none" may well be a class
+_SHOWN = 20  # names in a message
+
+
+def read(path, target=None, classification=None):
+    """Features (samples, features), target (samples,) and the classes behind its codes, ``None`` for numbers."""
+    if not path.exists():
+        raise FileNotFoundError(f"name must be a file that exists; got {str(path)!r}")
+    suffix = path.suffix.lower()
+    if suffix == ".npz":
+        label, names, X, y = _npz(path, "y" if target is None else target)
+    else:
+        names, columns = _parquet(path) if suffix == ".parquet" else _text(path)
+        if not columns or len(columns[0]) == 0:
+            raise ValueError(f"{path} has no rows")
+        position = _position(path, names, target)
+        y, label = columns.pop(position), f"column {names.pop(position)!r}"
+        X = _features(path, names, columns)
+    if X.size == 0:
+        raise ValueError(f"{path} has no {'features besides the target' if len(X) else 'rows'}")
+    X = X.astype(np.float32 if X.dtype == np.float32 else float, copy=False)
+    if not (finite := np.isfinite(X)).all():
+        row, column = np.argwhere(~finite)[0]
+        raise _unknown(path, f"column {names[column]!r}", row, X[row, column])
+    return X, *_target(path, label, y, classification)
+
+
+def _position(path, names, target):
+    """Where the column ``target`` is, given by name or by index."""
+    count = len(names)
+    if isinstance(target, Integral) and not isinstance(target, bool) and -count <= target < count:
+        return int(target) % count
+    if isinstance(target, str) and names.count(target) == 1:
+        return names.index(target)
+    repeated = isinstance(target, str) and target in names
+    raise ValueError(
+        f"target must be a column of {path}, one of {_listed(map(repr, names))}, or an index from {-count} to {count - 1}; "
+        f"got {target!r}" + (", a name that several columns have" if repeated else "")
+    )
+
+
+def _features(path, names, columns):
+    wrong = [
+        f"{name!r} ({column[_first_word(column)]!r} in row {_first_word(column)})"
+        for name, column in zip(names, columns, strict=True)
+        if column.dtype.kind not in "fiub"
+    ]
+    if wrong:
+        raise ValueError(f"features must be numbers; these columns of {path} are not: {_listed(wrong)}. Encode or remove them")
+    return np.column_stack(columns) if columns else np.empty((1, 0))
+
+
+def _target(path, label, y, classification):
+    """The target as numbers, or as codes of its sorted classes and these."""
+    text = y.dtype.kind in "US" or (y.dtype.kind == "O" and all(cell is None or isinstance(cell, str) for cell in y))
+    if not text and y.dtype.kind not in "fiub":
+        raise ValueError(f"target must hold numbers or text; {label} of {path} has dtype {y.dtype}, such as {y[0]!r}")
+    if text:
+        y = np.array(["" if cell is None else cell for cell in y.tolist()]).astype(str)
+    unknown = np.flatnonzero(np.isin(np.char.lower(y), _MISSING) if text else ~np.isfinite(y))
+    if len(unknown):
+        raise _unknown(path, label, unknown[0], np.nan if text else y[unknown[0]])
+    if text and not classification:
+        numbers = sum(map(_is_number, y))
+        if classification is not None or 0 < numbers < len(y):  # a slip in a column of numbers makes no classes
+            row = _first_word(y)
+            raise ValueError(
+                f"target must be all numbers or, for classes, all text; {label} of {path} has the text {str(y[row])!r} in row "
+                f"{row}. Pass classification=True if its values are classes; got classification={classification}"
+            )
+    if not (classification or (classification is None and (text or y.dtype == bool))):
+        return y.astype(float), None
+    classes, codes = np.unique(y, return_inverse=True)
+    if classes.dtype.kind == "f" and (classes == np.rint(classes)).all():
+        classes = classes.astype(int)
+    return codes, tuple(classes.tolist())
+
+
+def _text(path):
+    """Names (indices without a header) and columns: numbers with NaN where missing, or text with ``None`` there."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            delimiter = _delimiter(file)
+            lines = _lines(path, file, delimiter)
+            first, second = next(lines, []), next(lines, [])
+            header = _is_header(first, second)
+            names = first if header else list(range(len(first)))
+            if second and (table := _all_numbers(path, delimiter, header)) is not None:
+                return names, list(table.T)
+            rows = [cells for cells in ([] if header else first, second, *lines) if cells]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{path} must be delimited text in UTF-8: {error}") from error
+    return names, [_column(cells) for cells in zip(*rows, strict=True)]
+
+
+def _delimiter(file):
+    """The mark between the cells of the first line; the file is wound back."""
+    first = next((line for line in file if line.strip()), "")
+    file.seek(0)
+    unquoted = re.sub(r'"[^"]*"', "", first)
+    return next((mark for mark in ";\t" if mark in unquoted), ",")
+
+
+def _lines(path, file, delimiter):
+    """The cells of every line that is not empty."""
+    reader = csv.reader(file, delimiter=delimiter, skipinitialspace=True)
+    width = None
+    for cells in filter(None, reader):
+        if len(cells) != (width := width or len(cells)):
+            raise ValueError(
+                f"every line of {path} must have as many cells as the first, {width}; line {reader.line_num} has {len(cells)}"
+            )
+        yield [cell.strip() for cell in cells]
+
+
+def _all_numbers(path, delimiter, header):
+    """The whole table if it is nothing but numbers, in a fraction of the time and memory that cells of text take."""
+    settings = {"comments": None, "quotechar": '"', "encoding": "utf-8-sig"}
+    try:
+        return np.loadtxt(path, delimiter=delimiter, skiprows=int(header), ndmin=2, **settings)
+    except ValueError:
+        return None
+
+
+def _is_header(first, second):
+    """Whether the first line is one: not all numbers, nor numbers in the very places where the second has them."""
+    numbers = [_is_number(cell) for cell in first]
+    return not all(numbers) and (not any(numbers) or numbers != [_is_number(cell) for cell in second])
+
+
+def _is_number(cell):
+    """Whether a cell is a number or missing."""
+    if cell is None or (isinstance(cell, str) and cell.lower() in _MISSING):
+        return True
+    try:
+        float(cell)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _first_word(column):
+    """The row of the first cell that is not a number."""
+    return next((row for row, cell in enumerate(column.tolist()) if not _is_number(cell)), 0)
+
+
+def _column(cells):
+    known = [None if cell.lower() in _MISSING else cell for cell in cells]
+    try:
+        return np.array(known, dtype=float)  # None becomes NaN
+    except ValueError:
+        return np.array(known, dtype=object)
+
+
+def _parquet(path):
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError as error:
+        raise ImportError(f"{path} can be read only with pyarrow: pip install pyarrow") from error
+    try:
+        table = parquet.read_table(path)
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"{path} is not a Parquet file: {error}") from error
+    index = (table.schema.pandas_metadata or {}).get("index_columns", [])  # of a data frame: not one of its columns
+    table = table.drop_columns([name for name in index if isinstance(name, str)])
+    return table.column_names, [_from_arrow(pa, column) for column in table.columns]
+
+
+def _from_arrow(pa, column):
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    kind = column.type
+    number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    if pa.types.is_decimal(kind) or pa.types.is_null(kind) or (number and column.null_count):
+        column = column.cast(pa.float64(), safe=False)  # NaN where missing
+    return column.to_numpy()
+
+
+def _npz(path, target):
+    if not zipfile.is_zipfile(path):
+        raise ValueError(f"{path} is not an npz file")
+    with np.load(path, allow_pickle=False) as arrays:
+        found = _listed(map(repr, arrays.files))
+        if "X" not in arrays.files:
+            raise ValueError(f"{path} must have an array 'X' (samples, features); it has {found}")
+        if target not in arrays.files:
+            raise ValueError(f"target must be an array of {path}, which has {found}; got {target!r}")
+        try:
+            X, y = arrays["X"], arrays[target]
+        except ValueError as error:
+            raise ValueError(
+                f"{path} holds Python objects, which are not read as they could run code: save text with dtype=str"
+            ) from error
+    if X.ndim != 2 or X.dtype.kind not in "fiub":
+        raise ValueError(f"array 'X' of {path} must be numbers (samples, features); got {X.dtype} {X.shape}")
+    if y.shape != X.shape[:1]:
+        raise ValueError(f"array {target!r} of {path} must have shape {X.shape[:1]}, a value for each row of X; got {y.shape}")
+    return f"array {target!r}", range(X.shape[1]), X, y
+
+
+def _unknown(path, label, row, value):
+    what = "a missing" if np.isnan(value) else "an infinite"
+    return ValueError(f"{label} of {path} has {what} value in row {row} (the first is 0): fill it in or remove the row")
+
+
+def _listed(names):
+    names = [str(name) for name in names]
+    return ", ".join(names[:_SHOWN]) + (f", ... ({len(names)} in all)" if len(names) > _SHOWN else "")

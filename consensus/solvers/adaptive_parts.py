@@ -1,0 +1,164 @@
+"""The steps of AdaptiveNEXT's round that an agent takes by itself."""
+
+import warnings
+
+import numpy as np
+
+from consensus import curvature
+from consensus._parallel import for_chunks
+from consensus.local.low_rank import low_rank
+from consensus.problem import Problem
+from consensus.regularizers.base import Regularizer
+
+_DIRECTIONS, _NUMBERS = 64, 1 << 18  # columns of curvature in a message, and numbers in them, at most
+_PAIRS = 20  # secant pairs kept where there is no Jacobian
+_TRUST, _TRIES = 1.0, 6  # of the own linearisation: error over predicted decrease; trials
+_FAR = 10.0  # standard deviations of features and targets that are far from one
+
+
+def check(problem):
+    """Refuse a regularizer that the local solver cannot take; warn of data far from standardised."""
+    r = problem.regularizer
+    if not r.quadratic and getattr(type(r), "prox_jvp", Regularizer.prox_jvp) is Regularizer.prox_jvp:
+        raise TypeError(f"AdaptiveNEXT needs {type(r).__name__}.prox_jvp, which is missing: define it, or use NEXT")
+    if not isinstance(problem, Problem):
+        return
+    real = problem.shards.weights > 0
+    X, targets = problem.shards.features[real], problem.shards.targets[real]
+    found = [("feature", k, X[:, k]) for k in range(X.shape[1])]
+    if problem.loss.quadratic:
+        found += [("target", k, targets[:, k]) for k in range(targets.shape[1])]
+    far = []
+    for kind, k, column in found:
+        mean, spread = float(column.mean()), float(column.std())
+        if spread > _FAR or abs(mean) > _FAR * max(spread, 1.0) or (kind == "target" and 0 < spread < 1 / _FAR):
+            far.append(f"{kind} {k} (mean {mean:.3g}, standard deviation {spread:.3g})")
+    if far:
+        shown = ", ".join(far[:3]) + (f" and {len(far) - 3} more" if len(far) > 3 else "")
+        warnings.warn(
+            f"data far from standardised: {shown}; networks train badly on them whatever the solver: "
+            "consensus.datasets.split or scikit-learn's StandardScaler standardises",
+            stacklevel=4,
+        )
+
+
+def columns(problem):
+    """How many curvature products are mixed."""
+    if not isinstance(problem, Problem):
+        return 0
+    return max(1, min(problem.parameters, _DIRECTIONS, _NUMBERS // problem.parameters))
+
+
+def weight(problem):
+    """Of the quadratic regularizer, which belongs to the costs; zero for others."""
+    return problem.regularizer.strong_convexity if problem.regularizer.quadratic else 0.0
+
+
+def evaluate(problem, w, n):
+    """Gradients of the own costs, with their share of a quadratic r, and curvature products for the directions of round n."""
+    gradient = problem.gradient(w)
+    if weight(problem):
+        gradient += weight(problem) / problem.network_size * w
+    if not isinstance(problem, Problem):
+        return gradient, np.zeros((*w.shape, 0), w.dtype)
+    return gradient, curvature.gauss_newton_products(problem, w, _basis(problem, n))
+
+
+def _basis(problem, n):
+    return curvature.directions(problem.parameters, columns(problem), n, problem.dtype)
+
+
+def own_scale(problem, w, gradient, products):
+    """Estimates (agents,) of the trace of H from the own cost; without a Jacobian, of H along the own gradient."""
+    A, P = problem.network_size, problem.parameters
+    if products.size:
+        scale = A * P / products.shape[2] * np.einsum("pk,apk->a", _basis(problem, 0), products)
+    else:
+        norm = np.linalg.norm(gradient, axis=1, keepdims=True)
+        along = np.divide(gradient, norm, out=np.full_like(gradient, P**-0.5), where=norm > 0)
+        h = np.sqrt(np.finfo(w.dtype).eps) * (1 + np.linalg.norm(w, axis=1, keepdims=True))
+        there, _ = evaluate(problem, w + h * along, 0)
+        scale = A * np.linalg.norm((there - gradient) / h, axis=1)
+    return np.maximum(scale, np.finfo(w.dtype).tiny ** 0.5)
+
+
+def no_pairs(problem, w):
+    """Secant pairs before there are any: columns of zeros."""
+    return np.zeros((*w.shape, 0 if isinstance(problem, Problem) else _PAIRS), w.dtype)
+
+
+def secants(problem, state, w, slope):
+    """The last pairs (w - w', G - G'), scaled to steps of length one, with this round's."""
+    if not state.steps.shape[2] or state.round == 0:
+        return state.steps, state.changes
+    step, change = w - state.w, slope - state.slope
+    length = np.linalg.norm(step, axis=1, keepdims=True)
+    inverse = np.divide(1, length, out=np.zeros_like(length), where=length > 0)
+    append = lambda old, new: np.concatenate([old[:, :, 1:], (inverse * new)[:, :, None]], axis=2)  # noqa: E731
+    return append(state.steps, step), append(state.changes, change)
+
+
+def network_curvature(problem, n, products, steps, changes):
+    """V with V V' ~ H: from the network's products with the directions of round n, or from secant pairs."""
+    if steps.shape[2]:
+        return curvature.factor(steps, changes)
+    basis = _basis(problem, n)
+    return curvature.factor(basis, products.reshape(len(products), *basis.shape))
+
+
+def judge(problem, state, w, slope, tau):
+    """New tau (agents,) by what the last trial brought, and which agents refuse it."""
+    r, s = problem.regularizer, w - state.w
+    rise = 0 if r.quadratic else r.value(w) - r.value(state.w)
+    actual = np.vecdot(s, state.slope + slope) / 2 + rise
+    predicted = _model(problem, state.slope, state.V, s) + rise
+    falls = predicted < 0
+    ratio = np.where(falls, actual / np.where(falls, predicted, 1), -1)
+    refused = (ratio < 0) & falls & (state.refused == 0)
+    factor = np.select([ratio < 0, ratio < 0.25, ratio > 0.75], [4.0, 2.0, 1 / 3], 1.0)
+    return tau * factor.astype(tau.dtype), refused.astype(tau.dtype)
+
+
+def _model(problem, slope, V, d):
+    """``G . d + 1/2 |V' d|^2`` and a quadratic r's curvature: what the costs should change by (agents,)."""
+    image = (d[:, None, :] @ V)[:, 0]
+    return np.vecdot(slope, d) + (np.vecdot(image, image) + weight(problem) * np.vecdot(d, d)) / 2
+
+
+def directions(problem, w, slope, V, tau):
+    """Minimisers d (agents, P) of the local problems, the tau to go on with, and how many solves each agent took."""
+    r = problem.regularizer
+    prox = None if r.quadratic else r
+    modelled = isinstance(problem, Problem) and not getattr(problem.model, "jacobian_is_constant", False)
+    used, tries = tau.copy(), np.ones_like(tau)
+    d = low_rank(V, used + weight(problem), w, slope, prox)
+    for _ in range(_TRIES if modelled else 0):
+        decrease = -_model(problem, slope, V, d)
+        if prox is not None:
+            decrease -= r.value(w + d) - r.value(w)
+        wrong = ~(_linearisation_error(problem, w, d) <= _TRUST * decrease)
+        if not wrong.any():
+            break
+        used[wrong] *= 2
+        tries[wrong] += 1
+        d[wrong] = low_rank(V[wrong], used[wrong] + weight(problem), w[wrong], slope[wrong], prox)
+    problem.work.solves += 1
+    problem.work.iterations += int(tries.sum())
+    return d, np.maximum(tau, used / 2), tries
+
+
+def _linearisation_error(problem, w, d):
+    """A times |own cost at w + d less the own linearised model's| (agents,)."""
+    error = np.empty(len(w), w.dtype)
+    shards, model, loss = problem.shards, problem.model, problem.loss
+
+    def chunk(rows):
+        outputs, linearization = problem.linearize(w, rows)
+        linear = outputs + linearization.jvp(d[rows])
+        true = model.predict(w[rows] + d[rows], shards.features[rows])
+        difference = loss.value(true, shards.targets[rows]) - loss.value(linear, shards.targets[rows])
+        error[rows] = np.abs(np.vecdot(difference, problem.weights[rows]))
+
+    widths = sum(getattr(model, "widths", (model.outputs,)))
+    for_chunks(chunk, len(w), 3 * shards.features.shape[1] * widths * w.itemsize)
+    return problem.network_size * error

@@ -1,0 +1,95 @@
+"""The cases of the robustness experiment: data sets x topologies x agents x shards x seeds."""
+
+import functools
+import itertools
+import os
+
+import numpy as np
+from scipy.optimize import minimize
+
+import consensus
+import topologies
+from consensus import datasets
+
+DATASETS = ("diabetes", "breast_cancer", "boston", "kin8nm", "wine")
+TOPOLOGIES = ("ring", "erdos_renyi", "random_geometric", "complete", "random_half")
+ROWS, HIDDEN, WEIGHT = 2000, 20, 1e-3
+RADIUS = {10: 0.45, 30: 0.3}
+
+
+def panels():
+    """All cases, those on which the other solvers' settings are chosen, and the ones of digits."""
+    panel = list(itertools.product(DATASETS, TOPOLOGIES, (10, 30), ("iid", "sorted"), (0, 1, 2)))
+    tuning = list(itertools.product(("diabetes", "kin8nm"), ("ring", "random_half"), (10,), ("iid", "sorted"), (0,)))
+    return panel, tuning, list(itertools.product(("digits",), ("ring", "erdos_renyi"), (10,), ("iid", "sorted"), (0,)))
+
+
+def quick():
+    """A few small cases of each."""
+    few = list(itertools.product(("diabetes",), ("ring", "random_half"), (10,), ("sorted",), (0,)))
+    return few, few[:1], few[:1]
+
+
+def one_thread():
+    """Runs are spread over processes: one thread each."""
+    from threadpoolctl import threadpool_limits
+
+    os.environ["OMP_NUM_THREADS"] = "1"
+    threadpool_limits(1)
+
+
+def make(case):
+    """The problem, the network and the start of a case."""
+    name, topology, agents, scheme, seed = case
+    problem = _problem(name, agents, scheme, seed)
+    return problem, _network(topology, agents, seed), problem.model.init(np.random.default_rng(seed))
+
+
+@functools.cache
+def _data(name):
+    """At most ROWS samples, features and regression targets standardised."""
+    from sklearn.preprocessing import scale
+
+    X, y = datasets.load(name)
+    if len(y) > ROWS:
+        rows = np.random.default_rng(0).permutation(len(y))[:ROWS]
+        X, y = X[rows], y[rows]
+    return scale(X), y if name in datasets.CLASSIFICATION else scale(y)
+
+
+def _problem(name, agents, scheme, seed):
+    X, y = _data(name)
+    outputs = int(y.max()) + 1 if name in datasets.CLASSIFICATION else 1
+    loss = consensus.SquaredLoss()
+    if outputs == 2:
+        loss, outputs = consensus.LogisticLoss(), 1
+    elif outputs > 2:
+        loss = consensus.CrossEntropy()
+    shards = consensus.partition(X, y, agents, scheme, seed=seed)
+    return consensus.Problem(consensus.MLP([X.shape[1], HIDDEN, outputs]), loss, shards, consensus.L2(WEIGHT))
+
+
+def _network(topology, agents, seed):
+    if topology in ("ring", "complete"):
+        return topologies.Static(getattr(topologies, topology)(agents))
+    if topology == "random_geometric":
+        return topologies.Static(topologies.random_geometric(agents, RADIUS[agents], seed=seed))
+    graph = topologies.erdos_renyi(agents, 0.25, seed=seed)
+    return topologies.Static(graph) if topology == "erdos_renyi" else topologies.RandomEdges(graph, 0.5, seed=seed)
+
+
+def optimum(case):
+    """The objective that L-BFGS ends at, from the case's start, with all data in one place."""
+    return _optimum(case[0], case[4])
+
+
+@functools.cache
+def _optimum(name, seed):
+    problem = _problem(name, 1, "iid", 0)
+
+    def value_and_gradient(point):
+        return problem.objective(point), problem.gradient(point[None])[0] + problem.regularizer.gradient(point)
+
+    start = problem.model.init(np.random.default_rng(seed))
+    options = {"maxiter": 20000, "maxfun": 40000, "gtol": 1e-7, "ftol": 1e-13, "maxcor": 30}
+    return float(minimize(value_and_gradient, start, jac=True, method="L-BFGS-B", options=options).fun)
