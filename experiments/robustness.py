@@ -46,6 +46,7 @@ def parse(arguments=None):
     parser.add_argument("--output", type=Path, default=Path("results/robustness"), help="folder for runs, tables, figure")
     parser.add_argument("--jobs", type=int, default=multiprocessing.cpu_count(), help="runs at a time")
     parser.add_argument("--solvers", nargs="+", choices=tuple(GRIDS), default=list(GRIDS), help="the rows of the table")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="of shards, graphs and starts")
     parser.add_argument("--quick", action="store_true", help="a few small cases only")
     return parser.parse_args(arguments)
 
@@ -53,7 +54,7 @@ def parse(arguments=None):
 def main(arguments=None):
     options = parse(arguments)
     options.output.mkdir(parents=True, exist_ok=True)
-    panel, tuning, digits = cases.quick() if options.quick else cases.panels()
+    panel, tuning, digits = cases.quick() if options.quick else cases.panels(tuple(options.seeds))
     runs = Runs(options.output / "runs.csv", options.jobs)
     try:
         chosen = {}
@@ -85,7 +86,7 @@ class Runs:
         if path.exists():
             with open(path, newline="") as file:
                 for row in csv.DictReader(file):
-                    row = {name: row[name] if name in FIELDS[:4] + ("shards",) else float(row[name]) for name in FIELDS}
+                    row = {name: row[name] if name in (*FIELDS[:4], "shards") else float(row[name]) for name in FIELDS}
                     self.rows[_key(row)] = row
         else:
             path.write_text(",".join(FIELDS) + "\n")

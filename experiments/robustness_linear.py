@@ -1,4 +1,4 @@
-"""Linear models on a ring of 30: exchanges until the optimum is known to 1e-8, AdaptiveNEXT against tuned first-order methods."""
+"""Linear models on a ring of 30: exchanges to 1e-8 of the optimum, AdaptiveNEXT against tuned first-order methods."""
 
 import math
 

@@ -12,17 +12,18 @@ from consensus.solvers.base import Solver
 from consensus.solvers.fitted import exchange, first_exchange
 
 _MISFIT = 0.05  # of the agents' averages after a round's exchanges
-_START, _LEAST, _LARGEST = 3e-3, 1e-7, 1.0  # tau in units of the curvature's scale
+_START, _LEAST, _LARGEST = 3e-3, 1e-7, 1.0  # tau in units of H's trace
 
 
 class AdaptiveState(NamedTuple):
     """What the agents remember.
 
     Fields (agents, ...): the iterates ``w``, as agreed on in the last exchanges, with the network's ``slope`` there and the
-    columns V of its curvature; the ``trial`` points, where the own costs' ``gradient`` and ``products`` were taken; trackers
-    ``y`` of the sum of gradients; push-sum's ``mass``; ``tau`` and the curvature's ``scale``; whether the last trial was
-    ``refused``; local solves in the round (``tries``) and the columns in use (``pairs``); secant pairs (``steps``,
-    ``changes``) where there is no Jacobian. ``pace`` is how many exchanges a round takes, ``sent`` how many there were.
+    columns ``V`` of its curvature; the ``trial`` points, where the own costs' ``gradient`` and curvature ``products`` were
+    taken; trackers ``y`` of the average gradient; push-sum's ``mass``; ``tau``, and the curvature's ``scale``; whether the last
+    trial was ``refused``; local solves in the round (``tries``) and columns of V in use (``pairs``); secant pairs (``steps``,
+    ``changes``) where there is no Jacobian; what a static graph's mixing is fitted by (``fit``). ``pace`` is how many
+    exchanges a round takes, ``sent`` how many there were.
     """
 
     round: int
@@ -48,50 +49,60 @@ class AdaptiveState(NamedTuple):
 
 @dataclass(frozen=True)
 class AdaptiveNEXT(Solver):
-    """NEXT without settings: the network's curvature in every local problem, steps that are tried before they count.
+    """NEXT without settings: every local problem knows the network's curvature, and a step counts if U falls by it.
 
-    In a round the agents exchange K times what :func:`consensus.solvers.fitted.exchange` averages: their trial points, the
-    trackers y_i of the gradient, and curvature products, from which each has estimates of w, of ``G = grad(sum_i g_i)`` and
-    of ``H Omega = sum_i J_i' S_i J_i Omega`` for random directions Omega that all draw alike. Then agent i
+    A round is K exchanges, one local solve and one evaluation of the own cost, at a trial point x_i = w_i + d_i. What the
+    agents exchange are the trial points, trackers y_i of the average gradient, and curvature products J_i' S_i J_i Omega with
+    at most 64 random directions Omega, which all agents draw alike. :func:`consensus.solvers.fitted.exchange` makes of them
+    each agent's estimates w_i of the mean trial point, G_i of ``grad sum_j g_j``, and Z_i of H Omega, with
+    ``H = sum_j J_j' S_j J_j`` the Gauss-Newton curvature of all costs. Then agent i
 
-    1.  compares the decrease of U that its last trial brought, by the trapezoid rule on G, with the predicted one: below a
-        quarter tau_i doubles, above three quarters it falls to a third; a trial that rose is refused once, tau_i times four:
-        the agent starts again from its last w_i, for which it still has G and H;
-    2.  solves ``d_i = argmin_d G . d + 1/2 |V' d|^2 + tau_i/2 |d|^2 + r(w_i + d)``, where V V' is the Nystrom approximation of
-        H by H Omega; while its own cost at w_i + d_i is further from its own linearised model than the predicted decrease,
-        tau_i doubles (at most six times; nothing is sent);
-    3.  takes w_i + d_i for its next trial point, and adds to y_i what its gradient changes by.
+    1.  compares the change of U from its last w_i to the new one, ``s . (G_old + G_new) / 2 + r(w_new) - r(w_old)``, with
+        what its model predicted for s = w_new - w_old: a ratio below 1/4 doubles tau_i, one above 3/4 divides it by three. If
+        U rose, tau_i is multiplied by four, and unless it refused already the last time the agent goes back to its last w_i,
+        whose G_i and V_i it still has (the trackers follow the trial points and notice nothing);
+    2.  solves the local problem, with V_i V_i' the Nystrom approximation of H from Z_i,
 
-    tau is averaged, in the logarithm, along with all else. A quadratic r (L2) is part of the costs. Where there is no
-    Jacobian (a problem given by functions) V comes from the last secant pairs (w - w', G - G') instead.
+            d_i = argmin_d  G_i . d + 1/2 |V_i' d|^2 + tau_i/2 |d|^2 + r(w_i + d) ,
 
-    K is found in the first round: agents exchange until the averages of all are within a tenth. Everything is counted.
+        and doubles tau_i, at most six times, while its own cost at w_i + d_i is further from that of its linearised model than
+        the decrease promised (times 1/A; nothing is sent);
+    3.  moves: x_i = w_i + d_i,  y_i <- (what mixing made of y_i) + grad g_i(x_i new) - grad g_i(x_i old).
+
+    A quadratic r (L2) is part of the costs; L1, ElasticNet and others stay in step 2, whose points have their exact zeros. tau
+    is averaged in the logarithm along with w. Where there is no Jacobian (costs given by functions) V_i comes from the last 20
+    secant pairs (w_new - w_old, G_new - G_old), and nothing is tested in step 2. K is found in the first round: the agents
+    exchange until the misfit of all averages is at most 1/20. Directed graphs take push-sum's masses.
+
+    The history gets the columns ``tau_least``, ``tau_largest``, ``exchanges_a_round``, ``tries`` (the most local solves of an
+    agent in the round) and ``pairs`` (the fewest columns of V in use).
 
     Notes
     -----
-    *Fixed points.* Proved, for connected graphs: at a fixed point all y_i equal A/A times one G, since what is mixed to
-    itself is common, and w_i + d_i average to the common w. As d_i minimises a strongly convex model,
-    ``G . d_i + r(w + d_i) - r(w) <= -tau_i |d_i|^2``; the mean over i, with r convex and mean d_i = 0, leaves d_i = 0: w is
-    stationary for U. Conversely at a stationary agreement G = 0 (or -G is in the subdifferential of r), d_i = 0, and nothing
-    moves. Mixing keeps ``sum_i y_i = sum_i grad g_i`` at every round whatever the averages' misfit, which vanishes with the
-    disagreement. Only observed: convergence from any start.
+    *Fixed points are the stationary points of U.* Proved, for connected static graphs: at a fixed point mixing leaves the
+    trackers as they are, so that all G_i equal ``G = sum_j grad g_j(x_j)``, and w_i = w is common, the mean of the x_j, hence
+    ``sum_i d_i = 0``. Each d_i minimises a tau_i-strongly convex model, so ``G . d_i + r(w + d_i) - r(w) <= -tau_i |d_i|^2``;
+    summed over i, with ``sum_i r(w + d_i) >= A r(w)`` by convexity, all d_i are zero: x_i = w, and w minimises each model,
+    which says that -G is in the subdifferential of r. Conversely a stationary agreement gives d_i = 0, and nothing moves,
+    on changing graphs too. *Conserved*: ``sum_i mass_i`` = A and ``sum_i y_i`` = ``sum_i grad g_i(x_i)`` at every round,
+    whatever the misfit of the averages. *Only observed*: convergence, from any start, on any network that stays connected.
 
-    *Invariance.* If the loss and r are multiplied by one number, the iterates stay the same, but for rounding.
+    *Invariance.* Iterates stay the same, up to rounding, if the loss and r are multiplied by one number, and if agents are
+    renumbered (beyond 64 agents with other random probes, where graphs change).
 
     References
     ----------
     Di Lorenzo, Scutari, "NEXT: in-network nonconvex optimization", IEEE TSIPN 2(2), 2016; Scardapane, Di Lorenzo, Neural
-    Networks 91, 2017, section 4; Marquardt, "An algorithm for least-squares estimation of nonlinear parameters", J. SIAM
-    11(2), 1963, for tau; :func:`consensus.curvature.factor` for V.
+    Networks 91, 2017, section 4, for partial linearization; Marquardt, "An algorithm for least-squares estimation of nonlinear
+    parameters", J. SIAM 11(2), 1963, for tau; :func:`consensus.curvature.factor` for V.
 
     Examples
     --------
     >>> import consensus, topologies
-    >>> X, y = consensus.datasets.load("diabetes")
-    >>> data = consensus.datasets.split(X, y)
-    >>> shards = consensus.partition(data.X, data.y, agents=10, scheme="sorted")
-    >>> problem = consensus.Problem(consensus.Linear(10), consensus.SquaredLoss(), shards, consensus.L2(0.01))
-    >>> result = consensus.solve(problem, topologies.ring(10), rounds=20)
+    >>> data = consensus.datasets.split(*consensus.datasets.load("diabetes"))
+    >>> shards = consensus.partition(data.X, data.y > 0, agents=10, scheme="sorted")
+    >>> problem = consensus.Problem(consensus.Linear(10), consensus.LogisticLoss(), shards, consensus.L2(0.01))
+    >>> result = consensus.solve(problem, topologies.ring(10), AdaptiveNEXT(), rounds=20)
     >>> bool(result.history["stationarity"][-1] < 1e-9)
     True
     """
@@ -116,11 +127,11 @@ class AdaptiveNEXT(Solver):
         gradient, products = parts.evaluate(problem, w, 0)
         scale = parts.own_scale(problem, w, gradient, products)
         one, pairs = np.ones(len(w), w.dtype), parts.no_pairs(problem, w)
+        modelled = products.shape[2] > 0
         return AdaptiveState(
             round=0, w=w, trial=w, gradient=gradient, products=products, y=gradient, mass=one[:, None], slope=0 * w,
-            V=products if products.size else pairs, tau=scale * (_START if products.size else 1), scale=scale, refused=0 * one, tries=0 * one,
-            pairs=0 * one, steps=pairs, changes=pairs, fit=np.zeros((len(w), 0), w.dtype), pace=0,
-            sent=0,
+            V=products if modelled else pairs, tau=scale * (_START if modelled else 1), scale=scale, refused=0 * one,
+            tries=0 * one, pairs=0 * one, steps=pairs, changes=pairs, fit=np.zeros((len(w), 0), w.dtype), pace=0, sent=0,
         )  # fmt: skip
 
     def step(self, problem, network, state):

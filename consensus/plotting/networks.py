@@ -1,85 +1,9 @@
-"""Figures of runs and networks. Colours and line styles differ in grey print too."""
+"""Figures of networks."""
 
 import networkx as nx
 import numpy as np
 
-LABELS = {
-    "round": "rounds",
-    "exchanges": "exchanges with neighbours",
-    "messages": "messages sent in the network",
-    "floats": "numbers sent in the network",
-    "bytes": "bytes sent in the network",
-    "gradients": "gradients per agent",
-    "seconds": "wall time in rounds [s]",
-    "objective": "objective U at the agents' mean",
-    "stationarity": "stationarity at the agents' mean",
-    "disagreement": "disagreement (root mean square)",
-    "test_error": "test error of the mean",
-    "test_error_worst": "test error of the worst agent",
-}
-
-# From dark to light, so that the order survives in grey; repeated with other dashes beyond five.
-COLOURS = ("#000000", "#7a1040", "#0072b2", "#d97700", "#6fc3b4")
-DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
-MARKERS = "osD^v"
-
-
-def convergence(histories, y="objective", x="round", *, ax=None, offset=0.0, log=True):
-    """Plot a recorded quantity of several runs.
-
-    Parameters
-    ----------
-    histories : mapping of str to History
-        By the name that the legend shows.
-    y, x : str
-        Columns, for example ``y="stationarity"``, ``x="exchanges"``.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-    offset : float
-        Subtracted from y: with the optimal value the figure shows the gap to it.
-    log : bool
-        Whether the y axis is logarithmic.
-
-    Returns
-    -------
-    matplotlib Axes
-        ``ax.figure.savefig(path)`` writes it.
-
-    Examples
-    --------
-    >>> from consensus import History
-    >>> history = History()
-    >>> history.append({"round": 0, "objective": 1.0})
-    >>> ax = convergence({"NEXT": history})
-    >>> ax.get_xlabel()
-    'rounds'
-    """
-    if ax is None:
-        ax = _axes((6.4, 4.0))
-    for index, (name, history) in enumerate(histories.items()):
-        colour = COLOURS[index % len(COLOURS)]
-        style = DASHES[(index + index // len(COLOURS)) % len(DASHES)]
-        values = history[y] - offset
-        ax.plot(
-            history[x],
-            np.where(values > 0, values, np.nan) if log else values,
-            label=name,
-            color=colour,
-            linestyle=style,
-            marker=MARKERS[index % len(MARKERS)],
-            markevery=(0.03 * index, 0.15),
-            markersize=4,
-            linewidth=1.5,
-        )
-    if log:
-        ax.set_yscale("log")
-    label = LABELS.get(y, y)
-    ax.set(xlabel=LABELS.get(x, x), ylabel=f"{label} less {offset:.6g}" if offset else label)
-    ax.grid(True, which="major", color="0.9", linewidth=0.6)
-    ax.set_axisbelow(True)
-    if histories:
-        ax.legend(frameon=False)
-    return ax
+from consensus.plotting.runs import COLOURS, MARKERS, convergence, new_axes
 
 
 def topology(network, values=None, *, round=0, label=None, ax=None, seed=0):
@@ -113,7 +37,7 @@ def topology(network, values=None, *, round=0, label=None, ax=None, seed=0):
     if values is not None and np.shape(values) != (len(agents),):
         raise ValueError(f"values must have shape ({len(agents)},), one for each agent; got {np.shape(values)}")
     if ax is None:
-        ax = _axes((4.8, 4.0))
+        ax = new_axes((4.8, 4.0))
     positions = nx.get_node_attributes(graph, "pos")
     if len(positions) < len(agents):
         # Springs untangle small graphs best; beyond that they take minutes.
@@ -214,7 +138,7 @@ def spectrum(matrices, *, ax=None):
     -------
     matplotlib Axes
     """
-    ax = ax or _axes((6.4, 4.0))
+    ax = ax or new_axes((6.4, 4.0))
     for index, (name, matrix) in enumerate(matrices.items()):
         dense = matrix.toarray() if hasattr(matrix, "toarray") else np.asarray(matrix)
         moduli = np.sort(np.abs(np.linalg.eigvals(dense)))[::-1]
@@ -239,16 +163,10 @@ def degrees(graph, *, ax=None):
     -------
     matplotlib Axes
     """
-    ax = ax or _axes((4.8, 3.4))
+    ax = ax or new_axes((4.8, 3.4))
     counts = np.bincount([degree for _, degree in graph.degree()])
     ax.bar(np.arange(len(counts)), counts, color=COLOURS[2], width=0.8)
     ax.set(xlabel="neighbours", ylabel="agents")
     ax.xaxis.get_major_locator().set_params(integer=True)
     ax.yaxis.get_major_locator().set_params(integer=True)
     return ax
-
-
-def _axes(size):
-    import matplotlib.pyplot as plt  # here: importing the package should not choose a window system
-
-    return plt.subplots(figsize=size, layout="constrained")[1]
