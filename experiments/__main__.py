@@ -1,22 +1,44 @@
-"""List the experiments: one line each, the first of its docstring."""
+"""List the experiments, one line each, or run all of them."""
 
 import ast
+import importlib
+import sys
 from pathlib import Path
 
+USAGE = """\
+Run one with `python -m NAME`; `python -m NAME --help` shows its options.
+`python -m experiments all` runs those marked with *, and takes the options that they share: --quick, --output, ...
+"""
 
-def main():
-    here = Path(__file__).parent
-    scripts = sorted(path for path in here.glob("**/*.py") if not path.name.startswith("_"))
-    entries = []
-    for script in scripts:
+
+def main(arguments=None):
+    arguments = sys.argv[1:] if arguments is None else arguments
+    scripts = list(found(Path(__file__).parent))
+    if arguments and arguments[0] == "all":
+        return run_all([module for module, _, shared in scripts if shared], arguments[1:])
+    if arguments:
+        sys.exit(f"error: {arguments[0]!r} is none of the commands: 'all', or nothing for a list of the experiments")
+    width = max(len(module) for module, _, _ in scripts)
+    print(USAGE)
+    for module, line, shared in scripts:
+        print(f"{'*' if shared else ' '} {module:{width}}  {line}")
+
+
+def run_all(modules, arguments):
+    """Run experiments one after another, all with the same options."""
+    for number, module in enumerate(modules, 1):
+        print(f"[{number}/{len(modules)}] {module}", flush=True)
+        importlib.import_module(module).main(arguments)
+
+
+def found(folder):
+    """The scripts: module, the first line of the docstring, and whether the harness runs it."""
+    for script in sorted(path for path in folder.glob("**/*.py") if not path.name.startswith("_")):
         tree = ast.parse(script.read_text())
         if any(isinstance(node, ast.FunctionDef) and node.name == "main" for node in tree.body):
-            module = ".".join(("experiments", *script.relative_to(here).with_suffix("").parts))
-            entries.append((module, (ast.get_docstring(tree) or "").splitlines()[0]))
-    width = max(len(module) for module, _ in entries)
-    print("Run one with `python -m NAME`; `python -m NAME --help` shows its options.\n")
-    for module, line in entries:
-        print(f"  {module:{width}}  {line}")
+            module = ".".join((folder.name, *script.relative_to(folder).with_suffix("").parts))
+            shared = any(isinstance(node, ast.ImportFrom) and node.module == "experiments.harness" for node in tree.body)
+            yield module, (ast.get_docstring(tree) or "").splitlines()[0], shared
 
 
 if __name__ == "__main__":

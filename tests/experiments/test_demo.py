@@ -70,7 +70,7 @@ def test_other_data_sets(dataset, tmp_path):
 
 
 def test_bad_options_say_what_is_allowed():
-    done = run("experiments.demo", "--dataset", "iris")
+    done = run("experiments.demo", "--dataset", "no_such_set")
     assert done.returncode == 2
     assert "diabetes" in done.stderr
     done = run("experiments.demo", "--agents", "0")

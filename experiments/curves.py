@@ -1,0 +1,112 @@
+"""Figures of several repeats: the geometric mean as a line, all repeats within a band."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.ticker import LogFormatterSciNotation
+
+from consensus import plotting
+
+plt.rcParams["font.size"] = 8  # of figures that a page shows in about their own size
+LEGEND = {"frameon": False, "handlelength": 3}  # long enough for the dashes to show
+
+
+class Plain(LogFormatterSciNotation):
+    """0.3 instead of 3 x 10^-1 at the ticks of a logarithmic axis, where that is as short."""
+
+    def __call__(self, value, position=None):
+        text = super().__call__(value, position)
+        return f"{value:g}" if text and 1e-2 <= value < 1e3 else text
+
+
+def common(outcomes, y, x):
+    """The column ``y`` of repeats against ``x`` on a grid that they share.
+
+    The grid has every recorded x up to the smallest last one; in between, values are interpolated. A repeat that diverged
+    counts as infinite from there on.
+
+    Returns
+    -------
+    dict of str to ndarray
+        The grid under x's name; under y's the geometric mean; ``"low"`` and ``"high"``, the smallest and the largest.
+    """
+    ends = [outcome.history[x][-1] for outcome in outcomes if not outcome.diverged]
+    grid = np.unique(np.concatenate([outcome.history[x] for outcome in outcomes]))
+    grid = grid[grid <= min(ends, default=np.inf)]
+    values = np.stack([np.interp(grid, outcome.history[x], outcome.history[y], right=np.inf) for outcome in outcomes])
+    with np.errstate(divide="ignore"):  # the logarithm of zero: agents that agree
+        mean = np.exp(np.log(values).mean(axis=0))
+    return {x: grid, y: mean, "low": values.min(axis=0), "high": values.max(axis=0)}
+
+
+def draw(ax, repeats, y, x="exchanges", *, log=(True, True)):
+    """Draw curves, each the mean of its repeats in a band from the lowest to the highest.
+
+    Parameters
+    ----------
+    ax : matplotlib Axes
+    repeats : dict of str to list of Outcome
+        The repeats of each curve, by the name that the legend shows.
+    y, x : str
+        Columns of the histories.
+    log : (bool, bool)
+        Whether the axes of x and of y are logarithmic. The first then begins at one, a curve at its first record from there.
+    """
+    curves = {name: common(outcomes, y, x) for name, outcomes in repeats.items()}
+    if log[0]:
+        ax.set_xscale("log")
+        curves = {name: {k: v[curve[x] >= 1] for k, v in curve.items()} for name, curve in curves.items()}
+    plotting.convergence(curves, y=y, x=x, ax=ax, log=log[1])
+    for line, curve in zip(ax.get_lines(), curves.values(), strict=True):
+        ax.fill_between(curve[x], curve["low"], curve["high"], color=line.get_color(), alpha=0.15, linewidth=0)
+    ax.get_legend().remove()
+    ax.set_xlim(left=1 if log[0] else 0)
+    if log[1]:
+        ax.yaxis.set_major_formatter(Plain())
+        ax.yaxis.set_minor_formatter(Plain(minor_thresholds=(1, 0.4)))
+    if not ax.get_subplotspec().is_first_col():
+        ax.set_ylabel("")
+    return ax
+
+
+def panels(count, columns=3, size=(2.6, 2.3), share=False):
+    """A figure with ``count`` panels in rows of at most ``columns``, and room for :func:`legend`.
+
+    ``share`` says which of them have the same y axis: False, True or "row".
+
+    Returns
+    -------
+    figure, axes
+        The axes are a list.
+    """
+    columns = min(columns, count)
+    rows = -(-count // columns)
+    shape = (max(4.5, size[0] * columns), size[1] * rows + 0.5)
+    figure, axes = plt.subplots(rows, columns, figsize=shape, layout="constrained", squeeze=False, sharey=share)
+    for ax in axes.flat[count:]:
+        ax.remove()
+    return figure, list(axes.flat[:count])
+
+
+def legend(figure, ax, columns=None):
+    """One legend for all panels, above them, of the curves in ``ax``; in as many columns as have room."""
+    columns = columns or int(figure.get_figwidth() / 2.2)
+    figure.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=columns, **LEGEND)
+
+
+def own_legend(ax, columns=2):
+    """A legend of this panel alone, above its title."""
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.1), ncols=columns, **LEGEND)
+
+
+def points(ax, x, y, name, index):
+    """Draw the curve number ``index`` through points, the spreads x and y of two quantities over repeats."""
+    (x, x_error), (y, y_error) = _errors(x), _errors(y)
+    style = {"color": plotting.COLOURS[index], "linestyle": plotting.DASHES[index], "marker": plotting.MARKERS[index]}
+    ax.errorbar(x, y, y_error, x_error, label=name, markersize=4, elinewidth=0.7, **style)
+    ax.grid(True, color="0.9", linewidth=0.6)
+    ax.set_axisbelow(True)
+
+
+def _errors(spreads):
+    middle, low, high = np.array(spreads, dtype=float).T
+    return middle, (middle - low, high - middle)

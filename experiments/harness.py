@@ -1,0 +1,138 @@
+"""What the experiments share: arguments, running what is missing, writing figures and tables."""
+
+import argparse
+import sys
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")  # writes files, also where there is no screen
+
+import matplotlib.pyplot as plt
+from tqdm import tqdm
+
+import consensus
+from consensus import datasets
+from experiments import results
+from experiments.environment import environment
+
+ENGINES = {"stacked": consensus.engines.Stacked, "processes": consensus.engines.Processes, "mpi": consensus.engines.MPI}
+
+
+class Experiment:
+    """One experiment: its options, its runs, its figures and tables in a folder of its own.
+
+    Parameters
+    ----------
+    name : str
+        Of the script, and of the folder in ``--output``.
+    about : str
+        What it shows; for ``--help``.
+    arguments : sequence of str or None
+        The command's; None takes them from ``sys.argv``.
+    datasets, agents, repeats, rounds
+        What the options of these names are where they are not given.
+    quick : dict, optional
+        The same with ``--quick``: those that differ.
+
+    Attributes
+    ----------
+    datasets, agents, rounds
+        As the user wants them.
+    seeds : list of int
+        One for each repeat: ``--seed`` and the next ones. More repeats leave those that there are as they were.
+    quick : bool
+    engine : engine object
+    folder : Path
+        Its figures and tables; the runs are in ``folder / "runs"``.
+    """
+
+    def __init__(self, name, about, arguments=None, *, datasets, agents=10, repeats=5, rounds=300, quick=None):
+        usual = {"dataset": list(datasets), "agents": agents, "repeats": repeats, "rounds": rounds}
+        parser = _parser(name, about, usual)
+        options = parser.parse_args(arguments)
+        for option, value in (usual | (quick or {}) if options.quick else usual).items():
+            if getattr(options, option) is None:
+                setattr(options, option, value)
+        self.name, self.datasets, self.agents, self.rounds = name, options.dataset, options.agents, options.rounds
+        self.seeds = [options.seed + repeat for repeat in range(options.repeats)]
+        self.quick, self.engine = options.quick, _engine(parser, options)
+        self.folder = (options.output or Path("results", "quick" if options.quick else "")) / name
+        try:
+            (self.folder / "runs").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            parser.error(f"argument --output: cannot write to {self.folder} ({error.strerror})")
+
+    def run(self, runs, what="runs"):
+        """The outcomes of ``runs``, by the same keys; those that are complete in the folder are not done again."""
+        folder, ask = self.folder / "runs", self.engine.on_root  # under MPI the first rank's files count
+        missing = ask(lambda: [key for key, run in runs.items() if not results.complete(folder, run)])
+        silent = None if self.engine.root else True  # None: where standard error is no terminal
+        shown = {"desc": f"{self.name}, {what}", "unit": "run", "disable": silent}
+        with tqdm(total=len(runs), initial=len(runs) - len(missing), **shown) as bar:
+            for key in missing:
+                run = runs[key]
+                bar.set_postfix_str(" ".join(map(str, run.settings.values())))
+                try:
+                    outcome = run.work(self.engine)
+                except KeyboardInterrupt:
+                    bar.close()
+                    sys.exit("\nstopped; what is done is kept, and the same command goes on from there")
+                ask(lambda: results.save(folder, run, outcome, environment(self.engine)))  # noqa: B023 (called at once)
+                bar.update()
+        return ask(lambda: {key: results.load(folder, run) for key, run in runs.items()})
+
+    def repeat(self, make, curves, what="runs"):
+        """Run ``make(curve, seed)`` for every curve and seed: a dictionary, the outcomes of all seeds by curve."""
+        found = self.run({(curve, seed): make(curve, seed) for curve in curves for seed in self.seeds}, what)
+        return {curve: [found[curve, seed] for seed in self.seeds] for curve in curves}
+
+    def figure(self, figure, name="figure"):
+        """Write a figure as PDF and PNG."""
+        if self.engine.root:
+            figure.savefig(self.folder / f"{name}.pdf", metadata={"CreationDate": None})  # the same figure, the same bytes
+            figure.savefig(self.folder / f"{name}.png", dpi=150)
+            print(f"figure  {self.folder / name}.png, .pdf")
+        plt.close(figure)
+
+    def table(self, table, name="table"):
+        """Print a table, and write it as CSV, Markdown and LaTeX."""
+        if self.engine.root:
+            print(f"\n{table.markdown()}")
+            for suffix, text in (("csv", table.csv()), ("md", table.markdown()), ("tex", table.latex())):
+                (self.folder / f"{name}.{suffix}").write_text(text)
+            print(f"table   {self.folder / name}.csv, .md, .tex\n")
+
+
+def _parser(name, about, usual):
+    parser = argparse.ArgumentParser(prog=f"python -m experiments.{name}", description=about)
+    add, default = parser.add_argument, {option: f"default: {value}" for option, value in usual.items()}
+    default["dataset"] = f"default: {' '.join(usual['dataset'])}"
+    add("--dataset", nargs="+", choices=datasets.NAMES, metavar="NAME", help=f"data sets; {default['dataset']}")
+    add("--agents", type=_whole(1), help=f"agents in the network; {default['agents']}")
+    add("--repeats", type=_whole(1), help=f"repeats, each with a seed of its own; {default['repeats']}")
+    add("--rounds", type=_whole(1), help=f"rounds of a run; {default['rounds']}")
+    add("--seed", type=_whole(0), default=0, help="of the first repeat; default: 0")
+    add("--engine", choices=tuple(ENGINES), default="stacked", help="where the agents run; default: stacked")
+    add("--workers", type=_whole(1), help="processes of --engine processes; default: one a core")
+    add("--output", type=Path, metavar="FOLDER", help="default: results, or results/quick with --quick")
+    add("--quick", action="store_true", help="a tiny version, to see that everything works")
+    return parser
+
+
+def _whole(least):
+    def number(text):
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"must be a whole number >= {least}; got {text!r}")
+        return int(text)
+
+    return number
+
+
+def _engine(parser, options):
+    if options.workers and options.engine != "processes":
+        parser.error(f"argument --workers: goes with --engine processes, not with {options.engine}")
+    try:
+        return ENGINES[options.engine](**({"workers": options.workers} if options.workers else {}))
+    except ImportError as error:
+        parser.error(f"argument --engine: {error}")

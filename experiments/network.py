@@ -1,0 +1,85 @@
+"""The network: from 5 to 50 agents, from sparse to dense graphs, and graphs that change from round to round."""
+
+from typing import NamedTuple
+
+import topologies
+from consensus.solvers import NEXT
+from consensus.steps import Diminishing
+from consensus.surrogates import PartialLinearization
+from experiments.cases import case, graph
+from experiments.curves import draw, own_legend, panels
+from experiments.harness import Experiment
+from experiments.results import training
+from experiments.tables import Spread, Table, last
+
+AGENTS = (5, 10, 20, 50)
+NEIGHBOURS = (2, 3, 6, 12)  # of an agent on average, from the ring on
+UP = (1.0, 0.5, 0.2)  # the part of a graph's edges that is there in a round, drawn anew each time
+USUAL = 3  # neighbours, where they are not what changes
+SOLVER = NEXT(PartialLinearization(tau=1.0), Diminishing(0.8, 0.005))
+
+
+class Net(NamedTuple):
+    """A kind of network."""
+
+    agents: int
+    neighbours: int = USUAL
+    up: float = 1.0
+
+    def graph(self, seed):
+        if self.neighbours == 2:
+            return topologies.ring(self.agents)
+        return graph(self.agents, seed, probability=min(1.0, self.neighbours / max(1, self.agents - 1)))
+
+    def schedule(self, seed):
+        whole = self.graph(seed)
+        return topologies.Static(whole) if self.up == 1 else topologies.RandomEdges(whole, self.up, seed=seed)
+
+
+def main(arguments=None):
+    quick = {"dataset": ["diabetes"], "repeats": 2, "rounds": 20}
+    experiment = Experiment("network", __doc__, arguments, datasets=["kin8nm"], agents=20, repeats=3, quick=quick)
+    agents = experiment.agents
+    families = {
+        "more agents": {f"{count} agents": Net(count) for count in AGENTS},
+        "denser graphs": {f"{count} neighbours": Net(agents, count) for count in NEIGHBOURS},
+        "changing graphs": {f"{up:.0%} of the edges up": Net(agents, up=up) for up in UP},
+    }
+
+    def run(curve, seed):
+        data, net = curve
+        settings = {"dataset": data, **net._asdict(), "seed": seed}
+        return training(settings, case(data, net.agents, seed), net.schedule(seed), SOLVER, rounds=experiment.rounds, seed=seed)
+
+    curves = [(data, net) for data in experiment.datasets for family in families.values() for net in family.values()]
+    found = experiment.repeat(run, dict.fromkeys(curves))  # some are in two families
+    experiment.figure(figure(found, families, experiment.datasets, "disagreement"))
+    experiment.figure(figure(found, families, experiment.datasets, "objective"), "objective")
+    experiment.table(table(found, experiment.seeds))
+
+
+def figure(found, families, datasets, quantity):
+    canvas, axes = panels(len(datasets) * len(families), len(families), size=(2.6, 2.8), share="row")
+    for ax, (data, name) in zip(axes, [(data, name) for data in datasets for name in families], strict=True):
+        draw(ax, {label: found[data, net] for label, net in families[name].items()}, quantity, x="round")
+        own_legend(ax, columns=1)
+        ax.set_title(f"{data}, {name}")
+    return canvas
+
+
+def table(found, seeds):
+    columns = {"spectral gap": ".2g", "messages": ".0f", "disagreement": ".1e", "objective": ".3g", "test error": ".3g"}
+    rows = Table({"data set": "", "agents": "d", "neighbours": "d", "edges up": ".0%", **columns})
+    for (data, net), outcomes in found.items():
+        gap = (
+            Spread.of(topologies.spectral_gap(topologies.metropolis(net.graph(seed))) for seed in seeds)
+            if net.up == 1
+            else None
+        )
+        measured = [last(outcomes, name) for name in ("messages", "disagreement", "objective", "test_error")]
+        rows.add(data, net.agents, net.neighbours, net.up, gap, *measured)
+    return rows
+
+
+if __name__ == "__main__":
+    main()

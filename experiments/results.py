@@ -1,0 +1,153 @@
+"""Runs and their folders: what is there, and was done with the same settings, is not done again."""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+import consensus
+from consensus.history import History
+
+WALL_CLOCK = "seconds"  # how the columns begin that no two runs share
+
+
+class Outcome(NamedTuple):
+    """What a run gave: its history, the final iterates w (agents, P), and why it ended."""
+
+    history: History
+    w: np.ndarray
+    reason: str = "done"
+
+    @property
+    def diverged(self):
+        """Whether the run ended before its time; ``w`` is then empty."""
+        return len(self.w) == 0
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One run of an experiment.
+
+    Parameters
+    ----------
+    settings : dict
+        What tells it from the experiment's other runs, for readers: strings and numbers by name. They make its folder's name.
+    config : dict
+        Whatever else its result depends on, as JSON has it. An equal config is an equal run: neither the engine nor the
+        number of workers belong there, for they change no result.
+    work : callable
+        Takes an engine, does the run and returns its Outcome.
+    """
+
+    settings: dict
+    config: dict
+    work: Callable
+
+    @property
+    def identity(self):
+        """The settings and the config as they are read back from ``config.json``."""
+        return json.loads(json.dumps({"settings": self.settings, **self.config}))
+
+    @property
+    def folder(self):
+        """Name of its folder: readable, and another one for any other config."""
+        words = (value if isinstance(value, str) else f"{name} {value}" for name, value in self.settings.items())
+        readable = re.sub(r"[^a-z0-9.]+", "-", " ".join(words).lower()).strip("-.")
+        digest = hashlib.sha256(json.dumps(self.identity, sort_keys=True).encode()).hexdigest()
+        return f"{readable[:120]}-{digest[:8]}"
+
+
+def complete(folder, run):
+    """Whether ``folder`` holds this run. Folders get their names last, so that there are no halves."""
+    try:
+        return json.loads((folder / run.folder / "config.json").read_text()) == run.identity
+    except (FileNotFoundError, json.JSONDecodeError):
+        return False
+
+
+def load(folder, run):
+    """The outcome of a complete run."""
+    folder = folder / run.folder
+    history = History()
+    timing = History.from_csv(folder / "timing.csv")
+    rest = History.from_csv(folder / "history.csv")
+    for row, clock in zip(_rows(rest), _rows(timing), strict=True):
+        history.append(row | clock)
+    with np.load(folder / "iterates.npz") as arrays:
+        w = arrays["w"]
+    return Outcome(history, w, json.loads((folder / "outcome.json").read_text())["reason"])
+
+
+def save(folder, run, outcome, environment):
+    """Write a run's folder: to another name first, so that it is complete as soon as it is there.
+
+    ``config.json`` holds every setting, ``environment.json`` where it was done, ``history.csv`` what was recorded but for wall
+    time, which is in ``timing.csv``, ``iterates.npz`` the final iterates ``w``, ``outcome.json`` why the run ended.
+    """
+    final, part = folder / run.folder, folder / f".{run.folder}.part"
+    shutil.rmtree(part, ignore_errors=True)  # left by a run that was killed
+    part.mkdir(parents=True)
+    _write_json(part / "config.json", run.identity)
+    _write_json(part / "environment.json", environment)
+    _write_json(part / "outcome.json", {"reason": outcome.reason})
+    _write_csv(part / "history.csv", _rows(outcome.history, lambda name: not name.startswith(WALL_CLOCK)))
+    _write_csv(part / "timing.csv", _rows(outcome.history, lambda name: name == "round" or name.startswith(WALL_CLOCK)))
+    np.savez(part / "iterates.npz", w=outcome.w)
+    shutil.rmtree(final, ignore_errors=True)  # of another config, or damaged
+    os.replace(part, final)
+
+
+def training(settings, case, network, solver, *, rounds, seed, records=300):
+    """A run of ``consensus.solve``.
+
+    Parameters
+    ----------
+    settings : dict
+        As in :class:`Run`.
+    case : Case
+        The problem and its test set: see :mod:`experiments.cases`.
+    network : schedule or networkx.Graph
+    solver : Solver
+        One whose settings show when it is printed; a function among them shows by its name only.
+    rounds : int
+    seed : int
+        Of the start.
+    records : int
+        About how many rows the history gets.
+    """
+    start = case.problem.model.init(np.random.default_rng(seed))
+    every = max(1, rounds // records)
+    config = {"rounds": rounds, "record_every": every, **case.identity(start, network, solver)}
+
+    def work(engine):
+        options = {"start": start, "engine": engine, "record_every": every, "test": case.test}
+        try:
+            result = consensus.solve(case.problem, network, solver, rounds=rounds, **options)
+        except consensus.DivergenceError as error:
+            return Outcome(error.history, np.empty((0, case.problem.parameters)), f"diverged in round {error.round}")
+        return Outcome(result.history, result.w, result.reason)
+
+    return Run(settings, config, work)
+
+
+def _rows(history, wanted=lambda name: True):
+    """The rows of a history as dictionaries, of the ``wanted`` columns only."""
+    columns = {name: history[name].tolist() for name in history if wanted(name)}
+    return [{name: column[row] for name, column in columns.items()} for row in range(history.rows)]
+
+
+def _write_csv(path, rows):
+    part = History()
+    for row in rows:
+        part.append(row)
+    part.to_csv(path)
+
+
+def _write_json(path, content):
+    path.write_text(json.dumps(content, indent=2) + "\n")

@@ -1,0 +1,126 @@
+"""Tables of results as CSV, Markdown and LaTeX (booktabs)."""
+
+import csv
+import io
+import math
+import re
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Spread(NamedTuple):
+    """A quantity over repeats: the median, the smallest and the largest."""
+
+    middle: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values):
+        """The spread of ``values``: infinite ones, of repeats that never got there, are larger than all others."""
+        values = np.array(list(values), dtype=float)
+        return cls(*(float(part(values)) for part in (np.median, np.min, np.max)))  # one that is NaN makes all NaN
+
+
+def last(outcomes, column):
+    """The spread over repeats of a column's last value, infinite in those that diverged."""
+    return Spread.of(math.inf if outcome.diverged else outcome.history[column][-1] for outcome in outcomes)
+
+
+class Table:
+    """Rows under named columns.
+
+    CSV has the numbers in full, a spread as three columns; the others show them by the column's format, a spread as
+    ``median [smallest, largest]``, a missing number as a dash and an infinite one as ``never``.
+
+    Parameters
+    ----------
+    formats : dict of str to str
+        The columns' names, and how their numbers are shown, such as ``".3g"``; ``""`` for text.
+
+    Examples
+    --------
+    >>> table = Table({"solver": "", "exchanges": ".0f", "gap, %": ".2g"})
+    >>> table.add("NEXT", Spread(20.0, 10.0, 25.0), 0.0123)
+    >>> print(table.markdown(), end="")
+    | solver | exchanges   | gap, % |
+    |:-------|------------:|-------:|
+    | NEXT   | 20 [10, 25] |  0.012 |
+    """
+
+    def __init__(self, formats):
+        self.formats, self.rows = formats, []
+
+    def add(self, *cells):
+        """Append a row: text, numbers, None or spreads, one for each column."""
+        if len(cells) != len(self.formats):
+            raise ValueError(f"a row needs {len(self.formats)} cells, one for each of {list(self.formats)}; got {cells}")
+        self.rows.append(cells)
+
+    def csv(self):
+        wide = [any(isinstance(cell, Spread) for cell in column) for column in self._columns()]
+        header = [
+            name
+            for column, spread in zip(self.formats, wide, strict=True)
+            for name in ((column, f"{column}, smallest", f"{column}, largest") if spread else (column,))
+        ]
+        file = io.StringIO()
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header)
+        for row in self.rows:
+            cells = []
+            for cell, spread in zip(row, wide, strict=True):
+                if spread:
+                    cells += cell if isinstance(cell, Spread) else (cell, cell, cell)
+                else:
+                    cells.append(cell)
+            writer.writerow(cells)
+        return file.getvalue()
+
+    def markdown(self):
+        rows = [[cell.replace("|", r"\|") for cell in row] for row in (self.formats, *self._shown())]
+        widths = [max(3, *map(len, column)) for column in zip(*rows, strict=True)]
+        rule = [f":{'-' * (width + 1)}" if text else f"{'-' * (width + 1)}:" for width, text in zip(widths, self._text())]
+        lines = [
+            "| " + " | ".join(f"{c:<{w}}" if t or not n else f"{c:>{w}}" for c, w, t in zip(row, widths, self._text())) + " |"
+            for n, row in enumerate(rows)
+        ]
+        return "\n".join([lines[0], f"|{'|'.join(rule)}|", *lines[1:]]) + "\n"
+
+    def latex(self):
+        align = "".join("l" if text else "r" for text in self._text())
+        rows = [[_latex(cell) for cell in row] for row in [list(self.formats), *self._shown()]]
+        lines = [" & ".join(row) + r" \\" for row in rows]
+        body = [rf"\begin{{tabular}}{{{align}}}", r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule"]
+        return "\n".join([*body, r"\end{tabular}"]) + "\n"
+
+    def _columns(self):
+        return list(zip(*self.rows, strict=True)) or [() for _ in self.formats]
+
+    def _text(self):
+        """Whether each column holds text."""
+        return [not form for form in self.formats.values()]
+
+    def _shown(self):
+        return [[_show(cell, form) for cell, form in zip(row, self.formats.values(), strict=True)] for row in self.rows]
+
+
+def _show(cell, form):
+    if isinstance(cell, Spread):
+        middle, low, high = (_show(value, form) for value in cell)
+        return middle if low == high else f"{middle} [{low}, {high}]"
+    if isinstance(cell, str):
+        return cell
+    if cell is None or math.isnan(cell):
+        return "–"
+    return format(cell, form) if math.isfinite(cell) else "never"
+
+
+_SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--", "<": "$<$", ">": "$>$"}
+
+
+def _latex(text):
+    """``text`` with LaTeX's own characters escaped, and powers of ten as such."""
+    text = re.sub(r"[\\~^–<>]|[&%$#_{}]", lambda match: _SPECIAL.get(match[0], f"\\{match[0]}"), text)
+    return re.sub(r"(\d(?:\.\d+)?)e([+-]\d+)", lambda match: rf"${match[1]} \times 10^{{{int(match[2])}}}$", text)

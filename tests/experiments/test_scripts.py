@@ -1,0 +1,142 @@
+"""Every experiment runs as its user runs it, and what it computes is right."""
+
+import importlib
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from consensus.history import History
+from experiments import __main__ as listing
+from experiments import centralised, convergence, curves, shards
+from experiments.cases import case
+from experiments.results import Outcome
+
+ROOT = Path(__file__).parents[2]
+SHARED = [module for module, _, shared in listing.found(ROOT / "experiments") if shared]
+
+
+def outcome(objective, exchanges=None, diverged=False):
+    history = History()
+    for row, value in enumerate(objective):
+        history.append({"exchanges": row if exchanges is None else exchanges[row], "objective": value})
+    return Outcome(history, np.zeros((0 if diverged else 1, 2)))
+
+
+def test_all_of_them_are_found():
+    names = {"blocks", "convergence", "losses", "network", "shards", "sparsity"}
+    assert names <= {module.removeprefix("experiments.") for module in SHARED}
+
+
+@pytest.mark.parametrize("module", SHARED)
+def test_a_tiny_version_writes_figures_and_tables(module, tmp_path, capsys):
+    options = ["--quick", "--rounds", "3", "--repeats", "1", "--agents", "6", "--output", str(tmp_path)]
+    importlib.import_module(module).main(options)
+    folder = tmp_path / module.removeprefix("experiments.")
+    pixels = np.asarray(Image.open(folder / "figure.png").convert("L"))
+    assert min(pixels.shape) > 300
+    assert pixels.std() > 10  # not an empty page
+    assert (folder / "figure.pdf").read_bytes().startswith(b"%PDF")
+    tables = {path.stem for path in folder.glob("*.csv")}
+    assert tables
+    for name in tables:
+        assert len((folder / f"{name}.csv").read_text().splitlines()) > 1
+        assert (folder / f"{name}.md").read_text() in capsys.readouterr().out or len(tables) > 1
+        assert r"\bottomrule" in (folder / f"{name}.tex").read_text()
+
+
+def test_the_same_command_gives_the_same_tables_and_histories(tmp_path):
+    options = ["--quick", "--rounds", "3", "--repeats", "1", "--agents", "4"]
+    for folder in ("a", "b"):
+        shards.main([*options, "--output", str(tmp_path / folder)])
+    first, second = (
+        {
+            path.relative_to(tmp_path / folder): path.read_bytes()
+            for path in (tmp_path / folder).rglob("*")
+            if path.name in ("history.csv", "config.json", "table.csv", "table.tex", "figure.pdf")
+        }
+        for folder in ("a", "b")
+    )
+    assert len(first) == 2 * 12 + 3  # of every run two, and what is made of them
+    assert first == second
+
+
+def test_the_command_line(tmp_path):
+    def command(*arguments):
+        return subprocess.run(
+            [sys.executable, "-m", "experiments", *arguments],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+
+    listed = command().stdout
+    for module in SHARED:
+        assert f"* {module}" in listed
+    wrong = command("everything")
+    assert wrong.returncode == 1
+    assert wrong.stderr == "error: 'everything' is none of the commands: 'all', or nothing for a list of the experiments\n"
+    wrong = command("all", "--agents", "none")
+    assert wrong.returncode == 2
+    assert "argument --agents: must be a whole number >= 1; got 'none'" in wrong.stderr
+    assert "Traceback" not in wrong.stderr
+
+
+def test_curves_are_geometric_means_in_their_band():
+    curve = curves.common([outcome([8.0, 2.0]), outcome([2.0, 0.5])], "objective", "exchanges")
+    np.testing.assert_allclose(curve["objective"], [4.0, 1.0])
+    np.testing.assert_array_equal(curve["low"], [2.0, 0.5])
+    np.testing.assert_array_equal(curve["high"], [8.0, 2.0])
+
+
+def test_curves_meet_on_a_common_grid():
+    repeats = [outcome([4.0, 2.0], [0, 2]), outcome([4.0, 2.0, 1.0], [0, 1, 3])]
+    curve = curves.common(repeats, "objective", "exchanges")
+    np.testing.assert_array_equal(curve["exchanges"], [0, 1, 2])  # where both were measured
+    np.testing.assert_allclose(curve["objective"], [4.0, math.sqrt(3 * 2), math.sqrt(2 * 1.5)])
+
+
+def test_a_repeat_that_diverged_counts_as_infinite():
+    repeats = [outcome([4.0, 2.0, 1.0]), outcome([4.0, 8.0], diverged=True)]
+    curve = curves.common(repeats, "objective", "exchanges")
+    np.testing.assert_allclose(curve["objective"], [4.0, 4.0, np.inf])
+
+
+@pytest.mark.parametrize(
+    ("objective", "needed"),
+    [([5, 3, 1, 1], 2.0), ([5, 1, 3, 1], 3.0), ([5, 1, 1, 3], math.inf), ([5, 1, math.nan, 1], 3.0), ([1, 1, 1, 1], 0.0)],
+)
+def test_a_level_counts_as_reached_once_it_is_kept(objective, needed):
+    assert convergence.exchanges_to(outcome(objective), 2.0) == needed
+
+
+def test_the_setting_that_needs_the_fewest_exchanges_is_chosen():
+    found = {
+        ("d", "s", "slow", 0): outcome([10.0, 9.0, 1.0, 1.0]),
+        ("d", "s", "fast", 0): outcome([10.0, 1.0, 1.0, 1.0]),
+        ("d", "s", "wild", 0): outcome([10.0, 1.0, 1.0, 1.0], diverged=True),
+        ("d", "other", "", 0): outcome([10.0, 0.99, 0.99, 0.99]),
+    }
+    assert convergence.choose(found, "d", "s", [0]) == "fast"
+    found["d", "other", "", 0] = outcome([10.0, -90.0])  # nobody else gets near: the lowest wins
+    found["d", "s", "slow", 0] = outcome([10.0, 9.0, 1.0, 0.5])
+    assert convergence.choose(found, "d", "s", [0]) == "slow"
+
+
+def test_the_references_descend_to_a_stationary_point():
+    shared = case("diabetes", 3, 0, hidden=2)
+    steepest = centralised.gradient_descent({}, shared, iterations=200, seed=0).work(None)
+    newton = centralised.lbfgs({}, shared, iterations=500, seed=0).work(None)
+    assert (np.diff(steepest.history["objective"]) <= 1e-12).all()
+    assert newton.history["stationarity"][-1] < 1e-7
+    assert newton.history["objective"][0] == steepest.history["objective"][0]
+    for done in (steepest, newton):
+        np.testing.assert_allclose(done.history["objective"][-1], shared.problem.objective(done.w[0]), rtol=1e-12)
+        outputs = shared.problem.model.predict(done.w, shared.test[0][None])[0, :, 0]
+        np.testing.assert_allclose(done.history["test_error"][-1], np.mean((outputs - shared.test[1]) ** 2), rtol=1e-12)

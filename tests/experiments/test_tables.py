@@ -1,0 +1,90 @@
+"""Tables: the same numbers in all three formats."""
+
+import csv
+import doctest
+import io
+import math
+import re
+
+import pytest
+
+from experiments import tables
+from experiments.tables import Spread, Table
+
+FORMATS = {"data set": "", "exchanges": ".0f", "error": ".3g", "stationarity": ".1e", "lost, %": ".0%"}
+ROWS = [
+    ("kin8nm", Spread(35.0, 30.0, math.inf), 0.123456, 1.23e-5, 0.5),
+    ("a_b & c%", Spread(7.0, 7.0, 7.0), None, 4.5e10, 0.25),
+    ("wine", 12.0, math.nan, math.inf, 0.0),
+]
+
+
+@pytest.fixture
+def table():
+    table = Table(FORMATS)
+    for row in ROWS:
+        table.add(*row)
+    return table
+
+
+def shown(value, form):
+    """A CSV cell as the other formats show it."""
+    if value in ("", "nan"):
+        return "–"
+    if value == "inf":
+        return "never"
+    return format(float(value), form) if form else value
+
+
+def test_csv_holds_the_numbers_in_full(table):
+    rows = list(csv.DictReader(io.StringIO(table.csv())))
+    assert [float(row["exchanges, largest"]) for row in rows] == [math.inf, 7.0, 12.0]
+    assert float(rows[0]["error"]) == 0.123456
+    assert rows[1]["error"] == ""
+    assert rows[1]["data set"] == "a_b & c%"
+
+
+def test_markdown_shows_what_csv_holds(table):
+    rows = list(csv.DictReader(io.StringIO(table.csv())))
+    header, rule, *lines = table.markdown().splitlines()
+    assert [cell.strip() for cell in header.strip("|").split("|")] == list(FORMATS)
+    assert len({len(line) for line in (header, rule, *lines)}) == 1  # aligned
+    for row, line in zip(rows, lines, strict=True):
+        cells = dict(zip(FORMATS, [cell.strip() for cell in line.strip("|").split("|")], strict=True))
+        for name, form in FORMATS.items():
+            middle = shown(row[name], form)
+            if name == "exchanges" and row[name] != row["exchanges, largest"]:
+                middle += f" [{shown(row['exchanges, smallest'], form)}, {shown(row['exchanges, largest'], form)}]"
+            assert cells[name] == middle
+
+
+def test_latex_shows_what_markdown_shows(table):
+    lines = table.latex().splitlines()
+    assert lines[0] == r"\begin{tabular}{lrrrr}"
+    assert [lines[1], lines[3], lines[-2], lines[-1]] == [r"\toprule", r"\midrule", r"\bottomrule", r"\end{tabular}"]
+    plain = [
+        [cell.strip() for cell in line.strip("|").replace(" & ", " + ").split("|")] for line in table.markdown().splitlines()
+    ]
+    for line, expected in zip([lines[2], *lines[4:-2]], [plain[0], *plain[2:]], strict=True):
+        assert line.endswith(r" \\")
+        text = line[:-3].replace(r" \& ", " + ")
+        text = re.sub(r"\$(\S+) \\times 10\^\{(-?\d+)\}\$", lambda m: f"{m[1]}e{int(m[2]):+03d}", text)
+        assert [cell.replace("--", "–").replace("\\", "") for cell in text.split(" & ")] == expected
+
+
+def test_a_row_of_another_length_is_refused(table):
+    with pytest.raises(ValueError, match="5 cells"):
+        table.add("boston", 1.0)
+
+
+def test_a_spread_over_repeats_that_never_got_there():
+    assert Spread.of([3, math.inf, 1]) == (3.0, 1.0, math.inf)
+    assert Spread.of([5, 2, 4, 9]) == (4.5, 2.0, 9.0)
+
+
+def test_an_empty_table_is_a_header():
+    assert Table({"a": "", "b": "d"}).csv() == "a,b\n"
+
+
+def test_the_example_in_the_docstring():
+    assert doctest.testmod(tables).failed == 0
