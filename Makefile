@@ -1,10 +1,10 @@
-# make demo, make test, make lint, make benchmarks: each sets up what it needs in a virtual environment first.
+# make demo, make test, make lint, make figures (QUICK=1: small ones), make benchmarks: each sets up what it needs in a virtual environment first.
 PYTHON ?= python3
 VENV ?= .venv
 RUN = $(VENV)/bin/python
 ROUNDS ?= 1000
 
-.PHONY: demo test lint benchmarks clean
+.PHONY: demo test lint figures benchmarks clean
 
 demo: $(VENV)/installed
 	$(RUN) -m experiments.demo --rounds $(ROUNDS)
@@ -15,6 +15,9 @@ test: $(VENV)/installed
 lint: $(VENV)/installed
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
+
+figures: $(VENV)/installed
+	$(RUN) -m experiments all --output $(if $(QUICK),results/quick --quick,results)
 
 benchmarks: $(VENV)/installed
 	$(RUN) -m experiments.benchmarks.core

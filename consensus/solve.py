@@ -14,7 +14,7 @@ from consensus.engines import MPI, Processes, Stacked
 from consensus.errors import Interrupted, RunError
 from consensus.history import History
 from consensus.observe import Observer, agents_mean
-from consensus.solvers import AdaptiveNEXT
+from consensus.solvers import AdaptiveNEXT, Solver
 
 ENGINES = {"stacked": Stacked, "processes": Processes, "mpi": MPI}
 
@@ -116,6 +116,7 @@ def solve(
         inside them over all agents; ``seconds`` of wall time in rounds, observation left out. With a test set
         ``test_error`` of the mean and ``test_error_worst`` of the worst agent: the mean squared error in regression, the
         fraction of wrong labels in classification. With ``agent_objectives`` the column ``agent_objective`` (rows, agents).
+        A solver may add columns of its own, as :class:`consensus.solvers.AdaptiveNEXT` does.
 
     Raises
     ------
@@ -156,6 +157,8 @@ def solve(
     if network.agents != problem.network_size:
         raise ValueError(f"the network has {network.agents} agents, the problem {problem.network_size}: they must be the same")
     solver = AdaptiveNEXT() if solver is None else solver
+    if not isinstance(solver, Solver):
+        raise TypeError(f"solver must be a Solver, such as consensus.solvers.AdaptiveNEXT(); got {solver!r}")
     solver.check(problem)
     _check_mixing(network, solver)
     start = _start(problem, start, seed)

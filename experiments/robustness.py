@@ -47,6 +47,7 @@ def parse(arguments=None):
     parser.add_argument("--jobs", type=int, default=multiprocessing.cpu_count(), help="runs at a time")
     parser.add_argument("--solvers", nargs="+", choices=tuple(GRIDS), default=list(GRIDS), help="the rows of the table")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="of shards, graphs and starts")
+    parser.add_argument("--agents", type=int, nargs="+", choices=(10, 30), default=[10, 30], help="sizes of the networks")
     parser.add_argument("--quick", action="store_true", help="a few small cases only")
     return parser.parse_args(arguments)
 
@@ -54,7 +55,7 @@ def parse(arguments=None):
 def main(arguments=None):
     options = parse(arguments)
     options.output.mkdir(parents=True, exist_ok=True)
-    panel, tuning, digits = cases.quick() if options.quick else cases.panels(tuple(options.seeds))
+    panel, tuning, digits = cases.quick() if options.quick else cases.panels(options.agents, options.seeds)
     runs = Runs(options.output / "runs.csv", options.jobs)
     try:
         chosen = {}

@@ -17,9 +17,9 @@ ROWS, HIDDEN, WEIGHT = 2000, 20, 1e-3
 RADIUS = {10: 0.45, 30: 0.3}
 
 
-def panels(seeds):
+def panels(agents, seeds):
     """All cases, those on which the other solvers' settings are chosen, and the ones of digits."""
-    panel = list(itertools.product(DATASETS, TOPOLOGIES, (10, 30), ("iid", "sorted"), seeds))
+    panel = list(itertools.product(DATASETS, TOPOLOGIES, agents, ("iid", "sorted"), seeds))
     tuning = list(itertools.product(("diabetes", "kin8nm"), ("ring", "random_half"), (10,), ("iid", "sorted"), (0,)))
     return panel, tuning, list(itertools.product(("digits",), ("ring", "erdos_renyi"), (10,), ("iid", "sorted"), (0,)))
 

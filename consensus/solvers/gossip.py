@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from consensus import _checks
+from consensus.solvers.adaptive_next import AdaptiveNEXT
 from consensus.solvers.base import Solver
 
 
@@ -44,6 +45,8 @@ class Gossip(Solver):
     gap: float | None = None
 
     def __post_init__(self):
+        if isinstance(self.solver, AdaptiveNEXT):
+            raise TypeError("solver must be one with a single exchange at a time; AdaptiveNEXT finds its exchanges by itself")
         _checks.count("exchanges", self.exchanges)
         if self.gap is not None:
             _checks.number("gap", self.gap, above=0, below=1)
