@@ -11,7 +11,7 @@ from consensus.solvers import fitted
 from consensus.solvers.base import Solver
 from consensus.solvers.fitted import exchange, first_exchange
 
-_MISFIT = 0.05  # of the agents' averages after a round's exchanges
+_MISFIT, _MISFIT_STATIC = 0.05, 0.01  # of the agents' averages after a round's exchanges
 _START, _LEAST, _LARGEST = 3e-3, 1e-7, 1.0  # tau in units of H's trace
 
 
@@ -19,8 +19,8 @@ class AdaptiveState(NamedTuple):
     """What the agents remember.
 
     Fields (agents, ...): the iterates ``w``, as agreed on in the last exchanges, with the network's ``slope`` there and the
-    columns ``V`` of its curvature; the ``trial`` points, where the own costs' ``gradient`` and curvature ``products`` were
-    taken; trackers ``y`` of the average gradient; push-sum's ``mass``; ``tau``, and the curvature's ``scale``; whether the last
+    columns ``V`` of its curvature; the ``trial`` points, where the own ``cost``, ``gradient`` and curvature ``products`` were
+    taken; trackers ``u``, ``y`` of the average cost and gradient; the network's ``total`` cost at w; push-sum's ``mass``; ``tau``, and the curvature's ``scale``; whether the last
     trial was ``refused``; local solves in the round (``tries``) and columns of V in use (``pairs``); secant pairs (``steps``,
     ``changes``) where there is no Jacobian; what a static graph's mixing is fitted by (``fit``). ``pace`` is how many
     exchanges a round takes, ``sent`` how many there were.
@@ -29,10 +29,13 @@ class AdaptiveState(NamedTuple):
     round: int
     w: np.ndarray
     trial: np.ndarray
+    cost: np.ndarray
     gradient: np.ndarray
     products: np.ndarray
+    u: np.ndarray
     y: np.ndarray
     mass: np.ndarray
+    total: np.ndarray
     slope: np.ndarray
     V: np.ndarray
     tau: np.ndarray
@@ -52,13 +55,14 @@ class AdaptiveNEXT(Solver):
     """NEXT without settings: every local problem knows the network's curvature, and a step counts if U falls by it.
 
     A round is K exchanges, one local solve and one evaluation of the own cost, at a trial point x_i = w_i + d_i. What the
-    agents exchange are the trial points, trackers y_i of the average gradient, and curvature products J_i' S_i J_i Omega with
+    agents exchange are the trial points, trackers y_i of the average gradient and u_i of the average cost, curvature products J_i' S_i J_i Omega with
     at most 64 random directions Omega, which all agents draw alike. :func:`consensus.solvers.fitted.exchange` makes of them
-    each agent's estimates w_i of the mean trial point, G_i of ``grad sum_j g_j``, and Z_i of H Omega, with
+    each agent's estimates w_i of the mean trial point, G_i of ``grad sum_j g_j``, T_i of ``sum_j g_j``, and Z_i of H Omega, with
     ``H = sum_j J_j' S_j J_j`` the Gauss-Newton curvature of all costs. Then agent i
 
-    1.  compares the change of U from its last w_i to the new one, ``s . (G_old + G_new) / 2 + r(w_new) - r(w_old)``, with
-        what its model predicted for s = w_new - w_old: a ratio below 1/4 doubles tau_i, one above 3/4 divides it by three. If
+    1.  compares the change of U from its last w_i to the new one, ``max(s . (G_old + G_new) / 2, T_new - T_old) + r(w_new) -
+        r(w_old)`` (the worse of two measures, one exact where steps are short, one where they are long), with what its model
+        predicted for s = w_new - w_old: a ratio below 1/4 doubles tau_i, one above 3/4 divides it by three. If
         U rose, tau_i is multiplied by four, and unless it refused already the last time the agent goes back to its last w_i,
         whose G_i and V_i it still has (the trackers follow the trial points and notice nothing);
     2.  solves the local problem, with V_i V_i' the Nystrom approximation of H from Z_i,
@@ -72,7 +76,7 @@ class AdaptiveNEXT(Solver):
     A quadratic r (L2) is part of the costs; L1, ElasticNet and others stay in step 2, whose points have their exact zeros. tau
     is averaged in the logarithm along with w. Where there is no Jacobian (costs given by functions) V_i comes from the last 20
     secant pairs (w_new - w_old, G_new - G_old), and nothing is tested in step 2. K is found in the first round: the agents
-    exchange until the misfit of all averages is at most 1/20. Directed graphs take push-sum's masses.
+    exchange until the misfit of all averages is at most 1/100 on a static graph, 1/20 on a changing one. Directed graphs take push-sum's masses.
 
     The history gets the columns ``tau_least``, ``tau_largest``, ``exchanges_a_round``, ``tries`` (the most local solves of an
     agent in the round) and ``pairs`` (the fewest columns of V in use).
@@ -121,15 +125,16 @@ class AdaptiveNEXT(Solver):
         parts.check(problem)
 
     def width(self, problem):
-        return (2 + parts.columns(problem)) * problem.parameters + fitted.EXTRA + 4
+        return (2 + parts.columns(problem)) * problem.parameters + fitted.EXTRA + 5
 
     def init(self, problem, w):
-        gradient, products = parts.evaluate(problem, w, 0)
+        cost, gradient, products = parts.evaluate(problem, w, 0)
         scale = parts.own_scale(problem, w, gradient, products)
         one, pairs = np.ones(len(w), w.dtype), parts.no_pairs(problem, w)
         modelled = products.shape[2] > 0
         return AdaptiveState(
-            round=0, w=w, trial=w, gradient=gradient, products=products, y=gradient, mass=one[:, None], slope=0 * w,
+            round=0, w=w, trial=w, cost=cost, gradient=gradient, products=products, u=cost, y=gradient, mass=one[:, None],
+            total=0 * one, slope=0 * w,
             V=products if modelled else pairs, tau=scale * (_START if modelled else 1), scale=scale, refused=0 * one,
             tries=0 * one, pairs=0 * one, steps=pairs, changes=pairs, fit=np.zeros((len(w), 0), w.dtype), pace=0, sent=0,
         )  # fmt: skip
@@ -138,32 +143,34 @@ class AdaptiveNEXT(Solver):
         n, A, P = state.round, network.agents, problem.parameters
         # Exchange: iterates (tau and its scale beside them) are averaged; trackers and curvature are summed over agents.
         averaged = np.column_stack([state.trial, np.log(state.tau), state.scale])
-        summed = np.concatenate([state.y, state.products.reshape(len(averaged), -1)], axis=1)
+        summed = np.concatenate([state.u[:, None], state.y, state.products.reshape(len(averaged), -1)], axis=1)
         if n == 0:
-            news = first_exchange(network, state.mass, averaged, summed, _MISFIT)
+            target = _MISFIT_STATIC if network.static else _MISFIT
+            news = first_exchange(network, state.mass, averaged, summed, target)
         else:
             news = exchange(network, state.sent, state.pace, state.fit, state.mass, averaged, summed)
         w, (tau, scale), totals = news.averages[:, :P], news.averages[:, P:].T, A * news.sums
         tau, scale = np.exp(tau), np.maximum(scale, 1e-3 * state.scale)
-        slope, y = totals[:, :P], news.mixed[:, :P]
+        total, slope, u, y = totals[:, 0], totals[:, 1 : P + 1], news.mixed[:, 0], news.mixed[:, 1 : P + 1]
         steps, changes = parts.secants(problem, state, w, slope)
-        V = parts.network_curvature(problem, n, totals[:, P:], steps, changes)
+        V = parts.network_curvature(problem, n, totals[:, P + 1 :], steps, changes)
 
         # 1. Judge the last trial.
         refused = state.refused
         if n > 0:
-            tau, refused = parts.judge(problem, state, w, slope, tau)
+            tau, refused = parts.judge(problem, state, w, total, slope, tau)
             back = refused > 0
-            w, slope, V = (_where(back, old, new) for old, new in ((state.w, w), (state.slope, slope), (state.V, V)))
+            pairs = (state.w, w), (state.total, total), (state.slope, slope), (state.V, V)
+            w, total, slope, V = (_where(back, old, new) for old, new in pairs)
         tau = np.clip(tau, _LEAST * scale, _LARGEST * scale)
 
         # 2. Solve the local problem; 3. move.
         d, tau, tries = parts.directions(problem, w, slope, V, tau)
         trial = w + d
-        gradient, products = parts.evaluate(problem, trial, n + 1)
+        cost, gradient, products = parts.evaluate(problem, trial, n + 1)
         return AdaptiveState(
-            round=n + 1, w=w, trial=trial, gradient=gradient, products=products, y=y + gradient - state.gradient,
-            mass=news.masses, slope=slope, V=V, tau=tau, scale=scale, refused=refused, tries=tries,
+            round=n + 1, w=w, trial=trial, cost=cost, gradient=gradient, products=products, u=u + cost - state.cost,
+            y=y + gradient - state.gradient, mass=news.masses, total=total, slope=slope, V=V, tau=tau, scale=scale, refused=refused, tries=tries,
             pairs=V.any(axis=1).sum(axis=1).astype(w.dtype), steps=steps, changes=changes, fit=news.fit,
             pace=news.pace, sent=state.sent + news.done,
         )  # fmt: skip

@@ -55,13 +55,14 @@ def weight(problem):
 
 
 def evaluate(problem, w, n):
-    """Gradients of the own costs, with their share of a quadratic r, and curvature products for the directions of round n."""
-    gradient = problem.gradient(w)
+    """Own costs and gradients, with their share of a quadratic r, and curvature products for the directions of round n."""
+    cost, gradient = problem.value(w), problem.gradient(w)
     if weight(problem):
-        gradient += weight(problem) / problem.network_size * w
+        share = weight(problem) / problem.network_size
+        cost, gradient = cost + share / 2 * np.vecdot(w, w), gradient + share * w
     if not isinstance(problem, Problem):
-        return gradient, np.zeros((*w.shape, 0), w.dtype)
-    return gradient, curvature.gauss_newton_products(problem, w, _basis(problem, n))
+        return cost, gradient, np.zeros((*w.shape, 0), w.dtype)
+    return cost, gradient, curvature.gauss_newton_products(problem, w, _basis(problem, n))
 
 
 def _basis(problem, n):
@@ -77,7 +78,7 @@ def own_scale(problem, w, gradient, products):
         norm = np.linalg.norm(gradient, axis=1, keepdims=True)
         along = np.divide(gradient, norm, out=np.full_like(gradient, P**-0.5), where=norm > 0)
         h = np.sqrt(np.finfo(w.dtype).eps) * (1 + np.linalg.norm(w, axis=1, keepdims=True))
-        there, _ = evaluate(problem, w + h * along, 0)
+        _, there, _ = evaluate(problem, w + h * along, 0)
         scale = A * np.linalg.norm((there - gradient) / h, axis=1)
     return np.maximum(scale, np.finfo(w.dtype).tiny ** 0.5)
 
@@ -106,11 +107,13 @@ def network_curvature(problem, n, products, steps, changes):
     return curvature.factor(basis, products.reshape(len(products), *basis.shape))
 
 
-def judge(problem, state, w, slope, tau):
+def judge(problem, state, w, total, slope, tau):
     """New tau (agents,) by what the last trial brought, and which agents refuse it."""
     r, s = problem.regularizer, w - state.w
     rise = 0 if r.quadratic else r.value(w) - r.value(state.w)
-    actual = np.vecdot(s, state.slope + slope) / 2 + rise
+    trapezoid, change = np.vecdot(s, state.slope + slope) / 2, total - state.total
+    clear = np.abs(change) > 1e6 * np.finfo(w.dtype).eps * np.abs(total)  # of rounding
+    actual = np.where(clear, np.maximum(trapezoid, change), trapezoid) + rise
     predicted = _model(problem, state.slope, state.V, s) + rise
     falls = predicted < 0
     ratio = np.where(falls, actual / np.where(falls, predicted, 1), -1)

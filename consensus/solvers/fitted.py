@@ -6,7 +6,7 @@ import numpy as np
 
 EXTRA = 64  # columns that an exchange adds at most, beside masses:
 _EXACT = EXTRA  # agents up to which each has a probe of its own
-_PATIENCE = 4  # times as many exchanges as there are agents are tried before the network counts as not connected
+_PATIENCE = 20  # times as many exchanges as there are agents are tried before the network counts as not connected
 
 
 class Exchanged(NamedTuple):
