@@ -20,10 +20,10 @@ class AdaptiveState(NamedTuple):
 
     Fields (agents, ...): the iterates ``w``, as agreed on in the last exchanges, with the network's ``slope`` there and the
     columns ``V`` of its curvature; the ``trial`` points, where the own ``cost``, ``gradient`` and curvature ``products`` were
-    taken; trackers ``u``, ``y`` of the average cost and gradient; the network's ``total`` cost at w; push-sum's ``mass``; ``tau``, and the curvature's ``scale``; whether the last
-    trial was ``refused``; local solves in the round (``tries``) and columns of V in use (``pairs``); secant pairs (``steps``,
-    ``changes``) where there is no Jacobian; what a static graph's mixing is fitted by (``fit``). ``pace`` is how many
-    exchanges a round takes, ``sent`` how many there were.
+    taken; trackers ``u``, ``y`` of the average cost and gradient; the network's ``total`` cost at w; push-sum's ``mass``;
+    ``tau``, and the curvature's ``scale``; whether the last trial was ``refused``; local solves in the round (``tries``) and
+    columns of V in use (``pairs``); secant pairs (``steps``, ``changes``) where there is no Jacobian; what a static graph's
+    mixing is fitted by (``fit``). ``pace`` is how many exchanges a round takes, ``sent`` how many there were.
     """
 
     round: int
@@ -55,16 +55,17 @@ class AdaptiveNEXT(Solver):
     """NEXT without settings: every local problem knows the network's curvature, and a step counts if U falls by it.
 
     A round is K exchanges, one local solve and one evaluation of the own cost, at a trial point x_i = w_i + d_i. What the
-    agents exchange are the trial points, trackers y_i of the average gradient and u_i of the average cost, curvature products J_i' S_i J_i Omega with
-    at most 64 random directions Omega, which all agents draw alike. :func:`consensus.solvers.fitted.exchange` makes of them
-    each agent's estimates w_i of the mean trial point, G_i of ``grad sum_j g_j``, T_i of ``sum_j g_j``, and Z_i of H Omega, with
-    ``H = sum_j J_j' S_j J_j`` the Gauss-Newton curvature of all costs. Then agent i
+    agents exchange are the trial points, trackers y_i of the average gradient and u_i of the average cost, curvature products
+    J_i' S_i J_i Omega with at most 64 random directions Omega, which all agents draw alike.
+    :func:`consensus.solvers.fitted.exchange` makes of them each agent's estimates w_i of the mean trial point, G_i of ``grad
+    sum_j g_j``, T_i of ``sum_j g_j``, and Z_i of H Omega, with ``H = sum_j J_j' S_j J_j`` the Gauss-Newton curvature of all
+    costs. Then agent i
 
-    1.  compares the change of U from its last w_i to the new one, ``max(s . (G_old + G_new) / 2, T_new - T_old) + r(w_new) -
-        r(w_old)`` (the worse of two measures, one exact where steps are short, one where they are long), with what its model
-        predicted for s = w_new - w_old: a ratio below 1/4 doubles tau_i, one above 3/4 divides it by three. If
-        U rose, tau_i is multiplied by four, and unless it refused already the last time the agent goes back to its last w_i,
-        whose G_i and V_i it still has (the trackers follow the trial points and notice nothing);
+    1.  compares the change of U from its last w_i to the new one, ``s . (G_old + G_new) / 2 + r(w_new) - r(w_old)`` (with T_new
+        - T_old instead of the trapezoid, if that is larger and a rise by over a thousandth: the trapezoid is exact for short
+        steps only), with what its model predicted for s = w_new - w_old: a ratio below 1/4 doubles tau_i, one above 3/4 divides
+        it by three. If U rose, tau_i is multiplied by four, and unless it refused already the last time the agent goes back to
+        its last w_i, whose G_i and V_i it still has (the trackers follow the trial points and notice nothing);
     2.  solves the local problem, with V_i V_i' the Nystrom approximation of H from Z_i,
 
             d_i = argmin_d  G_i . d + 1/2 |V_i' d|^2 + tau_i/2 |d|^2 + r(w_i + d) ,
@@ -76,7 +77,8 @@ class AdaptiveNEXT(Solver):
     A quadratic r (L2) is part of the costs; L1, ElasticNet and others stay in step 2, whose points have their exact zeros. tau
     is averaged in the logarithm along with w. Where there is no Jacobian (costs given by functions) V_i comes from the last 20
     secant pairs (w_new - w_old, G_new - G_old), and nothing is tested in step 2. K is found in the first round: the agents
-    exchange until the misfit of all averages is at most 1/100 on a static graph, 1/20 on a changing one. Directed graphs take push-sum's masses.
+    exchange until the misfit of all averages is at most 1/100 on a static graph, 1/20 on a changing one. Directed graphs take
+    push-sum's masses.
 
     The history gets the columns ``tau_least``, ``tau_largest``, ``exchanges_a_round``, ``tries`` (the most local solves of an
     agent in the round) and ``pairs`` (the fewest columns of V in use).
@@ -170,7 +172,8 @@ class AdaptiveNEXT(Solver):
         cost, gradient, products = parts.evaluate(problem, trial, n + 1)
         return AdaptiveState(
             round=n + 1, w=w, trial=trial, cost=cost, gradient=gradient, products=products, u=u + cost - state.cost,
-            y=y + gradient - state.gradient, mass=news.masses, total=total, slope=slope, V=V, tau=tau, scale=scale, refused=refused, tries=tries,
+            y=y + gradient - state.gradient, mass=news.masses, total=total, slope=slope, V=V, tau=tau, scale=scale,
+            refused=refused, tries=tries,
             pairs=V.any(axis=1).sum(axis=1).astype(w.dtype), steps=steps, changes=changes, fit=news.fit,
             pace=news.pace, sent=state.sent + news.done,
         )  # fmt: skip

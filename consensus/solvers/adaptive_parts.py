@@ -13,6 +13,7 @@ from consensus.regularizers.base import Regularizer
 _DIRECTIONS, _NUMBERS = 64, 1 << 18  # columns of curvature in a message, and numbers in them, at most
 _PAIRS = 20  # secant pairs kept where there is no Jacobian
 _TRUST, _TRIES = 1.0, 6  # of the own linearisation: error over predicted decrease; trials
+_MARKED = 1e-3  # rise of the costs, relative: what the agents disagree by shows in smaller ones
 _FAR = 10.0  # standard deviations of features and targets that are far from one
 
 
@@ -112,8 +113,8 @@ def judge(problem, state, w, total, slope, tau):
     r, s = problem.regularizer, w - state.w
     rise = 0 if r.quadratic else r.value(w) - r.value(state.w)
     trapezoid, change = np.vecdot(s, state.slope + slope) / 2, total - state.total
-    clear = np.abs(change) > 1e6 * np.finfo(w.dtype).eps * np.abs(total)  # of rounding
-    actual = np.where(clear, np.maximum(trapezoid, change), trapezoid) + rise
+    marked = change > _MARKED * np.abs(total)
+    actual = np.where(marked, np.maximum(trapezoid, change), trapezoid) + rise
     predicted = _model(problem, state.slope, state.V, s) + rise
     falls = predicted < 0
     ratio = np.where(falls, actual / np.where(falls, predicted, 1), -1)
