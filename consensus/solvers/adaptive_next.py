@@ -70,8 +70,8 @@ class AdaptiveNEXT(Solver):
 
             d_i = argmin_d  G_i . d + 1/2 |V_i' d|^2 + tau_i/2 |d|^2 + r(w_i + d) ,
 
-        and doubles tau_i, at most six times, while its own cost at w_i + d_i is further from that of its linearised model than
-        the decrease promised (times 1/A; nothing is sent);
+        and doubles tau_i, at most six times, while its own cost at w_i + d_i is further from that of its own Gauss-Newton
+        model than the decrease promised (times 1/A; nothing is sent);
     3.  moves: x_i = w_i + d_i,  y_i <- (what mixing made of y_i) + grad g_i(x_i new) - grad g_i(x_i old).
 
     A quadratic r (L2) is part of the costs; L1, ElasticNet and others stay in step 2, whose points have their exact zeros. tau

@@ -7,13 +7,15 @@ import numpy as np
 from consensus import curvature
 from consensus._parallel import for_chunks
 from consensus.local.low_rank import low_rank
+from consensus.local.operators import times_root_transposed
 from consensus.problem import Problem
 from consensus.regularizers.base import Regularizer
 
 _DIRECTIONS, _NUMBERS = 64, 1 << 18  # columns of curvature in a message, and numbers in them, at most
 _PAIRS = 20  # secant pairs kept where there is no Jacobian
 _TRUST, _TRIES = 1.0, 6  # of the own linearisation: error over predicted decrease; trials
-_MARKED = 1e-3  # rise of the costs, relative: what the agents disagree by shows in smaller ones
+_MARKED = 1e-3  # rise of the costs, relative: what the agents disagree by may hide smaller ones
+_REFUSALS = 4  # in a row
 _FAR = 10.0  # standard deviations of features and targets that are far from one
 
 
@@ -75,6 +77,8 @@ def own_scale(problem, w, gradient, products):
     A, P = problem.network_size, problem.parameters
     if products.size:
         scale = A * P / products.shape[2] * np.einsum("pk,apk->a", _basis(problem, 0), products)
+        # A loss may have no curvature at the start, as Huber's far away: then by what step would be as long as w.
+        scale = np.maximum(scale, A * np.linalg.norm(gradient, axis=1) / (1 + np.linalg.norm(w, axis=1)))
     else:
         norm = np.linalg.norm(gradient, axis=1, keepdims=True)
         along = np.divide(gradient, norm, out=np.full_like(gradient, P**-0.5), where=norm > 0)
@@ -118,9 +122,9 @@ def judge(problem, state, w, total, slope, tau):
     predicted = _model(problem, state.slope, state.V, s) + rise
     falls = predicted < 0
     ratio = np.where(falls, actual / np.where(falls, predicted, 1), -1)
-    refused = (ratio < 0) & falls & (state.refused == 0)
+    refused = (ratio < 0) & falls & (state.refused < _REFUSALS)
     factor = np.select([ratio < 0, ratio < 0.25, ratio > 0.75], [4.0, 2.0, 1 / 3], 1.0)
-    return tau * factor.astype(tau.dtype), refused.astype(tau.dtype)
+    return tau * factor.astype(tau.dtype), np.where(refused, state.refused + 1, 0).astype(tau.dtype)
 
 
 def _model(problem, slope, V, d):
@@ -133,14 +137,15 @@ def directions(problem, w, slope, V, tau):
     """Minimisers d (agents, P) of the local problems, the tau to go on with, and how many solves each agent took."""
     r = problem.regularizer
     prox = None if r.quadratic else r
-    modelled = isinstance(problem, Problem) and not getattr(problem.model, "jacobian_is_constant", False)
+    exact = getattr(getattr(problem, "model", None), "jacobian_is_constant", False) and problem.loss.quadratic
+    modelled = isinstance(problem, Problem) and not exact
     used, tries = tau.copy(), np.ones_like(tau)
     d = low_rank(V, used + weight(problem), w, slope, prox)
     for _ in range(_TRIES if modelled else 0):
         decrease = -_model(problem, slope, V, d)
         if prox is not None:
             decrease -= r.value(w + d) - r.value(w)
-        wrong = ~(_linearisation_error(problem, w, d) <= _TRUST * decrease)
+        wrong = ~(_model_error(problem, w, d) <= _TRUST * decrease)
         if not wrong.any():
             break
         used[wrong] *= 2
@@ -151,17 +156,18 @@ def directions(problem, w, slope, V, tau):
     return d, np.maximum(tau, used / 2), tries
 
 
-def _linearisation_error(problem, w, d):
-    """A times |own cost at w + d less the own linearised model's| (agents,)."""
+def _model_error(problem, w, d):
+    """A times |own cost at w + d less that of its own Gauss-Newton model around w| (agents,)."""
     error = np.empty(len(w), w.dtype)
     shards, model, loss = problem.shards, problem.model, problem.loss
 
     def chunk(rows):
         outputs, linearization = problem.linearize(w, rows)
-        linear = outputs + linearization.jvp(d[rows])
-        true = model.predict(w[rows] + d[rows], shards.features[rows])
-        difference = loss.value(true, shards.targets[rows]) - loss.value(linear, shards.targets[rows])
-        error[rows] = np.abs(np.vecdot(difference, problem.weights[rows]))
+        a, targets = linearization.jvp(d[rows]), shards.targets[rows]
+        bent = times_root_transposed(loss.curvature_root(outputs, targets), a)
+        modelled = (loss.gradient(outputs, targets) * a + np.square(bent) / 2).sum(axis=2)
+        true = loss.value(model.predict(w[rows] + d[rows], shards.features[rows]), targets) - loss.value(outputs, targets)
+        error[rows] = np.abs(np.vecdot(true - modelled, problem.weights[rows]))
 
     widths = sum(getattr(model, "widths", (model.outputs,)))
     for_chunks(chunk, len(w), 3 * shards.features.shape[1] * widths * w.itemsize)
