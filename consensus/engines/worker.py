@@ -95,8 +95,9 @@ class SharedNetwork(Network):
         self.meetings, self.parent = 0, multiprocessing.parent_process().pid
 
     def _all_rows(self, rows):
-        (everyone,) = self._meet([rows])
-        return everyone.copy()
+        flat, room = rows.reshape(len(rows), -1), self.desk.halves[0].array.size // self.agents
+        parts = [self._meet([flat[:, k : k + room]])[0].copy() for k in range(0, flat.shape[1], room)]
+        return np.concatenate(parts, axis=1).reshape(self.agents, *rows.shape[1:])
 
     def _gather(self, plan, blocks):
         # As many blocks at a time as a half holds. They are taken up one by one, so that a half is written to again only

@@ -41,7 +41,10 @@ def first_exchange(network, masses, averaged, summed, target):
         history.extend(network.mix(done, history[-1]))
         if not pace:
             own = _seen(history, probes)
-            if (network.flood(0, _fit(own, goal)[1][:, None]) <= target).all():
+            misfit = _fit(own, goal)[1]
+            if network.agents <= _EXACT:  # an agent sees of whom it has not heard
+                misfit = np.where((own[:, -1] != 0).all(axis=1), misfit, np.inf)
+            if (network.flood(0, misfit[:, None]) <= target).all():
                 pace = done + 1
                 fit = _common_fit(network, history[-1][:, :1], own, goal)
     return _estimate(history, probes, goal, columns, averaged.shape[1], pace, fit)
@@ -112,7 +115,7 @@ def _seen(history, where):
 def _fit(probes, goal):
     """Each agent's b (agents, K), and its misfit relative to that of its own probe."""
     steps, left = np.diff(probes, axis=1), goal - probes[:, -1]
-    cut = 100 * np.sqrt(np.finfo(probes.dtype).eps)  # larger coefficients would carry rounding into the estimates
+    cut = max(1.5e-6, 10 * np.sqrt(np.finfo(probes.dtype).eps))  # larger coefficients would carry rounding into the estimates
     b = np.einsum("am,amk->ak", left, np.linalg.pinv(steps, rcond=cut))
     left -= np.einsum("ak,akm->am", b, steps)
     scale = np.linalg.norm(goal - probes[:, 0], axis=1)

@@ -11,7 +11,7 @@ from problems import data
 
 import consensus
 import topologies
-from consensus.solvers import DGD, NEXT, SONATA, Gossip, GradientTracking, PushDIGing, PushPull
+from consensus.solvers import DGD, NEXT, SONATA, AdaptiveNEXT, Gossip, GradientTracking, PushDIGing, PushPull
 from consensus.steps import Diminishing, InverseSqrt
 from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
 
@@ -62,6 +62,7 @@ METHODS = {
     "tracking atc": ("squared", consensus.L2(0.02), MLP, GradientTracking(0.05, order="atc")),
     "tracking cta": ("squared", consensus.L2(0.02), MLP, GradientTracking(0.05, order="cta")),
     "DGD": ("squared", consensus.L2(0.02), MLP, DGD(InverseSqrt(0.1))),
+    "adaptive": ("squared", consensus.L2(0.02), MLP, AdaptiveNEXT()),
 }
 
 
@@ -113,10 +114,12 @@ def special():
         "functions, tracking": Case(functions, NETWORKS["random"], GradientTracking(0.02), OBSERVED),
         "functions, DGD": Case(functions, static, DGD(0.02), OBSERVED),
         "functions, NEXT": Case(sparse, NETWORKS["periodic"], NEXT(FullLinearization(8.0), 0.5), OBSERVED),
+        "functions, adaptive": Case(sparse, NETWORKS["periodic"], AdaptiveNEXT(), OBSERVED),
         "memory order, atc": Case(smooth, NETWORKS["random"], Turned(0.05, order="atc"), OBSERVED),
         "memory order, cta": Case(smooth, NETWORKS["random"], Turned(0.05, order="cta"), OBSERVED),
         "float32, NEXT": Case(single, NETWORKS["random"], partial, OBSERVED),
         "float32, NEXT, double rule": Case(single, static, NEXT(FullLinearization(4.0), _numpy_rule), OBSERVED),
+        "float32, adaptive": Case(single, NETWORKS["random"], AdaptiveNEXT(), OBSERVED),
         "float32, tracking, double rule": Case(single, static, GradientTracking(_numpy_rule), OBSERVED),
         "rounds without edges": Case(problem("squared", consensus.L2(0.02)), alone, GradientTracking(0.05), OBSERVED),
         "edges are rare": Case(problem("squared", consensus.L2(0.02)), rare, partial, OBSERVED),
@@ -126,6 +129,8 @@ def special():
         "no rounds": Case(smooth, static, DGD(0.05), {"rounds": 0}),
         "a larger network to train": Case(wide, NETWORKS["random"], partial, OBSERVED | {"rounds": 4}),
         "directed, SONATA": Case(single, failing, SONATA(PartialLinearization(0.5), Diminishing(0.5, 0.01)), OBSERVED),
+        "directed, adaptive": Case(problem("logistic", consensus.L1(0.01)), failing, AdaptiveNEXT(), OBSERVED),
+        "long, adaptive": Case(smooth, topologies.Static(topologies.path(AGENTS)), AdaptiveNEXT(), OBSERVED),
         "directed, Push-DIGing": Case(smooth, failing, PushDIGing(0.02), OBSERVED),
         "directed, push-pull": Case(smooth, directed, PushPull(0.02), OBSERVED),
         "matchings, gossip": Case(smooth, topologies.Matchings(AGENTS, seed=1), Gossip(GradientTracking(0.05), 3), OBSERVED),
@@ -139,8 +144,10 @@ UNTIL = 8  # rounds done before the checkpoint of which the runs below are resum
 
 def saved():
     """Runs to stop and resume, most of them on networks that differ from round to round."""
-    chosen = {name: special()[name] for name in ("functions, tracking", "functions, NEXT", "directed, SONATA")}
-    chosen |= {name: grid()[f"{name}, random, unequal"] for name in ("NEXT partial logistic L1", "NEXT blocks", "DGD")}
+    names = ("functions, tracking", "functions, NEXT", "directed, SONATA", "functions, adaptive", "directed, adaptive")
+    chosen = {name: special()[name] for name in (*names, "long, adaptive")}
+    names = ("NEXT partial logistic L1", "NEXT blocks", "DGD", "adaptive")
+    chosen |= {name: grid()[f"{name}, random, unequal"] for name in names}
     # Neither is a multiple of the other, nor ``UNTIL`` or the number of rounds of either.
     options = {"rounds": 13, "record_every": 3, "every": 5}
     return {name: case._replace(options=case.options | options) for name, case in chosen.items()}

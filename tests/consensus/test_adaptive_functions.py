@@ -1,0 +1,146 @@
+"""AdaptiveNEXT on problems given by functions: curvature from the pairs of steps and changes of the network's gradient."""
+
+import networkx as nx
+import numpy as np
+import pytest
+from problems import data
+from scipy.optimize import minimize
+from threadpoolctl import threadpool_limits
+
+import consensus
+import topologies
+from consensus.engines.stacked import StackedNetwork
+from consensus.solvers import AdaptiveNEXT
+
+AGENTS, P = 6, 8
+GRAPH = topologies.erdos_renyi(AGENTS, 0.5, seed=3)
+CIRCLE = nx.DiGraph([(k, (k + 1) % AGENTS) for k in range(AGENTS)] + [(0, 3), (5, 2)])
+NETWORKS = {
+    "static": topologies.Static(GRAPH),
+    "random": topologies.RandomEdges(GRAPH, 0.5, seed=1),
+    "directed": topologies.Static(CIRCLE, weights=topologies.push),
+}
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """As engines do: threads cost more than they bring in small systems."""
+    with threadpool_limits(1):
+        yield
+
+
+def quadratics(regularizer=None, size=P, agents=AGENTS):
+    """Costs ``(w - c_i)' H_i (w - c_i) / 2`` that differ in everything; the problem, sum H_i and sum H_i c_i."""
+    rng = np.random.default_rng(1)
+    root, centres = rng.standard_normal((agents, size, size)), rng.standard_normal((agents, size))
+    hessians = root @ root.swapaxes(1, 2) / size
+    problem = consensus.Problem.from_functions(
+        lambda w: np.einsum("ap,apq,aq->a", w - centres, hessians, w - centres) / 2,
+        lambda w: np.einsum("apq,aq->ap", hessians, w - centres),
+        agents=agents,
+        parameters=size,
+        regularizer=regularizer,
+    )
+    return problem, hessians.sum(axis=0), np.einsum("apq,aq->p", hessians, centres)
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("weight", [0.0, 0.5])
+def test_quadratics_end_in_the_closed_form(weight, network):
+    problem, hessian, right = quadratics(consensus.L2(weight))
+    result = consensus.solve(problem, NETWORKS[network], rounds=60)
+    expected = np.linalg.solve(hessian + weight * np.eye(P), right)
+    np.testing.assert_allclose(result.w, np.tile(expected, (AGENTS, 1)), rtol=0, atol=1e-10)
+    objective = result.history["objective"]
+    assert objective.max() <= objective[0] * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("weight", [0.5, 3.0])
+def test_quadratics_with_an_l1_meet_their_optimality_conditions(weight, network):
+    problem, hessian, right = quadratics(consensus.L1(weight))
+    result = consensus.solve(problem, NETWORKS[network], rounds=80)
+    w = result.mean
+    slope = hessian @ w - right
+    zero = np.abs(w) < 1e-9
+    assert (np.abs(slope[zero]) <= weight + 1e-9).all()
+    np.testing.assert_allclose(slope[~zero], -weight * np.sign(w[~zero]), rtol=0, atol=1e-8)
+    assert result.history["disagreement"][-1] < 1e-9
+    assert zero.any() == (weight == 3.0)
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_a_nonconvex_smooth_sum(network):
+    """Cauchy's robust location: SciPy from where the run ends finds nothing better nearby."""
+    centres = np.random.default_rng(2).standard_normal((AGENTS, P))
+    problem = consensus.Problem.from_functions(
+        lambda w: np.log1p(np.square(w - centres)).sum(axis=1),
+        lambda w: 2 * (w - centres) / (1 + np.square(w - centres)),
+        agents=AGENTS,
+        parameters=P,
+        regularizer=consensus.L2(0.05),
+    )
+    result = consensus.solve(problem, NETWORKS[network], rounds=80)
+    objective = result.history["objective"]
+    assert result.history["stationarity"][-1] < 1e-9
+    assert objective.max() <= objective[0] * (1 + 1e-12)
+    nearby = minimize(problem.objective, result.mean, method="BFGS", options={"gtol": 1e-6})
+    np.testing.assert_allclose(result.w, np.tile(nearby.x, (AGENTS, 1)), rtol=0, atol=1e-6)
+
+
+def test_least_squares_by_functions_end_where_the_model_does():
+    X, y = data()
+    shards = consensus.partition(X, y, AGENTS, "sorted")
+    model = consensus.Problem(consensus.Linear(4), consensus.SquaredLoss(), shards, consensus.L2(0.05))
+    functions = consensus.Problem.from_functions(
+        model.value, model.gradient, agents=AGENTS, parameters=5, regularizer=consensus.L2(0.05)
+    )
+    known = consensus.solve(model, GRAPH, rounds=40)
+    found = consensus.solve(functions, GRAPH, rounds=60, start=np.zeros(5))
+    np.testing.assert_allclose(found.w, known.w, rtol=0, atol=1e-10)
+    assert found.history["floats"][-1] < known.history["floats"][-1] * 60 / 40  # no curvature is sent
+
+
+def test_pairs_grow_by_one_a_round_to_no_more_than_are_kept():
+    problem, *_ = quadratics(size=40)
+    pairs = consensus.solve(problem, NETWORKS["static"], rounds=45).history["pairs"]
+    assert pairs[:5].tolist() == [0, 0, 1, 2, 3]
+    assert (pairs[1:] <= np.minimum(np.arange(45), 20)).all()
+    assert pairs[30] >= 18  # a pair without positive curvature, in estimates, is not in use
+
+
+def test_the_oldest_pairs_are_forgotten():
+    problem, *_ = quadratics(size=40)
+    # Where averages are exact all agents are at one point, and pairs are those of the whole network's Hessian.
+    network, solver = StackedNetwork(topologies.Static(topologies.complete(AGENTS)), problem.dtype), AdaptiveNEXT()
+    state = solver.init(problem, np.tile(np.random.default_rng(0).standard_normal(40), (AGENTS, 1)))
+    for round in range(23):
+        before, state = state, solver.step(problem, network, state)
+        assert state.steps.shape == state.changes.shape == (AGENTS, 40, 20)
+        if round > 0 and not state.refused.any():
+            np.testing.assert_array_equal(state.steps[:, :, :-1], before.steps[:, :, 1:])
+            np.testing.assert_array_equal(state.changes[:, :, :-1], before.changes[:, :, 1:])
+    np.testing.assert_allclose(np.linalg.norm(state.steps, axis=1), 1, rtol=1e-12, atol=0)
+    assert state.products.size == 0
+    hessian = quadratics(size=40)[1]
+    changes = np.einsum("pq,aqk->apk", hessian, state.steps)
+    np.testing.assert_allclose(state.changes, changes, rtol=0, atol=1e-9 * np.abs(changes).max())
+
+
+def test_a_start_that_is_stationary_for_one_agent():
+    """Its own gradient is zero, so that nothing of its own says how curved its cost is."""
+    centres = np.arange(AGENTS)[:, None] * np.ones((1, 3))
+    problem = consensus.Problem.from_functions(
+        lambda w: np.square(w - centres).sum(axis=1), lambda w: 2 * (w - centres), agents=AGENTS, parameters=3
+    )
+    result = consensus.solve(problem, GRAPH, rounds=60, start=np.zeros(3))
+    np.testing.assert_allclose(result.w, np.full((AGENTS, 3), 2.5), rtol=0, atol=1e-12)
+
+
+def test_costs_without_slope_or_curvature():
+    flat = consensus.Problem.from_functions(
+        lambda w: np.zeros(len(w)), np.zeros_like, agents=AGENTS, parameters=2, regularizer=consensus.L2(0.0)
+    )
+    start = np.arange(12.0).reshape(6, 2)
+    result = consensus.solve(flat, GRAPH, rounds=10, start=start)
+    np.testing.assert_allclose(result.w, np.tile(start.mean(axis=0), (AGENTS, 1)), rtol=0, atol=1e-6)

@@ -1,0 +1,194 @@
+"""AdaptiveNEXT as a user meets it: the default, what is counted and recorded, what is refused, what is warned of."""
+
+import warnings
+from dataclasses import dataclass
+
+import networkx as nx
+import numpy as np
+import pytest
+from problems import data, problem
+
+import consensus
+import topologies
+from consensus.engines import Processes, Stacked
+from consensus.regularizers.base import Regularizer
+from consensus.solvers import DGD, AdaptiveNEXT, Gossip, GradientTracking
+
+AGENTS = 6
+GRAPH = topologies.erdos_renyi(AGENTS, 0.5, seed=3)
+MLP = consensus.MLP([4, 3, 1])
+COLUMNS = ["tau_least", "tau_largest", "exchanges_a_round", "tries", "pairs"]
+
+
+def test_it_is_the_default():
+    p = problem("squared", consensus.L2(0.01), MLP)
+    default, named = consensus.solve(p, GRAPH, rounds=5), consensus.solve(p, GRAPH, AdaptiveNEXT(), rounds=5)
+    np.testing.assert_array_equal(default.w, named.w)
+    assert list(default.history) == list(named.history)
+    assert list(default.history)[-5:] == COLUMNS
+    assert AdaptiveNEXT() == AdaptiveNEXT()
+
+
+def test_other_solvers_have_no_columns_of_their_own():
+    assert not set(COLUMNS) & set(consensus.solve(problem(), GRAPH, DGD(0.1), rounds=1).history)
+
+
+@pytest.mark.parametrize("graph", [GRAPH, topologies.ring(AGENTS), topologies.complete(AGENTS), topologies.star(AGENTS)])
+@pytest.mark.parametrize("model", [MLP, None], ids=["MLP", "linear"])
+def test_exchanges_are_the_pace_times_one_more_than_the_rounds(model, graph):
+    p = problem("squared", consensus.L2(0.01), model)
+    history = consensus.solve(p, graph, rounds=12, engine=Stacked(strict=True)).history
+    pace, rounds = int(history["exchanges_a_round"][-1]), history["round"]
+    assert history["exchanges_a_round"].tolist() == [0, *12 * [pace]]
+    assert history["exchanges"].tolist() == [0, *(pace * (rounds[1:] + 1))]  # the first round takes twice as many
+    assert history["messages"].tolist() == (2 * graph.number_of_edges() * history["exchanges"]).tolist()
+    # After the first round every message is w, tau and its scale, both trackers and the curvature, P numbers a direction.
+    width = p.parameters + 2 + 1 + p.parameters * (1 + min(p.parameters, 64))
+    np.testing.assert_array_equal(np.diff(history["floats"])[1:], width * np.diff(history["messages"])[1:])
+    assert (history["bytes"] == 8 * history["floats"]).all()
+
+
+def test_floats_of_a_changing_graph_have_masses_and_probes_too():
+    p, network = problem("squared", consensus.L2(0.01)), topologies.RandomEdges(GRAPH, 0.5, seed=1)
+    history = consensus.solve(p, network, rounds=12).history
+    width = 1 + 5 + 2 + 1 + 5 * (1 + 5) + AGENTS
+    assert width <= AdaptiveNEXT().width(p)
+    np.testing.assert_array_equal(np.diff(history["floats"])[1:], width * np.diff(history["messages"])[1:])
+
+
+def test_work_is_counted():
+    p = problem("squared", consensus.L2(0.01), MLP)
+    history = consensus.solve(p, GRAPH, rounds=10).history
+    assert history["gradients"].tolist() == list(range(1, 12))
+    assert history["solves"].tolist() == list(range(11))
+    assert (np.diff(history["iterations"]) >= AGENTS).all()
+    assert (np.diff(history["iterations"]) <= AGENTS * history["tries"][1:]).all()
+
+
+@pytest.mark.parametrize("exchanges", [1, 40, 41])
+def test_exchanges_stop_the_run(exchanges):
+    p = problem("squared", consensus.L2(0.01), MLP)
+    every = consensus.solve(p, GRAPH, rounds=30).history["exchanges"]
+    result = consensus.solve(p, GRAPH, rounds=30, exchanges=exchanges)
+    last = every[every >= exchanges][0]
+    assert result.history["exchanges"][-1] == last
+    assert result.history["exchanges"][-2] < exchanges
+    assert result.reason == f"{last} exchanges done at round {result.rounds}"
+    sparse = consensus.solve(p, GRAPH, rounds=30, exchanges=exchanges, record_every=7)
+    assert sparse.rounds % 7 == 0
+    assert sparse.history["exchanges"][-1] >= exchanges
+    other = consensus.solve(p, GRAPH, GradientTracking(0.01), rounds=30, exchanges=21)
+    assert (other.rounds, other.history["exchanges"][-1]) == (11, 22)
+
+
+@pytest.mark.parametrize(("wrong", "error"), [(0, ValueError), (-3, ValueError), (2.5, TypeError | ValueError)])
+def test_exchanges_are_a_count(wrong, error):
+    errors = getattr(error, "__args__", error)
+    with pytest.raises(errors, match="exchanges"):
+        consensus.solve(problem(), GRAPH, rounds=3, exchanges=wrong)
+
+
+def test_what_it_did_is_recorded():
+    history = consensus.solve(problem("squared", consensus.L2(0.01), MLP), GRAPH, rounds=30).history
+    assert (history["tau_least"] > 0).all()
+    assert (history["tau_least"] <= history["tau_largest"]).all()
+    assert len(set(history["tau_largest"])) > 20
+    assert history["tries"][0] == 0
+    assert ((history["tries"][1:] >= 1) & (history["tries"][1:] <= 7)).all()
+    assert history["pairs"][-1] == 19
+    linear = consensus.solve(problem("squared", consensus.L2(0.01)), GRAPH, rounds=3).history
+    assert linear["pairs"].tolist() == [0, 5, 5, 5]
+
+
+# What does not fit ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Plain(Regularizer):
+    """A user's regularizer with no more than it must have."""
+
+    def value(self, w):
+        return np.abs(w).sum(axis=-1)
+
+    def prox(self, v, step):
+        return np.sign(v) * np.maximum(np.abs(v) - step, 0)
+
+    def expression(self, w):
+        raise NotImplementedError
+
+
+def test_a_regularizer_without_a_derivative_of_its_prox_is_refused_before_any_work():
+    p = problem("squared", Plain())
+    with pytest.raises(TypeError, match=r"AdaptiveNEXT needs Plain\.prox_jvp, which is missing: define it, or use NEXT"):
+        consensus.solve(p, GRAPH, rounds=3)
+    assert p.work.gradients == 0
+
+
+def test_a_graph_in_two_parts_is_refused():
+    with pytest.warns(UserWarning, match="never jointly connected"), pytest.raises(ValueError, match="must be connected"):
+        consensus.solve(problem(), nx.Graph([(0, 1), (1, 2), (3, 4), (4, 5)]), rounds=3)
+
+
+def test_gossip_does_not_take_it():
+    with pytest.raises(TypeError, match="AdaptiveNEXT finds its exchanges by itself"):
+        Gossip(AdaptiveNEXT(), 2)
+
+
+@pytest.mark.parametrize("graph", [topologies.path(12), topologies.star(12)], ids=["path", "star"])
+def test_however_many_exchanges_the_first_round_takes_workers_have_room(graph, monkeypatch):
+    """The common fit's equations are K (K + 1) numbers an agent, more than a small model's rounds ever send."""
+    import multiprocessing
+
+    context = multiprocessing.get_context("fork")
+    monkeypatch.setattr(multiprocessing, "get_context", lambda method=None: context)
+    X, y = data()
+    p = consensus.Problem(consensus.Linear(4), consensus.SquaredLoss(), consensus.partition(X, y, 12), consensus.L2(0.1))
+    expected = consensus.solve(p, graph, rounds=3)
+    np.testing.assert_array_equal(consensus.solve(p, graph, rounds=3, engine=Processes(2)).w, expected.w)
+
+
+# Data far from standardised -------------------------------------------------------------------------------------------
+
+
+def scaled(feature=1.0, target=1.0, shift=0.0, loss="squared", model=None):
+    X, y = data()
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    y = (y - y.mean()) / y.std()
+    X[:, 2] = X[:, 2] * feature + shift
+    losses = {"squared": (consensus.SquaredLoss(), y * target), "logistic": (consensus.LogisticLoss(), (y > 0).astype(float))}
+    loss, targets = losses[loss]
+    return consensus.Problem(model or MLP, loss, consensus.partition(X, targets, AGENTS), consensus.L2(0.01))
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"feature": 1000.0}, r"feature 2 \(mean .*, standard deviation 1e\+03\)"),
+        ({"shift": 300.0}, r"feature 2 \(mean 300, standard deviation 1\)"),
+        ({"target": 1000.0}, r"target 0 \(mean .*, standard deviation 1e\+03\)"),
+        ({"target": 0.001}, r"target 0 \(mean .*, standard deviation 0\.001\)"),
+        ({"feature": 1000.0, "target": 1000.0}, r"feature 2 .*, target 0 "),
+        ({"feature": 1000.0, "loss": "logistic"}, r"feature 2 "),
+    ],
+)
+def test_data_far_from_standardised_are_named(settings, named):
+    with pytest.warns(UserWarning, match="data far from standardised: " + named) as caught:
+        consensus.solve(scaled(**settings), GRAPH, rounds=1)
+    (warning,) = caught
+    assert "StandardScaler" in str(warning.message)
+    assert warning.filename == __file__  # where solve was called
+
+
+@pytest.mark.parametrize("settings", [{}, {"loss": "logistic"}, {"feature": 0.0}, {"feature": 3.0, "shift": 2.0}], ids=str)
+def test_standardised_data_give_no_warning(settings):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        consensus.solve(scaled(**settings), GRAPH, rounds=1)
+
+
+def test_padding_is_no_data():
+    p = problem("squared", consensus.L2(0.01), MLP, scheme="sizes")
+    p.shards.features[p.shards.weights == 0] = 1e9
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        AdaptiveNEXT().check(p)
