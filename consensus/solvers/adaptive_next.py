@@ -90,7 +90,8 @@ class AdaptiveNEXT(Solver):
     ``sum_i d_i = 0``. Each d_i minimises a tau_i-strongly convex model, so ``G . d_i + r(w + d_i) - r(w) <= -tau_i |d_i|^2``;
     summed over i, with ``sum_i r(w + d_i) >= A r(w)`` by convexity, all d_i are zero: x_i = w, and w minimises each model,
     which says that -G is in the subdifferential of r. Conversely a stationary agreement, of the trackers too, gives d_i = 0
-    and nothing moves, on changing graphs too (a start at such a w is left at first: trackers start at the own gradients). *Conserved*: ``sum_i mass_i`` = A and ``sum_i y_i`` = ``sum_i grad g_i(x_i)`` at every round,
+    and nothing moves, on changing graphs too (a start at such a w is left at first: trackers start at the own gradients).
+    *Conserved*: ``sum_i mass_i`` = A and ``sum_i y_i`` = ``sum_i grad g_i(x_i)`` at every round,
     whatever the misfit of the averages. *Only observed*: convergence, from any start, on any network that stays connected.
 
     *Invariance.* Iterates stay the same, up to rounding, if the loss and r are multiplied by one number, and if agents are

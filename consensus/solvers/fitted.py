@@ -59,7 +59,8 @@ def exchange(network, first, pace, fit, masses, averaged, summed):
 
         x^ = z_K + sum_k b_k (z_k - z_{k-1}),      b = argmin | p^ - (its probes, combined so) |^2 ,
 
-    which keeps an agreement whatever b is (up to rounding times b). On a changing, failing or directed graph every agent has a b of its own in every
+    which keeps an agreement whatever b is (up to rounding times b). On a changing,
+    failing or directed graph every agent has a b of its own in every
     round; what is summed goes on as C_K ... C_1 x_0, which keeps the sum. On a static graph with doubly stochastic weights
     one b fits the probes of all agents together: x^ is then the best polynomial of degree K in the mixing matrix W, which
     keeps sums too, and no probes are needed after the first round.
