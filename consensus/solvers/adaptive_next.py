@@ -21,7 +21,8 @@ class AdaptiveState(NamedTuple):
     Fields (agents, ...): the iterates ``w``, as agreed on in the last exchanges, with the network's ``slope`` there and the
     columns ``V`` of its curvature; the ``trial`` points, where the own ``cost``, ``gradient`` and curvature ``products`` were
     taken; trackers ``u``, ``y`` of the average cost and gradient; the network's ``total`` cost at w; push-sum's ``mass``;
-    ``tau``, and the curvature's ``scale``; whether the last trial was ``refused``; local solves in the round (``tries``) and
+    ``tau``, and the curvature's ``scale``; how many trials in a row were
+    ``refused``; local solves in the round (``tries``) and
     columns of V in use (``pairs``); secant pairs (``steps``, ``changes``) where there is no Jacobian; what a static graph's
     mixing is fitted by (``fit``). ``pace`` is how many exchanges a round takes, ``sent`` how many there were.
     """
@@ -64,8 +65,8 @@ class AdaptiveNEXT(Solver):
     1.  compares the change of U from its last w_i to the new one, ``s . (G_old + G_new) / 2 + r(w_new) - r(w_old)`` (with T_new
         - T_old instead of the trapezoid, if that is larger and a rise by over a thousandth: the trapezoid is exact for short
         steps only), with what its model predicted for s = w_new - w_old: a ratio below 1/4 doubles tau_i, one above 3/4 divides
-        it by three. If U rose, tau_i is multiplied by four, and unless it refused already the last time the agent goes back to
-        its last w_i, whose G_i and V_i it still has (the trackers follow the trial points and notice nothing);
+        it by three. If U rose, tau_i is multiplied by four, and unless it refused four in a row the agent goes back to its
+        last w_i, whose G_i and V_i it still has (the trackers follow the trial points and notice nothing);
     2.  solves the local problem, with V_i V_i' the Nystrom approximation of H from Z_i,
 
             d_i = argmin_d  G_i . d + 1/2 |V_i' d|^2 + tau_i/2 |d|^2 + r(w_i + d) ,

@@ -13,7 +13,7 @@ from consensus.regularizers.base import Regularizer
 
 _DIRECTIONS, _NUMBERS = 64, 1 << 18  # columns of curvature in a message, and numbers in them, at most
 _PAIRS = 20  # secant pairs kept where there is no Jacobian
-_TRUST, _TRIES = 1.0, 6  # of the own linearisation: error over predicted decrease; trials
+_TRUST, _TRIES = 1.0, 6  # of the own model: error over predicted decrease; trials
 _MARKED = 1e-3  # rise of the costs, relative: what the agents disagree by may hide smaller ones
 _REFUSALS = 4  # in a row
 _FAR = 10.0  # standard deviations of features and targets that are far from one
