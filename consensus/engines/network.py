@@ -1,5 +1,6 @@
 """What a block of agents sees of the network."""
 
+import functools
 from abc import ABC, abstractmethod
 from collections import Counter
 from typing import NamedTuple
@@ -9,6 +10,7 @@ import scipy.sparse as sp
 
 import topologies
 
+_PATIENCE = 20  # times as many exchanges as there are agents are looked at before a network counts as not connected
 _CACHED = 64  # plans kept, by the schedule's key,
 _CACHED_NUMBERS = 1 << 24  # and weights in them: the newest two plans are kept in any case
 
@@ -99,6 +101,32 @@ class Network(ABC):
     def static(self):
         """Whether every round has the same graph."""
         return isinstance(self.schedule, topologies.Static)
+
+    @functools.cached_property
+    def least_eigenvalue(self):
+        """Gershgorin's lower bound for the eigenvalues of W, where that is symmetric and the same in all rounds; else None."""
+        matrix = self.schedule.weights(self.schedule.key(0)) if self.static and self.agents > 1 else None
+        if matrix is None or abs(matrix - matrix.T).max() > 1e-12:
+            return None
+        return 2 * float(matrix.diagonal().min()) - 1
+
+    def crossing(self, round):
+        """How many exchanges, the first in ``round``, it takes until everyone has heard from everyone.
+
+        Agents find out by a flood of their names, which is counted. ValueError if that never happens.
+        """
+        everything = np.packbits(np.ones(self.agents, bool))
+        heard = np.packbits(np.eye(self.agents, dtype=bool), axis=1)
+        for count in range(_PATIENCE * self.agents + 10):
+            if (heard == everything).all():
+                self.floats += self._plan(self.schedule.key(round), "mix").messages * self.agents
+                return count
+            matrix = self.schedule.weights(self.schedule.key(round + count))
+            matrix = sp.csr_array(abs(matrix) + sp.eye_array(self.agents))
+            before, heard = heard, np.bitwise_or.reduceat(heard[matrix.indices], matrix.indptr[:-1])
+            if self.static and (heard == before).all():
+                break
+        raise ValueError(f"in {count} exchanges the agents did not hear from each other: the network must be connected")
 
     def flood(self, round, rows):
         """Every agent's row of small numbers, shape (A, ...), as all know them after enough exchanges.

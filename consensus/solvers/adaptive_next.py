@@ -13,6 +13,7 @@ from consensus.solvers.fitted import exchange, first_exchange
 
 _MISFIT, _MISFIT_STATIC = 0.05, 0.01  # of the agents' averages after a round's exchanges
 _START, _LEAST, _LARGEST = 3e-3, 1e-7, 1.0  # tau in units of H's trace
+_POWER = 4  # by which tau is averaged: near its largest, for one agent's trouble is everyone's
 
 
 class AdaptiveState(NamedTuple):
@@ -71,15 +72,15 @@ class AdaptiveNEXT(Solver):
 
             d_i = argmin_d  G_i . d + 1/2 |V_i' d|^2 + tau_i/2 |d|^2 + r(w_i + d) ,
 
-        and doubles tau_i, at most six times, while its own cost at w_i + d_i is further from that of its own Gauss-Newton
-        model than the decrease promised (times 1/A; nothing is sent);
+        and doubles tau_i, at most twice, while its own cost at w_i + d_i is further from that of its own Gauss-Newton model
+        than a quarter of the decrease promised (times 1/A; nothing is sent);
     3.  moves: x_i = w_i + d_i,  y_i <- (what mixing made of y_i) + grad g_i(x_i new) - grad g_i(x_i old).
 
-    A quadratic r (L2) is part of the costs; L1, ElasticNet and others stay in step 2, whose points have their exact zeros. tau
-    is averaged in the logarithm along with w. Where there is no Jacobian (costs given by functions) V_i comes from the last 20
-    secant pairs (w_new - w_old, G_new - G_old), and nothing is tested in step 2. K is found in the first round: the agents
-    exchange until the misfit of all averages is at most 1/100 on a static graph, 1/20 on a changing one. Directed graphs take
-    push-sum's masses.
+    A quadratic r (L2) is part of the costs; L1, ElasticNet and others stay in step 2, whose points have their exact zeros.
+    The fourth power of tau is averaged along with w, in units of a common scale: the mean is near the largest. Where there is
+    no Jacobian (costs given by functions) V_i comes from the last 20 secant pairs (w_new - w_old, G_new - G_old), and nothing
+    is tested in step 2. K is found in the first round: the agents exchange until all have heard from all and the misfit of
+    all averages is at most 1/100 on a static graph, 1/20 on a changing one. Directed graphs take push-sum's masses.
 
     The history gets the columns ``tau_least``, ``tau_largest``, ``exchanges_a_round``, ``tries`` (the most local solves of an
     agent in the round) and ``pairs`` (the fewest columns of V in use).
@@ -96,7 +97,7 @@ class AdaptiveNEXT(Solver):
     whatever the misfit of the averages. *Only observed*: convergence, from any start, on any network that stays connected.
 
     *Invariance.* Iterates stay the same, up to rounding, if the loss and r are multiplied by one number, and if agents are
-    renumbered (beyond 64 agents with other random probes, where graphs change).
+    renumbered (beyond 256 agents with other random probes, where graphs change).
 
     References
     ----------
@@ -129,7 +130,7 @@ class AdaptiveNEXT(Solver):
         parts.check(problem)
 
     def width(self, problem):
-        return (2 + parts.columns(problem)) * problem.parameters + fitted.EXTRA + 5
+        return (2 + parts.columns(problem)) * problem.parameters + fitted.extra(problem.network_size) + 5
 
     def init(self, problem, w):
         cost, gradient, products = parts.evaluate(problem, w, 0)
@@ -146,15 +147,16 @@ class AdaptiveNEXT(Solver):
     def step(self, problem, network, state):
         n, A, P = state.round, network.agents, problem.parameters
         # Exchange: iterates (tau and its scale beside them) are averaged; trackers and curvature are summed over agents.
-        averaged = np.column_stack([state.trial, np.log(state.tau), state.scale])
+        averaged = np.column_stack([state.trial, (state.tau / state.scale) ** _POWER, state.scale])
         summed = np.concatenate([state.u[:, None], state.y, state.products.reshape(len(averaged), -1)], axis=1)
         if n == 0:
             target = _MISFIT_STATIC if network.static else _MISFIT
             news = first_exchange(network, state.mass, averaged, summed, target)
         else:
             news = exchange(network, state.sent, state.pace, state.fit, state.mass, averaged, summed)
-        w, (tau, scale), totals = news.averages[:, :P], news.averages[:, P:].T, A * news.sums
-        tau, scale = np.exp(tau), np.maximum(scale, 1e-3 * state.scale)
+        w, (power, scale), totals = news.averages[:, :P], news.averages[:, P:].T, A * news.sums
+        scale = np.maximum(scale, 1e-3 * state.scale)
+        tau = scale * np.maximum(power, _LEAST**_POWER) ** (1 / _POWER)
         total, slope, u, y = totals[:, 0], totals[:, 1 : P + 1], news.mixed[:, 0], news.mixed[:, 1 : P + 1]
         steps, changes = parts.secants(problem, state, w, slope)
         V = parts.network_curvature(problem, n, totals[:, P + 1 :], steps, changes)

@@ -4,9 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-EXTRA = 64  # columns that an exchange adds at most, beside masses:
-_EXACT = EXTRA  # agents up to which each has a probe of its own
-_PATIENCE = 20  # times as many exchanges as there are agents are tried before the network counts as not connected
+_PROBES = 256  # at most: up to so many agents each has a probe of its own
 
 
 class Exchanged(NamedTuple):
@@ -26,6 +24,11 @@ class Exchanged(NamedTuple):
     fit: np.ndarray
 
 
+def extra(agents):
+    """How many columns an exchange adds at most, beside masses."""
+    return min(agents, _PROBES)
+
+
 def first_exchange(network, masses, averaged, summed, target):
     """As :func:`exchange`, until the misfit of every agent is at most ``target``, and as many exchanges again.
 
@@ -33,27 +36,30 @@ def first_exchange(network, masses, averaged, summed, target):
     half as many: the pace.
     """
     x, probes, goal, columns = _start(network, masses, averaged, summed)
-    history, pace, fit = [x], 0, None
-    while not pace or len(history) <= 2 * pace:
-        done = len(history) - 1
-        if done > _PATIENCE * network.agents + 10:
-            raise ValueError(f"in {done} exchanges the agents did not hear from each other: the network must be connected")
-        history.extend(network.mix(done, history[-1]))
-        if not pace:
-            own = _seen(history, probes)
-            misfit = _fit(own, goal)[1]
-            if network.agents <= _EXACT:  # an agent sees of whom it has not heard
-                misfit = np.where((own[:, -1] != 0).all(axis=1), misfit, np.inf)
-            if (network.flood(0, misfit[:, None]) <= target).all():
-                pace = done + 1
-                fit = _common_fit(network, history[-1][:, :1], own, goal)
+    history, pace, end, least = [x], 0, np.inf, network.crossing(0)
+    while len(history) <= end:
+        done = len(history)
+        history.append(_next(network, done - 1, history))
+        if pace or done < least:
+            continue
+        if done > _PROBES // 2 and network.agents > _PROBES:
+            raise ValueError(
+                f"after {done} exchanges the averages are still unknown: among more than {_PROBES} agents, AdaptiveNEXT takes "
+                "networks that are better connected; NEXT or GradientTracking take this one"
+            )
+        own = _seen(history, probes)
+        misfit = _fit(own, goal)[1]
+        if (network.flood(0, misfit[:, None]) <= target).all():
+            pace, end = done, done + max(done, network.crossing(done))
+            fit = _common_fit(network, history[-1][:, :1], own, goal)
     return _estimate(history, probes, goal, columns, averaged.shape[1], pace, fit)
 
 
 def exchange(network, first, pace, fit, masses, averaged, summed):
     """Mix with neighbours ``pace`` times, and let every agent estimate the averages over all agents from what it saw.
 
-    Starting from x_0, agents mix, x_k = C_k x_{k-1}. Whatever the matrices, what an agent holds is a combination of all
+    Starting from x_0, agents mix, x_k = C_k x_{k-1} (on a static graph with symmetric W, x_k = T_k(W) x_0 with Chebyshev's
+    polynomials). Whatever the matrices, what an agent holds is a combination of all
     agents' data: probes that are mixed along, of which everyone knows the mean p^, show which. With the masses m_k (one at the
     start of a run, mixed along) and z_k = x_k / m_k, an agent takes the combination of its own history
 
@@ -93,19 +99,33 @@ def exchange(network, first, pace, fit, masses, averaged, summed):
         return _polynomial(network, first, fit, masses, x[:, columns], averaged.shape[1])
     history = [x]
     for k in range(pace):
-        history.extend(network.mix(first + k, history[-1]))
+        history.append(_next(network, first + k, history))
     return _estimate(history, probes, goal, columns, averaged.shape[1], pace, fit)
 
 
 def _start(network, masses, averaged, summed):
     """What is sent first, and where in it the probes are, their mean, and where the data are."""
-    if network.agents <= _EXACT:
+    if network.agents <= _PROBES:
         everyone = np.eye(network.agents, dtype=summed.dtype)
     else:
-        everyone = np.random.default_rng(network.agents).choice(np.array([-1, 1], summed.dtype), (network.agents, _EXACT))
+        everyone = np.random.default_rng(network.agents).choice(np.array([-1, 1], summed.dtype), (network.agents, _PROBES))
     x = np.concatenate([masses, masses * averaged, summed, everyone[network.rows]], axis=1)
     width = averaged.shape[1] + summed.shape[1]
     return x, slice(1 + width, None), everyone.mean(axis=0), slice(1, 1 + width)
+
+
+def _next(network, round, history):
+    """What one more exchange makes of ``history``: C x_{k-1}; where W is symmetric, x_k = T_k(Y) x_0.
+
+    Y is W with its eigenvalues stretched from [a, 1] to [-1, 1], T_k Chebyshev's polynomial. These span what the powers of W
+    do, and keep sums and agreements as those do, but do not come to look alike: combinations of many keep their digits.
+    """
+    (x,) = network.mix(round, history[-1])
+    a = network.least_eigenvalue
+    if a is None:
+        return x
+    x = (2 * x - (1 + a) * history[-1]) / (1 - a)
+    return 2 * x - history[-2] if len(history) > 1 else x
 
 
 def _seen(history, where):
@@ -151,10 +171,9 @@ def _estimate(history, probes, goal, columns, split, pace, fit):
 
 def _polynomial(network, first, fit, masses, data, split):
     """The common combination, which needs no history."""
-    total, x = 0, data
+    history, total = [data], 0
     for k in range(fit.shape[1]):
-        (new,) = network.mix(first + k, x)
-        total = total + fit[:, k, None] * (new - x)
-        x = new
-    total += x
+        history = [*history[-1:], _next(network, first + k, history[-2:])]
+        total = total + fit[:, k, None] * (history[1] - history[0])
+    total += history[-1]
     return Exchanged(masses, total[:, :split], total[:, split:], total[:, split:], fit.shape[1], fit.shape[1], fit)

@@ -69,7 +69,7 @@ def test_scikit_learns_optimum(name, schedule):
 @pytest.mark.parametrize("loss", ["squared", "logistic", "huber", "classes"])
 def test_scipys_optimum(loss, schedule):
     p = problem(loss, consensus.L2(0.01))
-    result = consensus.solve(p, SCHEDULES[schedule], rounds=400, tolerance=1e-12)
+    result = consensus.solve(p, SCHEDULES[schedule], rounds=80, tolerance=1e-12)
     np.testing.assert_allclose(result.w, np.tile(smooth_optimum(p), (AGENTS, 1)), rtol=0, atol=1e-8)
     assert result.history["stationarity"][-1] < 1e-9
 
@@ -114,20 +114,19 @@ NETWORKS = {
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize("name", [name for name in NETWORKS if name not in ("L1", "huber")])
+@pytest.mark.parametrize("name", NETWORKS)
 def test_a_network_ends_at_a_stationary_point(name, seed):
     p = problem(*NETWORKS[name])
     result = consensus.solve(p, SCHEDULES["static"], rounds=600, record_every=20, seed=seed, tolerance=1e-7)
     assert result.history["stationarity"][-1] < 1e-6
     assert result.history["disagreement"][-1] < 1e-6
-    assert np.abs(approx_fprime(result.mean, p.objective, 1e-7)).max() < 2e-6
+    if p.regularizer.quadratic:
+        assert np.abs(approx_fprime(result.mean, p.objective, 1e-7)).max() < 2e-6
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("name", [*NETWORKS, "linear, huber", "linear, logistic"])
 def test_the_objective_never_rises_above_its_start(name, schedule):
-    if (name, schedule) == ("logistic", "random"):
-        pytest.xfail("rises once, to 2.3 times its start, and ends far below it")
     linear = {"linear, huber": ("huber", consensus.L2(0.01)), "linear, logistic": ("logistic", consensus.L2(0.01))}
     p = problem(*(NETWORKS | linear)[name])
     objective = consensus.solve(p, SCHEDULES[schedule], rounds=25).history["objective"]

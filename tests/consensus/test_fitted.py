@@ -79,26 +79,27 @@ def first(schedule, target=0.05, strict=False, data=None):
     [
         topologies.ring(8),
         topologies.ring(21),
+        topologies.ring(50),
         topologies.star(7),
         topologies.hypercube(4),
         topologies.torus(4, 5),
         topologies.complete(6),
-        topologies.path(10),
+        topologies.path(20),
         topologies.erdos_renyi(8, 0.4, seed=2),
     ],
-    ids=["ring 8", "ring 21", "star", "hypercube", "torus", "complete", "path", "random"],
+    ids=["ring 8", "ring 21", "ring 50", "star", "hypercube", "torus", "complete", "path", "random"],
 )
 def test_averages_are_exact_after_as_many_exchanges_as_there_are_other_eigenvalues(graph):
     schedule = topologies.Static(graph)
     masses, averaged, summed = rows(schedule.agents)
     needed = distinct(schedule) - 1
     _, news = first(schedule, target=1e-9)
-    assert needed <= news.pace <= needed + 1  # the last digits are lost to conditioning on the random graph
+    assert news.pace == needed
     network = StackedNetwork(schedule, np.float64)
     again = exchange(network, news.done, news.pace, news.fit, masses, averaged, summed)
     for found in (news, again):
-        np.testing.assert_allclose(found.averages, np.tile(averaged.mean(axis=0), (len(averaged), 1)), rtol=0, atol=3e-8)
-        np.testing.assert_allclose(found.sums, np.tile(summed.mean(axis=0), (len(averaged), 1)), rtol=0, atol=3e-9)
+        np.testing.assert_allclose(found.averages, np.tile(averaged.mean(axis=0), (len(averaged), 1)), rtol=0, atol=3e-7)
+        np.testing.assert_allclose(found.sums, np.tile(summed.mean(axis=0), (len(averaged), 1)), rtol=0, atol=3e-8)
     assert network.exchanges == news.pace
 
 
@@ -153,7 +154,7 @@ def test_an_agreement_is_kept(name):
     network, news = first(schedule, data=(masses, averaged, summed))
     for _ in range(5):
         news = exchange(network, network.exchanges, news.pace, news.fit, news.masses, averaged, summed)
-        np.testing.assert_allclose(news.averages, averaged, rtol=1e-13, atol=0)
+        np.testing.assert_allclose(news.averages, averaged, rtol=3e-14, atol=0)
     if name.startswith("directed"):
         assert np.ptp(news.masses) > 0.1
 
@@ -178,9 +179,10 @@ def test_a_network_that_is_not_connected_is_named(graph):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("graph", [topologies.ring(20), topologies.path(20)], ids=["ring", "path"])
 def test_long_graphs_are_connected(graph, dtype):
-    network = StackedNetwork(topologies.Static(graph), dtype)
+    schedule = topologies.Static(graph)
+    network = StackedNetwork(schedule, dtype)
     news = first_exchange(network, *rows(len(graph), dtype=dtype), 0.05)
-    assert news.pace <= 5 * len(graph)
+    assert news.pace == distinct(schedule) - 1 if dtype is np.float64 else news.pace <= len(graph)
 
 
 @pytest.mark.parametrize("graph", [topologies.erdos_renyi(100, 0.1, seed=1), topologies.star(90)], ids=["random", "star"])
@@ -220,9 +222,10 @@ def test_everything_sent_is_counted(name):
     edges = [schedule.weights(schedule.key(k)).nnz - A for k in range(3 * news.pace)]  # with weights for all diagonals
     wide = 1 + 4 + 3 + A
     assert network.messages == len(network.record) == sum(edges[: news.done])
-    floods = news.pace + (name != "random")  # of misfits; of masses on static graphs, to see whether one fit can serve all
+    misfits = news.pace + 1 - StackedNetwork(schedule, np.float64).crossing(0)
+    floods = 1 + misfits + (name != "random")  # names, misfits; masses on static graphs, to see whether one fit can serve all
     floods += news.pace * (news.pace + 1) if common else 0  # and of its equations
-    assert network.floats == wide * network.messages + edges[0] * A * floods
+    assert network.floats == wide * network.messages + edges[0] * A * floods + edges[news.pace] * A  # names again
     before = network.floats
     exchange(network, news.done, news.pace, news.fit, *rows(A))
     assert network.exchanges == 3 * news.pace
