@@ -11,7 +11,7 @@ from consensus.local import Exact
 from consensus.solvers import NEXT
 from consensus.steps import Diminishing
 from consensus.surrogates import Blocks, PartialLinearization
-from experiments.cases import case, graph
+from experiments.cases import graph
 from experiments.curves import draw, own_legend, panels, points
 from experiments.harness import Experiment
 from experiments.results import Outcome, Run, training
@@ -33,14 +33,14 @@ def main(arguments=None):
     def timed(curve, seed):
         data, system, cores, count = curve
         settings = {"dataset": data, "system": system, "cores": cores, "blocks": count, "seed": seed}
-        whole, times = case(data, 1, seed, hidden=HIDDEN), 3 if experiment.quick else TIMES
+        whole, times = experiment.case(data, 1, seed, hidden=HIDDEN), 3 if experiment.quick else TIMES
         return local_step(settings, whole, SYSTEMS[system], cores, count, times=times, seed=seed)
 
     def trained(curve, seed):
         data, count = curve
         settings = {"dataset": data, "blocks": count, "agents": experiment.agents, "seed": seed}
         net = graph(experiment.agents, seed)
-        solver, shared = NEXT(cut(count), STEP), case(data, experiment.agents, seed)
+        solver, shared = NEXT(cut(count), STEP), experiment.case(data, experiment.agents, seed)
         return training(settings, shared, net, solver, rounds=experiment.rounds, seed=seed)
 
     datasets = experiment.datasets

@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+import itertools
 import sys
 from typing import NamedTuple
 
@@ -32,49 +33,74 @@ class Case(NamedTuple):
 DECAY = consensus.L2(1e-2)
 
 
-def case(dataset, agents, seed, *, hidden=20, regularizer=DECAY, rows=2000, scheme="iid"):
-    """A network with one hidden layer of tanh units to be trained on a data set.
+class Source(NamedTuple):
+    """Where a data set comes from: a name, or a file with its target; see ``datasets.load``."""
+
+    name: str
+    target: str | int | None = None
+    classification: bool | None = None
+
+
+class Fold(NamedTuple):
+    """Number ``index`` of ``count`` folds, which is kept for the test."""
+
+    index: int
+    count: int
+
+
+def case(dataset, agents, seed, *, hidden=20, activation="tanh", regularizer=DECAY, rows=2000, scheme="iid", fold=None):
+    """A network with one hidden layer to be trained on a data set.
 
     The loss is squared in regression, logistic with two classes, cross-entropy with more.
 
     Parameters
     ----------
-    dataset : str
-        A name that ``datasets.load`` knows.
+    dataset : str or Source
+        A name that ``datasets.load`` knows, or more than a name.
     agents : int
     seed : int
         Of the rows, of the split into training and test part, and of the shards.
     hidden : int
         Units in the hidden layer.
+    activation : str
+        Theirs.
     regularizer : Regularizer
     rows : int
         How many rows at most, drawn at random from larger sets; a fifth is kept for the test.
     scheme : str
         How the training part is shared out: see ``consensus.partition``.
+    fold : Fold, optional
+        Cross-validation instead of a split of its own for each seed: seed, seed + 1, ... are its folds 0, 1, ...
 
     Returns
     -------
     Case
     """
+    drawn_by = seed - fold.index if fold else seed
     try:
-        X, y = _load(dataset)
+        data = load(*dataset) if isinstance(dataset, Source) else load(dataset)
+        (X, y), classes = data, data.classification
         if len(X) > rows:
-            drawn = np.sort(np.random.default_rng(seed).permutation(len(X))[:rows])
+            drawn = np.sort(np.random.default_rng(drawn_by).permutation(len(X))[:rows])
             X, y = X[drawn], y[drawn]
-        classes = dataset in datasets.CLASSIFICATION
-        data = datasets.split(X, y, seed=seed, classification=classes)
-        shards = consensus.partition(data.X, data.y, agents=agents, scheme=scheme, seed=seed)
+        if fold:
+            folds = datasets.folds(X, y, fold.count, seed=drawn_by, classification=classes)
+            parts = next(itertools.islice(folds, fold.index, None))
+        else:
+            parts = datasets.split(X, y, seed=seed, classification=classes)
+        shards = consensus.partition(parts.X, parts.y, agents=agents, scheme=scheme, seed=seed)
     except (ValueError, OSError) as error:  # data that are not there, more agents than samples: no need for a traceback
         sys.exit(f"error: {error}")
-    outputs = int(y.max()) + 1 if classes else 1
-    if not classes:
-        loss = consensus.SquaredLoss()
-    elif outputs == 2:
-        loss, outputs = consensus.LogisticLoss(), 1
-    else:
-        loss = consensus.CrossEntropy()
-    model = consensus.MLP([data.X.shape[1], hidden, outputs], activation="tanh")
-    return Case(consensus.Problem(model, loss, shards, regularizer), (data.X_test, data.y_test))
+    loss, outputs = loss_for(data)
+    model = consensus.MLP([X.shape[1], hidden, outputs], activation)
+    return Case(consensus.Problem(model, loss, shards, regularizer), (parts.X_test, parts.y_test))
+
+
+def loss_for(data):
+    """The loss for a ``Dataset``, and how many outputs it asks of a model: squared, logistic or cross-entropy."""
+    if not data.classification:
+        return consensus.SquaredLoss(), 1
+    return (consensus.LogisticLoss(), 1) if len(data.classes) == 2 else (consensus.CrossEntropy(), len(data.classes))
 
 
 def graph(agents, seed, *, probability=0.3):
@@ -85,4 +111,7 @@ def graph(agents, seed, *, probability=0.3):
         sys.exit(f"error: {error}")
 
 
-_load = functools.cache(datasets.load)
+@functools.cache
+def load(name, target=None, classification=None):
+    """As ``datasets.load``, once."""
+    return datasets.load(name, target=target, classification=classification)

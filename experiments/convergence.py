@@ -1,20 +1,21 @@
-"""NEXT, gradient tracking and DGD on five data sets: who needs how many exchanges for the same objective?"""
+"""NEXT, gradient tracking and DGD on six data sets: who needs how many exchanges for the same objective?"""
 
 import math
 
 import numpy as np
 
-from consensus.solvers import DGD, NEXT, GradientTracking
+from consensus.solvers import DGD, NEXT, AdaptiveNEXT, GradientTracking
 from consensus.steps import Diminishing
 from consensus.surrogates import FullLinearization, PartialLinearization
 from experiments import centralised, curves
-from experiments.cases import case, graph
+from experiments.cases import graph
 from experiments.harness import Experiment
-from experiments.results import training
+from experiments.results import RECORDS, training
 from experiments.tables import Spread, Table, last
 
-DATASETS = ("boston", "kin8nm", "wine", "diabetes", "breast_cancer")
+DATASETS = ("boston", "kin8nm", "wine", "diabetes", "breast_cancer", "mnist")
 PARTIAL, FULL, TRACKING = "NEXT, partial linearization", "NEXT, full linearization", "gradient tracking"
+ADAPTIVE = "AdaptiveNEXT"
 SLOW, SLOWER = 0.01, 0.001  # how the steps of NEXT fall; the second over the ten times as many rounds of cheap solvers
 GRID = {  # every solver runs with the best of these on each data set
     PARTIAL: {
@@ -31,30 +32,35 @@ GRID = {  # every solver runs with the best of these on each data set
     | {f"cta, step {a}": GradientTracking(a, order="cta") for a in (0.1, 0.3, 0.6)},
     "DGD": {f"step {a}": DGD(a) for a in (0.1, 0.2, 0.6)}
     | {f"step {a} falling": DGD(Diminishing(a, SLOWER)) for a in (0.3, 0.6)},
+    ADAPTIVE: {"": AdaptiveNEXT()},
 }
 LBFGS, DESCENT = "L-BFGS, centralised", "gradient descent, centralised"
 REFERENCES = {LBFGS: centralised.lbfgs, DESCENT: centralised.gradient_descent}
 LEVELS = (0.1, 0.03, 0.01)  # of the gap between the start and the best objective; settings and claims go by the last
 CLAIMS = {FULL: 3, "DGD": 10}  # these need at least so many times the exchanges of NEXT with partial linearization
 TRIALS = 2  # repeats on which the settings are tried; the one whose worst of them is best is taken for all
-MORE = 10  # exchanges of the other solvers, whose rounds are cheap, for one of it
+MORE, ADAPTIVES = 10, 3  # exchanges of the other solvers, whose rounds are cheap, for one of it; of AdaptiveNEXT
+LARGE = {"mnist": {"rows": 1000}}  # where 15,910 parameters make rounds dear: fewer samples,
+SHORTER = {"mnist": 5}  # and so many times fewer rounds
 
 
 def main(arguments=None):
     quick = {"dataset": ["diabetes"], "repeats": 2, "rounds": 20}
     experiment = Experiment("convergence", __doc__, arguments, datasets=DATASETS, quick=quick)
     datasets, seeds, agents, rounds = experiment.datasets, experiment.seeds, experiment.agents, experiment.rounds
-    grid = GRID if not experiment.quick else {solver: dict(list(settings.items())[3:5]) for solver, settings in GRID.items()}
-    cases = {(data, seed): case(data, agents, seed) for data in datasets for seed in seeds}
+    grid = (
+        GRID if not experiment.quick else {solver: dict(list(settings.items())[-5:][:2]) for solver, settings in GRID.items()}
+    )
+    cases = {(data, seed): experiment.case(data, agents, seed, **LARGE.get(data, {})) for data in datasets for seed in seeds}
 
     def run(data, solver, setting, seed):
         settings = {"dataset": data, "solver": solver, "setting": setting, "agents": agents, "seed": seed}
+        exchanges = max(1, rounds // SHORTER.get(data, 1)) * {PARTIAL: 1, ADAPTIVE: ADAPTIVES}.get(solver, MORE)
         if solver in REFERENCES:
-            return REFERENCES[solver](settings, cases[data, seed], iterations=MORE * rounds, seed=seed)
+            return REFERENCES[solver](settings, cases[data, seed], iterations=exchanges, seed=seed)
         method, net = GRID[solver][setting], graph(agents, seed)
-        exchanges = rounds if solver == PARTIAL else MORE * rounds
-        each = 2 if getattr(method, "order", None) == "atc" else 1  # exchanges in a round
-        return training(settings, cases[data, seed], net, method, rounds=exchanges // each, seed=seed)
+        amount = {"rounds": exchanges, "exchanges": exchanges, "records": exchanges if solver == ADAPTIVE else RECORDS}
+        return training(settings, cases[data, seed], net, method, **amount, seed=seed)
 
     trials = seeds[:TRIALS]
     wanted = [(data, solver, "", seed) for data in datasets for solver in REFERENCES for seed in seeds]
@@ -88,11 +94,11 @@ def level_of(found, data, seed, part):
     return lowest + part * (objectives[0][0] - lowest)
 
 
-def exchanges_to(outcome, level):
-    """Exchanges after which the objective stays at or below ``level``; infinite if it never does."""
+def exchanges_to(outcome, level, column="exchanges"):
+    """Exchanges (or another column) after which the objective stays at or below ``level``; infinite if it never does."""
     above = np.flatnonzero(~(outcome.history["objective"] <= level))
     after = above[-1] + 1 if len(above) else 0
-    return math.inf if outcome.diverged or after == outcome.history.rows else float(outcome.history["exchanges"][after])
+    return math.inf if outcome.diverged or after == outcome.history.rows else float(outcome.history[column][after])
 
 
 def needed(found, best, data, solver, seeds, part=LEVELS[-1]):

@@ -16,6 +16,7 @@ from consensus import datasets
 from consensus.solvers import DGD, NEXT, GradientTracking
 from consensus.steps import Constant, Diminishing
 from consensus.surrogates import FullLinearization, PartialLinearization
+from experiments.cases import loss_for
 
 ENGINES = {"stacked": consensus.engines.Stacked, "processes": consensus.engines.Processes, "mpi": consensus.engines.MPI}
 SOLVERS = {
@@ -82,18 +83,12 @@ def main(arguments=None):
 def setting(options):
     """The data, the problem that the agents solve and the network over which they do."""
     # Every agent gets its own shard of the training data.
-    classes = options.dataset in datasets.CLASSIFICATION
-    data = datasets.split(*datasets.load(options.dataset), seed=options.seed, classification=classes)
+    whole = datasets.load(options.dataset)
+    data = datasets.split(*whole, seed=options.seed, classification=whole.classification)
     shards = consensus.partition(data.X, data.y, agents=options.agents, seed=options.seed)
 
     # They train one network with 20 hidden units together: minimise the mean loss plus weight decay.
-    outputs = int(data.y.max()) + 1 if classes else 1
-    if not classes:
-        loss = consensus.SquaredLoss()
-    elif outputs == 2:
-        loss, outputs = consensus.LogisticLoss(), 1
-    else:
-        loss = consensus.CrossEntropy()
+    loss, outputs = loss_for(whole)
     model = consensus.MLP([data.X.shape[1], 20, outputs], activation="tanh")
     problem = consensus.Problem(model, loss, shards, consensus.L2(1e-2))
 

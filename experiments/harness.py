@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 import consensus
 from consensus import datasets
-from experiments import results
+from experiments import cases, results
 from experiments.environment import environment
 
 ENGINES = {"stacked": consensus.engines.Stacked, "processes": consensus.engines.Processes, "mpi": consensus.engines.MPI}
@@ -31,14 +31,14 @@ class Experiment:
     arguments : sequence of str or None
         The command's; None takes them from ``sys.argv``.
     datasets, agents, repeats, rounds
-        What the options of these names are where they are not given.
+        What the options of these names are where they are not given. Without ``datasets`` the experiment makes its own data.
     quick : dict, optional
         The same with ``--quick``: those that differ.
 
     Attributes
     ----------
     datasets, agents, rounds
-        As the user wants them.
+        As the user wants them; files by their names without suffix.
     seeds : list of int
         One for each repeat: ``--seed`` and the next ones. More repeats leave those that there are as they were.
     quick : bool
@@ -47,21 +47,28 @@ class Experiment:
         Its figures and tables; the runs are in ``folder / "runs"``.
     """
 
-    def __init__(self, name, about, arguments=None, *, datasets, agents=10, repeats=5, rounds=300, quick=None):
+    def __init__(self, name, about, arguments=None, *, datasets=(), agents=10, repeats=5, rounds=300, quick=None):
         usual = {"dataset": list(datasets), "agents": agents, "repeats": repeats, "rounds": rounds}
         parser = _parser(name, about, usual)
         options = parser.parse_args(arguments)
         for option, value in (usual | (quick or {}) if options.quick else usual).items():
             if getattr(options, option) is None:
                 setattr(options, option, value)
-        self.name, self.datasets, self.agents, self.rounds = name, options.dataset, options.agents, options.rounds
-        self.seeds = [options.seed + repeat for repeat in range(options.repeats)]
+        self.name, self.agents, self.rounds = name, options.agents, options.rounds
+        self._sources, self.folds = _sources(parser, options), options.folds
+        self.datasets = list(self._sources)
+        self.seeds = [options.seed + repeat for repeat in range(options.folds or options.repeats)]
         self.quick, self.engine = options.quick, _engine(parser, options)
         self.folder = (options.output or Path("results", "quick" if options.quick else "")) / name
         try:
             (self.folder / "runs").mkdir(parents=True, exist_ok=True)
         except OSError as error:
             parser.error(f"argument --output: cannot write to {self.folder} ({error.strerror})")
+
+    def case(self, dataset, agents, seed, **settings):
+        """One of ``datasets`` as :func:`experiments.cases.case` makes it, in folds if the user wants them."""
+        fold = cases.Fold(self.seeds.index(seed), self.folds) if self.folds else None
+        return cases.case(self._sources[dataset], agents, seed, fold=fold, **settings)
 
     def run(self, runs, what="runs"):
         """The outcomes of ``runs``, by the same keys; those that are complete in the folder are not done again."""
@@ -108,7 +115,12 @@ def _parser(name, about, usual):
     parser = argparse.ArgumentParser(prog=f"python -m experiments.{name}", description=about)
     add, default = parser.add_argument, {option: f"default: {value}" for option, value in usual.items()}
     default["dataset"] = f"default: {' '.join(usual['dataset'])}"
-    add("--dataset", nargs="+", choices=datasets.NAMES, metavar="NAME", help=f"data sets; {default['dataset']}")
+    add(
+        "--dataset", nargs="+", metavar="NAME", help=f"data sets, by name or as CSV, Parquet or npz files; {default['dataset']}"
+    )
+    add("--target", metavar="COLUMN", help="of the files, to predict: a name or an index, -1 for the last")
+    add("--classes", action="store_true", help="the files' targets are classes, even where they are numbers")
+    add("--folds", type=_whole(2), help="cross-validation: so many repeats, each with another fold as its test part")
     add("--agents", type=_whole(1), help=f"agents in the network; {default['agents']}")
     add("--repeats", type=_whole(1), help=f"repeats, each with a seed of its own; {default['repeats']}")
     add("--rounds", type=_whole(1), help=f"rounds of a run; {default['rounds']}")
@@ -118,6 +130,28 @@ def _parser(name, about, usual):
     add("--output", type=Path, metavar="FOLDER", help="default: results, or results/quick with --quick")
     add("--quick", action="store_true", help="a tiny version, to see that everything works")
     return parser
+
+
+def _sources(parser, options):
+    """The data sets by the names that figures and tables show."""
+    target = options.target
+    if target is not None and target.removeprefix("-").isdecimal():
+        target = int(target)
+    files = [name for name in options.dataset if name not in datasets.NAMES]
+    if not files and (target is not None or options.classes):
+        parser.error("arguments --target and --classes: go with a file as --dataset")
+    if files and target is None and any(Path(name).suffix.lower() != ".npz" for name in files):
+        parser.error("argument --target: the files' column to predict is needed, as a name or an index")
+    found = {}
+    for name in options.dataset:
+        source = cases.Source(name, target, True if options.classes else None) if name in files else cases.Source(name)
+        try:  # bad data are named before any work
+            cases.load(*source)
+        except (ValueError, OSError) as error:  # no need for a traceback
+            sys.exit(f"error: {error}")
+        if found.setdefault(Path(name).stem if name in files else name, source) != source:
+            parser.error(f"argument --dataset: two files are called {Path(name).stem}; rename one")
+    return found
 
 
 def _whole(least):

@@ -3,7 +3,7 @@
 import topologies
 from consensus.solvers import DGD, NEXT, GradientTracking
 from consensus.surrogates import PartialLinearization
-from experiments.cases import case, graph
+from experiments.cases import graph
 from experiments.curves import draw, legend, panels
 from experiments.harness import Experiment
 from experiments.results import training
@@ -22,21 +22,20 @@ MORE = 5  # rounds of the other solvers for one of NEXT
 def main(arguments=None):
     quick = {"dataset": ["diabetes"], "repeats": 2, "rounds": 20}
     experiment = Experiment("losses", __doc__, arguments, datasets=["kin8nm"], repeats=3, quick=quick)
-    cases = {(data, seed): case(data, experiment.agents, seed) for data in experiment.datasets for seed in experiment.seeds}
+    agents, datasets = experiment.agents, experiment.datasets
+    cases = {(data, seed): experiment.case(data, agents, seed) for data in datasets for seed in experiment.seeds}
 
     def run(curve, seed):
         data, solver, lost = curve
-        settings = {"dataset": data, "solver": solver, "lost": lost, "agents": experiment.agents, "seed": seed}
-        whole = topologies.Static(graph(experiment.agents, seed))
+        settings = {"dataset": data, "solver": solver, "lost": lost, "agents": agents, "seed": seed}
+        whole = topologies.Static(graph(agents, seed))
         network = topologies.LinkFailure(whole, probability=lost, seed=seed)
         rounds = experiment.rounds * (1 if solver == PARTIAL else MORE)
         return training(settings, cases[data, seed], network, SOLVERS[solver], rounds=rounds, seed=seed)
 
-    found = experiment.repeat(
-        run, [(data, solver, lost) for data in experiment.datasets for solver in SOLVERS for lost in LOST]
-    )
-    experiment.figure(figure(found, experiment.datasets, "objective"))
-    experiment.figure(figure(found, experiment.datasets, "disagreement"), "disagreement")
+    found = experiment.repeat(run, [(data, solver, lost) for data in datasets for solver in SOLVERS for lost in LOST])
+    experiment.figure(figure(found, datasets, "objective"))
+    experiment.figure(figure(found, datasets, "disagreement"), "disagreement")
     experiment.table(table(found))
 
 

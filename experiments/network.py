@@ -6,7 +6,7 @@ import topologies
 from consensus.solvers import NEXT
 from consensus.steps import Diminishing
 from consensus.surrogates import PartialLinearization
-from experiments.cases import case, graph
+from experiments.cases import graph
 from experiments.curves import draw, own_legend, panels
 from experiments.harness import Experiment
 from experiments.results import training
@@ -49,7 +49,9 @@ def main(arguments=None):
     def run(curve, seed):
         data, net = curve
         settings = {"dataset": data, **net._asdict(), "seed": seed}
-        return training(settings, case(data, net.agents, seed), net.schedule(seed), SOLVER, rounds=experiment.rounds, seed=seed)
+        return training(
+            settings, experiment.case(data, net.agents, seed), net.schedule(seed), SOLVER, rounds=experiment.rounds, seed=seed
+        )
 
     curves = [(data, net) for data in experiment.datasets for family in families.values() for net in family.values()]
     found = experiment.repeat(run, dict.fromkeys(curves))  # some are in two families

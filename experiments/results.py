@@ -14,6 +14,7 @@ import numpy as np
 import consensus
 from consensus.history import History
 
+RECORDS = 300  # rows of a history, about
 WALL_CLOCK = "seconds"  # how the columns begin that no two runs share
 
 
@@ -103,7 +104,7 @@ def save(folder, run, outcome, environment):
     os.replace(part, final)
 
 
-def training(settings, case, network, solver, *, rounds, seed, records=300):
+def training(settings, case, network, solver, *, rounds, seed, exchanges=None, records=RECORDS):
     """A run of ``consensus.solve``.
 
     Parameters
@@ -118,17 +119,19 @@ def training(settings, case, network, solver, *, rounds, seed, records=300):
     rounds : int
     seed : int
         Of the start.
+    exchanges : int, optional
+        End with the first recorded round after so many.
     records : int
         About how many rows the history gets.
     """
     start = case.problem.model.init(np.random.default_rng(seed))
     every = max(1, rounds // records)
-    config = {"rounds": rounds, "record_every": every, **case.identity(start, network, solver)}
+    config = {"rounds": rounds, "exchanges": exchanges, "record_every": every, **case.identity(start, network, solver)}
 
     def work(engine):
         options = {"start": start, "engine": engine, "record_every": every, "test": case.test}
         try:
-            result = consensus.solve(case.problem, network, solver, rounds=rounds, **options)
+            result = consensus.solve(case.problem, network, solver, rounds=rounds, exchanges=exchanges, **options)
         except consensus.DivergenceError as error:
             return Outcome(error.history, np.empty((0, case.problem.parameters)), f"diverged in round {error.round}")
         return Outcome(result.history, result.w, result.reason)

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 
 import consensus
 import topologies
-from consensus import datasets
+from experiments.cases import load, loss_for
 
 DATASETS = ("diabetes", "breast_cancer", "boston", "kin8nm", "wine")
 TOPOLOGIES = ("ring", "erdos_renyi", "random_geometric", "complete", "random_half")
@@ -47,24 +47,19 @@ def make(case):
 
 @functools.cache
 def _data(name):
-    """At most ROWS samples, features and regression targets standardised."""
+    """At most ROWS samples, features and regression targets standardised; the loss for them, and a model's outputs."""
     from sklearn.preprocessing import scale
 
-    X, y = datasets.load(name)
+    data = load(name)
+    X, y = data
     if len(y) > ROWS:
         rows = np.random.default_rng(0).permutation(len(y))[:ROWS]
         X, y = X[rows], y[rows]
-    return scale(X), y if name in datasets.CLASSIFICATION else scale(y)
+    return scale(X), y if data.classification else scale(y), *loss_for(data)
 
 
 def _problem(name, agents, scheme, seed):
-    X, y = _data(name)
-    outputs = int(y.max()) + 1 if name in datasets.CLASSIFICATION else 1
-    loss = consensus.SquaredLoss()
-    if outputs == 2:
-        loss, outputs = consensus.LogisticLoss(), 1
-    elif outputs > 2:
-        loss = consensus.CrossEntropy()
+    X, y, loss, outputs = _data(name)
     shards = consensus.partition(X, y, agents, scheme, seed=seed)
     return consensus.Problem(consensus.MLP([X.shape[1], HIDDEN, outputs]), loss, shards, consensus.L2(WEIGHT))
 

@@ -3,7 +3,7 @@
 from consensus.solvers import DGD, NEXT, GradientTracking
 from consensus.steps import Diminishing
 from consensus.surrogates import FullLinearization, PartialLinearization
-from experiments.cases import case, graph
+from experiments.cases import graph
 from experiments.curves import draw, legend, panels
 from experiments.harness import Experiment
 from experiments.results import training
@@ -24,7 +24,7 @@ def main(arguments=None):
     quick = {"dataset": ["diabetes"], "repeats": 2, "rounds": 20}
     experiment = Experiment("shards", __doc__, arguments, datasets=["kin8nm", "diabetes"], quick=quick)
     cases = {
-        (data, scheme, seed): case(data, experiment.agents, seed, scheme=scheme)
+        (data, scheme, seed): experiment.case(data, experiment.agents, seed, scheme=scheme)
         for data in experiment.datasets
         for scheme in SCHEMES
         for seed in experiment.seeds

@@ -7,7 +7,7 @@ from consensus.solvers import NEXT
 from consensus.steps import Diminishing
 from consensus.surrogates import FullLinearization, PartialLinearization
 from experiments import centralised
-from experiments.cases import case, graph
+from experiments.cases import graph
 from experiments.curves import legend, panels, points
 from experiments.harness import Experiment
 from experiments.results import training
@@ -32,7 +32,7 @@ def main(arguments=None):
     def run(curve, seed):
         data, solver, weight = curve
         settings = {"dataset": data, "solver": solver, "weight": weight, "agents": agents, "seed": seed}
-        regularized = case(data, agents, seed, regularizer=consensus.L1(weight))
+        regularized = experiment.case(data, agents, seed, regularizer=consensus.L1(weight))
         if solver == CENTRAL:
             return centralised.gradient_descent(settings, regularized, iterations=MORE * rounds, seed=seed)
         net = graph(agents, seed)

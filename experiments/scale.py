@@ -1,0 +1,87 @@
+"""From ten agents to ten thousand on sparse random graphs: the time of a round, and the exchanges that agreement takes."""
+
+import numpy as np
+from sklearn.datasets import make_friedman1
+
+import consensus
+import topologies
+from consensus import datasets
+from consensus.solvers import DGD, NEXT, AdaptiveNEXT, GradientTracking
+from consensus.surrogates import PartialLinearization
+from experiments.cases import DECAY, Case
+from experiments.curves import draw, legend, panels, points
+from experiments.harness import Experiment
+from experiments.results import training
+from experiments.tables import Spread, Table, last
+
+SAMPLES, HIDDEN, DEGREE = 10, 10, 4  # training samples of an agent, units, neighbours
+PARTIAL, ADAPTIVE = "NEXT, partial linearization", "AdaptiveNEXT"
+SOLVERS = {
+    PARTIAL: NEXT(PartialLinearization(tau=0.3), 0.3),
+    "gradient tracking": GradientTracking(0.2),
+    "DGD": DGD(0.2),
+    ADAPTIVE: AdaptiveNEXT(),
+}
+MOST = {ADAPTIVE: 1000}  # agents: beyond, its messages of 66 vectors would fill the memory of one small machine
+
+
+def main(arguments=None):
+    quick = {"agents": 40, "repeats": 1, "rounds": 20}
+    experiment = Experiment("scale", __doc__, arguments, agents=10_000, repeats=1, rounds=100, quick=quick)
+    sizes = [10**k for k in range(1, 9) if 10**k < experiment.agents] + [experiment.agents]
+    curves = [(size, solver) for size in sizes for solver in SOLVERS if size <= MOST.get(solver, size)]
+
+    def run(curve, seed):
+        agents, solver = curve
+        settings = {"agents": agents, "solver": solver, "seed": seed}
+        net, most = topologies.random_regular(agents, DEGREE, seed=seed), experiment.rounds
+        return training(settings, friedman(agents, seed), net, SOLVERS[solver], rounds=most, exchanges=most, seed=seed)
+
+    found = experiment.repeat(run, curves)
+    experiment.figure(figure(found, sizes))
+    experiment.table(table(found))
+
+
+def friedman(agents, seed):
+    """Friedman's first regression problem, with SAMPLES samples an agent and a quarter more for the test."""
+    X, y = make_friedman1(SAMPLES * agents * 5 // 4, noise=1.0, random_state=seed)
+    data = datasets.split(X, y, seed=seed)
+    shards = consensus.partition(data.X, data.y, agents=agents, seed=seed)
+    model = consensus.MLP([X.shape[1], HIDDEN, 1], "tanh")
+    return Case(consensus.Problem(model, consensus.SquaredLoss(), shards, DECAY), (data.X_test, data.y_test))
+
+
+def milliseconds(outcomes):
+    """Of a round, the mean over a run, in each repeat."""
+    return Spread.of(1e3 * outcome.history["seconds"][-1] / outcome.history["round"][-1] for outcome in outcomes)
+
+
+def figure(found, sizes):
+    canvas, axes = panels(3, columns=3, size=(3.0, 2.8))
+    for ax, quantity in zip(axes, ("objective", "disagreement"), strict=False):
+        largest = {solver: found[max(s for s in sizes if (s, solver) in found), solver] for solver in SOLVERS}
+        draw(ax, largest, quantity)
+        ax.set_title("most agents")
+    for index, solver in enumerate(SOLVERS):
+        own = [size for size in sizes if (size, solver) in found]
+        points(axes[2], [(size,) * 3 for size in own], [milliseconds(found[size, solver]) for size in own], solver, index)
+    axes[2].set(xscale="log", yscale="log", xlabel="agents", ylabel="milliseconds a round", title="one process")
+    legend(canvas, axes[0])
+    return canvas
+
+
+def table(found):
+    columns = {"parameters": ".3g", "rounds": "d", "ms a round": ".3g", "us of an agent": ".3g"}
+    ends = {"objective": ".3g", "disagreement": ".1e", "test error": ".3g"}
+    rows = Table({"agents": "d", "solver": "", **columns, **ends})
+    for (agents, solver), outcomes in found.items():
+        time = milliseconds(outcomes)
+        each = Spread(*(1e3 * value / agents for value in time))
+        parameters = float(np.size(outcomes[0].w))
+        measured = [last(outcomes, name) for name in ("objective", "disagreement", "test_error")]
+        rows.add(agents, solver, parameters, int(outcomes[0].history["round"][-1]), time, each, *measured)
+    return rows
+
+
+if __name__ == "__main__":
+    main()
