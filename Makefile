@@ -1,10 +1,11 @@
-# make demo, make test, make lint, make figures (QUICK=1: small ones), make benchmarks: each sets up what it needs in a virtual environment first.
+# make demo, make test, make lint, make figures (QUICK=1: small ones), make paper, make benchmarks:
+# each sets up what it needs in a virtual environment first.
 PYTHON ?= python3
 VENV ?= .venv
 RUN = $(VENV)/bin/python
 ROUNDS ?= 1000
 
-.PHONY: demo test lint figures benchmarks clean
+.PHONY: demo test lint figures paper benchmarks clean
 
 demo: $(VENV)/installed
 	$(RUN) -m experiments.demo --rounds $(ROUNDS)
@@ -18,6 +19,13 @@ lint: $(VENV)/installed
 
 figures: $(VENV)/installed
 	$(RUN) -m experiments all --output $(if $(QUICK),results/quick --quick,results)
+	$(if $(QUICK),,$(RUN) -m experiments.paper results)
+
+paper: $(VENV)/installed
+	@command -v latexmk > /dev/null || { echo "error: latexmk is missing; on Debian or Ubuntu: apt-get install latexmk texlive-latex-extra texlive-fonts-recommended lmodern; on macOS: MacTeX" >&2; exit 1; }
+	$(MAKE) figures
+	cd paper && latexmk -pdf -halt-on-error -interaction=nonstopmode -silent paper.tex
+	@echo "The paper is paper/paper.pdf."
 
 benchmarks: $(VENV)/installed
 	$(RUN) -m experiments.benchmarks.core
@@ -31,4 +39,5 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	@touch $@
 
 clean:
+	cd paper && rm -f paper.pdf *.aux *.bbl *.blg *.fdb_latexmk *.fls *.log *.out
 	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache

@@ -30,7 +30,8 @@ class Case(NamedTuple):
         return {**found, "test data": hashlib.sha256(b"".join(part.tobytes() for part in self.test)).hexdigest()[:16]}
 
 
-DECAY = consensus.L2(1e-2)
+HIDDEN, DECAY, ROWS = 20, consensus.L2(1e-2), 2000  # units; weight decay; rows taken of larger sets
+PROBABILITY = 0.3  # of an edge
 
 
 class Source(NamedTuple):
@@ -48,7 +49,7 @@ class Fold(NamedTuple):
     count: int
 
 
-def case(dataset, agents, seed, *, hidden=20, activation="tanh", regularizer=DECAY, rows=2000, scheme="iid", fold=None):
+def case(dataset, agents, seed, *, hidden=HIDDEN, activation="tanh", regularizer=DECAY, rows=ROWS, scheme="iid", fold=None):
     """A network with one hidden layer to be trained on a data set.
 
     The loss is squared in regression, logistic with two classes, cross-entropy with more.
@@ -103,7 +104,7 @@ def loss_for(data):
     return (consensus.LogisticLoss(), 1) if len(data.classes) == 2 else (consensus.CrossEntropy(), len(data.classes))
 
 
-def graph(agents, seed, *, probability=0.3):
+def graph(agents, seed, *, probability=PROBABILITY):
     """A connected random graph with each edge there with ``probability``: see ``topologies.erdos_renyi``."""
     try:
         return topologies.erdos_renyi(agents, probability=probability, seed=seed)

@@ -88,8 +88,12 @@ def choose(found, data, solver, seeds):
 
 
 def level_of(found, data, seed, part):
-    """The objective where only ``part`` is left of the gap between the start and the lowest that any run came to."""
-    objectives = [outcome.history["objective"] for key, outcome in found.items() if (key[0], key[3]) == (data, seed)]
+    """The objective where only ``part`` is left of the gap between the start and the lowest that any run came to.
+
+    Those of AdaptiveNEXT do not count: it ends in other, often lower, minima, and would make the level one of its own.
+    """
+    runs = [outcome for key, outcome in found.items() if (key[0], key[3]) == (data, seed) and key[1] != ADAPTIVE]
+    objectives = [outcome.history["objective"] for outcome in runs]
     lowest = min(np.nanmin(values) for values in objectives)
     return lowest + part * (objectives[0][0] - lowest)
 

@@ -114,13 +114,13 @@ class Experiment:
 def _parser(name, about, usual):
     parser = argparse.ArgumentParser(prog=f"python -m experiments.{name}", description=about)
     add, default = parser.add_argument, {option: f"default: {value}" for option, value in usual.items()}
-    default["dataset"] = f"default: {' '.join(usual['dataset'])}"
-    add(
-        "--dataset", nargs="+", metavar="NAME", help=f"data sets, by name or as CSV, Parquet or npz files; {default['dataset']}"
-    )
-    add("--target", metavar="COLUMN", help="of the files, to predict: a name or an index, -1 for the last")
-    add("--classes", action="store_true", help="the files' targets are classes, even where they are numbers")
-    add("--folds", type=_whole(2), help="cross-validation: so many repeats, each with another fold as its test part")
+    parser.set_defaults(dataset=None, target=None, classes=False, folds=None)
+    if usual["dataset"]:
+        known = f"data sets, by name or as CSV, Parquet or npz files; default: {' '.join(usual['dataset'])}"
+        add("--dataset", nargs="+", metavar="NAME", help=known)
+        add("--target", metavar="COLUMN", help="of the files, to predict: a name or an index, -1 for the last")
+        add("--classes", action="store_true", help="the files' targets are classes, even where they are numbers")
+        add("--folds", type=_whole(2), help="cross-validation: so many repeats, each with another fold as its test part")
     add("--agents", type=_whole(1), help=f"agents in the network; {default['agents']}")
     add("--repeats", type=_whole(1), help=f"repeats, each with a seed of its own; {default['repeats']}")
     add("--rounds", type=_whole(1), help=f"rounds of a run; {default['rounds']}")
@@ -140,7 +140,7 @@ def _sources(parser, options):
     files = [name for name in options.dataset if name not in datasets.NAMES]
     if not files and (target is not None or options.classes):
         parser.error("arguments --target and --classes: go with a file as --dataset")
-    if files and target is None and any(Path(name).suffix.lower() != ".npz" for name in files):
+    if target is None and any(Path(name).suffix.lower() in (".csv", ".tsv", ".parquet") for name in files):
         parser.error("argument --target: the files' column to predict is needed, as a name or an index")
     found = {}
     for name in options.dataset:

@@ -15,6 +15,7 @@ from experiments.results import training
 from experiments.tables import Spread, Table, last
 
 SAMPLES, HIDDEN, DEGREE = 10, 10, 4  # training samples of an agent, units, neighbours
+TESTS = 1000  # test samples: every agent is tested on all of them
 PARTIAL, ADAPTIVE = "NEXT, partial linearization", "AdaptiveNEXT"
 SOLVERS = {
     PARTIAL: NEXT(PartialLinearization(tau=0.3), 0.3),
@@ -43,9 +44,10 @@ def main(arguments=None):
 
 
 def friedman(agents, seed):
-    """Friedman's first regression problem, with SAMPLES samples an agent and a quarter more for the test."""
-    X, y = make_friedman1(SAMPLES * agents * 5 // 4, noise=1.0, random_state=seed)
-    data = datasets.split(X, y, seed=seed)
+    """Friedman's first regression problem, with SAMPLES samples an agent."""
+    train = SAMPLES * agents
+    X, y = make_friedman1(train + TESTS, noise=1.0, random_state=seed)
+    data = datasets.split(X, y, test_size=TESTS / (train + TESTS), seed=seed)
     shards = consensus.partition(data.X, data.y, agents=agents, seed=seed)
     model = consensus.MLP([X.shape[1], HIDDEN, 1], "tanh")
     return Case(consensus.Problem(model, consensus.SquaredLoss(), shards, DECAY), (data.X_test, data.y_test))

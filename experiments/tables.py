@@ -90,7 +90,7 @@ class Table:
 
     def latex(self):
         align = "".join("l" if text else "r" for text in self._text())
-        rows = [[_latex(cell) for cell in row] for row in [list(self.formats), *self._shown()]]
+        rows = [[latex_text(cell) for cell in row] for row in [list(self.formats), *self._shown()]]
         lines = [" & ".join(row) + r" \\" for row in rows]
         body = [rf"\begin{{tabular}}{{{align}}}", r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule"]
         return "\n".join([*body, r"\end{tabular}"]) + "\n"
@@ -120,7 +120,7 @@ def _show(cell, form):
 _SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--", "<": "$<$", ">": "$>$"}
 
 
-def _latex(text):
+def latex_text(text):
     """``text`` with LaTeX's own characters escaped, and powers of ten as such."""
     text = re.sub(r"[\\~^–<>]|[&%$#_{}]", lambda match: _SPECIAL.get(match[0], f"\\{match[0]}"), text)
     return re.sub(r"(\d(?:\.\d+)?)e([+-]\d+)", lambda match: rf"${match[1]} \times 10^{{{int(match[2])}}}$", text)

@@ -11,7 +11,7 @@ from consensus.local.operators import times_root_transposed
 from consensus.problem import Problem
 from consensus.regularizers.base import Regularizer
 
-_DIRECTIONS, _NUMBERS = 64, 1 << 18  # columns of curvature in a message, and numbers in them, at most
+DIRECTIONS, _NUMBERS = 64, 1 << 18  # columns of curvature in a message, and numbers in them, at most
 _PAIRS = 20  # secant pairs kept where there is no Jacobian
 # Of the own model: error over predicted decrease; trials. Few: where agents' steps differ much, the costs at their ends say
 # little of that at the mean, which is what they judge.
@@ -51,7 +51,7 @@ def columns(problem):
     """How many curvature products are mixed."""
     if not isinstance(problem, Problem):
         return 0
-    return max(1, min(problem.parameters, _DIRECTIONS, _NUMBERS // problem.parameters))
+    return max(1, min(problem.parameters, DIRECTIONS, _NUMBERS // problem.parameters))
 
 
 def weight(problem):

@@ -1,0 +1,154 @@
+"""Collect what the paper shows from a results folder: its figures, tables, and every number in its text."""
+
+import argparse
+import csv
+import itertools
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from consensus import datasets
+from consensus.solvers import adaptive_parts
+from experiments import blocks, cases, convergence, losses, scale, sparsity, tangent
+from experiments.tables import latex_text
+
+FIGURES = {
+    "convergence": ("figure", "stationarity", "test-error"),
+    "sparsity": ("figure",),
+    "blocks": ("figure",),
+    "network": ("figure", "objective"),
+    "solvers": ("figure",),
+    "shards": ("figure",),
+    "losses": ("figure",),
+    "tangent": ("figure",),
+    "scale": ("figure",),
+}
+TABLES = {
+    "convergence": ("table", "claims"),
+    "sparsity": ("table",),
+    "blocks": ("timing",),
+    "network": ("table",),
+    "solvers": ("table",),
+    "shards": ("table",),
+    "losses": ("table",),
+    "tangent": ("table",),
+    "scale": ("table",),
+}
+SLACK = 0.05  # of the test error, that zeros may cost
+PAPER = Path(__file__).parents[1] / "paper"
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(prog="python -m experiments.paper", description=__doc__)
+    parser.add_argument("results", type=Path, nargs="?", default=Path("results"), help="default: results")
+    parser.add_argument("--output", type=Path, default=PAPER / "generated", help="default: paper/generated")
+    options = parser.parse_args(arguments)
+    try:
+        collect(options.results, options.output)
+    except FileNotFoundError as error:
+        sys.exit(f"error: {error.filename} is missing; `python -m experiments all --output {options.results}` makes it")
+    print(f"collected in {options.output}")
+
+
+def collect(results, output):
+    output.mkdir(parents=True, exist_ok=True)
+    for suffix, wanted in (("pdf", FIGURES), ("tex", TABLES)):
+        for experiment, names in wanted.items():
+            for name in names:
+                shutil.copyfile(results / experiment / f"{name}.{suffix}", output / f"{experiment}-{name}.{suffix}")
+    lines = (rf"\expandafter\def\csname result@{key}\endcsname{{{value}}}" for key, value in sorted(numbers(results).items()))
+    (output / "numbers.tex").write_text("\n".join(lines) + "\n")
+
+
+def numbers(results):
+    """Every number in the paper's text, by name."""
+    config = next(_configs(results / "convergence"))
+    found = {
+        "agents": config["settings"]["agents"],
+        "edge": cases.PROBABILITY,
+        "hidden": cases.HIDDEN,
+        "decay": f"{cases.DECAY.weight:g}",
+        "rows": cases.ROWS,
+        "adaptive.directions": adaptive_parts.DIRECTIONS,
+        "adaptive.vectors": adaptive_parts.DIRECTIONS + 2,
+        "convergence.trials": convergence.TRIALS,
+        "convergence.level": _percent(convergence.LEVELS[-1]),
+        "convergence.mnistrows": convergence.LARGE["mnist"]["rows"],
+        "convergence.mnistshorter": convergence.SHORTER["mnist"],
+        "convergence.repeats": len({config["settings"]["seed"] for config in _configs(results / "convergence")}),
+        "convergence.sets": len({config["settings"]["dataset"] for config in _configs(results / "convergence")}),
+        "sparsity.weights": len(sparsity.WEIGHTS),
+        "sparsity.slack": _percent(SLACK),
+        "blocks.most": max(blocks.BLOCKS),
+        "losses.most": _percent(max(losses.LOST)),
+        "network.rounds": next(_configs(results / "network"))["rounds"],
+        "tangent.units": tangent.SHOWN,
+        "scale.samples": scale.SAMPLES,
+        "scale.degree": scale.DEGREE,
+        "scale.largest": f"{max(config['settings']['agents'] for config in _configs(results / 'scale')):,}",
+        "environment": latex_text(_environment(results)),
+    }
+    return {key: str(value) for key, value in (found | _measured(results)).items()}
+
+
+def _measured(results):
+    claims = _rows(results / "convergence" / "claims.csv")
+    regression = [name for name in dict.fromkeys(row["data set"] for row in claims) if name not in datasets.CLASSIFICATION]
+    failing = {name for name in regression for row in claims if row["data set"] == name and row["holds"] != "yes"}
+    found = {"claims.regression": len(regression) - len(failing), "claims.failing": ", ".join(sorted(failing)) or "none"}
+    for solver, short in ((convergence.FULL, "full"), ("DGD", "DGD")):
+        ratios = [float(row["times the exchanges"]) for row in claims if row["solver"] == solver]
+        found[f"claims.{short}.range"] = f"{min(ratios):.1f} to {max(ratios):.1f}"
+    for data, rows in _grouped(results / "sparsity" / "table.csv"):
+        rows = [row for row in rows if row["solver"] == sparsity.PARTIAL]
+        least = min(float(row["test error"]) for row in rows)
+        zeros = max(float(row["zeros"]) for row in rows if float(row["test error"]) <= (1 + SLACK) * least)
+        found[f"sparsity.{data}.zeros"] = _percent(zeros)
+    timing = _rows(results / "blocks" / "timing.csv")
+    cores = max(int(row["cores"]) for row in timing)
+    found["blocks.cores"] = cores
+    for system, name in (("normal equations", "primal"), ("by size", "auto")):
+        wanted = (system, cores, max(blocks.BLOCKS))
+        row = next(row for row in timing if (row["linear systems"], int(row["cores"]), int(row["blocks"])) == wanted)
+        found[f"blocks.{name}"] = f"{float(row['speed-up']):.1f}"
+    ours = [row for row in _rows(results / "losses" / "table.csv") if row["solver"] == losses.PARTIAL]
+    ends = {float(row["lost"]): float(row["objective"]) for row in ours}
+    found["losses.ratio"] = f"{ends[max(losses.LOST)] / ends[0.0]:.2f}"
+    for row in _rows(results / "tangent" / "table.csv"):
+        if int(row["units"]) == tangent.SHOWN:
+            columns = {"network": "network", "least": "tangent, least", "bound": "any quadratic, least"}
+            found |= {f"tangent.{row['data set']}.{key}": f"{float(row[name]):.3g}" for key, name in columns.items()}
+    return found
+
+
+def _rows(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _grouped(path):
+    return ((name, list(rows)) for name, rows in itertools.groupby(_rows(path), key=lambda row: row["data set"]))
+
+
+def _configs(folder):
+    """The configs of an experiment's runs."""
+    paths = sorted((folder / "runs").glob("*/config.json"))
+    if not paths:
+        raise FileNotFoundError(2, "no runs", str(folder / "runs"))
+    return (json.loads(path.read_text()) for path in paths)
+
+
+def _environment(results):
+    found = json.loads(next((results / "convergence" / "runs").glob("*/environment.json")).read_text())
+    return f"Python {found['python']}, NumPy {found['numpy']} and SciPy {found['scipy']} on {found['cores']} cores"
+
+
+def _percent(part):
+    return rf"{100 * float(np.round(part, 3)):.0f}\,\%"
+
+
+if __name__ == "__main__":
+    main()
