@@ -7,6 +7,7 @@ from matplotlib.ticker import LogFormatterSciNotation
 from consensus import plotting
 
 plt.rcParams["font.size"] = 8  # of figures that a page shows in about their own size
+COUNTS = ("round", "exchanges")
 LEGEND = {"frameon": False, "handlelength": 3}  # long enough for the dashes to show
 
 
@@ -49,23 +50,30 @@ def draw(ax, repeats, y, x="exchanges", *, log=(True, True)):
     y, x : str
         Columns of the histories.
     log : (bool, bool)
-        Whether the axes of x and of y are logarithmic. The first then begins at one, a curve at its first record from there.
+        Whether the axes of x and of y are logarithmic. The first then begins at one where it counts rounds or exchanges, a
+        curve at its first record from there.
     """
     curves = {name: common(outcomes, y, x) for name, outcomes in repeats.items()}
     if log[0]:
         ax.set_xscale("log")
-        curves = {name: {k: v[curve[x] >= 1] for k, v in curve.items()} for name, curve in curves.items()}
+        curves = {name: {k: v[curve[x] > 0] for k, v in curve.items()} for name, curve in curves.items()}
     plotting.convergence(curves, y=y, x=x, ax=ax, log=log[1])
     for line, curve in zip(ax.get_lines(), curves.values(), strict=True):
         ax.fill_between(curve[x], curve["low"], curve["high"], color=line.get_color(), alpha=0.15, linewidth=0)
     ax.get_legend().remove()
-    ax.set_xlim(left=1 if log[0] else 0)
+    if not log[0] or x in COUNTS:
+        ax.set_xlim(left=1 if log[0] else 0)
     if log[1]:
-        ax.yaxis.set_major_formatter(Plain())
-        ax.yaxis.set_minor_formatter(Plain(minor_thresholds=(1, 0.4)))
+        plain(ax.yaxis)
     if not ax.get_subplotspec().is_first_col():
         ax.set_ylabel("")
     return ax
+
+
+def plain(axis):
+    """Numbers that are short in plain digits at the ticks of a logarithmic axis."""
+    axis.set_major_formatter(Plain())
+    axis.set_minor_formatter(Plain(minor_thresholds=(1, 0.4)))
 
 
 def panels(count, columns=3, size=(2.6, 2.3), share=False):

@@ -1,6 +1,7 @@
 """From ten agents to ten thousand on sparse random graphs: the time of a round, and the exchanges that agreement takes."""
 
 import numpy as np
+from matplotlib.ticker import NullLocator
 from sklearn.datasets import make_friedman1
 
 import consensus
@@ -9,7 +10,7 @@ from consensus import datasets
 from consensus.solvers import DGD, NEXT, AdaptiveNEXT, GradientTracking
 from consensus.surrogates import PartialLinearization
 from experiments.cases import DECAY, Case
-from experiments.curves import draw, legend, panels, points
+from experiments.curves import draw, legend, panels, plain, points
 from experiments.harness import Experiment
 from experiments.results import training
 from experiments.tables import Spread, Table, last
@@ -60,14 +61,17 @@ def milliseconds(outcomes):
 
 def figure(found, sizes):
     canvas, axes = panels(3, columns=3, size=(3.0, 2.8))
-    for ax, quantity in zip(axes, ("objective", "disagreement"), strict=False):
-        largest = {solver: found[max(s for s in sizes if (s, solver) in found), solver] for solver in SOLVERS}
-        draw(ax, largest, quantity)
-        ax.set_title("most agents")
+    everyone = max(size for size in sizes if all((size, solver) in found for solver in SOLVERS))
+    for ax, size in zip(axes, (everyone, sizes[-1]), strict=False):
+        draw(ax, {solver: found[size, solver] for solver in SOLVERS if (size, solver) in found}, "objective")
+        ax.set_title(f"{size:,} agents")
     for index, solver in enumerate(SOLVERS):
         own = [size for size in sizes if (size, solver) in found]
         points(axes[2], [(size,) * 3 for size in own], [milliseconds(found[size, solver]) for size in own], solver, index)
-    axes[2].set(xscale="log", yscale="log", xlabel="agents", ylabel="milliseconds a round", title="one process")
+    axes[2].set(xscale="log", yscale="log", xlabel="agents", ylabel="milliseconds a round", title="time in one process")
+    axes[2].set_xticks(sizes, [f"{size:,}" for size in sizes])
+    axes[2].xaxis.set_minor_locator(NullLocator())
+    plain(axes[2].yaxis)
     legend(canvas, axes[0])
     return canvas
 

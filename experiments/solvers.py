@@ -1,10 +1,13 @@
 """Every solver there is: the objective against exchanges, against bytes sent and against seconds."""
 
+import matplotlib.pyplot as plt
+import numpy as np
+
 from consensus.solvers import DGD, NEXT, SONATA, AdaptiveNEXT, Gossip, GradientTracking, PushDIGing, PushPull
 from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
 from experiments.cases import graph
 from experiments.convergence import ADAPTIVE, LEVELS, MORE, choose, exchanges_to, level_of
-from experiments.curves import draw, own_legend, panels
+from experiments.curves import draw, legend
 from experiments.harness import Experiment
 from experiments.results import RECORDS, training
 from experiments.tables import Spread, Table, last
@@ -69,20 +72,15 @@ def main(arguments=None):
 
 
 def figure(repeats, datasets):
+    """A row a family, with a legend of its own."""
     shape = [(data, family) for data in datasets for family in FAMILIES]
-    canvas, axes = panels(len(shape) * len(ACROSS), columns=len(ACROSS), size=(2.6, 2.9), share="row")
-    for row, (data, family) in enumerate(shape):
-        for column, across in enumerate(ACROSS):
-            ax = draw(
-                axes[row * len(ACROSS) + column],
-                {solver: repeats[data, solver] for solver in FAMILIES[family]},
-                "objective",
-                across,
-                log=(across != "seconds", True),
-            )
-            ax.set_title(f"{data}: {family}" if column == 1 else "")
-            if column == 1:
-                own_legend(ax, columns=3)
+    canvas = plt.figure(figsize=(8.3, 3.1 * len(shape)), layout="constrained")
+    for (data, family), row in zip(shape, np.atleast_1d(canvas.subfigures(len(shape), 1)), strict=True):
+        axes = row.subplots(1, len(ACROSS), sharey=True)
+        for ax, across in zip(axes, ACROSS, strict=True):
+            draw(ax, {solver: repeats[data, solver] for solver in FAMILIES[family]}, "objective", across)
+        axes[len(ACROSS) // 2].set_title(f"{data}: {family}")
+        legend(row, axes[0], columns=3)
     return canvas
 
 

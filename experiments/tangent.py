@@ -1,13 +1,14 @@
 """What linearising anew in every round buys: NEXT against the tangent model at its start, with quadratic activations."""
 
 import numpy as np
+from matplotlib.ticker import NullLocator
 from sklearn.preprocessing import PolynomialFeatures
 
 import consensus
 from consensus.models.base import linearize
 from consensus.solvers import AdaptiveNEXT
 from experiments.cases import Case, graph
-from experiments.curves import draw, own_legend, panels, points
+from experiments.curves import draw, own_legend, panels, plain, points
 from experiments.harness import Experiment
 from experiments.results import training
 from experiments.tables import Spread, Table, last
@@ -83,7 +84,8 @@ def figure(found, optima, datasets, seeds):
             points(right, [(width,) * 3 for width in WIDTHS], ends, method, index)
         right.set(xscale="log", yscale="log", xlabel="hidden units", ylabel="objective at the end", title=data)
         right.set_xticks(WIDTHS, WIDTHS)
-        right.minorticks_off()
+        right.xaxis.set_minor_locator(NullLocator())
+        plain(right.yaxis)
         for ax in (left, right):
             ax.axhline(least.middle, color="0.6", linewidth=3, zorder=0.5, label="least of any quadratic function")
             own_legend(ax, columns=1)
