@@ -118,6 +118,7 @@ class AdaptiveNEXT(Solver):
 
     State = AdaptiveState
     mixing = "column stochastic"
+    counts_exchanges = True
     columns = MappingProxyType(
         {"tau_least": np.min, "tau_largest": np.max, "exchanges_a_round": np.max, "tries": np.max, "pairs": np.min}
     )

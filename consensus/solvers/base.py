@@ -20,11 +20,14 @@ class Solver(ABC):
         What the method needs of every round's mixing matrix.
     columns : mapping of str to callable
         What the method itself adds to the history: a name, and how the agents' numbers become one, such as ``np.max``.
+    counts_exchanges : bool
+        Whether the method itself finds how many exchanges a round takes; ``Gossip`` gives it no others then.
     """
 
     State = None
     mixing = "doubly stochastic"
     columns = MappingProxyType({})
+    counts_exchanges = False
 
     def check(self, problem):
         """Raise ``ValueError`` or ``TypeError`` if the method does not fit ``problem``; called before any work."""

@@ -94,9 +94,10 @@ def exchange(network, first, pace, fit, masses, averaged, summed):
     Montijano, Montijano, Sagues, "Chebyshev polynomials in consensus applications", Signal Processing 93(3), 2013, for
     polynomials; Kempe, Dobra, Gehrke, "Gossip-based computation of aggregate information", FOCS 2003, for masses.
     """
-    x, probes, goal, columns = _start(network, masses, averaged, summed)
     if fit.shape[1]:
-        return _polynomial(network, first, fit, masses, x[:, columns], averaged.shape[1])
+        data = np.concatenate([masses * averaged, summed], axis=1)
+        return _polynomial(network, first, fit, masses, data, averaged.shape[1])
+    x, probes, goal, columns = _start(network, masses, averaged, summed)
     history = [x]
     for k in range(pace):
         history.append(_next(network, first + k, history))

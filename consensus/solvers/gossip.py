@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from consensus import _checks
-from consensus.solvers.adaptive_next import AdaptiveNEXT
 from consensus.solvers.base import Solver
 
 
@@ -45,8 +44,9 @@ class Gossip(Solver):
     gap: float | None = None
 
     def __post_init__(self):
-        if isinstance(self.solver, AdaptiveNEXT):
-            raise TypeError("solver must be one with a single exchange at a time; AdaptiveNEXT finds its exchanges by itself")
+        if self.solver.counts_exchanges:
+            name = type(self.solver).__name__
+            raise TypeError(f"solver must be one with a single exchange at a time; {name} finds its exchanges by itself")
         _checks.count("exchanges", self.exchanges)
         if self.gap is not None:
             _checks.number("gap", self.gap, above=0, below=1)

@@ -1,6 +1,5 @@
 """Every experiment runs as its user runs it, and what it computes is right."""
 
-import importlib
 import math
 import subprocess
 import sys
@@ -33,10 +32,8 @@ def test_all_of_them_are_found():
 
 
 @pytest.mark.parametrize("module", SHARED)
-def test_a_tiny_version_writes_figures_and_tables(module, tmp_path, capsys):
-    options = ["--quick", "--rounds", "3", "--repeats", "1", "--agents", "6", "--output", str(tmp_path)]
-    importlib.import_module(module).main(options)
-    folder = tmp_path / module.removeprefix("experiments.")
+def test_a_tiny_version_writes_figures_and_tables(module, tiny):
+    folder, printed = tiny[0] / module.removeprefix("experiments."), tiny[1][module]
     pixels = np.asarray(Image.open(folder / "figure.png").convert("L"))
     assert min(pixels.shape) > 300
     assert pixels.std() > 10  # not an empty page
@@ -45,7 +42,7 @@ def test_a_tiny_version_writes_figures_and_tables(module, tmp_path, capsys):
     assert tables
     for name in tables:
         assert len((folder / f"{name}.csv").read_text().splitlines()) > 1
-        assert (folder / f"{name}.md").read_text() in capsys.readouterr().out or len(tables) > 1
+        assert (folder / f"{name}.md").read_text() in printed
         assert r"\bottomrule" in (folder / f"{name}.tex").read_text()
 
 

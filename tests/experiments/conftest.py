@@ -1,0 +1,25 @@
+"""Tiny versions of all experiments, run once for the tests that look at what they write."""
+
+import contextlib
+import importlib
+import io
+from pathlib import Path
+
+import pytest
+
+from experiments import __main__ as listing
+
+ROOT = Path(__file__).parents[2]
+SHARED = [module for module, _, shared in listing.found(ROOT / "experiments") if shared]
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory):
+    """Their folder, and what they printed, by module."""
+    folder, printed = tmp_path_factory.mktemp("tiny"), {}
+    options = ["--quick", "--rounds", "3", "--repeats", "1", "--agents", "6", "--output", str(folder)]
+    for module in SHARED:
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            importlib.import_module(module).main(options)
+        printed[module] = out.getvalue()
+    return folder, printed
