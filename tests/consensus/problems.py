@@ -2,10 +2,24 @@
 
 import functools
 
+import networkx as nx
 import numpy as np
 from scipy.optimize import minimize
 
 import consensus
+import topologies
+
+AGENTS = 6
+GRAPH = topologies.erdos_renyi(AGENTS, 0.5, seed=3)
+CIRCLE = nx.DiGraph([(k, (k + 1) % AGENTS) for k in range(AGENTS)] + [(0, 3), (5, 2)])  # masses become unequal
+PUSH = topologies.Static(CIRCLE, weights=topologies.push)
+SCHEDULES = {
+    "static": topologies.Static(GRAPH),
+    "random": topologies.RandomEdges(GRAPH, 0.5, seed=1),
+    "failing": topologies.LinkFailure(topologies.Static(topologies.ring(AGENTS)), 0.3, seed=2),
+    "directed": PUSH,
+    "directed, failing": topologies.LinkFailure(PUSH, 0.3, seed=2, symmetric=False),
+}
 
 
 @functools.cache

@@ -1,9 +1,8 @@
 """AdaptiveNEXT round by round: what its exchanges keep, and where it stays."""
 
-import networkx as nx
 import numpy as np
 import pytest
-from problems import data, problem, smooth_optimum
+from problems import AGENTS, SCHEDULES, data, problem, smooth_optimum
 from threadpoolctl import threadpool_limits
 
 import consensus
@@ -11,17 +10,6 @@ import topologies
 from consensus.engines.stacked import StackedNetwork
 from consensus.solvers import AdaptiveNEXT
 
-AGENTS = 6
-GRAPH = topologies.erdos_renyi(AGENTS, 0.5, seed=3)
-CIRCLE = nx.DiGraph([(k, (k + 1) % AGENTS) for k in range(AGENTS)] + [(0, 3), (5, 2)])
-PUSH = topologies.Static(CIRCLE, weights=topologies.push)
-SCHEDULES = {
-    "static": topologies.Static(GRAPH),
-    "random": topologies.RandomEdges(GRAPH, 0.5, seed=1),
-    "failing": topologies.LinkFailure(topologies.Static(topologies.ring(AGENTS)), 0.3, seed=2),
-    "directed": PUSH,
-    "directed, failing": topologies.LinkFailure(PUSH, 0.3, seed=2, symmetric=False),
-}
 MLP = consensus.MLP([4, 3, 1])
 PROBLEMS = {
     "MLP": lambda: problem("squared", consensus.L2(0.01), MLP, scheme="sizes"),

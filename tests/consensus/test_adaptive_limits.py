@@ -1,9 +1,9 @@
 """Where AdaptiveNEXT ends: at optima known from elsewhere, at stationary points of networks, and never far above its start."""
 
-import networkx as nx
 import numpy as np
 import pytest
-from problems import data, problem, smooth_optimum
+from problems import AGENTS, data, problem, smooth_optimum
+from problems import SCHEDULES as EVERY
 from scipy.optimize import approx_fprime
 from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression, Ridge
 
@@ -11,16 +11,7 @@ import consensus
 import topologies
 from consensus.solvers import GradientTracking
 
-AGENTS = 6
-GRAPH = topologies.erdos_renyi(AGENTS, 0.5, seed=3)
-CIRCLE = nx.DiGraph([(k, (k + 1) % AGENTS) for k in range(AGENTS)] + [(0, 3), (5, 2)])
-PUSH = topologies.Static(CIRCLE, weights=topologies.push)
-SCHEDULES = {
-    "static": topologies.Static(GRAPH),
-    "random": topologies.RandomEdges(GRAPH, 0.5, seed=1),
-    "failing": topologies.LinkFailure(topologies.Static(topologies.ring(AGENTS)), 0.3, seed=2),
-    "directed, failing": topologies.LinkFailure(PUSH, 0.3, seed=2, symmetric=False),
-}
+SCHEDULES = {name: schedule for name, schedule in EVERY.items() if name != "directed"}
 PLAIN = consensus.Linear(4, bias=False)  # scikit-learn leaves the intercept out of its penalties
 X, Y = data()
 LABELS, CLASSES = (Y > 0.2).astype(float), np.digitize(Y, [-1.0, 1.0])
