@@ -11,6 +11,9 @@ Run one with `python -m NAME`; `python -m NAME --help` shows its options.
 """
 
 
+DATA_OPTIONS = ("--dataset", "--target", "--classes", "--folds")
+
+
 def main(arguments=None):
     arguments = sys.argv[1:] if arguments is None else arguments
     scripts = list(found(Path(__file__).parent))
@@ -25,10 +28,14 @@ def main(arguments=None):
 
 
 def run_all(modules, arguments):
-    """Run experiments one after another, all with the same options."""
-    for number, module in enumerate(modules, 1):
-        print(f"[{number}/{len(modules)}] {module}", flush=True)
-        importlib.import_module(module).main(arguments)
+    """Run experiments one after another, all with the same options; with data sets named, those that can take them."""
+    named = any(argument.startswith(DATA_OPTIONS) for argument in arguments)
+    for number, name in enumerate(modules, 1):
+        module = importlib.import_module(name)
+        left_out = named and getattr(module, "OWN_DATA", False)
+        print(f"[{number}/{len(modules)}] {name}{', left out: it makes its own data' if left_out else ''}", flush=True)
+        if not left_out:
+            module.main(arguments)
 
 
 def found(folder):

@@ -15,6 +15,7 @@ from experiments.harness import Experiment
 from experiments.results import training
 from experiments.tables import Spread, Table, last
 
+OWN_DATA = True
 SAMPLES, HIDDEN, DEGREE = 10, 10, 4  # training samples of an agent, units, neighbours
 TESTS = 1000  # test samples: every agent is tested on all of them
 PARTIAL, ADAPTIVE = "NEXT, partial linearization", "AdaptiveNEXT"

@@ -9,6 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 
 import consensus
+from experiments import __main__ as listing
 from experiments import scale, shards, tangent
 from experiments.cases import case
 from experiments.harness import Experiment
@@ -104,6 +105,8 @@ def test_an_experiment_with_data_of_its_own_has_no_data_options(tmp_path, capsys
     with pytest.raises(SystemExit):
         scale.main(["--dataset", "diabetes", "--output", str(tmp_path)])
     assert "unrecognized arguments: --dataset diabetes" in capsys.readouterr().err
+    listing.run_all(["experiments.scale"], ["--dataset", "diabetes", "--output", str(tmp_path)])
+    assert capsys.readouterr().out == "[1/1] experiments.scale, left out: it makes its own data\n"
 
 
 @pytest.mark.parametrize("width", [3, 12])
