@@ -208,7 +208,15 @@ def _curve(ax, rows, label, index, band):
     values = np.array([ratios(rows, mark) for mark in MARKS])
     colour, dash = plotting.COLOURS[index % 5], plotting.DASHES[index % 5]
     marker = plotting.MARKERS[index % 5]
-    ax.plot(MARKS, np.exp(np.log(values).mean(axis=1)), dash, color=colour, marker=marker, markersize=4, label=label)
+    ax.plot(
+        MARKS,
+        np.exp(np.log(values).mean(axis=1)),
+        linestyle=dash,
+        color=colour,
+        marker=marker,
+        markersize=4,
+        label=label,
+    )
     if band:
         ax.fill_between(MARKS, *np.quantile(values, (0.1, 0.9), axis=1), color=colour, alpha=0.12, linewidth=0)
 
