@@ -76,10 +76,10 @@ def numbers(results):
         "adaptive.vectors": adaptive_parts.DIRECTIONS + 2,
         "convergence.trials": convergence.TRIALS,
         "convergence.level": _percent(convergence.LEVELS[-1]),
+        "convergence.first": _percent(convergence.LEVELS[0]),
         "convergence.mnistrows": convergence.LARGE["mnist"]["rows"],
         "convergence.mnistshorter": convergence.SHORTER["mnist"],
         "convergence.repeats": len({config["settings"]["seed"] for config in _configs(results / "convergence")}),
-        "convergence.sets": len({config["settings"]["dataset"] for config in _configs(results / "convergence")}),
         "sparsity.weights": len(sparsity.WEIGHTS),
         "sparsity.slack": _percent(SLACK),
         "losses.most": _percent(max(losses.LOST)),
@@ -97,10 +97,19 @@ def _measured(results):
     claims = _rows(results / "convergence" / "claims.csv")
     regression = [name for name in dict.fromkeys(row["data set"] for row in claims) if name not in datasets.CLASSIFICATION]
     failing = {name for name in regression for row in claims if row["data set"] == name and row["holds"] != "yes"}
-    found = {"claims.regression": len(regression) - len(failing), "claims.failing": ", ".join(sorted(failing)) or "none"}
+    found = {
+        "claims.sets": len({row["data set"] for row in claims}),
+        "claims.regression": len(regression) - len(failing),
+        "claims.failing": ", ".join(sorted(failing)) or "none",
+    }
     for solver, short in ((convergence.FULL, "full"), ("DGD", "DGD")):
         ratios = [float(row["times the exchanges"]) for row in claims if row["solver"] == solver]
         found[f"claims.{short}.range"] = f"{min(ratios):.1f} to {max(ratios):.1f}"
+    for row in _rows(results / "convergence" / "table.csv"):
+        for solver, short in ((convergence.PARTIAL, "partial"), (convergence.FULL, "full"), ("DGD", "DGD")):
+            if (row["data set"], row["solver"]) == ("mnist", solver):
+                first = row[f"exchanges to {convergence.LEVELS[0]:.0%} of the gap"]
+                found[f"convergence.mnist.{short}"] = f"{float(first):.0f}"
     for data, rows in _grouped(results / "sparsity" / "table.csv"):
         rows = [row for row in rows if row["solver"] == sparsity.PARTIAL]
         least = min(float(row["test error"]) for row in rows)

@@ -99,6 +99,9 @@ class AdaptiveNEXT(Solver):
     *Invariance.* Iterates stay the same, up to rounding, if the loss and r are multiplied by one number, and if agents are
     renumbered (beyond 256 agents with other random probes, where graphs change).
 
+    *Memory.* An agent keeps what it held in the K exchanges of a round (2 K in the first): K (66 P + 256) numbers. On a static
+    graph that is over after the first round.
+
     References
     ----------
     Di Lorenzo, Scutari, "NEXT: in-network nonconvex optimization", IEEE TSIPN 2(2), 2016; Scardapane, Di Lorenzo, Neural
