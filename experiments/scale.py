@@ -17,7 +17,7 @@ from experiments.tables import Spread, Table, last
 
 OWN_DATA = True
 SAMPLES, HIDDEN, DEGREE = 10, 10, 4  # training samples of an agent, units, neighbours
-TESTS = 1000  # test samples: every agent is tested on all of them
+TESTS = 200  # test samples: every agent is tested on all of them
 PARTIAL, ADAPTIVE = "NEXT, partial linearization", "AdaptiveNEXT"
 SOLVERS = {
     PARTIAL: NEXT(PartialLinearization(tau=0.3), 0.3),
@@ -38,7 +38,7 @@ def main(arguments=None):
         agents, solver = curve
         settings = {"agents": agents, "solver": solver, "seed": seed}
         net, most = topologies.random_regular(agents, DEGREE, seed=seed), experiment.rounds
-        return training(settings, friedman(agents, seed), net, SOLVERS[solver], rounds=most, exchanges=most, seed=seed)
+        return training(settings, friedman(agents, seed), net, SOLVERS[solver], rounds=most, exchanges=most, records=50, seed=seed)
 
     found = experiment.repeat(run, curves)
     experiment.figure(figure(found, sizes))
