@@ -22,7 +22,7 @@ FIGURES = {
     "network": ("figure", "objective"),
     "solvers": ("figure",),
     "shards": ("figure",),
-    "losses": ("figure",),
+    "losses": ("disagreement",),
     "tangent": ("figure",),
     "scale": ("figure",),
 }

@@ -19,7 +19,7 @@ def text():
         r"(?s)\\begin\{verbatim\}.*?\\end\{verbatim\}",
         r"(?s)\\begin\{(equation|align)\}.*?\\end\{\1\}",
         r"\$[^$]*\$",
-        r"\\(result|cite\w*|citealp|generated|tabulated|ref|texttt)(\[[^]]*\])?\{[^}]*\}",
+        r"\\(result|cite\w*|citealp|generated|tabulated|turned|ref|texttt)(\[[^]]*\])?\{[^}]*\}",
     ):
         body = re.sub(gone, " ", body)
     return body
@@ -34,7 +34,7 @@ def test_everything_that_it_names_is_there():
     assert set(re.findall(r"\\result\{([^}]*)\}", SOURCE)) == known
     for name in re.findall(r"\\generated(?:\[[^]]*\])?\{([^}]*)\}", SOURCE):
         assert (GENERATED / f"{name}.pdf").read_bytes().startswith(b"%PDF")
-    for name in re.findall(r"\\tabulated\{([^}]*)\}", SOURCE):
+    for name in re.findall(r"\\(?:tabulated|turned)\{([^}]*)\}", SOURCE):
         assert r"\bottomrule" in (GENERATED / f"{name}.tex").read_text()
     cited = {key.strip() for keys in re.findall(r"\\cite\w*\{([^}]*)\}", SOURCE) for key in keys.split(",")}
     bibliography = set(re.findall(r"@\w+\{(\w+),", (paper.PAPER / "references.bib").read_text()))
@@ -42,7 +42,7 @@ def test_everything_that_it_names_is_there():
 
 
 def test_everything_collected_is_shown():
-    shown = set(re.findall(r"\\(?:generated|tabulated)(?:\[[^]]*\])?\{([^}]*)\}", SOURCE))
+    shown = set(re.findall(r"\\(?:generated|tabulated|turned)(?:\[[^]]*\])?\{([^}]*)\}", SOURCE))
     parts = [*paper.FIGURES.items(), *paper.TABLES.items()]
     wanted = {f"{experiment}-{name}" for experiment, names in parts for name in names}
     assert wanted == shown
