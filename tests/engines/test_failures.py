@@ -324,9 +324,8 @@ def test_states_may_come_in_any_order(forked, mark, tmp_path):
 
 def test_ctrl_c_reaches_workers_too_but_ends_the_run_in_order(mark, reference, tmp_path):
     path = tmp_path / "run.ckpt"
-    run = start(
-        HERE / "engine_run.py", tmp_path, 2, PAUSE, mark=mark, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    run = start(HERE / "engine_run.py", tmp_path, 2, 10 * PAUSE, mark=mark, **pipes)  # not over before the signal comes
     wait_for(path.exists)
     time.sleep(0.3)
     os.killpg(run.pid, signal.SIGINT)  # as a terminal does
