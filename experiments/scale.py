@@ -38,7 +38,8 @@ def main(arguments=None):
         agents, solver = curve
         settings = {"agents": agents, "solver": solver, "seed": seed}
         net, most = topologies.random_regular(agents, DEGREE, seed=seed), experiment.rounds
-        return training(settings, friedman(agents, seed), net, SOLVERS[solver], rounds=most, exchanges=most, records=50, seed=seed)
+        amount = {"rounds": most, "exchanges": most, "records": 50}
+        return training(settings, friedman(agents, seed), net, SOLVERS[solver], **amount, seed=seed)
 
     found = experiment.repeat(run, curves)
     experiment.figure(figure(found, sizes))
