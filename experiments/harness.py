@@ -51,6 +51,8 @@ class Experiment:
         usual = {"dataset": list(datasets), "agents": agents, "repeats": repeats, "rounds": rounds}
         parser = _parser(name, about, usual)
         options = parser.parse_args(arguments)
+        if options.folds and options.repeats:
+            parser.error("argument --folds: is the number of repeats, too; leave --repeats away")
         for option, value in (usual | (quick or {}) if options.quick else usual).items():
             if getattr(options, option) is None:
                 setattr(options, option, value)

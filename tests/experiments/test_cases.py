@@ -85,6 +85,7 @@ def test_an_experiment_on_a_table_of_one_s_own_in_folds(tables):
         (["--dataset", "{}/field.csv", "--target", "height"], "height"),
         (["--dataset", "{}/nothing.csv", "--target", "0"], "nothing.csv"),
         (["--dataset", "tulips"], "name must be one of 'diabetes'"),
+        (["--folds", "3", "--repeats", "3"], "argument --folds: is the number of repeats, too; leave --repeats away"),
         (["--folds", "1"], "argument --folds: must be a whole number >= 2; got '1'"),
         (["--dataset", "{}/field.csv", "{}/out/../sub/field.csv", "--target", "0"], "two files are called field"),
     ],
