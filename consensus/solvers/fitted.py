@@ -40,13 +40,13 @@ def first_exchange(network, masses, averaged, summed, target):
     while len(history) <= end:
         done = len(history)
         history.append(_next(network, done - 1, history))
+        if network.agents > _PROBES and max(done, least) > _PROBES // 2:  # so many coefficients fit too few probes to anything
+            raise ValueError(
+                f"{max(done, least)} exchanges do not bring the averages to {network.agents} agents: among more than {_PROBES} "
+                "AdaptiveNEXT takes networks that are better connected; NEXT and GradientTracking take this one"
+            )
         if pace or done < least:
             continue
-        if done > _PROBES // 2 and network.agents > _PROBES:
-            raise ValueError(
-                f"after {done} exchanges the averages are still unknown: among more than {_PROBES} agents, AdaptiveNEXT takes "
-                "networks that are better connected; NEXT or GradientTracking take this one"
-            )
         own = _seen(history, probes)
         misfit = _fit(own, goal)[1]
         if (network.flood(0, misfit[:, None]) <= target).all():
@@ -59,17 +59,16 @@ def exchange(network, first, pace, fit, masses, averaged, summed):
     """Mix with neighbours ``pace`` times, and let every agent estimate the averages over all agents from what it saw.
 
     Starting from x_0, agents mix, x_k = C_k x_{k-1} (on a static graph with symmetric W, x_k = T_k(W) x_0 with Chebyshev's
-    polynomials). Whatever the matrices, what an agent holds is a combination of all
-    agents' data: probes that are mixed along, of which everyone knows the mean p^, show which. With the masses m_k (one at the
-    start of a run, mixed along) and z_k = x_k / m_k, an agent takes the combination of its own history
+    polynomials). Whatever the matrices, what an agent holds is a combination of all agents' data: probes that are mixed along,
+    of which everyone knows the mean p^, show which. With the masses m_k (one at the start of a run, mixed along) and
+    z_k = x_k / m_k, an agent takes the combination of its own history
 
         x^ = z_K + sum_k b_k (z_k - z_{k-1}),      b = argmin | p^ - (its probes, combined so) |^2 ,
 
-    which keeps an agreement whatever b is (up to rounding times b). On a changing,
-    failing or directed graph every agent has a b of its own in every
-    round; what is summed goes on as C_K ... C_1 x_0, which keeps the sum. On a static graph with doubly stochastic weights
-    one b fits the probes of all agents together: x^ is then the best polynomial of degree K in the mixing matrix W, which
-    keeps sums too, and no probes are needed after the first round.
+    which keeps an agreement whatever b is (up to rounding times b). On a changing, failing or directed graph every agent has a
+    b of its own in every round; what is summed goes on as C_K ... C_1 x_0, which keeps the sum. On a static graph with doubly
+    stochastic weights one b fits the probes of all agents together: x^ is then the best polynomial of degree K in the mixing
+    matrix W, which keeps sums too, and no probes are needed after the first round.
 
     Parameters
     ----------

@@ -185,7 +185,7 @@ def test_long_graphs_are_connected(graph, dtype):
     assert news.pace == distinct(schedule) - 1 if dtype is np.float64 else news.pace <= len(graph)
 
 
-@pytest.mark.parametrize("graph", [topologies.erdos_renyi(100, 0.1, seed=1), topologies.star(90)], ids=["random", "star"])
+@pytest.mark.parametrize("graph", [topologies.erdos_renyi(300, 0.05, seed=1), topologies.star(270)], ids=["random", "star"])
 def test_more_agents_than_probes(graph):
     schedule = topologies.Static(graph)
     masses, averaged, summed = rows(len(graph), seed=2)
@@ -197,6 +197,14 @@ def test_more_agents_than_probes(graph):
         news = exchange(network, network.exchanges, news.pace, news.fit, masses, averaged, summed)
         left = np.concatenate([news.averages, news.sums], axis=1) - data.mean(axis=0)
         assert (np.linalg.norm(left, axis=0) < 0.05 * np.linalg.norm(start, axis=0)).all()
+
+
+def test_a_long_network_of_too_many_agents_is_refused_at_once():
+    schedule = topologies.Static(topologies.ring(300))
+    network = StackedNetwork(schedule, np.float64)
+    with pytest.raises(ValueError, match="150 exchanges do not bring the averages to 300 agents: among more than 256"):
+        first_exchange(network, *rows(300), 0.05)
+    assert network.exchanges == 1
 
 
 def hairs(agents, length):
