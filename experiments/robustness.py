@@ -43,7 +43,12 @@ def parse(arguments=None):
     parser = argparse.ArgumentParser(
         prog="python -m experiments.robustness", description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
-    parser.add_argument("--output", type=Path, default=Path("results/robustness"), help="folder for runs, tables, figure")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("results/robustness"),
+        help="folder for runs, tables, figure; runs that are there are kept: after a change of a solver take another",
+    )
     parser.add_argument("--jobs", type=int, default=multiprocessing.cpu_count(), help="runs at a time")
     parser.add_argument("--solvers", nargs="+", choices=tuple(GRIDS), default=list(GRIDS), help="the rows of the table")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="of shards, graphs and starts")
