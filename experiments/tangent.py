@@ -1,4 +1,4 @@
-"""What linearising anew in every round buys: NEXT against the tangent model at its start, with quadratic activations."""
+"""What linearising anew in every round buys: a network against its tangent model at the start, with quadratic activations."""
 
 import numpy as np
 from matplotlib.ticker import NullLocator

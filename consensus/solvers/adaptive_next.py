@@ -22,8 +22,7 @@ class AdaptiveState(NamedTuple):
     Fields (agents, ...): the iterates ``w``, as agreed on in the last exchanges, with the network's ``slope`` there and the
     columns ``V`` of its curvature; the ``trial`` points, where the own ``cost``, ``gradient`` and curvature ``products`` were
     taken; trackers ``u``, ``y`` of the average cost and gradient; the network's ``total`` cost at w; push-sum's ``mass``;
-    ``tau``, and the curvature's ``scale``; how many trials in a row were
-    ``refused``; local solves in the round (``tries``) and
+    ``tau``, and the curvature's ``scale``; how many trials in a row were ``refused``; local solves in the round (``tries``) and
     columns of V in use (``pairs``); secant pairs (``steps``, ``changes``) where there is no Jacobian; what a static graph's
     mixing is fitted by (``fit``). ``pace`` is how many exchanges a round takes, ``sent`` how many there were.
     """
