@@ -1,17 +1,20 @@
-# make demo, make test, make lint, make figures (QUICK=1: small ones), make paper, make benchmarks:
+# make demo, make test, make campaign, make lint, make figures (QUICK=1: small ones), make paper, make benchmarks:
 # each sets up what it needs in a virtual environment first.
 PYTHON ?= python3
 VENV ?= .venv
 RUN = $(VENV)/bin/python
 ROUNDS ?= 1000
 
-.PHONY: demo test lint figures paper benchmarks clean
+.PHONY: demo test campaign lint figures paper benchmarks clean
 
 demo: $(VENV)/installed
 	$(RUN) -m experiments.demo --rounds $(ROUNDS)
 
 test: $(VENV)/installed
 	$(RUN) -m pytest
+
+campaign: $(VENV)/installed
+	$(RUN) -m tests.campaign
 
 lint: $(VENV)/installed
 	$(RUN) -m ruff check .
@@ -30,6 +33,7 @@ paper: $(VENV)/installed
 benchmarks: $(VENV)/installed
 	$(RUN) -m experiments.benchmarks.core
 	$(RUN) -m experiments.benchmarks.local
+	$(RUN) -m experiments.benchmarks.choice
 	$(RUN) -m experiments.benchmarks.engines
 
 $(VENV)/installed: pyproject.toml constraints.txt

@@ -5,7 +5,7 @@ from consensus.data import Shards, partition
 from consensus.errors import DivergenceError, Interrupted, LocalSolveError, WorkerError
 from consensus.history import History
 from consensus.losses import CrossEntropy, Huber, LogisticLoss, SquaredLoss
-from consensus.models import MLP, Linear
+from consensus.models import MLP, Linear, Model
 from consensus.problem import Problem
 from consensus.regularizers import L1, L2, SCAD, Box, ElasticNet, GroupL1, L2Ball, LogSum, NonNegative
 from consensus.solve import Result, solve
@@ -30,6 +30,7 @@ __all__ = [
     "LocalSolveError",
     "LogSum",
     "LogisticLoss",
+    "Model",
     "NonNegative",
     "Problem",
     "Result",

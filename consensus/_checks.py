@@ -1,7 +1,44 @@
 """Argument checks shared by the package: every message names the argument, its value and what is allowed."""
 
 import math
+import os
 from numbers import Integral, Real
+
+import numpy as np
+import scipy.sparse as sp
+
+from topologies._checks import flag, mixing, offers, real, schedule, shown
+
+__all__ = [
+    "array",
+    "axes",
+    "choice",
+    "count",
+    "dense",
+    "engine",
+    "flag",
+    "floats",
+    "history",
+    "loss",
+    "mixing",
+    "model",
+    "needs",
+    "number",
+    "offers",
+    "path",
+    "problem",
+    "real",
+    "regularizer",
+    "rows",
+    "schedule",
+    "seed",
+    "shards",
+    "shown",
+    "solver",
+]
+
+_NUMBERS = (bool, np.bool_, Real)
+_MOST = np.iinfo(np.intp).max  # that an array can be long
 
 
 def number(name, value, *, above=None, least=None, below=None, most=None):
@@ -10,8 +47,12 @@ def number(name, value, *, above=None, least=None, below=None, most=None):
         f"{sign} {bound}" for sign, bound in ((">", above), (">=", least), ("<", below), ("<=", most)) if bound is not None
     )
     wanted = f"a finite number {allowed}".rstrip()
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
-        raise ValueError(f"{name} must be {wanted}; got {value!r}")
+    try:
+        finite = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:  # a whole number beyond all floats
+        finite = False
+    if not finite:
+        raise ValueError(f"{name} must be {wanted}; got {shown(value)}")
     within = (
         (above is None or value > above)
         and (least is None or value >= least)
@@ -23,15 +64,166 @@ def number(name, value, *, above=None, least=None, below=None, most=None):
     return float(value)
 
 
-def count(name, value, least=1):
-    """Return ``value`` as an int if it is a whole number of at least ``least``; raise ``ValueError`` otherwise."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ValueError(f"{name} must be a whole number >= {least}; got {value!r}")
+def count(name, value, least=1, most=_MOST):
+    """Return ``value`` as an int if it is a whole number from ``least`` to ``most``; raise ``ValueError`` otherwise."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= value <= most:
+        beyond = f" and <= {most}" if isinstance(value, Integral) and value > most else ""
+        raise ValueError(f"{name} must be a whole number >= {least}{beyond}; got {shown(value)}")
     return int(value)
 
 
 def choice(name, value, allowed):
     """Return ``value`` if it is one of ``allowed``; raise ``ValueError`` that lists them otherwise."""
-    if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}")
+    try:
+        known = hash(value) is not None and value in allowed  # arrays and tables compare entry by entry, and have no hash
+    except TypeError:
+        known = False
+    if not known:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}; got {shown(value)}")
     return value
+
+
+def array(name, value):
+    """``value`` as an array of real numbers; raise ``TypeError`` or ``ValueError`` that says what in it is none.
+
+    Tables whose columns are numbers and booleans come as objects: they become floats, column by column.
+    """
+    found = dense(name, value)
+    if found.dtype.kind in "fiub":
+        return found
+    if found.ndim == 0:
+        raise TypeError(f"{name} must be an array of real numbers; got {shown(value)}")
+    wrong = []
+    if found.dtype.kind == "O" and not isinstance(value, np.ndarray):
+        columns = found.T if found.ndim == 2 else [found]
+        for number, column in enumerate(columns):
+            odd = [cell for cell in column.ravel().tolist() if not isinstance(cell, _NUMBERS)]
+            wrong += [(number, shown(odd[0]))] if odd else []
+        if not wrong:
+            return found.astype(float)
+    labels = getattr(value, "columns", None) if hasattr(value, "iloc") else None
+    if labels is not None and wrong:
+        listed = ", ".join(f"{labels[number]!r} ({cell})" for number, cell in wrong[:5]) + (", ..." if len(wrong) > 5 else "")
+        raise ValueError(f"{name} must hold real numbers; not so its columns {listed}: encode or remove them")
+    cell = f", such as {wrong[0][1]}" if wrong else ""
+    raise ValueError(f"{name} must hold real numbers; got dtype {found.dtype}{cell} (encode labels as 0, 1, ... first)")
+
+
+def floats(name, value):
+    """``value`` as an array of floats, itself if it is one already; raise ``TypeError`` or ``ValueError`` otherwise.
+
+    Methods in inner loops call it: of what is such an array nothing is copied, and next to no time goes.
+    """
+    if type(value) is np.ndarray and value.dtype.kind == "f":
+        return value
+    found = array(name, value)
+    return found if found.dtype.kind == "f" else found.astype(float)
+
+
+def dense(name, value):
+    """``value`` as an array of anything; raise ``TypeError`` if it is sparse."""
+    if sp.issparse(value):
+        raise TypeError(
+            f"{name} must be a dense array; got a sparse {type(value).__name__} {value.shape}: pass {name}.toarray()"
+        )
+    try:
+        return np.asarray(value)
+    except Exception as error:  # rows of different lengths; objects that pretend to be sequences
+        raise ValueError(f"{name} must be an array; got {shown(value)} ({error})") from error
+
+
+def path(name, value):
+    """Return ``value`` if it can be the path of a file or folder; raise ``TypeError`` otherwise."""
+    if not isinstance(value, str | os.PathLike):
+        raise TypeError(f"{name} must be a path, a str or pathlib.Path; got {shown(value)}")
+    return value
+
+
+def seed(value, name="seed"):
+    """A random generator made from ``value``; raise ``ValueError`` if NumPy can make none."""
+    try:
+        return np.random.default_rng(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be a whole number >= 0; got {shown(value)}") from error
+
+
+def rows(value, agents, name="rows"):
+    """Return ``value`` if it picks some of ``agents`` rows: a slice, or numbers of agents.
+
+    Raises ``TypeError`` if it is neither, ``ValueError`` if an agent is not there.
+    """
+    if isinstance(value, slice):
+        if not all(end is None or isinstance(end, Integral) for end in (value.start, value.stop, value.step)):
+            raise TypeError(f"{name} must be a slice between whole numbers; got {value}")
+        return value
+    numbers = None if isinstance(value, str | bytes | dict | set) else dense(name, value)
+    if numbers is None or numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
+        raise TypeError(f"{name} must be a slice, or a sequence of agents' numbers such as [0, 2]; got {shown(value)}")
+    if numbers.size and not (numbers.min() >= 0 and numbers.max() < agents):
+        raise ValueError(f"{name} must be among 0 .. {agents - 1}; got {shown(value)}")
+    return numbers.astype(int)
+
+
+def needs(who, value, *attributes):
+    """Raise ``TypeError`` that names what ``value`` lacks of the ``attributes`` that ``who`` needs of it."""
+    missing = [name for name in attributes if not hasattr(value, name)]
+    if missing:
+        kind = type(value).__name__
+        raise TypeError(
+            f"{who} needs {', '.join(f'{kind}.{name}' for name in missing)}, which {'is' if len(missing) == 1 else 'are'} "
+            f"missing: define {'it' if len(missing) == 1 else 'them'}, or derive {kind} from the package's base class"
+        )
+
+
+def problem(value, name="problem"):
+    """Return ``value`` if it is a problem; raise ``TypeError`` otherwise."""
+    needed = ("agents", "network_size", "parameters", "value", "gradient", "restrict")
+    return offers(name, value, needed, "a problem, such as consensus.Problem(model, loss, shards)")
+
+
+def shards(value, name="shards"):
+    """Return ``value`` if it is shards; raise ``TypeError`` otherwise."""
+    needed = ("features", "targets", "weights", "indices", "samples", "network_size", "rows")
+    return offers(name, value, needed, "Shards, as consensus.partition(X, y, agents=10) returns")
+
+
+def model(value, name="model"):
+    """Return ``value`` if it has what every model needs; raise ``TypeError`` otherwise."""
+    needed = ("parameters", "outputs", "init", "predict", "vjp", "jvp")
+    return offers(name, value, needed, "a model, such as consensus.MLP([10, 20, 1])")
+
+
+def loss(value, name="loss"):
+    """Return ``value`` if it is a loss; raise ``TypeError`` otherwise."""
+    return offers(name, value, ("value", "gradient", "check"), "a loss, such as consensus.SquaredLoss()")
+
+
+def regularizer(value, name="regularizer"):
+    """Return ``value`` if it is a regularizer; raise ``TypeError`` otherwise."""
+    return offers(name, value, ("value", "prox"), "a regularizer, with value and prox, as consensus.L2(1e-3)")
+
+
+def solver(value, name="solver"):
+    """Return ``value`` if it is a solver; raise ``TypeError`` otherwise."""
+    needed = ("init", "step", "check", "mixing", "State", "columns", "report", "width")
+    return offers(name, value, needed, "a Solver, such as consensus.solvers.AdaptiveNEXT()")
+
+
+def engine(value, name="engine"):
+    """Return ``value`` if it is an engine; raise ``TypeError`` otherwise."""
+    needed = ("run", "root", "size", "check", "together", "collect_list", "on_root")
+    return offers(name, value, needed, "'stacked', 'processes', 'mpi' or an engine, such as consensus.engines.Processes()")
+
+
+def history(value, name="history"):
+    """Return ``value`` if it is a history; raise ``TypeError`` otherwise."""
+    return offers(name, value, ("rows", "append", "last"), "a History, as consensus.solve(...).history")
+
+
+def axes(value, name="ax"):
+    """Return ``value`` if it is matplotlib's Axes, or None; raise ``TypeError`` otherwise."""
+    return (
+        None
+        if value is None
+        else offers(name, value, ("plot", "set_yscale", "figure"), "matplotlib Axes, as plt.subplots()[1]")
+    )

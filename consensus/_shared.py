@@ -1,18 +1,19 @@
 """Memory and signals that local processes share."""
 
+import math
 import mmap
 import os
 import tempfile
-import time
 import weakref
 from multiprocessing import reduction
 from typing import ClassVar
 
 import numpy as np
 
+from consensus._waiting import Wait
+
 _LARGE = 1 << 24  # bytes: what is smaller may be copied for workers
 _SPINS = 300  # looks at the counters before a waiting process offers its core to others: some 100 us
-_YIELDS = 2000  # such offers before it sleeps: some ms
 
 
 class SharedBuffer:
@@ -147,20 +148,16 @@ class Gate:
             After ``timeout`` seconds.
         """
         counters, abort = self.counters.array[parties], self.abort.array
-        began, pause, looks = time.monotonic(), 5e-5, 0
-        while counters.min() < count:
-            looks += 1
-            if looks < _SPINS:
-                continue
-            if abort[0] or (parent is not None and os.getppid() != parent):
-                raise Aborted
-            if timeout is not None and time.monotonic() - began > timeout:
-                raise TimeoutError
-            if looks < _SPINS + _YIELDS:
-                os.sched_yield()
-            else:
-                time.sleep(pause)
-                pause = min(1.5 * pause, 2e-3)
+        for _ in range(_SPINS):
+            if counters.min() >= count:
+                break
+        else:
+            wait = Wait()
+            while counters.min() < count:
+                if abort[0] or (parent is not None and os.getppid() != parent):
+                    raise Aborted
+                if wait.pause() > (timeout or math.inf):
+                    raise TimeoutError
         if abort[0]:
             raise Aborted
         with self.lock:

@@ -2,7 +2,6 @@
 
 import csv
 import re
-import zipfile
 from numbers import Integral
 
 import numpy as np
@@ -170,11 +169,13 @@ def _parquet(path):
         raise ImportError(f"{path} can be read only with pyarrow: pip install pyarrow") from error
     try:
         table = parquet.read_table(path)
-    except pa.ArrowInvalid as error:
+        index = (table.schema.pandas_metadata or {}).get("index_columns", [])  # of a data frame: not one of its columns
+        table = table.drop_columns([name for name in index if isinstance(name, str)])
+        return table.column_names, [_from_arrow(pa, column) for column in table.columns]
+    except (FileNotFoundError, IsADirectoryError, PermissionError):
+        raise
+    except (pa.ArrowException, OSError, ValueError, KeyError) as error:  # of which damaged files end in any
         raise ValueError(f"{path} is not a Parquet file: {error}") from error
-    index = (table.schema.pandas_metadata or {}).get("index_columns", [])  # of a data frame: not one of its columns
-    table = table.drop_columns([name for name in index if isinstance(name, str)])
-    return table.column_names, [_from_arrow(pa, column) for column in table.columns]
 
 
 def _from_arrow(pa, column):
@@ -187,21 +188,40 @@ def _from_arrow(pa, column):
     return column.to_numpy()
 
 
+def npz(path, *names):
+    """The arrays ``names`` of an npz file, by name.
+
+    Raises ``ValueError`` that names the file where they are not all there, or it is no npz file or a damaged one.
+    """
+    found, there = _from_npz(path, names)
+    missing = [repr(name) for name in names if name not in found]
+    if missing:
+        raise ValueError(f"{path} must have the array {', '.join(missing)}; it has {there}")
+    return found
+
+
+def _from_npz(path, names):
+    """Those of the arrays ``names`` that the file has, and the names of all, listed."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in names if name in file.files}, _listed(map(repr, file.files))
+    except (FileNotFoundError, IsADirectoryError, PermissionError):
+        raise
+    except Exception as error:  # of zipfile, zlib, NumPy's own format, ...: a damaged file ends in any of them
+        if "Object arrays" in str(error):
+            reason = "holds Python objects, which are not read as they could run code: save text with dtype=str"
+        else:
+            reason = f"is not an npz file, or is damaged: {error}"
+        raise ValueError(f"{path} {reason}") from error
+
+
 def _npz(path, target):
-    if not zipfile.is_zipfile(path):
-        raise ValueError(f"{path} is not an npz file")
-    with np.load(path, allow_pickle=False) as arrays:
-        found = _listed(map(repr, arrays.files))
-        if "X" not in arrays.files:
-            raise ValueError(f"{path} must have an array 'X' (samples, features); it has {found}")
-        if target not in arrays.files:
-            raise ValueError(f"target must be an array of {path}, which has {found}; got {target!r}")
-        try:
-            X, y = arrays["X"], arrays[target]
-        except ValueError as error:
-            raise ValueError(
-                f"{path} holds Python objects, which are not read as they could run code: save text with dtype=str"
-            ) from error
+    found, there = _from_npz(path, ("X", target) if isinstance(target, str) else ("X",))
+    if "X" not in found:
+        raise ValueError(f"{path} must have an array 'X' (samples, features); it has {there}")
+    if not isinstance(target, str) or target not in found:
+        raise ValueError(f"target must be an array of {path}, which has {there}; got {target!r}")
+    X, y = found["X"], found[target]
     if X.ndim != 2 or X.dtype.kind not in "fiub":
         raise ValueError(f"array 'X' of {path} must be numbers (samples, features); got {X.dtype} {X.shape}")
     if y.shape != X.shape[:1]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from consensus.history import History
 
-FORMAT = 1
+FORMAT = 2
 _ROUNDS = 8  # whose mixing matrices, the first, stand for the schedule
 
 
@@ -38,7 +38,13 @@ class Saver:
     def save(self, fields, history, counts, seconds):
         """Replace the file at once: it holds the old checkpoint or the new one, whenever the machine stops.
 
-        The format is NumPy's npz, without pickle: arrays ``state.<field>`` and ``history.<column>``, and JSON in ``about``.
+        The format is NumPy's npz, without pickle: arrays ``state.<field>`` and ``history.<column>``, JSON in ``about``, and in
+        ``checksum`` the SHA-256 of all of them: names, dtypes, shapes and bytes.
+
+        Raises
+        ------
+        TypeError
+            If the state holds something else than numbers, or arrays without a row for each agent.
         """
         if not self.root:
             return
@@ -48,7 +54,14 @@ class Saver:
         objects = [name for name, array in arrays.items() if array.dtype.hasobject]
         if objects:
             raise TypeError(f"a checkpoint holds arrays of numbers only, without pickle; not so {', '.join(objects)}")
+        agents = len(fields["w"])
+        odd = [f"{name} {np.shape(value)}" for name, value in fields.items() if np.shape(value)[:1] not in ((), (agents,))]
+        if odd:  # resumed, each process takes its agents' rows of it
+            raise TypeError(
+                f"a state must hold arrays of shape (agents, ...), or single numbers, to be saved; not so {', '.join(odd)}"
+            )
         arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
+        arrays["checksum"] = _checksum(arrays)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         part = self.path.with_name(f".{self.path.name}.part")  # always the same: kills in this moment leave one at most
         try:
@@ -60,11 +73,12 @@ class Saver:
         except BaseException:
             part.unlink(missing_ok=True)
             raise
-        folder = os.open(self.path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)  # the new name itself
-        finally:
-            os.close(folder)
+        if hasattr(os, "O_DIRECTORY"):  # Windows opens no folders
+            folder = os.open(self.path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)  # the new name itself
+            finally:
+                os.close(folder)
 
 
 def load(path):
@@ -74,18 +88,23 @@ def load(path):
     ------
     FileNotFoundError
     ValueError
-        If the file is no checkpoint, or of another format.
+        If the file is no checkpoint, or one of another format, or not what was written: not a bit of it may differ.
     """
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
+        checksum = arrays.pop("checksum", None)
+        whole = checksum is not None and np.array_equal(checksum, _checksum(arrays))
         about = json.loads(arrays.pop("about").tobytes())
+        found = about["format"]
     except FileNotFoundError:
         raise
     except Exception as error:
         raise ValueError(f"{path} is no checkpoint of this package ({error})") from error
-    if about["format"] != FORMAT:
-        raise ValueError(f"{path} has checkpoint format {about['format']}; this version reads format {FORMAT}")
+    if found != FORMAT:
+        raise ValueError(f"{path} has checkpoint format {found}; this version reads format {FORMAT}")
+    if not whole:
+        raise ValueError(f"{path} is damaged: its checksum is not that of its contents; go on from another checkpoint")
     fields = {name.removeprefix("state."): value for name, value in arrays.items() if name.startswith("state.")}
     columns = {name.removeprefix("history."): value for name, value in arrays.items() if name.startswith("history.")}
     history = History()
@@ -103,10 +122,11 @@ def check_same(path, ours, theirs):
         raise ValueError(f"{path} is a checkpoint of another run: {shown}")
 
 
-def fingerprint(problem, schedule, solver, start, collect=list):
+def fingerprint(problem, schedule, solver, start, data=True):
     """What makes a run the run it is: readable settings, and digests of data and matrices.
 
-    ``collect`` puts the agents' digests together where this process holds some of them only.
+    That of the ``data`` is None where this process holds some of the agents (all put their ``problem.digests()`` together), and
+    where it is not asked for.
     """
     model = getattr(problem, "model", None)
     settings = {
@@ -122,20 +142,30 @@ def fingerprint(problem, schedule, solver, start, collect=list):
     matrices = [schedule.weights(key) for key in dict.fromkeys(schedule.key(round) for round in range(_ROUNDS))]
     if hasattr(schedule, "union") and not getattr(schedule, "meets_all", False):
         matrices.append(schedule.union())
-    data = problem.digests()
     digests = {
-        "data": _digest(*(data if problem.agents == problem.network_size else collect(data))),
-        "mixing matrices": _digest(*(part for matrix in matrices for part in (matrix.indptr, matrix.indices, matrix.data))),
-        "start": _digest(start),
+        "data": digest(*problem.digests()) if data and problem.agents == problem.network_size else None,
+        "mixing matrices": digest(*(part for matrix in matrices for part in (matrix.indptr, matrix.indices, matrix.data))),
+        "start": digest(start),
     }
     return settings | digests
 
 
-def _digest(*parts):
+def _checksum(arrays):
+    """The SHA-256 of arrays by name: of their names, dtypes, shapes and bytes; as an array of 32 numbers."""
     digest = hashlib.sha256()
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(array.tobytes())
+    return np.frombuffer(digest.digest(), np.uint8)
+
+
+def digest(*parts):
+    """A short digest of strings and arrays."""
+    whole = hashlib.sha256()
     for part in parts:
-        digest.update(part.encode() if isinstance(part, str) else np.ascontiguousarray(part).tobytes())
-    return digest.hexdigest()[:16]
+        whole.update(part.encode() if isinstance(part, str) else np.ascontiguousarray(part).tobytes())
+    return whole.hexdigest()[:16]
 
 
 def _short(text):

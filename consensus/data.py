@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from consensus import _checks, _shared
+from consensus._tables import npz
 
 SCHEMES = ("iid", "sorted", "dirichlet", "sizes")
 _FORMAT = 1  # of saved shards
@@ -44,7 +45,8 @@ class Shards:
     memory: tuple = field(default=(), repr=False)  # keeps what is in shared memory known as such
 
     def __post_init__(self):
-        if self.rows is None:
+        if self.rows is None:  # not a block, whose arrays may come later
+            _check_shapes(self)
             object.__setattr__(self, "rows", np.arange(len(self.features)))
             object.__setattr__(self, "network_size", len(self.features))
 
@@ -59,7 +61,8 @@ class Shards:
         return np.count_nonzero(self.indices >= 0, axis=1)
 
     def restrict(self, rows):
-        """The shards of the agents ``rows`` (a slice gives views, nothing is copied)."""
+        """The shards of the agents ``rows``, a slice (views, nothing is copied) or a sequence of their numbers."""
+        rows = _checks.rows(rows, self.agents)
         return replace(
             self,
             features=self.features[rows],
@@ -68,6 +71,22 @@ class Shards:
             indices=self.indices[rows],
             rows=self.rows[rows],
         )
+
+
+def _check_shapes(shards):
+    """Raise ``TypeError`` or ``ValueError`` unless the arrays of ``shards`` belong together."""
+    wanted = {"features": ("agents", "most", "features"), "targets": ("agents", "most", "outputs")}
+    wanted |= dict.fromkeys(("weights", "indices"), ("agents", "most"))
+    for name, axes in wanted.items():
+        array = getattr(shards, name)
+        if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiub":
+            raise TypeError(f"{name} of Shards must be an array of numbers ({', '.join(axes)}); got {_checks.shown(array)}")
+        if array.ndim != len(axes) or array.shape[:2] != shards.features.shape[:2]:
+            raise ValueError(
+                f"{name} of Shards must have shape ({', '.join(axes)}), agents and most as in features "
+                f"{shards.features.shape}; got {array.shape}"
+            )
+    _checks.count("samples of Shards", shards.samples)
 
 
 def partition(X, y, agents, scheme="iid", seed=0, *, sizes=None, concentration=0.5):
@@ -123,7 +142,7 @@ def partition(X, y, agents, scheme="iid", seed=0, *, sizes=None, concentration=0
         raise ValueError(f"agents must be at most the number of samples, {len(X)}, so that none is empty; got {agents}")
     if (sizes is not None) != (scheme == "sizes"):
         raise ValueError(f"sizes goes with scheme='sizes' and with no other; got scheme={scheme!r}, sizes={sizes!r}")
-    rng = np.random.default_rng(seed)
+    rng = _checks.seed(seed)
     if scheme == "dirichlet":
         groups = _dirichlet(y[:, 0], agents, _checks.number("concentration", concentration, above=0), rng)
     else:
@@ -135,16 +154,17 @@ def partition(X, y, agents, scheme="iid", seed=0, *, sizes=None, concentration=0
     return _padded(X, y, groups)
 
 
-def _arrays(X, y):
-    X, y = np.asarray(X), np.asarray(y)
+def _arrays(X, y, names=("X", "y")):
+    """Features (samples, features) and targets (samples, outputs), checked, in the dtype of the features."""
+    X, y = _checks.array(names[0], X), _checks.array(names[1], y)
     if X.ndim != 2 or X.size == 0:
-        raise ValueError(f"X must have shape (samples, features), at least one of each; got {X.shape}")
+        raise ValueError(f"{names[0]} must have shape (samples, features), at least one of each; got {X.shape}")
     if y.ndim not in (1, 2) or len(y) != len(X) or y.size == 0:
-        raise ValueError(f"y must have shape ({len(X)},) or ({len(X)}, outputs), as X has {len(X)} rows; got {y.shape}")
+        raise ValueError(
+            f"{names[1]} must have shape ({len(X)},) or ({len(X)}, outputs), as {names[0]} has {len(X)} rows; got {y.shape}"
+        )
     dtype = np.float32 if X.dtype == np.float32 else np.float64
-    for name, array in (("X", X), ("y", y)):
-        if array.dtype.kind not in "fiub":
-            raise ValueError(f"{name} must hold real numbers; got dtype {array.dtype} (encode labels as 0, 1, ... first)")
+    for name, array in zip(names, (X, y), strict=True):
         with np.errstate(over="ignore"):  # a number too large for float32 is refused here, not turned into inf below
             finite = np.isfinite(array.astype(dtype, copy=False))
         if not finite.all():
@@ -156,7 +176,7 @@ def _arrays(X, y):
 
 
 def _sizes(sizes, agents, samples):
-    sizes = np.asarray(sizes)
+    sizes = _checks.dense("sizes", sizes)
     if sizes.shape != (agents,) or sizes.dtype.kind not in "iu" or sizes.sum() != samples:
         raise ValueError(
             f"sizes must be {agents} whole numbers that sum to the number of samples, {samples}; got {sizes.tolist()}"
@@ -208,7 +228,8 @@ def save_shards(shards, folder):
     folder : path
         Gets ``agent-<number>.npz`` for each agent, without padding, and ``index.json``.
     """
-    folder = Path(folder)
+    _checks.shards(shards)
+    folder = Path(_checks.path("folder", folder))
     folder.mkdir(parents=True, exist_ok=True)
     for row, agent in enumerate(shards.rows):
         own = shards.weights[row] > 0
@@ -242,7 +263,9 @@ def load_shards(folder, agents=None):
     FileNotFoundError
         If the folder has no index, or not the file of an agent asked for.
     ValueError
-        If the index is of another format, or an agent is not in it.
+        If the index is of another format, an agent is not in it, or a file is damaged: the message names it.
+    TypeError
+        If ``agents`` are no agents' numbers.
 
     Examples
     --------
@@ -253,27 +276,58 @@ def load_shards(folder, agents=None):
     ...     load_shards(folder, agents=[1]).sizes
     array([2])
     """
-    folder = Path(folder)
-    index = json.loads((folder / "index.json").read_text())
-    if index.get("format") != _FORMAT:
-        raise ValueError(f"{folder} has shards of format {index.get('format')}; this version reads format {_FORMAT}")
+    folder = Path(_checks.path("folder", folder))
+    index = _index(folder / "index.json")
     everyone = np.arange(index["agents"])
     rows = agents(index["agents"]) if callable(agents) else slice(None) if agents is None else agents
-    if not isinstance(rows, slice) and not np.isin(rows, everyone).all():
-        raise ValueError(f"agents must be among 0 .. {index['agents'] - 1}, the agents of {folder}; got {rows}")
-    rows = everyone[rows]
-    files = [folder / f"agent-{agent}.npz" for agent in rows]
-    features = owner = None
-    for row, path in enumerate(files):
-        with np.load(path, allow_pickle=False) as file:
-            own = {name: file[name] for name in ("features", "targets", "indices")}
-        if features is None:
-            shape = (len(files), index["most"])
-            features, owner = _shared.empty((*shape, own["features"].shape[1]), own["features"].dtype)
-            features[...] = 0
-            targets = np.zeros((*shape, own["targets"].shape[1]), own["targets"].dtype)
-            indices = np.full(shape, -1)
+    rows = everyone[_checks.rows(rows, index["agents"], "agents")]
+    if not len(rows):
+        raise ValueError(f"agents must name at least one of the {index['agents']} agents of {folder}; got {agents!r}")
+    parts = [_agent(folder / f"agent-{agent}.npz", index["most"]) for agent in rows]
+    first, shape = parts[0], (len(parts), index["most"])
+    for agent, part in zip(rows, parts, strict=True):
+        for name in ("features", "targets"):
+            if part[name].shape[1] != first[name].shape[1] or part[name].dtype != first[name].dtype:
+                raise ValueError(
+                    f"{name} of agent {agent} in {folder} must be like those of agent {rows[0]}, {first[name].shape[1]} "
+                    f"columns of {first[name].dtype}; got {part[name].shape[1]} of {part[name].dtype}"
+                )
+    features, owner = _shared.empty((*shape, first["features"].shape[1]), first["features"].dtype)
+    features[...] = 0
+    targets = np.zeros((*shape, first["targets"].shape[1]), first["targets"].dtype)
+    indices = np.full(shape, -1)
+    for row, own in enumerate(parts):
         size = len(own["indices"])
         features[row, :size], targets[row, :size], indices[row, :size] = own["features"], own["targets"], own["indices"]
     weights = (indices >= 0).astype(features.dtype)
     return Shards(features, targets, weights, indices, index["samples"], rows, index["agents"], (owner,))
+
+
+def _index(path):
+    """What the index of a folder of shards says."""
+    try:
+        index = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:  # of which text in another encoding is one
+        raise ValueError(f"{path} is not the JSON that save_shards writes: {error}") from error
+    if not isinstance(index, dict) or index.get("format") != _FORMAT:
+        got = index.get("format") if isinstance(index, dict) else index
+        raise ValueError(f"{path.parent} has shards of format {_checks.shown(got)}; this version reads format {_FORMAT}")
+    for name in ("agents", "samples", "most"):
+        _checks.count(f"{name} in {path}", index.get(name))
+    return index
+
+
+def _agent(path, most):
+    """The arrays of one agent's file, none longer than ``most``."""
+    own = npz(path, "features", "targets", "indices")
+    size = own["indices"].shape[:1]
+    good = own["indices"].dtype.kind in "iu" and own["indices"].ndim == 1 and size[0] <= most
+    for name in ("features", "targets"):
+        good = good and own[name].dtype.kind == "f" and own[name].ndim == 2 and own[name].shape[:1] == size
+    if not good:
+        found = ", ".join(f"{name} {array.dtype} {array.shape}" for name, array in own.items())
+        raise ValueError(f"{path} must hold at most {most} samples, features and targets (samples, columns); it has {found}")
+    for name in ("features", "targets"):
+        if not np.isfinite(own[name]).all():
+            raise ValueError(f"{path} must hold finite {name}; some are NaN or infinite")
+    return own

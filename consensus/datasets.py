@@ -150,8 +150,11 @@ def _from_folder(name):
     if not path.is_file():
         raise FileNotFoundError(f"{VARIABLE} names a folder without {path.name}, the file of {name!r}: {path.parent}")
     if name == "mnist":
-        with np.load(path) as arrays:
-            return _digits(arrays["images"].reshape(len(arrays["images"]), -1), arrays["labels"])
+        arrays = _tables.npz(path, "images", "labels")
+        if arrays["labels"].shape != arrays["images"].shape[:1] or arrays["images"].ndim < 2:
+            found = f"images {arrays['images'].shape} and labels {arrays['labels'].shape}"
+            raise ValueError(f"{path} must have as many labels (samples,) as images; got {found}")
+        return _digits(arrays["images"].reshape(len(arrays["images"]), -1), arrays["labels"])
     return Dataset(*_tables.read(path, target=-1, classification=False))
 
 

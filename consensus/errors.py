@@ -1,5 +1,7 @@
 """What ends a run early. Nothing already computed is lost: each error carries it."""
 
+from consensus import _checks
+
 
 class RunError(Exception):
     """A run could not go on.
@@ -37,6 +39,10 @@ class LocalSolveError(RunError, RuntimeError):
     """An agent's local problem was not solved: the message names the agent, the round and the local solver's status."""
 
 
+class UnfinishedWarning(UserWarning):
+    """A local problem was not solved to the accuracy asked for: the message names the agent and the residual."""
+
+
 class Interrupted(KeyboardInterrupt):
     """The run was stopped by ctrl-C.
 
@@ -47,7 +53,10 @@ class Interrupted(KeyboardInterrupt):
     """
 
     def __init__(self, result, checkpoint=None):
-        again = f"resume={str(checkpoint)!r}" if checkpoint else "start=error.result.w"
+        _checks.offers("result", result, ("w", "history", "rounds"), "a Result, as consensus.solve returns")
+        again = "start=error.result.w"
+        if checkpoint is not None:
+            again = f"resume={str(_checks.path('checkpoint', checkpoint))!r}"
         super().__init__(
             f"stopped by the user after round {result.rounds}; this error's .result holds the iterates and the history "
             f"(go on with solve(..., {again}))"
@@ -56,4 +65,4 @@ class Interrupted(KeyboardInterrupt):
 
 
 class WorkerError(RunError, RuntimeError):
-    """A worker process died or kept the others waiting: the message names it, its agents and the round."""
+    """A worker process died, or one or an MPI rank kept the others waiting: the message names it, its agents and the round."""

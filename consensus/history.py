@@ -5,12 +5,20 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from consensus import _checks
 
-class History(Mapping):
+_LARGEST = np.iinfo(np.int64).max
+
+
+class History(dict):
     """Columns by name, one entry a recorded round; row 0 is the start.
 
     ``history["objective"]`` is an array (rows,), or (rows, agents) for a quantity recorded for every agent. Columns of a
-    run are listed at :func:`consensus.solve`.
+    run are listed at :func:`consensus.solve`. It grows by :meth:`append` alone.
+
+    ``dict(history)`` has these arrays, read-only. ``keys()``, ``values()`` and ``items()``, and with them
+    ``pandas.DataFrame(history)``, have one array (rows,) for every column of :meth:`to_csv`: ``agent_objective_0``,
+    ``agent_objective_1``, ...; these names do as an index, too.
 
     Examples
     --------
@@ -23,8 +31,15 @@ class History(Mapping):
     (['round', 'objective'], 2)
     """
 
+    # It is a dict because pandas takes no other mapping by its columns. The dict's own entries are views of buffers with
+    # room to grow; the values as they were appended are kept beside them.
+
     def __init__(self):
-        self._columns = {}
+        super().__init__()
+        self._columns, self._buffers = {}, {}
+
+    def __reduce__(self):
+        return _restored, (self._columns,)
 
     @property
     def rows(self):
@@ -32,60 +47,158 @@ class History(Mapping):
         return len(next(iter(self._columns.values()), ()))
 
     def append(self, row):
-        """Add a recorded round: a mapping with the same keys every time."""
-        if self._columns and set(row) != set(self._columns):
-            raise ValueError(f"a row must have the columns {list(self._columns)}; got {list(row)}")
+        """Add a recorded round: a mapping with the same keys every time, of numbers or of arrays (agents,)."""
+        if not isinstance(row, Mapping) or not all(isinstance(name, str) for name in row):
+            raise TypeError(f"row must be a mapping of names to numbers, such as {{'round': 0}}; got {_checks.shown(row)}")
+        if not row or (self._columns and row.keys() != self._columns.keys()):
+            raise ValueError(f"a row must have the columns {list(self._columns) or 'of a run'}; got {list(row)}")
+        for name, value in row.items():
+            before = self._columns.get(name)
+            if not (before and type(value) is type(before[-1]) and _plain(value)):  # these are right, and the most frequent
+                _check_value(name, value, before[0] if before else None)
         for name, value in row.items():
             kept = value.copy() if isinstance(value, np.ndarray) else value  # the caller may go on working in place
             self._columns.setdefault(name, []).append(kept)
+            self._extend(name)
+
+    def _extend(self, name):
+        """Bring the newest value into the column's array."""
+        values, buffer = self._columns[name], self._buffers.get(name)
+        rows, new = len(values), values[-1]
+        if buffer is None or rows > len(buffer) or not _fits(new, buffer.dtype):
+            array = np.array(values)
+            self._buffers[name] = buffer = np.empty((2 * rows, *array.shape[1:]), array.dtype)
+            buffer[:rows] = array
+        buffer[rows - 1] = new
+        self._show(name, rows)
+
+    def _show(self, name, rows):
+        view = self._buffers[name][:rows]
+        view.flags.writeable = False
+        super().__setitem__(name, view)
 
     def last(self):
-        """The newest row, a dictionary."""
+        """The newest row, a dictionary. Raises ``ValueError`` where there is none."""
+        self._need_rows()
         return {name: column[-1] for name, column in self._columns.items()}
 
     def drop_last(self):
-        """Forget the newest row."""
-        for column in self._columns.values():
+        """Forget the newest row. Raises ``ValueError`` where there is none."""
+        self._need_rows()
+        for name, column in self._columns.items():
             column.pop()
+            self._show(name, len(column))
+
+    def _need_rows(self):
+        if not self.rows:
+            raise ValueError("the history has no rows yet")
 
     def __getitem__(self, name):
-        if name not in self._columns:
+        if name not in self:
             raise KeyError(f"no column {name!r}; there are {', '.join(self._columns)}")
-        return np.array(self._columns[name])
+        return super().__getitem__(name).copy() if super().__contains__(name) else self._flat()[name]
 
-    def __iter__(self):
-        return iter(self._columns)
+    def _flat(self):
+        """An array (rows,) for every column of a table, by name."""
+        flat = {}
+        for name in self:
+            column = self[name]
+            flat |= {name: column} if column.ndim == 1 else {f"{name}_{agent}": part for agent, part in enumerate(column.T)}
+        return flat
 
-    def __len__(self):
-        return len(self._columns)
+    def __contains__(self, name):
+        return isinstance(name, str) and (super().__contains__(name) or name in self._flat())
 
-    __eq__, __hash__ = object.__eq__, object.__hash__  # a record of one run, not a dictionary of values
+    def get(self, name, default=None):
+        return self[name] if name in self else default  # noqa: SIM401 (this is it)
+
+    def keys(self):
+        return self._flat().keys()
+
+    def values(self):
+        return self._flat().values()
+
+    def items(self):
+        return self._flat().items()
+
+    def copy(self):
+        return _restored(self._columns)
+
+    def _refuse(self, *_, **__):
+        raise TypeError("a History grows by append(row) alone; dict(history) gives a dictionary to change")
+
+    __setitem__ = __delitem__ = __ior__ = update = setdefault = pop = popitem = clear = _refuse
+    __eq__, __ne__, __hash__ = object.__eq__, object.__ne__, object.__hash__  # a record of one run, not a dictionary of values
 
     def __repr__(self):
         return f"History({self.rows} rows of {', '.join(self._columns)})"
 
     def to_csv(self, path):
         """Write a header and one line a row. Floats read back to the same bits; per-agent columns become name_0, ..."""
-        arrays = {name: self[name].reshape(self.rows, -1) for name in self._columns}
-        header = [
-            name if np.ndim(self._columns[name][0]) == 0 else f"{name}_{agent}"
-            for name, array in arrays.items()
-            for agent in range(array.shape[1])
-        ]
-        with open(path, "w", newline="") as file:
+        flat = self._flat()
+        with open(_checks.path("path", path), "w", newline="") as file:
             writer = csv.writer(file)
-            writer.writerow(header)
-            for row in range(self.rows):
-                writer.writerow([value for array in arrays.values() for value in array[row].tolist()])
+            writer.writerow(flat)
+            writer.writerows(zip(*(column.tolist() for column in flat.values()), strict=True))
 
     @classmethod
     def from_csv(cls, path):
-        """Read what :meth:`to_csv` wrote (per-agent columns stay separate)."""
+        """Read what :meth:`to_csv` wrote (per-agent columns stay separate).
+
+        Raises
+        ------
+        FileNotFoundError
+        ValueError
+            If the file is no such table, or has columns but no rows: the message says where.
+        """
         history = cls()
-        with open(path, newline="") as file:
-            for row in csv.DictReader(file):
-                history.append({name: _number(text) for name, text in row.items()})
+        with open(_checks.path("path", path), newline="") as file:
+            lines = csv.reader(file)
+            try:
+                names = next(lines, [])
+                for cells in lines:
+                    if len(cells) != len(names):
+                        raise ValueError(f"line {lines.line_num} has {len(cells)} cells, the header {len(names)}")
+                    row = {name: _number(text) for name, text in zip(names, cells, strict=True)}
+                    if len(row) != len(names):
+                        raise ValueError(f"names in its header come twice: {names}")
+                    history.append(row)
+                if names or not lines.line_num:  # a history without rows has no columns, but an empty line for them
+                    history._need_rows()
+            except (TypeError, ValueError, csv.Error) as error:  # of which text in no encoding is one
+                raise ValueError(f"{path} is no history as to_csv writes it: {error}") from error
         return history
+
+
+def _restored(columns):
+    """A history with copies of these lists of values."""
+    history = History()
+    history._columns = {name: list(values) for name, values in columns.items()}
+    for name, values in history._columns.items():
+        history._buffers[name] = np.array(values)
+        history._show(name, len(values))
+    return history
+
+
+def _check_value(name, value, first):
+    """Refuse what is no number, or row of them, or not of the shape of the column's ``first``."""
+    array = np.asarray(value) if isinstance(value, bool | int | float | np.generic | np.ndarray | list | tuple) else None
+    if array is None or array.ndim > 1 or array.dtype.kind not in "fiub":
+        raise TypeError(f"{name} of a row must be a number or an array (agents,) of them; got {_checks.shown(value)}")
+    if first is not None and array.shape != np.shape(first):
+        raise ValueError(f"{name} of a row must have the shape of the rows before, {np.shape(first)}; got {array.shape}")
+
+
+def _plain(value):
+    """Whether a value is one of Python's numbers that NumPy keeps in 64 bits."""
+    return type(value) is float or (type(value) is int and -_LARGEST <= value <= _LARGEST)
+
+
+def _fits(value, dtype):
+    """Whether NumPy would make a column with this ``value`` of the same ``dtype``."""
+    if _plain(value):
+        return dtype == (np.float64 if type(value) is float else np.int64)
+    return np.can_cast(np.asarray(value).dtype, dtype)
 
 
 def _number(text):

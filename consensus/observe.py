@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from consensus import _checks
 from consensus._parallel import CHUNK_BYTES
 from consensus.data import _arrays
 from consensus.history import History
@@ -24,6 +25,7 @@ class Observer:
     tolerance : float or None
     exchanges : int or None
     test : (X, y) or None
+        As :func:`checked_test_set` gives it.
     agent_objectives : bool
     bar : tqdm
     saver : Saver or None
@@ -33,7 +35,7 @@ class Observer:
     def __init__(self, problem, solver, every, rounds, tolerance, exchanges, test, agent_objectives, bar, saver=None):
         self.problem, self.solver = problem, solver
         self.every, self.rounds, self.tolerance, self.exchanges = every, rounds, tolerance, exchanges
-        self.test = None if test is None else _test_set(problem, test)
+        self.test = test
         self.agent_objectives, self.bar, self.saver = agent_objectives, bar, saver
         self.history = History()
         self.round, self.w = 0, None
@@ -131,7 +133,7 @@ class Observer:
     def _stationarity(self, point):
         here = np.broadcast_to(point, (self.problem.agents, len(point)))
         step = point - self.collect(self.problem.gradient(here)).sum(axis=0)
-        return float(np.linalg.norm(point - self.problem.regularizer.prox(step, 1.0)))
+        return float(np.linalg.norm(point - self.solver.prox(self.problem)(step, 1.0)))
 
     def _test_errors(self, w):
         """The mean test error of every row of ``w``, a few agents at a time."""
@@ -151,10 +153,16 @@ def agents_mean(w):
     return w[0] + (w - w[0]).mean(axis=0)
 
 
-def _test_set(problem, test):
+def checked_test_set(problem, test):
+    """The arrays of a ``test`` set, (X, y), that fits ``problem``."""
     if not isinstance(problem, Problem):
         raise TypeError(f"test needs a problem with a model; got {problem}")
-    X, y = _arrays(*test)
+    try:
+        X, y = test
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"test must be a pair (X, y); got {_checks.shown(test)}") from error
+    _checks.needs("test", problem.loss, "error")
+    X, y = _arrays(X, y, ("X of test", "y of test"))
     features = problem.shards.features.shape[2]
     if X.shape[1] != features:
         raise ValueError(f"test features must have {features} columns as in training; got {X.shape[1]}")

@@ -25,11 +25,14 @@ class Work:
         Local problems solved, per agent.
     iterations : int
         Iterations inside the local solves, summed over the agents of the block (they differ); closed forms take none.
+    unfinished : int
+        Local solves that did not get as far as was asked, over the agents of the block.
     """
 
     gradients: int = 0
     solves: int = 0
     iterations: int = 0
+    unfinished: int = 0
 
 
 class BaseProblem(ABC):
@@ -64,12 +67,12 @@ class BaseProblem(ABC):
         self.parameters = parameters
         self.dtype = np.dtype(dtype)
         self.work, self.memory = Work(), {}
-        regularizer = L2(0.0) if regularizer is None else regularizer
-        if not callable(getattr(regularizer, "prox", None)):
-            raise TypeError(f"regularizer must offer value and prox, as consensus.L2(1e-3) does; got {regularizer!r}")
+        regularizer = L2(0.0) if regularizer is None else _checks.regularizer(regularizer)
         # A nonconvex r is a convex one minus a smooth one; the second joins the costs, shared out among the agents.
         self.nonconvex = None if getattr(regularizer, "is_convex", True) else regularizer
-        self.regularizer = regularizer if self.nonconvex is None else regularizer.convex
+        if self.nonconvex is not None:
+            _checks.needs("a regularizer with is_convex = False", regularizer, "convex", "smooth_value", "smooth_gradient")
+        self.regularizer = regularizer if self.nonconvex is None else _checks.regularizer(regularizer.convex, "its convex part")
 
     @abstractmethod
     def _value(self, w):
@@ -99,6 +102,7 @@ class BaseProblem(ABC):
     def restrict(self, rows):
         """The same problem for the agents ``rows`` of this one: a slice (the data are views), or an array of indices."""
         block = copy.copy(self)
+        rows = _checks.rows(rows, self.agents)
         block.rows = self.rows[rows]
         block.agents, block.work, block.memory = len(block.rows), Work(), {}
         return block
@@ -122,23 +126,26 @@ class BaseProblem(ABC):
 
     def objective(self, point):
         """U(point) = sum_i g_i(point) + r(point), a float, over the agents held here; ``point`` has shape (P,)."""
+        point = _checks.floats("point", point)
         return float(self.value(self._everywhere(point)).sum() + self.regularizer.value(point))
 
     def stationarity(self, point):
         """``|w - prox_r(w - grad G(w))|`` at w = ``point`` (P,): zero exactly at stationary points of U."""
+        point = _checks.floats("point", point)
         step = point - self.gradient(self._everywhere(point)).sum(axis=0)
         return float(np.linalg.norm(point - self.regularizer.prox(step, 1.0)))
 
     def _everywhere(self, point):
-        point = np.asarray(point, self.dtype)
+        point = point.astype(self.dtype, copy=False)
         if point.shape != (self.parameters,):
             raise ValueError(f"point must have shape ({self.parameters},); got {point.shape}")
         return np.broadcast_to(point, (self.agents, self.parameters))
 
     def _stack(self, w):
-        if np.shape(w) != (self.agents, self.parameters):
-            raise ValueError(f"w must have shape (agents, P) = {(self.agents, self.parameters)}; got {np.shape(w)}")
-        return np.asarray(w, self.dtype)
+        w = _checks.array("w", w)
+        if w.shape != (self.agents, self.parameters):
+            raise ValueError(f"w must have shape (agents, P) = {(self.agents, self.parameters)}; got {w.shape}")
+        return w.astype(self.dtype, copy=False)
 
 
 class Problem(BaseProblem):
@@ -160,6 +167,8 @@ class Problem(BaseProblem):
     ------
     ValueError
         If the features do not fit the model, or the targets the model's outputs or the loss's domain.
+    TypeError
+        If the model, loss, shards or regularizer are none.
 
     References
     ----------
@@ -179,6 +188,9 @@ class Problem(BaseProblem):
     """
 
     def __init__(self, model, loss, shards, regularizer=None, reduction="mean"):
+        _checks.model(model), _checks.loss(loss), _checks.shards(shards)
+        for name in ("parameters", "outputs"):
+            _checks.count(f"{name} of {type(model).__name__}", getattr(model, name))
         if shards.features.shape[2] != getattr(model, "features", shards.features.shape[2]):
             raise ValueError(
                 f"the shards have {shards.features.shape[2]} features a sample, but {model} takes {model.features}"
@@ -229,9 +241,13 @@ class Problem(BaseProblem):
 
     def linearize(self, w, rows):
         """Outputs (agents, samples, outputs) and their linearization at w, for the agents in the slice ``rows``."""
+        rows = _checks.rows(rows, self.agents)
+        if np.ndim(w) != 2:
+            raise ValueError(f"w must have shape (agents, P) = {(self.agents, self.parameters)}; got {np.shape(w)}")
         return linearize(self.model, w[rows], self.shards.features[rows])
 
     def restrict(self, rows):
+        rows = _checks.rows(rows, self.agents)
         block = super().restrict(rows)
         block.shards, block.weights = self.shards.restrict(rows), self.weights[rows]
         return block

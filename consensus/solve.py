@@ -5,16 +5,17 @@ from dataclasses import dataclass
 
 import networkx as nx
 import numpy as np
-from tqdm import tqdm
+import scipy.sparse as sp
 
 import topologies
-from consensus import _checks
-from consensus.checkpoint import Saver, check_same, fingerprint, load
+from consensus import _checks, _progress
+from consensus.checkpoint import Saver, check_same, digest, fingerprint, load
 from consensus.engines import MPI, Processes, Stacked
 from consensus.errors import Interrupted, RunError
 from consensus.history import History
-from consensus.observe import Observer, agents_mean
-from consensus.solvers import AdaptiveNEXT, Solver
+from consensus.observe import Observer, agents_mean, checked_test_set
+from consensus.solvers import AdaptiveNEXT
+from topologies.analysis import parts
 
 ENGINES = {"stacked": Stacked, "processes": Processes, "mpi": MPI}
 
@@ -92,7 +93,7 @@ def solve(
     exchanges : int, optional
         Stop at the first recorded round by whose end at least this many exchanges were made.
     progress : bool
-        Show a progress bar, if standard error is a terminal.
+        Show a progress bar, if standard error is a terminal or a notebook's.
     checkpoint : path, optional
         A file to which the run's state is written every ``every`` rounds and at its end, replaced as a whole each time.
     every : int
@@ -112,8 +113,9 @@ def solve(
         Its history has the columns ``round``; at the agents' mean ``objective`` (U) and ``stationarity``
         (``|w - prox_r(w - grad G(w))|``); ``disagreement`` (``sqrt(mean_i |w_i - mean|^2)``); what was sent so far in the
         whole network: ``exchanges`` (each between every agent and its neighbours), ``messages`` (edges used, both ways),
-        ``floats`` and ``bytes`` in them; the work so far: ``gradients`` and local ``solves`` per agent and ``iterations``
-        inside them over all agents; ``seconds`` of wall time in rounds, observation left out. With a test set
+        ``floats`` and ``bytes`` in them; the work so far: ``gradients`` and local ``solves`` per agent, and over all agents
+        ``iterations`` inside them and how many were left ``unfinished``, not as near their optimum as was asked; ``seconds`` of
+        wall time in rounds, observation left out. With a test set
         ``test_error`` of the mean and ``test_error_worst`` of the worst agent: the mean squared error in regression, the
         fraction of wrong labels in classification. With ``agent_objectives`` the column ``agent_objective`` (rows, agents).
         A solver may add columns of its own, as :class:`consensus.solvers.AdaptiveNEXT` does.
@@ -126,8 +128,23 @@ def solve(
         If an iterate becomes NaN, infinite or larger than 1e150; it carries the history.
     LocalSolveError
         If a local problem has no solution; it carries the history.
+    WorkerError
+        If a worker process dies or keeps the others waiting for longer than the engine's ``timeout``.
     Interrupted
         On ctrl-C; it carries the result so far.
+
+    Warns
+    -----
+    UnfinishedWarning
+        At the first local solve that did not get as far as was asked; it names the agent, the residual, and what to change.
+
+    Under MPI what is refused before any work is so on all ranks. An error later ends the job; the history is written before,
+    beside the checkpoint or else into the working directory.
+
+    Warns
+    -----
+    UserWarning
+        If a process keeps the others waiting for some seconds longer than usual: it is named, and the run goes on if it comes.
 
     Examples
     --------
@@ -143,34 +160,53 @@ def solve(
     >>> bool(result.history["stationarity"][-1] < 1e-6)
     True
     """
-    rounds = _checks.count("rounds", rounds, least=0)
-    record_every = _checks.count("record_every", record_every)
-    every = _checks.count("every", every)
-    if tolerance is not None:
-        tolerance = _checks.number("tolerance", tolerance, above=0)
-    if exchanges is not None:
-        exchanges = _checks.count("exchanges", exchanges)
-    if isinstance(network, nx.Graph):
-        network = topologies.Static(network)
     if isinstance(engine, str):
         engine = ENGINES[_checks.choice("engine", engine, tuple(ENGINES))]()
-    if network.agents != problem.network_size:
-        raise ValueError(f"the network has {network.agents} agents, the problem {problem.network_size}: they must be the same")
-    solver = AdaptiveNEXT() if solver is None else solver
-    if not isinstance(solver, Solver):
-        raise TypeError(f"solver must be a Solver, such as consensus.solvers.AdaptiveNEXT(); got {solver!r}")
-    solver.check(problem)
-    _check_mixing(network, solver)
-    start = _start(problem, start, seed)
+    _checks.engine(engine)
+    with engine.together() as settings:
+        rounds = _checks.count("rounds", rounds, least=0)
+        record_every = _checks.count("record_every", record_every)
+        every = _checks.count("every", every)
+        flags = (("progress", progress), ("gather", gather), ("agent_objectives", agent_objectives))
+        progress, gather, agent_objectives = (_checks.flag(name, value) for name, value in flags)
+        if tolerance is not None:
+            tolerance = _checks.number("tolerance", tolerance, above=0)
+        if exchanges is not None:
+            exchanges = _checks.count("exchanges", exchanges)
+        for name, value in (("checkpoint", checkpoint), ("resume", resume)):
+            if value is not None:
+                _checks.path(name, value)
+        _checks.problem(problem)
+        network = _schedule(network)
+        if network.agents != problem.network_size:
+            raise ValueError(
+                f"the network has {network.agents} agents, the problem {problem.network_size}: they must be the same"
+            )
+        solver = AdaptiveNEXT() if solver is None else _checks.solver(solver)
+        solver.check(problem)
+        engine.check(problem)
+        _checks.mixing(network.weights(network.key(0)), network)
+        _check_mixing(network, solver)
+        settings["seed of the start"] = seed if start is None else None
+        start = _start(problem, start, seed)
+        test = None if test is None else checked_test_set(problem, test)
+        whole, identity = problem.agents == problem.network_size, None
+        if checkpoint or resume or engine.size > 1:
+            # A user's functions are not called for the comparison of ranks alone.
+            data = bool(checkpoint or resume or hasattr(problem, "shards"))
+            identity = fingerprint(problem, network, solver, start, data)
+            settings |= identity | {"rounds": rounds, "record_every": record_every, "tolerance": tolerance}
+            settings |= {"exchanges": exchanges, "checkpoint": checkpoint, "every": every, "resume": resume, "gather": gather}
+            settings |= {"agent_objectives": agent_objectives, "problem": "of all agents" if whole else "of its own agents"}
 
-    identity = fingerprint(problem, network, solver, start, engine.collect_list) if checkpoint or resume else None
+    if (checkpoint or resume) and not whole:
+        identity["data"] = digest(*engine.collect_list(problem.digests()))
     resumed = engine.on_root(lambda: load(resume)) if resume else None
     if resumed:
         check_same(resume, identity, resumed.fingerprint)
         if resumed.round > rounds:
             raise ValueError(f"rounds must be at least the checkpoint's, {resumed.round}; got {rounds}")
-    silent = None if progress and engine.root else True
-    with tqdm(total=rounds, desc=type(solver).__name__, unit="round", disable=silent) as bar:
+    with _progress.bar(progress and engine.root, total=rounds, desc=type(solver).__name__, unit="round") as bar:
         saver = Saver(checkpoint, every, identity, engine.root) if checkpoint else None
         observer = Observer(problem, solver, record_every, rounds, tolerance, exchanges, test, agent_objectives, bar, saver)
         if resumed:
@@ -189,13 +225,26 @@ def solve(
     return Result(w, observer.history, observer.round, reason or f"all {rounds} rounds done")
 
 
+def _schedule(network):
+    """The schedule that ``network`` is, or that a graph stands for."""
+    if isinstance(network, nx.Graph):
+        return topologies.Static(network)
+    if isinstance(network, np.ndarray) or sp.issparse(network):
+        raise TypeError(
+            f"network must be a schedule or a networkx graph; got a matrix {network.shape}: topologies.Static(matrix) takes it "
+            "as the adjacency of a graph, topologies.schedule_from_matrix(matrix) as the weights that agents mix with"
+        )
+    wanted = "a schedule or a networkx graph, such as topologies.ring(10)"
+    return _checks.offers("network", network, ("agents", "key", "weights"), wanted)
+
+
 def _start(problem, start, seed):
     """The start as a stack (agents, P) in the problem's dtype."""
+    rng = _checks.seed(seed)
     if start is None:
-        rng = np.random.default_rng(seed)
         model = getattr(problem, "model", None)
         start = rng.standard_normal(problem.parameters) if model is None else model.init(rng)
-    start = np.asarray(start)
+    start = _checks.dense("start", start)
     shape = (problem.network_size, problem.parameters)
     if start.shape not in (shape, shape[1:]):
         raise ValueError(f"start must have shape (P,) = {shape[1:]} or (agents, P) = {shape}; got {start.shape}")
@@ -210,11 +259,12 @@ def _check_mixing(network, solver):
     if found.refusal:
         raise ValueError(found.refusal)
     if found.conditions.components > 1:
-        sizes = sorted(map(len, topologies.components(network)), reverse=True) if hasattr(network, "union") else []
-        shown = sizes if len(sizes) <= 10 else [*sizes[:10], "..."]
+        groups = sorted(topologies.components(network), key=len, reverse=True) if hasattr(network, "union") else []
+        sizes = [*map(len, groups[:10]), *(["..."] if len(groups) > 10 else [])]
+        named = parts(network, groups)
         warnings.warn(
             f"the network is never jointly connected: it falls into {found.conditions.components} parts"
-            f"{f' of sizes {shown}' if sizes else ''}, which cannot agree with each other",
+            f"{f' of sizes {sizes} (agents {named})' if groups else ''}, which cannot agree with each other",
             stacklevel=3,
         )
     for condition, holds, why in found.needs:
@@ -223,3 +273,5 @@ def _check_mixing(network, solver):
                 f"{found.solver}'s theory needs mixing matrices with the condition '{condition}' ({why}), and it does not hold"
             )
             warnings.warn(f"{text}; print(topologies.check(network, solver)) shows more", stacklevel=3)
+    if hasattr(solver, "check_network"):  # a user's own solver need not have it
+        solver.check_network(network)

@@ -55,10 +55,10 @@ def split(X, y, *, test_size=0.2, seed=0, classification=False):
     """
     from sklearn.model_selection import train_test_split
 
-    X, y = _samples(X, y)
+    X, y = _samples(X, y, classification)
     test_size = _checks.number("test_size", test_size, above=0, below=1)
     stratify = y if classification else None
-    train, test = train_test_split(np.arange(len(X)), test_size=test_size, random_state=seed, stratify=stratify)
+    train, test = train_test_split(np.arange(len(X)), test_size=test_size, random_state=_state(seed), stratify=stratify)
     return _standardised(X, y, train, test, classification)
 
 
@@ -99,7 +99,7 @@ def folds(X, y, k, seed=0, classification=False):
     """
     from sklearn.model_selection import KFold, StratifiedKFold
 
-    X, y = _samples(X, y)
+    X, y = _samples(X, y, classification)
     k = _checks.count("k", k, least=2)
     most, what = len(X), "samples"
     if classification:
@@ -107,12 +107,20 @@ def folds(X, y, k, seed=0, classification=False):
         most, what = sizes.min(), f"samples of class {classes[sizes.argmin()]}, the smallest"
     if k > most:
         raise ValueError(f"k must be at most {most}, the number of {what}; got {k}")
-    cuts = (StratifiedKFold if classification else KFold)(k, shuffle=True, random_state=seed).split(X, y)
+    cuts = (StratifiedKFold if classification else KFold)(k, shuffle=True, random_state=_state(seed)).split(X, y)
     return (_standardised(X, y, train, test, classification) for train, test in cuts)
 
 
-def _samples(X, y):
-    X, y = np.asarray(X), np.asarray(y)
+def _state(seed):
+    """``seed`` as scikit-learn takes it."""
+    if seed is None or isinstance(seed, np.random.RandomState):
+        return seed
+    return _checks.count("seed", seed, least=0, most=2**32 - 1)
+
+
+def _samples(X, y, classification):
+    classification = _checks.flag("classification", classification)
+    X, y = _checks.array("X", X), _checks.dense("y", y) if classification else _checks.array("y", y)
     if X.ndim != 2 or y.ndim not in (1, 2) or len(X) != len(y):
         raise ValueError(
             f"X must have shape (samples, features), and y (samples,) or (samples, outputs); got {X.shape} and {y.shape}"

@@ -25,6 +25,7 @@ class Constant:
         object.__setattr__(self, "value", _checks.number("value of Constant", self.value, above=0))
 
     def __call__(self, round):
+        _checks.count("round", round, least=0)
         return self.value
 
 
@@ -60,6 +61,7 @@ class Diminishing:
         object.__setattr__(self, "decay", _checks.number("decay of Diminishing", self.decay, above=0, below=most))
 
     def __call__(self, round):
+        round = _checks.count("round", round, least=0)
         values = _diminishing(self)
         while len(values) <= round:
             values.append(values[-1] * (1 - self.decay * values[-1]))
@@ -88,7 +90,7 @@ class InverseSqrt:
         object.__setattr__(self, "initial", _checks.number("initial of InverseSqrt", self.initial, above=0))
 
     def __call__(self, round):
-        return float(self.initial / np.sqrt(round + 1))
+        return float(self.initial / np.sqrt(_checks.count("round", round, least=0) + 1))
 
 
 def as_rule(step, most=None):
@@ -98,7 +100,11 @@ def as_rule(step, most=None):
     """
     if not callable(step):
         if isinstance(step, bool) or not isinstance(step, Real):
-            raise TypeError(f"step must be a number or a rule such as Diminishing(0.5, 0.01); got {step!r}")
-        step = Constant(step)
-    _checks.number(f"the first value of step={step}", float(step(0)), above=0, most=most)
+            raise TypeError(f"step must be a number or a rule such as Diminishing(0.5, 0.01); got {_checks.shown(step)}")
+        step = Constant(_checks.number("step", step, above=0))
+    if most is not None:
+        _checks.number("most", most, above=0)
+    first = step(0)
+    first = first.item() if isinstance(first, np.ndarray) and first.ndim == 0 else first
+    _checks.number(f"the first value of step={step}", first, above=0, most=most)
     return step

@@ -21,7 +21,7 @@ BLOCKS = (1, 2, 4, 8)
 AVAILABLE = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 CORES = [2**k for k in range(AVAILABLE.bit_length())]  # 1, 2, 4, ... of them
 SYSTEMS = {"normal equations": "primal", "by size": "auto"}  # how the linear systems of a local step are solved
-HIDDEN = 100  # units, for a step that is worth cutting
+HIDDEN, ROWS = 100, 2000  # units, for a step that is worth cutting; at most so many rows, on one agent
 TIMES = 11  # that a step is timed; the median counts
 SURROGATE, STEP = PartialLinearization(tau=0.3), Diminishing(0.5, 0.01)
 
@@ -33,14 +33,14 @@ def main(arguments=None):
     def timed(curve, seed):
         data, system, cores, count = curve
         settings = {"dataset": data, "system": system, "cores": cores, "blocks": count, "seed": seed}
-        whole, times = experiment.case(data, 1, seed, hidden=HIDDEN), 3 if experiment.quick else TIMES
+        whole, times = experiment.case(data, 1, seed, hidden=HIDDEN, rows=ROWS), 3 if experiment.quick else TIMES
         return local_step(settings, whole, SYSTEMS[system], cores, count, times=times, seed=seed)
 
     def trained(curve, seed):
         data, count = curve
         settings = {"dataset": data, "blocks": count, "agents": experiment.agents, "seed": seed}
         net = graph(experiment.agents, seed)
-        solver, shared = NEXT(cut(count), STEP), experiment.case(data, experiment.agents, seed)
+        solver, shared = NEXT(cut(count), STEP), experiment.case(data, experiment.agents, seed, rows=ROWS)
         return training(settings, shared, net, solver, rounds=experiment.rounds, seed=seed)
 
     datasets = experiment.datasets

@@ -30,7 +30,7 @@ class Case(NamedTuple):
         return {**found, "test data": hashlib.sha256(b"".join(part.tobytes() for part in self.test)).hexdigest()[:16]}
 
 
-HIDDEN, DECAY, ROWS = 20, consensus.L2(1e-2), 2000  # units; weight decay; rows taken of larger sets
+HIDDEN, DECAY, ROWS = 20, consensus.L2(1e-2), 10_000  # units; weight decay; rows taken of larger sets
 PROBABILITY = 0.3  # of an edge
 
 

@@ -5,6 +5,7 @@ import numpy as np
 from matplotlib.ticker import LogFormatterSciNotation
 
 from consensus import plotting
+from consensus.plotting.runs import keep_in_view
 
 plt.rcParams["font.size"] = 8  # of figures that a page shows in about their own size
 COUNTS = ("round", "exchanges")
@@ -60,6 +61,7 @@ def draw(ax, repeats, y, x="exchanges", *, log=(True, True)):
     plotting.convergence(curves, y=y, x=x, ax=ax, log=log[1])
     for line, curve in zip(ax.get_lines(), curves.values(), strict=True):
         ax.fill_between(curve[x], curve["low"], curve["high"], color=line.get_color(), alpha=0.15, linewidth=0)
+    keep_in_view(ax, [curve[part] for curve in curves.values() for part in (y, "high")])
     ax.get_legend().remove()
     if not log[0] or x in COUNTS:
         ax.set_xlim(left=1 if log[0] else 0)

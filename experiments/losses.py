@@ -7,7 +7,7 @@ from experiments.cases import graph
 from experiments.curves import draw, legend, panels
 from experiments.harness import Experiment
 from experiments.results import training
-from experiments.tables import Table, last
+from experiments.tables import OWN, Table, last, own_objectives
 
 LOST = (0.0, 0.3, 0.5, 0.7, 0.9)  # the part of all links that is down in a round
 PARTIAL = "NEXT, partial linearization"
@@ -36,7 +36,7 @@ def main(arguments=None):
     found = experiment.repeat(run, [(data, solver, lost) for data in datasets for solver in SOLVERS for lost in LOST])
     experiment.figure(figure(found, datasets, "objective"))
     experiment.figure(figure(found, datasets, "disagreement"), "disagreement")
-    experiment.table(table(found))
+    experiment.table(table(found, {data: [cases[data, seed].problem for seed in experiment.seeds] for data in datasets}))
 
 
 def figure(found, datasets, quantity):
@@ -48,12 +48,15 @@ def figure(found, datasets, quantity):
     return canvas
 
 
-def table(found):
-    columns = {"objective": ".3g", "stationarity": ".1e", "disagreement": ".1e", "test error": ".3g"}
+def table(found, problems):
+    columns = {"objective": ".3g", **OWN, "stationarity": ".1e", "disagreement": ".1e", "test error": ".3g"}
     rows = Table({"data set": "", "solver": "", "lost": ".0%", "rounds": "d", "messages": ".0f", **columns})
     for (data, solver, lost), outcomes in found.items():
-        names = ("messages", "objective", "stationarity", "disagreement", "test_error")
-        rows.add(data, solver, lost, int(outcomes[0].history["round"][-1]), *(last(outcomes, name) for name in names))
+        messages, objective, *rest = (
+            last(outcomes, name) for name in ("messages", "objective", "stationarity", "disagreement", "test_error")
+        )
+        own = own_objectives(outcomes, problems[data])
+        rows.add(data, solver, lost, int(outcomes[0].history["round"][-1]), messages, objective, *own, *rest)
     return rows
 
 

@@ -10,7 +10,7 @@ from experiments.cases import graph
 from experiments.curves import draw, own_legend, panels
 from experiments.harness import Experiment
 from experiments.results import training
-from experiments.tables import Spread, Table, last
+from experiments.tables import OWN, Spread, Table, last, own_objectives
 
 AGENTS = (5, 10, 20, 50)
 NEIGHBOURS = (2, 3, 6, 12)  # of an agent on average, from the ring on
@@ -57,7 +57,10 @@ def main(arguments=None):
     found = experiment.repeat(run, dict.fromkeys(curves))  # some are in two families
     experiment.figure(figure(found, families, experiment.datasets, "disagreement"))
     experiment.figure(figure(found, families, experiment.datasets, "objective"), "objective")
-    experiment.table(table(found, experiment.seeds))
+    problems = {
+        curve: [experiment.case(curve[0], curve[1].agents, seed).problem for seed in experiment.seeds] for curve in found
+    }
+    experiment.table(table(found, problems, experiment.seeds))
 
 
 def figure(found, families, datasets, quantity):
@@ -69,8 +72,8 @@ def figure(found, families, datasets, quantity):
     return canvas
 
 
-def table(found, seeds):
-    columns = {"spectral gap": ".2g", "messages": ".0f", "disagreement": ".1e", "objective": ".3g", "test error": ".3g"}
+def table(found, problems, seeds):
+    columns = {"spectral gap": ".2g", "messages": ".0f", "disagreement": ".1e", "objective": ".3g", **OWN, "test error": ".3g"}
     rows = Table({"data set": "", "agents": "d", "neighbours": "d", "edges up": ".0%", **columns})
     for (data, net), outcomes in found.items():
         gap = (
@@ -78,8 +81,9 @@ def table(found, seeds):
             if net.up == 1
             else None
         )
-        measured = [last(outcomes, name) for name in ("messages", "disagreement", "objective", "test_error")]
-        rows.add(data, net.agents, net.neighbours, net.up, gap, *measured)
+        *measured, error = (last(outcomes, name) for name in ("messages", "disagreement", "objective", "test_error"))
+        own = own_objectives(outcomes, problems[data, net])
+        rows.add(data, net.agents, net.neighbours, net.up, gap, *measured, *own, error)
     return rows
 
 

@@ -4,15 +4,15 @@ import argparse
 import csv
 import itertools
 import json
+import math
 import shutil
 import sys
 from pathlib import Path
 
 import numpy as np
 
-from consensus import datasets
 from consensus.solvers import adaptive_parts
-from experiments import cases, convergence, losses, scale, sparsity, tangent
+from experiments import blocks, cases, convergence, losses, scale, sparsity, tangent
 from experiments.tables import latex_text
 
 FIGURES = {
@@ -27,7 +27,7 @@ FIGURES = {
     "scale": ("figure",),
 }
 TABLES = {
-    "convergence": ("table", "claims"),
+    "convergence": ("table", "ratios"),
     "sparsity": ("table",),
     "blocks": ("timing",),
     "network": ("table",),
@@ -37,6 +37,7 @@ TABLES = {
     "tangent": ("table",),
     "scale": ("table",),
 }
+SHORT = {convergence.LOCAL: "local", convergence.FULL: "full", convergence.TRACKING: "tracking", "DGD": "DGD"}
 SLACK = 0.05  # of the test error, that zeros may cost
 PAPER = Path(__file__).parents[1] / "paper"
 
@@ -71,15 +72,16 @@ def numbers(results):
         "edge": cases.PROBABILITY,
         "hidden": cases.HIDDEN,
         "decay": f"{cases.DECAY.weight:g}",
-        "rows": cases.ROWS,
         "adaptive.directions": adaptive_parts.DIRECTIONS,
         "adaptive.vectors": adaptive_parts.DIRECTIONS + 2,
         "convergence.trials": convergence.TRIALS,
         "convergence.level": _percent(convergence.LEVELS[-1]),
-        "convergence.first": _percent(convergence.LEVELS[0]),
+        "convergence.start": _percent(convergence.LEVELS[0]),
+        "convergence.middle": _percent(convergence.LEVELS[1]),
         "convergence.mnistrows": convergence.LARGE["mnist"]["rows"],
         "convergence.mnistshorter": convergence.SHORTER["mnist"],
         "convergence.repeats": len({config["settings"]["seed"] for config in _configs(results / "convergence")}),
+        "blocks.rows": blocks.ROWS,
         "sparsity.weights": len(sparsity.WEIGHTS),
         "sparsity.slack": _percent(SLACK),
         "losses.most": _percent(max(losses.LOST)),
@@ -94,22 +96,7 @@ def numbers(results):
 
 
 def _measured(results):
-    claims = _rows(results / "convergence" / "claims.csv")
-    regression = [name for name in dict.fromkeys(row["data set"] for row in claims) if name not in datasets.CLASSIFICATION]
-    failing = {name for name in regression for row in claims if row["data set"] == name and row["holds"] != "yes"}
-    found = {
-        "claims.sets": len({row["data set"] for row in claims}),
-        "claims.regression": len(regression) - len(failing),
-        "claims.failing": ", ".join(sorted(failing)) or "none",
-    }
-    for solver, short in ((convergence.FULL, "full"), ("DGD", "DGD")):
-        ratios = [float(row["times the exchanges"]) for row in claims if row["solver"] == solver]
-        found[f"claims.{short}.range"] = f"{min(ratios):.1f} to {max(ratios):.1f}"
-    for row in _rows(results / "convergence" / "table.csv"):
-        for solver, short in ((convergence.PARTIAL, "partial"), (convergence.FULL, "full"), ("DGD", "DGD")):
-            if (row["data set"], row["solver"]) == ("mnist", solver):
-                first = row[f"exchanges to {convergence.LEVELS[0]:.0%} of the gap"]
-                found[f"convergence.mnist.{short}"] = f"{float(first):.0f}"
+    found = _ratios(results / "convergence" / "ratios.csv") | _mnist(results / "convergence" / "table.csv")
     for data, rows in _grouped(results / "sparsity" / "table.csv"):
         rows = [row for row in rows if row["solver"] == sparsity.PARTIAL]
         least = min(float(row["test error"]) for row in rows)
@@ -122,12 +109,44 @@ def _measured(results):
         gains = [float(row["speed-up"]) for row in timing if (row["linear systems"], int(row["cores"])) == (system, cores)]
         found[f"blocks.{name}"] = f"{max(gains):.1f}"
     ours = [row for row in _rows(results / "losses" / "table.csv") if row["solver"] == losses.PARTIAL]
-    ends = {float(row["lost"]): float(row["objective"]) for row in ours}
-    found["losses.ratio"] = f"{ends[max(losses.LOST)] / ends[0.0]:.2f}"
+    for column, name in (("objective", "ratio"), ("agents' own, mean", "own"), ("agents' own, worst", "worst")):
+        ends = {float(row["lost"]): float(row[column]) for row in ours}
+        found[f"losses.{name}"] = f"{ends[max(losses.LOST)] / ends[0.0]:.2f}"
     for row in _rows(results / "tangent" / "table.csv"):
         if int(row["units"]) == tangent.SHOWN:
             columns = {"network": "network", "least": "tangent, least", "bound": "any quadratic, least"}
             found |= {f"tangent.{row['data set']}.{key}": f"{float(row[name]):.3g}" for key, name in columns.items()}
+    return found
+
+
+def _ratios(path):
+    """How many times the exchanges to the last level the others need: from the least to the most of the sets' medians."""
+    level = f"to {convergence.LEVELS[-1]:.0%} of the gap"
+    rows = [row for row in _rows(path) if row["data set"] not in convergence.SHORTER]
+    found = {"ratios.sets": len({row["data set"] for row in rows})}
+    for solver, short in SHORT.items():
+        values = {row["data set"]: float(row[level]) for row in rows if row["solver"] == solver}
+        known = [value for value in values.values() if not math.isnan(value)]
+        unknown = [latex_text(name) for name, value in values.items() if math.isnan(value)]
+        found[f"ratios.{short}"] = _range(known) + (f" (neither got there on {' and '.join(unknown)})" if unknown else "")
+    return found
+
+
+def _range(values):
+    if not values:
+        return "unknown"
+    least, most = min(values), max(values)
+    return f"{least:.3g} to {most:.3g}" if math.isfinite(most) else f"at least {least:.3g}" if math.isfinite(least) else "never"
+
+
+def _mnist(path):
+    """Who comes how far on MNIST, in how many exchanges (medians over the repeats)."""
+    rows = [row for row in _rows(path) if row["data set"] == "mnist" and row["solver"] in convergence.GRID]
+    found = {}
+    for part, name in zip(convergence.LEVELS, ("first", "second", "third"), strict=True):
+        needed = {row["solver"]: float(row[f"exchanges to {part:.0%} of the gap"]) for row in rows}
+        there = sorted((count, solver) for solver, count in needed.items() if math.isfinite(count))
+        found[f"convergence.mnist.{name}"] = "; ".join(f"{solver} ({count:.0f})" for count, solver in there) or "nobody"
     return found
 
 

@@ -91,6 +91,16 @@ function ticks(low, high, log, count) {
   return found.map(v => Number(v.toPrecision(12)));
 }
 
+// The highest value to show: curves that end a million times above their start and the others have diverged, and leave the frame.
+function highest(drawn) {
+  const columns = drawn.flatMap(({seen}) => [seen.map(({y}) => y), seen.map(({high}) => high)]);
+  const curves = columns.map(ys => ys.map(Math.abs).filter(v => Number.isFinite(v) && v > 0)).filter(ys => ys.length);
+  const top = ys => ys.reduce((a, b) => Math.max(a, b), 0), middle = ys => [...ys].sort((a, b) => a - b)[ys.length >> 1];
+  const usual = curves.map(middle).reduce((a, b) => Math.min(a, b), Infinity);
+  const kept = curves.filter(ys => top(ys) <= 1e6 * Math.max(ys[0], usual) || ys.at(-1) <= 1e-3 * top(ys));
+  return !kept.length || kept.length === curves.length ? Infinity : 10 * top(kept.map(top));
+}
+
 const within = (value, most) => Math.max(0, Math.min(most, value));
 
 function style(index) {
@@ -178,7 +188,8 @@ function draw(box, plot) {
     point(null);
     for (const one of drawn) one.seen = one.points.filter(({x}) => !state.log.x || x > 0);
     const seen = drawn.flatMap(one => one.seen), across = scale(seen.map(({x}) => x), state.log.x, left + 6, right - 6);
-    const up = scale(seen.flatMap(p => [p.y, p.low, p.high]), state.log.y, bottom - 8, top + 8);
+    const most = highest(drawn);
+    const up = scale(seen.flatMap(p => [p.y, p.low, p.high]).filter(v => !(v > most)), state.log.y, bottom - 8, top + 8);
     make(canvas, "rect", {class: "frame", x: left, y: top, width: right - left, height: bottom - top});
     make(canvas, "text", {x: (left + right) / 2, y: height - 8, "text-anchor": "middle"}, label(state.x));
     const turned = `translate(13 ${(top + bottom) / 2}) rotate(-90)`;
@@ -195,7 +206,7 @@ function draw(box, plot) {
       make(canvas, "path", {class: "grid", d: `M${left} ${up.pixel(value)}H${right}`});
       make(canvas, "text", {class: "tick-y", x: left - 6, y: up.pixel(value) + 4, "text-anchor": "end"}, show(value));
     }
-    const edge = (value, end) => Number.isNaN(value) ? NaN : Number.isFinite(up.pixel(value)) ? up.pixel(value) : end;
+    const edge = (value, end) => Number.isNaN(value) ? NaN : Number.isFinite(up.pixel(value)) ? Math.max(top, up.pixel(value)) : end;
     for (const one of drawn) {
       const {shape, ...look} = style(one.index), mark = 0.15 * Math.hypot(right - left, bottom - top);
       one.pixels = one.seen.map(p => ({...p, px: across.pixel(p.x), py: up.pixel(p.y)}));
@@ -209,12 +220,17 @@ function draw(box, plot) {
       const marks = [];
       for (const p of one.pixels) {
         if (!Number.isFinite(p.py)) { last = null; continue; }
+        if (p.py < top) {  // out of the frame, on the way that the line takes
+          if (last) d += `L${(last.px + (p.px - last.px) * (top - last.py) / (p.py - last.py)).toFixed(1)} ${top}`;
+          last = null;
+          continue;
+        }
         d += `${last ? "L" : "M"}${p.px.toFixed(1)} ${p.py.toFixed(1)}`;
         far += last ? Math.hypot(p.px - last.px, p.py - last.py) : 0;
         if (far >= next) { marks.push(p); next = far + mark; }
         last = p;
       }
-      one.pixels = one.pixels.filter(p => Number.isFinite(p.py));
+      one.pixels = one.pixels.filter(p => Number.isFinite(p.py) && p.py >= top);
       if (d) make(canvas, "path", {class: "line", d, ...look});
       for (const p of marks) make(canvas, "path", {d: shape, transform: `translate(${p.px} ${p.py})`, fill: look.stroke});
     }

@@ -2,6 +2,7 @@
 
 import argparse
 import csv
+import itertools
 import math
 import multiprocessing
 import sys
@@ -13,30 +14,39 @@ import matplotlib
 
 matplotlib.use("Agg")  # writes files, also where there is no screen
 
-import matplotlib.pyplot as plt
 import numpy as np
 from tqdm import tqdm
 
 import consensus
-from consensus import plotting
 from consensus.solvers import DGD, NEXT, AdaptiveNEXT, GradientTracking
+from consensus.steps import Diminishing
 from consensus.surrogates import FullLinearization, PartialLinearization
 from experiments import robustness_cases as cases
 from experiments.robustness_linear import linear_table
-from experiments.tables import Table
+from experiments.robustness_results import BYTES, MARKS, breakdown, equal_bytes, figure, score, summary
 
-MARKS = (10, 20, 30, 50, 70, 100, 140, 200, 300, 400, 500, 600, 700, 800, 900, 1000)  # exchanges
-BLOWN_UP = 1e3  # what a run that diverged, or ended far above its start, counts as
-# One number each, the best on the tuning cases: a step, or a tau at a step of one half.
-GRIDS = {
-    "AdaptiveNEXT": {"": AdaptiveNEXT},
-    "gradient tracking": {f"step {s:g}": lambda s=s: GradientTracking(s) for s in (0.01, 0.03, 0.1, 0.3, 1.0)},
-    "DGD": {f"step {s:g}": lambda s=s: DGD(s) for s in (0.01, 0.03, 0.1, 0.3, 1.0)},
-    "NEXT full": {f"tau {t:g}": lambda t=t: NEXT(FullLinearization(t), 0.5) for t in (0.5, 2.0, 8.0, 32.0)},
-    "NEXT partial": {f"tau {t:g}": lambda t=t: NEXT(PartialLinearization(t), 0.5) for t in (0.3, 1.0, 3.0, 10.0)},
+ONCE = {f"{step:g}": step for step in (0.03, 0.1, 0.3, 1.0)}
+STEPS = ONCE | {f"{step:g} falling": Diminishing(step, 0.01) for step in (0.3, 1.0)}
+CONVEX = {"0.1": 0.1, "0.5": 0.5, "0.5 falling": Diminishing(0.5, 0.01)}  # steps to the minimisers of convex models
+
+
+def models(surrogate, taus):
+    """NEXT with every tau and every step, by name."""
+    pairs = itertools.product(taus, CONVEX)
+    return {f"tau {tau:g}, step {name}": NEXT(surrogate(tau), CONVEX[name]) for tau, name in pairs}
+
+
+GRIDS = {  # one setting for all cases, the best on those for tuning
+    "AdaptiveNEXT": {"": AdaptiveNEXT()},
+    "gradient tracking": {
+        f"{order}, step {name}": GradientTracking(step, order=order) for order in ("cta", "atc") for name, step in STEPS.items()
+    },
+    "DGD": {f"step {name}": DGD(step) for name, step in STEPS.items()},
+    "NEXT full": models(FullLinearization, (0.5, 2.0, 8.0, 32.0)),
+    "NEXT partial": models(PartialLinearization, (0.3, 1.0, 3.0, 10.0)),
 }
 FIELDS = ("solver", "setting", "dataset", "topology", "agents", "shards", "seed", "optimum", "start", "highest", "end")
-FIELDS += ("exchanges", "floats", "seconds", *(f"at_{mark}" for mark in MARKS))
+FIELDS += ("exchanges", "bytes", "seconds", *(f"at_{mark}" for mark in MARKS), *(f"at_{sent}_bytes" for sent in BYTES))
 
 
 def parse(arguments=None):
@@ -61,20 +71,15 @@ def main(arguments=None):
     options = parse(arguments)
     options.output.mkdir(parents=True, exist_ok=True)
     panel, tuning, digits = cases.quick() if options.quick else cases.panels(options.agents, options.seeds)
-    runs = Runs(options.output / "runs.csv", options.jobs)
     try:
-        chosen = {}
-        for solver in options.solvers:
-            settings = list(GRIDS[solver])
-            if len(settings) > 1:
-                tried = runs.of([(solver, setting, case) for setting in settings for case in tuning])
-                settings.sort(key=lambda setting: mean_ratio([run for run in tried if run["setting"] == setting], 1000))
-            chosen[solver] = settings[0]
+        runs = Runs(options.output / "runs.csv", options.jobs)
+        chosen = {solver: choose(runs, solver, tuning) for solver in options.solvers}
         done = runs.of([(solver, setting, case) for solver, setting in chosen.items() for case in panel])
         several = runs.of([(solver, setting, case) for solver, setting in chosen.items() for case in digits])
-    except (ValueError, OSError) as error:  # no data folder, no network: no need for a traceback
+    except (ValueError, OSError) as error:  # no data folder, no network, runs of another version: no need for a traceback
         sys.exit(f"error: {error}")
     write(options.output, "robustness", summary(done, chosen))
+    write(options.output, "bytes", equal_bytes(done, chosen))
     write(options.output, "digits", summary(several, chosen))
     write(options.output, "breakdown", breakdown(done))
     write(options.output, "linear", linear_table(quick=options.quick))
@@ -84,6 +89,15 @@ def main(arguments=None):
     print(f"The tables and the figure are in {options.output}, every run in {runs.path.name}.")
 
 
+def choose(runs, solver, tuning):
+    """The setting with the best score on the cases ``tuning``; where there is only one, that."""
+    settings = list(GRIDS[solver])
+    if len(settings) == 1:
+        return settings[0]
+    tried = runs.of([(solver, setting, case) for setting in settings for case in tuning])
+    return min(settings, key=lambda setting: score([run for run in tried if run["setting"] == setting]))
+
+
 class Runs:
     """Runs, kept in a CSV file from which an interrupted experiment goes on."""
 
@@ -91,7 +105,10 @@ class Runs:
         self.path, self.jobs, self.rows = path, jobs, {}
         if path.exists():
             with open(path, newline="") as file:
-                for row in csv.DictReader(file):
+                reader = csv.DictReader(file)
+                if tuple(reader.fieldnames or ()) != FIELDS:
+                    raise ValueError(f"{path} is of another version, with other columns: take another --output, or remove it")
+                for row in reader:
                     row = {name: row[name] if name in (*FIELDS[:4], "shards") else float(row[name]) for name in FIELDS}
                     self.rows[_key(row)] = row
         else:
@@ -131,99 +148,26 @@ def run(task):
     problem, network, start = cases.make(case)
     started = time.perf_counter()
     try:
-        method = GRIDS[solver][setting]()
+        method = GRIDS[solver][setting]
         history = consensus.solve(problem, network, method, rounds=MARKS[-1], start=start, exchanges=MARKS[-1]).history
     except consensus.errors.RunError as error:
         history = error.history
-    seconds = time.perf_counter() - started
+    row = dict(zip(FIELDS, (solver, setting, *case), strict=False)) | {"optimum": cases.optimum(case)}
+    return row | {"seconds": round(time.perf_counter() - started, 2)} | measured(history)
+
+
+def measured(history):
+    """What a row says of a history: where the run started and ended, and where it was after so many exchanges and bytes."""
     objective = np.where(np.isfinite(history["objective"]), history["objective"], np.inf)
-    exchanges = history["exchanges"]
-    row = dict(zip(FIELDS, (solver, setting, *case), strict=False))
-    row |= {"optimum": cases.optimum(case), "start": objective[0], "highest": objective.max(), "end": objective[-1]}
-    row |= {"exchanges": int(exchanges[-1]), "floats": int(history["floats"][-1]), "seconds": round(seconds, 2)}
+    exchanges, sent = history["exchanges"], history["bytes"]
+    row = {"start": objective[0], "highest": objective.max(), "end": objective[-1]}
+    row |= {"exchanges": int(exchanges[-1]), "bytes": int(sent[-1])}
     diverged = exchanges[-1] < MARKS[-1] and history["round"][-1] < MARKS[-1]
-    for mark in MARKS:
-        lost = diverged and exchanges[-1] < mark
-        row[f"at_{mark}"] = math.inf if lost else objective[np.searchsorted(exchanges, mark, side="right") - 1]
+    for column, marks, name in ((exchanges, MARKS, "at_{}"), (sent, BYTES, "at_{}_bytes")):
+        for mark in marks:
+            lost = diverged and column[-1] < mark
+            row[name.format(mark)] = math.inf if lost else objective[np.searchsorted(column, mark, side="right") - 1]
     return row
-
-
-def ratios(rows, mark):
-    """Objective over L-BFGS's optimum after ``mark`` exchanges, of every run."""
-    values = np.array([row[f"at_{mark}"] / row["optimum"] for row in rows])
-    return np.where(values < BLOWN_UP, values, BLOWN_UP)
-
-
-def mean_ratio(rows, mark):
-    """Its geometric mean."""
-    return float(np.exp(np.log(ratios(rows, mark)).mean()))
-
-
-def summary(rows, chosen):
-    """A row a solver: how far it is after so many exchanges, and what went wrong."""
-    names = {f"at {m}": ".2f" for m in (50, 200)} | {"at 1000": ".3f", "worst at 200": ".2f", "worst at 1000": ".2f"}
-    table = Table(
-        {"solver": "", "setting": "", **names, "ever above": ".0f", "ended above": ".0f", "runs": ".0f", "floats": ".2e"}
-    )
-    for solver, setting in chosen.items():
-        own = [row for row in rows if row["solver"] == solver]
-        if not own:
-            continue
-        means = [mean_ratio(own, mark) for mark in (50, 200, 1000)]
-        worst = [ratios(own, mark).max() for mark in (200, 1000)]
-        above = [sum(not row[name] <= 1.05 * row["start"] for row in own) for name in ("highest", "end")]
-        table.add(solver, setting, *means, *worst, *above, len(own), float(np.median([row["floats"] for row in own])))
-    return table
-
-
-def breakdown(rows):
-    """AdaptiveNEXT by data set, topology, agents and shards."""
-    table = Table({"runs with": "", "at 50": ".2f", "at 200": ".2f", "at 1000": ".3f", "worst at 1000": ".2f", "runs": ".0f"})
-    own = [row for row in rows if row["solver"] == "AdaptiveNEXT"]
-    for name in ("dataset", "topology", "agents", "shards"):
-        for value in sorted({row[name] for row in own}):
-            some = [row for row in own if row[name] == value]
-            shown = f"{value:.0f} agents" if name == "agents" else str(value).replace("_", " ")
-            table.add(shown, *(mean_ratio(some, m) for m in (50, 200, 1000)), ratios(some, 1000).max(), len(some))
-    return table
-
-
-def figure(rows, chosen):
-    """Geometric means with the runs' middle 80%, and AdaptiveNEXT by topology."""
-    canvas, (left, right) = plt.subplots(1, 2, figsize=(11, 4.3), layout="constrained", sharey=True)
-    for index, solver in enumerate(chosen):
-        own = [row for row in rows if row["solver"] == solver]
-        _curve(left, own, solver, index, band=True)
-    own = [row for row in rows if row["solver"] == "AdaptiveNEXT"]
-    for index, topology in enumerate(sorted({row["topology"] for row in own})):
-        _curve(right, [row for row in own if row["topology"] == topology], topology.replace("_", " "), index, band=False)
-    for ax, title in ((left, "all cases: geometric mean, middle 80% of runs"), (right, "AdaptiveNEXT by topology")):
-        ax.set(xscale="log", yscale="log", xlabel=plotting.LABELS["exchanges"], title=title, ylim=(0.85, 40))
-        ax.set_yticks([1, 2, 5, 10, 20], labels=["1", "2", "5", "10", "20"])
-        ax.yaxis.set_minor_formatter(matplotlib.ticker.NullFormatter())
-        ax.axhline(1, color="0.6", linewidth=0.8)
-        ax.grid(True, color="0.9", linewidth=0.6)
-        ax.set_axisbelow(True)
-        ax.legend(frameon=False)
-    left.set_ylabel("objective over L-BFGS's optimum")
-    return canvas
-
-
-def _curve(ax, rows, label, index, band):
-    values = np.array([ratios(rows, mark) for mark in MARKS])
-    colour, dash = plotting.COLOURS[index % 5], plotting.DASHES[index % 5]
-    marker = plotting.MARKERS[index % 5]
-    ax.plot(
-        MARKS,
-        np.exp(np.log(values).mean(axis=1)),
-        linestyle=dash,
-        color=colour,
-        marker=marker,
-        markersize=4,
-        label=label,
-    )
-    if band:
-        ax.fill_between(MARKS, *np.quantile(values, (0.1, 0.9), axis=1), color=colour, alpha=0.12, linewidth=0)
 
 
 def write(folder, name, table):

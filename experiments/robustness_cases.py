@@ -18,9 +18,14 @@ RADIUS = {10: 0.45, 30: 0.3}
 
 
 def panels(agents, seeds):
-    """All cases, those on which the other solvers' settings are chosen, and the ones of digits."""
+    """All cases, those on which the other solvers' settings are chosen, and the ones of digits.
+
+    The settings are chosen on one case of every data set on every topology, their sizes and shards by turns.
+    """
     panel = list(itertools.product(DATASETS, TOPOLOGIES, agents, ("iid", "sorted"), seeds))
-    tuning = list(itertools.product(("diabetes", "kin8nm"), ("ring", "random_half"), (10,), ("iid", "sorted"), (0,)))
+    turns = itertools.cycle(itertools.product(("iid", "sorted"), (10, 30)))
+    pairs = zip(itertools.product(DATASETS, TOPOLOGIES), turns, strict=False)
+    tuning = [(data, topology, size, scheme, 0) for (data, topology), (scheme, size) in pairs]
     return panel, tuning, list(itertools.product(("digits",), ("ring", "erdos_renyi"), (10,), ("iid", "sorted"), (0,)))
 
 

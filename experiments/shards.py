@@ -7,7 +7,7 @@ from experiments.cases import graph
 from experiments.curves import draw, legend, panels
 from experiments.harness import Experiment
 from experiments.results import training
-from experiments.tables import Table, last
+from experiments.tables import OWN, Table, last, own_objectives
 
 SCHEMES = ("iid", "dirichlet", "sorted")
 PARTIAL = "NEXT, partial linearization"
@@ -42,7 +42,8 @@ def main(arguments=None):
     )
     experiment.figure(figure(found, experiment.datasets, "objective"))
     experiment.figure(figure(found, experiment.datasets, "disagreement"), "disagreement")
-    experiment.table(table(found))
+    problems = {key: [cases[*key, seed].problem for seed in experiment.seeds] for key in dict.fromkeys(k[:2] for k in cases)}
+    experiment.table(table(found, problems))
 
 
 def figure(found, datasets, quantity):
@@ -54,12 +55,13 @@ def figure(found, datasets, quantity):
     return canvas
 
 
-def table(found):
-    columns = {"objective": ".3g", "stationarity": ".1e", "disagreement": ".1e", "test error": ".3g"}
+def table(found, problems):
+    columns = {"objective": ".3g", **OWN, "stationarity": ".1e", "disagreement": ".1e", "test error": ".3g"}
     rows = Table({"data set": "", "shards": "", "solver": "", "exchanges": "d", **columns})
     for (data, scheme, solver), outcomes in found.items():
-        measured = [last(outcomes, name) for name in ("objective", "stationarity", "disagreement", "test_error")]
-        rows.add(data, scheme, solver, int(outcomes[0].history["exchanges"][-1]), *measured)
+        objective, *rest = (last(outcomes, name) for name in ("objective", "stationarity", "disagreement", "test_error"))
+        own = own_objectives(outcomes, problems[data, scheme])
+        rows.add(data, scheme, solver, int(outcomes[0].history["exchanges"][-1]), objective, *own, *rest)
     return rows
 
 

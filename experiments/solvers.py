@@ -4,6 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from consensus.solvers import DGD, NEXT, SONATA, AdaptiveNEXT, Gossip, GradientTracking, PushDIGing, PushPull
+from consensus.steps import Diminishing
 from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
 from experiments.cases import graph
 from experiments.convergence import ADAPTIVE, LEVELS, MORE, choose, exchanges_to, level_of
@@ -12,34 +13,44 @@ from experiments.harness import Experiment
 from experiments.results import RECORDS, training
 from experiments.tables import Spread, Table, last
 
-STEPS, SMALL = (0.1, 0.3, 0.6), (0.05, 0.1, 0.3)
+SLOW, SLOWER = 0.01, 0.001  # how steps fall; the second over the ten times as many rounds of cheap solvers
+STEPS = {"0.1": 0.1, "0.3": 0.3, "0.6": 0.6, "0.6 falling": Diminishing(0.6, SLOWER)}
+SMALL = {"0.05": 0.05, "0.1": 0.1, "0.3": 0.3, "0.3 falling": Diminishing(0.3, SLOWER)}
+TAUS, USUAL = (0.03, 0.1, 0.3), {"0.3": 0.3, "0.6 falling": Diminishing(0.6, SLOW)}
+OWN = {"0.1": 0.1, "0.1 falling": Diminishing(0.1, 10 * SLOW)}  # of ten agents, one's curvature is a tenth of the network's
 
 
-def partial(tau, **settings):
-    return PartialLinearization(tau, **settings)
+def settings(make, taus=TAUS, steps=USUAL):
+    """``make(tau, step)`` for all of them, by name."""
+    return {f"tau {tau}, step {name}": make(tau, step) for tau in taus for name, step in steps.items()}
 
 
+def tracking(order):
+    return {f"step {name}": GradientTracking(step, order=order) for name, step in STEPS.items()}
+
+
+partial = PartialLinearization
 FAMILIES = {  # every solver runs with the best of its settings; the solvers of the first two have the dearer rounds
     "convex approximations": {
         ADAPTIVE: {"": AdaptiveNEXT()},
-        "NEXT, partial": {f"tau {tau}, step 0.3": NEXT(partial(tau), 0.3) for tau in (0.03, 0.1, 0.3)},
-        "NEXT, partial, own curvature": {
-            f"tau {tau}, step 0.3": NEXT(partial(tau, curvature="local"), 0.3) for tau in (0.1, 0.3, 1.0)
-        },
-        "NEXT, partial, 4 blocks": {f"tau {tau}, step 0.3": NEXT(Blocks(partial(tau), 4), 0.3) for tau in (0.1, 0.3, 1.0)},
+        "NEXT, partial": settings(lambda tau, step: NEXT(partial(tau), step)),
+        "NEXT, partial, own curvature": settings(
+            lambda tau, step: NEXT(partial(tau, curvature="local"), step), (0.01, 0.03, 0.1), OWN
+        ),
+        "NEXT, partial, 4 blocks": settings(lambda tau, step: NEXT(Blocks(partial(tau), 4), step), (0.1, 0.3, 1.0)),
     },
     "other ways to mix": {
-        "SONATA, partial": {f"tau {tau}, step 0.3": SONATA(partial(tau), 0.3) for tau in (0.03, 0.1, 0.3)},
-        "NEXT, partial, 3 exchanges": {f"tau {tau}, step 0.6": Gossip(NEXT(partial(tau), 0.6), 3) for tau in (0.03, 0.1, 0.3)},
-        "tracking, 3 exchanges": {f"step {a}": Gossip(GradientTracking(a), 3) for a in STEPS},
-        "NEXT, full": {f"tau 1, step {a}": NEXT(FullLinearization(1.0), a) for a in STEPS},
+        "SONATA, partial": settings(lambda tau, step: SONATA(partial(tau), step)),
+        "NEXT, partial, 3 exchanges": settings(lambda tau, step: Gossip(NEXT(partial(tau), step), 3), TAUS, {"0.6": 0.6}),
+        "tracking, 3 exchanges": {f"step {name}": Gossip(GradientTracking(step), 3) for name, step in STEPS.items()},
+        "NEXT, full": settings(lambda tau, step: NEXT(FullLinearization(tau), step), (1.0,), STEPS),
     },
     "gradients": {
-        "tracking, adapt then combine": {f"step {a}": GradientTracking(a, order="atc") for a in STEPS},
-        "tracking, combine then adapt": {f"step {a}": GradientTracking(a, order="cta") for a in STEPS},
-        "DGD": {f"step {a}": DGD(a) for a in STEPS},
-        "Push-DIGing": {f"step {a}": PushDIGing(a) for a in SMALL},
-        "Push-Pull": {f"step {a}": PushPull(a) for a in SMALL},
+        "tracking, adapt then combine": tracking("atc"),
+        "tracking, combine then adapt": tracking("cta"),
+        "DGD": {f"step {name}": DGD(step) for name, step in STEPS.items()},
+        "Push-DIGing": {f"step {name}": PushDIGing(step) for name, step in SMALL.items()},
+        "Push-Pull": {f"step {name}": PushPull(step) for name, step in SMALL.items()},
     },
 }
 SOLVERS = {name: settings for family in FAMILIES.values() for name, settings in family.items()}

@@ -28,6 +28,18 @@ def last(outcomes, column):
     return Spread.of(math.inf if outcome.diverged else outcome.history[column][-1] for outcome in outcomes)
 
 
+OWN = {"agents' own, mean": ".3g", "agents' own, worst": ".3g"}  # columns of :func:`own_objectives`
+
+
+def own_objectives(outcomes, problems):
+    """U at the agents' own copies at the end, on average over the agents and at the worst; the spreads over repeats.
+
+    The mean of the copies, whose objective histories have, is a point that no agent holds.
+    """
+    ends = [[problem.objective(w) for w in outcome.w] for outcome, problem in zip(outcomes, problems, strict=True)]
+    return [Spread.of(join(values) if values else math.inf for values in ends) for join in (np.mean, np.max)]
+
+
 class Table:
     """Rows under named columns.
 

@@ -4,7 +4,10 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs, eigsh
 
+from topologies import _checks
 from topologies.matrices import square, sums_to_one
+from topologies.schedules_base import labels
+from topologies.weights import SHOWN
 
 # Up to here all eigenvalues are found at once, in a second or so; beyond, Lanczos or Arnoldi finds the largest.
 DENSE = 1000
@@ -38,11 +41,30 @@ def components(schedule):
     >>> [group.tolist() for group in components(topologies.Static(networkx.Graph([(0, 3), (1, 2)])))]
     [[0, 3], [1, 2]]
     """
+    _checks.offers("schedule", schedule, ("agents", "union"), "a schedule with union(), such as topologies.Static(graph)")
     if getattr(schedule, "meets_all", False):  # the union would be a dense matrix
         return [np.arange(schedule.agents)]
     count, labels = connected_components(schedule.union(), directed=True, connection="strong")
     groups = np.split(np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels, minlength=count))[:-1])
     return sorted(groups, key=lambda group: group[0])
+
+
+def parts(schedule, groups):
+    """Name groups of agents, for messages: the first of each, by their labels.
+
+    Examples
+    --------
+    >>> import networkx, topologies
+    >>> schedule = topologies.Static(networkx.Graph([("ann", "bob"), ("cy", "di"), ("di", "ed"), ("ed", "flo"), ("flo", "cy")]))
+    >>> parts(schedule, components(schedule))
+    "'ann', 'bob'; 'cy', 'di', 'ed' and 1 more"
+    """
+    names = labels(schedule)
+    shown = []
+    for group in groups[:SHOWN]:
+        more = len(group) - SHOWN
+        shown.append(", ".join(repr(names[k]) for k in group[:SHOWN]) + (f" and {more} more" if more > 0 else ""))
+    return "; ".join([*shown, *(["..."] if len(groups) > SHOWN else [])])
 
 
 def spectral_gap(matrix):

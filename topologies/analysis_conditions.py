@@ -5,10 +5,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
+from topologies import _checks
 from topologies.analysis import components
 from topologies.analysis_connectivity import joint_connectivity, used
-from topologies.graphs import integer
+from topologies.graphs import ROUNDS, integer
 from topologies.matrices import TOLERANCE, square, worst_sum
+from topologies.schedules_base import is_static
 
 
 class Extreme(NamedTuple):
@@ -30,7 +32,7 @@ class Conditions(NamedTuple):
     rounds : int
         How many rounds were looked at; one period, if the schedule is periodic.
     period : int or None
-        After how many rounds the matrices repeat; 1 for a static schedule, None when they were not seen to.
+        After how many rounds the matrices were seen to repeat; 1 for a static schedule, None when they were not.
     row_sum, column_sum : Extreme
         The sum of a row, or of a column, that is farthest from one.
     asymmetry : Extreme
@@ -43,6 +45,9 @@ class Conditions(NamedTuple):
         The smallest number B of consecutive rounds whose graphs always join into one that is (strongly) connected.
     components : int
         Into how many groups, between which nothing travels both ways, the agents fall over all rounds.
+    static : bool
+        Whether the schedule says that every round, without end, has the same matrix. EXTRA, NIDS, exact diffusion and ADMM
+        are proven only then.
     """
 
     agents: int
@@ -56,6 +61,7 @@ class Conditions(NamedTuple):
     smallest_weight: Extreme | None
     window: int | None
     components: int
+    static: bool
 
     @property
     def row_stochastic(self):
@@ -98,11 +104,6 @@ class Conditions(NamedTuple):
         Olshevsky & Shi 2017, on B-connected graphs)."""
         return self.window is not None
 
-    @property
-    def static(self):
-        """The same matrix in every round looked at. EXTRA, NIDS, exact diffusion and ADMM are proven only then."""
-        return self.period == 1
-
     def __str__(self):
         def sums(name, extreme, holds):
             if holds:
@@ -116,6 +117,7 @@ class Conditions(NamedTuple):
         window, groups = self.window, self.components
         within = "in every round" if window == 1 else f"in every {window} rounds in a row" if window else "not in these rounds"
         repeats = f"repeats after {self.period} rounds" if self.period else "no period seen"
+        repeats = "the same in these rounds, but the schedule does not say so of all" if self.period == 1 else repeats
         rows = [
             ("row stochastic", self.row_stochastic, sums("row", self.row_sum, self.row_stochastic)),
             ("column stochastic", self.column_stochastic, sums("column", self.column_sum, self.column_stochastic)),
@@ -141,8 +143,9 @@ class Conditions(NamedTuple):
 def conditions(schedule, rounds=100):
     """Which conditions of convergence theorems hold over the first rounds of a schedule.
 
-    Every distinct matrix is looked at once. The schedule counts as periodic, or static, when its keys repeat over twice
-    `rounds` rounds; then one period stands for all rounds. Each property of the record names the theorems that need it.
+    Every distinct matrix is looked at once. The schedule counts as periodic when its keys repeat over twice `rounds`
+    rounds; then one period stands for all rounds. It is static if it says so itself. Each property of the record names the
+    theorems that need it.
 
     Parameters
     ----------
@@ -180,7 +183,8 @@ def conditions(schedule, rounds=100):
     one component      yes    1 over all rounds
     static             yes
     """
-    rounds = integer("rounds", rounds, 1)
+    _checks.schedule(schedule)
+    rounds = integer("rounds", rounds, 1, ROUNDS)
     keys = [schedule.key(n) for n in range(2 * rounds)]
     period = next((p for p in range(1, rounds + 1) if keys[p] == keys[0] and keys[p:] == keys[:-p]), None)
     rounds = period or rounds
@@ -189,7 +193,7 @@ def conditions(schedule, rounds=100):
         if key in seen:
             continue
         seen.add(key)
-        for name, extreme in _measure(square(schedule.weights(key)), n).items():
+        for name, extreme in _measure(square(_checks.mixing(schedule.weights(key), schedule)), n).items():
             if name not in worst or _severity(name, extreme) > _severity(name, worst[name]):
                 worst[name] = extreme
     # The windows that start in one period end before the next one does.
@@ -200,7 +204,9 @@ def conditions(schedule, rounds=100):
         union = sum((used(schedule, n) for n in range(1, rounds)), used(schedule, 0))
         groups = connected_components(union, directed=True, connection="strong", return_labels=False)
     worst.setdefault("smallest_weight", None)
-    return Conditions(schedule.agents, rounds, period, **worst, window=window, components=int(groups))
+    return Conditions(
+        schedule.agents, rounds, period, **worst, window=window, components=int(groups), static=is_static(schedule)
+    )
 
 
 def _measure(matrix, n):

@@ -4,7 +4,12 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from topologies.graphs import integer
+from topologies import _checks
+from topologies.analysis import components, parts
+from topologies.graphs import ROUNDS, integer
+from topologies.schedules_base import is_static
+
+_PATIENCE = 20  # times as many exchanges as there are agents are looked at before a network counts as not connected
 
 
 def joint_connectivity(schedule, rounds):
@@ -48,7 +53,8 @@ def joint_connectivity(schedule, rounds):
     >>> joint_connectivity(topologies.Periodic(pairs), 10)
     2
     """
-    rounds = integer("rounds", rounds, 1)
+    _checks.schedule(schedule)
+    rounds = integer("rounds", rounds, 1, ROUNDS)
     # For every edge, one plus the last round that used it: the union of rounds m, ..., n is what lies above m.
     last = sparse.csr_array((schedule.agents, schedule.agents))
     first = -1  # the latest round m such that the union of rounds m, ..., n is connected; it only moves on
@@ -63,6 +69,49 @@ def joint_connectivity(schedule, rounds):
     return window
 
 
+def crossing(schedule, round=0):
+    """How many exchanges, the first in a round, it takes until every agent has heard from every other.
+
+    News goes an edge further in each exchange, over the edges of that round. On a graph that stands still it is the
+    diameter.
+
+    Parameters
+    ----------
+    schedule : schedule
+    round : int of at least 0
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    ValueError
+        If it does not happen in 20 times as many exchanges as there are agents; parts of the network that never hear
+        from each other are named.
+
+    Examples
+    --------
+    >>> import topologies
+    >>> crossing(topologies.Static(topologies.ring(10)))
+    5
+    """
+    agents = _checks.schedule(schedule).agents
+    everything = np.packbits(np.ones(agents, bool))
+    heard = np.packbits(np.eye(agents, dtype=bool), axis=1)
+    for count in range(_PATIENCE * agents + 10):
+        if (heard == everything).all():
+            return count
+        matrix = _checks.matrix(schedule, round + count)
+        matrix = sparse.csr_array(abs(matrix) + sparse.eye_array(agents))
+        before, heard = heard, np.bitwise_or.reduceat(heard[matrix.indices], matrix.indptr[:-1])
+        if is_static(schedule) and (heard == before).all():
+            break
+    groups = components(schedule) if hasattr(schedule, "union") else []
+    apart = f"; its {len(groups)} parts are of the agents {parts(schedule, groups)}" if len(groups) > 1 else ""
+    raise ValueError(f"in {count} exchanges the agents did not hear from each other: the network must be connected{apart}")
+
+
 def used(schedule, round):
     """Pattern of the weights between different agents in a round, a CSR array (A, A) of ones.
 
@@ -73,7 +122,7 @@ def used(schedule, round):
     array([[0., 1.],
            [1., 0.]])
     """
-    matrix = sparse.coo_array(schedule.weights(schedule.key(round)))
+    matrix = sparse.coo_array(_checks.matrix(schedule, round))
     rows, columns = matrix.coords
     kept = (rows != columns) & (matrix.data != 0)
     pattern = sparse.csr_array((np.ones(kept.sum()), (rows[kept], columns[kept])), shape=matrix.shape)

@@ -1,12 +1,12 @@
 """How fast agents come to agree: by the spectrum of one matrix, and as measured over the rounds of a schedule."""
 
 import math
-from numbers import Real
 
 import numpy as np
 
+from topologies import _checks
 from topologies.analysis import spectral_gap
-from topologies.graphs import integer
+from topologies.graphs import ROUNDS, integer
 from topologies.matrices import sums_to_one, worst_sum
 
 COLUMNS = 8
@@ -51,8 +51,7 @@ def mixing_time(matrix, accuracy=1e-2):
     >>> mixing_time(topologies.metropolis(topologies.ring(10)))
     34
     """
-    if not (isinstance(accuracy, Real) and 0 < accuracy < 1):
-        raise ValueError(f"accuracy must be a number in (0, 1), got {accuracy!r}")
+    accuracy = _checks.real("accuracy", accuracy, "a number in (0, 1)", lambda number: 0 < number < 1)
     gap = spectral_gap(matrix)
     if gap <= 1e-12:
         return math.inf
@@ -111,13 +110,14 @@ def contraction(schedule, rounds, seed=0):
     >>> round(contraction(topologies.Static(ring), 200), 4), round(1 - topologies.spectral_gap(topologies.metropolis(ring)), 4)
     (0.8727, 0.8727)
     """
-    rounds, seed = integer("rounds", rounds, 2), integer("seed", seed, 0)
+    _checks.schedule(schedule)
+    rounds, seed = integer("rounds", rounds, 2, ROUNDS), integer("seed", seed, 0)
     values = _spread(np.random.default_rng(seed).standard_normal((schedule.agents, COLUMNS)))[0]
     mass = np.ones(schedule.agents)
     by_rows = by_columns = True
     warm_up, total = rounds // 2, 0.0
     for n in range(rounds):
-        matrix = schedule.weights(schedule.key(n))
+        matrix = _checks.matrix(schedule, n)
         by_rows, by_columns = by_rows and sums_to_one(matrix, 1), by_columns and sums_to_one(matrix, 0)
         if not (by_rows or by_columns):
             (row, row_sum), (column, column_sum) = worst_sum(matrix, 1), worst_sum(matrix, 0)

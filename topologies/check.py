@@ -29,7 +29,7 @@ class Check(NamedTuple):
         What it needs of every mixing matrix.
     conditions : Conditions
     contracts : bool
-        Whether a static matrix is known to bring agents closer, whatever its diagonal.
+        Whether the one matrix of all rounds looked at is known to bring agents closer, whatever its diagonal.
     """
 
     solver: str
@@ -111,6 +111,6 @@ def check(schedule, solver, rounds=10):
     mixing = getattr(solver, "mixing", "doubly stochastic")
     found = conditions(schedule, rounds)
     # An optimal matrix may have zeros on its diagonal and still mix: where it is cheap to see, look.
-    unsure = found.static and not found.positive_diagonal and found.agents <= _SMALL
+    unsure = found.period == 1 and not found.positive_diagonal and found.agents <= _SMALL
     contracts = unsure and spectral_gap(schedule.weights(schedule.key(0))) > 1e-8
     return Check(type(solver).__name__, mixing, found, bool(contracts))

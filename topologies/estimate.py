@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topologies.graphs import integer
+from topologies import _checks
+from topologies.graphs import ROUNDS, integer
 
 _ROUNDING = 1e-24  # squares relative to the first
 
@@ -50,8 +51,11 @@ def estimate_gap(schedule, exchanges=100, columns=8, seed=0):
     >>> bool(abs(estimate_gap(ring).gaps - exact).max() < 1e-3)
     True
     """
-    exchanges, columns = integer("exchanges", exchanges, 6), integer("columns", columns, 1)
-    matrix = schedule.weights(schedule.key(0))
+    _checks.schedule(schedule)
+    exchanges, columns = integer("exchanges", exchanges, 6, ROUNDS), integer("columns", columns, 1)
+    seed = integer("seed", seed, 0)
+    _checks.room(f"{columns} columns", schedule.agents * columns, each=8)
+    matrix = _checks.matrix(schedule, 0)
     x = np.stack([np.random.default_rng([seed, agent]).standard_normal(columns) for agent in range(schedule.agents)])
     shrinking = exchanges // 2
     d = matrix @ x - x

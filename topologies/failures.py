@@ -10,15 +10,16 @@ and v_ij = 0 on L, v_ij = w_ij elsewhere. When W is symmetric and messages are l
 V is symmetric and, like W, doubly stochastic.
 """
 
+from collections.abc import Iterable
 from itertools import islice
-from numbers import Real
 
 import networkx as nx
 import numpy as np
 from scipy import sparse
 
+from topologies import _checks
 from topologies.graphs import integer
-from topologies.schedules_base import Recent, Schedule, stream
+from topologies.schedules_base import Recent, Schedule, is_static, stream
 from topologies.schedules_losses import links, take_apart, without
 
 
@@ -81,13 +82,11 @@ class LinkFailure(Schedule):
     """
 
     def __init__(self, schedule, probability, seed=0, symmetric=True, preserve=None):
-        if not (isinstance(probability, Real) and 0 <= probability < 1):
-            raise ValueError(f"probability must be a number in [0, 1), got {probability!r}; at 1 no agents ever meet")
-        if not isinstance(symmetric, bool | np.bool_):
-            raise ValueError(f"symmetric must be True or False, got {symmetric!r}")
-        self.schedule, self.agents = _checked(schedule), schedule.agents
-        self.probability, self.seed = float(probability), integer("seed", seed, 0)
-        self.symmetric, self.preserve = bool(symmetric), _side(preserve)
+        self.schedule, self.agents = _checks.schedule(schedule, also=("graph",)), schedule.agents
+        why = "; at 1 no agents ever meet"
+        self.probability = _checks.real("probability", probability, "a number in [0, 1)", lambda number: 0 <= number < 1, why)
+        self.seed = integer("seed", seed, 0)
+        self.symmetric, self.preserve = _checks.flag("symmetric", symmetric), _side(preserve)
         self._recent = Recent()
         self._links(0)  # refuses what cannot work before any round is run
 
@@ -115,6 +114,11 @@ class LinkFailure(Schedule):
         parts, numbers, count = self._links(round)
         drawn = stream(b"link", self.seed, round).random(count)
         return parts, np.append(drawn < self.probability, False)[numbers]
+
+    @property
+    def static(self):
+        """Whether nothing fails, and the schedule underneath stands still."""
+        return not self.probability and is_static(self.schedule)
 
     def key(self, round):
         # Without failures all is as it was; with them even equal matrices meet other failures in other rounds.
@@ -178,7 +182,9 @@ class AgentFailure(Schedule):
     """
 
     def __init__(self, schedule, outages, preserve=None):
-        self.schedule, self.agents = _checked(schedule), schedule.agents
+        self.schedule, self.agents = _checks.schedule(schedule, also=("graph",)), schedule.agents
+        if not isinstance(outages, Iterable) or (isinstance(outages, np.ndarray) and outages.ndim == 0):
+            raise TypeError(f"outages must be a list of (agent, first, last), got {_checks.shown(outages)}")
         self.outages = tuple(_outage(k, outage, self.agents) for k, outage in enumerate(outages))
         self.preserve = _side(preserve)
         # Who is away changes only where an outage begins or ends; equal sets of agents share one number.
@@ -200,6 +206,11 @@ class AgentFailure(Schedule):
     def away(self, round):
         """Return the agents that are away in a round, in ascending order."""
         return self._sets[self.key(round)[1]]
+
+    @property
+    def static(self):
+        """Whether the same agents are away in all rounds, and the schedule underneath stands still."""
+        return len(set(self._set)) == 1 and is_static(self.schedule)
 
     def key(self, round):
         found = np.searchsorted(self._changes, integer("round", round, 0), side="right") - 1
@@ -232,14 +243,8 @@ class AgentFailure(Schedule):
         return union
 
 
-def _checked(schedule):
-    if not all(hasattr(schedule, name) for name in ("agents", "key", "weights", "graph")):
-        raise TypeError(f"schedule must be a schedule, such as topologies.Static(graph), got a {type(schedule).__name__}")
-    return schedule
-
-
 def _side(preserve):
-    if preserve not in (None, "columns", "rows"):
+    if not (preserve is None or (isinstance(preserve, str) and preserve in ("columns", "rows"))):
         raise ValueError(f"preserve must be 'columns', 'rows' or None, got {preserve!r}")
     return preserve
 

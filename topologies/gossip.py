@@ -4,6 +4,7 @@ import networkx as nx
 import numpy as np
 from scipy import sparse
 
+from topologies import _checks
 from topologies.graphs import integer
 from topologies.schedules_base import Schedule, bare_nodes, complete_pattern, content, count_edges, stream, with_edges
 from topologies.weights import adjacency
@@ -61,6 +62,7 @@ class Matchings(Schedule):
 
     def __init__(self, agents, seed=0, graph=None):
         self.agents, self.seed = integer("agents", agents, 1), integer("seed", seed, 0)
+        _checks.room(f"Matchings(agents={self.agents})", self.agents)
         self._pattern, self._nodes = None, nx.empty_graph(self.agents)
         if graph is not None:
             self._pattern = adjacency(graph)
@@ -100,10 +102,14 @@ class Matchings(Schedule):
             edges = edges[(partner[edges[:, 0]] == edges[:, 0]) & (partner[edges[:, 1]] == edges[:, 1])]
         return partner
 
+    @property
+    def static(self):
+        """With at most one edge all rounds are alike."""
+        return self.agents <= 2 if self._pattern is None else self._pattern.nnz <= 2
+
     def key(self, round):
-        # With at most one edge all rounds are alike.
-        several = self.agents > 2 if self._pattern is None else self._pattern.nnz > 2
-        return integer("round", round, 0) if several else 0
+        round = integer("round", round, 0)
+        return 0 if self.static else round
 
     def weights(self, key):
         return _averages(self._partners(key))
@@ -160,6 +166,7 @@ class OnePeerExponential(Schedule):
 
     def __init__(self, agents):
         self.agents = integer("agents", agents, 1)
+        _checks.room(f"OnePeerExponential(agents={self.agents})", self.agents, each=100)
         self._turns = max(1, (self.agents - 1).bit_length())
 
     def __repr__(self):
@@ -167,6 +174,11 @@ class OnePeerExponential(Schedule):
 
     def _settings(self):
         return (self.agents,)
+
+    @property
+    def static(self):
+        """Whether there is one turn only, as for two agents."""
+        return self._turns == 1
 
     def _sources(self, turn):
         return (np.arange(self.agents) + 2**turn) % self.agents

@@ -7,35 +7,39 @@ graph that ``connected=False`` gives. A wrong argument raises ValueError with it
 
 import math
 import operator
-from numbers import Real
 
 import networkx as nx
 import numpy as np
 
+from topologies import _checks
+
 DRAWS = 100
 
 
-def integer(name, value, least):
-    """Return `value` as an int; raise ValueError unless it is an integer of at least `least`."""
+ROUNDS = 10**7  # looked at by one call, at most
+
+
+def integer(name, value, least, most=None):
+    """Return `value` as an int; raise ValueError unless it is an integer of at least `least` and at most `most`."""
     try:
         number = operator.index(value)
     except TypeError:
         raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}") from None
     if number < least:
         raise ValueError(f"{name} must be at least {least}, got {number}")
+    if most is not None and number > most:
+        raise ValueError(f"{name} must be at most {most}, got {_checks.shown(number)}")
     return number
 
 
 def _probability(value):
-    if not (isinstance(value, Real) and 0 <= value <= 1):
-        raise ValueError(f"probability must be a number in [0, 1], got {value!r}")
-    return float(value)
+    return _checks.real("probability", value, "a number in [0, 1]", lambda number: 0 <= number <= 1)
 
 
 def _draw(sample, seed, connected, call, remedy):
     """Return ``sample(seed)``; if `connected`, the first connected graph over a fixed sequence of seeds."""
     seed = integer("seed", seed, 0)
-    if not connected:
+    if not _checks.flag("connected", connected):
         return sample(seed)
     for attempt in [seed, *np.random.SeedSequence(seed).generate_state(DRAWS - 1).tolist()]:
         graph = sample(attempt)
@@ -53,6 +57,7 @@ def ring(agents):
     EdgeView([(0, 1), (0, 3), (1, 2), (2, 3)])
     """
     agents = integer("agents", agents, 1)
+    _checks.room(f"ring(agents={agents})", agents)
     # A cycle of one or two nodes would need a self-loop or a doubled edge, which a mixing matrix cannot tell apart.
     return nx.cycle_graph(agents) if agents > 2 else nx.path_graph(agents)
 
@@ -65,7 +70,9 @@ def path(agents):
     >>> path(3).edges
     EdgeView([(0, 1), (1, 2)])
     """
-    return nx.path_graph(integer("agents", agents, 1))
+    agents = integer("agents", agents, 1)
+    _checks.room(f"path(agents={agents})", agents)
+    return nx.path_graph(agents)
 
 
 def star(agents):
@@ -76,7 +83,9 @@ def star(agents):
     >>> star(4).edges
     EdgeView([(0, 1), (0, 2), (0, 3)])
     """
-    return nx.star_graph(integer("agents", agents, 1) - 1)
+    agents = integer("agents", agents, 1)
+    _checks.room(f"star(agents={agents})", agents)
+    return nx.star_graph(agents - 1)
 
 
 def complete(agents):
@@ -87,7 +96,9 @@ def complete(agents):
     >>> complete(5).number_of_edges()
     10
     """
-    return nx.complete_graph(integer("agents", agents, 1))
+    agents = integer("agents", agents, 1)
+    _checks.room(f"complete(agents={agents})", agents**2 // 2, each=100)
+    return nx.complete_graph(agents)
 
 
 def grid(rows, columns):
@@ -98,7 +109,9 @@ def grid(rows, columns):
     >>> sorted(grid(2, 3)[4])
     [1, 3, 5]
     """
-    lattice = nx.grid_2d_graph(integer("rows", rows, 1), integer("columns", columns, 1))
+    rows, columns = integer("rows", rows, 1), integer("columns", columns, 1)
+    _checks.room(f"grid(rows={rows}, columns={columns})", rows * columns)
+    lattice = nx.grid_2d_graph(rows, columns)
     return nx.convert_node_labels_to_integers(lattice)
 
 
@@ -113,7 +126,9 @@ def torus(rows, columns):
     >>> sorted(torus(3, 4)[0])
     [1, 3, 4, 8]
     """
-    lattice = nx.grid_2d_graph(integer("rows", rows, 1), integer("columns", columns, 1), periodic=True)
+    rows, columns = integer("rows", rows, 1), integer("columns", columns, 1)
+    _checks.room(f"torus(rows={rows}, columns={columns})", rows * columns)
+    lattice = nx.grid_2d_graph(rows, columns, periodic=True)
     return nx.convert_node_labels_to_integers(lattice)
 
 
@@ -126,6 +141,7 @@ def hypercube(dimension):
     [1, 4, 7]
     """
     dimension = integer("dimension", dimension, 0)
+    _checks.room(f"hypercube(dimension={dimension})", 1 << min(dimension, 100))
     graph = nx.empty_graph(2**dimension)
     graph.add_edges_from((k, k ^ (1 << digit)) for k in graph for digit in range(dimension) if not k >> digit & 1)
     return graph
@@ -148,6 +164,9 @@ def erdos_renyi(agents, probability, seed=0, connected=True):
     (True, 10)
     """
     agents, probability = integer("agents", agents, 1), _probability(probability)
+    _checks.room(
+        f"erdos_renyi(agents={agents}, {probability})", agents + int(probability * 1e6) * agents**2 // (2 * 10**6), each=100
+    )
     call = f"erdos_renyi(agents={agents}, probability={probability})"
     remedy = f"raise probability above log(agents) / agents = {math.log(agents) / agents:.2g}"
     return _draw(lambda seed: nx.fast_gnp_random_graph(agents, probability, seed), seed, connected, call, remedy)
@@ -170,8 +189,8 @@ def random_geometric(agents, radius, seed=0, connected=True):
     2
     """
     agents = integer("agents", agents, 1)
-    if not (isinstance(radius, Real) and 0 < radius < math.inf):
-        raise ValueError(f"radius must be a finite number above 0, got {radius!r}")
+    radius = _checks.real("radius", radius, "a finite number above 0", lambda number: 0 < number < math.inf)
+    _checks.room(f"random_geometric(agents={agents}, {radius})", agents)
     call = f"random_geometric(agents={agents}, radius={radius})"
     enough = math.sqrt(math.log(agents) / (math.pi * agents))
     remedy = f"raise radius above sqrt(log(agents) / (pi agents)) = {enough:.2g}"
@@ -195,6 +214,8 @@ def random_regular(agents, degree, seed=0, connected=True):
     agents, degree = integer("agents", agents, 1), integer("degree", degree, 0)
     if degree >= agents or agents * degree % 2:
         raise ValueError(f"degree must be below agents, and agents * degree even; got degree={degree}, agents={agents}")
+
+    _checks.room(f"random_regular(agents={agents}, {degree})", agents * (1 + degree // 2))
 
     def sample(seed):
         # networkx adds these nodes in the order of the random edges; start from all of them in order.
@@ -225,6 +246,7 @@ def small_world(agents, neighbours, probability, seed=0, connected=True):
     if neighbours % 2 or neighbours >= agents:
         raise ValueError(f"neighbours must be even and below agents={agents}, got {neighbours}")
     probability = _probability(probability)
+    _checks.room(f"small_world(agents={agents}, {neighbours}, {probability})", agents * neighbours // 2)
 
     def sample(seed):
         return nx.watts_strogatz_graph(agents, neighbours, probability, seed)
@@ -250,4 +272,5 @@ def barabasi_albert(agents, edges, seed=0):
     agents, edges, seed = integer("agents", agents, 2), integer("edges", edges, 1), integer("seed", seed, 0)
     if edges >= agents:
         raise ValueError(f"edges must be below agents={agents}, got {edges}")
+    _checks.room(f"barabasi_albert(agents={agents}, {edges})", agents * edges, each=100)
     return nx.barabasi_albert_graph(agents, edges, seed=seed)

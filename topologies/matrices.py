@@ -3,6 +3,8 @@
 import numpy as np
 from scipy import sparse
 
+from topologies import _checks
+
 # Sums, symmetry and zeros are meant within this much: far above rounding errors, far below any weight.
 TOLERANCE = 1e-8
 
@@ -16,7 +18,9 @@ def square(matrix):
     2
     """
     if not sparse.issparse(matrix):
-        matrix = np.asarray(matrix)
+        matrix = _checks.numbers("matrix", matrix)
+    elif matrix.dtype.kind not in "fiub":
+        raise TypeError(f"matrix must hold real numbers, got dtype {matrix.dtype}")
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
         raise ValueError(f"matrix must be square with at least one row, got shape {matrix.shape}")
     matrix = sparse.csr_array(matrix, dtype=np.float64)

@@ -1,14 +1,16 @@
 """Agents on the move: who can talk to whom depends on where everyone is."""
 
 import math
-from numbers import Real
 
 import networkx as nx
 import numpy as np
 
+from topologies import _checks
 from topologies.graphs import integer
 from topologies.schedules_base import Schedule, complete_pattern, entries, pairs_pattern, stream, with_edges
 from topologies.weights import metropolis_entries
+
+_LAST = 2**53  # rounds beyond have no floating-point number of their own
 
 
 class Mobile(Schedule):
@@ -62,6 +64,7 @@ class Mobile(Schedule):
 
     def __init__(self, agents, radius, speed, seed=0):
         self.agents, self.seed = integer("agents", agents, 1), integer("seed", seed, 0)
+        _checks.room(f"Mobile(agents={self.agents}, ...)", self.agents, each=100)
         self.radius, self.speed = _positive("radius", radius), _positive("speed", speed)
         drawn = stream(b"move", self.seed, 0).random((3, self.agents))
         self._start = drawn[:2].T.copy()
@@ -77,7 +80,7 @@ class Mobile(Schedule):
     def positions(self, round):
         """Where the agents are in a round: array (agents, 2) in [0, 1]."""
         # One coordinate, unfolded, has period two: there and back.
-        path = np.mod(self._start + integer("round", round, 0) * self._step, 2.0)
+        path = np.mod(self._start + integer("round", round, 0, _LAST) * self._step, 2.0)
         return np.minimum(path, 2.0 - path)
 
     def _entries(self, positions):
@@ -86,8 +89,14 @@ class Mobile(Schedule):
         first, second = cKDTree(positions).query_pairs(self.radius, output_type="ndarray").T
         return entries(pairs_pattern(self.agents, first, second, diagonal=True))
 
+    @property
+    def static(self):
+        """Whether the radius is as long as the square's diagonal, so that all agents are neighbours at all times."""
+        return self.agents == 1 or self.radius >= math.sqrt(2)
+
     def key(self, round):
-        return integer("round", round, 0)
+        round = integer("round", round, 0)
+        return 0 if self.static else round
 
     def weights(self, key):
         return metropolis_entries(self.agents, *self._entries(self.positions(key)))
@@ -105,6 +114,4 @@ class Mobile(Schedule):
 
 
 def _positive(name, value):
-    if not (isinstance(value, Real) and 0 < value < math.inf):
-        raise ValueError(f"{name} must be a finite number above 0, got {value!r}")
-    return float(value)
+    return _checks.real(name, value, "a finite number above 0", lambda number: 0 < number < math.inf)

@@ -8,18 +8,21 @@ A schedule is any object with
   so an entry (i, j) off the diagonal needs an edge from j to i;
 - ``graph(round)``: a new ``networkx`` graph of that round, with nodes 0, ..., A - 1 and the node attributes of the
   graph it was made from; edge attributes are not kept;
-- ``union()``: the CSR pattern of all edges that come back again and again, laid out as by `topologies.adjacency`.
+- ``union()``: the CSR pattern of all edges that come back again and again, laid out as by `topologies.adjacency`;
+- ``static``, optional: whether all rounds, without end, have the same matrix. It alone says so, to solvers and in
+  `topologies.conditions`: a schedule without it counts as one that changes, however alike its first rounds are.
 
 Schedules here keep their edges as arrays, so they are cheap to send to another process, and compare equal when they
 are of one kind with equal settings. The arrays they return may be their own: copy before changing one.
 """
 
-from numbers import Real
+from collections.abc import Iterable
 
 import networkx as nx
 import numpy as np
 from scipy import sparse
 
+from topologies import _checks
 from topologies.graphs import integer
 from topologies.schedules_base import Schedule, bare_nodes, content, count_edges, stream, union_pattern, with_edges
 from topologies.weights import adjacency, metropolis, metropolis_entries, mixing, undirected
@@ -64,6 +67,8 @@ class Static(Schedule):
         self._nodes = bare_nodes(graph, self._pattern)
         self._rule = getattr(weights, "__name__", type(weights).__name__)
         self._matrix = mixing(weights, graph, self._pattern)
+
+    static = True
 
     def __repr__(self):
         return f"Static(agents={self.agents}, edges={count_edges(self._pattern)}, weights={self._rule})"
@@ -121,6 +126,8 @@ class Periodic(Schedule):
     def __init__(self, graphs, weights=metropolis):
         if isinstance(graphs, nx.Graph | np.ndarray) or sparse.issparse(graphs):
             raise TypeError(f"graphs must be a list of graphs, got one {type(graphs).__name__}; use Static for one")
+        if not isinstance(graphs, Iterable):
+            raise TypeError(f"graphs must be a list of graphs, got {_checks.shown(graphs)}")
         self._turns = tuple(Static(graph, weights) for graph in graphs)
         if not self._turns:
             raise ValueError("graphs is empty; pass at least one graph")
@@ -128,6 +135,7 @@ class Periodic(Schedule):
         for index, turn in enumerate(self._turns):
             if turn.agents != self.agents:
                 raise ValueError(f"graphs[{index}] has {turn.agents} agents but graphs[0] has {self.agents}")
+        self._alike = all(turn == self._turns[0] for turn in self._turns)
 
     def __repr__(self):
         edges, rule = [count_edges(turn.union()) for turn in self._turns], self._turns[0]._rule
@@ -137,8 +145,13 @@ class Periodic(Schedule):
     def _settings(self):
         return self._turns
 
+    @property
+    def static(self):
+        """Whether all graphs are equal."""
+        return self._alike
+
     def key(self, round):
-        return integer("round", round, 0) % len(self._turns)
+        return integer("round", round, 0) % (1 if self._alike else len(self._turns))
 
     def weights(self, key):
         return self._turns[key].weights(0)
@@ -184,9 +197,9 @@ class RandomEdges(Schedule):
     """
 
     def __init__(self, graph, probability, seed=0):
-        if not (isinstance(probability, Real) and 0 < probability <= 1):
-            raise ValueError(f"probability must be a number in (0, 1], got {probability!r}; at 0 no agents ever meet")
-        self.probability, self.seed = float(probability), integer("seed", seed, 0)
+        why = "; at 0 no agents ever meet"
+        self.probability = _checks.real("probability", probability, "a number in (0, 1]", lambda number: 0 < number <= 1, why)
+        self.seed = integer("seed", seed, 0)
         self._pattern = undirected(graph)
         self.agents = self._pattern.shape[0]
         self._nodes = bare_nodes(graph, self._pattern)
@@ -214,8 +227,14 @@ class RandomEdges(Schedule):
         kept = present[self._edge]
         return self._rows[kept], self._columns[kept]
 
+    @property
+    def static(self):
+        """Whether no edge is ever missing."""
+        return self.probability == 1 or not self._pattern.nnz
+
     def key(self, round):
-        return integer("round", round, 0)
+        round = integer("round", round, 0)
+        return 0 if self.static else round
 
     def weights(self, key):
         return metropolis_entries(self.agents, *self._entries(key))

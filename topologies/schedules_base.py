@@ -11,7 +11,21 @@ from topologies.weights import node_order
 
 
 class Schedule:
-    """Equality and hash by `_settings()`, what fixes every matrix of a schedule."""
+    """Equality and hash by `_settings()`, what fixes every matrix of a schedule.
+
+    Attributes
+    ----------
+    static : bool
+        Whether all rounds, without end, are known to have the same matrix. A class with a ``key`` of its own is taken to
+        change unless it says otherwise itself, whatever it was derived from.
+    """
+
+    static = False
+
+    def __init_subclass__(cls, **settings):
+        super().__init_subclass__(**settings)
+        if "key" in vars(cls) and "static" not in vars(cls):
+            cls.static = False
 
     def __eq__(self, other):
         if type(self) is not type(other):
@@ -20,6 +34,24 @@ class Schedule:
 
     def __hash__(self):
         return hash((type(self), self._settings()))
+
+
+def is_static(schedule):
+    """Whether a schedule, a user's own too, says that all rounds have the same matrix; False where it says nothing."""
+    return bool(getattr(schedule, "static", False))
+
+
+def labels(schedule):
+    """What each agent is called: the attribute ``"label"`` of the graphs' nodes, else its number.
+
+    Examples
+    --------
+    >>> import topologies
+    >>> labels(topologies.Static(nx.Graph([("ann", "bob")])))
+    ['ann', 'bob']
+    """
+    nodes = schedule.graph(0).nodes if hasattr(schedule, "graph") else {}
+    return [nodes[k].get("label", k) if k in nodes else k for k in range(schedule.agents)]
 
 
 class Recent:
@@ -61,10 +93,17 @@ def stream(tag, seed, round):
 
 
 def bare_nodes(graph, pattern):
-    """Return a networkx graph with the agents as its nodes, their attributes, and no edges yet."""
+    """Return a networkx graph with the agents as its nodes, their attributes, and no edges yet.
+
+    Where nodes of `graph` are called anything but 0, ..., A - 1, agents bear that as the attribute ``"label"``.
+    """
     if isinstance(graph, nx.Graph):
+        names = node_order(graph)
         bare = nx.DiGraph() if graph.is_directed() else nx.Graph()
-        bare.add_nodes_from((k, graph.nodes[name]) for k, name in enumerate(node_order(graph)))
+        bare.add_nodes_from(
+            (k, graph.nodes[name] if isinstance(names, range) else {"label": name} | graph.nodes[name])
+            for k, name in enumerate(names)
+        )
         return bare
     symmetric = (pattern != pattern.T).nnz == 0
     return nx.empty_graph(pattern.shape[0], create_using=nx.Graph if symmetric else nx.DiGraph)

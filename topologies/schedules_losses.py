@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
+from topologies._checks import shown
 from topologies.schedules_base import entries
 
 TOLERANCE = 1e-8  # of sums that are meant to be one
@@ -49,6 +50,8 @@ def take_apart(matrix, preserve=None):
     array([[0.5, 0. ],
            [0.5, 1. ]])
     """
+    if not (sparse.issparse(matrix) or isinstance(matrix, np.ndarray)):
+        raise TypeError(f"a schedule's mixing matrix must be a scipy sparse matrix, got {shown(matrix)}")
     matrix = sparse.csr_array(matrix)
     if not matrix.has_canonical_format:
         matrix = matrix.copy()

@@ -1,6 +1,6 @@
 """A schedule from a function of the user's own."""
 
-from topologies.graphs import integer
+from topologies.graphs import ROUNDS, integer
 from topologies.schedules import Static
 from topologies.schedules_base import Recent, Schedule, union_pattern
 from topologies.weights import metropolis
@@ -60,7 +60,7 @@ class Sequence(Schedule):
         if not callable(weights):
             raise TypeError(f"weights must be a function from a graph to a matrix, got a {type(weights).__name__}")
         self.function, self.rule = function, weights
-        self.agents, self.horizon = integer("agents", agents, 1), integer("horizon", horizon, 1)
+        self.agents, self.horizon = integer("agents", agents, 1), integer("horizon", horizon, 1, ROUNDS)
         self._recent = Recent()
 
     def __repr__(self):

@@ -1,15 +1,15 @@
 """Contacts that were observed: who met whom, and when."""
 
-import gzip
 import math
-from array import array
-from numbers import Real
+from collections.abc import Sequence
 
 import networkx as nx
 import numpy as np
 
 from topologies.graphs import integer
 from topologies.schedules_base import Schedule, entries, pairs_pattern, with_edges
+from topologies.temporal_csv import read
+from topologies.times import duration, moment, moments
 from topologies.weights import metropolis_entries
 
 
@@ -27,13 +27,14 @@ class Temporal(Schedule):
     Parameters
     ----------
     times : array_like, shape (contacts,)
-        In any order, in any unit.
+        In any order: numbers in any unit, or dates (`datetime.datetime`, `numpy.datetime64`, `pandas.Timestamp`), which
+        count in seconds. Dates with time zones count in UTC; those without are taken as they are.
     contacts : array_like of labels, shape (contacts, 2)
         Who meets whom. Contacts are mutual.
     window : float above 0
-        In the unit of `times`.
-    start : float, optional
-        When round 0 begins: by default at the first contact. Contacts before it are left out.
+        In the unit of `times`; for dates in seconds, or a timedelta of `datetime`, numpy or pandas.
+    start : float or date, optional
+        When round 0 begins, a date where `times` are: by default at the first contact. Contacts before it are left out.
     cyclic : bool
         Whether rounds start anew after the last window.
     labels : sequence, optional
@@ -46,9 +47,13 @@ class Temporal(Schedule):
         The label of each agent; also on the nodes of graphs, as the attribute ``"label"``.
     rounds : int
         The number of windows.
+    start, window : float
+        For dates in seconds, `start` since 1970.
 
     Raises
     ------
+    TypeError
+        If times are neither numbers nor dates, `start` is not what they are, or `window` fits neither.
     ValueError
         If shapes do not fit, a time is not finite, an agent meets itself or has no label, a window is not a finite
         number above 0, or there are no contacts at or after `start`.
@@ -70,22 +75,29 @@ class Temporal(Schedule):
     """
 
     def __init__(self, times, contacts, window, start=None, cyclic=True, labels=None):
-        times, contacts = np.asarray(times, dtype=float), np.asarray(contacts)
+        times, dates = moments(times)
+        contacts = _array("contacts", contacts)
         if times.ndim != 1 or contacts.shape != (len(times), 2):
             raise ValueError(
                 f"times must have shape (contacts,) and contacts (contacts, 2), got {times.shape} and {contacts.shape}"
             )
         if labels is None:
-            labels, contacts = np.unique(contacts, return_inverse=True)
+            try:
+                labels, contacts = np.unique(contacts, return_inverse=True)
+            except TypeError:
+                raise TypeError(
+                    "contacts must hold labels of one kind, which can be sorted: all text, or all numbers"
+                ) from None
             labels = labels.tolist()
-        self.labels, self.agents = tuple(labels), len(labels)
-        self.window, self.cyclic = _finite("window", window), bool(cyclic)
-        if self.window <= 0:
-            raise ValueError(f"window must be above 0, got {window!r}")
+        self.labels = _labels(labels)
+        self.agents = len(self.labels)
+        if not isinstance(cyclic, bool | np.bool_):
+            raise TypeError(f"cyclic must be True or False, got {cyclic!r}")
+        self.window, self.cyclic = duration("window", window, dates), bool(cyclic)
         first, second = _ends(contacts, self.agents)
         _refuse(~np.isfinite(times), "contact {} has the time {}, which is not finite", times)
         _refuse(first == second, "contact {} is of agent {} with itself", first)
-        self.start = float(times.min(initial=math.inf)) if start is None else _finite("start", start)
+        self.start = float(times.min(initial=math.inf)) if start is None else moment("start", start, dates)
         kept = times >= self.start
         if not kept.any():
             raise ValueError(f"there are no contacts at or after the start, {self.start}")
@@ -109,9 +121,10 @@ class Temporal(Schedule):
     def from_csv(cls, path, window, start=None, cyclic=True):
         """Read contacts from a text file with lines ``time, i, j``, separated by commas or white space.
 
-        From ``#`` on a line is a comment. The first line may be a header, in which no field is a number. All lines
-        have equally many fields; those after the third are not read. Labels are integers if all of them look so, and
-        sorted as such; otherwise text. A file whose name ends in ``.gz`` is decompressed.
+        Times are numbers, or dates as in ISO 8601, ``2024-03-01 12:30:00`` or with a T in between. From ``#`` on a line is a
+        comment. The first line may be a header, in which no field is a number or date. All lines have equally many fields;
+        those after the third are not read. Labels are integers if all of them look so, and sorted as such; otherwise text.
+        A file whose name ends in ``.gz`` is decompressed.
 
         Parameters
         ----------
@@ -121,18 +134,20 @@ class Temporal(Schedule):
 
         Raises
         ------
+        FileNotFoundError
         ValueError
-            For a line that is not as above, for an agent's contact with itself, and for a file without contacts; it
-            names the file, the line's number, counted from 1, and its content.
+            If the file cannot be read as such text. For a line that is not as above, for an agent's contact with itself, and
+            for a file without contacts. The message names the file, the line's number, counted from 1, and its content.
         """
-        times, ends, labels = _read(path)
+        times, dates, ends, labels = read(path)
         if all(label.removeprefix("-").isdecimal() and str(int(label)) == label for label in labels):
             labels = [int(label) for label in labels]
         order = sorted(range(len(labels)), key=labels.__getitem__)
         agent = np.empty(len(labels), dtype=int)
         agent[order] = np.arange(len(labels))
         contacts = agent[np.array(ends)].reshape(-1, 2)
-        return cls(np.array(times), contacts, window, start, cyclic, [labels[k] for k in order])
+        times = np.round(np.array(times) * 1e6).astype("datetime64[us]") if dates else np.array(times)
+        return cls(times, contacts, window, start, cyclic, [labels[k] for k in order])
 
     def __repr__(self):
         size = f"agents={self.agents}, edges={len(self._all())}, rounds={self.rounds}"
@@ -147,6 +162,11 @@ class Temporal(Schedule):
 
     def _pattern(self, pairs, diagonal=False):
         return pairs_pattern(self.agents, *np.divmod(pairs, self.agents), diagonal)
+
+    @property
+    def static(self):
+        """Whether every window has the same contacts, and rounds go on for ever."""
+        return self.cyclic and len(self._pairs) == 1 and len(self._busy) == self.rounds
 
     def key(self, round):
         round = integer("round", round, 0)
@@ -170,10 +190,22 @@ class Temporal(Schedule):
         return self._pattern(self._all() if self.cyclic else np.empty(0, dtype=int))
 
 
-def _finite(name, value):
-    if not (isinstance(value, Real) and math.isfinite(value)):
-        raise ValueError(f"{name} must be a finite number, got {value!r}")
-    return float(value)
+def _array(name, value):
+    try:
+        return np.asarray(value)
+    except ValueError:
+        raise ValueError(f"{name} must be an array of shape (contacts, 2); its rows differ in length") from None
+
+
+def _labels(labels):
+    if not isinstance(labels, Sequence | np.ndarray) or (isinstance(labels, np.ndarray) and labels.ndim == 0):
+        raise TypeError(f"labels must be a sequence of what each agent is called, got {labels!r}")
+    try:
+        if len(set(labels)) == len(labels):
+            return tuple(labels)
+    except TypeError:
+        raise TypeError(f"labels must be hashable, such as text or numbers, got {labels!r}") from None
+    raise ValueError("labels must differ from each other; some agents share one")
 
 
 def _refuse(wrong, message, shown):
@@ -187,7 +219,9 @@ def _ends(contacts, agents):
         raise ValueError(f"with labels given contacts must hold agents, 0, ..., {agents - 1}, got {contacts.dtype}")
     contacts = contacts.reshape(-1, 2).astype(int)
     outside = ((contacts < 0) | (contacts >= agents)).any(axis=1)
-    _refuse(outside, f"contact {{}} is of agents {{}}, but the agents are 0, ..., {agents - 1}", contacts)
+    _refuse(
+        outside, f"contact {{}} is of agents {{}}, but the agents are 0, ..., {agents - 1}, as labels has {agents}", contacts
+    )
     return contacts.min(axis=1, initial=agents), contacts.max(axis=1, initial=0)
 
 
@@ -201,50 +235,3 @@ def _windows(times, start, window):
     numbers -= start + numbers * window > times
     numbers += start + (numbers + 1) * window <= times
     return numbers.astype(int)
-
-
-def _read(path):
-    """Times, agents in the order of their first appearance (two for each contact), and the labels of these agents."""
-    times, ends, agents, width = array("d"), array("q"), {}, None
-    with (gzip.open if str(path).endswith(".gz") else open)(path, "rt", encoding="utf-8-sig") as lines:
-        for number, line in enumerate(lines, 1):
-            text = line.partition("#")[0]
-            fields = [field.strip() for field in text.split(",")] if "," in text else text.split()
-            if not fields or fields == [""]:
-                continue
-            try:
-                if width is None:
-                    width = len(fields)
-                    if width >= 3 and not any(map(_is_number, fields)):
-                        continue
-                times.append(_time(fields, width))
-            except ValueError as fault:
-                raise ValueError(f"{path}, line {number}, {line.rstrip()!r}: {fault}") from None
-            for label in fields[1:3]:
-                ends.append(agents.setdefault(label, len(agents)))
-    if not times:
-        raise ValueError(f"{path} holds no contacts")
-    return times, ends, list(agents)
-
-
-def _is_number(field):
-    try:
-        float(field)
-    except ValueError:
-        return False
-    return True
-
-
-def _time(fields, width):
-    """The time of a contact, from the fields of its line; raise ValueError if they are not those of a contact."""
-    if len(fields) < 3:
-        raise ValueError(f"a line holds time, i, j; this one has {len(fields)} fields")
-    if len(fields) != width:
-        raise ValueError(f"it has {len(fields)} fields, but lines before it have {width}")
-    if not (_is_number(fields[0]) and math.isfinite(float(fields[0]))):
-        raise ValueError(f"the time must be a finite number, got {fields[0]!r}")
-    if not (fields[1] and fields[2]):
-        raise ValueError("a label is empty")
-    if fields[1] == fields[2]:
-        raise ValueError(f"{fields[1]} meets itself")
-    return float(fields[0])

@@ -7,10 +7,13 @@ weights of edges have an argument `weight` for it.
 
 from collections import Counter
 from itertools import chain
+from numbers import Integral
 
 import networkx as nx
 import numpy as np
 from scipy import sparse
+
+from topologies import _checks
 
 SHOWN = 3
 
@@ -23,11 +26,25 @@ def _first(items):
 def node_order(graph):
     """Return the nodes of a networkx graph in the order of the agents.
 
-    Node k is agent k when the labels are exactly 0, ..., A - 1, whatever order they were added in; else agent k is
-    the k-th node in iteration order.
+    Node k is agent k when the labels are exactly 0, ..., A - 1, whatever order they were added in; in the same way integers
+    m, ..., m + A - 1, such as 1, ..., A, are the agents in their order. Else agent k is the k-th node in iteration order.
     """
-    agents = range(len(graph))
-    return agents if set(graph) == set(agents) else list(graph)
+    nodes = list(graph)
+    if not all(isinstance(node, Integral) and not isinstance(node, bool) for node in nodes):
+        return nodes
+    least = min(nodes, default=0)
+    if max(nodes, default=-1) - least + 1 != len(nodes):
+        return nodes
+    return range(len(nodes)) if least == 0 else sorted(nodes)
+
+
+def warn_of_weights(graph):
+    """Warn that the weights of a networkx graph's edges are not read, where they say anything."""
+    if isinstance(graph, nx.Graph) and any(weight != 1 for _, _, weight in graph.edges(data="weight", default=1)):
+        _checks.warn(
+            "edge attribute 'weight' is ignored by weights that look at neighbours alone; topologies.laplacian and "
+            "topologies.sinkhorn read it: weights=lambda graph: topologies.sinkhorn(graph, weight='weight')"
+        )
 
 
 def adjacency(graph):
@@ -36,7 +53,9 @@ def adjacency(graph):
     Parameters
     ----------
     graph : networkx.Graph, networkx.DiGraph, scipy sparse matrix or numpy array of shape (A, A)
-        Labels 0, ..., A - 1 are the agents themselves; with other labels agent k is the k-th node of the graph.
+        Labels 0, ..., A - 1 are the agents themselves, in the same way integers without a gap that begin elsewhere, such as
+        1, ..., A, in their order; with other labels agent k is the k-th node of the graph. Then agents bear the labels as the
+        node attribute ``"label"`` of a schedule's graphs.
 
     Returns
     -------
@@ -118,7 +137,7 @@ def _pattern(matrix):
     return sparse.csr_array((np.ones(matrix.nnz), indices, starts), shape=matrix.shape)
 
 
-def undirected(graph, rule="Metropolis weights"):
+def undirected(graph, rule="Metropolis weights", weight=None):
     """Return the adjacency pattern of a graph; raise ValueError, in the name of `rule`, when it is directed."""
     pattern = adjacency(graph)
     if isinstance(graph, nx.Graph):
@@ -132,6 +151,8 @@ def undirected(graph, rule="Metropolis weights"):
             f"{rule} need an undirected graph, and {fault}; use column-stochastic weights and a push-sum method for "
             "directed ones (topologies.push)"
         )
+    if weight is None:
+        warn_of_weights(graph)
     return pattern
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import sparse
 
-from topologies.weights import adjacency
+from topologies.weights import adjacency, warn_of_weights
 
 
 def push(graph):
@@ -47,6 +47,7 @@ def push(graph):
            [0.33, 0.5 , 0.5 ]])
     """
     edges = adjacency(graph)
+    warn_of_weights(graph)
     matrix = _received(edges)
     matrix.data = (1.0 / (1.0 + np.diff(edges.indptr)))[matrix.indices]
     return matrix
@@ -91,6 +92,7 @@ def pull(graph):
            [0.33, 0.33, 0.33]])
     """
     matrix = _received(adjacency(graph))
+    warn_of_weights(graph)
     entries = np.diff(matrix.indptr)  # 1 + d_i, as the diagonal counts too
     matrix.data = np.repeat(1.0 / entries, entries)
     return matrix

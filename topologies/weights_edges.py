@@ -1,9 +1,12 @@
 """Weights that the user's graph carries on its edges, checked and laid out over the agents."""
 
+from collections.abc import Hashable
+
 import networkx as nx
 import numpy as np
 from scipy import sparse
 
+from topologies._checks import shown
 from topologies.weights import adjacency, node_order
 
 
@@ -43,6 +46,8 @@ def edge_weights(graph, weight):
         rows, columns = matrix.tocoo().coords
         _refuse(zip(rows.tolist(), columns.tolist()), matrix.data.tolist())
         return matrix
+    if not isinstance(weight, Hashable):
+        raise TypeError(f"weight must be the name of an edge attribute, got {shown(weight)}")
     agent = {name: k for k, name in enumerate(node_order(graph))}
     edges = list(graph.edges(data=weight))
     if not edges:

@@ -7,6 +7,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+from topologies import _checks
 from topologies.weights import undirected
 from topologies.weights_laplacian import balanced
 
@@ -76,7 +77,7 @@ def fastest(graph, *, nonnegative=True, diagonal=0.0):
     >>> [round(topologies.spectral_gap(rule(ring)), 3) for rule in (topologies.metropolis, fastest)]
     [0.127, 0.174]
     """
-    edges = undirected(graph, "fastest mixing weights")
+    edges, nonnegative = undirected(graph, "fastest mixing weights"), _checks.flag("nonnegative", nonnegative)
     if not (isinstance(diagonal, Real) and 0 <= diagonal < 1):
         raise ValueError(f"diagonal must be a number in [0, 1), got {diagonal!r}")
     if diagonal and not nonnegative:

@@ -102,7 +102,7 @@ def laplacian(graph, epsilon=None, weight=None):
            [0.25, 0.5 , 0.25],
            [0.  , 0.25, 0.75]])
     """
-    edges = undirected(graph, "Laplacian weights")
+    edges = undirected(graph, "Laplacian weights", weight)
     if weight is not None:
         edges = edge_weights(graph, weight)
         rows, columns = (edges != edges.T).nonzero()

@@ -6,7 +6,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import cg
 
-from topologies.weights import adjacency, node_order
+from topologies.weights import adjacency, node_order, warn_of_weights
 from topologies.weights_edges import edge_weights
 
 ACCURACY = 1e-12
@@ -65,6 +65,8 @@ def sinkhorn(graph, weight=None):
            [0.382, 0.618, 0.   ],
            [0.236, 0.382, 0.382]])
     """
+    if weight is None:
+        warn_of_weights(graph)
     edges = adjacency(graph) if weight is None else edge_weights(graph, weight)
     _refuse_one_way(graph, edges)
     agents = edges.shape[0]

@@ -2,6 +2,7 @@
 
 import itertools
 from abc import ABC, abstractmethod
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -10,6 +11,21 @@ class Engine(ABC):
     """Runs a solver on blocks of agents, and brings their neighbours' rows."""
 
     root = True  #: whether this process reports to the user
+
+    size = 1  #: how many processes call :func:`consensus.solve` together
+
+    def check(self, problem):
+        """Refuse a problem that does not hold the agents which this process needs."""
+        if problem.agents != problem.network_size:
+            raise ValueError(
+                f"the problem holds {problem.agents} of {problem.network_size} agents: give all of them, or run it under MPI "
+                "with the others on other ranks"
+            )
+
+    @contextmanager
+    def together(self):
+        """Raise, on all processes, what any of them raises inside; and refuse what differs of the settings put in."""
+        yield {}
 
     @abstractmethod
     def run(self, problem, schedule, solver, begin, rounds, observer):
@@ -49,15 +65,6 @@ def begin_block(solver, begin, rows):
         )
     fields = {name: np.ascontiguousarray(value[rows]) if value.ndim else value.item() for name, value in begin.items()}
     return solver.State(**fields)
-
-
-def need_everyone(problem):
-    """Refuse a problem that holds some of the network's agents only."""
-    if problem.agents != problem.network_size:
-        raise ValueError(
-            f"the problem holds {problem.agents} of {problem.network_size} agents: give all of them, or run it under MPI "
-            "with the others on other ranks"
-        )
 
 
 def blocks_of(agents, parts):

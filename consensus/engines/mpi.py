@@ -1,7 +1,9 @@
 """Blocks of agents on MPI ranks, of one machine or many."""
 
-import sys
-import traceback
+import os
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -9,11 +11,13 @@ import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
 from consensus import _checks
+from consensus.engines.agreement import agree
 from consensus.engines.base import Engine, begin_block, blocks_of
 from consensus.engines.network import Network
+from consensus.engines.ranks import Ranks
 from consensus.engines.rounds import run_rounds
 
-_SUMMED = ("messages", "floats", "bytes", "iterations")  # over ranks; the other counts are the same for all
+_SUMMED = ("messages", "floats", "bytes", "iterations", "unfinished")  # over ranks; the other counts are the same for all
 
 
 class Halo(NamedTuple):
@@ -36,13 +40,14 @@ class MPINetwork(Network):
     added as on every other engine.
     """
 
-    def __init__(self, schedule, rows, dtype, strict, communicator, blocks):
+    def __init__(self, schedule, rows, dtype, strict, ranks, blocks):
         super().__init__(schedule, rows, dtype, strict)
-        self.communicator, self.me = communicator, communicator.Get_rank()
-        self.owner = np.repeat(np.arange(len(blocks)), [block.stop - block.start for block in blocks])
+        self.ranks, self.me = ranks, ranks.me
+        self.counts_of_ranks = np.array([block.stop - block.start for block in blocks])
+        self.owner = np.repeat(np.arange(len(blocks)), self.counts_of_ranks)
 
     def _all_rows(self, rows):
-        return np.concatenate(self.communicator.allgather(rows))
+        return self.ranks.allgather_rows(rows, self.counts_of_ranks)
 
     def _prepare(self, whole, matrix):
         first, count = self.rows.start, self.rows.stop - self.rows.start
@@ -69,11 +74,8 @@ class MPINetwork(Network):
         flat = [block.reshape(own, -1) for block in blocks]
         joined = flat[0] if len(flat) == 1 else np.concatenate(flat, axis=1)
         received = np.empty((halo.total, joined.shape[1]), joined.dtype)
-        requests = [self.communicator.Irecv(received[part], rank) for rank, part in halo.receives]
-        packed = [(rank, joined[rows]) for rank, rows in halo.sends]
-        requests += [self.communicator.Isend(rows, rank) for rank, rows in packed]
-        if requests:
-            type(requests[0]).Waitall(requests)
+        receives = [(rank, received[part]) for rank, part in halo.receives]
+        self.ranks.exchange(receives, [(rank, joined[rows]) for rank, rows in halo.sends])
         wholes, start = [], 0
         for block, columns in zip(blocks, flat, strict=True):
             end = start + columns.shape[1]
@@ -90,7 +92,9 @@ class MPI(Engine):
     :func:`consensus.solve` with the same arguments. A rank may hold its own agents' data only: see :meth:`rows` and
     :func:`consensus.data.load_shards`. Needs mpi4py: ``pip install consensus-opt[mpi]``.
 
-    An exception on one rank ends the whole job at once, with that rank's traceback: the others would wait for ever.
+    Ranks compare their arguments first: what differs, or is refused on one of them, is an error on all. An exception inside
+    rounds ends the whole job at once, with that rank's traceback; the history so far is written beside the checkpoint, or else
+    into the working directory. Ranks that keep others waiting are named in a warning after some seconds.
 
     Parameters
     ----------
@@ -100,17 +104,24 @@ class MPI(Engine):
         Threads inside a rank, for example for the blocks of :class:`consensus.surrogates.Blocks`.
     strict : bool
         Check in every exchange that each message runs along an edge of that round's graph (slow; for tests).
+    timeout : float
+        Seconds that a rank waits for the others, in :func:`consensus.solve` and in its rounds, before the job is aborted.
     """
 
-    def __init__(self, communicator=None, cores=1, strict=False):
+    def __init__(self, communicator=None, cores=1, strict=False, timeout=600.0):
         try:
             from mpi4py import MPI as mpi  # importing it starts MPI
         except ImportError as error:
             raise ImportError("the MPI engine needs mpi4py and an MPI: pip install consensus-opt[mpi]") from error
+        if communicator is not None:
+            needed = ("Get_size", "Get_rank", "Iallgather", "Abort")
+            _checks.offers("communicator", communicator, needed, "a communicator, such as mpi4py.MPI.COMM_WORLD")
         self.communicator = mpi.COMM_WORLD if communicator is None else communicator
-        self.cores, self.strict = _checks.count("cores", cores), strict
+        self.cores, self.strict = _checks.count("cores", cores), _checks.flag("strict", strict)
         self.size, self.rank = self.communicator.Get_size(), self.communicator.Get_rank()
         self.root = self.rank == 0
+        self.timeout = _checks.number("timeout", timeout, above=0)
+        self.ranks = Ranks(self.communicator, self.timeout)
 
     def __repr__(self):
         return f"MPI(rank {self.rank} of {self.size}, cores={self.cores})"
@@ -123,51 +134,67 @@ class MPI(Engine):
         ValueError
             If there are fewer agents than ranks: a rank would have none.
         """
-        if agents < self.size:
+        if _checks.count("agents", agents) < self.size:
             raise ValueError(
                 f"{agents} agents are too few for {self.size} ranks, of which {self.size - agents} would have none: "
                 f"start at most {agents} ranks"
             )
         return blocks_of(agents, self.size)[self.rank]
 
+    def check(self, problem):
+        rows = self.rows(problem.network_size)
+        whole = problem.agents == problem.network_size
+        if not whole and not np.array_equal(problem.rows, np.arange(rows.start, rows.stop)):
+            raise ValueError(
+                f"it holds the agents {rows.start} to {rows.stop - 1}, but its problem has {problem.rows.tolist()}: "
+                f"load those of MPI().rows({problem.network_size})"
+            )
+
+    @contextmanager
+    def together(self):
+        given, error = {}, None
+        try:
+            yield given
+        except Exception as caught:
+            if self.size == 1:
+                raise
+            error = caught
+        if self.size == 1:
+            return
+        self.ranks.leave("at the beginning of consensus.solve")
+        agree(self.ranks, error, given)
+
     def run(self, problem, schedule, solver, begin, rounds, observer):
         rows = self.rows(problem.network_size)
-        whole, trouble = problem.agents == problem.network_size, None
-        if not whole and not np.array_equal(problem.rows, np.arange(rows.start, rows.stop)):
-            trouble = (
-                f"rank {self.rank} of {self.size} holds the agents {rows.start} to {rows.stop - 1}, but its problem has "
-                f"{problem.rows.tolist()}: load those of MPI().rows({problem.network_size})"
-            )
-        troubles = [text for text in self.communicator.allgather(trouble) if text]
-        if troubles:  # on any rank: raised on all of them, so that none waits for another
-            raise ValueError("; ".join(troubles))
-        problem = problem.restrict(rows if whole else slice(0, problem.agents))
+        problem = problem.restrict(rows if problem.agents == problem.network_size else slice(0, problem.agents))
         blocks = blocks_of(problem.network_size, self.size)
-        network = MPINetwork(schedule, rows, problem.dtype, self.strict, self.communicator, blocks)
-        observer.attach(problem.restrict(slice(0, problem.agents)), self._collect, self._total)
+        network = MPINetwork(schedule, rows, problem.dtype, self.strict, self.ranks, blocks)
+        collect = partial(self.ranks.allgather_rows, counts=network.counts_of_ranks)
+        observer.attach(problem.restrict(slice(0, problem.agents)), collect, self._total)
+        names = [f"rank {rank} (agents {block.start} to {block.stop - 1})" for rank, block in enumerate(blocks)]
+        self.ranks.enter(lambda: f"in round {observer.round + 1}", names)
 
         def report(state, counts, seconds):
             reason = observer.see(state, counts, seconds)
             # One rank decides whether to stop, should rounding differ between kinds of machines.
-            return self.communicator.bcast(reason) if observer.due(state.round) else None
+            return self.ranks.broadcast(reason) if observer.due(state.round) else None
 
         try:
             with threadpool_limits(self.cores, user_api="blas"):
                 return run_rounds(problem, network, solver, begin_block(solver, begin, rows), rounds, report)
-        except BaseException:
+        except BaseException as error:
             if self.size == 1:
                 raise
-            traceback.print_exc()
-            print(
-                f"rank {self.rank} (agents {rows.start} to {rows.stop - 1}) failed in round {observer.round + 1}; the job is "
-                "aborted. If there is a checkpoint, go on with solve(..., resume=path)",
-                file=sys.stderr,
-                flush=True,
+            self.ranks.abort(
+                error,
+                f"{names[self.rank]} failed in round {observer.round + 1}; the job is aborted. {self._keep_history(observer)}. "
+                "If there is a checkpoint, go on with solve(..., resume=path)",
             )
-            self.communicator.Abort(1)
+        finally:
+            self.ranks.leave("at the end of consensus.solve")
 
     def collect_list(self, items):
-        return [item for part in self.communicator.allgather(list(items)) for item in part]
+        return [item for part in self.ranks.allgather(list(items)) for item in part]
 
     def on_root(self, function):
         outcome = None
@@ -176,20 +203,27 @@ class MPI(Engine):
                 outcome = (function(), None)
             except Exception as error:
                 outcome = (None, error)
-        value, error = self.communicator.bcast(outcome)
+        value, error = self.ranks.broadcast(outcome)
         if error is not None:
             raise error
         return value
 
-    def _collect(self, rows):
-        rows = np.ascontiguousarray(rows)
-        counts = np.array(self.communicator.allgather(len(rows)))
-        whole = np.empty((counts.sum(), *rows.shape[1:]), rows.dtype)
-        size = int(np.prod(rows.shape[1:]))
-        self.communicator.Allgatherv(rows, (whole, counts * size))
-        return whole
-
     def _total(self, counts, seconds):
-        parts = self.communicator.allgather((counts, seconds))
+        parts = self.ranks.allgather((counts, seconds))
         total = {name: sum(part[name] for part, _ in parts) if name in _SUMMED else counts[name] for name in counts}
         return total, max(second for _, second in parts)
+
+    def _keep_history(self, observer):
+        """Write what was recorded, the same on all ranks: the error that carries it does not outlive the job. Say where."""
+        history = observer.history
+        if not history.rows:
+            return "Nothing was recorded yet"
+        name = f"history of {type(observer.solver).__name__} until round {observer.round}.csv".replace(" ", "-")
+        path = observer.saver.path.with_name(f"{observer.saver.path.name}.history.csv") if observer.saver else Path(name)
+        part = path.with_name(f".{path.name}.{self.rank}.part")  # other ranks may be doing the same
+        try:
+            history.to_csv(part)
+            os.replace(part, path)
+        except OSError as error:
+            return f"The history of its {history.rows} recorded rounds could not be written to {path} ({error})"
+        return f"The history of its {history.rows} recorded rounds is in {path.resolve()}"

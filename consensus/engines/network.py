@@ -8,9 +8,11 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-import topologies
+from consensus import _checks
+from topologies.analysis_connectivity import crossing
+from topologies.schedules_base import is_static
 
-_PATIENCE = 20  # times as many exchanges as there are agents are looked at before a network counts as not connected
+_CHUNK = 1 << 22  # rows over edges that a flood looks at together
 _CACHED = 64  # plans kept, by the schedule's key,
 _CACHED_NUMBERS = 1 << 24  # and weights in them: the newest two plans are kept in any case
 
@@ -76,65 +78,116 @@ class Network(ABC):
         """A, the number of agents of the whole network."""
         return self.schedule.agents
 
-    def mix(self, round, *blocks):
+    def mix(self, round, *blocks, beside=0):
         """The rows held here of ``W[round] @ block``, for blocks (agents, ...) sent together in one exchange; new arrays.
 
-        They are sent and mixed in the problem's dtype.
+        They are sent and mixed in the problem's dtype. Every message carries ``beside`` more numbers, which are counted:
+        what else the agents tell each other.
         """
-        return self._exchange(round, "mix", blocks)
+        return self._exchange(round, ("mix",), blocks, beside)
 
     def average(self, round, *blocks):
         """As :meth:`mix`, but every agent averages its own row and those it receives: row stochastic on any graph."""
-        return self._exchange(round, "average", blocks)
+        return self._exchange(round, ("average",), blocks)
 
-    def _exchange(self, round, kind, blocks):
-        plan = self._plan(self.schedule.key(round), kind)
+    def mix_and_average(self, round, mixed, averaged):
+        """``mix(round, mixed)`` and ``average(round, averaged)`` of two blocks that travel together: one exchange."""
+        return self._exchange(round, ("mix", "average"), (mixed, averaged))
+
+    def _exchange(self, round, kinds, blocks, beside=0):
+        if not blocks:
+            raise TypeError(f"network.{kinds[0]}(round, *blocks) takes at least one block to send; got none")
+        if len(kinds) < len(blocks):  # all of one kind
+            kinds = kinds * len(blocks)
+        key = self.schedule.key(round)
+        plans = {kind: self._plan(key, kind) for kind in dict.fromkeys(kinds)}
+        plan = plans[kinds[0]]  # of one round all have the same edges
         if self.strict:
             self._check_edges(round, plan)
-        blocks = [block.astype(self.dtype, copy=False) for block in blocks]
+        blocks = [self._block(block, kind) for block, kind in zip(blocks, kinds)]
         self.exchanges += 1
         self.messages += plan.messages
-        self.floats += plan.messages * sum(block[0].size for block in blocks)
-        return tuple(plan.matrix @ whole for whole in self._gather(plan, blocks))
+        self.floats += plan.messages * (beside + sum(block[0].size for block in blocks))
+        return tuple(plans[kind].matrix @ whole for kind, whole in zip(kinds, self._gather(plan, blocks)))
+
+    def _block(self, block, kind):
+        count, array = self.rows.stop - self.rows.start, isinstance(block, np.ndarray)
+        if not array or block.shape[:1] != (count,):
+            raise TypeError(
+                f"network.{kind}(round, *blocks) takes arrays with a row for each of the {count} agents held here; got "
+                f"{f'shape {block.shape}' if array else _checks.shown(block)}"
+            )
+        return block.astype(self.dtype, copy=False)
 
     @property
     def static(self):
-        """Whether every round has the same graph."""
-        return isinstance(self.schedule, topologies.Static)
+        """Whether every round has the same matrix, as the schedule says: agents know that of their network from the start."""
+        return is_static(self.schedule)
 
     @functools.cached_property
     def least_eigenvalue(self):
-        """Gershgorin's lower bound for the eigenvalues of W, where that is symmetric and the same in all rounds; else None."""
+        """Gershgorin's lower bound for the eigenvalues of W, where that is symmetric and the same in all rounds; else None.
+
+        Agents know it after an exchange in which each told its neighbours their weights, and as many more as :meth:`crossing`
+        takes, in which the least diagonal and whether all is symmetric went round.
+        """
         matrix = self.schedule.weights(self.schedule.key(0)) if self.static and self.agents > 1 else None
         if matrix is None or abs(matrix - matrix.T).max() > 1e-12:
             return None
         return 2 * float(matrix.diagonal().min()) - 1
 
+    @functools.cached_property
+    def doubly_stochastic(self):
+        """Whether W is the same in all rounds, with rows that sum to one, as its columns do; known as the least eigenvalue."""
+        return self.static and bool((abs(self.schedule.weights(self.schedule.key(0)).sum(axis=1) - 1) < 1e-8).all())
+
+    @property
+    def names(self):
+        """How many numbers it takes to say for each of A agents yes or no: a bit each."""
+        return -(-self.agents // (8 * self.dtype.itemsize))
+
     def crossing(self, round):
         """How many exchanges, the first in ``round``, it takes until everyone has heard from everyone.
 
-        Agents find out by a flood of their names, which is counted. ValueError if that never happens.
+        Agents find out when every message says whom its sender has heard from (:attr:`names` numbers ``beside`` the rest).
+        ValueError if they never do.
         """
-        everything = np.packbits(np.ones(self.agents, bool))
-        heard = np.packbits(np.eye(self.agents, dtype=bool), axis=1)
-        for count in range(_PATIENCE * self.agents + 10):
-            if (heard == everything).all():
-                self.floats += self._plan(self.schedule.key(round), "mix").messages * self.agents
-                return count
-            matrix = self.schedule.weights(self.schedule.key(round + count))
-            matrix = sp.csr_array(abs(matrix) + sp.eye_array(self.agents))
-            before, heard = heard, np.bitwise_or.reduceat(heard[matrix.indices], matrix.indptr[:-1])
-            if self.static and (heard == before).all():
-                break
-        raise ValueError(f"in {count} exchanges the agents did not hear from each other: the network must be connected")
+        return crossing(self.schedule, round)
 
-    def flood(self, round, rows):
-        """Every agent's row of small numbers, shape (A, ...), as all know them after enough exchanges.
+    def all_say(self, yes):
+        """Whether ``yes`` (agents,) holds of all agents of the network, once the news has crossed it; what carries it the
+        caller counts ``beside`` the exchanges."""
+        return bool(self._all_rows(np.asarray(yes, self.dtype)).all())
 
-        Each row crosses each edge once, both ways, which is counted; the exchanges are not: floods ride along with others, and
-        the caller sees to it that these are enough for the news to reach everyone.
+    def flood(self, round, exchanges, rows):
+        """Every agent's row of numbers, shape (A, ...), as all know them after some exchanges, the first in ``round``.
+
+        Rows ride along with exchanges that are made anyway: no messages of their own are counted, but all the numbers are that
+        neighbours send each other over the edges of these rounds. In every exchange agent j sends to i each row that it had
+        before, its owner's name as one number more, but for i's own, those it sent to i before, and those i sent to it.
+        ValueError if not everyone has all rows in the end.
         """
-        self.floats += self._plan(self.schedule.key(round), "mix").messages * self.agents * rows[0].size
+        everyone = np.arange(self.agents)
+        got = np.full((self.agents, self.agents), exchanges + 1)  # after how many exchanges an agent (row) has whose row
+        got[everyone, everyone] = 0
+        met = np.zeros_like(got)  # after which exchange, the latest, agent (row) had something from whom
+        carried = 0
+        for t in range(exchanges):
+            matrix = self.schedule.weights(self.schedule.key(round + t)).tocoo()
+            edges = np.argwhere(matrix.row != matrix.col)[:, 0]
+            before = got.copy()
+            for part in np.array_split(edges, 1 + len(edges) * self.agents // _CHUNK):
+                i, j = matrix.row[part], matrix.col[part]
+                new = (before[j] <= t) & (before[j] >= met[i, j, None]) & (before[i] >= met[j, i, None])
+                new[np.arange(len(i)), i] = False
+                here = (i >= self.rows.start) & (i < self.rows.stop)
+                carried += np.count_nonzero(new[here])
+                edge, owner = new.nonzero()
+                got[i[edge], owner] = np.minimum(got[i[edge], owner], t + 1)
+            met[matrix.row[edges], matrix.col[edges]] = t + 1
+        if (got > exchanges).any():
+            raise ValueError(f"{exchanges} exchanges do not bring every agent's row to every other")
+        self.floats += int(carried) * (1 + rows[0].size)
         return self._all_rows(rows.astype(self.dtype))
 
     @abstractmethod
@@ -152,7 +205,7 @@ class Network(ABC):
     def _plan(self, key, kind):
         if (key, kind) not in self._plans:
             self._make_room()
-            whole = self.schedule.weights(key)
+            whole = _checks.mixing(self.schedule.weights(key), self.schedule)
             if kind == "average":
                 whole = _averaging(whole)
             everyone = self.rows == slice(0, self.agents)

@@ -6,20 +6,19 @@ import sys
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from multiprocessing import connection
+from multiprocessing import reduction
 
 import cloudpickle
 import numpy as np
 
 from consensus import _checks
 from consensus._shared import SharedArray
-from consensus.engines.base import Engine, begin_block, need_everyone
-from consensus.engines.worker import Desk, Task, restored, work
-from consensus.errors import WorkerError
+from consensus.engines.base import Engine, begin_block
+from consensus.engines.parent import Parent
+from consensus.engines.worker import SHARED, Desk, Task, work
 from consensus.problem import Problem
 
 _ENDING = 1.0  # seconds that workers have to end by themselves
-_STARTING = 60.0  # seconds that they may start one after another
 
 
 @dataclass(frozen=True)
@@ -37,9 +36,14 @@ class Processes(Engine):
     cores : int
         Threads inside a worker, for example for the blocks of :class:`consensus.surrogates.Blocks`.
     timeout : float
-        Seconds that a worker waits for the others before the run is given up.
+        Seconds that a worker waits for the others before the run is given up. A warning names who is late before that.
     strict : bool
         Check in every exchange that each message runs along an edge of that round's graph (slow; for tests).
+
+    Raises
+    ------
+    NotImplementedError
+        On Windows, where processes cannot share memory in this way.
     """
 
     workers: int | None = None
@@ -52,9 +56,13 @@ class Processes(Engine):
             _checks.count("workers", self.workers)
         _checks.count("cores", self.cores)
         _checks.number("timeout", self.timeout, above=0)
+        if not hasattr(reduction, "DupFd"):  # Windows
+            raise NotImplementedError(
+                "Processes needs memory without a name, handed to workers as an open file, which this system does not have: "
+                "use engine='stacked', which computes on all cores of one process, or MPI"
+            )
 
     def run(self, problem, schedule, solver, begin, rounds, observer):
-        need_everyone(problem)
         context = multiprocessing.get_context("spawn")
         available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         workers = min(self.workers or available, problem.agents)
@@ -79,7 +87,7 @@ class Processes(Engine):
                     process.start()
             for _, sender in pipes:
                 sender.close()
-            return _observe(desk, crew, [receiver for receiver, _ in pipes], observer, due, rounds, self.timeout)
+            return Parent(desk, crew, [receiver for receiver, _ in pipes], observer, due, rounds, self.timeout).observe()
         finally:
             desk.gate.abort.array[0] = 1
             deadline = time.monotonic() + _ENDING
@@ -113,93 +121,6 @@ class _Due:
         return self.recorded(round) or self.saved(round)
 
 
-def _observe(desk, crew, receivers, observer, due, rounds, timeout):
-    """The parent's part: at due rounds look at all iterates and say whether to go on."""
-    visit, seen = 0, observer.round
-    try:
-        while True:
-            visit += 1
-            _wait(desk, crew, receivers, observer, visit, timeout if visit > 1 else max(timeout, _STARTING))
-            round = int(desk.round.array[0])
-            observer.tick(round)
-            observer.w, seen = desk.iterates.array.copy(), round
-            counts, seconds = desk.totals()
-            report = desk.report.array.copy()
-            reason = observer.record(round, observer.w, counts, seconds, report) if due.recorded(round) else None
-            last = bool(reason) or round >= rounds
-            save = due.saved(round) or (last and observer.saver is not None)
-            desk.command.array[:] = visit, last, save
-            desk.gate.arrive(desk.parent, visit)
-            if save:
-                parts = _states(desk, crew, receivers)
-                fields = {
-                    name: np.concatenate([part[name] for part in parts]) if np.ndim(value) else value
-                    for name, value in parts[0].items()
-                }
-                observer.save(fields, counts, seconds)
-            if last:
-                return reason
-    except KeyboardInterrupt:
-        observer.round = seen  # that of observer.w; the workers may be further
-        raise
-
-
-def _wait(desk, crew, receivers, observer, visit, timeout):
-    """Wait until all workers report; raise what went wrong in one of them, or if one comes ``timeout`` s after another."""
-    visits, pause, looked, first = desk.visits.array, 2e-5, time.monotonic(), None
-    while visits.min() < visit:
-        time.sleep(pause)
-        pause = min(1.3 * pause, 2e-3)
-        now = time.monotonic()
-        if now - looked > 0.05:
-            looked = now
-            observer.tick(max(observer.round, int(desk.round.array.min())))
-            _look(desk, crew, receivers, {})
-            if first is None and visits.max() >= visit:
-                first = now
-            if first is not None and now - first > timeout:
-                raise desk.late(int(visits.argmin()), timeout)
-    with desk.gate.lock:
-        pass
-
-
-def _states(desk, crew, receivers):
-    """The workers' states, in order."""
-    states = {}
-    while len(states) < len(crew):
-        connection.wait([receiver for worker, receiver in enumerate(receivers) if worker not in states], 0.05)
-        _look(desk, crew, receivers, states)
-    return [states[worker] for worker in range(len(crew))]
-
-
-def _look(desk, crew, receivers, states):
-    """Put states that have come into ``states``, by worker; raise what went wrong in one."""
-    for worker, (process, receiver) in enumerate(zip(crew, receivers, strict=True)):
-        alive = process.is_alive()  # asked first: if it is not, all that it ever sent is there
-        try:
-            kind, content = cloudpickle.loads(receiver.recv_bytes()) if receiver.poll() else (None, None)
-        except (EOFError, OSError):  # it ended, in the middle of a message even
-            kind, content = None, None
-        if kind == "state":
-            states[worker] = content
-        elif kind == "trouble":
-            raise _trouble(desk, worker, content)
-        elif not alive and worker not in states:
-            raise WorkerError(
-                f"{desk.name(worker)} died in round {int(desk.round.array[worker]) + 1} (exit code {process.exitcode}). "
-                "If there is a checkpoint, go on with solve(..., resume=path)"
-            )
-
-
-def _trouble(desk, worker, content):
-    parts, text = content
-    if parts is None:
-        return WorkerError(f"{desk.name(worker)}: {text}")
-    error = restored(parts)
-    error.add_note(f"in {desk.name(worker)}, round {int(desk.round.array[worker]) + 1}\n{text}")
-    return error
-
-
 def _by_cost(problem, workers):
     """Slices of neighbouring agents with about equal numbers of samples."""
     sizes = problem.shards.sizes + 1 if isinstance(problem, Problem) else np.ones(problem.agents)
@@ -218,11 +139,10 @@ def _share(problem):
     if not isinstance(problem, Problem):
         return cloudpickle.dumps(problem.restrict(slice(0, problem.agents))), ()
     shards = problem.shards
-    arrays = tuple(SharedArray.of(array) for array in (shards.features, shards.targets, shards.weights, problem.weights))
+    arrays = tuple(SharedArray.of(array) for array in (*(getattr(shards, name) for name in SHARED), problem.weights))
     bare = problem.restrict(slice(0, problem.agents))
-    empty = np.empty(0)
-    bare.weights = empty
-    bare.shards = replace(shards, features=empty, targets=empty, weights=empty, indices=empty, memory=())
+    bare.weights = np.empty(0)
+    bare.shards = replace(shards, **dict.fromkeys(SHARED, bare.weights), memory=())
     return cloudpickle.dumps(bare), arrays
 
 

@@ -2,12 +2,15 @@
 
 import time
 from dataclasses import asdict
+from numbers import Integral
 
 import numpy as np
 
+from consensus import _checks
 from consensus._parallel import one_blas_thread
 from consensus.errors import DivergenceError
 
+_UNPACK = "; unpack what network.mix returns, a tuple with one array for each block: (w,) = network.mix(round, w)"
 _LARGEST = 1e150  # an iterate beyond this is lost: its square is near the largest double
 
 
@@ -34,12 +37,14 @@ def run_rounds(problem, network, solver, state, rounds, report):
     Raises
     ------
     DivergenceError
+    TypeError, ValueError
+        If the solver makes something else than a state of these agents.
     """
-    seconds, begin = 0.0, time.perf_counter()
+    seconds, begin, name = 0.0, time.perf_counter(), f"{type(solver).__name__}.step"
     # Overflow is not a warning here: what comes of it is tested every round.
     with one_blas_thread(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         if isinstance(state, np.ndarray):
-            state = solver.init(problem, state)
+            state = _state(solver.init(problem, state), 0, problem, f"{type(solver).__name__}.init")
         while True:
             if not -_LARGEST < state.w.min() <= state.w.max() < _LARGEST:  # false for NaN too
                 raise DivergenceError(state.round, solver)
@@ -48,4 +53,33 @@ def run_rounds(problem, network, solver, state, rounds, report):
             if reason or state.round >= rounds:
                 return reason
             begin = time.perf_counter()
-            state = solver.step(problem, network, state)
+            state = _state(solver.step(problem, network, state), state.round + 1, problem, name)
+
+
+def _state(state, round, problem, name):
+    """``state`` if that is one after ``round`` rounds; else an error: what ``name``, a method of a solver, must return."""
+    if not isinstance(state, tuple) or getattr(state, "_fields", ())[:2] != ("round", "w"):
+        raise TypeError(
+            f"{name} must return a NamedTuple whose first fields are round and w: (round: int, w: np.ndarray, ...); "
+            f"got {_checks.shown(state)}"
+        )
+    w, shape = state.w, (problem.agents, problem.parameters)
+    if not isinstance(w, np.ndarray) or w.shape != shape or w.dtype != problem.dtype:
+        raise _wrong(w, shape, problem.dtype, name)
+    if not isinstance(state.round, Integral) or state.round != round:
+        raise ValueError(
+            f"{name} must return a state whose round, the number of rounds done, is {round}; got {_checks.shown(state.round)}"
+        )
+    return state
+
+
+def _wrong(w, shape, dtype, name):
+    """The error that ``w`` is no array of ``shape`` and ``dtype``."""
+    kind, hint = TypeError, ""
+    if not isinstance(w, np.ndarray):
+        got, hint = _checks.shown(w), _UNPACK if isinstance(w, tuple) else ""
+    elif w.shape != shape:
+        kind, got, hint = ValueError, f"shape {w.shape}", _UNPACK if w.shape == (1, *shape) else ""
+    else:
+        got, hint = f"dtype {w.dtype}", ": return w.astype(problem.dtype)"
+    return kind(f"{name} must return a state with w an array of shape (agents, P) = {shape} and dtype {dtype}; got {got}{hint}")

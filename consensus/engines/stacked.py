@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from consensus.engines.base import Engine, begin_block, need_everyone
+from consensus.engines.base import Engine, begin_block
 from consensus.engines.network import Network
 from consensus.engines.rounds import run_rounds
 
@@ -33,7 +33,6 @@ class Stacked(Engine):
     strict: bool = False
 
     def run(self, problem, schedule, solver, begin, rounds, observer):
-        need_everyone(problem)
         everyone = slice(0, problem.agents)
         problem = problem.restrict(everyone)  # its own count of work
         network = StackedNetwork(schedule, problem.dtype, self.strict)

@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import signal
 import traceback
+import warnings
 from dataclasses import replace
 from types import FunctionType
 from typing import NamedTuple
@@ -17,8 +18,9 @@ from consensus.engines.network import Network
 from consensus.engines.rounds import run_rounds
 from consensus.errors import WorkerError
 
-_COUNTS = ("exchanges", "messages", "floats", "bytes", "gradients", "solves", "iterations")
-_SUMMED = ("messages", "floats", "bytes", "iterations")  # over workers; the others are the same for all
+_COUNTS = ("exchanges", "messages", "floats", "bytes", "gradients", "solves", "iterations", "unfinished")
+SHARED = ("features", "targets", "weights", "indices")  # arrays of shards, which workers see in shared memory
+_SUMMED = ("messages", "floats", "bytes", "iterations", "unfinished")  # over workers; the others are the same for all
 
 
 class Desk(NamedTuple):
@@ -133,9 +135,14 @@ class SharedNetwork(Network):
 
 
 def work(task, sender):
-    """Run a worker's rounds; tell the parent what goes wrong."""
+    """Run a worker's rounds; tell the parent what goes wrong, and what is warned of."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C is the parent's to handle
     desk = task.desk
+
+    def pass_on(message, category, *_):
+        sender.send_bytes(cloudpickle.dumps(("warning", (str(message), category))))
+
+    warnings.showwarning = pass_on
     try:
         solver, schedule, rounds, due, worker, rows, state, strict, timeout = cloudpickle.loads(task.part)
         problem = _problem(task.shared).restrict(rows)
@@ -208,7 +215,6 @@ def _problem(shared):
     pickled, arrays = shared
     problem = cloudpickle.loads(pickled)
     if arrays:
-        features, targets, weights, scaled = (array.array for array in arrays)
-        problem.shards = replace(problem.shards, features=features, targets=targets, weights=weights, indices=weights)
-        problem.weights = scaled
+        *own, problem.weights = (array.array for array in arrays)
+        problem.shards = replace(problem.shards, **dict(zip(SHARED, own, strict=True)))
     return problem

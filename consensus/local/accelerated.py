@@ -34,14 +34,11 @@ def accelerated(sub, x, tolerance, most):
     def slope(point, a):
         return sub.operator.vjp(bend(a)) + sub.linear + tau * (point - sub.w)
 
-    def residual(point, gradient):
-        return np.linalg.norm(point - r.prox(point - gradient / tau, 1 / tau), axis=1)
-
-    goal = np.maximum(tolerance * residual(sub.w, sub.linear), sub.rounding)
+    start = sub.residual(sub.w, sub.linear)
     a = sub.operator.jvp(x - sub.w)
     y, ya, momentum = x, a, np.ones(agents, x.dtype)
     lipschitz = np.full(agents, 2 * tau, x.dtype)
-    running = np.ones(agents, bool)
+    running, left = np.ones(agents, bool), np.ones(agents)
     iterations = np.zeros(agents, int)
     for _ in range(most):
         gradient, bent = slope(y, ya), bend(ya)
@@ -72,7 +69,9 @@ def accelerated(sub, x, tolerance, most):
         momentum = following.astype(x.dtype)
         lipschitz *= 0.95
         iterations += running
-        running &= ~(residual(x, slope(x, a)) <= goal)
+        solved, residual = sub.solved(x, slope(x, a), tolerance, start)
+        left = np.where(running, (residual / np.where(start > 0, start, 1)).max(axis=0), left)
+        running &= ~solved
         if not running.any():
             break
-    return x, iterations
+    return x, iterations, np.where(running, left, 0)

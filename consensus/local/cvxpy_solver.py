@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from consensus import _checks
 from consensus.errors import LocalSolveError
 from consensus.local.exact import LocalSolution
 from consensus.surrogates.blocks import BlockModel, Blocks
@@ -41,11 +42,16 @@ class CVXPYSolver:
     def __post_init__(self):
         import cvxpy as cp
 
-        if self.solver not in cp.installed_solvers():
-            raise ValueError(f"solver must be one that CVXPY has, {', '.join(cp.installed_solvers())}; got {self.solver!r}")
+        if not isinstance(self.solver, str) or self.solver not in cp.installed_solvers():
+            known = ", ".join(cp.installed_solvers())
+            raise ValueError(f"solver must be one that CVXPY has, {known}; got {_checks.shown(self.solver)}")
         if self.constraints is not None and not callable(self.constraints):
             raise TypeError(f"constraints must be a function of the variable w, returning a list; got {self.constraints!r}")
-        object.__setattr__(self, "options", tuple(dict(self.options).items()))
+        try:
+            options = tuple(dict(self.options).items())
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"options must be a mapping of names to values; got {_checks.shown(self.options)}") from error
+        object.__setattr__(self, "options", options)
 
     def check(self, surrogate, problem):
         """Raise ``ValueError`` or ``TypeError`` if the local problems cannot be stated, or are not convex programs."""
@@ -90,14 +96,32 @@ class CVXPYSolver:
                 solution[agent, block] = self._one(inner, total, part, agent, block)
         return LocalSolution(solution, np.ones(len(model.w), int))
 
+    def prox(self, regularizer):
+        """The prox of r and the constraints together, ``(v (P,), step) -> w``; of r alone where there are none."""
+        _checks.regularizer(regularizer)
+        if self.constraints is None:
+            return regularizer.prox
+        import cvxpy as cp
+
+        def prox(v, step):
+            w = cp.Variable(len(v))
+            distance = cp.sum_squares(w - v) / (2 * step)
+            stated = cp.Problem(
+                cp.Minimize(regularizer.expression(w) + distance), [*regularizer.constraints(w), *self._stated(w)]
+            )
+            stated.solve(solver=self.solver, **dict(self.options))
+            return np.full_like(v, np.nan) if w.value is None else w.value.astype(v.dtype)
+
+        return prox
+
     def _one(self, model, total, regularizer, agent, block):
         import cvxpy as cp
 
         problem = model.problem
         key = (self, agent, block.start, block.stop, model.tau, getattr(model, "scale", None), type(model))
-        if key not in problem.memory:
-            problem.memory[key] = self._stated_problem(model, regularizer, agent, block)
-        stated, w, q, f, jacobian = problem.memory[key]
+        if key not in problem.memory or problem.memory[key][0] != regularizer:
+            problem.memory[key] = regularizer, self._stated_problem(model, regularizer, agent, block)
+        stated, w, q, f, jacobian = problem.memory[key][1]
         q.value = total[agent, block] - model.tau * model.w[agent, block]
         if jacobian is not None:
             one = slice(agent, agent + 1)

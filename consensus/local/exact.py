@@ -1,5 +1,6 @@
 """Solve the local problems to a stated accuracy, by the method that fits them."""
 
+import warnings
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -7,16 +8,12 @@ import numpy as np
 
 from consensus import _checks
 from consensus._parallel import CHUNK_BYTES, for_chunks, threads
-from consensus.local.accelerated import accelerated
+from consensus.errors import UnfinishedWarning
+from consensus.local import careful
 from consensus.local.linear import SYSTEMS, estimates
-from consensus.local.newton import newton
-from consensus.local.operators import Dense
-from consensus.local.subproblem import Subproblem
-from consensus.regularizers.base import Regularizer
+from consensus.local.part import Part, has_prox_jvp
 from consensus.surrogates.blocks import BlockModel, Blocks
 from consensus.surrogates.full import FullLinearization, ProximalModel
-
-_KEPT_NUMBERS = 1 << 25  # in factors that a linear model's agents keep from round to round
 
 
 class LocalSolution(NamedTuple):
@@ -99,14 +96,16 @@ class Exact:
         problem, split = inner.problem, len(slices) > 1
         costs = estimates(problem, regularizer, -(-problem.parameters // len(slices)), split)
         method = min(costs, key=lambda name: costs[name].operations) if self.linear == "auto" else self.linear
+        left = np.zeros((len(slices), len(model.w)), problem.dtype)
+        parts = [Part(inner, part, block, split, total) for part, block in zip(parts, slices, strict=True)]
 
         def chunk(rows, blocks=range(len(slices))):  # noqa: B008 (known by now)
-            outputs, linearization = problem.linearize(inner.w, rows)
+            linearized = problem.linearize(inner.w, rows)
             for number in blocks:
                 where = rows, slices[number]
-                sub = _subproblem(inner, where, outputs, linearization, total, parts[number], split)
                 warm = None if start is None else start[where]
-                solution[where], iterations[number, rows] = self._minimise(sub, inner, where, method, warm, tolerance)
+                found = self._minimise(parts[number], rows, linearized, method, warm, tolerance)
+                solution[where], iterations[number, rows], left[number, rows] = found
 
         def unit(rows):
             for index in range(rows.start, rows.stop):
@@ -119,61 +118,51 @@ class Exact:
             for_chunks(unit, problem.agents * len(slices), max(size, CHUNK_BYTES), cost.operations)
         else:
             for_chunks(chunk, problem.agents, size, cost.operations)
+        _note(problem, left.max(axis=0), inner.tau)
         return LocalSolution(solution, iterations.sum(axis=0))
 
-    def _minimise(self, sub, model, where, method, warm, tolerance):
-        """Minimise subproblems by what fits the loss and the regularizer; return the minimisers and iterations."""
-        quadratic = sub.regularizer.quadratic
-        direct = quadratic and sub.loss.quadratic and method != "iterative"  # one step from anywhere is exact
+    def _minimise(self, part, rows, linearized, method, warm, tolerance):
+        """Minimise the subproblems of ``rows``; return the minimisers, iterations and what is left of the residuals.
+
+        Where rounding forbids it, or it did not get there, again with care: see :mod:`consensus.local.careful`.
+        """
+        sub, kind, most = part.subproblem(rows, linearized), SYSTEMS[method], self.iterations
+        single, proximal = sub.w.dtype != np.float64, has_prox_jvp(part.regularizer) and not part.regularizer.quadratic
+        if single or not part.regularizer.quadratic:
+            sub = sub.bounded()
+        direct = part.regularizer.quadratic and sub.loss.quadratic and method != "iterative"  # from anywhere alike
         x = sub.w if warm is None or direct else _better(sub, warm)
-        if not (quadratic or _has_prox_jvp(sub.regularizer)):
-            return accelerated(sub, x, tolerance, 100 * self.iterations)
-        system = _system(sub, model, where, SYSTEMS[method]) if quadratic else None
-        return newton(sub, system, x, tolerance, self.iterations)
+        hard = careful.hard(sub) if single or proximal else np.zeros(len(x), bool)
+        found, iterations, left = x, np.zeros(len(x), int), np.ones(len(x), x.dtype)
+        if not hard.all():
+            found, iterations, left = part.minimise(sub, rows, kind, x, tolerance, most)
+            found, iterations, left = np.where(hard[:, None], x, found), np.where(hard, 0, iterations), np.where(hard, 1, left)
+        (again,) = np.nonzero((left > 0) | (single & np.isnan(left)))
+        if len(again) and (single or proximal):
+            begin = np.where(np.isfinite(found).all(axis=1)[:, None], found, x)[again]
+            more = careful.minimise(part, rows.start + again, begin, left[again], kind, tolerance, most)
+            found, (found[again], count, left[again]) = found.copy(), more
+            iterations[again] += count
+        return found, iterations, left
 
 
-def _subproblem(model, where, outputs, linearization, total, regularizer, split):
-    """The local problems of agents over a block of coordinates, ``where`` = (rows, block)."""
-    problem, (rows, block) = model.problem, where
-    operator = linearization
-    if split:
-        columns = np.arange(problem.parameters)[block]
-        operator = Dense(linearization.jacobian(columns), outputs.shape[2])
-    targets = problem.shards.targets[rows]
-    return Subproblem(
-        operator=operator,
-        loss=problem.loss,
-        outputs=outputs,
-        targets=targets,
-        weights=model.scale * problem.weights[rows],
-        slopes=problem.loss.gradient(outputs, targets),
-        w=model.w[where],
-        linear=total[where],
-        tau=model.tau,
-        regularizer=regularizer,
-    )
+def _note(problem, left, tau):
+    """Count the solves that did not get as far as was asked; warn of the worst, once a run."""
+    left = np.nan_to_num(left)  # what is not finite is a matter of divergence
+    unfinished = int(np.count_nonzero(left))
+    if unfinished and not problem.work.unfinished:
+        worst = int(np.argmax(left))
+        warnings.warn(
+            f"the local problem of agent {problem.rows[worst]} was not solved to the accuracy asked for: {left[worst]:.1g} of "
+            f"its residual is left. Take a larger tau (now {tau:g}), features of standard deviation one, float64 data, "
+            "Exact(iterations=...) or a larger tolerance; the history's column 'unfinished' counts such solves",
+            UnfinishedWarning,
+            stacklevel=2,
+        )
+    problem.work.unfinished += unfinished
 
 
 def _better(sub, start):
     """Of ``start`` and w the one with the smaller objective, for every agent."""
     better = sub.value(start, sub.operator.jvp(start - sub.w)) < sub.value(sub.w, np.zeros_like(sub.outputs))
     return np.where(better[:, None], start, sub.w)
-
-
-def _system(sub, model, where, kind):
-    """A linear system for the Jacobian; a linear model's, which never changes, is kept with the problem."""
-    problem = model.problem
-    if not getattr(problem.model, "jacobian_is_constant", False):
-        return kind(sub.operator)
-    rows, block = where
-    key = (kind, rows.start, rows.stop, block.start, block.stop, model.scale, sub.strong_convexity)
-    if key not in problem.memory:
-        system = kind(sub.operator)
-        if problem.agents * system.numbers > _KEPT_NUMBERS:
-            return system
-        problem.memory[key] = system
-    return problem.memory[key]
-
-
-def _has_prox_jvp(regularizer):
-    return getattr(type(regularizer), "prox_jvp", Regularizer.prox_jvp) is not Regularizer.prox_jvp

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import lapack
 
+from consensus._parallel import CHUNK_BYTES
 from consensus.local.operators import rooted_gram, rooted_rows, times_root, times_root_transposed
 
 _REFINEMENTS = 10
@@ -36,18 +37,29 @@ class Factors:
         for matrix in matrices:
             try:
                 factors.append(np.linalg.cholesky(matrix))  # NumPy's: it lets other threads run
-            except np.linalg.LinAlgError:  # not finite any more: the run will stop with a DivergenceError
-                factors.append(None)
+            except np.linalg.LinAlgError:
+                factors.append(_shifted(matrix))
         return cls(factors)
 
     def solve(self, right):
         """``M_i^-1 b_i`` for b (agents, n); rows of NaN where there is no factor."""
         solution = np.full_like(right, np.nan)
+        if not right.size:  # of order 0: LAPACK takes none
+            return solution
         for agent, factor in enumerate(self.lower):
             if factor is not None:
                 potrs = lapack.dpotrs if factor.dtype == np.float64 else lapack.spotrs
                 solution[agent] = potrs(factor.T, right[agent], lower=0)[0]
         return solution
+
+
+def _shifted(matrix):
+    """The factor of a matrix that only rounding makes indefinite, with its diagonal raised by as much; None of any other."""
+    shift = len(matrix) * np.finfo(matrix.dtype).eps * np.trace(matrix)
+    try:
+        return np.linalg.cholesky(matrix + shift * np.eye(len(matrix), dtype=matrix.dtype))
+    except np.linalg.LinAlgError:  # not finite any more: the run will stop with a DivergenceError
+        return None
 
 
 class Primal:
@@ -57,15 +69,20 @@ class Primal:
 
     def __init__(self, operator):
         self.jacobian = operator.jacobian()
-        self.numbers = self.jacobian[0].size + self.jacobian.shape[2] ** 2  # kept for an agent
+        self.numbers = 2 * self.jacobian[0].size + self.jacobian.shape[2] ** 2  # kept for an agent
 
     def set(self, root, k):
-        rooted = rooted_rows(root, self.jacobian.copy())
-        self.factors = Factors.of(rooted.swapaxes(1, 2) @ rooted, k)
+        self.rooted, self.k = rooted_rows(root, self.jacobian.copy()), k
+        matrix = self.rooted.swapaxes(1, 2) @ self.rooted
+        self.lost = _lost(matrix, k)
+        self.factors = Factors.of(matrix, k)
         self.ready = True
 
     def solve(self, u, tolerance, most):
-        return self.factors.solve(u), np.zeros(len(u), int)
+        return _refined(self.factors.solve, self._apply, u, tolerance, self.lost)
+
+    def _apply(self, v):
+        return ((self.rooted @ v[:, :, None]).swapaxes(1, 2) @ self.rooted)[:, 0] + self.k * v
 
 
 class Dual:
@@ -80,28 +97,41 @@ class Dual:
     def set(self, root, k):
         self.root, self.k = root, k
         gram = rooted_gram(root, self.gram)
-        self.lost = np.finfo(gram.dtype).eps * np.trace(gram, axis1=1, axis2=2) / k
+        self.lost = _lost(gram, k)  # R R' far above k: the difference in d cancels, and refinement gives it back
         self.factors = Factors.of(gram, k)
         self.ready = True
 
     def solve(self, u, tolerance, most):
-        d = self._once(u)
-        wanting = self.lost > tolerance  # R R' far above k: the difference in d cancels, and refinement gives it back
-        goal, last = tolerance * np.linalg.norm(u, axis=1), np.inf
-        for _ in range(_REFINEMENTS):
-            if not wanting.any():
-                break
-            residual = u - _apply(self, d)
-            norms = np.linalg.norm(residual, axis=1)
-            wanting = wanting & (norms > goal) & (norms < last / 2)
-            last = norms
-            d = np.where(wanting[:, None], d + self._once(residual), d)
-        return d, np.zeros(len(u), int)
+        return _refined(self._once, lambda v: _apply(self, v), u, tolerance, self.lost)
 
     def _once(self, u):
         image = times_root_transposed(self.root, self.operator.jvp(u))
         dual = self.factors.solve(image.reshape(len(u), -1)).reshape(image.shape)
         return (u - self.operator.vjp(times_root(self.root, dual))) / self.k
+
+
+def _lost(matrices, k):
+    """What a solution by factors loses to rounding, at most: (agents,)."""
+    return np.finfo(matrices.dtype).eps * np.trace(matrices, axis1=1, axis2=2) / k
+
+
+def _refined(once, apply, u, tolerance, lost):
+    """Solve by ``once``, again for what is left where that may be more than ``tolerance``; zero iterations; who is certain."""
+    d = once(u)
+    wanting = ~(lost <= tolerance)
+    certain = ~wanting & np.isfinite(d).all(axis=1)
+    size = np.linalg.norm(u, axis=1)
+    goal, last = np.maximum(tolerance, 10 * np.finfo(u.dtype).eps) * size, np.inf
+    for _ in range(_REFINEMENTS):
+        if not wanting.any():
+            break
+        residual = u - apply(d)
+        norms = np.linalg.norm(residual, axis=1)
+        certain |= wanting & (norms <= goal)
+        wanting &= (norms > goal) & (norms < last / 2)
+        last = norms
+        d = np.where(wanting[:, None], d + once(residual), d)
+    return d, np.zeros(len(u), int), certain
 
 
 class Iterative:
@@ -121,7 +151,8 @@ class Iterative:
         self.ready = True
 
     def solve(self, u, tolerance, most):
-        return conjugate_gradients(lambda v: _apply(self, v), lambda v: v / self.diagonal, u, tolerance, most)
+        d, iterations = conjugate_gradients(lambda v: _apply(self, v), lambda v: v / self.diagonal, u, tolerance, most)
+        return d, iterations, iterations < most
 
 
 def _apply(system, v):
@@ -176,8 +207,9 @@ def conjugate_gradients(apply, precondition, right, tolerance, most):
 
 
 SYSTEMS = {"primal": Primal, "dual": Dual, "iterative": Iterative}
-_PASS = 30  # what reading and writing a number once costs, in the multiply-adds of a matrix product
-_LARGEST = 1 << 27  # numbers in a matrix that is worth forming
+PASS = 30  # what reading and writing a number once costs, in the multiply-adds of a matrix product
+LARGEST = 1 << 27  # numbers in a matrix that is worth forming
+_SMALL = 1 << 16  # numbers in an agent's R, and in its matrices, below which agents are worked in batches
 _ITERATIONS = 45  # of conjugate gradients, as seen on networks with tau near the loss's scale
 
 
@@ -188,10 +220,15 @@ class Estimate(NamedTuple):
     numbers: int
 
 
+def batched(n, parameters):
+    """Whether proximal problems of these shapes are worked in batches of agents; others one by one."""
+    return n * parameters <= _SMALL and min(n, parameters) ** 2 <= _SMALL
+
+
 def estimates(problem, regularizer, columns, split):
     """What each way should cost an agent of ``problem`` for ``columns`` of its parameters; the cheapest is chosen.
 
-    From shapes alone, so that the choice is the same on every engine; ``experiments.benchmarks.local`` compares it with the
+    From shapes alone, so that the choice is the same on every engine; ``experiments.benchmarks.choice`` compares it with the
     clock. ``split`` says that blocks' columns of J are formed in any case.
     """
     model, loss = problem.model, problem.loss
@@ -201,15 +238,17 @@ def estimates(problem, regularizer, columns, split):
     systems = 1 if loss.quadratic else 6  # Newton's method solves several, the first ones roughly
     cholesky = 2.5 / 3  # n^3/3 at two fifths of the product's speed
     formed = n * P if split else 0
-    product = 4 * n * P if split else 5 * samples * P + 100 * samples * sum(widths) + 250 * P + 2.5e6
+    product = 4 * n * P if split else 5 * samples * P + 100 * samples * sum(widths[1:]) + 250 * P + 2.5e6
     costs = {"iterative": Estimate(_ITERATIONS * (0.7 + 0.3 * systems) * product, 4 * samples * sum(widths) + 8 * P + formed)}
     if not regularizer.quadratic:
-        return {"iterative": Estimate(10 * systems * (product + n * n * min(n, P)), 2 * n * P)}
-    if hasattr(model, "jacobian") and max(P * P, n * P) < _LARGEST:
-        operations = systems * (n * P * P + cholesky * P**3 + _PASS * (2 * n * P + 2 * P * P))
+        few = min(n, P)
+        alone = 0 if batched(n, P) else CHUNK_BYTES  # numbers enough for a chunk of one agent
+        return {"iterative": Estimate(10 * systems * (product + n * P * few), max(2 * n * P, alone))}
+    if hasattr(model, "jacobian") and max(P * P, n * P) < LARGEST:
+        operations = systems * (n * P * P + cholesky * P**3 + PASS * (2 * n * P + 2 * P * P))
         costs["primal"] = Estimate(operations, 2 * n * P + 2 * P * P)
-    if (split or hasattr(model, "gram")) and n * n < _LARGEST:
+    if (split or hasattr(model, "gram")) and n * n < LARGEST:
         form = n * n * P if split else samples**2 * sum(widths[:-1]) + n**2 * sum(widths[1:-1])
-        operations = form + 2 * _PASS * len(widths) * n**2 + systems * (cholesky * n**3 + 3 * _PASS * n**2)
+        operations = form + 2 * PASS * len(widths) * n**2 + systems * (cholesky * n**3 + 3 * PASS * n**2)
         costs["dual"] = Estimate(operations, 4 * n * n + formed)
     return costs

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from consensus.local import envelope
 from consensus.local.operators import Dense
 from consensus.local.semismooth import solve_proximal
 from consensus.local.subproblem import Subproblem
@@ -25,17 +26,20 @@ def low_rank(V, tau, w, gradient, regularizer, tolerance=1e-10):
     tolerance : float
         Of the residual, relative to that at d = 0, with an r.
     """
+    dtype = w.dtype
+    # tau may be 1e-7 of V V': single precision would keep nothing of the difference.
+    V, tau, w, gradient = (np.asarray(x, np.float64) for x in (V, tau, w, gradient))
     if regularizer is None:
         inner = V.swapaxes(1, 2) @ V
         np.einsum("ann->an", inner)[...] += tau[:, None]
         coefficients = np.linalg.solve(inner, V.swapaxes(1, 2) @ gradient[:, :, None])
-        return ((V @ coefficients)[:, :, 0] - gradient) / tau[:, None]
+        return (((V @ coefficients)[:, :, 0] - gradient) / tau[:, None]).astype(dtype)
     d = np.empty_like(w)
     for agent in range(len(w)):  # each is a Newton's method of its own
         d[agent] = _proximal(
             V[agent], float(tau[agent]), w[agent : agent + 1], gradient[agent : agent + 1], regularizer, tolerance
         )
-    return d
+    return d.astype(dtype)
 
 
 def _proximal(V, tau, w, gradient, regularizer, tolerance):
@@ -53,8 +57,10 @@ def _proximal(V, tau, w, gradient, regularizer, tolerance):
         linear=gradient,
         tau=tau,
         regularizer=regularizer,
+        bound=np.array([tau + np.square(V).sum()]),
     )
-    residual = np.linalg.norm(w - regularizer.prox(w - gradient / tau, 1 / tau), axis=1)
-    goal = np.maximum(tolerance * residual, sub.rounding)
-    p, _ = solve_proximal(sub, ones, w, gradient, goal, _ITERATIONS)
+    part = np.array([tolerance])
+    p, _, good = solve_proximal(sub, ones, w, gradient, part, _ITERATIONS)
+    if not good.all():
+        p, _, _ = envelope.solve_proximal(sub, ones, w, gradient, part, _ITERATIONS)
     return p[0] - w[0]

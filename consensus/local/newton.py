@@ -5,17 +5,19 @@ import numpy as np
 from consensus.local.semismooth import solve_proximal
 
 _SUFFICIENT = 1e-4  # the part of the promised decrease that a step must bring
-_HALVINGS = 40
+_SECTIONS = 60  # of the line search: to a part of 1e-12
 _DROWNED = 5  # steps allowed after the decreases that they promise drown in rounding
 
 
-def newton(sub, system, x, tolerance, most):
+def newton(sub, system, x, tolerance, most, proximal=solve_proximal):
     """Minimise the subproblems: a quadratic model of B at a time, then a step along its minimiser d.
 
         d    = argmin_d  1/2 d' J' S J d + gradient . d + tau/2 |d|^2 + r(x + d)          S = c l''(f + a),  a = J (x - w)
-        x   <- x + t d,          t = 1, 1/2, 1/4, ... the first that brings enough decrease
+        x   <- x + t d,          t = 1, or the best in [0, 1] where that does not bring enough decrease
 
-    With a quadratic r that is one linear system, else :func:`solve_proximal`. For the squared loss the first d is the answer.
+    With a quadratic r that is one linear system, else :func:`solve_proximal`. For the squared loss the first d is the answer,
+    up to rounding: it is solved again from there until nothing is won by it, unless the system says that this is not needed.
+    The best t, not just a small one: it ends where the loss bends, and the next d knows how it bends there.
 
     Parameters
     ----------
@@ -28,12 +30,16 @@ def newton(sub, system, x, tolerance, most):
         Each agent stops when its residual is at most this part of its residual at w.
     most : int
         Iterations at most.
+    proximal : callable
+        Solves for d where r is not quadratic: :func:`solve_proximal`, or :func:`consensus.local.envelope.solve_proximal`.
 
     Returns
     -------
     x : ndarray (agents, P)
     iterations : ndarray of int (agents,)
         Newton systems solved, or iterations inside them where those are iterative.
+    left : ndarray (agents,)
+        Zero where the residual is as small as was asked, or as rounding allows; else its part of that at w.
 
     References
     ----------
@@ -42,37 +48,50 @@ def newton(sub, system, x, tolerance, most):
     1996.
     """
     quadratic, k = sub.regularizer.quadratic, sub.strong_convexity
-    iterations = np.zeros(len(x), int)
-    start = sub.residual(sub.w, sub.linear + (sub.regularizer.gradient(sub.w) if quadratic else 0))
-    goal = np.maximum(tolerance * start, sub.rounding)
+    iterations, solved = np.zeros(len(x), int), np.zeros(len(x), bool)
     running, drowned = np.ones(len(x), bool), np.zeros(len(x), int)
+    start = sub.residual(sub.w, sub.linear + (sub.regularizer.gradient(sub.w) if quadratic else 0))
+    finite = np.isfinite(start).all(axis=0)
+    x, running = np.where(finite[:, None], x, np.nan), running & finite
     if not quadratic:  # infinitely far from r's domain no decrease could be seen
         x = np.where(np.isinf(sub.regularizer.value(x))[:, None], sub.regularizer.prox(x, 1 / k), x)
+    begin = x
     a = sub.operator.jvp(x - sub.w) if np.any(x != sub.w) else np.zeros_like(sub.outputs)
-    for iteration in range(most):
+    last = np.inf
+    for iteration in range(most + 1):
         gradient = sub.gradient(x, a)
-        residual = sub.residual(x, gradient)
-        running &= ~(residual <= goal)  # NaN keeps running, to the limit, and shows in the result
+        done, residual = sub.solved(x, gradient, tolerance, start)  # not so where it is NaN
+        solved |= running & done
+        running &= ~done
+        left = (residual / np.where(start > 0, start, 1)).max(axis=0)
         if iteration == 0 and not quadratic:
-            x = _tidied(sub, x, gradient, ~running, goal)
-        if not running.any():
+            x = _tidied(sub, x, gradient, ~running, tolerance, start)
+        if sub.loss.quadratic:  # every pass takes off the last one's rounding, or there is nothing more to win
+            running &= ~(left > last / 2)
+            last = left
+        if iteration == most or not running.any():
             break
         # Rough at first, as sharp as the goal at last; the squared loss needs one system only.
-        part = np.where(residual > 0, goal / np.where(residual > 0, residual, 1), 1)
+        size, first = residual[0], start[0]
+        part = np.minimum(np.where(size > 0, tolerance * first / np.where(size > 0, size, 1), 1), 1)
         if not sub.loss.quadratic:
-            part = np.maximum(0.3 * part, np.minimum(0.1, np.sqrt(residual / np.where(start > 0, start, 1))))
+            part = np.maximum(0.3 * part, np.minimum(0.1, np.sqrt(size / np.where(first > 0, first, 1))))
         root = sub.root(a)
         if quadratic:
             if not (system.ready and sub.loss.quadratic):
                 system.set(root, k)
-            step, inner = system.solve(-gradient, part, 10 * most)
+            step, inner, certain = system.solve(-gradient, part, 10 * most)
             end = x + step
         else:
-            end, inner = solve_proximal(sub, root, x, gradient, part * residual, 10 * most)
+            end, inner, certain = proximal(sub, root, x, gradient, part, most)
             step = end - x
         iterations += np.where(running, np.maximum(inner, 1), 0)
-        if sub.loss.quadratic:
-            return np.where(running[:, None], end, x), iterations
+        running &= np.isfinite(step).all(axis=1)  # where rounding leaves no direction x stays as it is
+        end, step = np.where(running[:, None], end, x), np.where(running[:, None], step, 0)
+        certain &= running & sub.loss.quadratic  # one step from anywhere is exact
+        x, solved, running = np.where(certain[:, None], end, x), solved | certain, running & ~certain
+        if not running.any():
+            break
         image = sub.operator.jvp(step)
         length, lost = _line_search(sub, x, a, gradient, end, step, image, running)
         whole = (length == 1)[:, None]
@@ -80,22 +99,32 @@ def newton(sub, system, x, tolerance, most):
         a = a + length[:, None, None] * image
         drowned += lost
         running &= drowned < _DROWNED
-    return x, iterations
+    if not solved.all():
+        solved |= _close(sub, x, a, begin, tolerance)
+    return x, iterations, np.where(solved, 0, np.maximum(left, np.finfo(x.dtype).tiny))
 
 
-def _tidied(sub, x, gradient, done, goal):
+def _close(sub, x, a, begin, tolerance):
+    """Whether (agents,) the objective is certainly near its least, as a part of its decrease, or up to rounding."""
+    terms, before = sub.terms(x, a), sub.terms(begin, sub.operator.jvp(begin - sub.w))
+    rounding = 10 * np.finfo(x.dtype).eps * np.abs(terms).sum(axis=0)
+    decrease = before.sum(axis=0) - terms.sum(axis=0)
+    return sub.gap(x, sub.gradient(x, a)) <= np.maximum(tolerance * decrease, rounding)
+
+
+def _tidied(sub, x, gradient, done, tolerance, start):
     """Starts that are optimal within the goal, with the exact zeros and bounds that a prox would have given them."""
     k = sub.strong_convexity
     z = x - gradient / k
     tidied = np.where(done[:, None] & ~sub.regularizer.active(z, 1 / k), sub.regularizer.prox(z, 1 / k), x)
     if not np.any(tidied != x):
         return x
-    residual = sub.residual(tidied, sub.gradient(tidied, sub.operator.jvp(tidied - sub.w)))
-    return np.where((residual <= goal)[:, None], tidied, x)
+    still, _ = sub.solved(tidied, sub.gradient(tidied, sub.operator.jvp(tidied - sub.w)), tolerance, start)
+    return np.where(still[:, None], tidied, x)
 
 
 def _line_search(sub, x, a, gradient, end, step, image, running):
-    """Step lengths (agents,): the first of 1, 1/2, ... with enough decrease; 0 for agents that are done.
+    """Step lengths (agents,): 1 if it brings enough decrease, else the best; 0 for agents that are done.
 
     Also whether (agents,) the decrease that is promised is no more than the objective's rounding.
     """
@@ -105,13 +134,26 @@ def _line_search(sub, x, a, gradient, end, step, image, running):
     if not sub.regularizer.quadratic:
         promised += sub.regularizer.value(end) - sub.regularizer.value(x)
     slack = 10 * np.finfo(x.dtype).eps * np.abs(terms).sum(axis=0)  # near the minimum decreases drown in rounding
+    whole = sub.value(end, a + image) <= value + _SUFFICIENT * promised + slack
     length = np.where(running, 1, 0).astype(x.dtype)
-    searching = running.copy()
-    for halving in range(_HALVINGS):
-        point = end if halving == 0 else x + length[:, None] * step
-        new = sub.value(point, a + length[:, None, None] * image)
-        searching &= ~(new <= value + _SUFFICIENT * length * promised + slack)
-        if not searching.any():
-            break
-        length[searching] /= 2
+    searching = running & ~whole
+    if searching.any():
+        best = _least(lambda t: sub.value(x + t[:, None] * step, a + t[:, None, None] * image), length)
+        length = np.where(searching, best, length)
     return length, ~(-promised > slack)
+
+
+def _least(convex, ends):
+    """Where in [0, end] a convex function is least, for every agent, by the golden section."""
+    part = (np.sqrt(5) - 1) / 2
+    low, high = np.zeros_like(ends), ends
+    left, right = high - part * (high - low), low + part * (high - low)
+    at_left, at_right = convex(left), convex(right)
+    for _ in range(_SECTIONS):
+        down = at_left <= at_right
+        low, high = np.where(down, low, left), np.where(down, right, high)
+        new = np.where(down, high - part * (high - low), low + part * (high - low))
+        at_new = convex(new)
+        left, right = np.where(down, new, right), np.where(down, left, new)
+        at_left, at_right = np.where(down, at_new, at_right), np.where(down, at_left, at_new)
+    return (low + high) / 2

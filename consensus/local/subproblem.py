@@ -28,6 +28,8 @@ class Subproblem(NamedTuple):
     w, linear : ndarray (agents, P)
     tau : float
     regularizer : Regularizer
+    bound : ndarray (agents,)
+        At least the largest curvature of a linear system: :meth:`bounded` finds it.
     """
 
     operator: object
@@ -40,17 +42,24 @@ class Subproblem(NamedTuple):
     linear: np.ndarray
     tau: float
     regularizer: Regularizer
+    bound: np.ndarray = None
 
     @property
     def strong_convexity(self):
         """Of the part that a linear system sees: tau, and a quadratic regularizer's own."""
         return self.tau + (self.regularizer.strong_convexity if self.regularizer.quadratic else 0.0)
 
-    @property
-    def rounding(self):
-        """Below which a :meth:`residual` is nothing but rounding (agents,): that of w and that of the gradient over k."""
-        scale = 1 + np.linalg.norm(self.w, axis=1) + np.linalg.norm(self.linear, axis=1) / self.strong_convexity
-        return 10 * np.finfo(self.w.dtype).eps * scale
+    def bounded(self):
+        """The same with its :attr:`bound`, ``k + trace(J' diag(c) J)``: our losses have curvatures of at most one.
+
+        Without the operator's ``diagonal`` it is found by a few steps of power iteration.
+        """
+        if hasattr(self.operator, "diagonal"):
+            shape = (*self.weights.shape, self.outputs.shape[2])
+            trace = self.operator.diagonal(np.broadcast_to(self.weights[:, :, None], shape)).sum(axis=1)
+        else:
+            trace = _power(self.operator, self.weights[:, :, None], self.w.shape, self.w.dtype)
+        return self._replace(bound=self.strong_convexity + trace)
 
     def bregman(self, a):
         """B(a), shape (agents,), for a (agents, samples, outputs)."""
@@ -80,11 +89,46 @@ class Subproblem(NamedTuple):
         return gradient + self.regularizer.gradient(x) if self.regularizer.quadratic else gradient
 
     def residual(self, x, gradient):
-        """How far x is from optimal (agents,): ``|x - prox_{r/k}(x - gradient / k)|``, k = :attr:`strong_convexity`.
+        """How far x is from optimal, shape (measures, agents): ``|x - prox_{r/s}(x - gradient / s)|``, zero at the minimiser.
 
-        With a quadratic r it is ``|gradient| / k``. Zero exactly at the minimiser; unchanged if the whole problem is rescaled.
+        One measure has s = :attr:`strong_convexity`: it sees the softest directions. If r is not quadratic another has s =
+        :attr:`bound`: where rounding over the strong convexity is more than a bounded set is wide, the first says nothing.
+        With a quadratic r it is ``|gradient| / s``. Unchanged if the whole problem is rescaled.
         """
         k = self.strong_convexity
         if self.regularizer.quadratic:
-            return np.linalg.norm(gradient, axis=1) / k
-        return np.linalg.norm(x - self.regularizer.prox(x - gradient / k, 1 / k), axis=1)
+            return np.linalg.norm(gradient, axis=1)[None] / k
+        scales = [np.full_like(self.bound, k)[:, None], self.bound[:, None]]
+        return np.array([np.linalg.norm(x - self.regularizer.prox(x - gradient / s, 1 / s), axis=1) for s in scales])
+
+    def rounding(self, x):
+        """Below which a :meth:`residual` at x is nothing but rounding, of the points and of the gradient over s."""
+        eps, linear = 10 * np.finfo(x.dtype).eps, np.linalg.norm(self.linear, axis=1)
+        size = np.linalg.norm(self.w, axis=1) + np.linalg.norm(x - self.w, axis=1)
+        softest = size + linear / self.strong_convexity
+        return eps * (softest[None] if self.regularizer.quadratic else np.array([softest, size + linear / self.bound]))
+
+    def solved(self, x, gradient, tolerance, start):
+        """Whether (agents,) every residual is at most that part of its ``start``, or rounding; and the first residual."""
+        residual = self.residual(x, gradient)
+        return (residual <= np.maximum(tolerance * start, self.rounding(x))).all(axis=0), residual
+
+    def gap(self, x, gradient):
+        """By how much the objective at x is above its least value, at most (agents,).
+
+        ``max_y -[gradient . (y - x) + k/2 |y - x|^2 + r(y) - r(x)]`` with k = :attr:`strong_convexity`.
+        """
+        k, r = self.strong_convexity, self.regularizer
+        if r.quadratic:
+            return np.vecdot(gradient, gradient) / (2 * k)
+        y = r.prox(x - gradient / k, 1 / k)
+        return -(np.vecdot(gradient, y - x) + k / 2 * np.vecdot(y - x, y - x) + r.value(y) - r.value(x))
+
+
+def _power(operator, weights, shape, dtype, steps=8):
+    """About the largest eigenvalue of J' diag(weights) J, shape (agents,), and not much less."""
+    v = np.random.default_rng(0).standard_normal(shape).astype(dtype)
+    for _ in range(steps):
+        v /= np.maximum(np.linalg.norm(v, axis=1, keepdims=True), np.finfo(dtype).tiny)
+        v = operator.vjp(weights * operator.jvp(v))
+    return 2 * np.linalg.norm(v, axis=1)

@@ -4,6 +4,8 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
+from consensus import _checks
+
 
 class Loss(ABC):
     """A convex function ``l(f, d)`` of a sample's outputs f, given its target d.
@@ -41,24 +43,43 @@ class Loss(ABC):
 
     def error(self, outputs, targets):
         """What a test set reports of each sample (..., samples): here the squared error ``|f - d|^2``."""
-        return np.square(outputs - aligned(outputs, targets)).sum(axis=-1)
+        outputs, targets = aligned(outputs, targets)
+        return np.square(outputs - targets).sum(axis=-1)
 
     def check(self, targets, outputs):
         """Raise ``ValueError`` unless ``targets`` (samples, columns) suit a model with that number of outputs."""
-        if targets.shape[-1] != outputs:
+        columns = columns_of(targets)
+        if columns != outputs:
             raise ValueError(
                 f"{type(self).__name__} needs a target for each of the model's {outputs} outputs; "
-                f"got targets with {targets.shape[-1]} columns"
+                f"got targets with {columns} columns"
             )
 
 
+def columns_of(targets):
+    """How many columns ``targets`` (samples, columns) have."""
+    targets = _checks.array("targets", targets)
+    if targets.ndim < 1:
+        raise ValueError(f"targets must have shape (samples, columns); got {targets.shape}")
+    return targets.shape[-1]
+
+
+def scores(outputs):
+    """``outputs`` as an array of floats, or a CVXPY expression as it is; raise ``TypeError`` or ``ValueError`` otherwise."""
+    if not hasattr(outputs, "is_affine"):
+        outputs = _checks.floats("outputs", outputs)
+    if outputs.ndim < 2 or not outputs.shape[-1]:
+        raise ValueError(f"outputs must have shape (..., samples, outputs); got {outputs.shape}")
+    return outputs
+
+
 def aligned(outputs, targets):
-    """The targets with the outputs' axes and dtype; shapes that NumPy would silently broadcast are refused."""
-    targets = np.asarray(targets)
+    """``(outputs, targets)``, the targets with the outputs' axes and dtype; what NumPy would broadcast is refused."""
+    outputs, targets = scores(outputs), _checks.array("targets", targets)
     if targets.ndim == outputs.ndim - 1:
         targets = targets[..., None]
     if targets.shape != outputs.shape:
         raise ValueError(f"targets must have the shape of the outputs, {outputs.shape}; got {targets.shape}")
-    if isinstance(outputs, np.ndarray) and outputs.dtype.kind == "f":  # a CVXPY expression has no dtype
+    if isinstance(outputs, np.ndarray):  # a CVXPY expression has no dtype
         targets = targets.astype(outputs.dtype, copy=False)
-    return targets
+    return outputs, targets

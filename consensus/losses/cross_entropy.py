@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from consensus.losses.base import Loss
+from consensus import _checks
+from consensus.losses.base import Loss, columns_of, scores
 
 
 @dataclass(frozen=True)
@@ -23,12 +24,14 @@ class CrossEntropy(Loss):
     separable = False
 
     def value(self, outputs, targets):
+        outputs, right = _is_class(outputs, targets)
         shifted = outputs - outputs.max(axis=-1, keepdims=True)
-        chosen = np.where(_is_class(outputs, targets), shifted, 0).sum(axis=-1)
+        chosen = np.where(right, shifted, 0).sum(axis=-1)
         return np.log(np.exp(shifted).sum(axis=-1)) - chosen
 
     def gradient(self, outputs, targets):
-        return _softmax(outputs) - _is_class(outputs, targets)
+        outputs, right = _is_class(outputs, targets)
+        return _softmax(outputs) - right
 
     def curvature(self, outputs, targets):
         p = _softmax(outputs)
@@ -49,19 +52,21 @@ class CrossEntropy(Loss):
     def expression(self, outputs, targets, weights):
         import cvxpy as cp
 
-        chosen = cp.sum(cp.multiply(_is_class(outputs, targets).astype(float), outputs), axis=1)
+        outputs, right = _is_class(outputs, targets)
+        chosen = cp.sum(cp.multiply(right.astype(float), outputs), axis=1)
         return weights @ (cp.log_sum_exp(outputs, axis=1) - chosen)
 
     def error(self, outputs, targets):
         """One where the largest logit is not the sample's class, else zero, shape (..., samples)."""
-        right = np.take_along_axis(_is_class(outputs, targets), outputs.argmax(axis=-1)[..., None], axis=-1)[..., 0]
-        return 1 - right.astype(outputs.dtype)
+        outputs, right = _is_class(outputs, targets)
+        found = np.take_along_axis(right, outputs.argmax(axis=-1)[..., None], axis=-1)[..., 0]
+        return 1 - found.astype(outputs.dtype)
 
     def check(self, targets, outputs):
-        if targets.shape[-1] != 1:
+        if columns_of(targets) != 1:
             raise ValueError(
                 f"CrossEntropy takes one integer class a sample, shape (samples,) or (samples, 1); "
-                f"got {targets.shape[-1]} columns (for one-hot rows pass y.argmax(axis=1))"
+                f"got {columns_of(targets)} columns (for one-hot rows pass y.argmax(axis=1))"
             )
         classes = np.unique(targets)
         if outputs < 2 or not np.isin(classes, np.arange(outputs)).all():
@@ -73,6 +78,7 @@ class CrossEntropy(Loss):
 
 def _softmax(outputs):
     # Transposed for the maximum: NumPy reduces long rows of samples many times faster than short rows of classes.
+    outputs = scores(outputs)
     p = outputs - np.ascontiguousarray(outputs.swapaxes(-1, -2)).max(axis=-2)[..., None]
     np.exp(p, out=p)
     p /= p @ np.ones((p.shape[-1], 1), p.dtype)
@@ -80,10 +86,10 @@ def _softmax(outputs):
 
 
 def _is_class(outputs, targets):
-    """One-hot rows as booleans (..., samples, outputs), by comparison: no gather, no change of dtype."""
-    targets = np.asarray(targets)
+    """``(outputs, right)``, right one-hot rows of booleans (..., samples, outputs): by comparison, without a gather."""
+    outputs, targets = scores(outputs), _checks.array("targets", targets)
     if targets.ndim == outputs.ndim - 1:
         targets = targets[..., None]
     if targets.shape != (*outputs.shape[:-1], 1):
         raise ValueError(f"targets must be one class a sample, shape {(*outputs.shape[:-1], 1)}; got {targets.shape}")
-    return targets == np.arange(outputs.shape[-1])
+    return outputs, targets == np.arange(outputs.shape[-1])

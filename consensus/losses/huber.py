@@ -34,20 +34,23 @@ class Huber(Loss):
         object.__setattr__(self, "delta", _checks.number("delta", self.delta, above=0))
 
     def value(self, outputs, targets):
-        error = outputs - aligned(outputs, targets)
+        outputs, targets = aligned(outputs, targets)
+        error = outputs - targets
         inner = np.clip(error, -self.delta, self.delta)
         return (inner * (error - inner / 2)).sum(axis=-1)
 
     def gradient(self, outputs, targets):
-        return np.clip(outputs - aligned(outputs, targets), -self.delta, self.delta)
+        outputs, targets = aligned(outputs, targets)
+        return np.clip(outputs - targets, -self.delta, self.delta)
 
     def curvature(self, outputs, targets):
         """One on the parabola, zero on the lines (a generalised second derivative: l is not twice differentiable)."""
-        return (np.abs(outputs - aligned(outputs, targets)) <= self.delta).astype(outputs.dtype)
+        outputs, targets = aligned(outputs, targets)
+        return (np.abs(outputs - targets) <= self.delta).astype(outputs.dtype)
 
     def expression(self, outputs, targets, weights):
         import cvxpy as cp
 
-        targets = aligned(outputs, targets)
+        outputs, targets = aligned(outputs, targets)
         losses = cp.huber(outputs - targets, self.delta) / 2
         return cp.sum(cp.multiply(np.broadcast_to(weights[:, None], targets.shape), losses))

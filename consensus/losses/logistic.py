@@ -23,11 +23,12 @@ class LogisticLoss(Loss):
     """
 
     def value(self, outputs, targets):
-        targets = aligned(outputs, targets)
+        outputs, targets = aligned(outputs, targets)
         return np.logaddexp(-targets * outputs, (1 - targets) * outputs).sum(axis=-1)  # no cancellation at large logits
 
     def gradient(self, outputs, targets):
-        return expit(outputs) - aligned(outputs, targets)
+        outputs, targets = aligned(outputs, targets)
+        return expit(outputs) - targets
 
     def curvature(self, outputs, targets):
         return expit(outputs) * expit(-outputs)
@@ -35,13 +36,14 @@ class LogisticLoss(Loss):
     def expression(self, outputs, targets, weights):
         import cvxpy as cp
 
-        targets = aligned(outputs, targets)
+        outputs, targets = aligned(outputs, targets)
         losses = cp.logistic(outputs) - cp.multiply(targets, outputs)
         return cp.sum(cp.multiply(np.broadcast_to(weights[:, None], targets.shape), losses))
 
     def error(self, outputs, targets):
         """The fraction of a sample's labels that are wrong (a logit > 0 says 1), shape (..., samples)."""
-        return ((outputs > 0) != (aligned(outputs, targets) > 0)).mean(axis=-1, dtype=outputs.dtype)
+        outputs, targets = aligned(outputs, targets)
+        return ((outputs > 0) != (targets > 0)).mean(axis=-1, dtype=outputs.dtype)
 
     def check(self, targets, outputs):
         super().check(targets, outputs)

@@ -21,10 +21,12 @@ class SquaredLoss(Loss):
     quadratic = True
 
     def value(self, outputs, targets):
-        return np.square(outputs - aligned(outputs, targets)).sum(axis=-1) / 2
+        outputs, targets = aligned(outputs, targets)
+        return np.square(outputs - targets).sum(axis=-1) / 2
 
     def gradient(self, outputs, targets):
-        return outputs - aligned(outputs, targets)
+        outputs, targets = aligned(outputs, targets)
+        return outputs - targets
 
     def curvature(self, outputs, targets):
         return np.ones_like(outputs)
@@ -32,4 +34,5 @@ class SquaredLoss(Loss):
     def expression(self, outputs, targets, weights):
         import cvxpy as cp  # here, because importing it takes a second that only its users should spend
 
-        return cp.sum_squares(cp.multiply(np.sqrt(weights)[:, None], outputs - aligned(outputs, targets))) / 2
+        outputs, targets = aligned(outputs, targets)
+        return cp.sum_squares(cp.multiply(np.sqrt(weights)[:, None], outputs - targets)) / 2

@@ -5,13 +5,16 @@ from typing import Protocol
 
 import numpy as np
 
+from consensus import _checks
+
 
 class Model(Protocol):
     """A function ``f(w, x)`` of parameters and features, for a block of agents at once.
 
     A model of one's own needs ``parameters``, ``outputs``, ``init``, ``predict``, ``vjp`` and ``jvp``; ``jacobian``,
-    ``gram`` and ``linearize`` are optional and make local solves faster. Shapes: w (agents, P), x (agents, samples,
-    features), outputs (agents, samples, outputs), tangents v (agents, P), cotangents u like the outputs.
+    ``gram`` and ``linearize`` are optional and make local solves faster; :func:`consensus.models.check` tries what there is.
+    Shapes: w (agents, P), x (agents, samples, features), outputs (agents, samples, outputs), tangents v (agents,
+    P), cotangents u like the outputs.
     """
 
     parameters: int  #: P
@@ -37,6 +40,7 @@ def linearize(model, w, x):
     offers them, ``jacobian(columns=None)`` and ``gram()``. Models with a ``linearize`` method share the forward pass between
     all of these; for others every product starts anew.
     """
+    _checks.model(model)
     if hasattr(model, "linearize"):
         return model.linearize(w, x)
     return model.predict(w, x), _Recomputed(model, w, x)

@@ -8,6 +8,8 @@ import itertools
 
 import numpy as np
 
+from consensus import _checks
+
 
 class Layered:
     """A model made of layers. Subclasses set ``widths``, ``bias`` and ``activation`` (an ``Activation`` or None)."""
@@ -55,14 +57,14 @@ class Layered:
         -------
         ndarray (agents, samples, outputs), or (samples, outputs) for one point
         """
-        if np.ndim(w) == 1:
-            return self.predict(w[None], np.asarray(x)[None])[0]
-        self._check(w, x)
-        return self._forward(w, x)[0]
+        w, x = _checks.floats("w", w), _checks.floats("x", x)
+        if w.ndim == 1:
+            return self.predict(w[None], x[None])[0]
+        return self._forward(*self._check(w, x))[0]
 
     def linearize(self, w, x):
         """``(f(w, x), linearization)``: one forward pass serves all products with the Jacobian at w."""
-        self._check(w, x)
+        w, x = self._check(w, x)
         outputs, inputs, kept = self._forward(w, x)
         return outputs, Linearization(self, w, inputs, kept)
 
@@ -83,10 +85,13 @@ class Layered:
         return self.linearize(w, x)[1].gram()
 
     def _check(self, w, x):
+        """``w`` and ``x`` as arrays of floats; raise ``TypeError`` or ``ValueError`` where they do not fit the model."""
+        w, x = _checks.floats("w", w), _checks.floats("x", x)
         if w.ndim != 2 or w.shape[1] != self.parameters:
             raise ValueError(f"w must have shape (agents, {self.parameters}) for {self}; got {w.shape}")
         if x.ndim != 3 or x.shape[2] != self.features or x.shape[0] not in (1, len(w)):
             raise ValueError(f"x must have shape ({len(w)}, samples, {self.features}) for {self}; got {x.shape}")
+        return w, x
 
 
 class Linearization:
@@ -109,6 +114,7 @@ class Linearization:
 
     def vjp(self, u, out=None):
         """J' u (agents, P) for u (agents, samples, outputs), written to ``out`` if given."""
+        u = _checks.floats("u", u)
         wanted = (len(self._w), self._inputs[0].shape[1], self._model.outputs)
         if u.shape != wanted:
             raise ValueError(f"u must have shape {wanted} for {self._model}; got {u.shape}")
@@ -128,6 +134,7 @@ class Linearization:
 
     def jvp(self, v):
         """J v (agents, samples, outputs) for v (agents, P)."""
+        v = _checks.floats("v", v)
         if v.shape != self._w.shape:
             raise ValueError(f"v must have the shape of w, {self._w.shape}, for {self._model}; got {v.shape}")
         tangent = None  # of the layer's inputs; the features themselves do not move

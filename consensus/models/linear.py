@@ -27,7 +27,7 @@ class Linear(Layered):
 
     def __init__(self, features, outputs=1, bias=True):
         widths = (_checks.count("features", features), _checks.count("outputs", outputs))
-        super().__init__(widths, bool(bias), None)
+        super().__init__(widths, _checks.flag("bias", bias), None)
 
     def __repr__(self):
         return f"Linear({self.features}, outputs={self.outputs}, bias={self.bias})"

@@ -32,7 +32,7 @@ class MLP(Layered):
     """
 
     def __init__(self, widths, activation="tanh"):
-        if np.ndim(widths) != 1 or len(widths) < 2:
+        if _checks.dense("widths", widths).ndim != 1 or len(widths) < 2:
             raise ValueError(f"widths must be [inputs, hidden, ..., outputs]; got {widths!r}")
         widths = [_checks.count(f"widths[{layer}]", width) for layer, width in enumerate(widths)]
         self.activation = _checks.choice("activation", activation, tuple(ACTIVATIONS))
@@ -51,6 +51,7 @@ class MLP(Layered):
         Glorot, Bengio, "Understanding the difficulty of training deep feedforward neural networks", AISTATS 2010, eq. (12);
         He, Zhang, Ren, Sun, "Delving deep into rectifiers", ICCV 2015, for the gain.
         """
+        _checks.offers("rng", rng, ("normal",), "a NumPy generator, such as numpy.random.default_rng(0)")
         w = np.zeros((1, self.parameters))
         for weights, _ in self._split(w):
             _, inputs, outputs = weights.shape

@@ -1,6 +1,7 @@
 """Figures of runs and networks. Colours and line styles differ in grey print too."""
 
-from consensus.plotting.networks import animate, degrees, spectrum, topology
+from consensus.plotting.animation import animate
+from consensus.plotting.networks import degrees, spectrum, topology
 from consensus.plotting.runs import COLOURS, DASHES, LABELS, MARKERS, adaptation, convergence
 
 __all__ = [

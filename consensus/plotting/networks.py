@@ -1,20 +1,32 @@
 """Figures of networks."""
 
+from collections.abc import Mapping
+
 import networkx as nx
 import numpy as np
 
-from consensus.plotting.runs import COLOURS, MARKERS, convergence, new_axes
+import topologies
+from consensus import _checks
+from consensus.plotting.runs import COLOURS, MARKERS, new_axes
+
+_NAMED = 40  # agents whose names have room
+_LONGEST = 18  # letters of a name
+_FONT = 7  # points
+_SPRINGS = 500  # agents: beyond them springs take too long
 
 
 def topology(network, values=None, *, round=0, label=None, ax=None, seed=0):
     """Draw a network of agents.
+
+    Up to 40 agents are named: by their node attribute ``label`` where they have one, else by their node. Names that do not
+    fit into the nodes stand below them, shortened to 18 letters.
 
     Parameters
     ----------
     network : networkx.Graph or schedule
         Of a schedule, the graph of ``round``. Node attributes ``pos`` are used where all nodes have them.
     values : array_like (agents,), optional
-        Colours the agents; a bar shows the scale.
+        Colours the agents; a bar shows the scale, in whole numbers where all values are.
     label : str, optional
         What ``values`` are.
     ax : matplotlib Axes, optional
@@ -25,6 +37,11 @@ def topology(network, values=None, *, round=0, label=None, ax=None, seed=0):
     -------
     matplotlib Axes
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind, or ``values`` does not have a number for each agent.
+
     Examples
     --------
     >>> import topologies
@@ -32,123 +49,152 @@ def topology(network, values=None, *, round=0, label=None, ax=None, seed=0):
     >>> len(ax.collections) > 0
     True
     """
-    graph = network if isinstance(network, nx.Graph) else network.graph(round)
+    graph, ax = _graph(network, round), _checks.axes(ax)
     agents = list(graph)
-    if values is not None and np.shape(values) != (len(agents),):
-        raise ValueError(f"values must have shape ({len(agents)},), one for each agent; got {np.shape(values)}")
+    if not agents:
+        raise ValueError("network must have at least one agent; got a graph without nodes")
+    if values is not None:
+        values = _checks.array("values", values)
+        if values.shape != (len(agents),):
+            raise ValueError(f"values must have shape ({len(agents)},), one for each agent; got {values.shape}")
+    size = float(np.clip(4000 / len(agents), 12, 250))
+    names = _names(graph) if len(agents) <= _NAMED else []
+    inside = max(map(len, names), default=0) * 0.6 * _FONT <= 0.9 * size**0.5  # a letter is about so wide; both in points
     if ax is None:
-        ax = new_axes((4.8, 4.0))
-    positions = nx.get_node_attributes(graph, "pos")
-    if len(positions) < len(agents):
-        # Springs untangle small graphs best; beyond that they take minutes.
-        positions = nx.spring_layout(graph, seed=seed) if len(agents) <= 300 else nx.circular_layout(graph)
-    size = float(np.clip(4000 / max(1, len(agents)), 8, 250))
-    nx.draw_networkx_edges(graph, positions, ax=ax, edge_color="0.6", width=0.8, node_size=size)
-    colours = "0.85" if values is None else np.asarray(values, dtype=float)
+        ax = new_axes((4.8, 4.0) if len(agents) <= 100 and inside else (7.2, 6.0))
+    positions = layout(graph, seed, evenly=not inside)
+    draw_edges(graph, positions, ax, size)
     nodes = nx.draw_networkx_nodes(
         graph,
         positions,
         ax=ax,
-        node_color=colours,
+        node_color="0.85" if values is None else values.astype(float),
         cmap=None if values is None else "viridis",
         node_size=size,
         edgecolors="black",
-        linewidths=0.6,
+        linewidths=0.6 if len(agents) <= 100 else 0.3,
     )
     if values is not None:
-        ax.figure.colorbar(nodes, ax=ax, label=label or "value")
-    if len(agents) <= 40:
-        for number, agent in enumerate(agents):
-            shade = 1.0 if values is None else nodes.norm(colours[number])
-            ax.text(
-                *positions[agent],
-                str(agent),
-                ha="center",
-                va="center",
-                fontsize=7,
-                color="black" if shade > 0.5 else "white",
-            )
+        bar = ax.figure.colorbar(nodes, ax=ax, label=label or "value")
+        if np.isfinite(values).all() and (values == np.rint(values)).all():
+            bar.locator = _whole_numbers()
+            bar.update_ticks()
+    light = np.ones(len(agents)) if values is None else nodes.norm(values.astype(float))
+    for name, agent, shade in zip(names, agents, light, strict=False):  # large networks have no names
+        _write(name, positions[agent], ax, "white" if inside and shade <= 0.5 else "black", 0 if inside else size**0.5 / 2)
+    if not inside:
+        ax.margins(0.15)  # room for the names at the rim
     ax.set_axis_off()
     ax.set_aspect("equal")
     return ax
 
 
-def animate(schedule, history, path, *, rounds=None, y="disagreement", seconds_a_frame=0.2, seed=0):
-    """Write an animated GIF: the network of each recorded round beside a quantity that shrinks.
-
-    Parameters
-    ----------
-    schedule : schedule
-    history : History
-        Of a run over it; its recorded rounds are the frames.
-    path : path
-        The GIF to write.
-    rounds : sequence of int, optional
-        Show only these of the recorded rounds (at most a hundred, evenly spread, by default).
-    y : str
-        The column to plot.
-    seconds_a_frame : float
-    seed : int
-        Of the layout, which is the same in all frames unless the graphs bring positions of their own.
-
-    Returns
-    -------
-    path
-    """
-    import matplotlib.pyplot as plt
-    from matplotlib.animation import FuncAnimation, PillowWriter
-
-    recorded = history["round"]
-    if rounds is None:
-        rounds = recorded[np.unique(np.linspace(0, len(recorded) - 1, 100).astype(int))]
-    missing = sorted(set(map(int, rounds)) - set(recorded.tolist()))
-    if missing:
-        raise ValueError(f"rounds must be among the recorded ones; {missing[:5]} are not")
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
-    convergence({y: history}, y=y, ax=right)
-    right.get_legend().remove()
-    marker = right.axvline(0, color="0.5", linewidth=1)
-    whole = nx.from_scipy_sparse_array(schedule.union())
-    positions = nx.spring_layout(whole, seed=seed)
-
-    def draw(round):
-        left.clear()
-        graph = schedule.graph(int(round))
-        if len(nx.get_node_attributes(graph, "pos")) < len(graph):
-            nx.set_node_attributes(graph, positions, "pos")
-        topology(graph, ax=left)
-        left.set_title(f"round {int(round)}")
-        marker.set_xdata([round, round])
-
-    animation = FuncAnimation(figure, draw, frames=list(rounds))
-    animation.save(path, writer=PillowWriter(fps=1 / seconds_a_frame), dpi=80)
-    plt.close(figure)
-    return path
+def _graph(network, round=0):
+    """The graph that ``network`` is, or has in a round."""
+    if isinstance(network, nx.Graph):
+        return network
+    _checks.offers("network", network, ("graph", "agents", "key"), "a networkx graph or a schedule, as topologies.ring(10)")
+    return network.graph(_checks.count("round", round, least=0))
 
 
-def spectrum(matrices, *, ax=None):
+def layout(graph, seed=0, evenly=False):
+    """Where the nodes are drawn: their own ``pos``, or apart from each other; ``evenly`` leaves most room, in small graphs."""
+    positions = nx.get_node_attributes(graph, "pos")
+    if len(positions) == len(graph):
+        return positions
+    if evenly and nx.is_connected(graph.to_undirected()):
+        return nx.kamada_kawai_layout(graph)
+    if len(graph) <= _SPRINGS:
+        return nx.spring_layout(graph, seed=_checks.count("seed", seed, least=0))
+    return nx.spectral_layout(graph) if nx.is_connected(graph.to_undirected()) else nx.circular_layout(graph)
+
+
+def edge_style(many):
+    """How ``many`` edges are drawn: finer and paler the more there are, so that they do not run together."""
+    width, alpha = np.clip(60 / (many + 1) ** 0.7, 0.3, 0.8), np.clip(1500 / (many + 1), 0.08, 1)
+    return {"colors": "0.45" if many > 150 else "0.6", "linewidths": float(width), "alpha": float(alpha)}
+
+
+def draw_edges(graph, positions, ax, size):
+    """Draw the edges, as arrows where the graph is directed, between nodes of that ``size``; return what was drawn."""
+    style = edge_style(graph.number_of_edges())
+    look = {"edge_color": style["colors"], "width": style["linewidths"], "alpha": style["alpha"]}
+    return nx.draw_networkx_edges(graph, positions, ax=ax, node_size=size, **look)
+
+
+def _names(graph):
+    """What the nodes are called, by their attribute ``label`` or themselves; long names lose their middle."""
+    names = [str(graph.nodes[agent].get("label", agent)) for agent in graph]
+    half = _LONGEST // 2
+    return [name if len(name) <= _LONGEST else f"{name[:half]}…{name[1 - half :]}" for name in names]
+
+
+def _write(name, position, ax, colour, below):
+    """Write ``name`` at the node, or ``below`` its middle by so many points."""
+    from matplotlib import patheffects
+
+    where = {"va": "top", "xytext": (0, -below - 1)} if below else {"va": "center", "xytext": (0, 0)}
+    text = ax.annotate(name, position, textcoords="offset points", ha="center", fontsize=_FONT, color=colour, **where)
+    if below:
+        text.set_path_effects([patheffects.withStroke(linewidth=2, foreground="white")])
+
+
+def _whole_numbers():
+    from matplotlib.ticker import MaxNLocator
+
+    return MaxNLocator(integer=True)
+
+
+def spectrum(matrices, *, round=0, log_x=False, ax=None):
     """Plot the eigenvalues' moduli of mixing matrices, largest first: the second one is how slowly agents agree.
 
     Parameters
     ----------
-    matrices : mapping of str to sparse or dense matrix (agents, agents)
+    matrices : matrix (agents, agents), networkx.Graph or schedule, or mapping of str to these
+        Sparse or dense. A graph stands for its Metropolis weights, a schedule for its matrix of ``round``.
+    round : int
+    log_x : bool
+        Whether the axis of the eigenvalues' numbers is logarithmic.
     ax : matplotlib Axes, optional
 
     Returns
     -------
     matplotlib Axes
+
+    Examples
+    --------
+    >>> import topologies
+    >>> ax = spectrum({"ring": topologies.ring(8), "star": topologies.star(8)})
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['ring', 'star']
     """
+    named, ax, log_x = _named("matrices", matrices), _checks.axes(ax), _checks.flag("log_x", log_x)
+    moduli = {name: _moduli(f"matrices[{name!r}]" if name else "matrices", item, round) for name, item in named.items()}
     ax = ax or new_axes((6.4, 4.0))
-    for index, (name, matrix) in enumerate(matrices.items()):
-        dense = matrix.toarray() if hasattr(matrix, "toarray") else np.asarray(matrix)
-        moduli = np.sort(np.abs(np.linalg.eigvals(dense)))[::-1]
+    for index, (name, values) in enumerate(moduli.items()):
         colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
-        ax.plot(np.arange(1, len(moduli) + 1), moduli, marker, label=name, color=colour, markersize=4)
-    ax.set(xlabel="eigenvalue, by modulus", ylabel="modulus")
+        ax.plot(np.arange(1, len(values) + 1), values, marker, label=name, color=colour, markersize=4)
+    ax.set(xlabel="eigenvalue, by modulus", ylabel="modulus", xscale="log" if log_x else "linear")
+    if not log_x:
+        ax.xaxis.set_major_locator(_whole_numbers())
     ax.grid(True, color="0.9", linewidth=0.6)
     ax.set_axisbelow(True)
-    ax.legend(frameon=False)
+    if any(named):
+        ax.legend(frameon=False)
     return ax
+
+
+def _moduli(name, matrix, round):
+    if isinstance(matrix, nx.Graph):
+        matrix = topologies.metropolis(matrix)
+    elif hasattr(matrix, "weights") and hasattr(matrix, "key"):
+        matrix = matrix.weights(matrix.key(_checks.count("round", round, least=0)))
+    dense = _checks.array(name, matrix.toarray() if hasattr(matrix, "toarray") else matrix)
+    if dense.ndim != 2 or dense.shape[0] != dense.shape[1] or not dense.size:
+        raise ValueError(f"{name} must be a square matrix (agents, agents), a graph or a schedule; got shape {dense.shape}")
+    if not np.isfinite(dense).all():
+        raise ValueError(f"{name} must hold finite numbers")
+    return np.sort(np.abs(np.linalg.eigvals(dense.astype(float))))[::-1]
 
 
 def degrees(graph, *, ax=None):
@@ -156,17 +202,41 @@ def degrees(graph, *, ax=None):
 
     Parameters
     ----------
-    graph : networkx.Graph
+    graph : networkx.Graph or schedule, or mapping of str to these
+        Of a schedule, all edges that come back again and again.
     ax : matplotlib Axes, optional
 
     Returns
     -------
     matplotlib Axes
     """
+    named, ax = _named("graph", graph), _checks.axes(ax)
+    counts = {name: np.bincount(_degrees(item)) for name, item in named.items()}
     ax = ax or new_axes((4.8, 3.4))
-    counts = np.bincount([degree for _, degree in graph.degree()])
-    ax.bar(np.arange(len(counts)), counts, color=COLOURS[2], width=0.8)
+    width = 0.8 / len(counts)
+    for index, (name, agents) in enumerate(counts.items()):
+        places = np.arange(len(agents)) + (index - (len(counts) - 1) / 2) * width
+        colour = COLOURS[2] if len(counts) == 1 else COLOURS[index % len(COLOURS)]
+        ax.bar(places, agents, color=colour, width=width, label=name)
     ax.set(xlabel="neighbours", ylabel="agents")
-    ax.xaxis.get_major_locator().set_params(integer=True)
-    ax.yaxis.get_major_locator().set_params(integer=True)
+    ax.xaxis.set_major_locator(_whole_numbers())
+    ax.yaxis.set_major_locator(_whole_numbers())
+    if any(named):
+        ax.legend(frameon=False)
     return ax
+
+
+def _degrees(network):
+    if hasattr(network, "union") and hasattr(network, "key"):
+        pattern = network.union()
+        return np.diff(pattern.tocsr().indptr)
+    return [degree for _, degree in _graph(network).degree()]
+
+
+def _named(name, items):
+    """``items`` by name; one by itself has none."""
+    if not isinstance(items, Mapping):
+        return {"": items}
+    if not items:
+        raise ValueError(f"{name} is empty: there is nothing to draw")
+    return items

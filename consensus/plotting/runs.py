@@ -1,6 +1,13 @@
 """Figures of runs."""
 
+from collections.abc import Mapping
+
 import numpy as np
+
+from consensus import _checks
+from consensus.history import History
+
+_DIVERGED = 1e6  # times what is usual
 
 LABELS = {
     "round": "rounds",
@@ -29,26 +36,35 @@ DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 MARKERS = "osD^v"
 
 
-def convergence(histories, y="objective", x="round", *, ax=None, offset=0.0, log=True):
+def convergence(histories, y="objective", x="round", *, ax=None, offset=0.0, log=True, log_x=False):
     """Plot a recorded quantity of several runs.
+
+    A run that diverges leaves the axes: they end where the others are.
 
     Parameters
     ----------
-    histories : mapping of str to History
-        By the name that the legend shows.
+    histories : History, or mapping of str to History
+        By the name that the legend shows; a single one has no legend.
     y, x : str
         Columns, for example ``y="stationarity"``, ``x="exchanges"``.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
     offset : float
         Subtracted from y: with the optimal value the figure shows the gap to it.
-    log : bool
-        Whether the y axis is logarithmic.
+    log, log_x : bool
+        Whether the axis of y, or of x, is logarithmic.
 
     Returns
     -------
     matplotlib Axes
         ``ax.figure.savefig(path)`` writes it.
+
+    Raises
+    ------
+    TypeError
+        If ``histories`` are none, or ``ax`` is no Axes.
+    ValueError
+        If a history has no rows, or not the columns.
 
     Examples
     --------
@@ -59,16 +75,20 @@ def convergence(histories, y="objective", x="round", *, ax=None, offset=0.0, log
     >>> ax.get_xlabel()
     'rounds'
     """
+    histories, ax = _by_name(histories), _checks.axes(ax)
+    offset, log, log_x = _checks.number("offset", offset), _checks.flag("log", log), _checks.flag("log_x", log_x)
+    curves = {name: (_column(h, "x", x, name), _column(h, "y", y, name) - offset) for name, h in histories.items()}
     if ax is None:
         ax = new_axes((6.4, 4.0))
-    for index, (name, history) in enumerate(histories.items()):
+    for scale, wanted in ((ax.set_yscale, log), (ax.set_xscale, log_x)):
+        if wanted:
+            scale("log")
+    for index, (name, (across, values)) in enumerate(curves.items()):
         colour = COLOURS[index % len(COLOURS)]
         style = DASHES[(index + index // len(COLOURS)) % len(DASHES)]
-        values = history[y] - offset
-        ax.plot(
-            history[x],
-            np.where(values > 0, values, np.nan) if log else values,
-            label=name,
+        lines = ax.plot(
+            across[across > 0] if log_x else across,
+            np.where(values > 0, values, np.nan)[across > 0 if log_x else slice(None)] if log else values,
             color=colour,
             linestyle=style,
             marker=MARKERS[index % len(MARKERS)],
@@ -76,8 +96,9 @@ def convergence(histories, y="objective", x="round", *, ax=None, offset=0.0, log
             markersize=4,
             linewidth=1.5,
         )
-    if log:
-        ax.set_yscale("log")
+        for line in lines[:1]:  # of many, one for each agent
+            line.set_label(name)
+    keep_in_view(ax, [values for _, values in curves.values()])
     label = LABELS.get(y, y)
     ax.set(xlabel=LABELS.get(x, x), ylabel=f"{label} less {offset:.6g}" if offset else label)
     ax.grid(True, which="major", color="0.9", linewidth=0.6)
@@ -85,6 +106,56 @@ def convergence(histories, y="objective", x="round", *, ax=None, offset=0.0, log
     if any(histories):
         ax.legend(frameon=False)
     return ax
+
+
+def _by_name(histories):
+    if isinstance(histories, History):
+        return {"": histories}
+    if not isinstance(histories, Mapping):
+        wanted = 'a History, as consensus.solve(...).history, or a mapping of names to them: {"NEXT": history}'
+        raise TypeError(f"histories must be {wanted}; got {_checks.shown(histories)}")
+    for name, history in histories.items():
+        if not isinstance(history, Mapping):
+            raise TypeError(
+                f"histories[{name!r}] must be a History, as consensus.solve(...).history; got {_checks.shown(history)}"
+            )
+    return histories
+
+
+def _column(history, argument, column, name):
+    who = f"history {name!r}" if name else "history"
+    if not len(history):
+        raise ValueError(f"histories must have rows to draw; the {who} has none")
+    if not isinstance(column, str) or column not in history:
+        raise ValueError(
+            f"{argument} must be a column of the {who}, one of {', '.join(map(str, history))}; got {_checks.shown(column)}"
+        )
+    return _checks.array(f"column {column!r} of the {who}", history[column])
+
+
+def keep_in_view(ax, curves):
+    """End the axis of y where the ``curves`` (arrays) are that did not diverge; leave it alone if all did not.
+
+    A curve diverged if it ends near its highest value, and that is a million times its first one and the others' usual ones.
+    """
+    finite = [np.abs(values[np.isfinite(values) & (values != 0)]) for values in map(np.asarray, curves)]
+    finite = [values for values in finite if values.size]
+    usual = min((np.median(values) for values in finite), default=0)
+
+    def diverged(values):
+        top = values.max()
+        return top > _DIVERGED * max(values.flat[0], usual) and values.flat[-1] > 1e-3 * top
+
+    kept = [values for values in finite if not diverged(values)]
+    if not kept or len(kept) == len(finite):
+        return
+    top = max(values.max() for values in kept)
+    ax.set_autoscaley_on(False)  # before anything asks for limits of numbers near the largest
+    if ax.get_yscale() == "log":
+        ax.set_ylim(min(values.min() for values in kept) / 2, 10 * top)
+    else:
+        below = any((np.asarray(values) < 0).any() for values in curves)
+        ax.set_ylim(-1.1 * top if below else -0.05 * top, 1.1 * top)
 
 
 def adaptation(history, *, x="exchanges"):
@@ -104,8 +175,12 @@ def adaptation(history, *, x="exchanges"):
     """
     import matplotlib.pyplot as plt
 
+    needed = (x, "objective", "tau_least", "tau_largest", "tries", "exchanges_a_round", "pairs")
+    missing = [name for name in needed if name not in _checks.history(history)]
+    if missing:
+        raise ValueError(f"history must be of a run of AdaptiveNEXT; it has no column {', '.join(map(repr, missing))}")
     figure, axes = plt.subplots(2, 2, figsize=(8.4, 5.4), layout="constrained", sharex=True)
-    convergence({"": history}, x=x, ax=axes[0, 0])
+    convergence(history, x=x, ax=axes[0, 0])
     later = slice(1, None)  # at the start nothing is decided yet
     across = history[x][later]
     tau = axes[0, 1]

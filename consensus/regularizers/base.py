@@ -1,14 +1,22 @@
 """What every regularizer offers."""
 
+import math
 from abc import ABC, abstractmethod
 
 import numpy as np
+
+from consensus import _checks
+
+_FLOATS = (float, np.floating)
 
 
 class Regularizer(ABC):
     """A function r(w), worked row-wise: ``w`` is one point (P,) or a stack (agents, P). All results keep its dtype.
 
     A constraint is a regularizer too: the indicator of a set, zero on it and infinite elsewhere.
+
+    ``value``, ``prox`` and ``gradient`` are for users, too: they take lists, and raise ``TypeError`` or ``ValueError`` for
+    what is no array of numbers of that shape. The other methods are called by local solvers, with arrays of floats alone.
 
     Attributes
     ----------
@@ -148,6 +156,35 @@ class DifferenceOfConvex(Separable):
     def expression(self, w):
         """Raises ``TypeError``: CVXPY states convex functions only."""
         raise TypeError(f"{self} is not convex and has no CVXPY expression; its convex part, .convex = {self.convex}, has one")
+
+
+def points(name, value):
+    """``value`` as an array of floats (P,) or (agents, P); raise ``TypeError`` or ``ValueError`` if it is none."""
+    if type(value) is not np.ndarray or value.dtype.kind != "f":  # as floats asks, without the call
+        value = _checks.floats(name, value)
+    if not 0 < value.ndim < 3:
+        raise ValueError(f"{name} must have shape (P,) or (agents, P); got {value.shape}")
+    return value
+
+
+def to_prox(v, step):
+    """``v`` as points and ``step`` as a number > 0 or an array (agents, 1) for them; raise as :func:`points` otherwise.
+
+    What an array of steps holds is not looked at: local solvers come by here in their inner loops.
+    """
+    v = points("v", v)
+    if type(step) is np.ndarray:
+        if step.ndim == v.ndim == 2 and step.shape == (len(v), 1) and step.dtype.kind == "f":
+            return v, step
+    elif isinstance(step, _FLOATS) and 0 < step < math.inf:
+        return v, step
+    if not hasattr(step, "__len__"):
+        return v, _checks.number("step", step, above=0)
+    step = _checks.floats("step", step)
+    if not ((step.shape == (len(v), 1) and v.ndim == 2) or (step.size == 1 and step.ndim <= v.ndim)):
+        wanted = f"(agents, 1) = {(len(v), 1)}" if v.ndim == 2 else "(1,)"
+        raise ValueError(f"step must be a number or an array {wanted}; got shape {step.shape}")
+    return v, step
 
 
 def soft_threshold(v, width):

@@ -2,11 +2,11 @@
 
 import functools
 from dataclasses import dataclass
-from numbers import Real
 
 import numpy as np
 
-from consensus.regularizers.base import Separable, check_slices, indicator, like
+from consensus import _checks
+from consensus.regularizers.base import Separable, check_slices, indicator, like, points, to_prox
 
 
 @dataclass(frozen=True, repr=False)
@@ -25,7 +25,8 @@ class Box(Separable):
 
     Notes
     -----
-    A point is inside without any tolerance, in its own dtype; what :meth:`prox` returns is.
+    A point counts as inside up to 8 units in the last place of a bound, in its own dtype: the mean of agents on a bound may
+    round past it. What :meth:`prox` returns is inside without any tolerance.
 
     References
     ----------
@@ -64,6 +65,7 @@ class Box(Separable):
         return f"Box({lower}, {upper})"
 
     def value(self, w):
+        w = points("w", w)
         # A few units in the last place are forgiven: a mean of points on a bound may round past it.
         lower, upper = self._bounds(w)
         slack = 8 * np.finfo(w.dtype).eps
@@ -71,6 +73,7 @@ class Box(Separable):
         return indicator(((below <= w) & (w <= above)).all(axis=-1), w)
 
     def prox(self, v, step):
+        v, step = to_prox(v, step)
         return np.clip(v, *self._bounds(v))
 
     def prox_slope(self, v, step):
@@ -107,8 +110,10 @@ class Box(Separable):
 
 
 def _bound(name, value):
-    bound = np.asarray(value)
-    number = isinstance(value, Real) if bound.ndim == 0 and not isinstance(value, np.ndarray) else bound.dtype.kind in "iuf"
-    if isinstance(value, bool) or not number or bound.ndim > 1 or bound.size == 0 or np.isnan(bound).any():
-        raise ValueError(f"{name} of Box must be a number or an array (P,) of numbers, infinite or finite; got {value!r}")
+    wanted = "a number or an array (P,) of numbers, infinite or finite"
+    if not hasattr(value, "__len__") and not isinstance(value, bool | np.bool_):
+        return np.asarray(_checks.real(f"{name} of Box", value, wanted, lambda number: not np.isnan(number)))
+    bound = _checks.dense(f"{name} of Box", value)
+    if bound.dtype.kind not in "iuf" or bound.ndim > 1 or bound.size == 0 or np.isnan(bound).any():
+        raise ValueError(f"{name} of Box must be {wanted}, got {_checks.shown(value)}")
     return bound.astype(float)

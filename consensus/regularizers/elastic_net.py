@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from consensus import _checks
-from consensus.regularizers.base import Separable, like, soft_threshold
+from consensus.regularizers.base import Separable, like, points, soft_threshold, to_prox
 from consensus.regularizers.l1 import L1
 
 
@@ -36,9 +36,11 @@ class ElasticNet(Separable):
         return self.l2
 
     def value(self, w):
+        w = points("w", w)
         return self.l1 * np.abs(w).sum(axis=-1) + self.l2 / 2 * np.square(w).sum(axis=-1)
 
     def prox(self, v, step):
+        v, step = to_prox(v, step)
         return soft_threshold(v, self.l1 * step) / like(1 + self.l2 * step, v)
 
     def prox_slope(self, v, step):

@@ -2,12 +2,13 @@
 
 import functools
 import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from consensus import _checks
-from consensus.regularizers.base import Regularizer, check_slices, like, spread
+from consensus.regularizers.base import Regularizer, check_slices, like, points, spread, to_prox
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,6 +57,8 @@ class GroupL1(Regularizer):
         put("weight", _checks.number("weight of GroupL1", self.weight, least=0))
         if self.parameters is not None:
             put("parameters", _checks.count("parameters of GroupL1", self.parameters))
+        if not isinstance(self.groups, Iterable) or (isinstance(self.groups, np.ndarray) and self.groups.ndim == 0):
+            raise TypeError(f"groups of GroupL1 must be a sequence of lists of coordinates; got {_checks.shown(self.groups)}")
         groups = [_indices(label, group, self.parameters) for label, group in enumerate(self.groups)]
         put("groups", tuple(tuple(group.tolist()) for group in groups))
         order = np.concatenate([np.empty(0, np.intp), *groups])
@@ -100,9 +103,11 @@ class GroupL1(Regularizer):
         return cls(weight, _rows(model), model.parameters)
 
     def value(self, w):
+        w = points("w", w)
         return self.weight * (self._norms(self._grouped(w)) * like(self._roots, w)).sum(axis=-1)
 
     def prox(self, v, step):
+        v, step = to_prox(v, step)
         grouped = self._grouped(v)
         kept = self._each(1 - self._lost(grouped, step)[0])
         p = v.astype(kept.dtype)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from consensus import _checks
-from consensus.regularizers.base import Separable, like, soft_threshold
+from consensus.regularizers.base import Separable, like, points, soft_threshold, to_prox
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,11 @@ class L1(Separable):
         object.__setattr__(self, "weight", _checks.number("weight of L1", self.weight, least=0))
 
     def value(self, w):
+        w = points("w", w)
         return self.weight * np.abs(w).sum(axis=-1)
 
     def prox(self, v, step):
+        v, step = to_prox(v, step)
         return soft_threshold(v, self.weight * step)
 
     def prox_slope(self, v, step):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from consensus import _checks
-from consensus.regularizers.base import Separable, like
+from consensus.regularizers.base import Separable, like, points, to_prox
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,14 @@ class L2(Separable):
         return self.weight
 
     def value(self, w):
+        w = points("w", w)
         return self.weight / 2 * np.square(w).sum(axis=-1)
 
     def gradient(self, w):
-        return self.weight * w
+        return self.weight * points("w", w)
 
     def prox(self, v, step):
+        v, step = to_prox(v, step)
         return v / like(1 + self.weight * step, v)
 
     def prox_slope(self, v, step):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from consensus import _checks
-from consensus.regularizers.base import Regularizer, indicator, spread
+from consensus.regularizers.base import Regularizer, indicator, points, spread, to_prox
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,13 @@ class L2Ball(Regularizer):
         object.__setattr__(self, "radius", _checks.number("radius of L2Ball", self.radius, above=0))
 
     def value(self, w):
+        w = points("w", w)
         norms = _norms(w)[..., 0]
         tolerance = max(1e-12, 16 * float(np.finfo(norms.dtype).eps))
         return indicator(norms <= self.radius * (1 + tolerance), w)
 
     def prox(self, v, step):
+        v, step = to_prox(v, step)
         return v * (self.radius / np.maximum(_norms(v), self.radius))
 
     def prox_jvp(self, v, step, d):

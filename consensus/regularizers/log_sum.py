@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from consensus import _checks
-from consensus.regularizers.base import DifferenceOfConvex, like
+from consensus.regularizers.base import DifferenceOfConvex, like, points, to_prox
 from consensus.regularizers.l1 import L1
 
 
@@ -60,6 +60,7 @@ class LogSum(DifferenceOfConvex):
         return L1(self.weight / self.epsilon)
 
     def value(self, w):
+        w = points("w", w)
         return self.weight * np.log1p(np.abs(w) / self.epsilon).sum(axis=-1)
 
     def smooth_value(self, w):
@@ -71,6 +72,7 @@ class LogSum(DifferenceOfConvex):
         return (self.weight / self.epsilon) * w / (self.epsilon + np.abs(w))
 
     def prox(self, v, step):
+        v, step = to_prox(v, step)
         w, zero = self._minimiser(np.abs(v), self.weight * step)
         return np.where(zero, 0, np.copysign(w, v))
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from consensus.regularizers.base import Separable, indicator
+from consensus.regularizers.base import Separable, indicator, points, to_prox
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,11 @@ class NonNegative(Separable):
     """
 
     def value(self, w):
+        w = points("w", w)
         return indicator((w >= 0).all(axis=-1), w)
 
     def prox(self, v, step):
+        v, step = to_prox(v, step)
         return np.maximum(v, 0)
 
     def prox_slope(self, v, step):

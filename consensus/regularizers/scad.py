@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from consensus import _checks
-from consensus.regularizers.base import DifferenceOfConvex, like, soft_threshold
+from consensus.regularizers.base import DifferenceOfConvex, like, points, soft_threshold, to_prox
 from consensus.regularizers.l1 import L1
 
 
@@ -60,6 +60,7 @@ class SCAD(DifferenceOfConvex):
         return L1(self.weight)
 
     def value(self, w):
+        w = points("w", w)
         size = np.minimum(np.abs(w), self.a * self.weight)
         excess = np.maximum(size - self.weight, 0)
         return (self.weight * size - np.square(excess) / (2 * (self.a - 1))).sum(axis=-1)
@@ -75,6 +76,7 @@ class SCAD(DifferenceOfConvex):
         return np.sign(w) * np.minimum(excess / (self.a - 1), self.weight)
 
     def prox(self, v, step):
+        v, step = to_prox(v, step)
         size, bend = np.abs(v), self._bend(v, step)
         middle = np.copysign(size - like(step / (self.a - 1 - step), v) * (self.a * self.weight - size), v)
         return np.where(size <= bend, soft_threshold(v, self.weight * step), np.where(size < self.a * self.weight, middle, v))

@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from consensus import _checks
 from consensus.solvers import adaptive_parts as parts
 from consensus.solvers import fitted
 from consensus.solvers.base import Solver
-from consensus.solvers.fitted import exchange, first_exchange
+from consensus.solvers.fitted import exchange, first_exchange, introduction
 
 _MISFIT, _MISFIT_STATIC = 0.05, 0.01  # of the agents' averages after a round's exchanges
 _START, _LEAST, _LARGEST = 3e-3, 1e-7, 1.0  # tau in units of H's trace
@@ -78,8 +79,14 @@ class AdaptiveNEXT(Solver):
     A quadratic r (L2) is part of the costs; L1, ElasticNet and others stay in step 2, whose points have their exact zeros.
     The fourth power of tau is averaged along with w, in units of a common scale: the mean is near the largest. Where there is
     no Jacobian (costs given by functions) V_i comes from the last 20 secant pairs (w_new - w_old, G_new - G_old), and nothing
-    is tested in step 2. K is found in the first round: the agents exchange until all have heard from all and the misfit of
-    all averages is at most 1/100 on a static graph, 1/20 on a changing one. Directed graphs take push-sum's masses.
+    is tested in step 2. K is the first number of exchanges after which all have heard from all and the misfit of all
+    averages is at most 1/100 on a static graph, 1/20 on a changing one. Directed graphs take push-sum's masses.
+
+    *What agents find out for themselves*, all of it counted: K, in the first round, whose exchanges go on until all know it; on
+    a static graph in the first two, for it takes a round of twice the diameter's exchanges (``introduction``) before all know
+    the diameter, whether W is symmetric, and its least diagonal. *What they are given*: the problem's sizes A and N, their own
+    number, whether the graph stands still, and on a changing one by how much more slowly, if so, than in the first K exchanges
+    news crosses it in the next K.
 
     The history gets the columns ``tau_least``, ``tau_largest``, ``exchanges_a_round``, ``tries`` (the most local solves of an
     agent in the round) and ``pairs`` (the fewest columns of V in use).
@@ -99,7 +106,7 @@ class AdaptiveNEXT(Solver):
     renumbered (beyond 256 agents with other random probes, where graphs change).
 
     *Memory.* An agent keeps what it held in the K exchanges of a round (2 K in the first): K (66 P + 256) numbers. On a static
-    graph that is over after the first round.
+    graph that is over after the third round.
 
     References
     ----------
@@ -132,10 +139,15 @@ class AdaptiveNEXT(Solver):
     def check(self, problem):
         parts.check(problem)
 
+    def check_network(self, schedule):
+        fitted.least_exchanges(schedule)
+
     def width(self, problem):
+        _checks.problem(problem)
         return (2 + parts.columns(problem)) * problem.parameters + fitted.extra(problem.network_size) + 5
 
     def init(self, problem, w):
+        _checks.problem(problem)
         cost, gradient, products = parts.evaluate(problem, w, 0)
         scale = parts.own_scale(problem, w, gradient, products)
         one, pairs = np.ones(len(w), w.dtype), parts.no_pairs(problem, w)
@@ -152,9 +164,11 @@ class AdaptiveNEXT(Solver):
         # Exchange: iterates (tau and its scale beside them) are averaged; trackers and curvature are summed over agents.
         averaged = np.column_stack([state.trial, (state.tau / state.scale) ** _POWER, state.scale])
         summed = np.concatenate([state.u[:, None], state.y, state.products.reshape(len(averaged), -1)], axis=1)
-        if n == 0:
-            target = _MISFIT_STATIC if network.static else _MISFIT
-            news = first_exchange(network, state.mass, averaged, summed, target)
+        target = _MISFIT_STATIC if network.static else _MISFIT
+        if n == 0 and network.static:
+            news = introduction(network, state.mass, averaged, summed, target)
+        elif state.pace == 0:
+            news = first_exchange(network, state.mass, averaged, summed, target, state.sent)
         else:
             news = exchange(network, state.sent, state.pace, state.fit, state.mass, averaged, summed)
         w, (power, scale), totals = news.averages[:, :P], news.averages[:, P:].T, A * news.sums

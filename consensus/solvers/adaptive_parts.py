@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 
-from consensus import curvature
+from consensus import _checks, curvature
 from consensus._parallel import for_chunks
 from consensus.local.low_rank import low_rank
 from consensus.local.operators import times_root_transposed
@@ -23,11 +23,13 @@ _FAR = 10.0  # standard deviations of features and targets that are far from one
 
 def check(problem):
     """Refuse a regularizer that the local solver cannot take; warn of data far from standardised."""
-    r = problem.regularizer
-    if not r.quadratic and getattr(type(r), "prox_jvp", Regularizer.prox_jvp) is Regularizer.prox_jvp:
+    r = _checks.problem(problem).regularizer
+    if not getattr(r, "quadratic", False) and getattr(type(r), "prox_jvp", Regularizer.prox_jvp) is Regularizer.prox_jvp:
         raise TypeError(f"AdaptiveNEXT needs {type(r).__name__}.prox_jvp, which is missing: define it, or use NEXT")
+    _checks.needs("AdaptiveNEXT", r, "quadratic", "strong_convexity", "active")
     if not isinstance(problem, Problem):
         return
+    _checks.needs("AdaptiveNEXT", problem.loss, "quadratic", "curvature_root")
     real = problem.shards.weights > 0
     X, targets = problem.shards.features[real], problem.shards.targets[real]
     found = [("feature", k, X[:, k]) for k in range(X.shape[1])]

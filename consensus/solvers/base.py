@@ -5,6 +5,8 @@ from types import MappingProxyType
 
 import numpy as np
 
+from consensus import _checks
+
 
 class Solver(ABC):
     """A method: settings, and two functions of a block of agents.
@@ -31,6 +33,10 @@ class Solver(ABC):
 
     def check(self, problem):
         """Raise ``ValueError`` or ``TypeError`` if the method does not fit ``problem``; called before any work."""
+        _checks.problem(problem)
+
+    def check_network(self, schedule):
+        """Raise ``ValueError`` if the method cannot run on ``schedule``, whatever its matrices; called before any work."""
         return None
 
     @abstractmethod
@@ -47,7 +53,11 @@ class Solver(ABC):
 
     def width(self, problem):
         """How many numbers of an agent are mixed at once, at most: some engines set memory aside for them."""
-        return 2 * problem.parameters + 4
+        return 2 * _checks.problem(problem).parameters + 4
+
+    def prox(self, problem):
+        """The prox, ``(v, step) -> w``, of what the method minimises beside the costs: stationarity is measured by it."""
+        return _checks.problem(problem).regularizer.prox
 
     def _set(self, **fields):
         # Fields are set here because `step` names both an argument of the constructors and the method above.
@@ -57,8 +67,9 @@ class Solver(ABC):
 
 def need_smooth(solver, problem):
     """Refuse a nonsmooth regularizer to a method that takes the gradient of everything."""
-    if not problem.regularizer.smooth:
+    r = _checks.problem(problem).regularizer
+    if not getattr(r, "smooth", False):
         raise ValueError(
-            f"{type(solver).__name__} needs a smooth regularizer, and {problem.regularizer} is not: "
-            "NEXT(FullLinearization(tau), step) takes it"
+            f"{type(solver).__name__} needs a smooth regularizer, and {r} is not: NEXT(FullLinearization(tau), step) takes it"
         )
+    _checks.needs(type(solver).__name__, r, "gradient")

@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from topologies.analysis_connectivity import crossing
+
 _PROBES = 256  # at most: up to so many agents each has a probe of its own
 
 
@@ -11,8 +13,9 @@ class Exchanged(NamedTuple):
     """What some exchanges brought to the agents of a block.
 
     Fields: the agents' ``masses``, shape (agents, 1); their estimates of the ``averages``, and of the means behind the
-    ``sums``; the ``mixed`` rows of what is summed, raw; how many exchanges were ``done``; the ``pace`` for the next time, and
-    the ``fit`` (agents, pace) that a static graph allows, or (agents, 0).
+    ``sums``; the ``mixed`` rows of what is summed, raw; how many exchanges were ``done``; the ``pace`` for the next time, 0
+    before it is found, and the ``fit`` for then: (agents, 0) where every agent makes its own; on a static graph the equations
+    (agents, pace, pace + 1) that each agent brings to a common one, at last that itself (agents, pace).
     """
 
     masses: np.ndarray
@@ -29,30 +32,66 @@ def extra(agents):
     return min(agents, _PROBES)
 
 
-def first_exchange(network, masses, averaged, summed, target):
-    """As :func:`exchange`, until the misfit of every agent is at most ``target``, and as many exchanges again.
+def introduction(network, masses, averaged, summed, target):
+    """As :func:`exchange` on a static graph of which the agents know nothing yet, plain, until they know what they need.
 
-    In the second half it spreads that all are done, and what a static graph's common fit takes. So each later round needs
-    half as many: the pace.
+    In every message an agent says whom it has heard from, who it knows has heard from all, and who has by then a misfit of at
+    most ``target``, besides; in how many exchanges the slowest of these had; the least weight for themselves, and whether all
+    rows of W are symmetric (a neighbour's weight comes with the first message) and sum to one, of all it has heard of. After D
+    exchanges, the diameter, each has heard from all; after D more all know D, and that all know it, and whether D exchanges
+    were enough for everyone: then the pace is D, for less is never enough.
     """
     x, probes, goal, columns = _start(network, masses, averaged, summed)
-    history, pace, end, least = [x], 0, np.inf, network.crossing(0)
+    history, least = [x], max(1, network.crossing(0))
+    for k in range(2 * least):
+        history.append(network.mix(k, history[-1], beside=3 * network.names + 4 + (k == 0))[0])
+    # Nothing is made of these coefficients, so that they may be as large as they like.
+    misfit = _fit(_seen(history[: least + 1], probes), goal, cut=1e3 * np.finfo(x.dtype).eps)[1]
+    pace = least if network.all_say(misfit <= target) else 0
+    return _estimate(history, probes, goal, columns, averaged.shape[1], pace, _no_fit(x))
+
+
+def first_exchange(network, masses, averaged, summed, target, first=0):
+    """As :func:`exchange`, until the misfit of every agent is at most ``target``, and until all know.
+
+    In every message an agent says who it knows is done, that is has heard from everyone and has a misfit of at most
+    ``target``, as it will have from then on; and after how many exchanges, K, the last of these was. On a static graph, where
+    an :func:`introduction` went before, that has come to everyone in D more exchanges. On a changing one the messages say
+    whom the sender has heard from, too, and there are as many exchanges again, in which later rounds need K: that suffices
+    unless news goes more slowly the second time. Then the agents are given by how much: on a network that changes as it likes
+    no messages tell for sure that all have had the last one.
+    """
+    x, probes, goal, columns = _start(network, masses, averaged, summed)
+    history, pace, end, least = [x], 0, np.inf, network.crossing(first)
+    beside = network.names + 1 if network.static else 2 * network.names + 1
     while len(history) <= end:
         done = len(history)
-        history.append(_next(network, done - 1, history))
-        if network.agents > _PROBES and max(done, least) > _PROBES // 2:  # so many coefficients fit too few probes to anything
-            raise ValueError(
-                f"{max(done, least)} exchanges do not bring the averages to {network.agents} agents: among more than {_PROBES} "
-                "AdaptiveNEXT takes networks that are better connected; NEXT and GradientTracking take this one"
-            )
+        history.append(_next(network, first + done - 1, history, beside))
+        refuse_long(network.agents, done)
         if pace or done < least:
             continue
         own = _seen(history, probes)
-        misfit = _fit(own, goal)[1]
-        if (network.flood(0, misfit[:, None]) <= target).all():
-            pace, end = done, done + max(done, network.crossing(done))
-            fit = _common_fit(network, history[-1][:, :1], own, goal)
+        if network.all_say(_fit(own, goal)[1] <= target):
+            pace = done
+            end = done + (least if network.static else max(done, network.crossing(first + done)))
+            fit = _equations(own, goal) if network.doubly_stochastic else _no_fit(x)
     return _estimate(history, probes, goal, columns, averaged.shape[1], pace, fit)
+
+
+def refuse_long(agents, exchanges):
+    """Raise ``ValueError`` if so many exchanges, the first ones on a network of so many agents, cannot be fitted."""
+    if agents > _PROBES and exchanges > _PROBES // 2:  # so many coefficients fit too few probes to anything
+        raise ValueError(
+            f"{exchanges} exchanges, or more, are needed to find the averages of {agents} agents: among more than {_PROBES} "
+            f"AdaptiveNEXT takes networks where {_PROBES // 2} are enough; NEXT and GradientTracking take this one"
+        )
+
+
+def least_exchanges(schedule):
+    """How many exchanges the first round takes at least: news crosses the network twice. ValueError if they are too many."""
+    least = crossing(schedule)
+    refuse_long(schedule.agents, 2 * least)
+    return 2 * least
 
 
 def exchange(network, first, pace, fit, masses, averaged, summed):
@@ -68,7 +107,8 @@ def exchange(network, first, pace, fit, masses, averaged, summed):
     which keeps an agreement whatever b is (up to rounding times b). On a changing, failing or directed graph every agent has a
     b of its own in every round; what is summed goes on as C_K ... C_1 x_0, which keeps the sum. On a static graph with doubly
     stochastic weights one b fits the probes of all agents together: x^ is then the best polynomial of degree K in the mixing
-    matrix W, which keeps sums too, and no probes are needed after the first round.
+    matrix W, which keeps sums too, and no probes are needed. What each agent brings to its least squares goes round in the
+    next K exchanges.
 
     Parameters
     ----------
@@ -78,7 +118,7 @@ def exchange(network, first, pace, fit, masses, averaged, summed):
     pace : int
         K.
     fit : ndarray (agents, K)
-        The common b, a row an agent; (agents, 0) if there is none.
+        The common b, a row an agent; (agents, 0) if there is none; (agents, K, K + 1) what goes round before there is.
     masses : ndarray (agents, 1)
     averaged, summed : ndarray (agents, columns)
         Data whose average is wanted, weighted by the masses, such as iterates; data whose sum over agents the mixing is to
@@ -93,6 +133,8 @@ def exchange(network, first, pace, fit, masses, averaged, summed):
     Montijano, Montijano, Sagues, "Chebyshev polynomials in consensus applications", Signal Processing 93(3), 2013, for
     polynomials; Kempe, Dobra, Gehrke, "Gossip-based computation of aggregate information", FOCS 2003, for masses.
     """
+    if fit.ndim == 3:  # the last exchange of this call brings the last rows, and only then are histories combined
+        fit = _common(network, first, fit)
     if fit.shape[1]:
         data = np.concatenate([masses * averaged, summed], axis=1)
         return _polynomial(network, first, fit, masses, data, averaged.shape[1])
@@ -100,6 +142,8 @@ def exchange(network, first, pace, fit, masses, averaged, summed):
     history = [x]
     for k in range(pace):
         history.append(_next(network, first + k, history))
+    if network.doubly_stochastic:
+        fit = _equations(_seen(history, probes), goal)
     return _estimate(history, probes, goal, columns, averaged.shape[1], pace, fit)
 
 
@@ -114,13 +158,13 @@ def _start(network, masses, averaged, summed):
     return x, slice(1 + width, None), everyone.mean(axis=0), slice(1, 1 + width)
 
 
-def _next(network, round, history):
+def _next(network, round, history, beside=0):
     """What one more exchange makes of ``history``: C x_{k-1}; where W is symmetric, x_k = T_k(Y) x_0.
 
     Y is W with its eigenvalues stretched from [a, 1] to [-1, 1], T_k Chebyshev's polynomial. These span what the powers of W
     do, and keep sums and agreements as those do, but do not come to look alike: combinations of many keep their digits.
     """
-    (x,) = network.mix(round, history[-1])
+    (x,) = network.mix(round, history[-1], beside=beside)
     a = network.least_eigenvalue
     if a is None:
         return x
@@ -133,27 +177,43 @@ def _seen(history, where):
     return np.stack([x[:, where] / x[:, :1] for x in history], axis=1)
 
 
-def _fit(probes, goal):
+def _cut(dtype):
+    """Singular values that count as zero: larger coefficients would carry rounding into the estimates."""
+    return max(1.5e-6, 10 * np.sqrt(np.finfo(dtype).eps))
+
+
+def _fit(probes, goal, cut=None):
     """Each agent's b (agents, K), and its misfit relative to that of its own probe."""
     steps, left = np.diff(probes, axis=1), goal - probes[:, -1]
-    cut = max(1.5e-6, 10 * np.sqrt(np.finfo(probes.dtype).eps))  # larger coefficients would carry rounding into the estimates
-    b = np.einsum("am,amk->ak", left, np.linalg.pinv(steps, rcond=cut))
+    b = np.einsum("am,amk->ak", left, np.linalg.pinv(steps, rcond=_cut(probes.dtype) if cut is None else cut))
     left -= np.einsum("ak,akm->am", b, steps)
     scale = np.linalg.norm(goal - probes[:, 0], axis=1)
     return b, np.linalg.norm(left, axis=1) / np.where(scale > 0, scale, 1)  # a network of one agent has nothing to fit
 
 
-def _common_fit(network, masses, probes, goal):
-    """One b for all agents (agents, K), from what each knows of the least squares; (agents, 0) where there can be none."""
-    K = probes.shape[1] - 1
-    known = network.static and bool((np.abs(network.flood(0, masses) - 1) < 1e-3).all())  # doubly stochastic
-    if not known:
-        return np.zeros((len(probes), 0), probes.dtype)
+def _no_fit(x):
+    return np.zeros((len(x), 0), x.dtype)
+
+
+def _equations(probes, goal):
+    """Each agent's share of the least squares for one b, made triangular: as few equations as b has entries, their right-hand
+    sides last; (agents, K, K + 1)."""
     steps, left = np.diff(probes, axis=1), goal - probes[:, -1]
-    equations = steps @ np.concatenate([steps, left[:, None]], axis=1).swapaxes(1, 2)
-    total = network.flood(0, equations).sum(axis=0)
-    cut = 1e4 * np.finfo(probes.dtype).eps  # of squares
-    return np.tile(np.linalg.pinv(total[:, :K], rcond=cut, hermitian=True) @ total[:, K], (len(probes), 1))
+    K = steps.shape[1]
+    whole = np.zeros((len(steps), max(K, steps.shape[2]), K + 1), probes.dtype)
+    whole[:, : steps.shape[2], :K], whole[:, : steps.shape[2], K] = steps.swapaxes(1, 2), left
+    return np.triu(np.linalg.qr(whole, mode="r")[:, :K])
+
+
+def _common(network, first, equations):
+    """The b (agents, K) of least squares over all agents, to whom their equations come with the K exchanges from ``first``."""
+    agents, K, _ = equations.shape
+    upper = np.triu_indices(K, 0, K + 1)
+    rows = network.flood(first, K, equations[:, *upper])
+    whole = np.zeros((network.agents, K, K + 1), rows.dtype)
+    whole[:, *upper] = rows
+    whole = whole.reshape(-1, K + 1)
+    return np.tile(np.linalg.pinv(whole[:, :K], rcond=_cut(rows.dtype)) @ whole[:, K], (agents, 1))
 
 
 def _estimate(history, probes, goal, columns, split, pace, fit):

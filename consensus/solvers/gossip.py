@@ -1,9 +1,12 @@
 """Several exchanges a round."""
 
+import functools
 from dataclasses import dataclass
 
 from consensus import _checks
 from consensus.solvers.base import Solver
+
+_MOST = 100_000  # exchanges: as many take seconds a round
 
 
 @dataclass(frozen=True)
@@ -44,10 +47,10 @@ class Gossip(Solver):
     gap: float | None = None
 
     def __post_init__(self):
-        if self.solver.counts_exchanges:
+        if _checks.solver(self.solver).counts_exchanges:
             name = type(self.solver).__name__
             raise TypeError(f"solver must be one with a single exchange at a time; {name} finds its exchanges by itself")
-        _checks.count("exchanges", self.exchanges)
+        _checks.count("exchanges", self.exchanges, most=_MOST)
         if self.gap is not None:
             _checks.number("gap", self.gap, above=0, below=1)
 
@@ -59,8 +62,24 @@ class Gossip(Solver):
     def mixing(self):
         return self.solver.mixing if self.gap is None else "doubly stochastic"
 
+    @property
+    def columns(self):
+        return self.solver.columns
+
+    def report(self, state):
+        return self.solver.report(state)
+
+    def width(self, problem):
+        return self.solver.width(problem)
+
+    def prox(self, problem):
+        return self.solver.prox(problem)
+
     def check(self, problem):
         self.solver.check(problem)
+
+    def check_network(self, schedule):
+        self.solver.check_network(schedule)
 
     def init(self, problem, w):
         return self.solver.init(problem, w)
@@ -77,19 +96,18 @@ class _Repeated:
     exchanges: int
     gap: float | None
 
-    @property
-    def agents(self):
-        return self.network.agents
+    def __getattr__(self, name):  # whatever else the network offers is not repeated
+        return getattr(self.network, name)
 
-    def mix(self, round, *blocks):
+    def mix(self, round, *blocks, beside=0):
         if self.gap is None:
-            return self._plain(self.network.mix, round, blocks)
-        old, new = blocks, self.network.mix(round, *blocks)
+            return self._plain(functools.partial(self.network.mix, beside=beside), round, blocks)
+        old, new = blocks, self.network.mix(round, *blocks, beside=beside)
         inverse = 1 / (1 - self.gap)
         before, now = 1.0, inverse  # T_{j-1}, T_j at 1/rho
         for _ in range(self.exchanges - 1):
             after = 2 * inverse * now - before
-            mixed = self.network.mix(round, *new)
+            mixed = self.network.mix(round, *new, beside=beside)
             forward, back = 2 * inverse * now / after, before / after
             old, new = new, tuple(forward * m - back * o for m, o in zip(mixed, old, strict=True))
             before, now = now, after
@@ -97,6 +115,9 @@ class _Repeated:
 
     def average(self, round, *blocks):
         return self._plain(self.network.average, round, blocks)
+
+    def mix_and_average(self, round, mixed, averaged):
+        return self._plain(self.network.mix_and_average, round, (mixed, averaged))
 
     def _plain(self, exchange, round, blocks):
         for index in range(self.exchanges):

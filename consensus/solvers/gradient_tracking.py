@@ -56,7 +56,7 @@ class GradientTracking(Solver):
         need_smooth(self, problem)
 
     def init(self, problem, w):
-        gradient = problem.average_gradient(w)
+        gradient = _checks.problem(problem).average_gradient(w)
         return GradientTrackingState(0, w, gradient, gradient)
 
     def step(self, problem, network, state):

@@ -70,20 +70,21 @@ class NEXT(Solver):
     State = NEXTState
 
     def __init__(self, surrogate, step, local=None, tolerance=1e-8):
-        if not hasattr(surrogate, "at"):
-            raise TypeError(f"surrogate must be one, such as PartialLinearization(tau=1.0); got {surrogate!r}")
+        _checks.offers("surrogate", surrogate, ("at", "check"), "one, such as PartialLinearization(tau=1.0)")
         local = Exact() if local is None else local
-        if not hasattr(local, "solve"):
-            raise TypeError(f"local must be a local solver, such as consensus.local.Exact(); got {local!r}")
+        _checks.offers("local", local, ("solve", "check"), "a local solver, such as consensus.local.Exact()")
         if not callable(tolerance):
             _checks.number("tolerance", tolerance, above=0, below=1)
         self._set(surrogate=surrogate, alpha=as_rule(step, most=1), local=local, tolerance=tolerance)
 
     def check(self, problem):
-        self.local.check(self.surrogate, problem)
+        self.local.check(self.surrogate, _checks.problem(problem))
+
+    def prox(self, problem):
+        return self.local.prox(problem.regularizer) if hasattr(self.local, "prox") else super().prox(problem)
 
     def init(self, problem, w):
-        gradient = problem.gradient(w)
+        gradient = _checks.problem(problem).gradient(w)
         return NEXTState(0, w, gradient, gradient, w)
 
     def step(self, problem, network, state):

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from consensus import _checks
 from consensus.solvers.base import Solver, need_smooth
 from consensus.steps import as_rule
 
@@ -53,7 +54,7 @@ class PushDIGing(Solver):
         need_smooth(self, problem)
 
     def init(self, problem, w):
-        gradient = problem.average_gradient(w)
+        gradient = _checks.problem(problem).average_gradient(w)
         return PushDIGingState(0, w, w, gradient, np.ones((len(w), 1), w.dtype), gradient)
 
     def step(self, problem, network, state):

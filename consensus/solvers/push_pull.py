@@ -14,7 +14,7 @@ class PushPull(Solver):
     On the average form ``f_i = A g_i + r``, C the round's column stochastic matrix and R the row stochastic one with which
     every agent averages what it receives along the same edges (:func:`topologies.pull`), Y0 = G(X0):
 
-        X+ = R (X - alpha Y),   Y+ = C Y + G(X+) - G(X) .
+        X+ = R (X - alpha Y),   Y+ = C Y + G(X+) - G(X),        one exchange a round: X - alpha Y and Y travel together.
 
     ``sum_i y_i = sum_i grad f_i(x_i)`` at every round.
 
@@ -46,8 +46,7 @@ class PushPull(Solver):
 
     def step(self, problem, network, state):
         n, w, y, gradient = state
-        (w,) = network.average(n, w - self.alpha(n) * y)
-        (y,) = network.mix(n, y)
+        y, w = network.mix_and_average(n, y, w - self.alpha(n) * y)
         new = problem.average_gradient(w)
         y += new - gradient
         return GradientTrackingState(n + 1, w, y, new)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from consensus import _checks
 from consensus.solvers.next import NEXT
 
 
@@ -56,7 +57,7 @@ class SONATA(NEXT):
     mixing = "column stochastic"
 
     def init(self, problem, w):
-        gradient = problem.gradient(w)
+        gradient = _checks.problem(problem).gradient(w)
         return SONATAState(0, w, gradient, np.ones((len(w), 1), w.dtype), gradient, w)
 
     def step(self, problem, network, state):

@@ -98,7 +98,7 @@ def lasso():
             sub = Subproblem(
                 linearization, problem.loss, outputs, targets, problem.weights, slopes, centre, linear, tau, problem.regularizer
             )
-            return newton(sub, None, centre, 1e-6, 100)[0][0]
+            return newton(sub.bounded(), None, centre, 1e-6, 100)[0][0]
 
         v, seconds = ours(), median_seconds(ours, 7)
         jacobian = np.asfortranarray(problem.model.jacobian(model.w, problem.shards.features)[0])
@@ -141,35 +141,11 @@ def by_cvxpy(jacobian, residual, weight, tau):
     return v.value
 
 
-def choice():
-    """How far the estimated choice among the three linear solvers is from the best, on one core."""
-    print("\nThe choice among primal, dual and iterative (one agent, one core, tolerance 1e-8)")
-    print(f"{'widths':>16} {'n':>6} {'P':>8} {'primal ms':>10} {'dual ms':>10} {'iterative':>10} {'chosen/best':>12}")
-    worst = 0.0
-    for widths in ([10, 5, 1], [10, 20, 1], [20, 50, 1], [64, 100, 1], [30, 20, 5], [64, 32, 10], [784, 300, 100, 1]):
-        for samples in (10, 50, 200, 1000):
-            case = local_problem(widths, samples, regularizer=consensus.L2(1e-3))
-            n, P = samples * widths[-1], case[0].parameters
-            times = {}
-            for linear in ("primal", "dual", "iterative"):
-                if (linear == "primal" and (P > 3000 or n * P > 3e7)) or (linear == "dual" and n > 3000):
-                    continue  # seconds to minutes: known to lose
-                times[linear] = seconds_of(case, repeats=5, linear=linear)
-            chosen = seconds_of(case, repeats=5)
-            ratio = chosen / min(times.values())
-            worst = max(worst, ratio)
-            shown = [f"{times[name] * 1e3:.2f}" if name in times else "-" for name in ("primal", "dual", "iterative")]
-            name = "-".join(map(str, widths))
-            print(f"{name:>16} {n:>6} {P:>8,} {shown[0]:>10} {shown[1]:>10} {shown[2]:>10} {ratio:>12.2f}")
-    print(f"{'worst':>66} {worst:>10.2f}   to reach: <= 1.5")
-
-
 def main():
     print(f"dgemm {dgemm_rate() / 1e9:.0f} GFLOP/s on all cores\n")
     headline_figures()
     with one_blas_thread():
         lasso()
-        choice()
 
 
 if __name__ == "__main__":

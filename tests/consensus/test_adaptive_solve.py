@@ -35,16 +35,22 @@ def test_other_solvers_have_no_columns_of_their_own():
 
 @pytest.mark.parametrize("graph", [GRAPH, topologies.ring(AGENTS), topologies.complete(AGENTS), topologies.star(AGENTS)])
 @pytest.mark.parametrize("model", [MLP, None], ids=["MLP", "linear"])
-def test_exchanges_are_the_pace_times_one_more_than_the_rounds(model, graph):
+def test_after_two_rounds_of_finding_out_every_round_has_as_many_exchanges(model, graph):
     p = problem("squared", consensus.L2(0.01), model)
     history = consensus.solve(p, graph, rounds=12, engine=Stacked(strict=True)).history
-    pace, rounds = int(history["exchanges_a_round"][-1]), history["round"]
-    assert history["exchanges_a_round"].tolist() == [0, *12 * [pace]]
-    assert history["exchanges"].tolist() == [0, *(pace * (rounds[1:] + 1))]  # the first round takes twice as many
+    pace, diameter = int(history["exchanges_a_round"][-1]), nx.diameter(graph)
+    at_once = pace == diameter  # then the first round finds it
+    assert history["exchanges_a_round"].tolist() == [0, pace * at_once, *11 * [pace]]
+    assert np.diff(history["exchanges"]).tolist() == [2 * diameter, pace + diameter * (not at_once), *10 * [pace]]
     assert history["messages"].tolist() == (2 * graph.number_of_edges() * history["exchanges"]).tolist()
-    # After the first round every message is w, tau and its scale, both trackers and the curvature, P numbers a direction.
+    # Then every message is w, tau and its scale, both trackers and the curvature, P numbers a direction.
     width = p.parameters + 2 + 1 + p.parameters * (1 + min(p.parameters, 64))
-    np.testing.assert_array_equal(np.diff(history["floats"])[1:], width * np.diff(history["messages"])[1:])
+    np.testing.assert_array_equal(np.diff(history["floats"])[3:], width * np.diff(history["messages"])[3:])
+    edges, probes, K = 2 * graph.number_of_edges(), 1 + AGENTS, pace
+    assert history["floats"][1] == edges * (2 * diameter * (width + probes + 3 + 4) + 1)
+    assert np.diff(history["floats"])[1] == edges * (K if at_once else K + diameter) * (width + probes + 2 * (not at_once))
+    flood = np.diff(history["floats"])[2] - width * edges * K
+    assert AGENTS * (AGENTS - 1) <= flood / (1 + K * (K + 3) / 2) <= AGENTS * edges
     assert (history["bytes"] == 8 * history["floats"]).all()
 
 

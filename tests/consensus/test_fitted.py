@@ -5,9 +5,11 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
+import consensus
 import topologies
 from consensus.engines.stacked import StackedNetwork
-from consensus.solvers.fitted import exchange, first_exchange
+from consensus.solvers import AdaptiveNEXT, GradientTracking, fitted
+from consensus.solvers.fitted import exchange, first_exchange, introduction
 
 AGENTS = 6
 CIRCLE = nx.DiGraph([(k, (k + 1) % AGENTS) for k in range(AGENTS)] + [(0, 3), (5, 2)])  # masses become unequal
@@ -164,7 +166,8 @@ def test_an_agreement_is_kept(name):
 def test_the_pace_is_the_first_number_of_exchanges_that_is_enough(target, name):
     schedule = (OWN | COMMON)[name]
     network, news = first(schedule, target)
-    assert news.done == network.exchanges == 2 * news.pace
+    again = StackedNetwork(schedule, np.float64).crossing(0) if name in COMMON or name == "directed" else news.pace
+    assert news.done == network.exchanges == news.pace + again  # what travels second has crossed the network by then
     enough = [(own_fit(schedule, k)[1] <= target).all() and products(schedule, k)[-1].all() for k in (news.pace - 1, news.pace)]
     assert enough == [False, True]  # everyone is near the averages, and has heard from everyone
 
@@ -201,10 +204,37 @@ def test_more_agents_than_probes(graph):
 
 def test_a_long_network_of_too_many_agents_is_refused_at_once():
     schedule = topologies.Static(topologies.ring(300))
-    network = StackedNetwork(schedule, np.float64)
-    with pytest.raises(ValueError, match="150 exchanges do not bring the averages to 300 agents: among more than 256"):
-        first_exchange(network, *rows(300), 0.05)
-    assert network.exchanges == 1
+    with pytest.raises(ValueError, match="300 exchanges, or more, are needed to find the averages of 300 agents: among more"):
+        AdaptiveNEXT().check_network(schedule)
+    X = np.random.default_rng(0).standard_normal((300, 2))
+    calls = []
+
+    class Recorded(consensus.Linear):
+        def predict(self, w, x):
+            calls.append(len(w))
+            return super().predict(w, x)
+
+    shards = consensus.partition(X, X[:, 0], agents=300)
+    p = consensus.Problem(Recorded(2), consensus.SquaredLoss(), shards, consensus.L2(0.1))
+    with pytest.raises(ValueError, match="NEXT and GradientTracking take this one"):
+        consensus.solve(p, schedule, rounds=1)
+    assert calls == []
+    assert consensus.solve(p, schedule, GradientTracking(0.1), rounds=1).rounds == 1
+
+
+def test_what_is_found_late_only_is_refused_then(monkeypatch):
+    """The averages of two dense halves take more exchanges than news does; with fewer probes, as the test is dear with all."""
+    monkeypatch.setattr(fitted, "_PROBES", 24)
+    network = StackedNetwork(topologies.Static(nx.barbell_graph(15, 0)), np.float32)
+    AdaptiveNEXT().check_network(network.schedule)
+    with pytest.raises(ValueError, match="13 exchanges, or more, are needed to find the averages of 30 agents"):
+        first_exchange(network, *rows(30, dtype=np.float32), 1e-9)
+
+
+def test_parts_of_a_network_are_named_before_any_work():
+    graph = nx.Graph([("ann", "bob"), ("cy", "di"), ("di", "ed"), ("ed", "flo")])
+    with pytest.raises(ValueError, match="its 2 parts are of the agents 'ann', 'bob'; 'cy', 'di', 'ed' and 1 more"):
+        AdaptiveNEXT().check_network(topologies.RandomEdges(graph, 0.5))
 
 
 def hairs(agents, length):
@@ -221,21 +251,55 @@ def test_in_the_pace_news_crosses_the_whole_graph(graph):
     assert first(topologies.Static(graph))[1].pace >= nx.diameter(graph)
 
 
+TORUS = topologies.Static(topologies.torus(4, 5))
+
+
+@pytest.mark.parametrize(("schedule", "enough"), [(COMMON["ring"], True), (COMMON["path"], True), (TORUS, False), (PUSH, True)])
+def test_in_an_introduction_agents_learn_whether_the_diameter_is_enough(schedule, enough):
+    A = schedule.agents
+    masses, averaged, summed = rows(A)
+    network = StackedNetwork(schedule, np.float64, strict=True)
+    news = introduction(network, masses, averaged, summed, 0.01)
+    D = nx.diameter(nx.Graph(schedule.graph(0))) if schedule is not PUSH else max(map(max, distances(schedule)))
+    assert news.done == network.exchanges == 2 * D
+    assert bool((own_fit(schedule, D)[1] <= 0.01).all()) is enough
+    assert news.pace == (D if enough else 0)
+    assert news.fit.shape == (A, 0)
+    edges = schedule.weights(0).nnz - A
+    assert network.messages == 2 * D * edges
+    # Three sets of at most 64 agents, a bit each; two times, a diagonal, flags; and once a weight.
+    assert network.floats == edges * (2 * D * (1 + 4 + 3 + A + 3 + 4) + 1)
+    np.testing.assert_allclose(news.mixed, products(schedule, 2 * D)[-1] @ summed, rtol=0, atol=1e-14)
+
+
+def distances(schedule):
+    lengths = dict(nx.all_pairs_shortest_path_length(schedule.graph(0)))
+    return [list(lengths[agent].values()) for agent in lengths]
+
+
 @pytest.mark.parametrize("name", ["ring", "directed", "random"])
 def test_everything_sent_is_counted(name):
     schedule = (OWN | COMMON)[name]
     A = schedule.agents
     network, news = first(schedule, strict=True)
-    common = name == "ring"
-    edges = [schedule.weights(schedule.key(k)).nnz - A for k in range(3 * news.pace)]  # with weights for all diagonals
+    common, K = name == "ring", news.pace
+    edges = [schedule.weights(schedule.key(k)).nnz - A for k in range(5 * K)]  # with weights for all diagonals
     wide = 1 + 4 + 3 + A
     assert network.messages == len(network.record) == sum(edges[: news.done])
-    misfits = news.pace + 1 - StackedNetwork(schedule, np.float64).crossing(0)
-    floods = 1 + misfits + (name != "random")  # names, misfits; masses on static graphs, to see whether one fit can serve all
-    floods += news.pace * (news.pace + 1) if common else 0  # and of its equations
-    assert network.floats == wide * network.messages + edges[0] * A * floods + edges[news.pace] * A  # names again
-    before = network.floats
-    exchange(network, news.done, news.pace, news.fit, *rows(A))
-    assert network.exchanges == 3 * news.pace
-    assert network.messages == sum(edges)
-    assert network.floats - before == sum(edges[news.done :]) * (7 if common else wide)
+    beside = 2 + (name == "random")  # who is done, and since when; where graphs change, who has been heard from
+    assert network.floats == (wide + beside) * network.messages
+    before, start, equations = network.floats, news.done, 0
+    if common:  # every row of K (K + 3) / 2 numbers with a name goes over every edge of a ring one way, and over one both ways
+        equations = A * A * (1 + K * (K + 3) // 2)
+    for width, flooded in ((7 if common else wide, equations), (7 if common else wide, 0)):
+        news = exchange(network, start, K, news.fit, *rows(A))
+        assert network.floats - before == sum(edges[start : start + K]) * width + flooded
+        before, start = network.floats, start + K
+    assert network.messages == sum(edges[:start])
+
+
+@pytest.mark.parametrize(
+    ("agents", "dtype", "numbers"), [(1, float, 1), (64, float, 1), (65, float, 2), (64, np.float32, 2), (300, float, 5)]
+)
+def test_names_are_bits(agents, dtype, numbers):
+    assert StackedNetwork(topologies.Static(topologies.star(agents)), dtype).names == numbers

@@ -1,6 +1,8 @@
 """What a run recorded comes back as it went in, from memory and from a file."""
 
+import copy
 import csv
+import pickle
 
 import numpy as np
 import pytest
@@ -142,3 +144,103 @@ def test_the_order_of_a_rows_keys_does_not_matter():
 def test_an_unknown_column_is_named_with_those_there_are():
     with pytest.raises(KeyError, match=r"no column 'gap'; there are round, objective, agent_objective"):
         recorded()["gap"]
+
+
+def test_a_table_of_pandas_has_the_columns_of_the_csv_file(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    history = recorded()
+    history.to_csv(tmp_path / "run.csv")
+    frame, written = pandas.DataFrame(history), History.from_csv(tmp_path / "run.csv")
+    assert list(frame.columns) == list(written) == list(history.keys())
+    for name in written:
+        assert bits(frame[name]) == bits(written[name]) == bits(history[name])
+    some = pandas.DataFrame(history, columns=["agent_objective_1", "round"])
+    assert bits(some["agent_objective_1"]) == bits(history["agent_objective"][:, 1])
+
+
+def test_a_dictionary_has_all_columns_and_cannot_change_the_record():
+    history = recorded()
+    columns = dict(history)
+    assert list(columns) == list(history)
+    for name in history:
+        assert columns[name].dtype == history[name].dtype
+        np.testing.assert_array_equal(columns[name], history[name])
+        with pytest.raises(ValueError, match="read-only"):
+            columns[name][...] = 0
+    history.append(history.last())
+    assert len(columns["objective"]) == ROWS == history.rows - 1
+    for change in (
+        lambda: history.update(gap=0),
+        lambda: history.pop("round"),
+        lambda: history.clear(),
+        lambda: history.__setitem__("gap", 0),
+    ):
+        with pytest.raises(TypeError, match="grows by append"):
+            change()
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, History.copy, lambda h: pickle.loads(pickle.dumps(h))])
+def test_a_copy_goes_on_by_itself(copied):
+    history = recorded()
+    other = copied(history)
+    assert isinstance(other, History)
+    other.append(history.last())
+    assert (history.rows, other.rows) == (ROWS, ROWS + 1)
+    for name in history:
+        assert bits(other[name][:ROWS]) == bits(history[name])
+        assert other[name].dtype == history[name].dtype
+
+
+def test_columns_have_the_dtype_of_all_their_values():
+    values = [1, True, 2**60, 0.5, np.float32(0.1), 3]
+    history = History()
+    for count, value in enumerate(values, start=1):
+        history.append({"x": value})
+        assert history["x"].dtype == np.array(values[:count]).dtype
+        assert history["x"].tolist() == np.array(values[:count]).tolist()
+
+
+@pytest.mark.parametrize(
+    "row", [None, 3, "round", [], object(), {3: 1.0}, {"x": "word"}, {"x": None}, {"x": 1j}, {"x": 10**30}]
+)
+def test_what_is_no_row_is_refused(row):
+    history = History()
+    history.append({"x": 1})
+    with pytest.raises(TypeError, match=r"row must be a mapping|x of a row must be a number"):
+        history.append(row)
+    assert history["x"].tolist() == [1]
+
+
+def test_a_row_of_another_shape_is_refused():
+    history = History()
+    history.append({"x": np.zeros(3)})
+    for value in (np.zeros(4), 1.0):
+        with pytest.raises(ValueError, match=r"x of a row must have the shape of the rows before, \(3,\)"):
+            history.append({"x": value})
+
+
+def test_an_empty_history_has_no_last_row():
+    for act in (History.last, History.drop_last):
+        with pytest.raises(ValueError, match="the history has no rows yet"):
+            act(History())
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"round,objective\n0,1.5\n1\n", "line 3 has 1 cells, the header 2"),
+        (b"round,objective\n0,1.5,7\n", "line 2 has 3 cells, the header 2"),
+        (b"round,objective\n0,word\n", "could not convert string to float: 'word'"),
+        (b"round,round\n0,1\n", "come twice"),
+        (b"round,objective\n0,\xff\xfe\n", "can't decode byte"),
+        (b"PK\x03\x04\x00\x00", "no history as to_csv writes it"),
+    ],
+)
+def test_a_damaged_file_is_named_with_what_is_wrong(tmp_path, content, words):
+    path = tmp_path / "run.csv"
+    path.write_bytes(content)
+    if content.startswith(b"PK"):
+        path.write_bytes(content + b"\n1,2\n")
+    with pytest.raises(ValueError, match=words) as caught:
+        History.from_csv(path)
+    assert str(path) in str(caught.value)

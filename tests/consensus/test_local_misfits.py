@@ -5,7 +5,7 @@ import dataclasses
 import cvxpy as cp
 import numpy as np
 import pytest
-from test_local import TAU, TIGHT, local_problem, minimisers
+from test_local import TAU, TIGHT, centre, local_problem, minimisers
 
 import consensus
 import topologies
@@ -187,3 +187,29 @@ def test_a_regularizer_of_ones_own_may_be_an_ordinary_dataclass():
     points = minimisers(local_problem("logistic", Ridge(0.2)), PARTIAL, tolerance=1e-11).w
     expected = minimisers(local_problem("logistic", L2(0.2)), PARTIAL, tolerance=1e-11).w
     np.testing.assert_allclose(points, expected, rtol=0, atol=1e-9)
+
+
+def test_a_second_regularizer_gets_an_answer_of_its_own():
+    """One CVXPYSolver on one problem, by hand: the problem that it keeps is stated anew."""
+    p = local_problem("squared", "L1")
+    w, gradient = centre(p)[:2]
+    model, local = PARTIAL.at(p, w, gradient), CVXPYSolver(options=TIGHT)
+    for r in (L1(0.1), L1(5.0), Box(-0.2, 0.2), L1(0.1)):
+        np.testing.assert_allclose(
+            local.solve(model, 0 * w, r).w, Exact().solve(model, 0 * w, r, tolerance=1e-12).w, rtol=0, atol=1e-6
+        )
+
+
+def test_stationarity_knows_the_constraints():
+    """A problem whose optimum on the simplex is not stationary without it."""
+    centres = np.array([[0.2, 0.5, 1.4], [0.0, 0.3, 2.0]])
+    p = consensus.Problem.from_functions(lambda w: ((w - centres) ** 2).sum(axis=1) / 2, lambda w: w - centres, 2, 3)
+    local = CVXPYSolver(constraints=lambda w: [cp.sum(w) == 1, w >= 0], options=TIGHT)
+    result = consensus.solve(
+        p, topologies.complete(2), NEXT(FullLinearization(4.0), 0.5, local), rounds=60, start=np.full(3, 1 / 3)
+    )
+    v = cp.Variable(3)
+    cp.Problem(cp.Minimize(cp.sum_squares(v - centres.mean(axis=0))), [cp.sum(v) == 1, v >= 0]).solve()
+    np.testing.assert_allclose(result.mean, v.value, atol=1e-4)
+    assert result.history["stationarity"][-1] < 1e-6 < 0.1 < result.history["stationarity"][0]
+    assert p.stationarity(result.mean) > 0.5

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from test_local import LOSSES, TAU, centre, local_problem, objective
 
-from consensus.local.exact import _subproblem
+from consensus.local.part import Part
 from consensus.surrogates import Blocks, PartialLinearization
 
 SURROGATES = [
@@ -18,11 +18,10 @@ def subproblems(problem, surrogate):
     """Every block of coordinates and its subproblems, as Exact makes them."""
     w, gradient, pi = centre(problem)
     model, rows = surrogate.at(problem, w, gradient), slice(0, problem.agents)
-    outputs, linearization = problem.linearize(w, rows)
     split = isinstance(surrogate, Blocks)
     slices, inner = (model.slices, model.model) if split else ([slice(0, problem.parameters)], model)
     for block, part in zip(slices, problem.regularizer.split(slices), strict=True):
-        yield block, _subproblem(inner, (rows, block), outputs, linearization, pi + gradient, part, split)
+        yield block, Part(inner, part, block, split, pi + gradient).subproblem(rows)
 
 
 def moved(problem, block, points):

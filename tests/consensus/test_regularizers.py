@@ -171,4 +171,4 @@ def test_arguments_are_left_alone(case):
 def test_bad_weights_are_named(make, name, bad):
     with pytest.raises(ValueError, match=rf"{name} must be a finite number >= 0; got ") as caught:
         make(bad)
-    assert str(caught.value).endswith(repr(bad))
+    assert f"got {bad!r}" in str(caught.value)

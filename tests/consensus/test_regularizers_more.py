@@ -618,7 +618,7 @@ def test_bad_bounds_are_named(bad):
     for name, arguments in (("lower", (bad, 1.0)), ("upper", (0.0, bad))):
         with pytest.raises(ValueError, match=rf"{name} of Box must be a number or an array \(P,\) of numbers") as caught:
             Box(*arguments)
-        assert str(caught.value).endswith(f"got {bad!r}")
+        assert f"got {bad!r}" in str(caught.value)
 
 
 def test_bounds_that_leave_nothing_are_named():

@@ -237,7 +237,7 @@ def test_a_solver_of_ones_own():
 def test_disconnected_networks_are_warned_of():
     p = problem("squared", consensus.L2(0.1))
     graph = nx.disjoint_union(topologies.ring(4), topologies.path(2))
-    with pytest.warns(UserWarning, match=r"never jointly connected.*2 parts of sizes \[4, 2\]"):
+    with pytest.warns(UserWarning, match=r"never jointly connected.*2 parts of sizes \[4, 2\] \(agents "):
         consensus.solve(p, graph, DGD(0.1), rounds=1)
 
 

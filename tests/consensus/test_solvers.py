@@ -1,17 +1,19 @@
 """Solvers: their laws round by round, one agent by hand, and optima known from elsewhere."""
 
+from types import MappingProxyType
+
 import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.linalg
-from problems import data, problem, smooth_optimum
+from problems import PUSH, data, problem, smooth_optimum
 from scipy.optimize import approx_fprime
 
 import consensus
 import topologies
 from consensus.engines.stacked import StackedNetwork
 from consensus.local import Exact
-from consensus.solvers import DGD, NEXT, GradientTracking
+from consensus.solvers import DGD, NEXT, Gossip, GradientTracking, PushPull
 from consensus.steps import Constant, Diminishing, InverseSqrt
 from consensus.surrogates import FullLinearization, PartialLinearization
 
@@ -241,3 +243,48 @@ def functions():
 def test_what_does_not_fit_is_refused_before_any_work(solver, make, error, match):
     with pytest.raises(error, match=match):
         consensus.solve(make(), SCHEDULES["static"], solver, rounds=1)
+
+
+def test_push_pull_sends_what_it_knows_already_in_one_exchange():
+    """X - alpha Y and Y are both known before: as many exchanges as rounds, and the recursion stated anew."""
+    p = problem("squared", consensus.L2(0.1))
+    history = consensus.solve(p, PUSH, PushPull(0.02), rounds=25).history
+    np.testing.assert_array_equal(history["exchanges"], history["round"])
+    edges = PUSH.weights(0).nnz - AGENTS
+    np.testing.assert_array_equal(history["messages"], edges * history["round"])
+    np.testing.assert_array_equal(history["floats"], 2 * p.parameters * history["messages"])
+
+    C = PUSH.weights(0).toarray()
+    R = (C > 0) / (C > 0).sum(axis=1, keepdims=True)
+    x = np.broadcast_to(p.model.init(np.random.default_rng(0)), (AGENTS, p.parameters))
+    y = p.average_gradient(x)
+    for _ in range(25):
+        new = R @ (x - 0.02 * y)
+        y, x = C @ y + p.average_gradient(new) - p.average_gradient(x), new
+    found = consensus.solve(p, PUSH, PushPull(0.02), rounds=25, seed=0).w
+    np.testing.assert_allclose(found, x, rtol=1e-12, atol=1e-13)
+
+
+class Reporting(DGD):
+    """A solver with a column of its own, and wide messages."""
+
+    columns = MappingProxyType({"largest": np.max})
+
+    def report(self, state):
+        return np.abs(state.w).max(axis=1, keepdims=True)
+
+    def width(self, problem):
+        return 17 * problem.parameters
+
+
+def test_gossip_keeps_what_its_solver_adds():
+    p = problem("squared", consensus.L2(0.1))
+    wrapped = Gossip(Reporting(0.05), 3)
+    history = consensus.solve(p, GRAPH, wrapped, rounds=5).history
+    assert wrapped.width(p) == 17 * p.parameters
+    w = consensus.solve(p, GRAPH, wrapped, rounds=5).w
+    assert history["largest"][-1] == np.abs(w).max()
+    with pytest.raises(ValueError, match=r"exchanges.*100000"):
+        Gossip(DGD(0.05), 10**30)
+    with pytest.raises(TypeError, match="solver must be a Solver"):
+        Gossip(None, 2)

@@ -126,7 +126,7 @@ def test_a_decay_that_would_reach_zero_is_refused(decay):
 @pytest.mark.parametrize(
     ("step", "most", "words"),
     [
-        (0, None, r"value of Constant must be a finite number > 0; got 0"),
+        (0, None, r"^step must be a finite number > 0; got 0"),
         (1.5, 1, r"the first value of step=Constant\(value=1\.5\) must be a finite number > 0 and <= 1; got 1\.5"),
         (Diminishing(1.5, 0.1), 1, r"first value of step=Diminishing\(initial=1\.5, decay=0\.1\).*<= 1; got 1\.5"),
         (lambda n: -1.0, None, r"first value of step=.* must be a finite number > 0; got -1\.0"),
@@ -142,7 +142,7 @@ def test_a_first_step_out_of_range_is_refused(step, most, words):
 def test_what_is_neither_number_nor_rule_is_refused(step):
     with pytest.raises(TypeError, match=r"step must be a number or a rule such as Diminishing\(0\.5, 0\.01\); got ") as caught:
         as_rule(step)
-    assert str(caught.value).endswith(repr(step))
+    assert f"got {step!r}" in str(caught.value)
 
 
 def test_equal_settings_are_equal_rules():

@@ -1,6 +1,9 @@
 """Runs to be compared between engines: solvers, problems and networks by name."""
 
 import itertools
+import os
+import signal
+import subprocess
 import time
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -229,6 +232,26 @@ class Slow(GradientTracking):
     def step(self, problem, network, state):
         if self.pause:
             time.sleep(self.pause)
+        return super().step(problem, network, state)
+
+
+@dataclass(frozen=True, init=False)
+class Stops(GradientTracking):
+    """In round ``at`` the process with agent ``of`` is stopped, as by ctrl-Z; it goes on after ``seconds``, if any."""
+
+    at: int = field(default=-1, repr=False)
+    of: int = field(default=-1, repr=False)
+    seconds: float = field(default=0.0, repr=False)
+
+    def __init__(self, step, at=-1, of=-1, seconds=0.0):
+        super().__init__(step)
+        self._set(at=at, of=of, seconds=seconds)
+
+    def step(self, problem, network, state):
+        if state.round == self.at and self.of in problem.rows:
+            if self.seconds:
+                subprocess.Popen(["/bin/sh", "-c", f"sleep {self.seconds}; kill -CONT {os.getpid()}"])
+            os.kill(os.getpid(), signal.SIGSTOP)
         return super().step(problem, network, state)
 
 

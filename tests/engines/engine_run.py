@@ -13,7 +13,9 @@ from consensus.engines import Processes
 
 def main(folder, workers, pause, *observed):
     try:
-        result = engine_cases.slow(pause, *2 * observed).run(engine=Processes(workers), checkpoint=folder / "run.ckpt")
+        result = engine_cases.slow(pause, *2 * observed).run(
+            engine=Processes(workers, timeout=2.0), checkpoint=folder / "run.ckpt"
+        )
     except consensus.Interrupted as error:
         print(json.dumps(str(error)))
         result = error.result

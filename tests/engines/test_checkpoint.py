@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from typing import NamedTuple
 
 import engine_cases
@@ -13,6 +14,7 @@ from problems import data
 
 import consensus
 import topologies
+from consensus.checkpoint import load
 from consensus.engines import Processes, Stacked
 from consensus.solvers import DGD, NEXT, GradientTracking, Solver
 from consensus.surrogates import FullLinearization, PartialLinearization
@@ -233,14 +235,14 @@ def test_a_checkpoint_is_plain_arrays(tmp_path):
     result = run(rounds=6, checkpoint=path, every=4)
     with np.load(path, allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}  # each is read: none is a pickle
-    assert set(arrays) == {"about", *(f"state.{name}" for name in ("round", "w", "y", "gradient"))} | {
+    assert set(arrays) == {"about", "checksum", *(f"state.{name}" for name in ("round", "w", "y", "gradient"))} | {
         f"history.{name}" for name in result.history
     }
     assert not any(array.dtype.hasobject for array in arrays.values())
     np.testing.assert_array_equal(arrays["state.w"], result.w)
     np.testing.assert_array_equal(arrays["history.objective"], result.history["objective"])
     about = json.loads(arrays["about"].tobytes())
-    assert about["format"] == 1
+    assert about["format"] == 2
     assert about["counts"]["messages"] == result.history["messages"][-1]
 
 
@@ -259,9 +261,87 @@ def rewrite(path, change):
 def test_another_format_is_refused(tmp_path):
     path = tmp_path / "run.ckpt"
     run(checkpoint=path)
-    rewrite(path, lambda arrays, about: about.update(format=2) or arrays)
-    with pytest.raises(ValueError, match=r"run\.ckpt has checkpoint format 2; this version reads format 1"):
+    rewrite(path, lambda arrays, about: about.update(format=9) or arrays)
+    with pytest.raises(ValueError, match=r"run\.ckpt has checkpoint format 9; this version reads format 2"):
         run(resume=path)
+
+
+def contents(path):
+    """All that a checkpoint holds, to compare."""
+    found = load(path)
+    arrays = {**found.fields, **{f"history {name}": found.history[name] for name in found.history}}
+    exact = {
+        name: (str(np.asarray(array).dtype), np.shape(array), np.asarray(array).tobytes()) for name, array in arrays.items()
+    }
+    return exact, found.counts, found.seconds, found.fingerprint
+
+
+def small(path):
+    """The bytes of a small checkpoint, and its contents."""
+    p = consensus.Problem(consensus.Linear(2), consensus.SquaredLoss(), consensus.partition(np.eye(4, 2), np.arange(4.0), 3))
+    consensus.solve(p, topologies.ring(3), GradientTracking(0.05), rounds=3, checkpoint=path)
+    return path.read_bytes(), contents(path)
+
+
+def accepted_with_other_contents(path, bits):
+    """Those of ``bits`` whose flip goes unnoticed; every refusal names the file."""
+    good, expected = path.read_bytes(), contents(path)
+    unnoticed = []
+    for bit in bits:
+        spoilt = bytearray(good)
+        spoilt[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(spoilt)
+        try:
+            if contents(path) != expected:
+                unnoticed.append(bit)
+        except ValueError as error:
+            if str(path) not in str(error):
+                raise
+    path.write_bytes(good)
+    return unnoticed
+
+
+def test_a_flipped_bit_is_refused_or_changes_nothing(tmp_path):
+    # Zip's own sums are looked at only by who reads an array to its end: a smaller shape would pass.
+    path = tmp_path / "run.ckpt"
+    good, _ = small(path)
+    shapes = [
+        8 * byte + bit
+        for text in re.finditer(rb"'shape': (\([^)]*\))", good)
+        for byte in range(*text.span(1))
+        for bit in range(8)
+    ]
+    assert len(shapes) > 400
+    assert accepted_with_other_contents(path, shapes) == []
+    ends = [*range(8 * 60), *range(8 * len(good) - 8 * 120, 8 * len(good))]
+    anywhere = np.random.default_rng(0).choice(8 * len(good), 400, replace=False)
+    assert accepted_with_other_contents(path, [*ends[::3], *anywhere.tolist()]) == []
+
+
+def test_arrays_of_another_checkpoint_are_noticed(tmp_path):
+    path = tmp_path / "run.ckpt"
+    run(checkpoint=path)
+    for change in (
+        lambda arrays, _: arrays | {"state.w": arrays["state.y"]},
+        lambda arrays, _: arrays | {"state.w": arrays["state.w"].astype(">f8")},
+        lambda arrays, _: arrays | {"state.w": arrays["state.w"].reshape(-1)},
+        lambda arrays, _: arrays | {"state.more": np.zeros(6)},
+        lambda arrays, _: {name: array for name, array in arrays.items() if name != "history.objective"},
+        lambda arrays, _: {name: array for name, array in arrays.items() if name != "checksum"},
+        lambda arrays, about: about.update(seconds=0.0) or arrays,
+    ):
+        good = path.read_bytes()
+        rewrite(path, change)
+        with pytest.raises(ValueError, match=r"run\.ckpt is damaged: its checksum is not that of its contents"):
+            load(path)
+        path.write_bytes(good)
+
+
+def test_a_system_that_opens_no_folders_saves_too(tmp_path, monkeypatch):
+    monkeypatch.delattr(os, "O_DIRECTORY")
+    monkeypatch.setattr(os, "open", lambda *_: pytest.fail("a folder was opened"))
+    result = run(checkpoint=tmp_path / "run.ckpt")
+    assert_same(run(resume=tmp_path / "run.ckpt"), result)
 
 
 def _pickled(path):
@@ -359,6 +439,32 @@ def test_states_that_cannot_be_saved_or_read_back_are_named(tmp_path):
     run(solver=Stateless(0.05), checkpoint=path)
     with pytest.raises(TypeError, match="Stateless has no State"):
         run(solver=Stateless(0.05), resume=path)
+
+
+class WithCommon(NamedTuple):
+    """A state with a vector that all agents have in common."""
+
+    round: int
+    w: np.ndarray
+    common: np.ndarray
+
+
+class Common(Worded):
+    """A solver whose state cannot be taken apart by agents."""
+
+    State = WithCommon
+
+    def init(self, problem, w):
+        return WithCommon(0, w, np.arange(11.0))
+
+
+@pytest.mark.parametrize("engine", HERE_ENGINES)
+def test_states_that_are_not_stacked_are_named(engine, forked, tmp_path):
+    with pytest.raises(
+        TypeError, match=r"arrays of shape \(agents, \.\.\.\), or single numbers, to be saved; not so common \("
+    ):
+        run(solver=Common(), checkpoint=tmp_path / "run.ckpt", engine=HERE_ENGINES[engine])
+    assert os.listdir(tmp_path) == []
 
 
 class Scaled(NamedTuple):

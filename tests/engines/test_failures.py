@@ -22,6 +22,7 @@ import pytest
 from engine_harness import HERE, MARK, Traces, assert_same, columns, environment, living, mpiexec, read, start, wait_for
 
 import consensus
+from consensus import _waiting
 from consensus.engines import Processes
 from consensus.errors import LocalSolveError, WorkerError
 from consensus.local import CVXPYSolver
@@ -258,6 +259,58 @@ def test_a_worker_that_hangs_is_named(solver, record_every, case, forked, mark):
     assert caught.value.history["round"].tolist() == ([0, 1, 2, 3, 4] if record_every == 1 else [0])
 
 
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_worker_that_is_stopped_is_named_and_the_run_goes_on_with_it(workers, case, forked, mark, monkeypatch):
+    monkeypatch.setattr(_waiting, "PATIENCE", 0.5)
+    case = engine_cases.slow(rounds=20)._replace(solver=engine_cases.Stops(0.01, at=7, of=6, seconds=2.0))
+    with pytest.warns(UserWarning, match="kept the others waiting") as caught:
+        result = case.run(engine=Processes(workers))
+    (said,) = [str(warning.message) for warning in caught if warning.category is UserWarning]
+    who = {1: r"worker 0 \(agents 0 to 6\)", 3: r"worker 2 \(agents \d to 6\)"}[workers]
+    assert re.match(rf"in round 8: {who} \(stopped\) kept the others waiting for [012] s so far; .* given up after 600 s", said)
+    assert_same(result, case._replace(solver=engine_cases.Stops(0.01)).run())
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_worker_that_stays_stopped_ends_the_run(workers, forked, mark):
+    case = engine_cases.slow(rounds=20)._replace(solver=engine_cases.Stops(0.01, at=7, of=0))
+    match = r"worker 0 \(agents 0 to \d\) kept the others waiting for over 1 s in round 8; .*resume=path"
+    with pytest.warns(UserWarning, match=r"in round 8: worker 0.*\(stopped\)"), pytest.raises(WorkerError, match=match):
+        case.run(engine=Processes(workers, timeout=1.0))
+
+
+def test_a_run_that_was_stopped_as_a_whole_has_not_waited(mark, reference, tmp_path):
+    run = start(HERE / "engine_run.py", tmp_path, 2, PAUSE, mark=mark, stderr=subprocess.PIPE, text=True)
+    wait_for((tmp_path / "run.ckpt").exists)
+    os.killpg(run.pid, signal.SIGSTOP)
+    time.sleep(2.5)  # longer than its timeout
+    os.killpg(run.pid, signal.SIGCONT)
+    assert run.communicate(timeout=20)[1] == ""
+    assert_same(read(tmp_path / "result.npz"), reference)
+
+
+def test_long_rounds_of_all_workers_are_nobodys_delay(forked, mark, monkeypatch, recwarn):
+    monkeypatch.setattr(_waiting, "PATIENCE", 0.2)
+    engine_cases.slow(0.6, rounds=3).run(engine=Processes(2))
+    assert [str(warning.message) for warning in recwarn] == []
+
+
+def test_a_system_that_cannot_share_memory_says_so(case, monkeypatch):
+    from multiprocessing import reduction
+
+    for module, name in ((os, "memfd_create"), (os, "posix_fallocate"), (os, "sched_getaffinity"), (reduction, "DupFd")):
+        monkeypatch.delattr(module, name)
+    with pytest.raises(NotImplementedError, match=r"Processes needs memory without a name.*engine='stacked'"):
+        case.run(engine="processes")
+    assert np.isfinite(case.run().w).all()
+
+
+def test_a_system_without_nameless_memory_shares_files(case, forked, mark, monkeypatch):
+    for name in ("memfd_create", "posix_fallocate", "sched_getaffinity"):
+        monkeypatch.delattr(os, name)
+    assert_same(case.run(engine=Processes(2)), case.run())
+
+
 def test_starting_slowly_is_not_hanging(case, mark):
     late = case._replace(solver=LateStart(0.02))
     assert_same(late.run(engine=Processes(2, timeout=0.3)), case.run())
@@ -439,9 +492,9 @@ def test_a_script_without_a_main_guard(how, mark, tmp_path):
 @pytest.mark.parametrize(
     ("ranks", "where"), [(2, "rank 1 (agents 3 to 6)"), (3, "rank 2 (agents 4 to 6)"), (4, "rank 3 (agents 5 to 6)")]
 )
-def test_an_exception_on_one_rank_ends_the_job(ranks, where, mark):
+def test_an_exception_on_one_rank_ends_the_job(ranks, where, mark, tmp_path):
     begin = time.monotonic()
-    done = mpiexec(ranks, HERE / "engine_ranks.py", "fail", ".", timeout=30)
+    done = mpiexec(ranks, HERE / "engine_ranks.py", "fail", tmp_path, timeout=30)
     assert time.monotonic() - begin < 20
     assert done.returncode != 0
     assert f"{where} failed in round 4; the job is aborted." in done.stderr
@@ -463,7 +516,9 @@ def test_what_is_refused_is_refused_on_all_ranks(mark, tmp_path):
     held = ["0 to 0", "1 to 2", "3 to 4", "5 to 6"]
     assert len(set(nobody)) == len(set(one)) == 1
     for rank in range(4):
-        complaint = f"rank {rank} of 4 holds the agents {held[rank]}, but its problem has [3, 4]: load those of MPI().rows(7)"
+        complaint = (
+            f"it holds the agents {held[rank]}, but its problem has [3, 4]: load those of MPI().rows(7) on rank {rank} of 4"
+        )
         assert (complaint in nobody[0]) == (rank != 2)  # whose they are
         assert (complaint in one[0]) == (rank == 1)
     assert len(set(nonsense)) == len(set(absent)) == len(set(other)) == 1

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from experiments import paper, tangent
+from experiments import convergence, paper, tangent
 
 SOURCE = (paper.PAPER / "paper.tex").read_text()
 GENERATED = paper.PAPER / "generated"
@@ -64,6 +64,30 @@ def test_numbers_are_those_of_the_tables(tiny, tmp_path):
     assert found["tangent.diabetes.network"] == f"{float(row.split(',')[2]):.3g}"
     assert (tmp_path / "losses-table.tex").read_bytes() == (results / "losses" / "table.tex").read_bytes()
     assert (tmp_path / "scale-figure.pdf").read_bytes() == (results / "scale" / "figure.pdf").read_bytes()
+
+
+def test_ratios_are_ranges_of_medians_without_mnist(tmp_path):
+    level = "to 1% of the gap"
+    values = {"boston": (0.9, 3.0, 12.0), "wine": (1.25, 4.567, "inf"), "breast_cancer": ("nan", 3.5, 14.0), "mnist": (9, 9, 9)}
+    solvers = (convergence.LOCAL, convergence.FULL, "DGD")
+    lines = [f'{data},"{solver}",{value}' for data, row in values.items() for solver, value in zip(solvers, row, strict=True)]
+    (tmp_path / "ratios.csv").write_text("\n".join([f"data set,solver,{level}", *lines]))
+    found = paper._ratios(tmp_path / "ratios.csv")
+    assert found["ratios.sets"] == 3
+    assert found["ratios.local"] == r"0.9 to 1.25 (neither got there on breast\_cancer)"
+    assert found["ratios.full"] == "3 to 4.57"
+    assert found["ratios.DGD"] == "at least 12"
+
+
+def test_who_comes_how_far_on_mnist_is_named(tmp_path):
+    header = ",".join(["data set,solver", *(f"exchanges to {level} of the gap" for level in ("10%", "3%", "1%"))])
+    lines = [header, f'mnist,"{convergence.PARTIAL}",9,inf,inf', f'mnist,"{convergence.FULL}",19,70,145', "mnist,DGD,39,53,inf"]
+    lines += ["boston,DGD,1,1,1", f'mnist,"{convergence.LBFGS}",1,1,1']
+    (tmp_path / "table.csv").write_text("\n".join(lines))
+    found = paper._mnist(tmp_path / "table.csv")
+    assert found["convergence.mnist.first"] == f"{convergence.PARTIAL} (9); {convergence.FULL} (19); DGD (39)"
+    assert found["convergence.mnist.second"] == f"DGD (53); {convergence.FULL} (70)"
+    assert found["convergence.mnist.third"] == f"{convergence.FULL} (145)"
 
 
 def test_what_is_missing_is_said(tmp_path):

@@ -19,6 +19,7 @@ from experiments.results import Outcome, Run
 from experiments.tables import Spread, Table
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+NODE = shutil.which("node")
 OPTIONS = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
 NEXT, ODD, FAILING = "NEXT", 'a <b id="x">solver</b></script> & more', "DGD"
 ROWS = {NEXT: 40, ODD: 1000, FAILING: 5}
@@ -273,3 +274,14 @@ def test_a_click_in_the_legend_hides_a_curve_and_shows_it_again(seen):
     assert seen["hidden"] == [len(ROWS) - 1, "false"]
     assert seen["again"] == len(ROWS)
     assert seen["focused"]
+
+
+@pytest.mark.skipif(NODE is None, reason="there is no Node to run the page's script")
+def test_a_curve_that_diverges_leaves_the_frame_to_the_others():
+    script = (Path(report.__file__).parent / "report.js").read_text()
+    source = script[script.index("function highest") : script.index("const within")]
+    curve = "ys => ({seen: ys.map((y, x) => ({x, y, low: y, high: y}))})"
+    cases = "[[[1, 0.5], [1, 1e290]], [[1, 0.5], [1, 900]], [[1, 1e290]], [[1, NaN, Infinity], [2, 3]]]"
+    program = f"{source} console.log(JSON.stringify({cases}.map(runs => String(highest(runs.map({curve}))))))"
+    out = subprocess.run([NODE, "-e", program], capture_output=True, text=True, check=True).stdout
+    assert json.loads(out) == ["10", "Infinity", "Infinity", "Infinity"]

@@ -4,51 +4,126 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
+from consensus.history import History
 from experiments import robustness
 from experiments import robustness_cases as cases
+from experiments import robustness_results as results
 
 CASE = ("diabetes", "ring", 10, "iid", 0)
 
 
-def row(solver, ratios=(4.0, 2.0, 1.5), *, topology="ring", highest=1.0, end=0.5):
-    """A row with these ratios after 50, 200 and 1000 exchanges."""
-    after = np.interp(np.log(robustness.MARKS), np.log([50, 200, 1000]), ratios)
-    found = dict(zip(robustness.FIELDS, (solver, "x", "diabetes", topology, 10, "iid", 0), strict=False))
-    found |= {"optimum": 0.1, "start": 1.0, "highest": highest, "end": end, "exchanges": 1000, "floats": 1e6, "seconds": 1.0}
-    return found | {f"at_{mark}": 0.1 * value for mark, value in zip(robustness.MARKS, after, strict=True)}
+def row(solver, ratios=(4.0, 2.0, 1.5), *, setting="x", topology="ring", highest=1.0, end=0.5, sent=1e9, at_bytes=3.0):
+    """A row with these ratios after 50, 200 and 1000 exchanges, and one at all numbers of bytes."""
+    after = np.interp(np.log(results.MARKS), np.log([50, 200, 1000]), ratios)
+    found = dict(zip(robustness.FIELDS, (solver, setting, "diabetes", topology, 10, "iid", 0), strict=False))
+    found |= {"optimum": 0.1, "start": 1.0, "highest": highest, "end": end, "exchanges": 1000, "bytes": sent, "seconds": 1.0}
+    found |= {f"at_{mark}": 0.1 * value for mark, value in zip(results.MARKS, after, strict=True)}
+    return found | {f"at_{mark}_bytes": 0.1 * at_bytes for mark in results.BYTES}
+
+
+def history(objective, exchanges, sent):
+    made = History()
+    for number, values in enumerate(zip(objective, exchanges, sent, strict=True)):
+        made.append({"round": number, **dict(zip(("objective", "exchanges", "bytes"), values, strict=True))})
+    return made
+
+
+class Tried:
+    """Stands in for runs: every setting's ratios after 50, 200 and 1000 exchanges."""
+
+    def __init__(self, ratios):
+        self.ratios = ratios
+
+    def of(self, wanted):
+        return [row(solver, self.ratios[setting], setting=setting) for solver, setting, _ in wanted]
 
 
 def test_means_are_geometric_and_worst_cases_named():
     rows = [row("A", (4.0, 2.0, 1.5)), row("A", (9.0, 8.0, 6.0), highest=1.06), row("B", (np.inf, np.inf, np.inf), end=np.inf)]
-    lines = robustness.summary(rows, {"A": "x", "B": "x"}).csv().splitlines()
+    lines = results.summary(rows, {"A": "x", "B": "x"}).csv().splitlines()
     found = dict(zip(lines[0].split(","), lines[1].split(","), strict=True))
     assert [float(found[name]) for name in ("at 50", "at 200", "at 1000")] == pytest.approx([6.0, 4.0, 3.0])
     assert [float(found[name]) for name in ("worst at 200", "worst at 1000")] == pytest.approx([8.0, 6.0])
     assert [found[name] for name in ("ever above", "ended above", "runs")] == ["1", "0", "2"]
     lost = dict(zip(lines[0].split(","), lines[2].split(","), strict=True))
-    assert float(lost["at 1000"]) == pytest.approx(robustness.BLOWN_UP)
+    assert float(lost["at 1000"]) == pytest.approx(results.BLOWN_UP)
     assert lost["ended above"] == "1"
+
+
+def test_settings_are_chosen_by_all_marks_not_by_the_last_alone(monkeypatch):
+    ratios = {"late": (9.0, 6.0, 1.1), "even": (3.0, 2.0, 1.2), "early": (2.0, 2.0, 4.0)}
+    monkeypatch.setitem(robustness.GRIDS, "DGD", dict.fromkeys(ratios))
+    assert robustness.choose(Tried(ratios), "DGD", [CASE, CASE]) == "even"
+    assert results.score([row("DGD", (8.0, 4.0, 2.0)), row("DGD", (2.0, 1.0, 0.5))]) == pytest.approx(2.0)
+
+
+def test_settings_are_chosen_on_all_data_topologies_sizes_and_shards():
+    panel, tuning, _ = cases.panels((10, 30), (0, 1, 2))
+    assert set(tuning) <= set(panel)
+    assert {case[:2] for case in tuning} == {case[:2] for case in panel}
+    for size in (10, 30):
+        for scheme in ("iid", "sorted"):
+            some = [case for case in tuning if case[2:4] == (size, scheme)]
+            assert len(some) >= 6
+            assert {case[0] for case in some} == set(cases.DATASETS)
+            assert {case[1] for case in some} == set(cases.TOPOLOGIES)
+
+
+def test_rivals_have_falling_steps_and_tracking_both_orders():
+    for solver in ("gradient tracking", "DGD", "NEXT full", "NEXT partial"):
+        settings = robustness.GRIDS[solver].values()
+        assert {isinstance(setting.alpha, robustness.Diminishing) for setting in settings} == {True, False}
+    assert {setting.order for setting in robustness.GRIDS["gradient tracking"].values()} == {"atc", "cta"}
+
+
+def test_at_equal_bytes_the_last_round_that_had_sent_no_more_counts():
+    run = history([8.0, 4.0, 2.0, 1.0], [0, 300, 600, 1000], [0, 10**5, 2 * 10**6, 5 * 10**7])
+    found = robustness.measured(run)
+    assert [found[f"at_{sent}_bytes"] for sent in (10**5, 10**6, 10**7, 10**8, 10**9)] == [4.0, 4.0, 2.0, 1.0, 1.0]
+    assert [found[f"at_{mark}"] for mark in (200, 300, 1000)] == [8.0, 4.0, 1.0]
+    assert (found["bytes"], found["exchanges"], found["start"], found["end"]) == (5 * 10**7, 1000, 8.0, 1.0)
+    lost = robustness.measured(history([8.0, 4.0, 9.0], [0, 1, 2], [0, 10**5, 10**6]))  # it diverged
+    assert [lost[f"at_{sent}_bytes"] for sent in (10**5, 10**6, 10**7)] == [4.0, 9.0, np.inf]
+
+
+def test_runs_that_never_sent_so_many_bytes_are_counted_beside():
+    ended, lost = row("A", sent=10**7, at_bytes=2.0), row("A", sent=10**6, at_bytes=np.inf)
+    lines = results.equal_bytes([row("A", at_bytes=4.5), ended, lost, lost], {"A": "x", "B": "x"}).csv().splitlines()
+    found = dict(zip(lines[0].split(","), lines[1].split(","), strict=True))
+    assert float(found["at 1e+08 bytes"]) == pytest.approx((4.5 * 2 * results.BLOWN_UP**2) ** 0.25)
+    assert [float(found[f"ended before 1e+0{power}"]) for power in (5, 6, 7, 8, 9)] == [0, 0, 0, 0.25, 0.25]
+    assert len(lines) == 2  # no row for a solver without runs
+
+
+def test_runs_of_another_version_are_refused(tmp_path, capsys):
+    (tmp_path / "runs.csv").write_text("solver,setting,floats\n")
+    with pytest.raises(SystemExit, match=r"error: .*runs\.csv is of another version.*take another --output"):
+        robustness.main(["--quick", "--output", str(tmp_path)])
 
 
 def test_the_figure_has_a_curve_a_solver_and_a_topology():
     rows = [row(solver, topology=topology) for solver in robustness.GRIDS for topology in cases.TOPOLOGIES]
-    canvas = robustness.figure(rows, dict.fromkeys(robustness.GRIDS, "x"))
+    canvas = results.figure(rows, dict.fromkeys(robustness.GRIDS, "x"))
     names = [[text.get_text() for text in ax.get_legend().get_texts()] for ax in canvas.axes]
     assert names[0] == list(robustness.GRIDS)
-    assert sorted(names[1]) == sorted(name.replace("_", " ") for name in cases.TOPOLOGIES)
+    assert sorted(names[2]) == sorted(name.replace("_", " ") for name in cases.TOPOLOGIES)
+    assert names[1] == list(robustness.GRIDS)
     np.testing.assert_allclose(canvas.axes[0].get_lines()[0].get_ydata()[-1], 1.5)
+    np.testing.assert_allclose(canvas.axes[1].get_lines()[0].get_ydata(), 3.0)
     plt.close(canvas)
 
 
 def test_a_run_is_what_solve_does_and_is_done_once(tmp_path, monkeypatch):
     monkeypatch.setattr(robustness, "MARKS", (10, 20))
-    monkeypatch.setattr(robustness, "FIELDS", (*robustness.FIELDS[:14], "at_10", "at_20"))
+    monkeypatch.setattr(robustness, "BYTES", (10**5,))
+    monkeypatch.setattr(robustness, "FIELDS", (*robustness.FIELDS[:14], "at_10", "at_20", "at_100000_bytes"))
     found = robustness.run(("DGD", "step 0.1", CASE))
     problem, network, start = cases.make(CASE)
     history = robustness.consensus.solve(problem, network, robustness.DGD(0.1), rounds=20, start=start).history
     assert [found["at_10"], found["at_20"]] == list(history["objective"][[10, 20]])
     assert found["highest"] == history["objective"].max()
-    assert found["floats"] == history["floats"][-1]
+    assert found["at_100000_bytes"] == history["objective"][history["bytes"] <= 10**5][-1]
+    assert found["bytes"] == history["bytes"][-1]
     runs = robustness.Runs(tmp_path / "runs.csv", jobs=1)
     with open(runs.path, "a", newline="") as file:
         robustness.csv.DictWriter(file, robustness.FIELDS).writerow(found)

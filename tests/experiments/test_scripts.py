@@ -10,6 +10,9 @@ import pytest
 from PIL import Image
 
 from consensus.history import History
+from consensus.solvers import NEXT
+from consensus.steps import Diminishing
+from consensus.surrogates import PartialLinearization
 from experiments import __main__ as listing
 from experiments import centralised, convergence, curves, shards
 from experiments.cases import case
@@ -124,6 +127,34 @@ def test_the_setting_that_needs_the_fewest_exchanges_is_chosen():
     found["d", "other", "", 0] = outcome([10.0, -90.0])  # nobody else gets near: the lowest wins
     found["d", "s", "slow", 0] = outcome([10.0, 9.0, 1.0, 0.5])
     assert convergence.choose(found, "d", "s", [0]) == "slow"
+
+
+def test_ratios_are_to_partial_linearization_with_the_network_s_curvature():
+    two, four = outcome([10.0, 9.0, 1.0, 1.0, 1.0]), outcome([10.0, 9.0, 9.0, 9.0, 1.0])
+    never, half = outcome([10.0, 9.0, 9.0, 9.0, 9.0]), outcome([10.0, 9.0, 1.8, 1.8, 1.8])
+    done = {solver: [four] for solver in convergence.GRID}
+    done |= {
+        convergence.PARTIAL: [two, two],
+        convergence.LOCAL: [two, four],
+        "DGD": [never, never],
+        convergence.FULL: [half] * 2,
+    }
+    found = {("boston", name, "", seed): run for name, runs in done.items() for seed, run in enumerate(2 * runs) if seed < 2}
+    best = {("boston", solver): "" for solver in done}
+    lines = convergence.ratios(found, best, ["boston"], [0, 1]).csv().splitlines()
+    rows = {line.split('"')[1] if '"' in line else line.split(",")[1]: line.split(",")[-9:] for line in lines[1:]}
+    assert convergence.PARTIAL not in rows
+    assert [float(value) for value in rows[convergence.LOCAL]] == 3 * [1.5, 1.0, 2.0]
+    assert [float(value) for value in rows["DGD"]] == 9 * [math.inf]
+    assert [float(value) for value in rows[convergence.FULL]] == 3 * [1.0] + 6 * [math.inf]
+
+
+def test_the_agents_own_curvature_is_tuned_as_much_as_the_network_s():
+    local, network = (convergence.GRID[solver].values() for solver in (convergence.LOCAL, convergence.PARTIAL))
+    assert {setting.surrogate.curvature for setting in local} == {"local"}
+    assert {setting.surrogate.curvature for setting in network} == {"network"}
+    assert len(local) >= len(network)
+    assert NEXT(PartialLinearization(0.03, curvature="local"), Diminishing(0.1, 0.1)) in local
 
 
 def test_the_references_descend_to_a_stationary_point():

@@ -6,10 +6,16 @@ import io
 import math
 import re
 
+import numpy as np
 import pytest
 
+import consensus
+import topologies
+from consensus.solvers import DGD
 from experiments import tables
-from experiments.tables import Spread, Table
+from experiments.cases import case
+from experiments.results import Outcome, training
+from experiments.tables import Spread, Table, own_objectives
 
 FORMATS = {"data set": "", "exchanges": ".0f", "error": ".3g", "stationarity": ".1e", "lost, %": ".0%"}
 ROWS = [
@@ -80,6 +86,20 @@ def test_a_row_of_another_length_is_refused(table):
 def test_a_spread_over_repeats_that_never_got_there():
     assert Spread.of([3, math.inf, 1]) == (3.0, 1.0, math.inf)
     assert Spread.of([5, 2, 4, 9]) == (4.5, 2.0, 9.0)
+
+
+def test_the_agents_own_copies_are_what_solve_records():
+    shared, ring = case("diabetes", 5, 0, hidden=2, scheme="sorted"), topologies.ring(5)
+    start = shared.problem.model.init(np.random.default_rng(0))
+    recorded = consensus.solve(shared.problem, ring, DGD(0.3), rounds=20, start=start, agent_objectives=True).history
+    own = recorded["agent_objective"][-1]
+    assert own.max() > 1.001 * recorded["objective"][-1]  # the mean is ahead of what any of them holds
+    done = training({}, shared, ring, DGD(0.3), rounds=20, seed=0).work(consensus.engines.Stacked())
+    mean, worst = own_objectives([done, done], [shared.problem] * 2)
+    np.testing.assert_allclose(mean, own.mean(), rtol=1e-12)
+    np.testing.assert_allclose(worst, own.max(), rtol=1e-12)
+    lost = Outcome(None, np.empty((0, 2)), "diverged in round 3")
+    assert [spread.middle for spread in own_objectives([done, lost, lost], [shared.problem] * 3)] == [math.inf] * 2
 
 
 def test_an_empty_table_is_a_header():

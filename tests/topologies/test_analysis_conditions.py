@@ -32,6 +32,10 @@ class Turns(NamedTuple):
     def agents(self):
         return np.asarray(self.matrices[0]).shape[0]
 
+    @property
+    def static(self):
+        return len(self.matrices) == 1
+
     def key(self, round):
         return round % len(self.matrices)
 

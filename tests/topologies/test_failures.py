@@ -327,7 +327,8 @@ def test_probabilities_out_of_range_are_refused(probability):
 )
 @pytest.mark.parametrize("inner", [topologies.ring(6), np.eye(3), None])
 def test_only_schedules_can_fail(make, inner):
-    with pytest.raises(TypeError, match=rf"schedule must be a schedule, .*Static\(graph\), got a {type(inner).__name__}"):
+    kind = "None" if inner is None else type(inner).__name__
+    with pytest.raises(TypeError, match=rf"schedule must be a schedule, .*Static\(graph\); (.|\n)*{kind}"):
         make(inner)
 
 

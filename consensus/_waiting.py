@@ -1,0 +1,62 @@
+"""Waiting for other processes: short waits end within microseconds, long ones cost nothing and are spoken of."""
+
+import os
+import time
+import warnings
+
+PATIENCE = 5.0  # seconds beyond the usual after which others count as late
+_YIELDS = 2000  # offers of the core to others before a wait sleeps: some ms
+_FIRST, _LONGEST = 2e-5, 2e-3  # seconds of sleep
+_AWAKE = 0.5  # seconds between two looks at most, else this process was itself stopped
+
+_offer = getattr(os, "sched_yield", lambda: time.sleep(0))
+
+
+class Wait:
+    """One wait: call :meth:`pause` between looks at what is waited for.
+
+    Attributes
+    ----------
+    seconds : float
+        How long it has taken, the time apart in which this process itself was stopped.
+    """
+
+    def __init__(self, yields=_YIELDS):
+        self.seconds, self._last, self._yields, self._sleep = 0.0, time.monotonic(), yields, _FIRST
+
+    def pause(self):
+        """Give others the core for a moment; return the seconds waited."""
+        if self._yields:
+            self._yields -= 1
+            _offer()
+        else:
+            time.sleep(self._sleep)
+            self._sleep = min(1.3 * self._sleep, _LONGEST)
+        now = time.monotonic()
+        self.seconds += min(now - self._last, _AWAKE)
+        self._last = now
+        return self.seconds
+
+
+class Usual:
+    """How long waits usually take: the longest of them, of which a tenth is forgotten with every other one."""
+
+    def __init__(self):
+        self.seconds = 0.0
+
+    def add(self, seconds):
+        self.seconds = max(seconds, 0.9 * self.seconds)
+
+    @property
+    def late(self):
+        """Seconds from which on a wait is longer than usual."""
+        return self.seconds + PATIENCE
+
+
+def say_late(who, seconds, timeout):
+    """Warn that ``who`` keeps the others waiting."""
+    warnings.warn(
+        f"{who} kept the others waiting for {seconds:.0f} s so far; the run goes on when it comes, or is given up after "
+        f"{timeout:g} s",
+        stacklevel=2,
+    )

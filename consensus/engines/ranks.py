@@ -1,0 +1,164 @@
+"""MPI ranks that wait for one another no longer than they should, and know who is late."""
+
+import pickle
+import sys
+import time
+import traceback
+
+import numpy as np
+
+from consensus import _waiting
+from consensus.errors import WorkerError
+
+_SPINS = 200  # looks at a message before a waiting rank offers its core to others
+_MIXED, _NOTES = 0, 1905  # tags: of rows to mix, and of notes between ranks that wait
+_MOMENT = 1.0  # seconds for such notes to arrive
+_FORWARDING = 0.2  # seconds for mpiexec to pass on what was said: with the job, it may drop what it has not read yet
+
+
+class Ranks:
+    """The ranks of a communicator: what they send to one another, with a ``timeout``.
+
+    A rank that waits longer than usual tells all others so, and tells them when it goes on. So each that waits knows who else
+    does: those that do not are late. The first of the waiting ranks warns of them.
+
+    Parameters
+    ----------
+    communicator : mpi4py.MPI.Comm
+    timeout : float
+        Seconds.
+
+    Attributes
+    ----------
+    me, size : int
+    place : callable
+        Where this rank is, for messages: ``place()`` gives a text.
+    names : list of str
+        What the ranks are called.
+    fatal : bool
+        Whether the job is aborted where a wait takes too long; else that is an error for the caller, who has more to say.
+    """
+
+    def __init__(self, communicator, timeout):
+        self.communicator, self.timeout = communicator, timeout
+        self.me, self.size = communicator.Get_rank(), communicator.Get_size()
+        self.names = [f"rank {rank}" for rank in range(self.size)]
+        self.leave("in consensus.solve")
+        self._usual, self._waiting, self._sent = _waiting.Usual(), set(), []
+
+    def enter(self, place, names):
+        """Begin the rounds: ``place()`` says which it is."""
+        self.place, self.names, self.fatal = place, names, False
+
+    def leave(self, where):
+        """Be outside of rounds."""
+        self.place, self.fatal = (lambda: where), self.size > 1
+
+    def exchange(self, receives, sends):
+        """Receive arrays and send others: pairs of a rank and an array."""
+        requests = [self.communicator.Irecv(rows, rank, _MIXED) for rank, rows in receives]
+        requests += [self.communicator.Isend(rows, rank, _MIXED) for rank, rows in sends]
+        if requests:
+            self.wait(requests)
+
+    def allgather(self, value):
+        """The values of all ranks, in order; any that can be pickled."""
+        content, sizes = np.frombuffer(pickle.dumps(value), np.uint8), np.empty(self.size, np.int64)
+        self.wait([self.communicator.Iallgather(np.array([content.size]), sizes)])
+        whole = self.allgather_rows(content, sizes)
+        return [pickle.loads(part) for part in np.split(whole, np.cumsum(sizes)[:-1])]
+
+    def allgather_rows(self, rows, counts):
+        """The rows of all ranks, in order, of which each has as many as ``counts`` says."""
+        rows = np.ascontiguousarray(rows)
+        whole = np.empty((counts.sum(), *rows.shape[1:]), rows.dtype)
+        self.wait([self.communicator.Iallgatherv(rows, (whole, counts * int(np.prod(rows.shape[1:]))))])
+        return whole
+
+    def broadcast(self, value):
+        """Rank 0's value, on all ranks."""
+        content = np.array(bytearray(pickle.dumps(value) if self.me == 0 else b""), np.uint8)
+        size = np.array([content.size])
+        self.wait([self.communicator.Ibcast(size)])
+        if self.me:
+            content = np.empty(size[0], np.uint8)
+        self.wait([self.communicator.Ibcast(content)])
+        return pickle.loads(content)
+
+    def wait(self, requests):
+        """Complete MPI requests.
+
+        Raises
+        ------
+        WorkerError
+            If they take more than ``timeout`` seconds; it names the ranks that are late.
+        """
+        done = type(requests[0]).Testall
+        for _ in range(_SPINS):
+            if done(requests):
+                return
+        wait, told, warned = _waiting.Wait(), False, False
+        late, moment = min(self._usual.late, self.timeout / 2), min(_MOMENT, self.timeout / 4)
+        try:
+            while not done(requests):
+                seconds = wait.pause()
+                if seconds < late:
+                    continue
+                if not told:
+                    told = True
+                    self._tell(True)
+                self._listen()
+                first = self.me == min(self._waiting | {self.me})
+                if first and not warned and seconds > late + moment:
+                    warned = True
+                    _waiting.say_late(self._late(), seconds, self.timeout)
+                if seconds > self.timeout + (0 if first else 2 * moment):  # one of them says it
+                    told = False  # it does not go on: those who heard so would warn of the late in its place
+                    self._give_up()
+        finally:
+            if told:
+                self._tell(False)
+        self._usual.add(wait.seconds)
+
+    def _give_up(self):
+        error = WorkerError(
+            f"{self._late()} kept the others waiting for over {self.timeout:g} s; raise MPI(timeout=...) if that is what it "
+            "takes, or go on from a checkpoint with solve(..., resume=path). A rank never comes if it uses another engine, or "
+            "raised an error outside of consensus.solve: mpiexec python -m mpi4py script.py ends the job then"
+        )
+        if not self.fatal:
+            raise error
+        self.abort(error, f"{self.names[self.me]} gave up waiting; the job is aborted")
+
+    def abort(self, error, said):
+        """End the job on all ranks, after the traceback of ``error`` and a last word."""
+        print(*traceback.format_exception(error), said, sep="", file=sys.stderr)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        time.sleep(_FORWARDING)
+        self.communicator.Abort(1)
+
+    def _late(self):
+        """Who does not wait, and in which round."""
+        late = [name for rank, name in enumerate(self.names) if rank != self.me and rank not in self._waiting]
+        if not late:
+            late = [
+                f"{self.names[self.me]} and all others, which wait for each other as if they exchanged in different rounds,"
+            ]
+        more = f" and {len(late) - 5} more" if len(late) > 5 else ""
+        return f"{self.place()}: {', '.join(late[:5])}{more}"
+
+    def _tell(self, waiting):
+        self._sent = [(request, note) for request, note in self._sent if not request.Test()]
+        note = np.array([waiting])  # kept until it is sent; nobody need ever look at it
+        others = (rank for rank in range(self.size) if rank != self.me)
+        self._sent += [(self.communicator.Isend(note, rank, _NOTES), note) for rank in others]
+
+    def _listen(self):
+        """Read the others' notes."""
+        from mpi4py import MPI as mpi
+
+        status, note = mpi.Status(), np.empty(1, bool)
+        while self.communicator.Iprobe(tag=_NOTES, status=status):
+            self.communicator.Recv(note, status.source, _NOTES)
+            (self._waiting.add if note[0] else self._waiting.discard)(status.source)

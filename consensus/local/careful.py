@@ -1,0 +1,54 @@
+"""Local problems that rounding makes hard: in double precision, and without differences that cancel."""
+
+import numpy as np
+
+from consensus.local import envelope
+from consensus.local.part import has_prox_jvp
+
+_MISSED = 1e-6  # part of the possible decrease that single precision may miss
+_CANCELLED = 1e-4  # relative error from which on the dual of a proximal problem is not worth trying
+
+
+def hard(sub):
+    """Which agents' subproblems are not worth trying as they are, shape (agents,).
+
+    A residual that is all rounding leaves a value above the least one by up to its square times c / k, relative to what there
+    was to win, with c the largest curvature and k the least. A dual solution has errors of c / k times rounding.
+    """
+    rounding, ratio = np.finfo(sub.w.dtype).eps, sub.bound / sub.strong_convexity
+    dual = not sub.regularizer.quadratic and has_prox_jvp(sub.regularizer)
+    return (np.square(10 * rounding) * ratio > _MISSED) | (dual & (rounding * ratio > _CANCELLED))
+
+
+def minimise(part, rows, begin, left, kind, tolerance, most):
+    """Minimise the subproblems of the agents ``rows`` again, from ``begin`` (agents, P), where ``left`` remained of a residual.
+
+    In double precision where they were not; then, if r is not quadratic, by :mod:`consensus.local.envelope`, one by one.
+    Arguments and result otherwise as for :meth:`consensus.local.part.Part.minimise`.
+    """
+    x, iterations, left = begin.astype(np.float64), np.zeros(len(rows), int), left.astype(np.float64)
+    if begin.dtype != np.float64:
+        sub = part.subproblem(rows, dtype=np.float64).bounded()
+        tried = ~hard(sub)
+        if tried.any():
+            found, count, rest = part.minimise(sub, rows, kind, x, tolerance, most)
+            x, iterations, left = np.where(tried[:, None], found, x), np.where(tried, count, 0), np.where(tried, rest, left)
+    if not part.regularizer.quadratic and has_prox_jvp(part.regularizer):
+        for agent in np.flatnonzero(left > 0):
+            own, one = rows[agent : agent + 1], slice(agent, agent + 1)
+            alone = part.subproblem(own, dtype=np.float64).bounded()
+            x[one], count, left[one] = part.minimise(alone, own, kind, x[one], tolerance, most, envelope.solve_proximal)
+            iterations[one] += count
+    if begin.dtype != np.float64:  # rounding to single precision may undo the last of the decrease
+        rounded = x.astype(begin.dtype)
+        x = np.where(falls(sub, begin, rounded)[:, None], rounded, begin)
+    return x, iterations, left
+
+
+def falls(sub, old, new):
+    """Whether (agents,) the objective at ``new`` is below that at ``old``."""
+    return _value(sub, new) < _value(sub, old)
+
+
+def _value(sub, x):
+    return sub.value(x, sub.operator.jvp(x - sub.w))

@@ -1,0 +1,155 @@
+"""A quadratic plus any r with a prox: Newton's method on the forward-backward envelope, in the parameters themselves."""
+
+import numpy as np
+
+from consensus.local.linear import Factors, conjugate_gradients
+from consensus.local.operators import rooted_rows, times_root, times_root_transposed
+
+_SUFFICIENT = 1e-4
+_HALVINGS = 40
+_DROWNED = 3  # steps allowed after the decreases that they promise drown in rounding
+_FORMED = 1 << 24  # numbers in R that is worth forming
+_DENSE = 2000  # order of systems that are solved by factors
+_REFINEMENTS = 3
+_PRODUCTS = 2000  # of conjugate gradients, at most
+
+
+def solve_proximal(sub, root, x, gradient, part, most):
+    """Minimise ``q(d) + r(x + d)``, ``q(d) = 1/2 |R d|^2 + gradient . d + tau/2 |d|^2``, for one agent; return ``x + d``.
+
+    For badly scaled problems. The dual of :func:`consensus.local.semismooth.solve_proximal` finds a point from differences
+    of numbers over tau; where these are rounding, this one works at the scale c of the curvature instead:
+
+        p(d) = prox_{r/c}(x + d - grad q(d) / c),     G(d) = x + d - p(d),           c above the norm of H = R'R + tau I
+
+        phi(d) = q(d) - grad q(d) . G + c/2 |G|^2 + r(p)
+
+    phi is convex, lies between ``q + r`` at x + d and at p, and has gradient ``(c I - H) G``. Newton's direction solves
+    ``(I - M + M H / c) delta = -G``, with M the derivative of the prox: on the coordinates that the prox holds, delta = -G; for
+    the others it is a system in their columns of H alone.
+
+    Parameters and result as there.
+
+    References
+    ----------
+    Patrinos, Bemporad, "Proximal Newton methods for convex composite optimization", CDC 2013, eqs. (7), (10), Algorithm 1;
+    Themelis, Stella, Patrinos, "Forward-backward envelope for the sum of two nonconvex functions", SIAM J. Optim. 28(3), 2018.
+    """
+    r, hessian = sub.regularizer, _Hessian(sub, root)
+    c = hessian.norm
+    start, x, gradient = sub.residual(x, gradient), x[0], gradient[0]
+    d, drowned = np.zeros_like(x), 0
+    for iteration in range(most + 1):
+        moved = hessian @ d
+        slope = gradient + moved
+        z = x + d - slope / c
+        p = r.prox(z[None], 1 / c)[0]
+        G = x + d - p
+        solved, _ = sub.solved(p[None], (gradient + hessian @ (p - x))[None], part, start)
+        if solved[0] or drowned == _DROWNED or iteration == most or not np.isfinite(G).all():
+            break
+        step = hessian.direction(z, G)
+        image = hessian @ step
+        falls = c * (G @ step) - G @ image  # grad phi . step
+        if not falls < 0:
+            step, image = -G, -(hessian @ G)
+        length, lost = _line_search(r, x, gradient, c, d, moved, step, image)
+        drowned += lost
+        d = d + length * step
+    return p[None], np.array([iteration]), solved
+
+
+def _line_search(r, x, gradient, c, d, moved, step, image):
+    """The first of 1, 1/2, ... that brings the envelope down enough, and whether that is lost in rounding."""
+
+    def envelope(length):
+        at, there = d + length * step, moved + length * image
+        slope = gradient + there
+        p = r.prox((x + at - slope / c)[None], 1 / c)
+        G = x + at - p[0]
+        terms = np.array([gradient @ at, at @ there / 2, -slope @ G, c / 2 * G @ G, r.value(p)[0]])
+        return terms.sum(), np.abs(terms).sum(), c * (G @ step) - G @ image
+
+    value, size, falls = envelope(0.0)
+    slack = 10 * np.finfo(x.dtype).eps * size
+    for halving in range(_HALVINGS):
+        length = 0.5**halving
+        if envelope(length)[0] <= value + _SUFFICIENT * length * falls + slack:
+            return length, -falls <= slack
+    return length, True
+
+
+class _Hessian:
+    """H = R'R + tau I of one agent, and systems in it; R is formed if it is not too large."""
+
+    def __init__(self, sub, root):
+        self.sub, self.root, self.tau = sub, root, sub.tau
+        _, samples, outputs = sub.outputs.shape
+        self.n, self.parameters = samples * outputs, sub.w.shape[1]
+        formed = hasattr(sub.operator, "jacobian") and self.n * self.parameters <= _FORMED
+        self.R = rooted_rows(root, sub.operator.jacobian())[0] if formed else None
+        self.norm = float(sub.bound[0])
+        if formed and min(self.R.shape) <= _DENSE:
+            gram = self.R @ self.R.T if self.n <= self.parameters else self.R.T @ self.R
+            self.norm = float(np.linalg.eigvalsh(gram)[-1]) + self.tau
+        self.norm *= 1.05
+
+    def __matmul__(self, v):
+        return self._forth_and_back(v) + self.tau * v
+
+    def _forth_and_back(self, v):
+        if self.R is not None:
+            return self.R.T @ (self.R @ v)
+        image = times_root_transposed(self.root, self.sub.operator.jvp(v[None]))
+        return self.sub.operator.vjp(times_root(self.root, image))[0]
+
+    def direction(self, z, G):
+        """delta with ``(I - M + M H / c) delta = -G``."""
+        r, c = self.sub.regularizer, self.norm
+        if hasattr(r, "prox_slope"):
+            return self._free(r.prox_slope(z[None], 1 / c)[0], G)
+        if self.R is not None and self.parameters <= _DENSE:
+            M = r.prox_jvp(z[None], 1 / c, np.eye(self.parameters)[None])[0]
+            H = self.R.T @ self.R + self.tau * np.eye(self.parameters)
+            return np.linalg.solve(np.eye(self.parameters) - M + M @ H / c, -G)
+
+        def held(v):
+            return r.prox_jvp(z[None], 1 / c, v[None])[0]
+
+        def rest(v):  # I - H / c
+            return v - (self @ v) / c
+
+        def apply(q):
+            return held(q[0] - rest(held(q[0])))[None]
+
+        q, _ = conjugate_gradients(apply, lambda v: v, -held(rest(G))[None], np.array([1e-6]), _PRODUCTS)
+        return held(q[0]) - G
+
+    def _free(self, slopes, G):
+        """Where M is diagonal: a definite system in the columns that the prox lets move."""
+        free = slopes > 0
+        delta = np.where(free, 0, -G)
+        diagonal = self.tau + self.norm * (1 / slopes[free] - 1)
+        right = (-self.norm * G)[free] / slopes[free] - self._forth_and_back(delta)[free]
+        columns = None if self.R is None else self.R[:, free]
+        if columns is None or min(columns.shape) > _DENSE:
+
+            def apply(v):
+                whole = np.zeros_like(G)
+                whole[free] = v[0]
+                return (self._forth_and_back(whole)[free] + diagonal * v[0])[None]
+
+            solution, _ = conjugate_gradients(apply, lambda v: v, right[None], np.array([1e-6]), _PRODUCTS)
+            delta[free] = solution[0]
+            return delta
+        if columns.shape[1] <= self.n:
+            once = Factors.of((columns.T @ columns + np.diag(diagonal))[None], 0.0).solve
+            solve = lambda b: once(b[None])[0]  # noqa: E731
+        else:  # by the Woodbury identity, of order n
+            factors = Factors.of(((columns / diagonal) @ columns.T)[None], 1.0)
+            solve = lambda b: (b - factors.solve((columns @ (b / diagonal))[None])[0] @ columns) / diagonal  # noqa: E731
+        solution = solve(right)
+        for _ in range(_REFINEMENTS):
+            solution = solution + solve(right - (columns @ solution) @ columns - diagonal * solution)
+        delta[free] = solution
+        return delta

@@ -1,0 +1,96 @@
+"""The local problems of all agents over one block of coordinates, and how they are minimised."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from consensus.local.accelerated import accelerated
+from consensus.local.newton import newton
+from consensus.local.operators import Dense
+from consensus.local.semismooth import solve_proximal
+from consensus.local.subproblem import Subproblem
+from consensus.models import linearize
+from consensus.regularizers.base import Regularizer
+from consensus.surrogates.partial import LinearizedModel
+
+_KEPT_NUMBERS = 1 << 25  # in factors that a linear model's agents keep from round to round
+
+
+class Part(NamedTuple):
+    """What defines them.
+
+    Fields
+    ------
+    model : LinearizedModel
+    regularizer : Regularizer
+        r, of the block.
+    block : slice
+        Of the coordinates.
+    split : bool
+        Whether there are other blocks, too.
+    total : ndarray (agents, P)
+        The gradient of everything smooth at w_i.
+    """
+
+    model: LinearizedModel
+    regularizer: Regularizer
+    block: slice
+    split: bool
+    total: np.ndarray
+
+    def subproblem(self, rows, linearized=None, dtype=None):
+        """That of the agents ``rows`` (a slice or indices), at outputs and a linearization known already or made anew."""
+        model, problem = self.model, self.model.problem
+        dtype = problem.dtype if dtype is None else dtype
+
+        def of(array):
+            return array.astype(dtype, copy=False)
+
+        if linearized is None:
+            linearized = linearize(problem.model, of(model.w[rows]), of(problem.shards.features[rows]))
+        outputs, operator = linearized
+        if self.split:
+            columns = np.arange(problem.parameters)[self.block]
+            operator = Dense(operator.jacobian(columns), outputs.shape[2])
+        targets = of(problem.shards.targets[rows])
+        return Subproblem(
+            operator=operator,
+            loss=problem.loss,
+            outputs=outputs,
+            targets=targets,
+            weights=of(model.scale * problem.weights[rows]),
+            slopes=problem.loss.gradient(outputs, targets),
+            w=of(model.w[rows][:, self.block]),
+            linear=of(self.total[rows][:, self.block]),
+            tau=model.tau,
+            regularizer=self.regularizer,
+        )
+
+    def minimise(self, sub, rows, kind, x, tolerance, most, proximal=solve_proximal):
+        """Minimise subproblems from x; return the minimisers, iterations, and what is left of the residuals.
+
+        Arguments and result as for :func:`newton`; ``kind`` of linear systems, for a quadratic r.
+        """
+        if not (sub.regularizer.quadratic or has_prox_jvp(sub.regularizer)):
+            return accelerated(sub, x, tolerance, 100 * most)
+        system = self._system(sub, rows, kind) if sub.regularizer.quadratic else None
+        return newton(sub, system, x, tolerance, most, proximal)
+
+    def _system(self, sub, rows, kind):
+        """A linear system for the Jacobian; a linear model's, which never changes, is kept with the problem."""
+        problem = self.model.problem
+        if not getattr(problem.model, "jacobian_is_constant", False):
+            return kind(sub.operator)
+        which = (rows.start, rows.stop) if isinstance(rows, slice) else tuple(rows.tolist())
+        key = (kind, which, sub.w.dtype, self.block.start, self.block.stop, self.model.scale, sub.strong_convexity)
+        if key not in problem.memory:
+            system = kind(sub.operator)
+            if problem.agents * system.numbers > _KEPT_NUMBERS:
+                return system
+            problem.memory[key] = system
+        return problem.memory[key]
+
+
+def has_prox_jvp(regularizer):
+    """Whether it offers the derivative of its prox that Newton's method takes."""
+    return getattr(type(regularizer), "prox_jvp", Regularizer.prox_jvp) is not Regularizer.prox_jvp

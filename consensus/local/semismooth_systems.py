@@ -1,0 +1,108 @@
+"""Newton's systems on the dual of a proximal problem, ``(I + R M R' / tau) delta = b``, in the way that should be cheapest.
+
+R = L'J (n, P) with n samples times outputs, M the derivative of the prox (P, P), diagonal or not:
+
+    rows       form R; factor the matrix itself, of order n
+    gram       form R'R once; ``delta = b - R M (tau I + R'R M)^-1 R' b``, of order P, or of the columns that the prox lets move
+    columns    form just these columns of R, every time; factor whichever order is less
+    iterative  conjugate gradients on vjp and jvp
+"""
+
+import numpy as np
+
+from consensus.local.linear import LARGEST, PASS, Factors, batched, conjugate_gradients
+from consensus.local.operators import rooted_rows
+
+_ITERATIONS = 30  # of conjugate gradients, roughly
+_SYSTEMS = 8  # that what is formed once should serve
+_CHOLESKY, _LU = 2.5 / 3, 5.0  # per cube of the order, in the product's multiply-adds
+_CALLS = 5e5  # what a handful of calls costs, in the same
+
+
+class Systems:
+    """The systems of a chunk of agents: of one agent alone, unless they are small."""
+
+    def __init__(self, sub, root, forward, backward):
+        self.sub, self.root, self.forward, self.backward = sub, root, forward, backward
+        _, samples, outputs = sub.outputs.shape
+        self.n, self.parameters = samples * outputs, sub.w.shape[1]
+        self.formed = hasattr(sub.operator, "jacobian")
+        self.diagonal = hasattr(sub.regularizer, "prox_slope")
+        self.product = 5 * samples * self.parameters + 100 * self.n + 250 * self.parameters + _CALLS
+        self._rows = self._gram = None
+
+    def solve(self, z, right):
+        """delta, in the shape of ``right`` (agents, samples, outputs), with M taken at z (agents, P)."""
+        costs = self.costs(z)
+        way = getattr(self, min(costs, key=costs.get))
+        return way(z, right.reshape(len(right), -1)).reshape(right.shape)
+
+    def costs(self, z):
+        """What each way that there is should cost, in multiply-adds."""
+        n, P = self.n, self.parameters
+        if not self.formed:
+            return {"iterative": _ITERATIONS * self.product}
+        costs = {}
+        form, moving = PASS * n * P, 2 if self.diagonal else 15  # passes over R that a product with M takes
+        if n * P <= LARGEST and n * n <= LARGEST:
+            once = 0 if self._rows is not None else form / _SYSTEMS
+            costs["rows"] = once + n * n * P + _CHOLESKY * n**3 + PASS * (moving * n * P + 3 * n * n) + _CALLS
+        batch = batched(n, P)
+        active = P if batch or not self.diagonal else int(np.count_nonzero(self.sub.regularizer.active(z, 1 / self.sub.tau)))
+        if n * P <= LARGEST and P * P <= LARGEST:
+            once = 0 if self._gram is not None else (form + n * P * P) / _SYSTEMS
+            factor = _CHOLESKY if self.diagonal else _LU
+            costs["gram"] = once + factor * active**3 + 3 * PASS * active**2 + 2 * self.product + _CALLS
+        if batch:
+            return costs
+        costs["iterative"] = _ITERATIONS * self.product
+        if self.diagonal and n * active <= LARGEST:
+            few = min(n, active)
+            costs["columns"] = n * active * (few + 2 * PASS) + _CHOLESKY * few**3 + _CALLS
+        return costs
+
+    def rows(self, z, b):
+        if self._rows is None:
+            self._rows = rooted_rows(self.root, self.sub.operator.jacobian())
+        moved = self.sub.regularizer.prox_jvp(z, 1 / self.sub.tau, self._rows)
+        matrix = moved @ self._rows.swapaxes(1, 2)
+        matrix /= self.sub.tau
+        return Factors.of(matrix, 1.0).solve(b)
+
+    def gram(self, z, b):
+        r, tau, P = self.sub.regularizer, self.sub.tau, self.parameters
+        if self._gram is None:
+            R = rooted_rows(self.root, self.sub.operator.jacobian())
+            self._gram = R.swapaxes(1, 2) @ R
+        u = self.backward(b.reshape(self.sub.outputs.shape))
+        if not self.diagonal:
+            M = np.broadcast_to(np.eye(P, dtype=u.dtype), self._gram.shape)
+            matrix = self._gram @ r.prox_jvp(z, 1 / tau, M)
+            np.einsum("ann->an", matrix)[...] += tau
+            v = r.prox_jvp(z, 1 / tau, np.linalg.solve(matrix, u[:, :, None])[:, :, 0])
+        else:  # with D = M^1/2, M (tau I + R'R M)^-1 = D (tau I + D R'R D)^-1 D
+            D, v = np.sqrt(r.prox_slope(z, 1 / tau)), np.zeros_like(u)
+            free = slice(None) if batched(self.n, P) else np.flatnonzero(D[0])
+            D = D[:, free]
+            matrix = (self._gram if isinstance(free, slice) else self._gram[:, free[:, None], free]) * D[:, None]
+            matrix *= D[:, :, None]
+            v[:, free] = D * Factors.of(matrix, tau).solve(D * u[:, free])
+        return b - self.forward(v).reshape(b.shape)
+
+    def columns(self, z, b):
+        r, tau = self.sub.regularizer, self.sub.tau
+        columns = np.flatnonzero(r.active(z, 1 / tau)[0])
+        rows = rooted_rows(self.root, self.sub.operator.jacobian(columns))[0]
+        rows *= np.sqrt(r.prox_slope(z, 1 / tau)[:, columns] / tau)
+        if len(columns) < self.n:  # (I + Q Q')^-1 = I - Q (I + Q' Q)^-1 Q'
+            return b - Factors.of((rows.T @ rows)[None], 1.0).solve(b @ rows) @ rows.T
+        return Factors.of((rows @ rows.T)[None], 1.0).solve(b)
+
+    def iterative(self, z, b):
+        r, tau = self.sub.regularizer, self.sub.tau
+
+        def apply(flat):
+            moved = r.prox_jvp(z, 1 / tau, self.backward(flat.reshape(self.sub.outputs.shape)))
+            return flat + self.forward(moved).reshape(flat.shape) / tau
+
+        return conjugate_gradients(apply, lambda v: v, b, np.full(len(b), 1e-3), 10 * _ITERATIONS)[0]

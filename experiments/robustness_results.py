@@ -1,0 +1,119 @@
+"""What the runs of the robustness experiment say: the score that chooses settings, tables, the figure."""
+
+import math
+
+import matplotlib
+import matplotlib.pyplot as plt
+import numpy as np
+
+from consensus import plotting
+from experiments.tables import Table
+
+MARKS = (10, 20, 30, 50, 70, 100, 140, 200, 300, 400, 500, 600, 700, 800, 900, 1000)  # exchanges
+SHOWN = (50, 200, 1000)  # of them in the tables; settings are chosen by all three
+BYTES = tuple(round(10 ** (k / 2)) for k in range(10, 19))  # sent in the whole network
+BYTES_SHOWN = BYTES[::2]
+BLOWN_UP = 1e3  # what a run that diverged, or ended far above its start, counts as
+
+
+def ratios(rows, mark):
+    """Objective over L-BFGS's optimum at ``mark``, such as 200 (exchanges) or "100000_bytes", of every run."""
+    values = np.array([row[f"at_{mark}"] / row["optimum"] for row in rows])
+    return np.where(values < BLOWN_UP, values, BLOWN_UP)
+
+
+def mean_ratio(rows, mark):
+    """Its geometric mean."""
+    return float(np.exp(np.log(ratios(rows, mark)).mean()))
+
+
+def score(rows):
+    """What a setting is chosen by, the less the better: the geometric mean of the ratios of all runs at the shown marks."""
+    return math.prod(mean_ratio(rows, mark) for mark in SHOWN) ** (1 / len(SHOWN))
+
+
+def summary(rows, chosen):
+    """A row a solver: how far it is after so many exchanges, and what went wrong."""
+    names = {f"at {m}": ".2f" for m in SHOWN[:-1]} | {"at 1000": ".3f", "worst at 200": ".2f", "worst at 1000": ".2f"}
+    table = Table(
+        {"solver": "", "setting": "", **names, "ever above": ".0f", "ended above": ".0f", "runs": ".0f", "bytes": ".2e"}
+    )
+    for solver, setting in chosen.items():
+        own = [row for row in rows if row["solver"] == solver]
+        if not own:
+            continue
+        means = [mean_ratio(own, mark) for mark in SHOWN]
+        worst = [ratios(own, mark).max() for mark in SHOWN[1:]]
+        above = [sum(not row[name] <= 1.05 * row["start"] for row in own) for name in ("highest", "end")]
+        table.add(solver, setting, *means, *worst, *above, len(own), float(np.median([row["bytes"] for row in own])))
+    return table
+
+
+def equal_bytes(rows, chosen):
+    """A row a solver: how far it is once so many bytes were sent in the whole network, and how many runs never sent them.
+
+    Those ended at the last mark of exchanges, and count with their last objective.
+    """
+    names = {f"at {sent:.0e} bytes": ".2f" for sent in BYTES_SHOWN} | {f"ended before {s:.0e}": ".0%" for s in BYTES_SHOWN}
+    table = Table({"solver": "", "setting": "", **names})
+    for solver, setting in chosen.items():
+        own = [row for row in rows if row["solver"] == solver]
+        if not own:
+            continue
+        means = [mean_ratio(own, f"{sent}_bytes") for sent in BYTES_SHOWN]
+        table.add(solver, setting, *means, *(ended_before(own, sent) for sent in BYTES_SHOWN))
+    return table
+
+
+def ended_before(rows, sent):
+    """The part of the runs that sent fewer bytes, and did not diverge."""
+    return float(np.mean([row["bytes"] < sent and math.isfinite(row[f"at_{sent}_bytes"]) for row in rows]))
+
+
+def breakdown(rows):
+    """AdaptiveNEXT by data set, topology, agents and shards."""
+    table = Table({"runs with": "", "at 50": ".2f", "at 200": ".2f", "at 1000": ".3f", "worst at 1000": ".2f", "runs": ".0f"})
+    own = [row for row in rows if row["solver"] == "AdaptiveNEXT"]
+    for name in ("dataset", "topology", "agents", "shards"):
+        for value in sorted({row[name] for row in own}):
+            some = [row for row in own if row[name] == value]
+            shown = f"{value:.0f} agents" if name == "agents" else str(value).replace("_", " ")
+            table.add(shown, *(mean_ratio(some, m) for m in SHOWN), ratios(some, 1000).max(), len(some))
+    return table
+
+
+def figure(rows, chosen):
+    """Geometric means, with the runs' middle 80%, over exchanges and over bytes, and AdaptiveNEXT by topology.
+
+    A curve over bytes ends where half of the runs had ended.
+    """
+    canvas, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 4.3), layout="constrained", sharey=True)
+    for index, solver in enumerate(chosen):
+        own = [row for row in rows if row["solver"] == solver]
+        _curve(left, own, MARKS, MARKS, solver, index, band=True)
+        sent = [mark for mark in BYTES if ended_before(own, mark) <= 0.5]
+        _curve(middle, own, sent, [f"{mark}_bytes" for mark in sent], solver, index, band=True)
+    own = [row for row in rows if row["solver"] == "AdaptiveNEXT"]
+    for index, topology in enumerate(sorted({row["topology"] for row in own})):
+        some = [row for row in own if row["topology"] == topology]
+        _curve(right, some, MARKS, MARKS, topology.replace("_", " "), index, band=False)
+    titles = "all cases: geometric mean, middle 80%", "the same, at equal bytes", "AdaptiveNEXT by topology"
+    for ax, title, across in zip((left, middle, right), titles, ("exchanges", "bytes", "exchanges"), strict=True):
+        ax.set(xscale="log", yscale="log", xlabel=plotting.LABELS[across], title=title, ylim=(0.85, 40))
+        ax.set_yticks([1, 2, 5, 10, 20], labels=["1", "2", "5", "10", "20"])
+        ax.yaxis.set_minor_formatter(matplotlib.ticker.NullFormatter())
+        ax.axhline(1, color="0.6", linewidth=0.8)
+        ax.grid(True, color="0.9", linewidth=0.6)
+        ax.set_axisbelow(True)
+        ax.legend(frameon=False)
+    left.set_ylabel("objective over L-BFGS's optimum")
+    return canvas
+
+
+def _curve(ax, rows, across, marks, label, index, band):
+    values = np.array([ratios(rows, mark) for mark in marks]).reshape(len(marks), len(rows))
+    colour, dash = plotting.COLOURS[index % 5], plotting.DASHES[index % 5]
+    means = np.exp(np.log(values).mean(axis=1))
+    ax.plot(across, means, linestyle=dash, color=colour, marker=plotting.MARKERS[index % 5], markersize=4, label=label)
+    if band:
+        ax.fill_between(across, *np.quantile(values, (0.1, 0.9), axis=1), color=colour, alpha=0.12, linewidth=0)

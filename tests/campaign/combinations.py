@@ -1,0 +1,135 @@
+"""Every solver on every schedule: equal bits on all engines, or refused on all in the same words.
+
+As a script, what comes out on one engine: python -m tests.campaign.combinations file engine count seed
+"""
+
+import hashlib
+import itertools
+import json
+import multiprocessing
+import random
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+from tqdm import tqdm
+
+from tests.campaign.outcome import Outcome
+from tests.campaign.started import Started
+
+ENGINES = {"stacked": None, "processes": None, "mpi": 3}  # and on how many ranks
+ENDING = 600.0  # seconds for the table of an engine
+ROUNDS = 5
+
+
+def search(count, seed=0):
+    """``count`` of the combinations, drawn at random; all of them if there are as many."""
+    said, findings, names = {}, [], chosen(count, seed)
+    with tempfile.TemporaryDirectory() as folder:
+        for engine, ranks in tqdm(ENGINES.items(), desc="combinations", disable=None):
+            path = Path(folder, engine)
+            run = Started(folder, "tests.campaign.combinations", path, engine, count, seed, ranks=ranks)
+            code = run.wait(ENDING)
+            run.end()
+            if code != 0:
+                return Outcome(len(names), [f"{engine}: ended with {code}: {run.said()[-500:]}"])
+            said[engine] = json.loads(path.read_text())
+    for name in names:
+        here = {engine: said[engine][name] for engine in ENGINES}
+        if len(set(here.values())) > 1 or not here["stacked"].startswith(("bits", "ValueError", "TypeError")):
+            findings.append(f"{name}: {here}")
+    run = sum(text.startswith("bits") for text in said["stacked"].values())
+    return Outcome(len(names), findings, f"{run} run, {len(names) - run} refused")
+
+
+def chosen(count, seed):
+    """The names of ``count`` combinations."""
+    names = list(table())
+    return names if count >= len(names) else random.Random(seed).sample(names, count)
+
+
+def table():
+    """``{"solver, schedule": (problem, schedule, solver)}``; 12 solvers, 19 schedules."""
+    import engine_cases
+    import networkx as nx
+
+    import consensus
+    import topologies
+    from consensus.solvers import DGD, NEXT, SONATA, AdaptiveNEXT, Gossip, GradientTracking, PushDIGing, PushPull
+    from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
+
+    agents, graph = engine_cases.AGENTS, engine_cases.GRAPH
+    partial = PartialLinearization(2.0)
+    solvers = {
+        "DGD": DGD(0.02),
+        "tracking, atc": GradientTracking(0.02),
+        "tracking, cta": GradientTracking(0.02, order="cta"),
+        "NEXT partial": NEXT(partial, 0.2),
+        "NEXT full": NEXT(FullLinearization(4.0), 0.2),
+        "NEXT blocks": NEXT(Blocks(partial, 3), 0.2),
+        "adaptive": AdaptiveNEXT(),
+        "SONATA": SONATA(partial, 0.2),
+        "Push-DIGing": PushDIGing(0.02),
+        "push-pull": PushPull(0.02),
+        "gossip of tracking": Gossip(GradientTracking(0.02), 2),
+        "gossip of NEXT": Gossip(NEXT(partial, 0.2), 3),
+    }
+    circle = nx.DiGraph([(k, (k + 1) % agents) for k in range(agents)] + [(0, 3), (5, 2), (6, 1)])
+    push, static = topologies.Static(circle, weights=topologies.push), topologies.Static(graph)
+    contacts = [(k % agents, (k * k + k + 1) % agents) for k in range(30) if k % agents != (k * k + k + 1) % agents]
+    schedules = {
+        "static": static,
+        "max degree": topologies.Static(graph, weights=topologies.max_degree),
+        "laplacian": topologies.Static(graph, weights=topologies.laplacian),
+        "lazy": topologies.Static(graph, weights=topologies.lazy(topologies.metropolis)),
+        "fastest": topologies.Static(graph, weights=topologies.fastest),
+        "sinkhorn": topologies.Static(graph, weights=topologies.sinkhorn),
+        "from a matrix": topologies.schedule_from_matrix(topologies.metropolis(topologies.path(agents))),
+        "push": push,
+        "pull": topologies.Static(circle, weights=topologies.pull),
+        "periodic": engine_cases.NETWORKS["periodic"],
+        "random edges": engine_cases.NETWORKS["random"],
+        "matchings": topologies.Matchings(agents, seed=1),
+        "one peer": topologies.OnePeerExponential(agents),
+        "links fail": topologies.LinkFailure(static, 0.3, seed=2),
+        "arcs fail": topologies.LinkFailure(push, 0.3, seed=2, symmetric=False),
+        "agents fail": topologies.AgentFailure(static, [(2, 1, 3), (5, 0, 4)]),
+        "mobile": topologies.Mobile(agents, 0.5, 0.1, seed=0),
+        "temporal": topologies.Temporal(list(range(len(contacts))), contacts, window=6.0),
+        "sequence": topologies.Sequence(lambda round: topologies.path(agents) if round % 2 else graph, agents),
+    }
+    problem = engine_cases.problem("squared", consensus.L2(0.02))
+    return {f"{a}, {b}": (problem, schedules[b], solvers[a]) for a, b in itertools.product(solvers, schedules)}
+
+
+def outcome(engine, problem, schedule, solver):
+    """A digest of all that a run gives, or how it was refused."""
+    import consensus
+
+    try:
+        result = consensus.solve(problem, schedule, solver, rounds=ROUNDS, engine=engine, agent_objectives=True)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    digest = hashlib.sha256(result.w.tobytes())
+    for name in result.history:
+        digest.update(b"" if name == "seconds" else result.history[name].tobytes())
+    return f"bits {digest.hexdigest()}"
+
+
+def main(path, engine, count, seed):
+    warnings.simplefilter("ignore")
+    from consensus.engines import MPI, Processes
+
+    if engine == "processes":  # which begin as copies of this one, in milliseconds: they are started hundreds of times
+        context = multiprocessing.get_context("fork")
+        multiprocessing.get_context = lambda method=None: context
+    made = {"stacked": "stacked", "processes": Processes(2), "mpi": MPI() if engine == "mpi" else None}[engine]
+    cases = table()
+    said = {name: outcome(made, *cases[name]) for name in chosen(count, seed)}
+    if getattr(made, "root", True):
+        path.write_text(json.dumps(said))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], *map(int, sys.argv[3:]))

@@ -1,0 +1,224 @@
+"""The public callables, found by walking the packages, and good arguments for each."""
+
+import inspect
+from types import ModuleType
+from typing import NamedTuple
+
+import consensus
+import topologies
+
+ROOTS = (consensus, topologies)
+
+#: Good arguments by parameter, as expressions.
+GOOD = {
+    "X": "good.X()",
+    "X_test": "good.X()",
+    "a": "3.7",
+    "accuracy": "0.01",
+    "agents": "4",
+    "communicator": "None",
+    "concentration": "0.5",
+    "contacts": "[(0, 1), (1, 2), (2, 3)]",
+    "cores": "1",
+    "count": "2",
+    "decay": "0.1",
+    "degree": "2",
+    "delta": "1.0",
+    "dimension": "2",
+    "directory": "'folder'",
+    "edges": "2",
+    "epsilon": "0.1",
+    "exchanges": "2",
+    "features": "3",
+    "folder": "'folder'",
+    "function": "lambda round: good.graph()",
+    "gradient": "good.w()",
+    "graph": "good.graph()",
+    "graphs": "[good.graph(), topologies.star(4)]",
+    "groups": "[[0, 1], [2]]",
+    "histories": "{'run': good.history()}",
+    "history": "good.history()",
+    "initial": "0.1",
+    "items": "[1, 2]",
+    "iterations": "100",
+    "k": "3",
+    "key": "0",
+    "l1": "0.1",
+    "l2": "0.1",
+    "lower": "-1.0",
+    "loss": "consensus.SquaredLoss()",
+    "matrices": "{'ring': topologies.metropolis(good.graph())}",
+    "matrix": "topologies.metropolis(good.graph())",
+    "model": "good.model()",
+    "name": "good.dataset_file()",
+    "neighbours": "2",
+    "network": "good.schedule()",
+    "outages": "[(0, 1, 2)]",
+    "outputs": "good.outputs()",
+    "parameters": "4",
+    "path": "'written'",
+    "point": "good.point()",
+    "probability": "0.5",
+    "problem": "good.problem()",
+    "radius": "0.9",
+    "result": "good.result()",
+    "round": "1",
+    "rounds": "3",
+    "row": "good.row()",
+    "rows": "slice(0, 2)",
+    "columns": "2",
+    "samples": "24",
+    "schedule": "good.schedule()",
+    "shards": "good.shards()",
+    "solver": "good.solver()",
+    "speed": "0.1",
+    "state": "good.state()",
+    "step": "0.1",
+    "surrogate": "consensus.surrogates.FullLinearization(1.0)",
+    "targets": "good.outputs()",
+    "tau": "1.0",
+    "times": "[0.0, 5.0, 20.0]",
+    "upper": "1.0",
+    "v": "good.w()",
+    "d": "good.w()",
+    "value": "0.1",
+    "w": "good.w()",
+    "weight": "0.1",
+    "weights": "np.ones(6)",
+    "widths": "[3, 2, 1]",
+    "window": "10.0",
+    "y": "good.y()",
+    "y_test": "good.y()",
+    "x": "good.X().reshape(4, 6, 3)",
+    "u": "np.ones((4, 6, 1))",
+    "rng": "np.random.default_rng(0)",
+    "observer": "None",
+    "slices": "[slice(0, 2), slice(2, 4)]",
+    "linear": "good.w()",
+    "regularizer": "consensus.L2(0.1)",
+}
+#: Where a parameter means something else, or an option is worth trying, by callable.
+SPECIAL = {
+    "consensus.Shards": {
+        "features": "np.ones((4, 6, 3))",
+        "targets": "np.ones((4, 6, 1))",
+        "weights": "np.ones((4, 6))",
+        "indices": "np.arange(24).reshape(4, 6)",
+        "rows": "np.arange(4)",
+        "network_size": "4",
+    },
+    "consensus.Result": {"reason": "'done'"},
+    "consensus.solve": {"rounds": "2"},
+    "consensus.data.load_shards": {"folder": "good.shard_folder()"},
+    "consensus.datasets.load": {"target": "'target'"},
+    "consensus.History.from_csv": {"path": "good.history_file()"},
+    "consensus.Problem.from_functions": {"value": "lambda w: (w**2).sum(axis=1)", "gradient": "lambda w: 2 * w"},
+    "consensus.local.LocalSolution": {"iterations": "np.zeros(4, int)"},
+    "consensus.local.Exact": {"linear": "'auto'"},
+    "consensus.plotting.animate": {"path": "'written.gif'", "rounds": "[0, 1]", "y": "'disagreement'"},
+    "consensus.plotting.convergence": {"y": "'objective'", "x": "'round'"},
+    "consensus.plotting.adaptation": {"x": "'exchanges'"},
+    "consensus.solvers.SONATA": {"surrogate": "consensus.surrogates.PartialLinearization(1.0)"},
+    "consensus.CrossEntropy": {"outputs": "good.outputs(2)", "targets": "np.zeros(6, int)"},
+    "consensus.MLP": {"w": "np.full((4, 11), 0.5)", "v": "np.ones((4, 11))"},
+    "consensus.LogisticLoss": {"targets": "np.ones((6, 1))"},
+    "topologies.AgentFailure": {"key": "topologies.AgentFailure(good.schedule(), [(0, 1, 2)]).key(1)"},
+    "topologies.Check": {
+        "solver": "'DGD'",
+        "mixing": "'doubly stochastic'",
+        "conditions": "topologies.conditions(good.schedule())",
+        "contracts": "True",
+    },
+    "topologies.GapEstimate": {"gaps": "np.ones(4)", "exchanges": "3", "floats": "10"},
+    "topologies.Temporal.from_csv": {"path": "good.contacts_file()"},
+    "topologies.grid": {"rows": "2"},
+    "topologies.torus": {"rows": "3", "columns": "3"},
+    "topologies.pull": {"graph": "good.directed()"},
+    "topologies.push": {"graph": "good.directed()"},
+    "topologies.lazy": {"weights": "topologies.metropolis"},
+    "topologies.Periodic": {"weights": "topologies.metropolis"},
+    "topologies.Sequence": {"weights": "topologies.metropolis"},
+    "topologies.Static": {"weights": "topologies.metropolis"},
+    "consensus.surrogates.Blocks": {"parameters": "4"},
+}
+# Not made by users, or asked for on purpose: records that the package fills in, and abstract classes.
+RECORDS = {"topologies.Conditions", "topologies.Check", "topologies.GapEstimate", "consensus.solvers.Solver", "consensus.Model"}
+ARITHMETIC = ("consensus.losses", "consensus.regularizers", "consensus.models")
+READ_ONLY = {"clear", "pop", "popitem", "setdefault", "update"}  # of a mapping: refused whatever is given
+#: Methods between the package's own parts: an engine calls them with what it has checked.
+INNER = {
+    "active", "at", "check", "collect_list", "constraints", "curvature", "curvature_root", "expression", "gram", "init",
+    "jacobian", "linearize", "minimise", "on_root", "prox_jvp", "prox_slope", "report", "run", "slices", "smooth_gradient",
+    "smooth_value", "solve", "split", "step", "weights", "width", "digests", "union", "drop_last", "last",
+}  # fmt: skip
+
+
+class Door(NamedTuple):
+    """A callable: how it is written, and good arguments by parameter, as expressions.
+
+    ``arrays``: whether it is a method of a loss, a regularizer or a model, which engines call with arrays.
+    """
+
+    name: str
+    text: str
+    arguments: dict
+    parameters: tuple
+    arrays: bool
+
+    def call(self, **odd):
+        """The call with some arguments replaced."""
+        given = self.arguments | odd
+        return f"{self.text}({', '.join(f'{name}={value}' for name, value in given.items())})"
+
+
+def public(module):
+    """``(name, object)`` of all that a module and its public submodules offer."""
+    listed = getattr(module, "__all__", None)
+    for name in listed or [name for name in vars(module) if not name.startswith("_")]:
+        value = getattr(module, name)
+        if isinstance(value, ModuleType):
+            if value.__name__.startswith(f"{module.__name__}."):
+                yield from public(value)
+        elif callable(value) and (listed or value.__module__ == module.__name__):
+            yield f"{module.__name__}.{name}", value
+
+
+def doors():
+    """All of them: functions, constructors, and public methods of an object of each class."""
+    seen, found = set(), []
+    for name, value in (pair for root in ROOTS for pair in public(root)):
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if name in RECORDS:
+            continue
+        door = _door(name, name, value)
+        found.append(door)
+        if inspect.isclass(value):
+            found += _methods(name, value, door.call())
+    return found
+
+
+def _methods(name, kind, made):
+    for attribute in sorted(dir(kind)):
+        method = getattr(kind, attribute)
+        if attribute.startswith("_") or attribute in INNER | READ_ONLY or not inspect.isroutine(method):
+            continue
+        if attribute == "gradient" and not getattr(kind, "smooth", True):
+            continue
+        if (getattr(method, "__module__", None) or "").split(".")[0] in ("consensus", "topologies"):
+            bound = inspect.ismethod(method) or isinstance(inspect.getattr_static(kind, attribute), staticmethod)
+            text = f"{name}.{attribute}" if bound else f"{made}.{attribute}"
+            arrays = not bound and kind.__module__.startswith(ARITHMETIC)
+            yield _door(f"{name}.{attribute}", text, method, drop=0 if bound else 1, kind=name, arrays=arrays)
+
+
+def _door(name, text, function, drop=0, kind=None, arrays=False):
+    try:
+        parameters = list(inspect.signature(function).parameters.values())[drop:]
+    except ValueError:  # an exception without a constructor of its own
+        parameters = []
+    parameters = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) and not p.name.startswith("_")]
+    special = SPECIAL.get(kind, {}) | SPECIAL.get(name, {})
+    arguments = {p.name: special.get(p.name) or GOOD[p.name] for p in parameters if p.name in special or p.default is p.empty}
+    return Door(name, text, arguments, tuple(p.name for p in parameters), arrays)

@@ -1,0 +1,67 @@
+"""What a solver of a user's sees is the same on every engine, and what it gets wrong is said where it does."""
+
+import json
+
+import numpy as np
+import pytest
+import user_cases
+from engine_harness import HERE, mpiexec
+
+from consensus.engines import Processes, Stacked
+
+ENGINES = {"stacked": Stacked(), "processes": Processes(2)}
+
+
+# What it sees
+
+
+def equal(mine, theirs):
+    if isinstance(mine, np.ndarray):
+        return mine.dtype == theirs.dtype and np.array_equal(mine, theirs)
+    return mine == theirs
+
+
+@pytest.mark.parametrize("name", user_cases.PROBLEMS)
+def test_workers_see_the_problem_that_one_process_sees(name, forked):
+    problem = user_cases.PROBLEMS[name]
+    for rows, seen in user_cases.looks(problem, Processes(3)):
+        expected = user_cases.attributes(problem.restrict(rows))
+        assert list(seen) == list(expected)
+        assert not {key for key in expected if not equal(seen[key], expected[key])}
+
+
+def test_unequal_shards_keep_their_sizes_in_workers(forked):
+    problem = user_cases.PROBLEMS["unequal"]
+    assert len(set(problem.shards.sizes.tolist())) > 3
+    sizes = [seen["shards.sizes"] for _, seen in user_cases.looks(problem, Processes(3))]
+    np.testing.assert_array_equal(np.concatenate(sizes), problem.shards.sizes)
+
+
+def test_ranks_see_the_problem_that_one_process_sees(tmp_path):
+    done = mpiexec(2, HERE / "engine_ranks.py", "look", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [{name: [] for name in user_cases.PROBLEMS}] * 2
+
+
+# What it gets wrong
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", user_cases.FAULTY)
+def test_a_faulty_solver_or_schedule_is_named(name, engine, forked):
+    case, kind, words = user_cases.FAULTY[name]
+    with pytest.raises(kind) as caught:
+        case.run(engine=ENGINES[engine])
+    assert type(caught.value) is kind
+    for part in words:
+        assert part in str(caught.value)
+
+
+def test_a_faulty_solver_or_schedule_is_named_under_mpi(tmp_path):
+    done = mpiexec(1, HERE / "engine_ranks.py", "faulty", tmp_path)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    for name, (_, kind, words) in user_cases.FAULTY.items():
+        assert said[name][0] == kind.__name__, name
+        for part in words:
+            assert part in said[name][1]

@@ -1,0 +1,105 @@
+"""Nodes called anything, and edges with weights: what is made of them, and how one is told."""
+
+import warnings
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import topologies
+from topologies.schedules_base import labels
+
+FRIENDS = nx.Graph([("ann", "bob"), ("bob", "cy"), ("cy", "ann"), ("cy", "di")])
+BY_ONE = nx.Graph([(3, 1), (2, 4), (4, 1)])  # nodes 1, ..., 4, added in another order
+STATIC = topologies.Static(FRIENDS)
+LABELLED = {
+    "static": STATIC,
+    "periodic": topologies.Periodic([FRIENDS, FRIENDS.subgraph(FRIENDS)]),
+    "random edges": topologies.RandomEdges(FRIENDS, 0.5),
+    "link failure": topologies.LinkFailure(STATIC, 0.5),
+    "one way": topologies.LinkFailure(STATIC, 0.5, symmetric=False),
+    "agent failure": topologies.AgentFailure(STATIC, [(0, 0, 5)]),
+    "matchings": topologies.Matchings(4, graph=FRIENDS),
+    "sequence": topologies.Sequence(lambda round: FRIENDS, agents=4),
+    "temporal": topologies.Temporal([0, 1, 2], [("ann", "bob"), ("bob", "cy"), ("cy", "di")], window=2),
+    "directed": topologies.Static(FRIENDS.to_directed(), weights=topologies.push),
+}
+
+
+@pytest.mark.parametrize("name", LABELLED)
+def test_agents_bear_the_names_of_nodes(name):
+    for round in (0, 1, 7):
+        found = nx.get_node_attributes(LABELLED[name].graph(round), "label")
+        assert found == dict(enumerate(["ann", "bob", "cy", "di"]))
+    assert labels(LABELLED[name]) == ["ann", "bob", "cy", "di"]
+
+
+def test_numbered_agents_bear_no_labels_and_own_labels_stay():
+    assert nx.get_node_attributes(topologies.Static(topologies.ring(4)).graph(0), "label") == {}
+    assert labels(topologies.Mobile(3, 0.5, 0.1)) == [0, 1, 2]
+    graph = FRIENDS.copy()
+    graph.nodes["bob"]["label"] = "Robert"
+    assert labels(topologies.Static(graph)) == ["ann", "Robert", "cy", "di"]
+    assert "label" not in graph.nodes["ann"]
+
+
+@pytest.mark.parametrize("shift", [1, 5, -2])
+def test_integers_without_a_gap_are_agents_in_their_order(shift):
+    graph = nx.relabel_nodes(BY_ONE, {node: node - 1 + shift for node in BY_ONE})
+    plain = nx.relabel_nodes(BY_ONE, {node: node - 1 for node in BY_ONE})
+    np.testing.assert_array_equal(topologies.adjacency(graph).toarray(), nx.to_numpy_array(plain, nodelist=range(4)))
+    assert labels(topologies.Static(graph)) == [shift, shift + 1, shift + 2, shift + 3]
+
+
+def test_integers_with_a_gap_are_agents_in_the_order_of_nodes():
+    assert labels(topologies.Static(nx.Graph([(7, 2), (2, 4)]))) == [7, 2, 4]
+
+
+def weighted():
+    return nx.Graph([(0, 1, {"weight": 3.0}), (1, 2, {"weight": 0.5}), (2, 0)])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        topologies.metropolis,
+        topologies.max_degree,
+        topologies.sinkhorn,
+        topologies.push,
+        topologies.pull,
+        topologies.Static,
+        lambda graph: topologies.Periodic([graph, graph]),
+        lambda graph: topologies.RandomEdges(graph, 0.5),
+        lambda graph: topologies.Static(graph, weights=topologies.laplacian),
+    ],
+)
+def test_weights_that_are_ignored_are_said_to_be_where_they_were_given(make):
+    with pytest.warns(UserWarning, match="edge attribute 'weight' is ignored") as caught:
+        make(weighted())
+    assert {warning.filename for warning in caught} == {__file__}
+
+
+def test_the_warning_comes_once_for_each_place():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for _ in range(3):
+            topologies.Static(weighted())
+        assert len(caught) == 1
+        topologies.Static(weighted())
+    assert len(caught) == 2
+
+
+def test_weights_that_are_read_or_say_nothing_are_passed_over():
+    plain = nx.Graph([(0, 1, {"weight": 1}), (1, 2, {"other": 5})])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        topologies.Static(plain)
+        topologies.sinkhorn(weighted_fully(), weight="weight")
+        topologies.laplacian(weighted_fully(), weight="weight")
+        topologies.Static(weighted_fully(), weights=lambda graph: topologies.sinkhorn(graph, weight="weight"))
+
+
+def weighted_fully():
+    graph = weighted()
+    graph.edges[2, 0]["weight"] = 2.0
+    return graph

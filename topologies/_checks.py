@@ -1,0 +1,133 @@
+"""Checks of objects that users pass in: every message names the argument, what it got, and what would do."""
+
+import math
+import os
+import reprlib
+import sys
+import warnings
+from numbers import Integral, Real
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sparse
+
+_HERE = str(Path(__file__).parent) + os.sep
+
+_short = reprlib.Repr()
+_short.maxstring = _short.maxother = 60
+_short.maxlist = _short.maxtuple = _short.maxarray = 3
+
+
+def shown(value):
+    """A short ``repr`` of anything, its type beside it where that says more."""
+    try:
+        text = _short.repr(value)
+    except Exception:  # a user's own __repr__ may fail
+        text = "an object"
+    return text if isinstance(value, str | int | float | bool | type(None)) else f"{text}, a {type(value).__name__}"
+
+
+def offers(name, value, needed, wanted):
+    """Return ``value`` if it is an object with the attributes ``needed``; raise ``TypeError`` otherwise.
+
+    Parameters
+    ----------
+    name : str
+        Of the argument.
+    value : object
+    needed : sequence of str
+    wanted : str
+        What would do, with an example: ``"a schedule, such as topologies.Static(graph)"``.
+
+    Examples
+    --------
+    >>> offers("schedule", 3, ("agents", "key"), "a schedule, such as topologies.Static(graph)")
+    Traceback (most recent call last):
+        ...
+    TypeError: schedule must be a schedule, such as topologies.Static(graph); got 3
+    """
+    if isinstance(value, type):
+        raise TypeError(f"{name} must be {wanted}; got the class {value.__name__} itself: call it")
+    missing = [attribute for attribute in needed if not hasattr(value, attribute)]
+    if len(missing) == len(needed):
+        raise TypeError(f"{name} must be {wanted}; got {shown(value)}")
+    if missing:
+        raise TypeError(f"{name} must be {wanted}; {shown(value)}, has no {', '.join(missing)}")
+    return value
+
+
+def schedule(value, name="schedule", also=()):
+    """Return ``value`` if it is a schedule that has ``also`` some attributes; raise ``TypeError`` otherwise."""
+    offers(name, value, ("agents", "key", "weights", *also), "a schedule, such as topologies.Static(graph)")
+    if not isinstance(value.agents, Integral) or value.agents < 1:
+        raise TypeError(f"{name} must be a schedule with a whole number of agents, at least 1; got {shown(value.agents)}")
+    return value
+
+
+def matrix(schedule, round):
+    """The mixing matrix of a round; raise ``TypeError`` or ``ValueError`` if it is none."""
+    return mixing(schedule.weights(schedule.key(round)), schedule)
+
+
+def flag(name, value):
+    """Return ``value`` as a bool if it is one; raise ``ValueError`` otherwise."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, got {shown(value)}")
+    return bool(value)
+
+
+def real(name, value, wanted, allowed, why=""):
+    """Return ``value`` as a float if it is a real number that ``allowed`` is true of; raise ``ValueError`` otherwise."""
+    if isinstance(value, Real) and not isinstance(value, np.timedelta64):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if allowed(number):
+            return number
+    raise ValueError(f"{name} must be {wanted}, got {value!r}{why}")
+
+
+def numbers(name, value):
+    """Return ``value`` as an array of real numbers; raise ``TypeError`` if it is none."""
+    try:
+        found = np.asarray(value)
+        return found.astype(float) if found.dtype.kind == "O" else found.astype(float, casting="same_kind")
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(f"{name} must be an array of real numbers, got {shown(value)}") from None
+
+
+def room(call, count, each=500):
+    """Raise ``ValueError`` if ``count`` things of ``each`` bytes do not fit into this machine's memory."""
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        memory = 1 << 38  # no saying: what no machine has
+    if count * each > memory:
+        call = call if len(call) <= 80 else f"{call[:77]}..."
+        raise ValueError(f"{call} would take {_power(count * each)} bytes of memory; there are {_power(memory)}")
+
+
+def _power(count):
+    return f"{count:.2g}" if count < 10**300 else "over 1e300"
+
+
+def mixing(value, schedule):
+    """Return ``value`` if it is a mixing matrix of ``schedule``; raise ``TypeError`` or ``ValueError`` otherwise."""
+    name, shape = f"{type(schedule).__name__}.weights(key)", (schedule.agents, schedule.agents)
+    if not sparse.issparse(value) or value.format != "csr":
+        got = f"a matrix in {value.format.upper()} format" if sparse.issparse(value) else shown(value)
+        raise TypeError(f"{name} must return a sparse matrix in CSR format: scipy.sparse.csr_array(matrix); got {got}")
+    if value.shape != shape:
+        raise ValueError(f"{name} must return a matrix of shape (agents, agents) = {shape}; got {value.shape}")
+    if value.dtype.kind not in "fiub":
+        raise TypeError(f"{name} must return a matrix of real numbers; got dtype {value.dtype}")
+    return value
+
+
+def warn(text):
+    """Warn where a user's own code called this package, so that Python says it once for each such place."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back and frame.f_code.co_filename.startswith(_HERE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, UserWarning, stacklevel=level)

@@ -1,0 +1,89 @@
+"""Contacts in a text file."""
+
+import gzip
+import math
+import os
+import zlib
+from array import array
+
+from topologies._checks import shown
+from topologies.times import iso, moments
+
+_NUMBER = "a number"
+
+
+def read(path):
+    """Times, whether they are dates, agents in the order of their first appearance (two for each contact), their labels."""
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"path must be the path of a text file, got {path!r}")
+    path = os.fspath(path)
+    try:
+        with (gzip.open if str(path).endswith(".gz") else open)(path, "rt", encoding="utf-8-sig") as lines:
+            return _contacts(path, lines)
+    except FileNotFoundError:
+        raise
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is no text in UTF-8 ({error})") from None
+    except (OSError, EOFError, zlib.error) as error:  # a directory, a damaged gzip file, no permission
+        raise ValueError(f"{path} cannot be read ({error})") from error
+
+
+def _contacts(path, lines):
+    times, ends, agents, width, kind = array("d"), array("q"), {}, None, None
+    for number, line in enumerate(lines, 1):
+        fields = _fields(line.partition("#")[0])
+        if not fields or fields == [""]:
+            continue
+        try:
+            if width is None:
+                width = len(fields)
+                if width >= 3 and not any(map(_is_number, fields)) and iso(fields[0]) is None:
+                    continue
+            time, found = _time(fields, width)
+            if kind is not None and found != kind:
+                raise ValueError(f"its time is {found}, that of lines before it {kind}")
+            kind = found
+        except ValueError as fault:
+            raise ValueError(f"{path}, line {number}, {shown(line.rstrip())}: {fault}") from None
+        times.append(time)
+        for label in fields[1:3]:
+            ends.append(agents.setdefault(label, len(agents)))
+    if not times:
+        raise ValueError(f"{path} holds no contacts")
+    return times, kind != _NUMBER, ends, list(agents)
+
+
+def _fields(text):
+    """The fields of a line; a date and a time of day between white space are one."""
+    if "," in text:
+        return [field.strip() for field in text.split(",")]
+    fields = text.split()
+    if len(fields) > 3 and not _is_number(fields[0]) and iso(" ".join(fields[:2])) and iso(fields[0]) and ":" in fields[1]:
+        return [" ".join(fields[:2]), *fields[2:]]
+    return fields
+
+
+def _is_number(field):
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return True
+
+
+def _time(fields, width):
+    """The time of a contact and its kind, from the fields of its line; ValueError if they are not those of a contact."""
+    if len(fields) < 3:
+        raise ValueError(f"a line holds time, i, j; this one has {len(fields)} fields")
+    if len(fields) != width:
+        raise ValueError(f"it has {len(fields)} fields, but lines before it have {width}")
+    date = None if _is_number(fields[0]) else iso(fields[0])
+    if date is None and not (_is_number(fields[0]) and math.isfinite(float(fields[0]))):
+        raise ValueError(f"the time must be a finite number, got {fields[0]!r}; or a date as in ISO 8601")
+    if not (fields[1] and fields[2]):
+        raise ValueError("a label is empty")
+    if fields[1] == fields[2]:
+        raise ValueError(f"{fields[1]} meets itself")
+    if date is None:
+        return float(fields[0]), _NUMBER
+    return float(moments([date])[0][0]), f"a date with{'out' if date.tzinfo is None else ''} a time zone"
