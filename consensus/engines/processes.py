@@ -2,7 +2,9 @@
 
 import multiprocessing
 import os
+import signal
 import sys
+import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -68,7 +70,9 @@ class Processes(Engine):
         workers = min(self.workers or available, problem.agents)
         blocks = _by_cost(problem, workers)
         sizes = problem.parameters, problem.dtype, solver.width(problem), len(solver.columns)
-        desk = Desk.of(context.Lock(), blocks, *sizes)
+        with _interrupted_later():
+            lock = context.Lock()
+        desk = Desk.of(lock, blocks, *sizes)
         desk.round.array[:] = begin["round"] if isinstance(begin, dict) else 0
         due = _Due(observer.every, observer.rounds, observer.saver.every if observer.saver else None)
         parts = []
@@ -144,6 +148,23 @@ def _share(problem):
     bare.weights = np.empty(0)
     bare.shards = replace(shards, **dict.fromkeys(SHARED, bare.weights), memory=())
     return cloudpickle.dumps(bare), arrays
+
+
+@contextmanager
+def _interrupted_later():
+    """Ctrl-C waits for the end of this block: between a semaphore's making and its registration it would leave it behind."""
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before is None:  # others are not interrupted
+        yield
+        return
+    came = []
+    signal.signal(signal.SIGINT, lambda *_: came.append(True))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if came:
+            signal.raise_signal(signal.SIGINT)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 import uuid
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import NamedTuple
 
@@ -400,6 +401,21 @@ def test_ctrl_c_while_workers_start_leaves_none(mark, tmp_path):
     os.killpg(run.pid, signal.SIGINT)
     run.wait(10)
     wait_for(lambda: not living(mark), 5)
+
+
+def test_ctrl_c_between_the_making_of_the_lock_and_its_registration_leaves_none(case, mark, monkeypatch):
+    register = resource_tracker.register
+
+    def interrupted(name, kind):
+        signal.raise_signal(signal.SIGINT)
+        register(name, kind)
+
+    monkeypatch.setattr(resource_tracker, "register", interrupted)
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        case.run(engine=Processes(3))
+    assert signal.getsignal(signal.SIGINT) is before
+    gc.collect()  # the lock's own end; the fixture looks for what is left
 
 
 def test_a_worker_that_cannot_be_started_takes_the_others_along(case, mark, monkeypatch):
