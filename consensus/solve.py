@@ -13,7 +13,7 @@ from consensus.checkpoint import Saver, check_same, digest, fingerprint, load
 from consensus.engines import MPI, Processes, Stacked
 from consensus.errors import Interrupted, RunError
 from consensus.history import History
-from consensus.observe import Observer, agents_mean, checked_test_set
+from consensus.observe.observer import Observer, agents_mean, checked_test_set
 from consensus.solvers import AdaptiveNEXT
 from topologies.analysis import parts
 

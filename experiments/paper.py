@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from consensus.solvers import adaptive_parts
+from consensus.solvers.adaptive import parts
 from experiments import blocks, cases, convergence, losses, scale, sparsity, tangent
 from experiments.tables import latex_text
 
@@ -72,8 +72,8 @@ def numbers(results):
         "edge": cases.PROBABILITY,
         "hidden": cases.HIDDEN,
         "decay": f"{cases.DECAY.weight:g}",
-        "adaptive.directions": adaptive_parts.DIRECTIONS,
-        "adaptive.vectors": adaptive_parts.DIRECTIONS + 2,
+        "adaptive.directions": parts.DIRECTIONS,
+        "adaptive.vectors": parts.DIRECTIONS + 2,
         "convergence.trials": convergence.TRIALS,
         "convergence.level": _percent(convergence.LEVELS[-1]),
         "convergence.start": _percent(convergence.LEVELS[0]),

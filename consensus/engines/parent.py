@@ -7,7 +7,7 @@ from pathlib import Path
 import cloudpickle
 import numpy as np
 
-from consensus._waiting import Usual, Wait, say_late
+from consensus.engines.waiting import Usual, Wait, say_late
 from consensus.engines.worker import restored
 from consensus.errors import UnfinishedWarning, WorkerError
 

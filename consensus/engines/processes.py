@@ -14,11 +14,11 @@ import cloudpickle
 import numpy as np
 
 from consensus import _checks
-from consensus._shared import SharedArray
+from consensus._memory import SharedArray
 from consensus.engines.base import Engine, begin_block
 from consensus.engines.parent import Parent
 from consensus.engines.worker import SHARED, Desk, Task, work
-from consensus.problem import Problem
+from consensus.problems import Problem
 
 _ENDING = 1.0  # seconds that workers have to end by themselves
 

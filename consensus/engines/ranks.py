@@ -7,7 +7,7 @@ import traceback
 
 import numpy as np
 
-from consensus import _waiting
+from consensus.engines import waiting
 from consensus.errors import WorkerError
 
 _SPINS = 200  # looks at a message before a waiting rank offers its core to others
@@ -44,7 +44,7 @@ class Ranks:
         self.me, self.size = communicator.Get_rank(), communicator.Get_size()
         self.names = [f"rank {rank}" for rank in range(self.size)]
         self.leave("in consensus.solve")
-        self._usual, self._waiting, self._sent = _waiting.Usual(), set(), []
+        self._usual, self._waiting, self._sent = waiting.Usual(), set(), []
 
     def enter(self, place, names):
         """Begin the rounds: ``place()`` says which it is."""
@@ -97,7 +97,7 @@ class Ranks:
         for _ in range(_SPINS):
             if done(requests):
                 return
-        wait, told, warned = _waiting.Wait(), False, False
+        wait, told, warned = waiting.Wait(), False, False
         late, moment = min(self._usual.late, self.timeout / 2), min(_MOMENT, self.timeout / 4)
         try:
             while not done(requests):
@@ -111,7 +111,7 @@ class Ranks:
                 first = self.me == min(self._waiting | {self.me})
                 if first and not warned and seconds > late + moment:
                     warned = True
-                    _waiting.say_late(self._late(), seconds, self.timeout)
+                    waiting.say_late(self._late(), seconds, self.timeout)
                 if seconds > self.timeout + (0 if first else 2 * moment):  # one of them says it
                     told = False  # it does not go on: those who heard so would warn of the late in its place
                     self._give_up()
@@ -161,4 +161,4 @@ class Ranks:
         status, note = mpi.Status(), np.empty(1, bool)
         while self.communicator.Iprobe(tag=_NOTES, status=status):
             self.communicator.Recv(note, status.source, _NOTES)
-            (self._waiting.add if note[0] else self._waiting.discard)(status.source)
+            (self.waiting.add if note[0] else self.waiting.discard)(status.source)

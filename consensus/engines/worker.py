@@ -13,7 +13,8 @@ import cloudpickle
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from consensus._shared import Aborted, Gate, SharedArray
+from consensus._memory import SharedArray
+from consensus.engines.gate import Aborted, Gate
 from consensus.engines.network import Network
 from consensus.engines.rounds import run_rounds
 from consensus.errors import WorkerError

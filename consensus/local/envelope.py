@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from consensus.local.linear import Factors, conjugate_gradients
 from consensus.local.operators import rooted_rows, times_root, times_root_transposed
+from consensus.local.systems import Factors, conjugate_gradients
 
 _SUFFICIENT = 1e-4
 _HALVINGS = 40

@@ -10,8 +10,8 @@ from consensus import _checks
 from consensus._parallel import CHUNK_BYTES, for_chunks, threads
 from consensus.errors import UnfinishedWarning
 from consensus.local import careful
-from consensus.local.linear import SYSTEMS, estimates
 from consensus.local.part import Part, has_prox_jvp
+from consensus.local.systems import SYSTEMS, estimates
 from consensus.surrogates.blocks import BlockModel, Blocks
 from consensus.surrogates.full import FullLinearization, ProximalModel
 

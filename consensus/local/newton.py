@@ -23,7 +23,7 @@ def newton(sub, system, x, tolerance, most, proximal=solve_proximal):
     ----------
     sub : Subproblem
     system : object
-        From :mod:`consensus.local.linear`; only its ``set`` and ``solve`` are called, and only if r is quadratic.
+        From :mod:`consensus.local.systems`; only its ``set`` and ``solve`` are called, and only if r is quadratic.
     x : ndarray (agents, P)
         The start.
     tolerance : float

@@ -1,6 +1,6 @@
 """Decentralised methods: one file each."""
 
-from consensus.solvers.adaptive_next import AdaptiveNEXT
+from consensus.solvers.adaptive import AdaptiveNEXT
 from consensus.solvers.base import Solver
 from consensus.solvers.dgd import DGD
 from consensus.solvers.gossip import Gossip

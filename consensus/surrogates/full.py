@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from consensus import _checks
-from consensus.problem import BaseProblem
+from consensus.problems import BaseProblem
 
 
 class ProximalModel(NamedTuple):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from consensus import _checks
-from consensus.problem import Problem
+from consensus.problems import Problem
 
 
 class LinearizedModel(NamedTuple):

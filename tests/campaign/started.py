@@ -9,7 +9,7 @@ import uuid
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-for folder in (ROOT, ROOT / "tests" / "consensus", ROOT / "tests" / "engines"):
+for folder in (ROOT, ROOT / "tests" / "helpers"):
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 

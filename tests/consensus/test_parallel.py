@@ -74,7 +74,7 @@ def test_results_do_not_depend_on_chunks_or_threads(cores, monkeypatch):
     start = model.init(rng)
     users = [module for name, module in sys.modules.items() if name.startswith("consensus.") and hasattr(module, "for_chunks")]
     users.remove(consensus._parallel)
-    assert consensus.problem in users
+    assert consensus.problems.model in users
 
     def outcome(bytes_per_agent):
         """The bits of a short run, when an agent is taken to touch that many bytes."""

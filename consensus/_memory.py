@@ -1,0 +1,102 @@
+"""Memory that local processes share."""
+
+import mmap
+import os
+import tempfile
+import weakref
+from multiprocessing import reduction
+from typing import ClassVar
+
+import numpy as np
+
+_LARGE = 1 << 24  # bytes: what is smaller may be copied for workers
+
+
+class SharedBuffer:
+    """Memory without a name: the system frees it with the last process that maps it, however that process ends.
+
+    Pickled while a process is being started, it takes its file descriptor along.
+    """
+
+    def __init__(self, size):
+        self.size = max(1, size)
+        self.descriptor = _nameless_file()
+        try:
+            os.posix_fallocate(self.descriptor, 0, self.size)  # fails here if memory is short, not at the first touch
+        except (OSError, AttributeError) as error:
+            if isinstance(error, AttributeError):  # not on every Unix
+                os.ftruncate(self.descriptor, self.size)
+            else:
+                raise MemoryError(
+                    f"no room for {self.size / 1e6:.0f} MB of memory shared with the workers ({error.strerror}): use "
+                    "engine='stacked', fewer samples or float32"
+                ) from error
+        self._map()
+
+    def _map(self):
+        self.memory = mmap.mmap(self.descriptor, self.size)
+
+    def __getstate__(self):
+        return self.size, reduction.DupFd(self.descriptor)
+
+    def __setstate__(self, state):
+        self.size, descriptor = state
+        self.descriptor = descriptor.detach()
+        self._map()
+
+    def __del__(self):
+        if hasattr(self, "descriptor"):
+            os.close(self.descriptor)  # the mapping lives on while arrays look at it
+
+
+class SharedArray:
+    """An array in a :class:`SharedBuffer`; ``.array`` in every process."""
+
+    _known: ClassVar = weakref.WeakValueDictionary()  # by the address of their first number
+
+    def __init__(self, shape, dtype):
+        self.shape, self.dtype = tuple(shape), np.dtype(dtype)
+        self.buffer = SharedBuffer(int(np.prod(self.shape)) * self.dtype.itemsize)
+        self._view()
+
+    def _view(self):
+        count = int(np.prod(self.shape))
+        self.array = np.frombuffer(self.buffer.memory, self.dtype, count).reshape(self.shape)
+        self._known[self.array.ctypes.data] = self
+
+    @classmethod
+    def of(cls, array):
+        """A shared array equal to ``array``: itself, where it is one already."""
+        known = cls._known.get(array.ctypes.data)
+        if known is not None and (known.shape, known.dtype) == (array.shape, array.dtype):
+            return known
+        shared = cls(array.shape, array.dtype)
+        shared.array[...] = array
+        return shared
+
+    def __getstate__(self):
+        return self.shape, self.dtype, self.buffer
+
+    def __setstate__(self, state):
+        self.shape, self.dtype, self.buffer = state
+        self._view()
+
+
+def empty(shape, dtype):
+    """``(array, owner)``: uninitialised, and in shared memory if it is large, so that workers need no copy of it.
+
+    The array is known as shared while ``owner`` lives.
+    """
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    if size < _LARGE or not hasattr(os, "memfd_create"):
+        return np.empty(shape, dtype), None
+    shared = SharedArray(shape, dtype)
+    return shared.array, shared
+
+
+def _nameless_file():
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("consensus")
+    file, name = tempfile.mkstemp()
+    os.unlink(name)
+    return file

@@ -1,0 +1,179 @@
+"""Data sets by name, and tables of one's own.
+
+scikit-learn is imported where it is used: it takes longer than all the rest, and workers have no use for it.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from consensus import _checks
+from consensus.data import tables
+
+VARIABLE = "CONSENSUS_DATA"
+
+
+class _Remote(NamedTuple):
+    file: str  # in the folder of local copies
+    openml: int  # the set's id there
+
+
+_BUNDLED = {  # and what scikit-learn calls them
+    "diabetes": "diabetes",
+    "breast_cancer": "breast_cancer",
+    "digits": "digits",
+    "iris": "iris",
+    "wine_cultivars": "wine",
+}
+_REMOTE = {
+    "boston": _Remote("housing.csv", 531),
+    "kin8nm": _Remote("kin8nm.csv", 189),
+    "wine": _Remote("winequality-white.csv", 287),
+    "mnist": _Remote("mnist10k.npz", 554),
+}
+NAMES = (*_BUNDLED, *_REMOTE)
+CLASSIFICATION = ("breast_cancer", "digits", "iris", "wine_cultivars", "mnist")
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Features, target, and whether the target is numbers or classes; ``X, y = dataset`` unpacks it.
+
+    Attributes
+    ----------
+    X : ndarray (samples, features)
+    y : ndarray (samples,)
+        float64 numbers, or int codes 0 .. C - 1 of the classes.
+    classes : tuple or None
+        The C classes behind the codes; ``None`` if the target is numbers.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    classes: tuple = None
+
+    @property
+    def classification(self):
+        """Whether the target is classes."""
+        return self.classes is not None
+
+    def __getitem__(self, index):  # which also makes it a sequence to unpack
+        return (self.X, self.y)[index]
+
+
+def load(name, *, target=None, classification=None):
+    """A data set by its name, or a table from a file.
+
+    Parameters
+    ----------
+    name : str or path
+        ``diabetes``, ``breast_cancer``, ``digits``, ``iris`` and ``wine_cultivars`` (three cultivars, scikit-learn's
+        ``wine``) come with scikit-learn. ``boston``, ``kin8nm``, ``wine`` (quality) and ``mnist`` are read from the folder
+        that the environment variable ``CONSENSUS_DATA`` names (``housing.csv``, ``kin8nm.csv``, ``winequality-white.csv``,
+        the target last; ``mnist10k.npz`` with ``images`` and ``labels``); where that is not set, from OpenML through
+        scikit-learn, which keeps a copy. OpenML's ``wine`` has the red wines too, its ``mnist`` all 70,000 digits.
+
+        Anything else is a file. ``.csv`` and ``.tsv``: cells between commas, semicolons or tabs. The first line is a header
+        unless all its cells are numbers, or numbers stand in the same places of the second line. ``.parquet`` needs
+        pyarrow; the index of a data frame is no feature. ``.npz``: arrays ``X`` (samples, features) and ``y`` (samples,).
+    target : str or int, optional
+        For a file. The column to predict, by name or by index (negative ones count from the end); all others are features.
+        In npz: the array to take for ``y``.
+    classification : bool, optional
+        For a file. Whether the target is classes; by default it is if it is text or booleans.
+
+    Returns
+    -------
+    Dataset
+        To unpack as ``X, y``. Features are float64, or float32 where all of them are so in the file; classes are
+        0 .. C - 1 in their sorted order.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name or suffix, a target that is not there, features that are not numbers, a target part numbers and
+        part text, missing (empty, ``?``, ``NA``, ``N/A``, ``NaN``, ``null``) or infinite values, lines of unequal length, no
+        rows, or a file that is not what it should be.
+    FileNotFoundError
+        If there is no such file, or ``CONSENSUS_DATA`` names a folder without the one of ``name``.
+    ConnectionError
+        If OpenML cannot be reached.
+    ImportError
+        For Parquet without pyarrow.
+
+    Examples
+    --------
+    >>> X, y = load("diabetes")
+    >>> X.shape, y.shape
+    ((442, 10), (442,))
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "animals.csv")
+    ...     _ = path.write_text("weight,legs,animal\\n4.1,4,cat\\n0.1,2,bird\\n9.5,4,dog\\n")
+    ...     animals = load(path, target="animal")
+    >>> animals.X.shape, animals.y, animals.classes
+    ((3, 2), array([1, 0, 2]), ('bird', 'cat', 'dog'))
+    """
+    _checks.choice("classification", classification, (None, True, False))
+    if not isinstance(name, str | os.PathLike) or (name not in NAMES and Path(name).suffix.lower() not in tables.SUFFIXES):
+        raise ValueError(
+            f"name must be one of {', '.join(map(repr, NAMES))}, or a file that ends in {', '.join(tables.SUFFIXES)}; "
+            f"got {name!r}"
+        )
+    if name not in NAMES:
+        return Dataset(*tables.read(Path(name).expanduser(), target, classification))
+    if target is not None or classification is not None:
+        raise ValueError(
+            f"target and classification go with a file and with no name; got name={name!r}, target={target!r}, "
+            f"classification={classification!r}"
+        )
+    if name in _BUNDLED:
+        return _from_scikit_learn(name)
+    return _from_folder(name) if os.environ.get(VARIABLE) else _from_openml(name)
+
+
+def _from_scikit_learn(name):
+    from sklearn import datasets
+
+    found = getattr(datasets, f"load_{_BUNDLED[name]}")()
+    return Dataset(found.data, found.target, tuple(found.target_names.tolist()) if name in CLASSIFICATION else None)
+
+
+def _from_folder(name):
+    path = Path(os.environ[VARIABLE]) / _REMOTE[name].file
+    if not path.is_file():
+        raise FileNotFoundError(f"{VARIABLE} names a folder without {path.name}, the file of {name!r}: {path.parent}")
+    if name == "mnist":
+        arrays = tables.npz(path, "images", "labels")
+        if arrays["labels"].shape != arrays["images"].shape[:1] or arrays["images"].ndim < 2:
+            found = f"images {arrays['images'].shape} and labels {arrays['labels'].shape}"
+            raise ValueError(f"{path} must have as many labels (samples,) as images; got {found}")
+        return _digits(arrays["images"].reshape(len(arrays["images"]), -1), arrays["labels"])
+    return Dataset(*tables.read(path, target=-1, classification=False))
+
+
+def _from_openml(name):
+    from sklearn import datasets
+
+    try:  # this parser is the slower one, but the other needs pandas
+        found = datasets.fetch_openml(data_id=_REMOTE[name].openml, as_frame=False, parser="liac-arff")
+    except OSError as error:
+        raise ConnectionError(
+            f"{name!r} could not be fetched from OpenML ({error}). Without a network, put {_REMOTE[name].file} in a folder "
+            f"and set {VARIABLE} to it"
+        ) from error
+    if name == "mnist":
+        return _digits(found.data, found.target)
+    X = found.data
+    for feature, values in found.categories.items():  # numbers that OpenML declares nominal come as indices of their values
+        column = found.feature_names.index(feature)
+        X[:, column] = np.array(values, dtype=float)[X[:, column].astype(int)]
+    return Dataset(X, found.target.astype(float))
+
+
+def _digits(images, labels):
+    return Dataset(images / 255.0, labels.astype(int), tuple(range(10)))

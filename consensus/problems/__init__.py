@@ -1,0 +1,7 @@
+"""The problem that the agents solve together: a model on shards, or a user's own functions."""
+
+from consensus.problems.base import BaseProblem, Work
+from consensus.problems.functions import FunctionProblem
+from consensus.problems.model import Problem
+
+__all__ = ["BaseProblem", "FunctionProblem", "Problem", "Work"]

@@ -1,0 +1,145 @@
+"""What every problem is: the agents' costs, a regularizer, and the work done on them."""
+
+import copy
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from consensus import _checks
+from consensus.regularizers import L2
+
+
+@dataclass
+class Work:
+    """What an agent of a block has computed so far.
+
+    Attributes
+    ----------
+    gradients : int
+        Gradients of its own cost, per agent.
+    solves : int
+        Local problems solved, per agent.
+    iterations : int
+        Iterations inside the local solves, summed over the agents of the block (they differ); closed forms take none.
+    unfinished : int
+        Local solves that did not get as far as was asked, over the agents of the block.
+    """
+
+    gradients: int = 0
+    solves: int = 0
+    iterations: int = 0
+    unfinished: int = 0
+
+
+class BaseProblem(ABC):
+    """``minimise U(w) = sum_i g_i(w) + r(w)`` over w in R^P, where agent i alone knows the smooth cost g_i.
+
+    A problem holds a *block* of agents: all of them, or the rows that one process owns (:meth:`restrict`).
+
+    Attributes
+    ----------
+    agents : int
+        Number of agents held here.
+    network_size : int
+        A, the number of agents of the whole network; kept by :meth:`restrict`.
+    parameters : int
+        P.
+    dtype : numpy.dtype
+        Of iterates and gradients.
+    rows : ndarray of int (agents,)
+        Which agents of the network they are.
+    regularizer : Regularizer
+        r, the convex part of a nonconvex one; ``L2(0)`` where none was given.
+    nonconvex : Regularizer or None
+        The regularizer as given, where it is not convex: ``r_given = r - h`` with a smooth h, of which every g_i has -h / A.
+    work : Work
+        Counts what was computed with this object; a restricted block starts its own count.
+    memory : dict
+        What local solvers keep from round to round because it does not change, such as a linear model's factors.
+    """
+
+    def __init__(self, rows, network_size, parameters, dtype, regularizer):
+        self.rows, self.agents, self.network_size = rows, len(rows), network_size
+        self.parameters = parameters
+        self.dtype = np.dtype(dtype)
+        self.work, self.memory = Work(), {}
+        regularizer = L2(0.0) if regularizer is None else _checks.regularizer(regularizer)
+        # A nonconvex r is a convex one minus a smooth one; the second joins the costs, shared out among the agents.
+        self.nonconvex = None if getattr(regularizer, "is_convex", True) else regularizer
+        if self.nonconvex is not None:
+            _checks.needs("a regularizer with is_convex = False", regularizer, "convex", "smooth_value", "smooth_gradient")
+        self.regularizer = regularizer if self.nonconvex is None else _checks.regularizer(regularizer.convex, "its convex part")
+
+    @abstractmethod
+    def _value(self, w):
+        """The costs without a nonconvex regularizer's share, shape (agents,)."""
+
+    @abstractmethod
+    def _gradient(self, w):
+        """Their gradients, a new array (agents, P)."""
+
+    def value(self, w):
+        """g_i(w_i) of every agent held here: shape (agents,) for w (agents, P)."""
+        w = self._stack(w)
+        value = self._value(w)
+        if self.nonconvex is not None:
+            value -= self.nonconvex.smooth_value(w) / self.network_size
+        return value
+
+    def gradient(self, w):
+        """grad g_i(w_i), shape (agents, P) for w (agents, P); a new array."""
+        w = self._stack(w)
+        gradient = self._gradient(w)
+        if self.nonconvex is not None:
+            gradient -= self.nonconvex.smooth_gradient(w) / self.network_size
+        self.work.gradients += 1
+        return gradient
+
+    def restrict(self, rows):
+        """The same problem for the agents ``rows`` of this one: a slice (the data are views), or an array of indices."""
+        block = copy.copy(self)
+        rows = _checks.rows(rows, self.agents)
+        block.rows = self.rows[rows]
+        block.agents, block.work, block.memory = len(block.rows), Work(), {}
+        return block
+
+    @abstractmethod
+    def digests(self):
+        """A digest of each agent's data, strings: equal for equal costs. Checkpoints keep them."""
+
+    def average_gradient(self, w):
+        """grad f_i(w_i) of the average form ``U = (1/A) sum_i f_i``, ``f_i = A g_i + r``; shape (agents, P).
+
+        Raises
+        ------
+        TypeError
+            If r is not smooth.
+        """
+        gradient = self.gradient(w)
+        gradient *= self.network_size
+        gradient += self.regularizer.gradient(w)
+        return gradient
+
+    def objective(self, point):
+        """U(point) = sum_i g_i(point) + r(point), a float, over the agents held here; ``point`` has shape (P,)."""
+        point = _checks.floats("point", point)
+        return float(self.value(self._everywhere(point)).sum() + self.regularizer.value(point))
+
+    def stationarity(self, point):
+        """``|w - prox_r(w - grad G(w))|`` at w = ``point`` (P,): zero exactly at stationary points of U."""
+        point = _checks.floats("point", point)
+        step = point - self.gradient(self._everywhere(point)).sum(axis=0)
+        return float(np.linalg.norm(point - self.regularizer.prox(step, 1.0)))
+
+    def _everywhere(self, point):
+        point = point.astype(self.dtype, copy=False)
+        if point.shape != (self.parameters,):
+            raise ValueError(f"point must have shape ({self.parameters},); got {point.shape}")
+        return np.broadcast_to(point, (self.agents, self.parameters))
+
+    def _stack(self, w):
+        w = _checks.array("w", w)
+        if w.shape != (self.agents, self.parameters):
+            raise ValueError(f"w must have shape (agents, P) = {(self.agents, self.parameters)}; got {w.shape}")
+        return w.astype(self.dtype, copy=False)

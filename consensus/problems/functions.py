@@ -1,0 +1,49 @@
+"""A problem given by the user's own functions."""
+
+import hashlib
+
+import numpy as np
+
+from consensus import _checks
+from consensus.problems.base import BaseProblem
+
+
+class FunctionProblem(BaseProblem):
+    """A problem given by functions; see :meth:`consensus.Problem.from_functions`."""
+
+    def __init__(self, value, gradient, agents, parameters, regularizer=None):
+        agents, parameters = _checks.count("agents", agents), _checks.count("parameters", parameters)
+        for name, function in (("value", value), ("gradient", gradient)):
+            if not callable(function):
+                raise TypeError(f"{name} must be a function of w (agents, P); got {function!r}")
+        super().__init__(np.arange(agents), agents, parameters, np.float64, regularizer)
+        self._functions = value, gradient
+
+    def __repr__(self):
+        return (
+            f"Problem.from_functions({self.agents} agents, {self.parameters} parameters, {self.nonconvex or self.regularizer})"
+        )
+
+    def _value(self, w):
+        return self._call("value", self._functions[0], w, ())
+
+    def _gradient(self, w):
+        return self._call("gradient", self._functions[1], w, (self.parameters,))
+
+    def digests(self):
+        # Functions have no data to show: their values at a fixed point stand for them.
+        probe = np.linspace(-1, 1, self.agents * self.parameters).reshape(self.agents, self.parameters)
+        return [hashlib.sha256(row.tobytes()).hexdigest() for row in self._gradient(probe)]
+
+    def _call(self, name, function, w, tail):
+        # The user's functions take all agents: a block fills the rows it does not hold with one that it does.
+        stack = w
+        if self.agents < self.network_size:
+            stack = np.repeat(w[:1], self.network_size, axis=0)
+            stack[self.rows] = w
+        result = np.array(function(stack), dtype=self.dtype)  # a copy: callers work in place
+        if result.shape != (self.network_size, *tail):
+            raise ValueError(
+                f"{name} must return shape {(self.network_size, *tail)} for w of shape {stack.shape}; got {result.shape}"
+            )
+        return result if self.agents == self.network_size else result[self.rows]

@@ -1,0 +1,5 @@
+"""AdaptiveNEXT, which has no settings to tune."""
+
+from consensus.solvers.adaptive.next import AdaptiveNEXT
+
+__all__ = ["AdaptiveNEXT"]

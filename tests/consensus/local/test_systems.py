@@ -1,0 +1,220 @@
+"""The three kinds of linear systems, blocks of parameters, and independence of the batch."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.linalg
+from local_problems import TAU, TIGHT, centre, local_problem, minimisers, objective, own
+from threadpoolctl import threadpool_limits
+
+import consensus
+from consensus.local import Exact
+from consensus.regularizers import L1, L2, Box, ElasticNet, GroupL1, L2Ball, NonNegative
+from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
+
+WAYS = ["primal", "dual", "iterative"]
+
+
+def explicit(problem, surrogate, agent, columns=slice(None)):
+    """H and u of ``H v = u``, the optimality condition of the squared loss with an L2 in the coordinates ``columns``."""
+    w, _, pi = centre(problem)
+    J, f, d, c = own(problem, w, agent)
+    weight = getattr(problem.regularizer, "weight", 0.0)
+    s = problem.agents if surrogate.curvature == "network" else 1
+    u = -(c * (f - d).ravel() @ J + pi[agent] + weight * w[agent])[columns]
+    return s * c * J[:, columns].T @ J[:, columns] + (surrogate.tau + weight) * np.eye(len(u)), u
+
+
+def solved(problem, surrogate, linear):
+    """v of every agent by Exact, as sharp as it gets."""
+    return minimisers(problem, surrogate, Exact(linear, iterations=500), tolerance=1e-13).w - centre(problem)[0]
+
+
+@pytest.mark.parametrize("curvature", ["local", "network"])
+@pytest.mark.parametrize("regularizer", [None, L2(0.2)], ids=str)
+@pytest.mark.parametrize("sizes", [[1, 12, 5], [7], [3, 40, 9, 2]], ids=str)
+@pytest.mark.parametrize(
+    "model",
+    [
+        consensus.Linear(3),
+        consensus.Linear(30),
+        consensus.Linear(5, outputs=3, bias=False),
+        consensus.MLP([3, 4, 1]),
+        consensus.MLP([3, 20, 2]),
+        consensus.MLP([3, 6, 5, 2], activation="softplus"),
+    ],
+    ids=str,
+)
+def test_the_three_ways_solve_the_explicit_system(model, sizes, regularizer, curvature):
+    p, surrogate = local_problem("squared", regularizer, model, sizes), PartialLinearization(TAU, curvature)
+    for linear in WAYS:
+        for agent, v in enumerate(solved(p, surrogate, linear)):
+            expected = scipy.linalg.solve(*explicit(p, surrogate, agent), assume_a="pos")
+            assert np.linalg.norm(v - expected) <= 1e-11 * np.linalg.norm(expected)
+
+
+@pytest.mark.parametrize("linear", WAYS)
+@pytest.mark.parametrize("tau", [1e-8, 0.1])
+@pytest.mark.parametrize("model", [consensus.Linear(7), consensus.Linear(40), consensus.MLP([7, 4, 2])], ids=str)
+def test_ill_conditioned_systems_are_solved_to_rounding(model, tau, linear):
+    """Features over six orders of magnitude: what rounding leaves is a residual, and an error of condition times rounding."""
+    p = local_problem("squared", None, model, [1, 20, 5], scale=np.logspace(-3, 3, model.features))
+    surrogate = PartialLinearization(tau)
+    for agent, v in enumerate(solved(p, surrogate, linear)):
+        H, u = explicit(p, surrogate, agent)
+        scale = np.linalg.norm(H, 2) * np.linalg.norm(v) + np.linalg.norm(u)
+        assert np.linalg.norm(H @ v - u) <= 1e-14 * scale
+        if tau == 0.1:
+            expected = scipy.linalg.solve(H, u, assume_a="pos")
+            assert np.linalg.norm(v - expected) <= 1e-13 * np.linalg.cond(H) * np.linalg.norm(expected)
+            assert np.linalg.norm(H @ v - u) <= 1e-12 * np.linalg.norm(u)
+
+
+@pytest.mark.parametrize("factor", [1.0, 1e2, 1e4])
+@pytest.mark.parametrize("linear", WAYS)
+def test_the_tolerance_is_kept_however_large_the_features(linear, factor):
+    p, surrogate = local_problem("squared", None, consensus.Linear(30), scale=factor), PartialLinearization(0.01)
+    points = minimisers(p, surrogate, Exact(linear, iterations=500), tolerance=1e-8).w
+    for agent, v in enumerate(points - centre(p)[0]):
+        H, u = explicit(p, surrogate, agent)
+        assert np.linalg.norm(H @ v - u) <= 1.01e-8 * np.linalg.norm(u)
+
+
+@pytest.mark.parametrize("linear", WAYS)
+@pytest.mark.parametrize("model", [consensus.Linear(6), consensus.MLP([6, 5, 2])], ids=str)
+def test_rank_deficient_jacobians(model, linear):
+    """Every sample four times over, two features zero, two the same."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((5, 6)) * np.array([1, 0, 1, 0, 1, 1])
+    X[:, 5] = X[:, 4]
+    shards = consensus.partition(
+        np.repeat(X, 4, axis=0), rng.standard_normal((20, model.outputs)), 3, "sizes", sizes=[1, 14, 5]
+    )
+    p, surrogate = consensus.Problem(model, consensus.SquaredLoss(), shards), PartialLinearization(1e-3)
+    for agent, v in enumerate(solved(p, surrogate, linear)):
+        H, u = explicit(p, surrogate, agent)
+        expected = scipy.linalg.solve(H, u, assume_a="pos")
+        assert np.linalg.norm(v - expected) <= 1e-10 * np.linalg.norm(expected)
+
+
+# Blocks -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 21])
+@pytest.mark.parametrize(
+    "regularizer",
+    [None, L2(0.2), L1(0.1), ElasticNet(0.1, 0.2), NonNegative(), Box(-0.3, np.linspace(0.1, 0.5, 21))],
+    ids=lambda r: type(r).__name__,
+)
+def test_a_split_full_linearization_gives_the_unsplit_answer_bit_by_bit(regularizer, count):
+    p, surrogate = local_problem("huber", regularizer), FullLinearization(TAU)
+    assert minimisers(p, Blocks(surrogate, count)).w.tobytes() == minimisers(p, surrogate).w.tobytes()
+
+
+def test_a_split_of_whole_groups_keeps_them():
+    r = GroupL1(0.1, [range(0, 3), range(4, 7), range(7, 11), range(12, 20)], 21)
+    p, surrogate = local_problem("huber", r), FullLinearization(TAU)
+    assert minimisers(p, Blocks(surrogate, 2)).w.tobytes() == minimisers(p, surrogate).w.tobytes()
+
+
+@pytest.mark.parametrize("sizes", [[1, 12, 5], [12]], ids=str)  # the second: fewer agents than cores
+@pytest.mark.parametrize("count", [1, 2, 7, 21])
+@pytest.mark.parametrize("linear", ["auto", *WAYS])
+def test_each_block_solves_its_own_system(linear, count, sizes):
+    p, inner = local_problem("squared", L2(0.2), sizes=sizes), PartialLinearization(TAU)
+    surrogate = Blocks(inner, count)
+    v = solved(p, surrogate, linear)
+    slices = surrogate.slices(p.parameters)
+    assert len(slices) == count
+    for agent in range(p.agents):
+        for block in slices:
+            expected = scipy.linalg.solve(*explicit(p, inner, agent, block), assume_a="pos")
+            assert np.linalg.norm(v[agent, block] - expected) <= 1e-11 * np.linalg.norm(expected)
+
+
+@pytest.mark.parametrize("count", [2, 7])
+def test_each_block_minimises_over_its_own_coordinates(count):
+    p, inner = local_problem("squared", L1(0.1)), PartialLinearization(TAU)
+    w = centre(p)[0]
+    surrogate = Blocks(inner, count)
+    points = minimisers(p, surrogate).w
+    for agent in range(p.agents):
+        for block in surrogate.slices(p.parameters):
+            H, u = explicit(p, PartialLinearization(TAU), agent, block)
+            u += 0.1 * w[agent, block]  # explicit() takes the L1's weight for an L2's
+            H -= 0.1 * np.eye(len(u))
+            x = cp.Variable(len(u))
+            v = x - w[agent, block]
+            cost = cp.quad_form(v, cp.psd_wrap(H)) / 2 - u @ v + 0.1 * cp.norm1(x)
+            cp.Problem(cp.Minimize(cost)).solve(solver="CLARABEL", **TIGHT)
+            mine, theirs = w[agent].copy(), w[agent].copy()
+            mine[block], theirs[block] = points[agent, block], x.value
+            mine, theirs = objective(p, inner, agent, np.array([mine, theirs]))
+            assert abs(mine - theirs) <= 1e-9
+            np.testing.assert_array_equal(points[agent, block] == 0, np.abs(x.value) < 1e-6)
+
+
+@pytest.mark.parametrize("regularizer", [L2Ball(0.7), GroupL1(0.1, [range(9, 12)], 21)], ids=lambda r: type(r).__name__)
+@pytest.mark.parametrize("inner", [FullLinearization(TAU), PartialLinearization(TAU)], ids=str)
+def test_a_split_that_cuts_the_regularizer_is_refused(inner, regularizer):
+    surrogate = Blocks(inner, 2)
+    with pytest.raises(ValueError, match="does not separate") as error:
+        Exact().check(surrogate, local_problem("squared", regularizer))
+    assert str(regularizer) in str(error.value)
+    assert str(surrogate) in str(error.value)
+    assert f"use {inner} unsplit" in str(error.value)
+
+
+# The batch --------------------------------------------------------------------------------------------------------
+
+
+class Shrinkage:
+    """|w|_1 / 10 as a user may write it: nothing but its prox."""
+
+    quadratic = False
+
+    def value(self, w):
+        return 0.1 * np.abs(w).sum(axis=-1)
+
+    def prox(self, v, step):
+        return np.sign(v) * np.maximum(np.abs(v) - 0.1 * step, 0)
+
+
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize(
+    ("loss", "regularizer", "linear", "count"),
+    [
+        ("squared", L2(0.2), "primal", 1),
+        ("squared", L2(0.2), "dual", 1),
+        ("squared", L2(0.2), "iterative", 1),
+        ("logistic", L2(0.2), "auto", 1),
+        ("logistic", L2(0.2), "dual", 1),
+        ("logistic", L2(0.2), "iterative", 1),
+        ("classes", L1(0.01), "auto", 1),
+        ("squared", L1(0.01), "auto", 1),
+        ("huber", Box(-0.3, 0.4), "auto", 1),
+        ("squared", L2Ball(3.0), "auto", 1),
+        ("logistic", Shrinkage(), "auto", 1),
+        ("squared", L2(0.2), "auto", 3),
+        ("squared", L1(0.01), "auto", 3),
+        ("classes", L2(0.2), "auto", 3),
+    ],
+)
+def test_an_agent_gets_the_same_bits_alone_and_on_any_number_of_threads(loss, regularizer, linear, count, large):
+    outputs = 3 if loss == "classes" else 1
+    model, sizes = (consensus.MLP([20, 30, outputs]), [1, 120, 33]) if large else (consensus.MLP([3, 4, outputs]), [1, 12, 5])
+    p = local_problem(loss, regularizer, model, sizes)
+    inner = PartialLinearization(TAU)
+    surrogate, local = inner if count == 1 else Blocks(inner, count), Exact(linear)
+    w, gradient, pi = centre(p)
+    start = 0.9 * w
+    batch = local.solve(surrogate.at(p, w, gradient), pi, p.regularizer, start)
+    for agent in range(p.agents):
+        row = slice(agent, agent + 1)
+        alone = p.restrict(row)
+        model = surrogate.at(alone, w[row], gradient[row])
+        solution = local.solve(model, pi[row], alone.regularizer, start[row])
+        assert solution.w.tobytes() == batch.w[row].tobytes()
+        np.testing.assert_array_equal(solution.iterations, batch.iterations[row])
+    with threadpool_limits(1):
+        assert local.solve(surrogate.at(p, w, gradient), pi, p.regularizer, start).w.tobytes() == batch.w.tobytes()

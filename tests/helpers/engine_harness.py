@@ -1,0 +1,125 @@
+"""Starting scripts, comparing results, and looking for what a run has left behind."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+
+HERE = Path(__file__).parent
+MPIEXEC = Path(sys.executable).parent / "mpiexec"
+MARK = "CONSENSUS_TEST_RUN"  # an environment variable that a run's processes inherit
+
+
+def environment(**more):
+    """For a script: the packages and these helpers can be imported, and MPI starts anywhere."""
+    folders = [HERE.parents[1], HERE]
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(map(str, folders)),
+        "OMPI_MCA_mpi_yield_when_idle": "1",  # there may be more ranks than cores
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+        **more,
+    }
+
+
+def mpiexec(ranks, script, *arguments, timeout=60):
+    """Run a script on MPI ranks; the completed process."""
+    command = [MPIEXEC, "-n", str(ranks), sys.executable, script, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=environment(), check=False)
+
+
+def start(script, *arguments, mark, **options):
+    """Start a script as the leader of a process group of its own."""
+    return subprocess.Popen(
+        [sys.executable, str(script), *map(str, arguments)],
+        env=environment(**{MARK: mark}),
+        start_new_session=True,
+        **options,
+    )
+
+
+def columns(history):
+    """What must not depend on the engine: all that was recorded but the time."""
+    return {name: history[name] for name in history if name != "seconds"}
+
+
+def write(path, result):
+    """Keep a result for another process to :func:`read`."""
+    about = {"rounds": result.rounds, "reason": result.reason}
+    np.savez(path, w=result.w, about=np.array(json.dumps(about)), **columns(result.history))
+
+
+def read(path):
+    with np.load(path) as file:
+        arrays = dict(file)
+    about, w = json.loads(str(arrays.pop("about"))), arrays.pop("w")
+    return SimpleNamespace(w=w, history=arrays, rounds=about["rounds"], reason=about["reason"])
+
+
+def assert_same(result, reference, what=""):
+    """Equal to the bit: iterates, dtypes, all recorded columns, rounds, and why the run stopped."""
+    __tracebackhide__ = True
+    assert result.w.dtype == reference.w.dtype, what
+    np.testing.assert_array_equal(result.w, reference.w, err_msg=what)
+    mine, theirs = columns(result.history), columns(reference.history)
+    assert list(mine) == list(theirs), what
+    for name, column in theirs.items():
+        assert mine[name].dtype == column.dtype, f"{what} {name}"
+        np.testing.assert_array_equal(mine[name], column, err_msg=f"{what} {name}")
+    assert (result.rounds, result.reason) == (reference.rounds, reference.reason), what
+
+
+def wait_for(condition, seconds=20.0):
+    """What ``condition()`` gives as soon as it is true."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.005)
+    raise AssertionError(f"waited in vain for {seconds:g} s")
+
+
+def living(mark, helpers=True):
+    """Ids of the processes started with ``mark`` in their environment; ``helpers``: also multiprocessing's own."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            marked = f"{MARK}={mark}".encode() in (folder / "environ").read_bytes().split(b"\0")
+            if marked and (helpers or b"resource_tracker" not in (folder / "cmdline").read_bytes()):
+                found.append(int(folder.name))
+        except OSError:  # it has just ended
+            continue
+    return found
+
+
+class Traces:
+    """What is in the shared-memory folder now, to tell what a run leaves there."""
+
+    folder = Path("/dev/shm")
+
+    def __init__(self):
+        self.before = self._names()
+
+    def _names(self):
+        return {entry.name: entry.inode() for entry in os.scandir(self.folder)} if self.folder.is_dir() else {}
+
+    def left(self):
+        """New names that no living process uses: nobody will remove them any more."""
+        new = {name: inode for name, inode in self._names().items() if name not in self.before}
+        used = set()
+        for maps in Path("/proc").glob("[0-9]*/maps") if new else ():
+            try:
+                lines = maps.read_text().splitlines()
+            except OSError:
+                continue
+            # By number: who made a semaphore sees it under the name that it had at first.
+            used |= {int(line.split()[4]) for line in lines if f"{self.folder}/" in line}
+        return {name for name, inode in new.items() if inode not in used and (self.folder / name).exists()}

@@ -1,0 +1,253 @@
+"""Under mpiexec: run cases on the ranks and write what comes out for the tests to compare.
+
+usage: engine_ranks.py what folder
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import engine_cases
+import numpy as np
+import user_cases
+from engine_harness import columns, write
+
+import consensus
+import topologies
+from consensus.engines import MPI, waiting
+from consensus.solvers import DGD, GradientTracking
+
+
+def same_everywhere(engine, result):
+    """Whether all ranks came to the same result."""
+    everything = [result.w, *columns(result.history).values()]
+    mine = (result.rounds, result.reason, *(array.tobytes() for array in everything))
+    return all(other == mine for other in engine.communicator.allgather(mine))
+
+
+def equality(folder):
+    engine, report = MPI(strict=True), {"differ": [], "own rows": True}
+    for number, (name, case) in enumerate({**engine_cases.grid(), **engine_cases.special()}.items()):
+        result = case.run(engine=engine)
+        if not same_everywhere(engine, result):
+            report["differ"].append(name)
+        if engine.root:
+            write(folder / f"{number}.npz", result)
+        if number == 0:  # without gathering, each rank has its own rows of the same
+            own = case.run(engine=engine, gather=False)
+            equal = np.array_equal(own.w, result.w[engine.rows(engine_cases.AGENTS)])
+            report["own rows"] = all(engine.communicator.allgather(equal))
+    if engine.root:
+        print(json.dumps(report))
+
+
+def save(folder):
+    for name, case in engine_cases.saved().items():
+        case.run(engine="mpi", rounds=engine_cases.UNTIL, checkpoint=folder / f"{name} mpi.npz")
+
+
+def resume(folder):
+    engine, differ = MPI(), []
+    for path in sorted(folder.glob("*.npz")):
+        case = engine_cases.saved()[path.stem.rsplit(" ", 1)[0]]
+        result = case.run(engine=engine, resume=path)
+        if not same_everywhere(engine, result):
+            differ.append(path.name)
+        if engine.root:
+            write(folder / "resumed" / path.name, result)
+    if engine.root:
+        print(json.dumps({"differ": differ}))
+
+
+def cheat(folder):
+    os.chdir(folder)
+    engine_cases.cheating().run(engine=MPI(strict=True))
+    print("never printed")
+
+
+def fail(folder):
+    os.chdir(folder)
+    case = engine_cases.special()["functions, DGD"]
+    case._replace(solver=engine_cases.Faulty(0.02)).run(engine="mpi")
+    print("never printed")
+
+
+def refuse(folder):
+    """What is refused on one rank is refused on all, and the ranks can go on together."""
+    engine, case = MPI(), engine_cases.special()["tolerance"]
+    other = case.problem.restrict(slice(3, 5))  # held by no rank
+    mixed = other if engine.rank == 1 else case.problem
+    few = consensus.Problem.from_functions(lambda w: w[:, 0], np.ones_like, agents=3, parameters=1)
+    attempts = [
+        lambda: consensus.solve(few, topologies.ring(3), DGD(0.1), rounds=3, engine=engine),
+        lambda: case._replace(problem=other).run(engine=engine),
+        lambda: case._replace(problem=mixed).run(engine=engine),
+        lambda: case.run(engine=engine, resume=folder / "nonsense"),
+        lambda: case.run(engine=engine, resume=folder / "absent"),
+        lambda: case._replace(solver=DGD(0.01)).run(engine=engine, resume=folder / "other"),
+        lambda: case.run(engine=engine, rounds=3),
+    ]
+    said = []
+    for attempt in attempts:
+        try:
+            said.append(attempt().reason)
+        except (ValueError, OSError) as error:
+            said.append(f"{type(error).__name__}: {error}")
+    everyone = engine.communicator.gather(said)
+    if engine.root:
+        print(json.dumps(everyone))
+
+
+def look(_):
+    """Which attributes of a problem a rank sees differently from one process."""
+    engine, differ = MPI(), {}
+    for name, problem in user_cases.PROBLEMS.items():
+        kept = []
+        consensus.solve(problem, engine_cases.NETWORKS["static"], user_cases.Keep(kept), rounds=0, engine=engine)
+        ((rows, seen),) = kept
+        expected = user_cases.attributes(problem.restrict(rows))
+        differ[name] = [key for key in {**seen, **expected} if repr(seen[key]) != repr(expected[key])]
+    everyone = engine.communicator.gather(differ)
+    if engine.root:
+        print(json.dumps(everyone))
+
+
+def faulty(_):
+    """What is said of faulty solvers and schedules, on one rank."""
+    said = {}
+    for name, (case, kind, _) in user_cases.FAULTY.items():
+        try:
+            case.run(engine="mpi")
+        except kind as error:
+            said[name] = type(error).__name__, str(error)
+    print(json.dumps(said))
+
+
+def _refusals(engine, attempts):
+    """What each attempt says on every rank; printed by the first."""
+    said = []
+    for attempt in attempts:
+        try:
+            said.append(attempt().reason)
+        except (ValueError, TypeError, RuntimeError, OSError) as error:
+            said.append(f"{type(error).__name__}: {error}")
+    everyone = engine.communicator.gather(said)
+    if engine.root:
+        print(json.dumps(list(zip(*everyone, strict=True))))
+
+
+def differ(folder):
+    """Arguments of which rank 1 has others than the rest."""
+    engine = MPI()
+    odd, case = engine.rank == 1, engine_cases.slow(rounds=6)
+    X, y = np.random.default_rng(engine.rank).standard_normal((20, 4)), np.zeros(20)
+    mine = consensus.partition(X, y, 7)
+    drawn = consensus.Problem(consensus.Linear(4), consensus.SquaredLoss(), mine, consensus.L2(0.1))
+    own = case.problem.restrict(engine.rows(engine_cases.AGENTS))
+
+    class Unfit(DGD):
+        def check(self, problem):
+            if odd:
+                raise KeyError("colour")
+
+    def run(**changed):
+        return lambda: case.run(engine=engine, **changed)
+
+    _refusals(
+        engine,
+        [
+            run(rounds=7 if odd else 6),
+            run(checkpoint=folder / "run.ckpt" if odd else None),
+            run(record_every=2 + odd, every=3 + odd),
+            run(gather=not odd),
+            run(start=np.full(5, float(engine.rank))),
+            lambda: case._replace(solver=DGD(0.01 + 0.01 * odd)).run(engine=engine),
+            lambda: case._replace(network=engine_cases.NETWORKS["periodic" if odd else "static"]).run(engine=engine),
+            lambda: case._replace(problem=drawn).run(engine=engine),
+            lambda: case._replace(problem=own if odd else case.problem).run(engine=engine),
+            run(rounds=-1 if odd else 6),
+            run(rounds=-1),
+            run(rounds=-1 - engine.rank),
+            lambda: consensus.solve(case.problem, 3 if odd else case.network, DGD(0.01), rounds=3, engine=engine),
+            lambda: case._replace(solver=Unfit(0.01)).run(engine=engine),
+            run(test=(X, y) if odd else None),
+            run(test=(X[:, :2], y) if odd else None),
+            run(progress=odd),
+            run(seed=int(odd)),
+            run(seed=np.random.default_rng(3)),
+        ],
+    )
+
+
+def absent(_):
+    """Rank 1 never comes to solve."""
+    engine = MPI(timeout=1.5)
+    if engine.rank == 1:
+        raise ValueError("a fault in the script")
+    engine_cases.slow(rounds=6).run(engine=engine)
+    print("never printed")
+
+
+def elsewhere(_):
+    """Rank 1 runs alone."""
+    engine = MPI(timeout=1.5)
+    engine_cases.slow(rounds=6).run(engine="stacked" if engine.rank == 1 else engine)
+    if engine.rank != 1:
+        print("never printed")
+
+
+def stopped(folder):
+    """The last rank is stopped for good, in a row of ranks that speak with their neighbours only."""
+    os.chdir(folder)
+    case = engine_cases.slow(rounds=20)._replace(
+        network=topologies.Static(topologies.path(engine_cases.AGENTS)), solver=engine_cases.Stops(0.01, at=7, of=6)
+    )
+    case.run(engine=MPI(timeout=2.0), record_every=5)
+    print("never printed")
+
+
+def back(_):
+    """The rank with agent 3 is stopped for a while."""
+    waiting.PATIENCE = 0.5
+    engine = MPI()
+    case = engine_cases.slow(rounds=20)._replace(solver=engine_cases.Stops(0.01, at=7, of=3, seconds=2.5))
+    result = case.run(engine=engine)
+    alone = case._replace(solver=engine_cases.Stops(0.01)).run()
+    same = engine.communicator.gather(np.array_equal(result.w, alone.w))
+    if engine.root:
+        print(json.dumps(same))
+
+
+def together(folder):
+    """Ranks whose solvers exchange in different rounds wait for each other."""
+
+    class Uneven(DGD):
+        def step(self, problem, network, state):
+            if state.round == 3 and 0 in problem.rows:
+                network.mix(state.round, state.w)
+            return super().step(problem, network, state)
+
+    os.chdir(folder)
+    case = engine_cases.slow(rounds=20)._replace(network=engine_cases.NETWORKS["static"], solver=Uneven(0.01))
+    case.run(engine=MPI(timeout=1.5), record_every=20)
+
+
+def diverge(folder):
+    """Agent 5 finds in round 11 that it has diverged, long before any other."""
+
+    class Lost(GradientTracking):
+        def step(self, problem, network, state):
+            state = super().step(problem, network, state)
+            return state._replace(w=np.where((problem.rows == 5)[:, None] & (state.round > 10), np.nan, state.w))
+
+    os.chdir(folder)
+    case = engine_cases.slow(rounds=40)._replace(solver=Lost(0.01))
+    case.run(engine="mpi", record_every=2, checkpoint=folder / "run.ckpt" if (folder / "save").exists() else None)
+
+
+if __name__ == "__main__":
+    DONE = equality, save, resume, cheat, fail, refuse, look, faulty, differ
+    STUCK = absent, elsewhere, stopped, back, together, diverge
+    tasks = {task.__name__: task for task in (*DONE, *STUCK)}
+    tasks[sys.argv[1]](Path(sys.argv[2]))
