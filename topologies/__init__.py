@@ -1,13 +1,18 @@
 """Communication graphs, their mixing matrices, and schedules that give one matrix a round."""
 
-from topologies.analysis import components, spectral_gap
-from topologies.analysis_conditions import Conditions, conditions
-from topologies.analysis_connectivity import joint_connectivity
-from topologies.analysis_rates import contraction, mixing_time
-from topologies.check import Check, check
-from topologies.estimate import GapEstimate, estimate_gap
-from topologies.failures import AgentFailure, LinkFailure
-from topologies.gossip import Matchings, OnePeerExponential
+from topologies.analysis import (
+    Check,
+    Conditions,
+    GapEstimate,
+    check,
+    components,
+    conditions,
+    contraction,
+    estimate_gap,
+    joint_connectivity,
+    mixing_time,
+    spectral_gap,
+)
 from topologies.graphs import (
     barabasi_albert,
     complete,
@@ -22,17 +27,21 @@ from topologies.graphs import (
     star,
     torus,
 )
-from topologies.mobile import Mobile
-from topologies.schedules import Periodic, RandomEdges, Static
-from topologies.schedules_sequence import Sequence
-from topologies.temporal import Temporal
-from topologies.weights import adjacency, metropolis
-from topologies.weights_directed import pull, push
-from topologies.weights_fastest import fastest
-from topologies.weights_laplacian import laplacian, max_degree
-from topologies.weights_lazy import lazy
-from topologies.weights_matrix import from_matrix, schedule_from_matrix
-from topologies.weights_sinkhorn import sinkhorn
+from topologies.pattern import adjacency
+from topologies.schedules import (
+    AgentFailure,
+    LinkFailure,
+    Matchings,
+    Mobile,
+    OnePeerExponential,
+    Periodic,
+    RandomEdges,
+    Sequence,
+    Static,
+    Temporal,
+    schedule_from_matrix,
+)
+from topologies.weights import fastest, from_matrix, laplacian, lazy, max_degree, metropolis, pull, push, sinkhorn
 
 __all__ = [
     "AgentFailure",

@@ -1,6 +1,7 @@
 """Checks of objects that users pass in: every message names the argument, what it got, and what would do."""
 
 import math
+import operator
 import os
 import reprlib
 import sys
@@ -11,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sparse
 
+ROUNDS = 10**7  # looked at by one call, at most
+SHOWN = 3  # of many things, in messages
 _HERE = str(Path(__file__).parent) + os.sep
 
 _short = reprlib.Repr()
@@ -25,6 +28,18 @@ def shown(value):
     except Exception:  # a user's own __repr__ may fail
         text = "an object"
     return text if isinstance(value, str | int | float | bool | type(None)) else f"{text}, a {type(value).__name__}"
+
+
+def listed(items):
+    """The first of some things, for messages.
+
+    Examples
+    --------
+    >>> listed("abc"), listed("abcd")
+    ('a, b, c', 'a, b, c, ...')
+    """
+    items = list(items)
+    return ", ".join(str(item) for item in items[:SHOWN]) + (", ..." if len(items) > SHOWN else "")
 
 
 def offers(name, value, needed, wanted):
@@ -74,6 +89,19 @@ def flag(name, value):
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name} must be True or False, got {shown(value)}")
     return bool(value)
+
+
+def integer(name, value, least, most=None):
+    """Return `value` as an int; raise ValueError unless it is an integer of at least `least` and at most `most`."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}") from None
+    if number < least:
+        raise ValueError(f"{name} must be at least {least}, got {number}")
+    if most is not None and number > most:
+        raise ValueError(f"{name} must be at most {most}, got {shown(number)}")
+    return number
 
 
 def real(name, value, wanted, allowed, why=""):

@@ -6,30 +6,14 @@ graph that ``connected=False`` gives. A wrong argument raises ValueError with it
 """
 
 import math
-import operator
 
 import networkx as nx
 import numpy as np
 
 from topologies import _checks
+from topologies._checks import integer
 
 DRAWS = 100
-
-
-ROUNDS = 10**7  # looked at by one call, at most
-
-
-def integer(name, value, least, most=None):
-    """Return `value` as an int; raise ValueError unless it is an integer of at least `least` and at most `most`."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}") from None
-    if number < least:
-        raise ValueError(f"{name} must be at least {least}, got {number}")
-    if most is not None and number > most:
-        raise ValueError(f"{name} must be at most {most}, got {_checks.shown(number)}")
-    return number
 
 
 def _probability(value):

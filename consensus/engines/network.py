@@ -9,8 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from consensus import _checks
-from topologies.analysis_connectivity import crossing
-from topologies.schedules_base import is_static
+from topologies.analysis import crossing
+from topologies.schedules import is_static
 
 _CHUNK = 1 << 22  # rows over edges that a flood looks at together
 _CACHED = 64  # plans kept, by the schedule's key,

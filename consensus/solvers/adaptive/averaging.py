@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topologies.analysis_connectivity import crossing
+from topologies.analysis import crossing
 
 _PROBES = 256  # at most: up to so many agents each has a probe of its own
 

@@ -1,11 +1,13 @@
-"""From a graph to a sparse matrix over agents: its adjacency pattern and its mixing matrices.
+"""From a graph to the sparse pattern of its edges over the agents, and back.
 
 A graph is a ``networkx.Graph`` or ``DiGraph``, a scipy sparse matrix, or a square numpy array whose nonzero entries
 (i, j) are the edges from i to j. Only who is a neighbour of whom matters here; functions elsewhere that can also read
 weights of edges have an argument `weight` for it.
 """
 
+import operator
 from collections import Counter
+from functools import reduce
 from itertools import chain
 from numbers import Integral
 
@@ -14,13 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from topologies import _checks
-
-SHOWN = 3
-
-
-def _first(items):
-    items = list(items)
-    return ", ".join(str(item) for item in items[:SHOWN]) + (", ..." if len(items) > SHOWN else "")
+from topologies._checks import listed
 
 
 def node_order(graph):
@@ -93,7 +89,7 @@ def adjacency(graph):
         )
     loops = np.flatnonzero(pattern.diagonal())
     if loops.size:
-        raise ValueError(f"graph has self-loops at {_first(names[k] for k in loops)}; remove them with {remedy}")
+        raise ValueError(f"graph has self-loops at {listed(names[k] for k in loops)}; remove them with {remedy}")
     return pattern
 
 
@@ -105,7 +101,7 @@ def _refuse_empty(agents):
 def _from_networkx(graph):
     if graph.is_multigraph():
         doubled = [edge for edge, times in Counter(graph.edges()).items() if times > 1]
-        shown = f", with parallel edges {_first(doubled)}" if doubled else ""
+        shown = f", with parallel edges {listed(doubled)}" if doubled else ""
         simple = "DiGraph" if graph.is_directed() else "Graph"
         raise ValueError(f"graph is a {type(graph).__name__}{shown}; pass networkx.{simple}(graph)")
     _refuse_empty(len(graph))
@@ -144,7 +140,7 @@ def undirected(graph, rule="Metropolis weights", weight=None):
         fault = "this one is a DiGraph" if graph.is_directed() else None
     else:
         one_way = ((pattern - pattern.T) > 0).nonzero()
-        shown = _first(zip(*(index.tolist() for index in one_way)))
+        shown = listed(zip(*(index.tolist() for index in one_way)))
         fault = f"the adjacency matrix has no edge back for {shown}" if shown else None
     if fault:
         raise ValueError(
@@ -156,119 +152,101 @@ def undirected(graph, rule="Metropolis weights", weight=None):
     return pattern
 
 
-def metropolis(graph):
-    """Metropolis-Hastings mixing matrix, symmetric and doubly stochastic.
+def bare_nodes(graph, pattern):
+    """Return a networkx graph with the agents as its nodes, their attributes, and no edges yet.
 
-    With d_i the number of neighbours of agent i [1]_,
+    Where nodes of `graph` are called anything but 0, ..., A - 1, agents bear that as the attribute ``"label"``.
+    """
+    if isinstance(graph, nx.Graph):
+        names = node_order(graph)
+        bare = nx.DiGraph() if graph.is_directed() else nx.Graph()
+        bare.add_nodes_from(
+            (k, graph.nodes[name] if isinstance(names, range) else {"label": name} | graph.nodes[name])
+            for k, name in enumerate(names)
+        )
+        return bare
+    symmetric = (pattern != pattern.T).nnz == 0
+    return nx.empty_graph(pattern.shape[0], create_using=nx.Graph if symmetric else nx.DiGraph)
 
-        c_ij = 1 / (1 + max(d_i, d_j))   on an edge,        c_ii = 1 - sum_j c_ij,        c_ij = 0 elsewhere.
 
-    Each agent needs only its neighbours' degrees, and c_ii >= 1 / (1 + d_i) > 0, so on a connected graph repeated
-    mixing brings all agents to the average of their starting values.
+def with_edges(nodes, rows, columns):
+    """Return a copy of a graph without edges that has those from `rows` to `columns`, an undirected one given twice."""
+    graph = nodes.copy()
+    wanted = rows != columns if graph.is_directed() else rows < columns
+    graph.add_edges_from(zip(rows[wanted].tolist(), columns[wanted].tolist()))
+    return graph
 
-    Parameters
-    ----------
-    graph : networkx.Graph, symmetric scipy sparse matrix or symmetric numpy array of shape (A, A)
-        Read as by `adjacency`.
 
-    Returns
-    -------
-    scipy.sparse.csr_array of float64, shape (A, A)
-        The diagonal is always stored, and column indices are sorted.
+def content(matrix):
+    """Return the bytes that tell a CSR matrix from others."""
+    return matrix.indptr.astype(int).tobytes(), matrix.indices.astype(int).tobytes(), matrix.data.tobytes()
 
-    Raises
-    ------
-    ValueError
-        For a directed graph, whose agents cannot all balance what they send against what they receive; and for
-        whatever `adjacency` refuses.
 
-    References
-    ----------
-    .. [1] L. Xiao, S. Boyd and S. Lall, "Distributed average consensus with time-varying Metropolis weights" (2006);
-       L. Xiao, S. Boyd and S.-J. Kim, "Distributed average consensus with least-mean-square deviation" (2007).
+def count_edges(pattern):
+    """Count edges: both entries of an undirected edge, or of two opposite directed ones, are one edge."""
+    return sparse.triu(pattern + pattern.T).nnz
+
+
+def union_pattern(patterns):
+    """Pattern of all edges that are in one `topologies.adjacency` pattern or another.
 
     Examples
     --------
-    >>> import networkx
-    >>> metropolis(networkx.star_graph(3)).toarray()
-    array([[0.25, 0.25, 0.25, 0.25],
-           [0.25, 0.75, 0.  , 0.  ],
-           [0.25, 0.  , 0.75, 0.  ],
-           [0.25, 0.  , 0.  , 0.75]])
+    >>> union_pattern(sparse.csr_array([[0.0, k], [1.0, 0.0]]) for k in (0.0, 1.0)).toarray()
+    array([[0., 1.],
+           [1., 0.]])
     """
-    pattern = undirected(graph)
-    agents = pattern.shape[0]
-    entries = pattern + sparse.eye_array(agents, format="csr")
-    rows = np.repeat(np.arange(agents, dtype=entries.indices.dtype), np.diff(entries.indptr))
-    return metropolis_entries(agents, rows, entries.indices)
+    total = reduce(operator.add, patterns)
+    return sparse.csr_array((np.ones(total.nnz), total.indices, total.indptr), shape=total.shape)
 
 
-def metropolis_entries(agents, rows, columns):
-    """Metropolis matrix from the positions of its entries, the diagonal among them.
+def pairs_pattern(agents, first, second, diagonal=False):
+    """Pattern of the undirected edges between ``first[k]`` and ``second[k]``, no pair given twice.
 
     Parameters
     ----------
     agents : int
-    rows, columns : integer arrays, shape (entries,)
-        In row-major order. Schedules come here straight from a mask of edges, without building a graph.
+    first, second : integer arrays, shape (edges,)
+    diagonal : bool
+        Whether every agent counts as its own neighbour.
 
     Returns
     -------
     scipy.sparse.csr_array of float64, shape (agents, agents)
+        Ones, column indices sorted: without the diagonal, as by `topologies.adjacency`.
 
     Examples
     --------
-    >>> metropolis_entries(2, np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])).toarray()
-    array([[0.5, 0.5],
-           [0.5, 0.5]])
+    >>> pairs_pattern(3, np.array([1, 0]), np.array([2, 1])).toarray()
+    array([[0., 1., 0.],
+           [1., 0., 1.],
+           [0., 1., 0.]])
     """
-    entries = np.bincount(rows, minlength=agents)  # 1 + d_i, as the diagonal counts too
-    starts = np.concatenate([[0], np.cumsum(entries)]).astype(columns.dtype)
-    data = 1.0 / np.maximum(entries[rows], entries[columns])
-    diagonal = rows == columns
-    data[diagonal] = 0.0
-    data[diagonal] = 1.0 - np.bincount(rows, data, minlength=agents)
-    return sparse.csr_array((data, columns, starts), shape=(agents, agents))
+    own = np.arange(agents if diagonal else 0, dtype=np.int32)
+    first, second = first.astype(np.int32, copy=False), second.astype(np.int32, copy=False)
+    ends = np.concatenate([first, second, own]), np.concatenate([second, first, own])
+    # Going through columns sorts the entries of each row in linear time.
+    return sparse.coo_array((np.ones(len(ends[0])), ends), shape=(agents, agents)).tocsc().tocsr()
 
 
-def mixing(weights, graph, pattern):
-    """Call a weights function on a graph with this `adjacency` pattern; return a float64 CSR matrix that fits it.
-
-    Raises
-    ------
-    TypeError
-        If `weights` is not a function.
-    ValueError
-        If its result is not a finite sparse (A, A) matrix, or has a nonzero off the diagonal and the edges. Agent i
-        can weigh only what it receives, and agent j sends to i along an edge from j to i.
+def complete_pattern(agents):
+    """Pattern of all edges there can be, laid out as by `topologies.adjacency`.
 
     Examples
     --------
-    >>> import networkx
-    >>> graph = networkx.path_graph(2)
-    >>> mixing(metropolis, graph, adjacency(graph)).toarray()
-    array([[0.5, 0.5],
-           [0.5, 0.5]])
+    >>> complete_pattern(3).toarray()
+    array([[0., 1., 1.],
+           [1., 0., 1.],
+           [1., 1., 0.]])
     """
-    if not callable(weights):
-        raise TypeError(f"weights must be a function from a graph to a matrix, got a {type(weights).__name__}")
-    name = f"weights function {getattr(weights, '__name__', type(weights).__name__)}"
-    if isinstance(graph, nx.Graph) and list(graph) != list(range(len(graph))):
-        # The order of networkx's own matrices is that of iteration, so make it that of the agents.
-        agent = {label: k for k, label in enumerate(node_order(graph))}
-        ordered = nx.empty_graph(len(graph), create_using=nx.DiGraph if graph.is_directed() else nx.Graph)
-        ordered.update(nx.relabel_nodes(graph, agent))
-        graph = ordered
-    matrix = weights(graph)
-    if not sparse.issparse(matrix) or matrix.shape != pattern.shape:
-        found = f"{type(matrix).__name__} of shape {getattr(matrix, 'shape', None)}"
-        raise ValueError(f"{name} must return a scipy sparse matrix of shape {pattern.shape}, got {found}")
-    matrix = sparse.csr_array(matrix, dtype=np.float64, copy=True)
-    matrix.sum_duplicates()
-    if not np.isfinite(matrix.data).all():
-        raise ValueError(f"{name} returned entries that are not finite")
-    stray = (matrix - matrix.multiply(pattern.T + sparse.eye_array(pattern.shape[0]))).nonzero()
-    if stray[0].size:
-        shown = _first(zip(*(index.tolist() for index in stray)))
-        raise ValueError(f"{name} returned nonzeros off the edges of the graph: (i, j) = {shown} without edge j to i")
-    return matrix
+    width = np.int32 if agents * (agents - 1) <= np.iinfo(np.int32).max else np.int64
+    others = np.arange(agents - 1, dtype=width)
+    columns = others + (others >= np.arange(agents, dtype=width)[:, None])
+    starts = np.arange(agents + 1, dtype=width) * (agents - 1)
+    return sparse.csr_array((np.ones(columns.size), columns.ravel(), starts), shape=(agents, agents))
+
+
+def entries(matrix):
+    """Return the rows and the columns of the stored entries of a CSR matrix, in row-major order."""
+    rows = np.arange(matrix.shape[0], dtype=matrix.indices.dtype)
+    return np.repeat(rows, np.diff(matrix.indptr)), matrix.indices

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 import networkx as nx
 import numpy as np
 
-from topologies.graphs import integer
-from topologies.schedules_base import Schedule, entries, pairs_pattern, with_edges
-from topologies.temporal_csv import read
-from topologies.times import duration, moment, moments
-from topologies.weights import metropolis_entries
+from topologies._checks import integer
+from topologies.pattern import entries, pairs_pattern, with_edges
+from topologies.schedules.base import Schedule
+from topologies.schedules.temporal_csv import read
+from topologies.schedules.times import duration, moment, moments
+from topologies.weights.metropolis import metropolis_entries
 
 
 class Temporal(Schedule):

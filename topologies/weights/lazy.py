@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from scipy import sparse
 
-from topologies.weights import adjacency, mixing
+from topologies.pattern import adjacency
+from topologies.weights.base import mixing
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import zlib
 from array import array
 
 from topologies._checks import shown
-from topologies.times import iso, moments
+from topologies.schedules.times import iso, moments
 
 _NUMBER = "a number"
 

@@ -8,8 +8,8 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from topologies import _checks
-from topologies.weights import undirected
-from topologies.weights_laplacian import balanced
+from topologies.pattern import undirected
+from topologies.weights.base import balanced
 
 # More agents than this take the solver minutes and gigabytes: it holds a dense matrix over pairs of agents.
 AGENTS = 100

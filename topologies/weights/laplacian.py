@@ -3,11 +3,9 @@
 import math
 from numbers import Real
 
-import numpy as np
-from scipy import sparse
-
-from topologies.weights import undirected
-from topologies.weights_edges import edge_weights
+from topologies.pattern import undirected
+from topologies.weights.base import balanced
+from topologies.weights.edges import edge_weights
 
 
 def max_degree(graph):
@@ -119,28 +117,3 @@ def laplacian(graph, epsilon=None, weight=None):
         bound = f"1 / max degree) = (0, {1 / most:.6g})" if most else "infinity)"
         raise ValueError(f"epsilon must be a number in (0, {bound}, got {epsilon!r}")
     return balanced(edges * float(epsilon))
-
-
-def balanced(weights):
-    """Mixing matrix with the given weights between agents, in which every agent keeps the rest for itself.
-
-    Parameters
-    ----------
-    weights : scipy.sparse.csr_array, shape (A, A)
-        Symmetric, without a diagonal, in canonical format.
-
-    Returns
-    -------
-    scipy.sparse.csr_array of float64, shape (A, A)
-        Symmetric, rows and columns sum to one; zeros are not stored, because every entry stored is a message.
-
-    Examples
-    --------
-    >>> balanced(sparse.csr_array([[0, 0.25], [0.25, 0]])).toarray()
-    array([[0.75, 0.25],
-           [0.25, 0.75]])
-    """
-    kept = sparse.diags_array(1.0 - np.asarray(weights.sum(axis=1)), format="csr")
-    matrix = sparse.csr_array(weights + kept)
-    matrix.eliminate_zeros()
-    return matrix

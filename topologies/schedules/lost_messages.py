@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from topologies._checks import shown
-from topologies.schedules_base import entries
+from topologies.pattern import entries
 
 TOLERANCE = 1e-8  # of sums that are meant to be one
 

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import sparse
 
-from topologies.weights import adjacency, warn_of_weights
+from topologies.pattern import adjacency, warn_of_weights
 
 
 def push(graph):

@@ -6,9 +6,10 @@ import networkx as nx
 import numpy as np
 
 from topologies import _checks
-from topologies.graphs import integer
-from topologies.schedules_base import Schedule, complete_pattern, entries, pairs_pattern, stream, with_edges
-from topologies.weights import metropolis_entries
+from topologies._checks import integer
+from topologies.pattern import complete_pattern, entries, pairs_pattern, with_edges
+from topologies.schedules.base import Schedule, stream
+from topologies.weights.metropolis import metropolis_entries
 
 _LAST = 2**53  # rounds beyond have no floating-point number of their own
 

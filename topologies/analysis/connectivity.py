@@ -1,15 +1,68 @@
-"""Over how many rounds the graphs of a schedule must be joined to connect all agents."""
+"""Which agents news can travel between, and in how many rounds."""
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from topologies import _checks
-from topologies.analysis import components, parts
-from topologies.graphs import ROUNDS, integer
-from topologies.schedules_base import is_static
+from topologies._checks import ROUNDS, SHOWN, integer
+from topologies.schedules.base import is_static, labels
 
 _PATIENCE = 20  # times as many exchanges as there are agents are looked at before a network counts as not connected
+
+
+def components(schedule):
+    """Groups of agents that information can travel between, over all the rounds of a schedule.
+
+    They are the connected components of the graph of all edges that appear again and again, strongly connected ones
+    when edges are directed. One component means that the agents are jointly connected, which every method needs to
+    bring them all to one point [1]_; with more, each component solves a problem of its own.
+
+    Parameters
+    ----------
+    schedule : object with ``union()``
+        A schedule of `topologies.schedules`.
+
+    Returns
+    -------
+    list of integer arrays
+        The agents of each component in ascending order; components in the order of their first agents.
+
+    References
+    ----------
+    .. [1] A. Nedic and A. Ozdaglar, "Distributed subgradient methods for multi-agent optimization" (2009),
+       Assumption 2.
+
+    Examples
+    --------
+    >>> import networkx, topologies
+    >>> [group.tolist() for group in components(topologies.Static(networkx.Graph([(0, 3), (1, 2)])))]
+    [[0, 3], [1, 2]]
+    """
+    _checks.offers("schedule", schedule, ("agents", "union"), "a schedule with union(), such as topologies.Static(graph)")
+    if getattr(schedule, "meets_all", False):  # the union would be a dense matrix
+        return [np.arange(schedule.agents)]
+    count, labels = connected_components(schedule.union(), directed=True, connection="strong")
+    groups = np.split(np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels, minlength=count))[:-1])
+    return sorted(groups, key=lambda group: group[0])
+
+
+def parts(schedule, groups):
+    """Name groups of agents, for messages: the first of each, by their labels.
+
+    Examples
+    --------
+    >>> import networkx, topologies
+    >>> schedule = topologies.Static(networkx.Graph([("ann", "bob"), ("cy", "di"), ("di", "ed"), ("ed", "flo"), ("flo", "cy")]))
+    >>> parts(schedule, components(schedule))
+    "'ann', 'bob'; 'cy', 'di', 'ed' and 1 more"
+    """
+    names = labels(schedule)
+    shown = []
+    for group in groups[:SHOWN]:
+        more = len(group) - SHOWN
+        shown.append(", ".join(repr(names[k]) for k in group[:SHOWN]) + (f" and {more} more" if more > 0 else ""))
+    return "; ".join([*shown, *(["..."] if len(groups) > SHOWN else [])])
 
 
 def joint_connectivity(schedule, rounds):

@@ -6,8 +6,8 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import cg
 
-from topologies.weights import adjacency, node_order, warn_of_weights
-from topologies.weights_edges import edge_weights
+from topologies.pattern import adjacency, node_order, warn_of_weights
+from topologies.weights.edges import edge_weights
 
 ACCURACY = 1e-12
 STEPS = 100

@@ -18,9 +18,9 @@ import numpy as np
 from scipy import sparse
 
 from topologies import _checks
-from topologies.graphs import integer
-from topologies.schedules_base import Recent, Schedule, is_static, stream
-from topologies.schedules_losses import links, take_apart, without
+from topologies._checks import integer
+from topologies.schedules.base import Recent, Schedule, is_static, stream
+from topologies.schedules.lost_messages import links, take_apart, without
 
 
 class LinkFailure(Schedule):

@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 import topologies
-from topologies.weights_edges import edge_weights
+from topologies.weights.edges import edge_weights
 
 DIGRAPH = nx.DiGraph([(0, 1), (1, 2), (2, 0), (0, 2), (2, 3), (3, 0)])
 

@@ -5,9 +5,9 @@ import numpy as np
 from scipy import sparse
 
 from topologies import _checks
-from topologies.graphs import integer
-from topologies.schedules_base import Schedule, bare_nodes, complete_pattern, content, count_edges, stream, with_edges
-from topologies.weights import adjacency
+from topologies._checks import integer
+from topologies.pattern import adjacency, bare_nodes, complete_pattern, content, count_edges, with_edges
+from topologies.schedules.base import Schedule, stream
 
 
 class Matchings(Schedule):

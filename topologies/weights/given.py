@@ -6,7 +6,6 @@ import numpy as np
 from scipy import sparse
 
 from topologies.matrices import square, sums_to_one, worst_sum
-from topologies.schedules import Static
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,37 +92,3 @@ def from_matrix(matrix):
             f"{column} to {column_sum:.9g}"
         )
     return Given(matrix)
-
-
-def schedule_from_matrix(matrix):
-    """Static schedule of a mixing matrix alone, on the graph of its nonzeros.
-
-    The graph has an edge from j to i where entry (i, j) off the diagonal is not zero; it is undirected when these come in
-    pairs, as they do in a symmetric matrix.
-
-    Parameters
-    ----------
-    matrix : scipy sparse matrix or array_like, shape (A, A)
-        As for `from_matrix`.
-
-    Returns
-    -------
-    topologies.Static
-
-    Raises
-    ------
-    ValueError
-        For whatever `from_matrix` refuses.
-
-    Examples
-    --------
-    >>> network = schedule_from_matrix([[0.5, 0.5, 0.0], [0.25, 0.5, 0.25], [0.0, 0.5, 0.5]])
-    >>> network
-    Static(agents=3, edges=2, weights=from_matrix)
-    >>> network.graph(0).edges
-    EdgeView([(0, 1), (1, 2)])
-    """
-    weights = from_matrix(matrix)
-    graph = weights.matrix.T.tocsr()
-    graph.setdiag(0)
-    return Static(graph, weights=weights)

@@ -1,70 +1,13 @@
-"""What a schedule or a mixing matrix can do: whether all agents are reached, and how fast they agree."""
+"""The spectral gap of a mixing matrix."""
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs, eigsh
 
-from topologies import _checks
 from topologies.matrices import square, sums_to_one
-from topologies.schedules_base import labels
-from topologies.weights import SHOWN
 
 # Up to here all eigenvalues are found at once, in a second or so; beyond, Lanczos or Arnoldi finds the largest.
 DENSE = 1000
-
-
-def components(schedule):
-    """Groups of agents that information can travel between, over all the rounds of a schedule.
-
-    They are the connected components of the graph of all edges that appear again and again, strongly connected ones
-    when edges are directed. One component means that the agents are jointly connected, which every method needs to
-    bring them all to one point [1]_; with more, each component solves a problem of its own.
-
-    Parameters
-    ----------
-    schedule : object with ``union()``
-        A schedule of `topologies.schedules`.
-
-    Returns
-    -------
-    list of integer arrays
-        The agents of each component in ascending order; components in the order of their first agents.
-
-    References
-    ----------
-    .. [1] A. Nedic and A. Ozdaglar, "Distributed subgradient methods for multi-agent optimization" (2009),
-       Assumption 2.
-
-    Examples
-    --------
-    >>> import networkx, topologies
-    >>> [group.tolist() for group in components(topologies.Static(networkx.Graph([(0, 3), (1, 2)])))]
-    [[0, 3], [1, 2]]
-    """
-    _checks.offers("schedule", schedule, ("agents", "union"), "a schedule with union(), such as topologies.Static(graph)")
-    if getattr(schedule, "meets_all", False):  # the union would be a dense matrix
-        return [np.arange(schedule.agents)]
-    count, labels = connected_components(schedule.union(), directed=True, connection="strong")
-    groups = np.split(np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels, minlength=count))[:-1])
-    return sorted(groups, key=lambda group: group[0])
-
-
-def parts(schedule, groups):
-    """Name groups of agents, for messages: the first of each, by their labels.
-
-    Examples
-    --------
-    >>> import networkx, topologies
-    >>> schedule = topologies.Static(networkx.Graph([("ann", "bob"), ("cy", "di"), ("di", "ed"), ("ed", "flo"), ("flo", "cy")]))
-    >>> parts(schedule, components(schedule))
-    "'ann', 'bob'; 'cy', 'di', 'ed' and 1 more"
-    """
-    names = labels(schedule)
-    shown = []
-    for group in groups[:SHOWN]:
-        more = len(group) - SHOWN
-        shown.append(", ".join(repr(names[k]) for k in group[:SHOWN]) + (f" and {more} more" if more > 0 else ""))
-    return "; ".join([*shown, *(["..."] if len(groups) > SHOWN else [])])
 
 
 def spectral_gap(matrix):

@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from topologies._checks import shown
-from topologies.weights import adjacency, node_order
+from topologies.pattern import adjacency, node_order
 
 
 def edge_weights(graph, weight):

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from topologies import _checks
-from topologies.graphs import ROUNDS, integer
+from topologies._checks import ROUNDS, integer
 
 _ROUNDING = 1e-24  # squares relative to the first
 

@@ -5,8 +5,8 @@ import math
 import numpy as np
 
 from topologies import _checks
-from topologies.analysis import spectral_gap
-from topologies.graphs import ROUNDS, integer
+from topologies._checks import ROUNDS, integer
+from topologies.analysis.spectrum import spectral_gap
 from topologies.matrices import sums_to_one, worst_sum
 
 COLUMNS = 8

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from topologies.analysis import spectral_gap
-from topologies.analysis_conditions import Conditions, conditions
+from topologies.analysis.conditions import Conditions, conditions
+from topologies.analysis.spectrum import spectral_gap
 
 _SMALL = 500  # agents for which a spectrum takes next to no time
 _NEEDS = {

@@ -1,9 +1,17 @@
-"""A schedule from a function of the user's own."""
+"""Graphs one after another: what a user's function gives for each round, or a list over and over."""
 
-from topologies.graphs import ROUNDS, integer
-from topologies.schedules import Static
-from topologies.schedules_base import Recent, Schedule, union_pattern
-from topologies.weights import metropolis
+from collections.abc import Iterable
+
+import networkx as nx
+import numpy as np
+from scipy import sparse
+
+from topologies import _checks
+from topologies._checks import ROUNDS, integer
+from topologies.pattern import count_edges, union_pattern
+from topologies.schedules.base import Recent, Schedule
+from topologies.schedules.static import Static
+from topologies.weights.metropolis import metropolis
 
 
 class Sequence(Schedule):
@@ -94,3 +102,77 @@ class Sequence(Schedule):
 
     def union(self):
         return union_pattern(self._at(round).union() for round in range(self.horizon))
+
+
+class Periodic(Schedule):
+    """Graphs taken in turn: round n uses ``graphs[n % len(graphs)]``.
+
+    No graph need be connected by itself; consensus needs only that their union is (`topologies.components`) [1]_.
+
+    Parameters
+    ----------
+    graphs : sequence of graphs, each as in `Static`
+        All over the same number of agents.
+    weights : function, default `topologies.metropolis`
+        As in `Static`; called once for each graph.
+
+    Raises
+    ------
+    TypeError
+        If `graphs` is a single graph.
+    ValueError
+        If there are no graphs, or their sizes differ; and for whatever `Static` refuses.
+
+    References
+    ----------
+    .. [1] A. Nedic, A. Olshevsky and W. Shi, "Achieving geometric convergence for distributed optimization over
+       time-varying graphs", SIAM Journal on Optimization 27 (2017), on B-connected sequences of graphs.
+
+    Examples
+    --------
+    >>> import networkx
+    >>> network = Periodic([networkx.Graph([(0, 1), (2, 3)]), networkx.Graph([(1, 2), (0, 3)])])
+    >>> network
+    Periodic(agents=4, period=2, edges=[2, 2], weights=metropolis)
+    >>> sorted(network.graph(3).edges)
+    [(0, 3), (1, 2)]
+    """
+
+    def __init__(self, graphs, weights=metropolis):
+        if isinstance(graphs, nx.Graph | np.ndarray) or sparse.issparse(graphs):
+            raise TypeError(f"graphs must be a list of graphs, got one {type(graphs).__name__}; use Static for one")
+        if not isinstance(graphs, Iterable):
+            raise TypeError(f"graphs must be a list of graphs, got {_checks.shown(graphs)}")
+        self._turns = tuple(Static(graph, weights) for graph in graphs)
+        if not self._turns:
+            raise ValueError("graphs is empty; pass at least one graph")
+        self.agents = self._turns[0].agents
+        for index, turn in enumerate(self._turns):
+            if turn.agents != self.agents:
+                raise ValueError(f"graphs[{index}] has {turn.agents} agents but graphs[0] has {self.agents}")
+        self._alike = all(turn == self._turns[0] for turn in self._turns)
+
+    def __repr__(self):
+        edges, rule = [count_edges(turn.union()) for turn in self._turns], self._turns[0]._rule
+        shown = ", ".join(map(str, edges[:4])) + (", ..." if len(edges) > 4 else "")
+        return f"Periodic(agents={self.agents}, period={len(edges)}, edges=[{shown}], weights={rule})"
+
+    def _settings(self):
+        return self._turns
+
+    @property
+    def static(self):
+        """Whether all graphs are equal."""
+        return self._alike
+
+    def key(self, round):
+        return integer("round", round, 0) % (1 if self._alike else len(self._turns))
+
+    def weights(self, key):
+        return self._turns[key].weights(0)
+
+    def graph(self, round):
+        return self._turns[self.key(round)].graph(0)
+
+    def union(self):
+        return union_pattern(turn.union() for turn in self._turns)

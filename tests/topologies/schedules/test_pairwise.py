@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import topologies
-from topologies.schedules_base import stream
+from topologies.schedules.base import stream
 
 GRAPHS = {
     "star": topologies.star(9),

@@ -6,11 +6,10 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from topologies import _checks
-from topologies.analysis import components
-from topologies.analysis_connectivity import joint_connectivity, used
-from topologies.graphs import ROUNDS, integer
+from topologies._checks import ROUNDS, integer
+from topologies.analysis.connectivity import components, joint_connectivity, used
 from topologies.matrices import TOLERANCE, square, worst_sum
-from topologies.schedules_base import is_static
+from topologies.schedules.base import is_static
 
 
 class Extreme(NamedTuple):

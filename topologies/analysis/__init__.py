@@ -1,0 +1,24 @@
+"""What a schedule or a mixing matrix can do: whether all agents are reached, how fast they agree, what holds of it."""
+
+from topologies.analysis.conditions import Conditions, conditions
+from topologies.analysis.connectivity import components, crossing, joint_connectivity, parts
+from topologies.analysis.estimate import GapEstimate, estimate_gap
+from topologies.analysis.needs import Check, check
+from topologies.analysis.rates import contraction, mixing_time
+from topologies.analysis.spectrum import spectral_gap
+
+__all__ = [
+    "Check",
+    "Conditions",
+    "GapEstimate",
+    "check",
+    "components",
+    "conditions",
+    "contraction",
+    "crossing",
+    "estimate_gap",
+    "joint_connectivity",
+    "mixing_time",
+    "parts",
+    "spectral_gap",
+]

@@ -1,0 +1,93 @@
+"""Edges that come and go at random."""
+
+import numpy as np
+from scipy import sparse
+
+from topologies import _checks
+from topologies._checks import integer
+from topologies.pattern import bare_nodes, content, count_edges, undirected, with_edges
+from topologies.schedules.base import Schedule, stream
+from topologies.weights.metropolis import metropolis_entries
+
+
+class RandomEdges(Schedule):
+    """Each edge of a graph is there with a given probability, independently in every round; Metropolis weights [1]_.
+
+    The edges of a round depend on `seed` and the round alone, so rounds can be asked for in any order, by any
+    process. Every edge comes back again and again, so the agents are jointly connected when `graph` is connected.
+
+    Parameters
+    ----------
+    graph : networkx.Graph, symmetric scipy sparse matrix or symmetric numpy array of shape (A, A)
+        Read as by `topologies.adjacency`.
+    probability : float in (0, 1]
+    seed : int of at least 0
+
+    Raises
+    ------
+    ValueError
+        If `probability` or `seed` is out of range or `graph` is directed; and for whatever `adjacency` refuses.
+
+    References
+    ----------
+    .. [1] S. Kar and J. M. F. Moura, "Sensor networks with random links: topology design for distributed consensus",
+       IEEE Transactions on Signal Processing 56 (2008).
+
+    Examples
+    --------
+    >>> import topologies
+    >>> network = RandomEdges(topologies.ring(5), 0.5, seed=0)
+    >>> network
+    RandomEdges(agents=5, edges=5, probability=0.5, seed=0)
+    >>> (network.weights(network.key(3)) != topologies.metropolis(network.graph(3))).nnz
+    0
+    """
+
+    def __init__(self, graph, probability, seed=0):
+        why = "; at 0 no agents ever meet"
+        self.probability = _checks.real("probability", probability, "a number in (0, 1]", lambda number: 0 < number <= 1, why)
+        self.seed = integer("seed", seed, 0)
+        self._pattern = undirected(graph)
+        self.agents = self._pattern.shape[0]
+        self._nodes = bare_nodes(graph, self._pattern)
+        # Number the edges 1, ..., E in row-major order above the diagonal and give both entries of an edge its number;
+        # the diagonal gets E + 1, an edge that never fails. Everything is in place then but the mask of a round.
+        upper = sparse.triu(self._pattern, format="csr")
+        upper.data = np.arange(1, upper.nnz + 1)
+        entries = (upper + upper.T + (upper.nnz + 1) * sparse.eye_array(self.agents, dtype=int)).tocsr()
+        entries.sort_indices()
+        rows = np.arange(self.agents, dtype=entries.indices.dtype)
+        self._rows, self._columns = np.repeat(rows, np.diff(entries.indptr)), entries.indices
+        self._edge = entries.data - 1
+
+    def __repr__(self):
+        size = f"agents={self.agents}, edges={count_edges(self._pattern)}"
+        return f"RandomEdges({size}, probability={self.probability}, seed={self.seed})"
+
+    def _settings(self):
+        return content(self._pattern), self.probability, self.seed
+
+    def _entries(self, round):
+        """Rows and columns of the entries of the matrix of a round, the diagonal included, in row-major order."""
+        drawn = stream(b"edge", self.seed, round).random(self._pattern.nnz // 2)
+        present = np.append(drawn < self.probability, True)
+        kept = present[self._edge]
+        return self._rows[kept], self._columns[kept]
+
+    @property
+    def static(self):
+        """Whether no edge is ever missing."""
+        return self.probability == 1 or not self._pattern.nnz
+
+    def key(self, round):
+        round = integer("round", round, 0)
+        return 0 if self.static else round
+
+    def weights(self, key):
+        return metropolis_entries(self.agents, *self._entries(key))
+
+    def graph(self, round):
+        return with_edges(self._nodes, *self._entries(self.key(round)))
+
+    def union(self):
+        return self._pattern

@@ -1,0 +1,81 @@
+"""Metropolis weights."""
+
+import numpy as np
+from scipy import sparse
+
+from topologies.pattern import undirected
+
+
+def metropolis(graph):
+    """Metropolis-Hastings mixing matrix, symmetric and doubly stochastic.
+
+    With d_i the number of neighbours of agent i [1]_,
+
+        c_ij = 1 / (1 + max(d_i, d_j))   on an edge,        c_ii = 1 - sum_j c_ij,        c_ij = 0 elsewhere.
+
+    Each agent needs only its neighbours' degrees, and c_ii >= 1 / (1 + d_i) > 0, so on a connected graph repeated
+    mixing brings all agents to the average of their starting values.
+
+    Parameters
+    ----------
+    graph : networkx.Graph, symmetric scipy sparse matrix or symmetric numpy array of shape (A, A)
+        Read as by `adjacency`.
+
+    Returns
+    -------
+    scipy.sparse.csr_array of float64, shape (A, A)
+        The diagonal is always stored, and column indices are sorted.
+
+    Raises
+    ------
+    ValueError
+        For a directed graph, whose agents cannot all balance what they send against what they receive; and for
+        whatever `adjacency` refuses.
+
+    References
+    ----------
+    .. [1] L. Xiao, S. Boyd and S. Lall, "Distributed average consensus with time-varying Metropolis weights" (2006);
+       L. Xiao, S. Boyd and S.-J. Kim, "Distributed average consensus with least-mean-square deviation" (2007).
+
+    Examples
+    --------
+    >>> import networkx
+    >>> metropolis(networkx.star_graph(3)).toarray()
+    array([[0.25, 0.25, 0.25, 0.25],
+           [0.25, 0.75, 0.  , 0.  ],
+           [0.25, 0.  , 0.75, 0.  ],
+           [0.25, 0.  , 0.  , 0.75]])
+    """
+    pattern = undirected(graph)
+    agents = pattern.shape[0]
+    entries = pattern + sparse.eye_array(agents, format="csr")
+    rows = np.repeat(np.arange(agents, dtype=entries.indices.dtype), np.diff(entries.indptr))
+    return metropolis_entries(agents, rows, entries.indices)
+
+
+def metropolis_entries(agents, rows, columns):
+    """Metropolis matrix from the positions of its entries, the diagonal among them.
+
+    Parameters
+    ----------
+    agents : int
+    rows, columns : integer arrays, shape (entries,)
+        In row-major order. Schedules come here straight from a mask of edges, without building a graph.
+
+    Returns
+    -------
+    scipy.sparse.csr_array of float64, shape (agents, agents)
+
+    Examples
+    --------
+    >>> metropolis_entries(2, np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])).toarray()
+    array([[0.5, 0.5],
+           [0.5, 0.5]])
+    """
+    entries = np.bincount(rows, minlength=agents)  # 1 + d_i, as the diagonal counts too
+    starts = np.concatenate([[0], np.cumsum(entries)]).astype(columns.dtype)
+    data = 1.0 / np.maximum(entries[rows], entries[columns])
+    diagonal = rows == columns
+    data[diagonal] = 0.0
+    data[diagonal] = 1.0 - np.bincount(rows, data, minlength=agents)
+    return sparse.csr_array((data, columns, starts), shape=(agents, agents))
