@@ -40,11 +40,13 @@ def run_all(modules, arguments):
 
 def found(folder):
     """The scripts: module, the first line of the docstring, and whether the harness runs it."""
-    for script in sorted(path for path in folder.glob("**/*.py") if not path.name.startswith("_")):
+    packages = folder.glob("*/__main__.py")  # the script of a folder is run by the folder's name
+    for script in sorted([*packages, *(path for path in folder.glob("**/*.py") if not path.name.startswith("_"))]):
         tree = ast.parse(script.read_text())
         if any(isinstance(node, ast.FunctionDef) and node.name == "main" for node in tree.body):
-            module = ".".join((folder.name, *script.relative_to(folder).with_suffix("").parts))
-            shared = any(isinstance(node, ast.ImportFrom) and node.module == "experiments.harness" for node in tree.body)
+            parts = script.relative_to(folder).with_suffix("").parts
+            module = ".".join((folder.name, *(part for part in parts if part != "__main__")))
+            shared = any(isinstance(node, ast.ImportFrom) and node.module == "experiments.shared.harness" for node in tree.body)
             yield module, (ast.get_docstring(tree) or "").splitlines()[0], shared
 
 

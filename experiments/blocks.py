@@ -11,11 +11,11 @@ from consensus.local import Exact
 from consensus.solvers import NEXT
 from consensus.steps import Diminishing
 from consensus.surrogates import Blocks, PartialLinearization
-from experiments.cases import graph
-from experiments.curves import draw, own_legend, panels, points
-from experiments.harness import Experiment
-from experiments.results import Outcome, Run, training
-from experiments.tables import Spread, Table
+from experiments.shared.cases import graph
+from experiments.shared.curves import draw, own_legend, panels, points
+from experiments.shared.harness import Experiment
+from experiments.shared.results import Outcome, Run, training
+from experiments.shared.tables import Spread, Table
 
 BLOCKS = (1, 2, 4, 8)
 AVAILABLE = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()

@@ -8,11 +8,11 @@ import numpy as np
 from consensus.solvers import DGD, NEXT, AdaptiveNEXT, GradientTracking
 from consensus.steps import Diminishing
 from consensus.surrogates import FullLinearization, PartialLinearization
-from experiments import centralised, curves
-from experiments.cases import graph
-from experiments.harness import Experiment
-from experiments.results import RECORDS, training
-from experiments.tables import Spread, Table, last
+from experiments.shared import centralised, curves
+from experiments.shared.cases import graph
+from experiments.shared.harness import Experiment
+from experiments.shared.results import RECORDS, training
+from experiments.shared.tables import Spread, Table, last
 
 DATASETS = ("boston", "kin8nm", "wine", "diabetes", "breast_cancer", "mnist")
 PARTIAL, LOCAL = "NEXT, partial, network curvature", "NEXT, partial, own curvature"  # the second is that of the 2017 paper

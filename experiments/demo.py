@@ -16,7 +16,7 @@ from consensus import datasets
 from consensus.solvers import DGD, NEXT, GradientTracking
 from consensus.steps import Constant, Diminishing
 from consensus.surrogates import FullLinearization, PartialLinearization
-from experiments.cases import loss_for
+from experiments.shared.cases import loss_for
 
 ENGINES = {"stacked": consensus.engines.Stacked, "processes": consensus.engines.Processes, "mpi": consensus.engines.MPI}
 SOLVERS = {

@@ -3,11 +3,11 @@
 import topologies
 from consensus.solvers import DGD, NEXT, GradientTracking
 from consensus.surrogates import PartialLinearization
-from experiments.cases import graph
-from experiments.curves import draw, legend, panels
-from experiments.harness import Experiment
-from experiments.results import training
-from experiments.tables import OWN, Table, last, own_objectives
+from experiments.shared.cases import graph
+from experiments.shared.curves import draw, legend, panels
+from experiments.shared.harness import Experiment
+from experiments.shared.results import training
+from experiments.shared.tables import OWN, Table, last, own_objectives
 
 LOST = (0.0, 0.3, 0.5, 0.7, 0.9)  # the part of all links that is down in a round
 PARTIAL = "NEXT, partial linearization"

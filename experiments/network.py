@@ -6,11 +6,11 @@ import topologies
 from consensus.solvers import NEXT
 from consensus.steps import Diminishing
 from consensus.surrogates import PartialLinearization
-from experiments.cases import graph
-from experiments.curves import draw, own_legend, panels
-from experiments.harness import Experiment
-from experiments.results import training
-from experiments.tables import OWN, Spread, Table, last, own_objectives
+from experiments.shared.cases import graph
+from experiments.shared.curves import draw, own_legend, panels
+from experiments.shared.harness import Experiment
+from experiments.shared.results import training
+from experiments.shared.tables import OWN, Spread, Table, last, own_objectives
 
 AGENTS = (5, 10, 20, 50)
 NEIGHBOURS = (2, 3, 6, 12)  # of an agent on average, from the ring on

@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from consensus.solvers.adaptive import parts
-from experiments import blocks, cases, convergence, losses, scale, sparsity, tangent
-from experiments.tables import latex_text
+from experiments import blocks, convergence, losses, scale, sparsity, tangent
+from experiments.shared import cases
+from experiments.shared.tables import latex_text
 
 FIGURES = {
     "convergence": ("figure", "stationarity", "test-error"),

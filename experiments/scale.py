@@ -9,11 +9,11 @@ import topologies
 from consensus import datasets
 from consensus.solvers import DGD, NEXT, AdaptiveNEXT, GradientTracking
 from consensus.surrogates import PartialLinearization
-from experiments.cases import DECAY, Case
-from experiments.curves import draw, legend, panels, plain, points
-from experiments.harness import Experiment
-from experiments.results import training
-from experiments.tables import Spread, Table, last
+from experiments.shared.cases import DECAY, Case
+from experiments.shared.curves import draw, legend, panels, plain, points
+from experiments.shared.harness import Experiment
+from experiments.shared.results import training
+from experiments.shared.tables import Spread, Table, last
 
 OWN_DATA = True
 SAMPLES, HIDDEN, DEGREE = 10, 10, 4  # training samples of an agent, units, neighbours

@@ -3,11 +3,11 @@
 from consensus.solvers import DGD, NEXT, GradientTracking
 from consensus.steps import Diminishing
 from consensus.surrogates import FullLinearization, PartialLinearization
-from experiments.cases import graph
-from experiments.curves import draw, legend, panels
-from experiments.harness import Experiment
-from experiments.results import training
-from experiments.tables import OWN, Table, last, own_objectives
+from experiments.shared.cases import graph
+from experiments.shared.curves import draw, legend, panels
+from experiments.shared.harness import Experiment
+from experiments.shared.results import training
+from experiments.shared.tables import OWN, Table, last, own_objectives
 
 SCHEMES = ("iid", "dirichlet", "sorted")
 PARTIAL = "NEXT, partial linearization"

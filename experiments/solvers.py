@@ -6,12 +6,12 @@ import numpy as np
 from consensus.solvers import DGD, NEXT, SONATA, AdaptiveNEXT, Gossip, GradientTracking, PushDIGing, PushPull
 from consensus.steps import Diminishing
 from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
-from experiments.cases import graph
 from experiments.convergence import ADAPTIVE, LEVELS, MORE, choose, exchanges_to, level_of
-from experiments.curves import draw, legend
-from experiments.harness import Experiment
-from experiments.results import RECORDS, training
-from experiments.tables import Spread, Table, last
+from experiments.shared.cases import graph
+from experiments.shared.curves import draw, legend
+from experiments.shared.harness import Experiment
+from experiments.shared.results import RECORDS, training
+from experiments.shared.tables import Spread, Table, last
 
 SLOW, SLOWER = 0.01, 0.001  # how steps fall; the second over the ten times as many rounds of cheap solvers
 STEPS = {"0.1": 0.1, "0.3": 0.3, "0.6": 0.6, "0.6 falling": Diminishing(0.6, SLOWER)}

@@ -6,12 +6,12 @@ import consensus
 from consensus.solvers import NEXT
 from consensus.steps import Diminishing
 from consensus.surrogates import FullLinearization, PartialLinearization
-from experiments import centralised
-from experiments.cases import graph
-from experiments.curves import legend, panels, points
-from experiments.harness import Experiment
-from experiments.results import training
-from experiments.tables import Spread, Table, last
+from experiments.shared import centralised
+from experiments.shared.cases import graph
+from experiments.shared.curves import legend, panels, points
+from experiments.shared.harness import Experiment
+from experiments.shared.results import training
+from experiments.shared.tables import Spread, Table, last
 
 WEIGHTS = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)  # of the l1 norm
 ZERO = 1e-4  # what is smaller counts as zero: iterates get there geometrically, and never quite

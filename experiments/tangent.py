@@ -7,11 +7,11 @@ from sklearn.preprocessing import PolynomialFeatures
 import consensus
 from consensus.models.base import linearize
 from consensus.solvers import AdaptiveNEXT
-from experiments.cases import Case, graph
-from experiments.curves import draw, own_legend, panels, plain, points
-from experiments.harness import Experiment
-from experiments.results import training
-from experiments.tables import Spread, Table, last
+from experiments.shared.cases import Case, graph
+from experiments.shared.curves import draw, own_legend, panels, plain, points
+from experiments.shared.harness import Experiment
+from experiments.shared.results import training
+from experiments.shared.tables import Spread, Table, last
 
 WIDTHS = (2, 5, 10, 20, 50)  # hidden units; more than features: any quadratic function can be represented
 SHOWN = 5  # that whose curves are drawn

@@ -14,9 +14,10 @@ from consensus.solvers import NEXT
 from consensus.steps import Diminishing
 from consensus.surrogates import PartialLinearization
 from experiments import __main__ as listing
-from experiments import centralised, convergence, curves, shards
-from experiments.cases import case
-from experiments.results import Outcome
+from experiments import convergence, shards
+from experiments.shared import centralised, curves
+from experiments.shared.cases import case
+from experiments.shared.results import Outcome
 
 ROOT = Path(__file__).parents[2]
 SHARED = [module for module, _, shared in listing.found(ROOT / "experiments") if shared]

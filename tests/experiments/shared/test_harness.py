@@ -9,10 +9,11 @@ import topologies
 from consensus.history import History
 from consensus.solvers import DGD, NEXT
 from consensus.surrogates import PartialLinearization
-from experiments import convergence, results
-from experiments.cases import case
-from experiments.harness import Experiment
-from experiments.results import Outcome, Run, training
+from experiments import convergence
+from experiments.shared import results
+from experiments.shared.cases import case
+from experiments.shared.harness import Experiment
+from experiments.shared.results import Outcome, Run, training
 
 DIVERGING = DGD(1e3)
 

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 
 import consensus
 import topologies
-from experiments.cases import load, loss_for
+from experiments.shared.cases import load, loss_for
 
 DATASETS = ("diabetes", "breast_cancer", "boston", "kin8nm", "wine")
 TOPOLOGIES = ("ring", "erdos_renyi", "random_geometric", "complete", "random_half")

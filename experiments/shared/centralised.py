@@ -5,7 +5,7 @@ from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
 from consensus.history import History
-from experiments.results import Outcome, Run
+from experiments.shared.results import Outcome, Run
 
 
 def lbfgs(settings, case, *, iterations, seed):

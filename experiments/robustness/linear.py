@@ -12,7 +12,7 @@ import topologies
 from consensus import datasets
 from consensus.solvers import NEXT, AdaptiveNEXT, GradientTracking
 from consensus.surrogates import FullLinearization
-from experiments.tables import Table
+from experiments.shared.tables import Table
 
 AGENTS, ACCURACY = 30, 1e-8
 STEPS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)

@@ -11,8 +11,8 @@ from sklearn.preprocessing import PolynomialFeatures
 import consensus
 from experiments import __main__ as listing
 from experiments import scale, shards, tangent
-from experiments.cases import case
-from experiments.harness import Experiment
+from experiments.shared.cases import case
+from experiments.shared.harness import Experiment
 
 
 @pytest.fixture

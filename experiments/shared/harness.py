@@ -13,8 +13,8 @@ from tqdm import tqdm
 
 import consensus
 from consensus import datasets
-from experiments import cases, results
-from experiments.environment import environment
+from experiments.shared import cases, results
+from experiments.shared.environment import environment
 
 ENGINES = {"stacked": consensus.engines.Stacked, "processes": consensus.engines.Processes, "mpi": consensus.engines.MPI}
 
@@ -68,7 +68,7 @@ class Experiment:
             parser.error(f"argument --output: cannot write to {self.folder} ({error.strerror})")
 
     def case(self, dataset, agents, seed, **settings):
-        """One of ``datasets`` as :func:`experiments.cases.case` makes it, in folds if the user wants them."""
+        """One of ``datasets`` as :func:`experiments.shared.cases.case` makes it, in folds if the user wants them."""
         fold = cases.Fold(self.seeds.index(seed), self.folds) if self.folds else None
         return cases.case(self._sources[dataset], agents, seed, fold=fold, **settings)
 

@@ -1,18 +1,11 @@
-"""One setting for everything: AdaptiveNEXT over data sets, topologies, sizes and shards, against solvers tuned by a grid."""
+"""The runs of the robustness experiment, kept in a file, and the settings that are chosen by them."""
 
-import argparse
 import csv
 import itertools
 import math
 import multiprocessing
-import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
-
-import matplotlib
-
-matplotlib.use("Agg")  # writes files, also where there is no screen
 
 import numpy as np
 from tqdm import tqdm
@@ -21,9 +14,8 @@ import consensus
 from consensus.solvers import DGD, NEXT, AdaptiveNEXT, GradientTracking
 from consensus.steps import Diminishing
 from consensus.surrogates import FullLinearization, PartialLinearization
-from experiments import robustness_cases as cases
-from experiments.robustness_linear import linear_table
-from experiments.robustness_results import BYTES, MARKS, breakdown, equal_bytes, figure, score, summary
+from experiments.robustness import cases
+from experiments.robustness.results import BYTES, MARKS, score
 
 ONCE = {f"{step:g}": step for step in (0.03, 0.1, 0.3, 1.0)}
 STEPS = ONCE | {f"{step:g} falling": Diminishing(step, 0.01) for step in (0.3, 1.0)}
@@ -47,46 +39,6 @@ GRIDS = {  # one setting for all cases, the best on those for tuning
 }
 FIELDS = ("solver", "setting", "dataset", "topology", "agents", "shards", "seed", "optimum", "start", "highest", "end")
 FIELDS += ("exchanges", "bytes", "seconds", *(f"at_{mark}" for mark in MARKS), *(f"at_{sent}_bytes" for sent in BYTES))
-
-
-def parse(arguments=None):
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.robustness", description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
-    parser.add_argument(
-        "--output",
-        type=Path,
-        default=Path("results/robustness"),
-        help="folder for runs, tables, figure; runs that are there are kept: after a change of a solver take another",
-    )
-    parser.add_argument("--jobs", type=int, default=multiprocessing.cpu_count(), help="runs at a time")
-    parser.add_argument("--solvers", nargs="+", choices=tuple(GRIDS), default=list(GRIDS), help="the rows of the table")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="of shards, graphs and starts")
-    parser.add_argument("--agents", type=int, nargs="+", choices=(10, 30), default=[10, 30], help="sizes of the networks")
-    parser.add_argument("--quick", action="store_true", help="a few small cases only")
-    return parser.parse_args(arguments)
-
-
-def main(arguments=None):
-    options = parse(arguments)
-    options.output.mkdir(parents=True, exist_ok=True)
-    panel, tuning, digits = cases.quick() if options.quick else cases.panels(options.agents, options.seeds)
-    try:
-        runs = Runs(options.output / "runs.csv", options.jobs)
-        chosen = {solver: choose(runs, solver, tuning) for solver in options.solvers}
-        done = runs.of([(solver, setting, case) for solver, setting in chosen.items() for case in panel])
-        several = runs.of([(solver, setting, case) for solver, setting in chosen.items() for case in digits])
-    except (ValueError, OSError) as error:  # no data folder, no network, runs of another version: no need for a traceback
-        sys.exit(f"error: {error}")
-    write(options.output, "robustness", summary(done, chosen))
-    write(options.output, "bytes", equal_bytes(done, chosen))
-    write(options.output, "digits", summary(several, chosen))
-    write(options.output, "breakdown", breakdown(done))
-    write(options.output, "linear", linear_table(quick=options.quick))
-    canvas = figure(done, chosen)
-    for suffix in ("pdf", "png"):
-        canvas.savefig(options.output / f"robustness.{suffix}", dpi=150)
-    print(f"The tables and the figure are in {options.output}, every run in {runs.path.name}.")
 
 
 def choose(runs, solver, tuning):
@@ -168,14 +120,3 @@ def measured(history):
             lost = diverged and column[-1] < mark
             row[name.format(mark)] = math.inf if lost else objective[np.searchsorted(column, mark, side="right") - 1]
     return row
-
-
-def write(folder, name, table):
-    """Write a table as CSV, Markdown and LaTeX; print it."""
-    for suffix, text in (("csv", table.csv()), ("md", table.markdown()), ("tex", table.latex())):
-        (folder / f"{name}.{suffix}").write_text(text)
-    print(f"{name}\n{table.markdown()}")
-
-
-if __name__ == "__main__":
-    main()

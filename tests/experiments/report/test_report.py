@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from consensus.history import History
-from experiments import report, results
-from experiments.harness import Experiment
-from experiments.results import Outcome, Run
-from experiments.tables import Spread, Table
+from experiments.report import __main__ as report
+from experiments.shared.harness import Experiment
+from experiments.shared.results import Outcome, Run
+from experiments.shared.tables import Spread, Table
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 NODE = shutil.which("node")
@@ -232,7 +232,7 @@ def test_a_wrong_folder_gets_one_clear_line(wrong, tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("")
     command = [sys.executable, "-m", "experiments.report", str(tmp_path / wrong)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(results.__file__).parents[1])
+    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[3])
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert line.startswith("error: ")

@@ -7,7 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from consensus import plotting
-from experiments.tables import Table
+from experiments.shared.tables import Table
 
 MARKS = (10, 20, 30, 50, 70, 100, 140, 200, 300, 400, 500, 600, 700, 800, 900, 1000)  # exchanges
 SHOWN = (50, 200, 1000)  # of them in the tables; settings are chosen by all three

@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 
 from consensus.history import History
-from experiments import robustness
-from experiments import robustness_cases as cases
-from experiments import robustness_results as results
+from experiments.robustness import __main__ as command
+from experiments.robustness import cases, results, runs
 
 CASE = ("diabetes", "ring", 10, "iid", 0)
 
@@ -15,7 +14,7 @@ CASE = ("diabetes", "ring", 10, "iid", 0)
 def row(solver, ratios=(4.0, 2.0, 1.5), *, setting="x", topology="ring", highest=1.0, end=0.5, sent=1e9, at_bytes=3.0):
     """A row with these ratios after 50, 200 and 1000 exchanges, and one at all numbers of bytes."""
     after = np.interp(np.log(results.MARKS), np.log([50, 200, 1000]), ratios)
-    found = dict(zip(robustness.FIELDS, (solver, setting, "diabetes", topology, 10, "iid", 0), strict=False))
+    found = dict(zip(runs.FIELDS, (solver, setting, "diabetes", topology, 10, "iid", 0), strict=False))
     found |= {"optimum": 0.1, "start": 1.0, "highest": highest, "end": end, "exchanges": 1000, "bytes": sent, "seconds": 1.0}
     found |= {f"at_{mark}": 0.1 * value for mark, value in zip(results.MARKS, after, strict=True)}
     return found | {f"at_{mark}_bytes": 0.1 * at_bytes for mark in results.BYTES}
@@ -52,8 +51,8 @@ def test_means_are_geometric_and_worst_cases_named():
 
 def test_settings_are_chosen_by_all_marks_not_by_the_last_alone(monkeypatch):
     ratios = {"late": (9.0, 6.0, 1.1), "even": (3.0, 2.0, 1.2), "early": (2.0, 2.0, 4.0)}
-    monkeypatch.setitem(robustness.GRIDS, "DGD", dict.fromkeys(ratios))
-    assert robustness.choose(Tried(ratios), "DGD", [CASE, CASE]) == "even"
+    monkeypatch.setitem(runs.GRIDS, "DGD", dict.fromkeys(ratios))
+    assert runs.choose(Tried(ratios), "DGD", [CASE, CASE]) == "even"
     assert results.score([row("DGD", (8.0, 4.0, 2.0)), row("DGD", (2.0, 1.0, 0.5))]) == pytest.approx(2.0)
 
 
@@ -71,18 +70,18 @@ def test_settings_are_chosen_on_all_data_topologies_sizes_and_shards():
 
 def test_rivals_have_falling_steps_and_tracking_both_orders():
     for solver in ("gradient tracking", "DGD", "NEXT full", "NEXT partial"):
-        settings = robustness.GRIDS[solver].values()
-        assert {isinstance(setting.alpha, robustness.Diminishing) for setting in settings} == {True, False}
-    assert {setting.order for setting in robustness.GRIDS["gradient tracking"].values()} == {"atc", "cta"}
+        settings = runs.GRIDS[solver].values()
+        assert {isinstance(setting.alpha, runs.Diminishing) for setting in settings} == {True, False}
+    assert {setting.order for setting in runs.GRIDS["gradient tracking"].values()} == {"atc", "cta"}
 
 
 def test_at_equal_bytes_the_last_round_that_had_sent_no_more_counts():
     run = history([8.0, 4.0, 2.0, 1.0], [0, 300, 600, 1000], [0, 10**5, 2 * 10**6, 5 * 10**7])
-    found = robustness.measured(run)
+    found = runs.measured(run)
     assert [found[f"at_{sent}_bytes"] for sent in (10**5, 10**6, 10**7, 10**8, 10**9)] == [4.0, 4.0, 2.0, 1.0, 1.0]
     assert [found[f"at_{mark}"] for mark in (200, 300, 1000)] == [8.0, 4.0, 1.0]
     assert (found["bytes"], found["exchanges"], found["start"], found["end"]) == (5 * 10**7, 1000, 8.0, 1.0)
-    lost = robustness.measured(history([8.0, 4.0, 9.0], [0, 1, 2], [0, 10**5, 10**6]))  # it diverged
+    lost = runs.measured(history([8.0, 4.0, 9.0], [0, 1, 2], [0, 10**5, 10**6]))  # it diverged
     assert [lost[f"at_{sent}_bytes"] for sent in (10**5, 10**6, 10**7)] == [4.0, 9.0, np.inf]
 
 
@@ -98,36 +97,36 @@ def test_runs_that_never_sent_so_many_bytes_are_counted_beside():
 def test_runs_of_another_version_are_refused(tmp_path, capsys):
     (tmp_path / "runs.csv").write_text("solver,setting,floats\n")
     with pytest.raises(SystemExit, match=r"error: .*runs\.csv is of another version.*take another --output"):
-        robustness.main(["--quick", "--output", str(tmp_path)])
+        command.main(["--quick", "--output", str(tmp_path)])
 
 
 def test_the_figure_has_a_curve_a_solver_and_a_topology():
-    rows = [row(solver, topology=topology) for solver in robustness.GRIDS for topology in cases.TOPOLOGIES]
-    canvas = results.figure(rows, dict.fromkeys(robustness.GRIDS, "x"))
+    rows = [row(solver, topology=topology) for solver in runs.GRIDS for topology in cases.TOPOLOGIES]
+    canvas = results.figure(rows, dict.fromkeys(runs.GRIDS, "x"))
     names = [[text.get_text() for text in ax.get_legend().get_texts()] for ax in canvas.axes]
-    assert names[0] == list(robustness.GRIDS)
+    assert names[0] == list(runs.GRIDS)
     assert sorted(names[2]) == sorted(name.replace("_", " ") for name in cases.TOPOLOGIES)
-    assert names[1] == list(robustness.GRIDS)
+    assert names[1] == list(runs.GRIDS)
     np.testing.assert_allclose(canvas.axes[0].get_lines()[0].get_ydata()[-1], 1.5)
     np.testing.assert_allclose(canvas.axes[1].get_lines()[0].get_ydata(), 3.0)
     plt.close(canvas)
 
 
 def test_a_run_is_what_solve_does_and_is_done_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(robustness, "MARKS", (10, 20))
-    monkeypatch.setattr(robustness, "BYTES", (10**5,))
-    monkeypatch.setattr(robustness, "FIELDS", (*robustness.FIELDS[:14], "at_10", "at_20", "at_100000_bytes"))
-    found = robustness.run(("DGD", "step 0.1", CASE))
+    monkeypatch.setattr(runs, "MARKS", (10, 20))
+    monkeypatch.setattr(runs, "BYTES", (10**5,))
+    monkeypatch.setattr(runs, "FIELDS", (*runs.FIELDS[:14], "at_10", "at_20", "at_100000_bytes"))
+    found = runs.run(("DGD", "step 0.1", CASE))
     problem, network, start = cases.make(CASE)
-    history = robustness.consensus.solve(problem, network, robustness.DGD(0.1), rounds=20, start=start).history
+    history = runs.consensus.solve(problem, network, runs.DGD(0.1), rounds=20, start=start).history
     assert [found["at_10"], found["at_20"]] == list(history["objective"][[10, 20]])
     assert found["highest"] == history["objective"].max()
     assert found["at_100000_bytes"] == history["objective"][history["bytes"] <= 10**5][-1]
     assert found["bytes"] == history["bytes"][-1]
-    runs = robustness.Runs(tmp_path / "runs.csv", jobs=1)
-    with open(runs.path, "a", newline="") as file:
-        robustness.csv.DictWriter(file, robustness.FIELDS).writerow(found)
-    again = robustness.Runs(tmp_path / "runs.csv", jobs=1).of([("DGD", "step 0.1", CASE)])
+    kept = runs.Runs(tmp_path / "runs.csv", jobs=1)
+    with open(kept.path, "a", newline="") as file:
+        runs.csv.DictWriter(file, runs.FIELDS).writerow(found)
+    again = runs.Runs(tmp_path / "runs.csv", jobs=1).of([("DGD", "step 0.1", CASE)])
     assert again[0] == found
 
 

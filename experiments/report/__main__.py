@@ -60,7 +60,7 @@ def experiments_in(folder):
 
 def page(folders):
     """The page on these experiments, as text."""
-    about = {module.partition(".")[2]: line for module, line, _ in found(HERE)}
+    about = {module.partition(".")[2]: line for module, line, _ in found(HERE.parent)}
     names = [folder.resolve().name for folder in folders]
     plots, sections = [], []
     for name, folder in zip(names, folders, strict=True):
@@ -73,7 +73,7 @@ def page(folders):
     links = "".join(f'<li><a href="#{_anchor(name)}">{escape(name)}</a></li>' for name in names)
     data = {"plots": plots, "labels": plotting.LABELS, "colours": plotting.COLOURS, "dashes": _dashes()}
     data["markers"] = plotting.MARKERS
-    return Template((HERE / "report_page.html").read_text()).substitute(
+    return Template((HERE / "page.html").read_text()).substitute(
         title=escape(f"Results: {', '.join(names)}"),
         links=links,
         sections="\n".join(sections),

@@ -12,10 +12,10 @@ import pytest
 import consensus
 import topologies
 from consensus.solvers import DGD
-from experiments import tables
-from experiments.cases import case
-from experiments.results import Outcome, training
-from experiments.tables import Spread, Table, own_objectives
+from experiments.shared import tables
+from experiments.shared.cases import case
+from experiments.shared.results import Outcome, training
+from experiments.shared.tables import Spread, Table, own_objectives
 
 FORMATS = {"data set": "", "exchanges": ".0f", "error": ".3g", "stationarity": ".1e", "lost, %": ".0%"}
 ROWS = [

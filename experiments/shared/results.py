@@ -112,7 +112,7 @@ def training(settings, case, network, solver, *, rounds, seed, exchanges=None, r
     settings : dict
         As in :class:`Run`.
     case : Case
-        The problem and its test set: see :mod:`experiments.cases`.
+        The problem and its test set: see :mod:`experiments.shared.cases`.
     network : schedule or networkx.Graph
     solver : Solver
         One whose settings show when it is printed; a function among them shows by its name only.

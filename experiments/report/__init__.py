@@ -1,0 +1,1 @@
+"""The report on a folder of results: ``python -m experiments.report FOLDER``."""

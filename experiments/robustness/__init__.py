@@ -1,0 +1,1 @@
+"""How AdaptiveNEXT does on hundreds of cases: ``python -m experiments.robustness``."""

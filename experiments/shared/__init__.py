@@ -1,0 +1,1 @@
+"""What the experiments share: their harness, cases, results, tables and curves."""
