@@ -44,22 +44,20 @@ def main(arguments=None):
         several = runs.of([(solver, setting, case) for solver, setting in chosen.items() for case in digits])
     except (ValueError, OSError) as error:  # no data folder, no network, runs of another version: no need for a traceback
         sys.exit(f"error: {error}")
-    write(options.output, "robustness", summary(done, chosen))
-    write(options.output, "bytes", equal_bytes(done, chosen))
-    write(options.output, "digits", summary(several, chosen))
-    write(options.output, "breakdown", breakdown(done))
-    write(options.output, "linear", linear_table(quick=options.quick))
+    tables = {
+        "robustness": summary(done, chosen),
+        "bytes": equal_bytes(done, chosen),
+        "digits": summary(several, chosen),
+        "breakdown": breakdown(done),
+        "linear": linear_table(quick=options.quick),
+    }
+    for name, table in tables.items():
+        table.write(options.output, name)
+        print(f"{name}\n{table.markdown()}")
     canvas = figure(done, chosen)
     for suffix in ("pdf", "png"):
         canvas.savefig(options.output / f"robustness.{suffix}", dpi=150)
     print(f"The tables and the figure are in {options.output}, every run in {runs.path.name}.")
-
-
-def write(folder, name, table):
-    """Write a table as CSV, Markdown and LaTeX; print it."""
-    for suffix, text in (("csv", table.csv()), ("md", table.markdown()), ("tex", table.latex())):
-        (folder / f"{name}.{suffix}").write_text(text)
-    print(f"{name}\n{table.markdown()}")
 
 
 if __name__ == "__main__":

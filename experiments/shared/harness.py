@@ -108,8 +108,7 @@ class Experiment:
         """Print a table, and write it as CSV, Markdown and LaTeX."""
         if self.engine.root:
             print(f"\n{table.markdown()}")
-            for suffix, text in (("csv", table.csv()), ("md", table.markdown()), ("tex", table.latex())):
-                (self.folder / f"{name}.{suffix}").write_text(text)
+            table.write(self.folder, name)
             print(f"table   {self.folder / name}.csv, .md, .tex\n")
 
 

@@ -1,12 +1,11 @@
 """Tables of results as CSV, Markdown and LaTeX (booktabs)."""
 
-import csv
-import io
 import math
 import re
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 
 class Spread(NamedTuple):
@@ -71,24 +70,16 @@ class Table:
         self.rows.append(cells)
 
     def csv(self):
-        wide = [any(isinstance(cell, Spread) for cell in column) for column in self._columns()]
-        header = [
-            name
-            for column, spread in zip(self.formats, wide, strict=True)
-            for name in ((column, f"{column}, smallest", f"{column}, largest") if spread else (column,))
-        ]
-        file = io.StringIO()
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(header)
-        for row in self.rows:
-            cells = []
-            for cell, spread in zip(row, wide, strict=True):
-                if spread:
-                    cells += cell if isinstance(cell, Spread) else (cell, cell, cell)
-                else:
-                    cells.append(cell)
-            writer.writerow(cells)
-        return file.getvalue()
+        columns = {}
+        for name, cells in zip(self.formats, self._columns(), strict=True):
+            cells = ["" if cell is None else cell for cell in cells]
+            if any(isinstance(cell, Spread) for cell in cells):
+                spreads = [cell if isinstance(cell, Spread) else (cell, cell, cell) for cell in cells]
+                names = name, f"{name}, smallest", f"{name}, largest"
+                columns |= dict(zip(names, zip(*spreads, strict=True), strict=True))
+            else:
+                columns[name] = cells
+        return pd.DataFrame(columns, dtype=object).to_csv(index=False, na_rep="nan", lineterminator="\n")
 
     def markdown(self):
         rows = [[cell.replace("|", r"\|") for cell in row] for row in (self.formats, *self._shown())]
@@ -101,11 +92,15 @@ class Table:
         return "\n".join([lines[0], f"|{'|'.join(rule)}|", *lines[1:]]) + "\n"
 
     def latex(self):
+        rows = [[latex_text(cell) for cell in row] for row in self._shown()]
+        frame = pd.DataFrame(rows, columns=[latex_text(name) for name in self.formats], dtype=object)
         align = "".join("l" if text else "r" for text in self._text())
-        rows = [[latex_text(cell) for cell in row] for row in [list(self.formats), *self._shown()]]
-        lines = [" & ".join(row) + r" \\" for row in rows]
-        body = [rf"\begin{{tabular}}{{{align}}}", r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule"]
-        return "\n".join([*body, r"\end{tabular}"]) + "\n"
+        return frame.style.hide(axis="index").to_latex(hrules=True, column_format=align)
+
+    def write(self, folder, name):
+        """Write it to three files in ``folder``, called ``name`` with the formats' suffixes."""
+        for suffix, text in (("csv", self.csv()), ("md", self.markdown()), ("tex", self.latex())):
+            (folder / f"{name}.{suffix}").write_text(text)
 
     def _columns(self):
         return list(zip(*self.rows, strict=True)) or [() for _ in self.formats]
