@@ -126,10 +126,14 @@ class BaseProblem(ABC):
         point = _checks.floats("point", point)
         return float(self.value(self._everywhere(point)).sum() + self.regularizer.value(point))
 
+    def total_gradient(self, point):
+        """``grad G(point) = sum_i grad g_i(point)``, shape (P,), over the agents held here; ``point`` has shape (P,)."""
+        return self.gradient(self._everywhere(_checks.floats("point", point))).sum(axis=0)
+
     def stationarity(self, point):
         """``|w - prox_r(w - grad G(w))|`` at w = ``point`` (P,): zero exactly at stationary points of U."""
         point = _checks.floats("point", point)
-        step = point - self.gradient(self._everywhere(point)).sum(axis=0)
+        step = point - self.total_gradient(point)
         return float(np.linalg.norm(point - self.regularizer.prox(step, 1.0)))
 
     def _everywhere(self, point):

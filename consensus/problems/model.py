@@ -46,7 +46,7 @@ class Problem(BaseProblem):
     >>> problem = consensus.Problem(consensus.Linear(4), consensus.SquaredLoss(), shards, consensus.L2(0.1))
     >>> problem.objective(np.zeros(5))
     3.75
-    >>> problem.gradient(np.zeros((2, 5))).sum(axis=0)
+    >>> problem.total_gradient(np.zeros(5))
     array([-0.25, -0.5 , -0.75, -1.  , -2.5 ])
     """
 

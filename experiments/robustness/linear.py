@@ -56,8 +56,7 @@ def smooth_optimum(problem):
     """U's minimum by SciPy, on all data in one place."""
 
     def gradient(point):
-        stack = np.broadcast_to(point, (problem.agents, problem.parameters))
-        return problem.gradient(stack).sum(axis=0) + problem.regularizer.gradient(point)
+        return problem.total_gradient(point) + problem.regularizer.gradient(point)
 
     start = np.zeros(problem.parameters)
     options = {"gtol": 1e-10, "maxiter": 10000}

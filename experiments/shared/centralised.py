@@ -17,7 +17,7 @@ def lbfgs(settings, case, *, iterations, seed):
 
     def method(problem, start, record):
         def cost(w):
-            return problem.objective(w), _gradient(problem, w) + problem.regularizer.gradient(w[None])[0]
+            return problem.objective(w), problem.total_gradient(w) + problem.regularizer.gradient(w[None])[0]
 
         gradients = 0
 
@@ -47,7 +47,7 @@ def gradient_descent(settings, case, *, iterations, seed):
     def method(problem, w, record):
         step, every = 10.0, max(1, iterations // 300)
         for iteration in range(1, iterations + 1):
-            gradient, value = _gradient(problem, w), _value(problem, w)
+            gradient, value = problem.total_gradient(w), _value(problem, w)
             step *= 1.5  # it may grow again
             while True:
                 new = problem.regularizer.prox((w - step * gradient)[None], step)[0]
@@ -87,7 +87,3 @@ def _run(settings, case, method, name, iterations, seed):
 
 def _value(problem, w):
     return problem.value(np.broadcast_to(w, (problem.agents, len(w)))).sum()
-
-
-def _gradient(problem, w):
-    return problem.gradient(np.broadcast_to(w, (problem.agents, len(w)))).sum(axis=0)

@@ -52,8 +52,7 @@ def smooth_optimum(problem):
     """The minimiser of a smooth strongly convex U by SciPy's trust region on its Newton model, to rounding."""
 
     def total_gradient(point):
-        stack = np.broadcast_to(point, (problem.agents, problem.parameters))
-        return problem.gradient(stack).sum(axis=0) + problem.regularizer.gradient(point)
+        return problem.total_gradient(point) + problem.regularizer.gradient(point)
 
     def hessian(point):
         steps = np.eye(len(point)) * 1e-6

@@ -63,6 +63,18 @@ def test_stationarity_vanishes_exactly_at_the_optimum():
     assert problem.stationarity(np.array([3.5])) == pytest.approx(1.0)  # step to 3, threshold to 2.5
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_the_total_gradient_is_that_of_the_pooled_loss(case):
+    model, loss, y = CASES[case]
+    problem = consensus.Problem(model, loss, shards(y))
+    point = RNG.standard_normal(model.parameters)
+    targets = np.asarray(y)[:, None]
+    numeric = approx_fprime(point, lambda w: loss.value(model.predict(w, X), targets).mean(), 1e-7)
+    np.testing.assert_allclose(problem.total_gradient(point), numeric, rtol=1e-5, atol=1e-6)
+    parts = [problem.restrict(rows).total_gradient(point) for rows in (slice(0, 1), slice(1, 4))]
+    np.testing.assert_allclose(sum(parts), problem.total_gradient(point), rtol=1e-13, atol=1e-15)
+
+
 def test_average_form():
     problem = consensus.Problem(consensus.Linear(4), consensus.SquaredLoss(), shards(), consensus.L2(0.3))
     w = RNG.standard_normal((4, 5))
@@ -156,6 +168,7 @@ def test_gradients_are_free_to_be_overwritten():
         (lambda: consensus.Problem(consensus.Linear(4), consensus.SquaredLoss(), shards(), 0.1), TypeError, "0.1"),
         (lambda: functions().value(np.zeros((5, 2))), ValueError, r"\(6, 2\); got \(5, 2\)"),
         (lambda: functions().objective(np.zeros(3)), ValueError, r"\(2,\); got \(3,\)"),
+        (lambda: functions().total_gradient(np.zeros((6, 2))), ValueError, r"\(2,\); got \(6, 2\)"),
         (
             lambda: consensus.Problem.from_functions(np.sum, np.sum, agents=6, parameters=2).gradient(np.zeros((6, 2))),
             ValueError,

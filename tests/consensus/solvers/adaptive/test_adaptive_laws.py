@@ -131,7 +131,7 @@ def polished(p):
     from scipy.optimize import minimize
 
     def gradient(point):
-        return p.gradient(np.tile(point, (p.agents, 1))).sum(axis=0) + p.regularizer.gradient(point)
+        return p.total_gradient(point) + p.regularizer.gradient(point)
 
     point = minimize(p.objective, p.model.init(np.random.default_rng(1)), jac=gradient, method="BFGS").x
     for _ in range(8):
