@@ -6,8 +6,10 @@ import os
 import reprlib
 import sys
 import warnings
+from collections.abc import Callable, Iterable, Sequence
 from numbers import Integral, Real
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sparse
@@ -21,7 +23,7 @@ _short.maxstring = _short.maxother = 60
 _short.maxlist = _short.maxtuple = _short.maxarray = 3
 
 
-def shown(value):
+def shown(value: object) -> str:
     """A short ``repr`` of anything, its type beside it where that says more."""
     try:
         text = _short.repr(value)
@@ -30,7 +32,12 @@ def shown(value):
     return text if isinstance(value, str | int | float | bool | type(None)) else f"{text}, a {type(value).__name__}"
 
 
-def listed(items):
+def name_of(function: object) -> str:
+    """What a function, or an object that is called like one, is called."""
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def listed(items: Iterable[object]) -> str:
     """The first of some things, for messages.
 
     Examples
@@ -42,7 +49,7 @@ def listed(items):
     return ", ".join(str(item) for item in items[:SHOWN]) + (", ..." if len(items) > SHOWN else "")
 
 
-def offers(name, value, needed, wanted):
+def offers(name: str, value: Any, needed: Sequence[str], wanted: str) -> Any:
     """Return ``value`` if it is an object with the attributes ``needed``; raise ``TypeError`` otherwise.
 
     Parameters
@@ -71,7 +78,7 @@ def offers(name, value, needed, wanted):
     return value
 
 
-def schedule(value, name="schedule", also=()):
+def schedule(value: Any, name: str = "schedule", also: Sequence[str] = ()) -> Any:
     """Return ``value`` if it is a schedule that has ``also`` some attributes; raise ``TypeError`` otherwise."""
     offers(name, value, ("agents", "key", "weights", *also), "a schedule, such as topologies.Static(graph)")
     if not isinstance(value.agents, Integral) or value.agents < 1:
@@ -79,19 +86,19 @@ def schedule(value, name="schedule", also=()):
     return value
 
 
-def matrix(schedule, round):
+def matrix(schedule: Any, round: int) -> sparse.csr_array:
     """The mixing matrix of a round; raise ``TypeError`` or ``ValueError`` if it is none."""
     return mixing(schedule.weights(schedule.key(round)), schedule)
 
 
-def flag(name, value):
+def flag(name: str, value: object) -> bool:
     """Return ``value`` as a bool if it is one; raise ``ValueError`` otherwise."""
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name} must be True or False, got {shown(value)}")
     return bool(value)
 
 
-def integer(name, value, least, most=None):
+def integer(name: str, value: Any, least: int, most: int | None = None) -> int:
     """Return `value` as an int; raise ValueError unless it is an integer of at least `least` and at most `most`."""
     try:
         number = operator.index(value)
@@ -104,7 +111,7 @@ def integer(name, value, least, most=None):
     return number
 
 
-def real(name, value, wanted, allowed, why=""):
+def real(name: str, value: object, wanted: str, allowed: Callable[[float], bool], why: str = "") -> float:
     """Return ``value`` as a float if it is a real number that ``allowed`` is true of; raise ``ValueError`` otherwise."""
     if isinstance(value, Real) and not isinstance(value, np.timedelta64):
         try:
@@ -116,7 +123,7 @@ def real(name, value, wanted, allowed, why=""):
     raise ValueError(f"{name} must be {wanted}, got {value!r}{why}")
 
 
-def numbers(name, value):
+def numbers(name: str, value: Any) -> np.ndarray:
     """Return ``value`` as an array of real numbers; raise ``TypeError`` if it is none."""
     try:
         found = np.asarray(value)
@@ -125,7 +132,7 @@ def numbers(name, value):
         raise TypeError(f"{name} must be an array of real numbers, got {shown(value)}") from None
 
 
-def room(call, count, each=500):
+def room(call: str, count: int, each: int = 500) -> None:
     """Raise ``ValueError`` if ``count`` things of ``each`` bytes do not fit into this machine's memory."""
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -140,7 +147,7 @@ def _power(count):
     return f"{count:.2g}" if count < 10**300 else "over 1e300"
 
 
-def mixing(value, schedule):
+def mixing(value: Any, schedule: Any) -> sparse.csr_array:
     """Return ``value`` if it is a mixing matrix of ``schedule``; raise ``TypeError`` or ``ValueError`` otherwise."""
     name, shape = f"{type(schedule).__name__}.weights(key)", (schedule.agents, schedule.agents)
     if not sparse.issparse(value) or value.format != "csr":
@@ -153,7 +160,7 @@ def mixing(value, schedule):
     return value
 
 
-def warn(text):
+def warn(text: str) -> None:
     """Warn where a user's own code called this package, so that Python says it once for each such place."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back and frame.f_code.co_filename.startswith(_HERE):

@@ -32,7 +32,7 @@ def _draw(sample, seed, connected, call, remedy):
     raise ValueError(f"{call} with seed={seed}: none of {DRAWS} draws is connected; {remedy}, or pass connected=False")
 
 
-def ring(agents):
+def ring(agents: int) -> nx.Graph:
     """Cycle: agent i is joined to i - 1 and i + 1 modulo `agents`. Two agents share one edge, one agent has none.
 
     Examples
@@ -46,7 +46,7 @@ def ring(agents):
     return nx.cycle_graph(agents) if agents > 2 else nx.path_graph(agents)
 
 
-def path(agents):
+def path(agents: int) -> nx.Graph:
     """Line: agent i is joined to i + 1.
 
     Examples
@@ -59,7 +59,7 @@ def path(agents):
     return nx.path_graph(agents)
 
 
-def star(agents):
+def star(agents: int) -> nx.Graph:
     """Agent 0 is joined to every other; there are `agents` nodes in all, the centre included.
 
     Examples
@@ -72,7 +72,7 @@ def star(agents):
     return nx.star_graph(agents - 1)
 
 
-def complete(agents):
+def complete(agents: int) -> nx.Graph:
     """Every agent is joined to every other.
 
     Examples
@@ -85,7 +85,7 @@ def complete(agents):
     return nx.complete_graph(agents)
 
 
-def grid(rows, columns):
+def grid(rows: int, columns: int) -> nx.Graph:
     """Rectangular lattice; the agent in row r and column c is ``r * columns + c``.
 
     Examples
@@ -99,7 +99,7 @@ def grid(rows, columns):
     return nx.convert_node_labels_to_integers(lattice)
 
 
-def torus(rows, columns):
+def torus(rows: int, columns: int) -> nx.Graph:
     """Lattice that wraps around in both directions; the agent in row r and column c is ``r * columns + c``.
 
     Every agent has four neighbours when both sides are at least 3. On a side of 2 the edge around is the edge that is
@@ -116,7 +116,7 @@ def torus(rows, columns):
     return nx.convert_node_labels_to_integers(lattice)
 
 
-def hypercube(dimension):
+def hypercube(dimension: int) -> nx.Graph:
     """Binary cube of ``2**dimension`` agents; two are joined when their numbers differ in one binary digit.
 
     Examples
@@ -131,7 +131,7 @@ def hypercube(dimension):
     return graph
 
 
-def erdos_renyi(agents, probability, seed=0, connected=True):
+def erdos_renyi(agents: int, probability: float, seed: int = 0, connected: bool = True) -> nx.Graph:
     """Each of the agents (agents - 1) / 2 possible edges is there with `probability` in [0, 1], independently [1]_.
 
     Raises ValueError when 100 draws in a row are disconnected: pass a probability above log(agents) / agents, where
@@ -156,7 +156,7 @@ def erdos_renyi(agents, probability, seed=0, connected=True):
     return _draw(lambda seed: nx.fast_gnp_random_graph(agents, probability, seed), seed, connected, call, remedy)
 
 
-def random_geometric(agents, radius, seed=0, connected=True):
+def random_geometric(agents: int, radius: float, seed: int = 0, connected: bool = True) -> nx.Graph:
     """Agents at uniform points of the unit square, joined when at most `radius` > 0 apart [1]_.
 
     The points stay on the nodes as the attribute ``"pos"``. Raises ValueError when 100 draws in a row are
@@ -181,7 +181,7 @@ def random_geometric(agents, radius, seed=0, connected=True):
     return _draw(lambda seed: nx.random_geometric_graph(agents, radius, seed=seed), seed, connected, call, remedy)
 
 
-def random_regular(agents, degree, seed=0, connected=True):
+def random_regular(agents: int, degree: int, seed: int = 0, connected: bool = True) -> nx.Graph:
     """Random graph in which every agent has `degree` neighbours [1]_; ``agents * degree`` must be even.
 
     Raises ValueError when 100 draws in a row are disconnected: a degree of 3 or more is almost always connected.
@@ -211,7 +211,7 @@ def random_regular(agents, degree, seed=0, connected=True):
     return _draw(sample, seed, connected, call, "raise degree to 3 or more")
 
 
-def small_world(agents, neighbours, probability, seed=0, connected=True):
+def small_world(agents: int, neighbours: int, probability: float, seed: int = 0, connected: bool = True) -> nx.Graph:
     """Ring in which each agent knows its nearest `neighbours`, each edge rewired with `probability` [1]_.
 
     `neighbours`, half of them on each side, is even, at least 2 and below `agents`; `probability` lies in [0, 1].
@@ -239,7 +239,7 @@ def small_world(agents, neighbours, probability, seed=0, connected=True):
     return _draw(sample, seed, connected, call, "raise neighbours")
 
 
-def barabasi_albert(agents, edges, seed=0):
+def barabasi_albert(agents: int, edges: int, seed: int = 0) -> nx.Graph:
     """Preferential attachment [1]_: each new agent brings `edges` edges to well-connected ones; always connected.
 
     `edges` is at least 1 and below `agents`; the graph has ``edges * (agents - edges)`` edges.

@@ -1,25 +1,27 @@
-"""From a graph to the sparse pattern of its edges over the agents, and back.
+"""From a graph to the pattern of its edges, a sparse matrix over the agents; other patterns; and back to networkx.
 
-A graph is a ``networkx.Graph`` or ``DiGraph``, a scipy sparse matrix, or a square numpy array whose nonzero entries
-(i, j) are the edges from i to j. Only who is a neighbour of whom matters here; functions elsewhere that can also read
-weights of edges have an argument `weight` for it.
+A graph is a ``networkx.Graph`` or ``DiGraph``, a scipy sparse matrix, or a square numpy array whose nonzero entries (i, j) are
+the edges from i to j. Only who is a neighbour of whom matters here; what also reads weights of edges has an argument `weight`.
 """
 
 import operator
 from collections import Counter
+from collections.abc import Iterable
 from functools import reduce
 from itertools import chain
 from numbers import Integral
+from typing import Any, TypeAlias
 
 import networkx as nx
 import numpy as np
 from scipy import sparse
 
-from topologies import _checks
 from topologies._checks import listed
 
+GraphLike: TypeAlias = nx.Graph | sparse.sparray | sparse.spmatrix | np.ndarray
 
-def node_order(graph):
+
+def node_order(graph: nx.Graph) -> list[Any] | range:
     """Return the nodes of a networkx graph in the order of the agents.
 
     Node k is agent k when the labels are exactly 0, ..., A - 1, whatever order they were added in; in the same way integers
@@ -34,16 +36,7 @@ def node_order(graph):
     return range(len(nodes)) if least == 0 else sorted(nodes)
 
 
-def warn_of_weights(graph):
-    """Warn that the weights of a networkx graph's edges are not read, where they say anything."""
-    if isinstance(graph, nx.Graph) and any(weight != 1 for _, _, weight in graph.edges(data="weight", default=1)):
-        _checks.warn(
-            "edge attribute 'weight' is ignored by weights that look at neighbours alone; topologies.laplacian and "
-            "topologies.sinkhorn read it: weights=lambda graph: topologies.sinkhorn(graph, weight='weight')"
-        )
-
-
-def adjacency(graph):
+def adjacency(graph: GraphLike) -> sparse.csr_array:
     """Pattern of a graph over its A agents: entry (i, j) is 1 when there is an edge from i to j.
 
     Parameters
@@ -133,26 +126,7 @@ def _pattern(matrix):
     return sparse.csr_array((np.ones(matrix.nnz), indices, starts), shape=matrix.shape)
 
 
-def undirected(graph, rule="Metropolis weights", weight=None):
-    """Return the adjacency pattern of a graph; raise ValueError, in the name of `rule`, when it is directed."""
-    pattern = adjacency(graph)
-    if isinstance(graph, nx.Graph):
-        fault = "this one is a DiGraph" if graph.is_directed() else None
-    else:
-        one_way = ((pattern - pattern.T) > 0).nonzero()
-        shown = listed(zip(*(index.tolist() for index in one_way)))
-        fault = f"the adjacency matrix has no edge back for {shown}" if shown else None
-    if fault:
-        raise ValueError(
-            f"{rule} need an undirected graph, and {fault}; use column-stochastic weights and a push-sum method for "
-            "directed ones (topologies.push)"
-        )
-    if weight is None:
-        warn_of_weights(graph)
-    return pattern
-
-
-def bare_nodes(graph, pattern):
+def bare_nodes(graph: GraphLike, pattern: sparse.csr_array) -> nx.Graph:
     """Return a networkx graph with the agents as its nodes, their attributes, and no edges yet.
 
     Where nodes of `graph` are called anything but 0, ..., A - 1, agents bear that as the attribute ``"label"``.
@@ -169,7 +143,7 @@ def bare_nodes(graph, pattern):
     return nx.empty_graph(pattern.shape[0], create_using=nx.Graph if symmetric else nx.DiGraph)
 
 
-def with_edges(nodes, rows, columns):
+def with_edges(nodes: nx.Graph, rows: np.ndarray, columns: np.ndarray) -> nx.Graph:
     """Return a copy of a graph without edges that has those from `rows` to `columns`, an undirected one given twice."""
     graph = nodes.copy()
     wanted = rows != columns if graph.is_directed() else rows < columns
@@ -177,17 +151,17 @@ def with_edges(nodes, rows, columns):
     return graph
 
 
-def content(matrix):
+def content(matrix: sparse.csr_array) -> tuple[bytes, bytes, bytes]:
     """Return the bytes that tell a CSR matrix from others."""
     return matrix.indptr.astype(int).tobytes(), matrix.indices.astype(int).tobytes(), matrix.data.tobytes()
 
 
-def count_edges(pattern):
+def count_edges(pattern: sparse.csr_array) -> int:
     """Count edges: both entries of an undirected edge, or of two opposite directed ones, are one edge."""
     return sparse.triu(pattern + pattern.T).nnz
 
 
-def union_pattern(patterns):
+def union_pattern(patterns: Iterable[sparse.csr_array]) -> sparse.csr_array:
     """Pattern of all edges that are in one `topologies.adjacency` pattern or another.
 
     Examples
@@ -200,7 +174,7 @@ def union_pattern(patterns):
     return sparse.csr_array((np.ones(total.nnz), total.indices, total.indptr), shape=total.shape)
 
 
-def pairs_pattern(agents, first, second, diagonal=False):
+def pairs_pattern(agents: int, first: np.ndarray, second: np.ndarray, diagonal: bool = False) -> sparse.csr_array:
     """Pattern of the undirected edges between ``first[k]`` and ``second[k]``, no pair given twice.
 
     Parameters
@@ -229,7 +203,7 @@ def pairs_pattern(agents, first, second, diagonal=False):
     return sparse.coo_array((np.ones(len(ends[0])), ends), shape=(agents, agents)).tocsc().tocsr()
 
 
-def complete_pattern(agents):
+def complete_pattern(agents: int) -> sparse.csr_array:
     """Pattern of all edges there can be, laid out as by `topologies.adjacency`.
 
     Examples
@@ -239,14 +213,14 @@ def complete_pattern(agents):
            [1., 0., 1.],
            [1., 1., 0.]])
     """
-    width = np.int32 if agents * (agents - 1) <= np.iinfo(np.int32).max else np.int64
+    width: type[np.integer] = np.int32 if agents * (agents - 1) <= np.iinfo(np.int32).max else np.int64
     others = np.arange(agents - 1, dtype=width)
     columns = others + (others >= np.arange(agents, dtype=width)[:, None])
     starts = np.arange(agents + 1, dtype=width) * (agents - 1)
     return sparse.csr_array((np.ones(columns.size), columns.ravel(), starts), shape=(agents, agents))
 
 
-def entries(matrix):
+def entries(matrix: sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows and the columns of the stored entries of a CSR matrix, in row-major order."""
     rows = np.arange(matrix.shape[0], dtype=matrix.indices.dtype)
     return np.repeat(rows, np.diff(matrix.indptr)), matrix.indices

@@ -1,6 +1,6 @@
 """Which of the conditions that convergence theorems make on a network a schedule fulfils."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
@@ -9,7 +9,7 @@ from topologies import _checks
 from topologies._checks import ROUNDS, integer
 from topologies.analysis.connectivity import components, joint_connectivity, used
 from topologies.matrices import TOLERANCE, square, worst_sum
-from topologies.schedules.base import is_static
+from topologies.schedules.base import ScheduleLike, is_static
 
 
 class Extreme(NamedTuple):
@@ -17,7 +17,7 @@ class Extreme(NamedTuple):
 
     value: float
     round: int
-    index: tuple
+    index: tuple[int, ...]  # type: ignore[assignment]  # tuple.index, which it hides, is of no use here
 
 
 class Conditions(NamedTuple):
@@ -63,47 +63,47 @@ class Conditions(NamedTuple):
     static: bool
 
     @property
-    def row_stochastic(self):
+    def row_stochastic(self) -> bool:
         """Rows sum to one: agents that agree stay so. Distributed subgradient methods (Nedic & Ozdaglar 2009, Assumption
         1); R of push-pull methods (Pu, Shi, Xu & Nedic 2021, Assumption 2)."""
         return abs(self.row_sum.value - 1) <= TOLERANCE
 
     @property
-    def column_stochastic(self):
+    def column_stochastic(self) -> bool:
         """Columns sum to one: mixing keeps the agents' sum. Push-sum methods: subgradient-push (Nedic & Olshevsky 2015),
         Push-DIGing (Nedic, Olshevsky & Shi 2017), SONATA (Scutari & Sun 2019)."""
         return abs(self.column_sum.value - 1) <= TOLERANCE
 
     @property
-    def doubly_stochastic(self):
+    def doubly_stochastic(self) -> bool:
         """Rows and columns sum to one: agents agree on their average. NEXT (Di Lorenzo & Scutari 2016, Assumption B),
         gradient tracking (Nedic, Olshevsky & Shi 2017), DGD."""
         return self.row_stochastic and self.column_stochastic
 
     @property
-    def symmetric(self):
+    def symmetric(self) -> bool:
         """W = W'. EXTRA (Shi, Ling, Wu & Yin 2015, Assumption 1), NIDS, exact diffusion, decentralised ADMM."""
         return self.asymmetry.value <= TOLERANCE
 
     @property
-    def nonnegative(self):
+    def nonnegative(self) -> bool:
         """No weight below 0: mixing takes convex combinations, so values stay within their range (Nedic & Ozdaglar 2009,
         Assumption 1)."""
         return self.smallest_entry.value >= -TOLERANCE
 
     @property
-    def positive_diagonal(self):
+    def positive_diagonal(self) -> bool:
         """Every agent gives itself weight, without which agents of a bipartite graph can swap values for ever (Nedic &
         Ozdaglar 2009, Assumption 1 (a))."""
         return self.smallest_diagonal.value > TOLERANCE
 
     @property
-    def jointly_connected(self):
+    def jointly_connected(self) -> bool:
         """All agents are connected within B rounds, again and again (Nedic & Ozdaglar 2009, Assumptions 2 and 3; Nedic,
         Olshevsky & Shi 2017, on B-connected graphs)."""
         return self.window is not None
 
-    def __str__(self):
+    def __str__(self) -> str:
         def sums(name, extreme, holds):
             if holds:
                 return f"sums within {abs(extreme.value - 1):.1g} of 1"
@@ -139,7 +139,7 @@ class Conditions(NamedTuple):
         return "\n".join([f"{self.agents} agents, {seen}", *lines])
 
 
-def conditions(schedule, rounds=100):
+def conditions(schedule: ScheduleLike, rounds: int = 100) -> Conditions:
     """Which conditions of convergence theorems hold over the first rounds of a schedule.
 
     Every distinct matrix is looked at once. The schedule counts as periodic when its keys repeat over twice `rounds`
@@ -187,7 +187,8 @@ def conditions(schedule, rounds=100):
     keys = [schedule.key(n) for n in range(2 * rounds)]
     period = next((p for p in range(1, rounds + 1) if keys[p] == keys[0] and keys[p:] == keys[:-p]), None)
     rounds = period or rounds
-    worst, seen = {}, set()
+    worst: dict[str, Any] = {}
+    seen = set()
     for n, key in enumerate(keys[:rounds]):
         if key in seen:
             continue

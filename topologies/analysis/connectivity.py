@@ -1,17 +1,19 @@
 """Which agents news can travel between, and in how many rounds."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from topologies import _checks
 from topologies._checks import ROUNDS, SHOWN, integer
-from topologies.schedules.base import is_static, labels
+from topologies.schedules.base import ScheduleLike, is_static, labels
 
 _PATIENCE = 20  # times as many exchanges as there are agents are looked at before a network counts as not connected
 
 
-def components(schedule):
+def components(schedule: ScheduleLike) -> list[np.ndarray]:
     """Groups of agents that information can travel between, over all the rounds of a schedule.
 
     They are the connected components of the graph of all edges that appear again and again, strongly connected ones
@@ -39,15 +41,16 @@ def components(schedule):
     >>> [group.tolist() for group in components(topologies.Static(networkx.Graph([(0, 3), (1, 2)])))]
     [[0, 3], [1, 2]]
     """
-    _checks.offers("schedule", schedule, ("agents", "union"), "a schedule with union(), such as topologies.Static(graph)")
+    wanted = "a schedule with union(), such as topologies.Static(graph)"
+    union = _checks.offers("schedule", schedule, ("agents", "union"), wanted).union
     if getattr(schedule, "meets_all", False):  # the union would be a dense matrix
         return [np.arange(schedule.agents)]
-    count, labels = connected_components(schedule.union(), directed=True, connection="strong")
-    groups = np.split(np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels, minlength=count))[:-1])
+    count, group = connected_components(union(), directed=True, connection="strong")
+    groups = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group, minlength=count))[:-1])
     return sorted(groups, key=lambda group: group[0])
 
 
-def parts(schedule, groups):
+def parts(schedule: ScheduleLike, groups: Sequence[np.ndarray]) -> str:
     """Name groups of agents, for messages: the first of each, by their labels.
 
     Examples
@@ -65,7 +68,7 @@ def parts(schedule, groups):
     return "; ".join([*shown, *(["..."] if len(groups) > SHOWN else [])])
 
 
-def joint_connectivity(schedule, rounds):
+def joint_connectivity(schedule: ScheduleLike, rounds: int) -> int | None:
     """Smallest window B such that in every B consecutive rounds the edges used connect all agents.
 
     The union of the graphs of rounds n, ..., n + B - 1 is (strongly) connected for every n >= 0 with
@@ -122,7 +125,7 @@ def joint_connectivity(schedule, rounds):
     return window
 
 
-def crossing(schedule, round=0):
+def crossing(schedule: ScheduleLike, round: int = 0) -> int:
     """How many exchanges, the first in a round, it takes until every agent has heard from every other.
 
     News goes an edge further in each exchange, over the edges of that round. On a graph that stands still it is the
@@ -165,7 +168,7 @@ def crossing(schedule, round=0):
     raise ValueError(f"in {count} exchanges the agents did not hear from each other: the network must be connected{apart}")
 
 
-def used(schedule, round):
+def used(schedule: ScheduleLike, round: int) -> sparse.csr_array:
     """Pattern of the weights between different agents in a round, a CSR array (A, A) of ones.
 
     Examples

@@ -6,6 +6,7 @@ import numpy as np
 
 from topologies import _checks
 from topologies._checks import ROUNDS, integer
+from topologies.schedules.base import ScheduleLike
 
 _ROUNDING = 1e-24  # squares relative to the first
 
@@ -18,13 +19,14 @@ class GapEstimate(NamedTuple):
     floats: int
 
 
-def estimate_gap(schedule, exchanges=100, columns=8, seed=0):
+def estimate_gap(schedule: ScheduleLike, exchanges: int = 100, columns: int = 8, seed: int = 0) -> GapEstimate:
     """Estimate the spectral gap of a static symmetric mixing matrix W by exchanges with neighbours alone.
 
-    Every agent draws ``columns`` random numbers x_i. The differences d = W x - x have mean zero, so that d <- W d shrinks by
-    rho = 1 - gap in the end. In half of the exchanges all agents let d shrink; in the other half they average the squares of
-    its values by the same gossip, and each takes the root of the quotient of the last two that are still above rounding for
-    rho. A power iteration, it errs on the side of a large gap.
+    Every agent draws ``columns`` random numbers x_i. The differences d = W x - x have mean zero, so that in the end each
+    exchange d <- W d shrinks them by rho = 1 - gap. In half of the exchanges the agents let d shrink, and each keeps the square
+    of its own d after every one of them; in the other half they mix these squares, to average them over the network. Each
+    agent then divides the last of its averages that is above rounding by the one before it: the root of the quotient is its
+    rho. As a power iteration does, it errs on the side of a large gap.
 
     Parameters
     ----------
@@ -59,16 +61,16 @@ def estimate_gap(schedule, exchanges=100, columns=8, seed=0):
     x = np.stack([np.random.default_rng([seed, agent]).standard_normal(columns) for agent in range(schedule.agents)])
     shrinking = exchanges // 2
     d = matrix @ x - x
-    squares = [np.square(d).sum(axis=1)]
+    after = [np.square(d).sum(axis=1)]
     for _ in range(shrinking - 1):
         d = matrix @ d
-        squares.append(np.square(d).sum(axis=1))
-    squares = np.stack(squares, axis=1)
+        after.append(np.square(d).sum(axis=1))
+    squares = np.stack(after, axis=1)
     for _ in range(exchanges - shrinking):
         squares = matrix @ squares
     clear = squares > _ROUNDING * squares[:, :1]  # below, what is left of d is its mean, which rounding leaves in
     last = np.maximum(clear.cumprod(axis=1).sum(axis=1) - 1, 1)[:, None]
-    old, new = (np.take_along_axis(squares, last - back, axis=1)[:, 0] for back in (1, 0))
+    old, new = (np.take_along_axis(squares, place, axis=1)[:, 0] for place in (last - 1, last))
     rho = np.sqrt(np.divide(new, old, out=np.zeros_like(new), where=old > 0))
     floats = shrinking * columns + (exchanges - shrinking) * shrinking
     return GapEstimate(1 - np.minimum(rho, 1.0), exchanges, floats)

@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 from topologies.analysis.conditions import Conditions, conditions
 from topologies.analysis.spectrum import spectral_gap
+from topologies.matrices import TOLERANCE
+from topologies.schedules.base import ScheduleLike
 
 _SMALL = 500  # agents for which a spectrum takes next to no time
 _NEEDS = {
@@ -38,11 +40,11 @@ class Check(NamedTuple):
     contracts: bool
 
     @property
-    def refusal(self):
+    def refusal(self) -> str | None:
         """Why the solver cannot run on the schedule at all, or None."""
         for field, name in _NEEDS[self.mixing]:
             worst = getattr(self.conditions, field)
-            if abs(worst.value - 1) > 1e-8:
+            if abs(worst.value - 1) > TOLERANCE:
                 return (
                     f"{self.solver} needs {self.mixing} mixing matrices, but {name} {worst.index[0]} of round {worst.round} "
                     f"sums to {worst.value:.6g}: {_HINTS[self.mixing]}"
@@ -50,7 +52,7 @@ class Check(NamedTuple):
         return None
 
     @property
-    def needs(self):
+    def needs(self) -> list[tuple[str, bool, str]]:
         """What the solver's theory asks for, and whether it holds: tuples (condition, holds, why)."""
         found = self.conditions
         return [
@@ -60,13 +62,13 @@ class Check(NamedTuple):
             ("one component", found.components == 1, "every agent reaches every other, again and again"),
         ]
 
-    def __str__(self):
+    def __str__(self) -> str:
         rows = [("needed", "holds", "so that"), *((name, "yes" if holds else "no", why) for name, holds, why in self.needs)]
         lines = [f"{name:<17}  {holds:<5}  {why}" for name, holds, why in rows]
         return "\n".join([f"{self.solver} on {self.conditions.agents} agents", *lines, "", str(self.conditions)])
 
 
-def check(schedule, solver, rounds=10):
+def check(schedule: ScheduleLike, solver: object, rounds: int = 10) -> Check:
     """Compare what a solver needs with what a schedule offers in its first rounds.
 
     Parameters

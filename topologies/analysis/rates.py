@@ -7,14 +7,15 @@ import numpy as np
 from topologies import _checks
 from topologies._checks import ROUNDS, integer
 from topologies.analysis.spectrum import spectral_gap
-from topologies.matrices import sums_to_one, worst_sum
+from topologies.matrices import MatrixLike, sums_to_one, worst_sum
+from topologies.schedules.base import ScheduleLike
 
 COLUMNS = 8
 # A disagreement smaller than this part of the last round's is rounding noise: the agents agree.
 NOISE = 1e-13
 
 
-def mixing_time(matrix, accuracy=1e-2):
+def mixing_time(matrix: MatrixLike, accuracy: float = 1e-2) -> float:
     """Rounds of mixing with one matrix W after which the disagreement is `accuracy` times what it was,
 
         the smallest k with  rho^k <= accuracy,        rho = rho(W - 1 1' / A) = 1 - spectral gap.
@@ -61,7 +62,7 @@ def mixing_time(matrix, accuracy=1e-2):
     return max(1, math.ceil(math.log(accuracy) / math.log1p(-gap) - 1e-9))
 
 
-def contraction(schedule, rounds, seed=0):
+def contraction(schedule: ScheduleLike, rounds: int, seed: int = 0) -> float:
     """Measured contraction of the disagreement in a round, a geometric mean over rounds.
 
     Random values x (A, 8) are mixed for `rounds` rounds; the first half of them is a warm-up in which the start is

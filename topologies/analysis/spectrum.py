@@ -4,13 +4,13 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs, eigsh
 
-from topologies.matrices import square, sums_to_one
+from topologies.matrices import MatrixLike, square, sums_to_one
 
 # Up to here all eigenvalues are found at once, in a second or so; beyond, Lanczos or Arnoldi finds the largest.
 DENSE = 1000
 
 
-def spectral_gap(matrix):
+def spectral_gap(matrix: MatrixLike) -> float:
     """Spectral gap of a mixing matrix W over A agents,
 
         1 - rho(W - 1 1' / A),        rho the largest modulus of an eigenvalue.

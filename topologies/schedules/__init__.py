@@ -1,23 +1,13 @@
 """Schedules: which mixing matrix the agents use in which round.
 
-A schedule is any object with
-
-- ``agents``: how many there are, A;
-- ``key(round)``: hashable, for rounds 0, 1, 2, ...; equal keys mean equal matrices, so that callers can cache by key;
-- ``weights(key)``: the mixing matrix as a CSR array (A, A); row i holds what agent i gives to each value it receives,
-  so an entry (i, j) off the diagonal needs an edge from j to i;
-- ``graph(round)``: a new ``networkx`` graph of that round, with nodes 0, ..., A - 1 and the node attributes of the
-  graph it was made from; edge attributes are not kept;
-- ``union()``: the CSR pattern of all edges that come back again and again, laid out as by `topologies.adjacency`;
-- ``static``, optional: whether all rounds, without end, have the same matrix. It alone says so, to solvers and in
-  `topologies.conditions`: a schedule without it counts as one that changes, however alike its first rounds are.
-
-Schedules here keep their edges as arrays, so they are cheap to send to another process, and compare equal when they
-are of one kind with equal settings. The arrays they return may be their own: copy before changing one.
+What a schedule must have, and may have, is said in one place, `topologies.schedules.ScheduleLike`. Those here keep their edges
+as arrays, so they are cheap to send to another process, and compare equal when they are of one kind with equal settings. The
+arrays that they return may be their own: copy one before changing it.
 """
 
-from topologies.schedules.base import Schedule, is_static, labels
-from topologies.schedules.failures import AgentFailure, LinkFailure
+from topologies.schedules.agent_failure import AgentFailure
+from topologies.schedules.base import Schedule, ScheduleLike, is_static, labels
+from topologies.schedules.link_failure import LinkFailure
 from topologies.schedules.mobile import Mobile
 from topologies.schedules.pairwise import Matchings, OnePeerExponential
 from topologies.schedules.random_edges import RandomEdges
@@ -34,6 +24,7 @@ __all__ = [
     "Periodic",
     "RandomEdges",
     "Schedule",
+    "ScheduleLike",
     "Sequence",
     "Static",
     "Temporal",

@@ -1,14 +1,14 @@
-"""A mixing matrix without some of its entries, whose weight returns to the diagonal: what failures are made of."""
+"""A mixing matrix some of whose messages are lost: their weight returns to the diagonal."""
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from topologies._checks import shown
+from topologies.matrices import canonical, sums_to_one
 from topologies.pattern import entries
-
-TOLERANCE = 1e-8  # of sums that are meant to be one
 
 
 class Parts(NamedTuple):
@@ -21,18 +21,25 @@ class Parts(NamedTuple):
     home: np.ndarray
 
     @property
-    def columns(self):
+    def columns(self) -> np.ndarray:
         return self.matrix.indices
 
 
-def take_apart(matrix, preserve=None):
+def whose_sums(preserve: Any) -> str | None:
+    """Return ``preserve`` if it is "columns", "rows" or None; raise ValueError otherwise."""
+    if not (preserve is None or (isinstance(preserve, str) and preserve in ("columns", "rows"))):
+        raise ValueError(f"preserve must be 'columns', 'rows' or None, got {preserve!r}")
+    return preserve
+
+
+def take_apart(matrix: Any, preserve: str | None = None) -> Parts:
     """Prepare a mixing matrix for `without`.
 
     Parameters
     ----------
     matrix : sparse matrix, shape (A, A)
     preserve : {"columns", "rows"}, optional
-        Whose sums a loss leaves as they are; by default the columns' if they are one, else the rows'.
+        Whose sums stay as they are when messages are lost; by default the columns' if they are one, else the rows'.
 
     Returns
     -------
@@ -52,10 +59,7 @@ def take_apart(matrix, preserve=None):
     """
     if not (sparse.issparse(matrix) or isinstance(matrix, np.ndarray)):
         raise TypeError(f"a schedule's mixing matrix must be a scipy sparse matrix, got {shown(matrix)}")
-    matrix = sparse.csr_array(matrix)
-    if not matrix.has_canonical_format:
-        matrix = matrix.copy()
-        matrix.sum_duplicates()
+    matrix = canonical(sparse.csr_array(matrix))
     rows, columns = entries(matrix)
     agents = matrix.shape[0]
     if np.count_nonzero(rows == columns) < agents:
@@ -64,14 +68,13 @@ def take_apart(matrix, preserve=None):
         matrix = sparse.coo_array((np.append(matrix.data, np.zeros(agents)), ends), shape=matrix.shape).tocsr()
         rows, columns = entries(matrix)
     if preserve is None:
-        preserve = _stochastic(matrix.data, rows, columns, agents)
+        preserve = _sums_that_are_one(matrix)
     return Parts(matrix, rows, columns if preserve == "columns" else rows)
 
 
-def _stochastic(data, rows, columns, agents):
-    sums = {"columns": columns, "rows": rows}
-    for name, groups in sums.items():
-        if (abs(np.bincount(groups, data, minlength=agents) - 1.0) <= TOLERANCE).all():
+def _sums_that_are_one(matrix):
+    for axis, name in enumerate(("columns", "rows")):
+        if sums_to_one(matrix, axis):
             return name
     raise ValueError(
         "neither the columns nor the rows of the mixing matrix sum to one; pass preserve='columns' or preserve='rows' to "
@@ -79,7 +82,7 @@ def _stochastic(data, rows, columns, agents):
     )
 
 
-def without(parts, lost, alone=()):
+def without(parts: Parts, lost: np.ndarray, alone: Sequence[int] = ()) -> sparse.csr_array:
     """Drop entries of a mixing matrix and return their weight to the diagonal.
 
     Parameters
@@ -107,7 +110,7 @@ def without(parts, lost, alone=()):
     return result
 
 
-def links(parts):
+def links(parts: Parts) -> np.ndarray:
     """Number the links that stored entries belong to: entries (i, j) and (j, i) share one.
 
     Numbers run row-major above the diagonal, over all pairs of agents with an entry; those on the diagonal mean nothing.

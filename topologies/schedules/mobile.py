@@ -4,6 +4,7 @@ import math
 
 import networkx as nx
 import numpy as np
+from scipy import sparse
 
 from topologies import _checks
 from topologies._checks import integer
@@ -63,7 +64,9 @@ class Mobile(Schedule):
     [52, 47, 38]
     """
 
-    def __init__(self, agents, radius, speed, seed=0):
+    meets_all = True  # every two agents meet again and again
+
+    def __init__(self, agents: int, radius: float, speed: float, seed: int = 0) -> None:
         self.agents, self.seed = integer("agents", agents, 1), integer("seed", seed, 0)
         _checks.room(f"Mobile(agents={self.agents}, ...)", self.agents, each=100)
         self.radius, self.speed = _positive("radius", radius), _positive("speed", speed)
@@ -78,7 +81,7 @@ class Mobile(Schedule):
     def _settings(self):
         return self.agents, self.radius, self.speed, self.seed
 
-    def positions(self, round):
+    def positions(self, round: int) -> np.ndarray:
         """Where the agents are in a round: array (agents, 2) in [0, 1]."""
         # One coordinate, unfolded, has period two: there and back.
         path = np.mod(self._start + integer("round", round, 0, _LAST) * self._step, 2.0)
@@ -91,26 +94,24 @@ class Mobile(Schedule):
         return entries(pairs_pattern(self.agents, first, second, diagonal=True))
 
     @property
-    def static(self):
+    def static(self) -> bool:
         """Whether the radius is as long as the square's diagonal, so that all agents are neighbours at all times."""
         return self.agents == 1 or self.radius >= math.sqrt(2)
 
-    def key(self, round):
+    def key(self, round: int) -> int:
         round = integer("round", round, 0)
         return 0 if self.static else round
 
-    def weights(self, key):
+    def weights(self, key: int) -> sparse.csr_array:
         return metropolis_entries(self.agents, *self._entries(self.positions(key)))
 
-    def graph(self, round):
+    def graph(self, round: int) -> nx.Graph:
         positions = self.positions(round)
         nodes = nx.empty_graph(self.agents)
         nx.set_node_attributes(nodes, dict(enumerate(map(tuple, positions.tolist()))), "pos")
         return with_edges(nodes, *self._entries(positions))
 
-    meets_all = True  # every two agents meet again and again
-
-    def union(self):
+    def union(self) -> sparse.csr_array:
         return complete_pattern(self.agents)
 
 

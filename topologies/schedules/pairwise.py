@@ -1,4 +1,4 @@
-"""Gossip: every agent meets at most one other in a round, and the two take the average of what they have."""
+"""Pairs: every agent listens to at most one other in a round, and takes the average of its value and the other's."""
 
 import networkx as nx
 import numpy as np
@@ -6,12 +6,12 @@ from scipy import sparse
 
 from topologies import _checks
 from topologies._checks import integer
-from topologies.pattern import adjacency, bare_nodes, complete_pattern, content, count_edges, with_edges
+from topologies.pattern import GraphLike, adjacency, bare_nodes, complete_pattern, content, count_edges, with_edges
 from topologies.schedules.base import Schedule, stream
 
 
 class Matchings(Schedule):
-    """Random pairwise gossip: each round has a random matching, and matched agents average [1]_.
+    """Random pairs: each round has a random matching, and matched agents average [1]_.
 
     With {i, j} a matched pair of round n, and k an agent that is left alone,
 
@@ -60,7 +60,7 @@ class Matchings(Schedule):
            [0. , 0.5, 0. , 0.5]])
     """
 
-    def __init__(self, agents, seed=0, graph=None):
+    def __init__(self, agents: int, seed: int = 0, graph: GraphLike | None = None) -> None:
         self.agents, self.seed = integer("agents", agents, 1), integer("seed", seed, 0)
         _checks.room(f"Matchings(agents={self.agents})", self.agents)
         self._pattern, self._nodes = None, nx.empty_graph(self.agents)
@@ -103,26 +103,26 @@ class Matchings(Schedule):
         return partner
 
     @property
-    def static(self):
+    def static(self) -> bool:
         """With at most one edge all rounds are alike."""
         return self.agents <= 2 if self._pattern is None else self._pattern.nnz <= 2
 
-    def key(self, round):
+    def key(self, round: int) -> int:
         round = integer("round", round, 0)
         return 0 if self.static else round
 
-    def weights(self, key):
+    def weights(self, key: int) -> sparse.csr_array:
         return _averages(self._partners(key))
 
-    def graph(self, round):
+    def graph(self, round: int) -> nx.Graph:
         return with_edges(self._nodes, np.arange(self.agents), self._partners(self.key(round)))
 
     @property
-    def meets_all(self):
+    def meets_all(self) -> bool:
         """Whether every two agents meet again and again."""
         return self._pattern is None
 
-    def union(self):
+    def union(self) -> sparse.csr_array:
         return complete_pattern(self.agents) if self._pattern is None else self._pattern
 
 
@@ -164,7 +164,7 @@ class OnePeerExponential(Schedule):
            [0.25, 0.25, 0.25, 0.25]])
     """
 
-    def __init__(self, agents):
+    def __init__(self, agents: int) -> None:
         self.agents = integer("agents", agents, 1)
         _checks.room(f"OnePeerExponential(agents={self.agents})", self.agents, each=100)
         self._turns = max(1, (self.agents - 1).bit_length())
@@ -176,24 +176,24 @@ class OnePeerExponential(Schedule):
         return (self.agents,)
 
     @property
-    def static(self):
+    def static(self) -> bool:
         """Whether there is one turn only, as for two agents."""
         return self._turns == 1
 
     def _sources(self, turn):
         return (np.arange(self.agents) + 2**turn) % self.agents
 
-    def key(self, round):
+    def key(self, round: int) -> int:
         return integer("round", round, 0) % self._turns
 
-    def weights(self, key):
+    def weights(self, key: int) -> sparse.csr_array:
         return _averages(self._sources(key))
 
-    def graph(self, round):
+    def graph(self, round: int) -> nx.Graph:
         nodes = nx.empty_graph(self.agents, create_using=nx.DiGraph)
         return with_edges(nodes, self._sources(self.key(round)), np.arange(self.agents))
 
-    def union(self):
+    def union(self) -> sparse.csr_array:
         everyone = np.arange(self.agents)
         sources = np.concatenate([self._sources(turn) for turn in range(self._turns)])
         receivers = np.tile(everyone, self._turns)

@@ -1,12 +1,14 @@
 """Edges that come and go at random."""
 
+import networkx as nx
 import numpy as np
 from scipy import sparse
 
 from topologies import _checks
 from topologies._checks import integer
-from topologies.pattern import bare_nodes, content, count_edges, undirected, with_edges
+from topologies.pattern import GraphLike, bare_nodes, content, count_edges, entries, with_edges
 from topologies.schedules.base import Schedule, stream
+from topologies.weights.base import undirected
 from topologies.weights.metropolis import metropolis_entries
 
 
@@ -43,7 +45,7 @@ class RandomEdges(Schedule):
     0
     """
 
-    def __init__(self, graph, probability, seed=0):
+    def __init__(self, graph: GraphLike, probability: float, seed: int = 0) -> None:
         why = "; at 0 no agents ever meet"
         self.probability = _checks.real("probability", probability, "a number in (0, 1]", lambda number: 0 < number <= 1, why)
         self.seed = integer("seed", seed, 0)
@@ -54,11 +56,10 @@ class RandomEdges(Schedule):
         # the diagonal gets E + 1, an edge that never fails. Everything is in place then but the mask of a round.
         upper = sparse.triu(self._pattern, format="csr")
         upper.data = np.arange(1, upper.nnz + 1)
-        entries = (upper + upper.T + (upper.nnz + 1) * sparse.eye_array(self.agents, dtype=int)).tocsr()
-        entries.sort_indices()
-        rows = np.arange(self.agents, dtype=entries.indices.dtype)
-        self._rows, self._columns = np.repeat(rows, np.diff(entries.indptr)), entries.indices
-        self._edge = entries.data - 1
+        numbers = (upper + upper.T + (upper.nnz + 1) * sparse.eye_array(self.agents, dtype=int)).tocsr()
+        numbers.sort_indices()
+        self._rows, self._columns = entries(numbers)
+        self._edge = numbers.data - 1
 
     def __repr__(self):
         size = f"agents={self.agents}, edges={count_edges(self._pattern)}"
@@ -75,19 +76,19 @@ class RandomEdges(Schedule):
         return self._rows[kept], self._columns[kept]
 
     @property
-    def static(self):
+    def static(self) -> bool:
         """Whether no edge is ever missing."""
         return self.probability == 1 or not self._pattern.nnz
 
-    def key(self, round):
+    def key(self, round: int) -> int:
         round = integer("round", round, 0)
         return 0 if self.static else round
 
-    def weights(self, key):
+    def weights(self, key: int) -> sparse.csr_array:
         return metropolis_entries(self.agents, *self._entries(key))
 
-    def graph(self, round):
+    def graph(self, round: int) -> nx.Graph:
         return with_edges(self._nodes, *self._entries(self.key(round)))
 
-    def union(self):
+    def union(self) -> sparse.csr_array:
         return self._pattern

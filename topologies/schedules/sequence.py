@@ -1,6 +1,6 @@
 """Graphs one after another: what a user's function gives for each round, or a list over and over."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import networkx as nx
 import numpy as np
@@ -8,9 +8,10 @@ from scipy import sparse
 
 from topologies import _checks
 from topologies._checks import ROUNDS, integer
-from topologies.pattern import count_edges, union_pattern
+from topologies.pattern import GraphLike, count_edges, union_pattern
 from topologies.schedules.base import Recent, Schedule
 from topologies.schedules.static import Static
+from topologies.weights.base import Weights, weights_function
 from topologies.weights.metropolis import metropolis
 
 
@@ -61,18 +62,18 @@ class Sequence(Schedule):
     EdgeView([(2, 3)])
     """
 
-    def __init__(self, function, agents, weights=metropolis, horizon=100):
+    def __init__(
+        self, function: Callable[[int], GraphLike], agents: int, weights: Weights = metropolis, horizon: int = 100
+    ) -> None:
         if not callable(function):
             remedy = "; use Periodic for a list of graphs" if isinstance(function, list | tuple) else ""
             raise TypeError(f"function must be a function from a round to a graph, got a {type(function).__name__}{remedy}")
-        if not callable(weights):
-            raise TypeError(f"weights must be a function from a graph to a matrix, got a {type(weights).__name__}")
-        self.function, self.rule = function, weights
+        self.function, self.rule = function, weights_function(weights)
         self.agents, self.horizon = integer("agents", agents, 1), integer("horizon", horizon, 1, ROUNDS)
         self._recent = Recent()
 
     def __repr__(self):
-        function, rule = (getattr(each, "__name__", type(each).__name__) for each in (self.function, self.rule))
+        function, rule = _checks.name_of(self.function), _checks.name_of(self.rule)
         return f"Sequence({function}, agents={self.agents}, weights={rule})"
 
     def _settings(self):
@@ -91,16 +92,16 @@ class Sequence(Schedule):
             raise ValueError(f"round {round}: the graph has {made.agents} agents, but agents={self.agents}")
         return made
 
-    def key(self, round):
+    def key(self, round: int) -> int:
         return integer("round", round, 0)
 
-    def weights(self, key):
+    def weights(self, key: int) -> sparse.csr_array:
         return self._at(key).weights(0)
 
-    def graph(self, round):
+    def graph(self, round: int) -> nx.Graph:
         return self._at(self.key(round)).graph(0)
 
-    def union(self):
+    def union(self) -> sparse.csr_array:
         return union_pattern(self._at(round).union() for round in range(self.horizon))
 
 
@@ -138,7 +139,7 @@ class Periodic(Schedule):
     [(0, 3), (1, 2)]
     """
 
-    def __init__(self, graphs, weights=metropolis):
+    def __init__(self, graphs: Iterable[GraphLike], weights: Weights = metropolis) -> None:
         if isinstance(graphs, nx.Graph | np.ndarray) or sparse.issparse(graphs):
             raise TypeError(f"graphs must be a list of graphs, got one {type(graphs).__name__}; use Static for one")
         if not isinstance(graphs, Iterable):
@@ -161,18 +162,18 @@ class Periodic(Schedule):
         return self._turns
 
     @property
-    def static(self):
+    def static(self) -> bool:
         """Whether all graphs are equal."""
         return self._alike
 
-    def key(self, round):
+    def key(self, round: int) -> int:
         return integer("round", round, 0) % (1 if self._alike else len(self._turns))
 
-    def weights(self, key):
+    def weights(self, key: int) -> sparse.csr_array:
         return self._turns[key].weights(0)
 
-    def graph(self, round):
+    def graph(self, round: int) -> nx.Graph:
         return self._turns[self.key(round)].graph(0)
 
-    def union(self):
+    def union(self) -> sparse.csr_array:
         return union_pattern(turn.union() for turn in self._turns)

@@ -1,8 +1,13 @@
 """The same matrix in every round."""
 
-from topologies.pattern import adjacency, bare_nodes, content, count_edges, with_edges
+import networkx as nx
+from scipy import sparse
+
+from topologies import _checks
+from topologies.matrices import MatrixLike
+from topologies.pattern import GraphLike, adjacency, bare_nodes, content, count_edges, with_edges
 from topologies.schedules.base import Schedule
-from topologies.weights.base import mixing
+from topologies.weights.base import Weights, mixing_matrix
 from topologies.weights.given import from_matrix
 from topologies.weights.metropolis import metropolis
 
@@ -40,14 +45,14 @@ class Static(Schedule):
            [0.  , 0.33, 0.67]])
     """
 
-    def __init__(self, graph, weights=metropolis):
+    static = True
+
+    def __init__(self, graph: GraphLike, weights: Weights = metropolis) -> None:
         self._pattern = adjacency(graph)
         self.agents = self._pattern.shape[0]
         self._nodes = bare_nodes(graph, self._pattern)
-        self._rule = getattr(weights, "__name__", type(weights).__name__)
-        self._matrix = mixing(weights, graph, self._pattern)
-
-    static = True
+        self._rule = _checks.name_of(weights)
+        self._matrix = mixing_matrix(weights, graph, self._pattern)
 
     def __repr__(self):
         return f"Static(agents={self.agents}, edges={count_edges(self._pattern)}, weights={self._rule})"
@@ -55,20 +60,20 @@ class Static(Schedule):
     def _settings(self):
         return content(self._pattern), content(self._matrix)
 
-    def key(self, round):
+    def key(self, round: int) -> int:
         return 0
 
-    def weights(self, key):
+    def weights(self, key: int) -> sparse.csr_array:
         return self._matrix
 
-    def graph(self, round):
+    def graph(self, round: int) -> nx.Graph:
         return with_edges(self._nodes, *self._pattern.nonzero())
 
-    def union(self):
+    def union(self) -> sparse.csr_array:
         return self._pattern
 
 
-def schedule_from_matrix(matrix):
+def schedule_from_matrix(matrix: MatrixLike) -> Static:
     """Static schedule of a mixing matrix alone, on the graph of its nonzeros.
 
     The graph has an edge from j to i where entry (i, j) off the diagonal is not zero; it is undirected when these come in

@@ -2,16 +2,24 @@
 
 import math
 from collections.abc import Sequence
+from datetime import datetime, timedelta
+from os import PathLike
+from typing import Any, Self, TypeAlias
 
 import networkx as nx
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
 
 from topologies._checks import integer
 from topologies.pattern import entries, pairs_pattern, with_edges
 from topologies.schedules.base import Schedule
 from topologies.schedules.temporal_csv import read
-from topologies.schedules.times import duration, moment, moments
+from topologies.schedules.temporal_times import duration, moment, moments
 from topologies.weights.metropolis import metropolis_entries
+
+Span: TypeAlias = float | timedelta | np.timedelta64
+Time: TypeAlias = float | datetime | np.datetime64
 
 
 class Temporal(Schedule):
@@ -75,16 +83,22 @@ class Temporal(Schedule):
     [[(0, 1), (1, 2)], [(0, 2)], [(0, 1)], [(0, 1), (1, 2)]]
     """
 
-    def __init__(self, times, contacts, window, start=None, cyclic=True, labels=None):
-        times, dates = moments(times)
-        contacts = _array("contacts", contacts)
-        if times.ndim != 1 or contacts.shape != (len(times), 2):
-            raise ValueError(
-                f"times must have shape (contacts,) and contacts (contacts, 2), got {times.shape} and {contacts.shape}"
-            )
+    def __init__(
+        self,
+        times: ArrayLike,
+        contacts: ArrayLike,
+        window: Span,
+        start: Time | None = None,
+        cyclic: bool = True,
+        labels: Sequence[Any] | np.ndarray | None = None,
+    ) -> None:
+        when, dates = moments(times)
+        who = _array("contacts", contacts)
+        if when.ndim != 1 or who.shape != (len(when), 2):
+            raise ValueError(f"times must have shape (contacts,) and contacts (contacts, 2), got {when.shape} and {who.shape}")
         if labels is None:
             try:
-                labels, contacts = np.unique(contacts, return_inverse=True)
+                labels, who = np.unique(who, return_inverse=True)
             except TypeError:
                 raise TypeError(
                     "contacts must hold labels of one kind, which can be sorted: all text, or all numbers"
@@ -95,14 +109,14 @@ class Temporal(Schedule):
         if not isinstance(cyclic, bool | np.bool_):
             raise TypeError(f"cyclic must be True or False, got {cyclic!r}")
         self.window, self.cyclic = duration("window", window, dates), bool(cyclic)
-        first, second = _ends(contacts, self.agents)
-        _refuse(~np.isfinite(times), "contact {} has the time {}, which is not finite", times)
+        first, second = _ends(who, self.agents)
+        _refuse(~np.isfinite(when), "contact {} has the time {}, which is not finite", when)
         _refuse(first == second, "contact {} is of agent {} with itself", first)
-        self.start = float(times.min(initial=math.inf)) if start is None else moment("start", start, dates)
-        kept = times >= self.start
+        self.start = float(when.min(initial=math.inf)) if start is None else moment("start", start, dates)
+        kept = when >= self.start
         if not kept.any():
             raise ValueError(f"there are no contacts at or after the start, {self.start}")
-        self._cut(_windows(times[kept], self.start, self.window), (first * self.agents + second)[kept])
+        self._cut(_windows(when[kept], self.start, self.window), (first * self.agents + second)[kept])
 
     def _cut(self, windows, pairs):
         """Keep the different sets of pairs that windows have, and which window has which."""
@@ -119,7 +133,7 @@ class Temporal(Schedule):
         self.rounds = int(self._busy[-1]) + 1
 
     @classmethod
-    def from_csv(cls, path, window, start=None, cyclic=True):
+    def from_csv(cls, path: str | PathLike, window: Span, start: Time | None = None, cyclic: bool = True) -> Self:
         """Read contacts from a text file with lines ``time, i, j``, separated by commas or white space.
 
         Times are numbers, or dates as in ISO 8601, ``2024-03-01 12:30:00`` or with a T in between. From ``#`` on a line is a
@@ -140,15 +154,8 @@ class Temporal(Schedule):
             If the file cannot be read as such text. For a line that is not as above, for an agent's contact with itself, and
             for a file without contacts. The message names the file, the line's number, counted from 1, and its content.
         """
-        times, dates, ends, labels = read(path)
-        if all(label.removeprefix("-").isdecimal() and str(int(label)) == label for label in labels):
-            labels = [int(label) for label in labels]
-        order = sorted(range(len(labels)), key=labels.__getitem__)
-        agent = np.empty(len(labels), dtype=int)
-        agent[order] = np.arange(len(labels))
-        contacts = agent[np.array(ends)].reshape(-1, 2)
-        times = np.round(np.array(times) * 1e6).astype("datetime64[us]") if dates else np.array(times)
-        return cls(times, contacts, window, start, cyclic, [labels[k] for k in order])
+        times, contacts, labels = read(path)
+        return cls(times, contacts, window, start, cyclic, labels)
 
     def __repr__(self):
         size = f"agents={self.agents}, edges={len(self._all())}, rounds={self.rounds}"
@@ -165,11 +172,11 @@ class Temporal(Schedule):
         return pairs_pattern(self.agents, *np.divmod(pairs, self.agents), diagonal)
 
     @property
-    def static(self):
+    def static(self) -> bool:
         """Whether every window has the same contacts, and rounds go on for ever."""
         return self.cyclic and len(self._pairs) == 1 and len(self._busy) == self.rounds
 
-    def key(self, round):
+    def key(self, round: int) -> int:
         round = integer("round", round, 0)
         window = round % self.rounds if self.cyclic else round
         place = np.searchsorted(self._busy, window)
@@ -179,15 +186,15 @@ class Temporal(Schedule):
         pairs = self._pairs[key] if key >= 0 else np.empty(0, dtype=int)
         return entries(self._pattern(pairs, diagonal=True))
 
-    def weights(self, key):
+    def weights(self, key: int) -> sparse.csr_array:
         return metropolis_entries(self.agents, *self._entries(key))
 
-    def graph(self, round):
+    def graph(self, round: int) -> nx.Graph:
         nodes = nx.Graph()
         nodes.add_nodes_from((k, {"label": label}) for k, label in enumerate(self.labels))
         return with_edges(nodes, *self._entries(self.key(round)))
 
-    def union(self):
+    def union(self) -> sparse.csr_array:
         return self._pattern(self._all() if self.cyclic else np.empty(0, dtype=int))
 
 

@@ -5,15 +5,28 @@ import math
 import os
 import zlib
 from array import array
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from topologies._checks import shown
-from topologies.schedules.times import iso, moments
+from topologies.schedules.temporal_times import iso, moments
 
 _NUMBER = "a number"
 
 
-def read(path):
-    """Times, whether they are dates, agents in the order of their first appearance (two for each contact), their labels."""
+class Contacts(NamedTuple):
+    """What `topologies.Temporal` takes. Fields: the ``times`` (contacts,), numbers or dates; the agents of the ``contacts``
+    (contacts, 2); what each agent is called, sorted, in ``labels``, integers if all look so.
+    """
+
+    times: np.ndarray
+    contacts: np.ndarray
+    labels: list[Any]
+
+
+def read(path: str | os.PathLike) -> Contacts:
+    """The contacts in a text file, laid out as `topologies.Temporal.from_csv` says."""
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"path must be the path of a text file, got {path!r}")
     path = os.fspath(path)
@@ -29,7 +42,7 @@ def read(path):
 
 
 def _contacts(path, lines):
-    times, ends, agents, width, kind = array("d"), array("q"), {}, None, None
+    times, ends, agents, width, kind = array("d"), array("q"), {}, None, None  # agents in the order of their appearance
     for number, line in enumerate(lines, 1):
         fields = _fields(line.partition("#")[0])
         if not fields or fields == [""]:
@@ -50,7 +63,15 @@ def _contacts(path, lines):
             ends.append(agents.setdefault(label, len(agents)))
     if not times:
         raise ValueError(f"{path} holds no contacts")
-    return times, kind != _NUMBER, ends, list(agents)
+    labels = list(agents)
+    if all(label.removeprefix("-").isdecimal() and str(int(label)) == label for label in labels):
+        labels = [int(label) for label in labels]
+    order = sorted(range(len(labels)), key=labels.__getitem__)
+    agent = np.empty(len(labels), dtype=int)
+    agent[order] = np.arange(len(labels))
+    seconds = np.array(times)
+    when = seconds if kind == _NUMBER else np.round(seconds * 1e6).astype("datetime64[us]")
+    return Contacts(when, agent[np.array(ends)].reshape(-1, 2), [labels[k] for k in order])
 
 
 def _fields(text):

@@ -3,10 +3,11 @@
 import numpy as np
 from scipy import sparse
 
-from topologies.pattern import adjacency, warn_of_weights
+from topologies.pattern import GraphLike, adjacency
+from topologies.weights.base import received, warn_of_weights
 
 
-def push(graph):
+def push(graph: GraphLike) -> sparse.csr_array:
     """Column-stochastic mixing matrix: every agent splits what it has evenly over itself and those it sends to.
 
     With the out-degree d_j of agent j, the number of edges that leave it [1]_,
@@ -48,12 +49,12 @@ def push(graph):
     """
     edges = adjacency(graph)
     warn_of_weights(graph)
-    matrix = _received(edges)
+    matrix = received(edges)
     matrix.data = (1.0 / (1.0 + np.diff(edges.indptr)))[matrix.indices]
     return matrix
 
 
-def pull(graph):
+def pull(graph: GraphLike) -> sparse.csr_array:
     """Row-stochastic mixing matrix: every agent averages itself and those it receives from with equal weights.
 
     With the in-degree d_i of agent i, the number of edges that end at it [1]_,
@@ -91,13 +92,8 @@ def pull(graph):
            [0.5 , 0.5 , 0.  ],
            [0.33, 0.33, 0.33]])
     """
-    matrix = _received(adjacency(graph))
+    matrix = received(adjacency(graph))
     warn_of_weights(graph)
     entries = np.diff(matrix.indptr)  # 1 + d_i, as the diagonal counts too
     matrix.data = np.repeat(1.0 / entries, entries)
     return matrix
-
-
-def _received(edges):
-    """Ones where an agent (row) can weigh what it has or receives (column): on the diagonal and against the edges."""
-    return sparse.csr_array(edges.T.tocsr() + sparse.eye_array(edges.shape[0], format="csr"))

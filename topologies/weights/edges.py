@@ -7,10 +7,10 @@ import numpy as np
 from scipy import sparse
 
 from topologies._checks import shown
-from topologies.pattern import adjacency, node_order
+from topologies.pattern import GraphLike, adjacency, node_order
 
 
-def edge_weights(graph, weight):
+def edge_weights(graph: GraphLike, weight: str) -> sparse.csr_array:
     """Adjacency matrix with the weights of a graph's own edges: entry (i, j) is that of the edge from i to j.
 
     Parameters

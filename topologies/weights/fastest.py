@@ -1,15 +1,14 @@
 """The symmetric mixing matrix of a graph that agrees fastest, by semidefinite programming."""
 
 import warnings
-from numbers import Real
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from topologies import _checks
-from topologies.pattern import undirected
-from topologies.weights.base import balanced
+from topologies.pattern import GraphLike
+from topologies.weights.base import balanced, undirected
 
 # More agents than this take the solver minutes and gigabytes: it holds a dense matrix over pairs of agents.
 AGENTS = 100
@@ -19,7 +18,7 @@ NEGLIGIBLE, SLACK = 1e-9, 1e-7
 QUANTUM = 2.0**-48
 
 
-def fastest(graph, *, nonnegative=True, diagonal=0.0):
+def fastest(graph: GraphLike, *, nonnegative: bool = True, diagonal: float = 0.0) -> sparse.csr_array:
     """Fastest mixing symmetric doubly stochastic matrix on the edges of a graph,
 
         minimise |W - 1 1' / A|_2   over W = W',  W 1 = 1,  w_ij = 0 off the edges,  w_ij >= 0,  w_ii >= diagonal,
@@ -78,8 +77,7 @@ def fastest(graph, *, nonnegative=True, diagonal=0.0):
     [0.127, 0.174]
     """
     edges, nonnegative = undirected(graph, "fastest mixing weights"), _checks.flag("nonnegative", nonnegative)
-    if not (isinstance(diagonal, Real) and 0 <= diagonal < 1):
-        raise ValueError(f"diagonal must be a number in [0, 1), got {diagonal!r}")
+    diagonal = _checks.real("diagonal", diagonal, "a number in [0, 1)", lambda number: 0 <= number < 1)
     if diagonal and not nonnegative:
         raise ValueError(f"diagonal={diagonal!r} bounds self-weights, which nonnegative=False leaves free; pass one of them")
     count, labels = connected_components(edges, directed=False)

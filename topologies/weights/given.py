@@ -5,7 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from topologies.matrices import square, sums_to_one, worst_sum
+from topologies._checks import listed
+from topologies.matrices import MatrixLike, square, sums_to_one, worst_sum
+from topologies.pattern import GraphLike, entries
 
 
 @dataclass(frozen=True, eq=False)
@@ -15,14 +17,14 @@ class Given:
     matrix: sparse.csr_array
 
     @property
-    def __name__(self):
+    def __name__(self) -> str:
         return "from_matrix"
 
-    def __call__(self, graph):
+    def __call__(self, graph: GraphLike) -> sparse.csr_array:
         return self.matrix.copy()
 
 
-def from_matrix(matrix):
+def from_matrix(matrix: MatrixLike) -> Given:
     """Weights function that gives a mixing matrix of one's own, checked.
 
     Entry (i, j) is what agent i gives to what it receives from j. For use with the graph it belongs to, as in
@@ -63,27 +65,23 @@ def from_matrix(matrix):
     ValueError: matrix mixes only if its rows or its columns sum to one; but row 1 sums to 0.75 and column 0 to 0.5
     """
     matrix = square(matrix).copy()
-    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    rows, columns = entries(matrix)
     broken = np.flatnonzero(~np.isfinite(matrix.data))
     if broken.size:
-        row = rows[broken[0]]
+        first = broken[0]
         raise ValueError(
-            f"matrix has entries that are not finite: {matrix.data[broken[0]]:g} at ({row}, {matrix.indices[broken[0]]}), "
-            f"so row {row} has no sum"
+            f"matrix has entries that are not finite: {matrix.data[first]:g} at ({rows[first]}, {columns[first]}), "
+            f"so row {rows[first]} has no sum"
         )
-    matrix.eliminate_zeros()
-    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
     if matrix.nnz and matrix.data.min() < 0:
         worst = matrix.data.argmin()
-        raise ValueError(
-            f"matrix has negative weights, the least {matrix.data[worst]:g} at ({rows[worst]}, {matrix.indices[worst]})"
-        )
+        raise ValueError(f"matrix has negative weights, the least {matrix.data[worst]:g} at ({rows[worst]}, {columns[worst]})")
+    matrix.eliminate_zeros()
     selfless = np.flatnonzero(matrix.diagonal() <= 0)
     if selfless.size:
-        shown = ", ".join(map(str, selfless[:3])) + (", ..." if selfless.size > 3 else "")
         raise ValueError(
-            f"matrix has zeros on the diagonal, at rows {shown}: these agents give themselves no weight. Average it with the "
-            "identity, (I + W) / 2, to give them one half"
+            f"matrix has zeros on the diagonal, at rows {listed(selfless)}: these agents give themselves no weight. "
+            "Average it with the identity, (I + W) / 2, to give them one half"
         )
     if not any(sums_to_one(matrix, axis) for axis in (0, 1)):
         (row, row_sum), (column, column_sum) = worst_sum(matrix, 1), worst_sum(matrix, 0)

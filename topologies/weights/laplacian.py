@@ -3,12 +3,14 @@
 import math
 from numbers import Real
 
-from topologies.pattern import undirected
-from topologies.weights.base import balanced
+from scipy import sparse
+
+from topologies.pattern import GraphLike
+from topologies.weights.base import balanced, undirected
 from topologies.weights.edges import edge_weights
 
 
-def max_degree(graph):
+def max_degree(graph: GraphLike) -> sparse.csr_array:
     """Maximum-degree mixing matrix: the same weight on every edge.
 
     With d the largest number of neighbours of any agent and d_i that of agent i [1]_,
@@ -51,7 +53,7 @@ def max_degree(graph):
     return balanced(edges / (1.0 + edges.sum(axis=1).max()))
 
 
-def laplacian(graph, epsilon=None, weight=None):
+def laplacian(graph: GraphLike, epsilon: float | None = None, weight: str | None = None) -> sparse.csr_array:
     """Laplacian mixing matrix, also called Perron matrix,
 
         W = I - epsilon L,        L_ij = -a_ij,   L_ii = d_i = sum_j a_ij,

@@ -1,30 +1,30 @@
 """Any mixing matrix, averaged with the identity."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from scipy import sparse
 
-from topologies.pattern import adjacency
-from topologies.weights.base import mixing
+from topologies import _checks
+from topologies.pattern import GraphLike, adjacency
+from topologies.weights.base import Weights, mixing_matrix, weights_function
 
 
 @dataclass(frozen=True)
 class Lazy:
     """The weights function (I + W) / 2 of another: see `lazy`."""
 
-    weights: Callable
+    weights: Weights
 
     @property
-    def __name__(self):
-        return f"lazy({getattr(self.weights, '__name__', type(self.weights).__name__)})"
+    def __name__(self) -> str:
+        return f"lazy({_checks.name_of(self.weights)})"
 
-    def __call__(self, graph):
-        matrix = mixing(self.weights, graph, adjacency(graph))
+    def __call__(self, graph: GraphLike) -> sparse.csr_array:
+        matrix = mixing_matrix(self.weights, graph, adjacency(graph))
         return sparse.csr_array(matrix + sparse.eye_array(matrix.shape[0], format="csr")) * 0.5
 
 
-def lazy(weights):
+def lazy(weights: Weights) -> Lazy:
     """Weights function of the lazy version of another,
 
         (I + W) / 2.
@@ -62,9 +62,4 @@ def lazy(weights):
     array([[0.75, 0.25],
            [0.25, 0.75]])
     """
-    if not callable(weights):
-        raise TypeError(
-            f"weights must be a function from a graph to a matrix, got a {type(weights).__name__}; "
-            "topologies.from_matrix makes a function of a matrix"
-        )
-    return Lazy(weights)
+    return Lazy(weights_function(weights, remedy="; topologies.from_matrix makes a function of a matrix"))

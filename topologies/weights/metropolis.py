@@ -3,10 +3,11 @@
 import numpy as np
 from scipy import sparse
 
-from topologies.pattern import undirected
+from topologies.pattern import GraphLike, entries
+from topologies.weights.base import undirected
 
 
-def metropolis(graph):
+def metropolis(graph: GraphLike) -> sparse.csr_array:
     """Metropolis-Hastings mixing matrix, symmetric and doubly stochastic.
 
     With d_i the number of neighbours of agent i [1]_,
@@ -48,12 +49,10 @@ def metropolis(graph):
     """
     pattern = undirected(graph)
     agents = pattern.shape[0]
-    entries = pattern + sparse.eye_array(agents, format="csr")
-    rows = np.repeat(np.arange(agents, dtype=entries.indices.dtype), np.diff(entries.indptr))
-    return metropolis_entries(agents, rows, entries.indices)
+    return metropolis_entries(agents, *entries(pattern + sparse.eye_array(agents, format="csr")))
 
 
-def metropolis_entries(agents, rows, columns):
+def metropolis_entries(agents: int, rows: np.ndarray, columns: np.ndarray) -> sparse.csr_array:
     """Metropolis matrix from the positions of its entries, the diagonal among them.
 
     Parameters
@@ -72,9 +71,9 @@ def metropolis_entries(agents, rows, columns):
     array([[0.5, 0.5],
            [0.5, 0.5]])
     """
-    entries = np.bincount(rows, minlength=agents)  # 1 + d_i, as the diagonal counts too
-    starts = np.concatenate([[0], np.cumsum(entries)]).astype(columns.dtype)
-    data = 1.0 / np.maximum(entries[rows], entries[columns])
+    counts = np.bincount(rows, minlength=agents)  # 1 + d_i, as the diagonal counts too
+    starts = np.concatenate([[0], np.cumsum(counts)]).astype(columns.dtype)
+    data = 1.0 / np.maximum(counts[rows], counts[columns])
     diagonal = rows == columns
     data[diagonal] = 0.0
     data[diagonal] = 1.0 - np.bincount(rows, data, minlength=agents)

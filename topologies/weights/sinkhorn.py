@@ -6,14 +6,16 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import cg
 
-from topologies.pattern import adjacency, node_order, warn_of_weights
+from topologies import _checks
+from topologies.pattern import GraphLike, adjacency, entries, node_order
+from topologies.weights.base import received, warn_of_weights
 from topologies.weights.edges import edge_weights
 
 ACCURACY = 1e-12
 STEPS = 100
 
 
-def sinkhorn(graph, weight=None):
+def sinkhorn(graph: GraphLike, weight: str | None = None) -> sparse.csr_array:
     """Sinkhorn-Knopp mixing matrix: the doubly stochastic one of the form
 
         W = D_1 (A' + I) D_2,        D_1, D_2 diagonal and positive,
@@ -70,28 +72,29 @@ def sinkhorn(graph, weight=None):
     edges = adjacency(graph) if weight is None else edge_weights(graph, weight)
     _refuse_one_way(graph, edges)
     agents = edges.shape[0]
-    matrix = sparse.csr_array(edges.T.tocsr() + sparse.eye_array(agents, format="csr"))
+    matrix = received(edges)
     if (matrix != matrix.T).nnz == 0:
         logarithms = _logarithms(matrix, np.zeros(agents))
-        received = given = logarithms
+        taken = given = logarithms
     else:
         # Rows and columns are the two sides of a symmetric matrix twice the size.
         sides = sparse.block_array([[None, matrix], [matrix.T, None]], format="csr")
         logarithms = _logarithms(sides, np.repeat([1.0, -1.0], agents))
-        received, given = logarithms[:agents], logarithms[agents:]
-    matrix.data *= np.exp(np.repeat(received, np.diff(matrix.indptr)) + given[matrix.indices])
+        taken, given = logarithms[:agents], logarithms[agents:]
+    rows, columns = entries(matrix)
+    matrix.data *= np.exp(taken[rows] + given[columns])
     return matrix
 
 
 def _refuse_one_way(graph, edges):
     _, labels = connected_components(edges, directed=True, connection="strong")
-    rows, columns = edges.tocoo().coords
+    rows, columns = entries(edges)
     one_way = np.flatnonzero(labels[rows] != labels[columns])
     if one_way.size:
         names = node_order(graph) if isinstance(graph, nx.Graph) else range(edges.shape[0])
-        shown = ", ".join(f"({names[rows[k]]}, {names[columns[k]]})" for k in one_way[:3])
+        shown = _checks.listed(f"({names[rows[k]]}, {names[columns[k]]})" for k in one_way)
         raise ValueError(
-            f"no doubly stochastic matrix has all the edges of graph: {shown}{', ...' if one_way.size > 3 else ''} lie on "
+            f"no doubly stochastic matrix has all the edges of graph: {shown} lie on "
             "no directed cycle, so what they carry never comes back and adjacency plus identity lacks total support. "
             "Remove these edges, add a way back, or use column-stochastic weights and a push-sum method (topologies.push)"
         )
@@ -106,11 +109,11 @@ def _logarithms(matrix, trade):
     """
     _, labels = connected_components(matrix, directed=False)
     sizes = np.bincount(labels)
-    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    rows, columns = entries(matrix)
     logarithm = np.log(matrix.data)
 
     def at(p):
-        scaled = np.exp(logarithm + p[rows] + p[matrix.indices])
+        scaled = np.exp(logarithm + p[rows] + p[columns])
         sums = np.bincount(rows, scaled, minlength=p.size)
         return scaled, sums, scaled.sum() / 2 - p.sum(), abs(sums - 1).max()
 

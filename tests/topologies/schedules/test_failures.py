@@ -313,6 +313,24 @@ def test_matrices_of_other_formats_and_unsorted_entries_are_read_too():
         assert graph.has_edge(0, 2) is bool(matrix[0, 2])
 
 
+def test_what_fails_need_not_know_all_its_edges():
+    class Own:
+        agents = 4
+
+        def key(self, round):
+            return 0
+
+        def weights(self, key):
+            return topologies.metropolis(topologies.ring(4))
+
+        def graph(self, round):
+            return topologies.ring(4)
+
+    for network, groups in (topologies.LinkFailure(Own(), 0.5), 1), (topologies.AgentFailure(Own(), [(1, 0, None)]), 2):
+        assert not hasattr(network, "union")
+        assert topologies.conditions(network, rounds=50).components == groups
+
+
 RING = topologies.Static(topologies.ring(6))
 
 

@@ -3,15 +3,17 @@
 import math
 from datetime import UTC, date, datetime, timedelta
 from numbers import Real
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 _SECOND = np.timedelta64(1, "s")
 _EPOCH = np.datetime64(0, "s")
 _KINDS = "numbers, or dates: datetime.datetime, numpy.datetime64 or pandas.Timestamp"
 
 
-def moments(times):
+def moments(times: ArrayLike) -> tuple[np.ndarray, bool]:
     """Return times as an array of floats, and whether they are dates, which become seconds since 1970.
 
     Dates are those of `datetime`, numpy and pandas (a Timestamp is a `datetime`). Those with a time zone count in UTC; those
@@ -59,7 +61,7 @@ def moments(times):
         raise ValueError("times must be finite numbers; one is too large") from None
 
 
-def moment(name, value, dates):
+def moment(name: str, value: object, dates: bool) -> float:
     """Return one time as `moments` does; TypeError if it is a date and the others are not, or the other way round."""
     kind = _kind(value)
     if dates and kind in ("aware", "naive"):
@@ -70,7 +72,7 @@ def moment(name, value, dates):
     return _finite(name, value)
 
 
-def duration(name, value, dates):
+def duration(name: str, value: Any, dates: bool) -> float:
     """Return a stretch of time in the unit of `moments`: a number, or for dates a timedelta of `datetime`, numpy or pandas.
 
     Examples
@@ -95,7 +97,7 @@ def duration(name, value, dates):
     return seconds
 
 
-def iso(text):
+def iso(text: str) -> datetime | None:
     """A date written as in ISO 8601, or None.
 
     Examples
