@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from consensus import _checks
+from consensus import _checks, _extras
 
 _LARGEST = np.iinfo(np.int64).max
 
@@ -17,7 +17,7 @@ class History(dict):
     run are listed at :func:`consensus.solve`. It grows by :meth:`append` alone.
 
     ``dict(history)`` has these arrays, read-only. ``keys()``, ``values()`` and ``items()``, and with them
-    ``pandas.DataFrame(history)``, have one array (rows,) for every column of :meth:`to_csv`: ``agent_objective_0``,
+    :meth:`to_frame`, have one array (rows,) for every column of :meth:`to_csv`: ``agent_objective_0``,
     ``agent_objective_1``, ...; these names do as an index, too.
 
     Examples
@@ -140,6 +140,32 @@ class History(dict):
             writer = csv.writer(file)
             writer.writerow(flat)
             writer.writerows(zip(*(column.tolist() for column in flat.values()), strict=True))
+
+    def to_frame(self):
+        """The same table as a pandas DataFrame, a copy: a row a recorded round, a column for every one of :meth:`to_csv`.
+
+        Returns
+        -------
+        pandas.DataFrame (rows, columns)
+
+        Raises
+        ------
+        ImportError
+            Without pandas: ``pip install consensus-opt[pandas]``.
+
+        Examples
+        --------
+        >>> history = History()
+        >>> history.append({"round": 0, "objective": 2.5, "agent_objective": np.array([2.0, 3.0])})
+        >>> history.append({"round": 10, "objective": 0.5, "agent_objective": np.array([0.5, 0.5])})
+        >>> history.to_frame()
+           round  objective  agent_objective_0  agent_objective_1
+        0      0        2.5                2.0                3.0
+        1     10        0.5                0.5                0.5
+        >>> history.to_frame().set_index("round")["objective"].idxmin()
+        10
+        """
+        return _extras.pandas("History.to_frame").DataFrame(self._flat())
 
     @classmethod
     def from_csv(cls, path):

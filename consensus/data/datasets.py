@@ -77,8 +77,10 @@ def load(name, *, target=None, classification=None):
         scikit-learn, which keeps a copy. OpenML's ``wine`` has the red wines too, its ``mnist`` all 70,000 digits.
 
         Anything else is a file. ``.csv`` and ``.tsv``: cells between commas, semicolons or tabs. The first line is a header
-        unless all its cells are numbers, or numbers stand in the same places of the second line. ``.parquet`` needs
-        pyarrow; the index of a data frame is no feature. ``.npz``: arrays ``X`` (samples, features) and ``y`` (samples,).
+        unless all its cells are numbers, or numbers stand in the same places of the second line. ``.parquet``: the index of
+        a data frame is no feature. ``.npz``: arrays ``X`` (samples, features) and ``y`` (samples,). Text, also that of
+        ``CONSENSUS_DATA``, needs pandas (``pip install consensus-opt[pandas]``), Parquet pyarrow as well
+        (``consensus-opt[parquet]``).
     target : str or int, optional
         For a file. The column to predict, by name or by index (negative ones count from the end); all others are features.
         In npz: the array to take for ``y``.
@@ -102,7 +104,7 @@ def load(name, *, target=None, classification=None):
     ConnectionError
         If OpenML cannot be reached.
     ImportError
-        For Parquet without pyarrow.
+        For text without pandas, for Parquet without pandas and pyarrow.
 
     Examples
     --------

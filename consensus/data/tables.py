@@ -1,13 +1,12 @@
 """A user's own table as features and target: delimited text, Parquet or npz, by its suffix."""
 
-import csv
-import re
 from numbers import Integral
 
 import numpy as np
 
+from consensus.data import parquet, text
+
 SUFFIXES = (".csv", ".tsv", ".parquet", ".npz")
-_MISSING = ("", "?", "na", "n/a", "nan", "null")  # compared in lower case; "none" may well be a class
 _SHOWN = 20  # names in a message
 
 
@@ -19,7 +18,7 @@ def read(path, target=None, classification=None):
     if suffix == ".npz":
         label, names, X, y = _npz(path, "y" if target is None else target)
     else:
-        names, columns = _parquet(path) if suffix == ".parquet" else _text(path)
+        names, columns = parquet.read(path) if suffix == ".parquet" else text.read(path)
         if not columns or len(columns[0]) == 0:
             raise ValueError(f"{path} has no rows")
         position = _position(path, names, target)
@@ -61,23 +60,23 @@ def _features(path, names, columns):
 
 def _target(path, label, y, classification):
     """The target as numbers, or as codes of its sorted classes and these."""
-    text = y.dtype.kind in "US" or (y.dtype.kind == "O" and all(cell is None or isinstance(cell, str) for cell in y))
-    if not text and y.dtype.kind not in "fiub":
+    words = y.dtype.kind in "US" or (y.dtype.kind == "O" and all(cell is None or isinstance(cell, str) for cell in y))
+    if not words and y.dtype.kind not in "fiub":
         raise ValueError(f"target must hold numbers or text; {label} of {path} has dtype {y.dtype}, such as {y[0]!r}")
-    if text:
+    if words:
         y = np.array(["" if cell is None else cell for cell in y.tolist()]).astype(str)
-    unknown = np.flatnonzero(np.isin(np.char.lower(y), _MISSING) if text else ~np.isfinite(y))
+    unknown = np.flatnonzero(np.isin(np.char.lower(y), text.MISSING) if words else ~np.isfinite(y))
     if len(unknown):
-        raise _unknown(path, label, unknown[0], np.nan if text else y[unknown[0]])
-    if text and not classification:
-        numbers = sum(map(_is_number, y))
+        raise _unknown(path, label, unknown[0], np.nan if words else y[unknown[0]])
+    if words and not classification:
+        numbers = sum(map(text.is_number, y))
         if classification is not None or 0 < numbers < len(y):  # a slip in a column of numbers makes no classes
             row = _first_word(y)
             raise ValueError(
                 f"target must be all numbers or, for classes, all text; {label} of {path} has the text {str(y[row])!r} in row "
                 f"{row}. Pass classification=True if its values are classes; got classification={classification}"
             )
-    if not (classification or (classification is None and (text or y.dtype == bool))):
+    if not (classification or (classification is None and (words or y.dtype == bool))):
         return y.astype(float), None
     classes, codes = np.unique(y, return_inverse=True)
     if classes.dtype.kind == "f" and (classes == np.rint(classes)).all():
@@ -85,107 +84,9 @@ def _target(path, label, y, classification):
     return codes, tuple(classes.tolist())
 
 
-def _text(path):
-    """Names (indices without a header) and columns: numbers with NaN where missing, or text with ``None`` there."""
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            delimiter = _delimiter(file)
-            lines = _lines(path, file, delimiter)
-            first, second = next(lines, []), next(lines, [])
-            header = _is_header(first, second)
-            names = first if header else list(range(len(first)))
-            if second and (table := _all_numbers(path, delimiter, header)) is not None:
-                return names, list(table.T)
-            rows = [cells for cells in ([] if header else first, second, *lines) if cells]
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{path} must be delimited text in UTF-8: {error}") from error
-    return names, [_column(cells) for cells in zip(*rows, strict=True)]
-
-
-def _delimiter(file):
-    """The mark between the cells of the first line; the file is wound back."""
-    first = next((line for line in file if line.strip()), "")
-    file.seek(0)
-    unquoted = re.sub(r'"[^"]*"', "", first)
-    return next((mark for mark in ";\t" if mark in unquoted), ",")
-
-
-def _lines(path, file, delimiter):
-    """The cells of every line that is not empty."""
-    reader = csv.reader(file, delimiter=delimiter, skipinitialspace=True)
-    width = None
-    for cells in filter(None, reader):
-        if len(cells) != (width := width or len(cells)):
-            raise ValueError(
-                f"every line of {path} must have as many cells as the first, {width}; line {reader.line_num} has {len(cells)}"
-            )
-        yield [cell.strip() for cell in cells]
-
-
-def _all_numbers(path, delimiter, header):
-    """The whole table if it is nothing but numbers, in a fraction of the time and memory that cells of text take."""
-    settings = {"comments": None, "quotechar": '"', "encoding": "utf-8-sig"}
-    try:
-        return np.loadtxt(path, delimiter=delimiter, skiprows=int(header), ndmin=2, **settings)
-    except ValueError:
-        return None
-
-
-def _is_header(first, second):
-    """Whether the first line is one: not all numbers, nor numbers in the very places where the second has them."""
-    numbers = [_is_number(cell) for cell in first]
-    return not all(numbers) and (not any(numbers) or numbers != [_is_number(cell) for cell in second])
-
-
-def _is_number(cell):
-    """Whether a cell is a number or missing."""
-    if cell is None or (isinstance(cell, str) and cell.lower() in _MISSING):
-        return True
-    try:
-        float(cell)
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
 def _first_word(column):
     """The row of the first cell that is not a number."""
-    return next((row for row, cell in enumerate(column.tolist()) if not _is_number(cell)), 0)
-
-
-def _column(cells):
-    known = [None if cell.lower() in _MISSING else cell for cell in cells]
-    try:
-        return np.array(known, dtype=float)  # None becomes NaN
-    except ValueError:
-        return np.array(known, dtype=object)
-
-
-def _parquet(path):
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError as error:
-        raise ImportError(f"{path} can be read only with pyarrow: pip install pyarrow") from error
-    try:
-        table = parquet.read_table(path)
-        index = (table.schema.pandas_metadata or {}).get("index_columns", [])  # of a data frame: not one of its columns
-        table = table.drop_columns([name for name in index if isinstance(name, str)])
-        return table.column_names, [_from_arrow(pa, column) for column in table.columns]
-    except (FileNotFoundError, IsADirectoryError, PermissionError):
-        raise
-    except (pa.ArrowException, OSError, ValueError, KeyError) as error:  # of which damaged files end in any
-        raise ValueError(f"{path} is not a Parquet file: {error}") from error
-
-
-def _from_arrow(pa, column):
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    kind = column.type
-    number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-    if pa.types.is_decimal(kind) or pa.types.is_null(kind) or (number and column.null_count):
-        column = column.cast(pa.float64(), safe=False)  # NaN where missing
-    return column.to_numpy()
+    return next((row for row, cell in enumerate(column.tolist()) if not text.is_number(cell)), 0)
 
 
 def npz(path, *names):
@@ -201,7 +102,7 @@ def npz(path, *names):
 
 
 def _from_npz(path, names):
-    """Those of the arrays ``names`` that the file has, and the names of all, listed."""
+    """Those of the arrays ``names`` that the file has, and the names of all as a list in words."""
     try:
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in names if name in file.files}, _listed(map(repr, file.files))

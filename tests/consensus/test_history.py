@@ -3,8 +3,10 @@
 import copy
 import csv
 import pickle
+import sys
 
 import numpy as np
+import pandas
 import pytest
 
 from consensus.history import History
@@ -147,15 +149,24 @@ def test_an_unknown_column_is_named_with_those_there_are():
 
 
 def test_a_table_of_pandas_has_the_columns_of_the_csv_file(tmp_path):
-    pandas = pytest.importorskip("pandas")
     history = recorded()
     history.to_csv(tmp_path / "run.csv")
-    frame, written = pandas.DataFrame(history), History.from_csv(tmp_path / "run.csv")
+    frame, written = history.to_frame(), History.from_csv(tmp_path / "run.csv")
+    pandas.testing.assert_frame_equal(frame, pandas.DataFrame(history))
     assert list(frame.columns) == list(written) == list(history.keys())
     for name in written:
         assert bits(frame[name]) == bits(written[name]) == bits(history[name])
     some = pandas.DataFrame(history, columns=["agent_objective_1", "round"])
     assert bits(some["agent_objective_1"]) == bits(history["agent_objective"][:, 1])
+    frame["objective"] = 0.0
+    assert bits(history["objective"]) == bits(written["objective"])
+    assert History().to_frame().shape == (0, 0)
+
+
+def test_without_pandas_a_frame_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"^History\.to_frame needs pandas: pip install consensus-opt\[pandas\]$"):
+        recorded().to_frame()
 
 
 def test_a_dictionary_has_all_columns_and_cannot_change_the_record():

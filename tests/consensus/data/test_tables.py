@@ -80,6 +80,7 @@ def test_text_becomes_the_sorted_classes(tmp_path):
         ("a\tb\n3\t4\n", 1, 3),
         ("\ufeffa,b\r\n3,4\r\n\r\n5,6\r\n", 2, 3),  # as spreadsheets write it
         ("\na, b\n 3 , 4 \n", 1, 3),
+        (" \na,b\n \t\n3,4\n  ", 1, 3),
         ("1e-3,2", 1, 1e-3),
     ],
 )
@@ -93,6 +94,16 @@ def test_names_are_without_quotes_blanks_and_byte_order_mark(write):
     path = write('\ufeff"first one", second\n1,2\n', "table.TSV", encoding="utf-8")
     assert datasets.load(path, target="first one").y == datasets.load(path, target=0).y == 1
     assert datasets.load(path, target="second").y == 2
+
+
+def test_words_of_text_stay_words(write):
+    data = datasets.load(write("code,flag\n007,true\n1_0, false \n"), target="flag")
+    np.testing.assert_array_equal(data.X[:, 0], [7, 10])
+    assert data.classes == ("false", "true")
+    with pytest.raises(ValueError, match=r"are not: 'flag' \('true' in row 0\)"):
+        datasets.load(write("size,flag\n1,true\n2,false\n"), target="size")
+    whole = datasets.load(write(f"a,b\n{2**53 + 1},{10**30}\n1,{2**64 - 1}\n"), target="b")
+    np.testing.assert_array_equal([whole.X[:, 0], whole.y], [[float(2**53 + 1), 1], [1e30, float(2**64 - 1)]])
 
 
 def test_numbers_are_classes_when_the_caller_says_so(write):
@@ -132,6 +143,8 @@ def test_numbers_are_classes_when_the_caller_says_so(write):
         ("a,b\n", "b", r"table\.csv has no rows"),
         ("", "b", r"table\.csv has no rows"),
         ("\n\n", 0, r"table\.csv has no rows"),
+        (" \n", 0, r"table\.csv has no rows"),
+        ('a,b\n1,"2\n3,4\n', "b", r"table\.csv must be delimited text in UTF-8: .* EOF inside string"),
         ("a\n1\n2\n", "a", r"table\.csv has no features besides the target"),
     ],
 )
@@ -230,6 +243,23 @@ def test_parquet_from_pandas(tmp_path):
     assert not counts.classification
 
 
+def test_parquet_keeps_what_data_frames_are_made_of(tmp_path):
+    import pandas
+
+    frame = pandas.DataFrame({"1": [1.5, 2.5], "2": [3, 4], "3": [True, False], "4": pandas.Categorical([7, 8])})
+    frame = frame.astype({"1": "Float32", "2": "Int64", "3": "boolean"})
+    frame.to_parquet(tmp_path / "table.parquet")
+    data = datasets.load(tmp_path / "table.parquet", target="3")
+    np.testing.assert_array_equal(data.X, [[1.5, 3, 7], [2.5, 4, 8]])
+    assert data.classes == (False, True)
+    frame.loc[1, "2"] = None
+    frame.to_parquet(tmp_path / "table.parquet")
+    with pytest.raises(ValueError, match=r"column '2' of .* has a missing value in row 1"):
+        datasets.load(tmp_path / "table.parquet", target="3")
+    frame[["1", "3"]].set_axis([0, 1], axis="columns").to_parquet(tmp_path / "table.parquet")  # names are words in the file
+    assert datasets.load(tmp_path / "table.parquet", target="1").classes == (False, True)
+
+
 def test_kinds_of_parquet_columns(tmp_path):
     pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     import datetime
@@ -256,7 +286,9 @@ def test_kinds_of_parquet_columns(tmp_path):
     days = [datetime.date(2020, 1, 1)] * 2
     with pytest.raises(ValueError, match=r"are not: 'day' \(.*2020.* in row 0\), 'list' \(.* in row 0\)"):
         datasets.load(written(day=days, list=[[1], [2]], y=[1, 2]), target="y")
-    with pytest.raises(ValueError, match=r"target must hold numbers or text; column 'day' of .* has dtype datetime64"):
+    with pytest.raises(
+        ValueError, match=r"target must hold numbers or text; column 'day' of .*, such as datetime\.date\(2020, 1, 1\)"
+    ):
         datasets.load(written(x=[1, 2], day=days), target="day")
     with pytest.raises(ValueError, match=r"target must be a column of .*, one of 'x', 'y', .*; got 'z'"):
         datasets.load(written(x=[1, 2], y=[1, 2]), target="z")
@@ -267,10 +299,20 @@ def test_kinds_of_parquet_columns(tmp_path):
         datasets.load(tmp_path / "table.parquet", target="price")
 
 
-def test_parquet_without_its_engine_says_what_to_install(monkeypatch, write):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ImportError, match=r"table\.parquet can be read only with pyarrow: pip install pyarrow"):
-        datasets.load(write("", "table.parquet"), target=0)
+@pytest.mark.parametrize(
+    ("name", "missing", "extra"),
+    [("table.csv", "pandas", "pandas"), ("table.parquet", "pandas", "parquet"), ("table.parquet", "pyarrow", "parquet")],
+)
+def test_without_its_reader_a_table_says_what_to_install(monkeypatch, write, name, missing, extra):
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(ImportError, match=rf"reading .*{name} needs {missing}: pip install consensus-opt\[{extra}\]$"):
+        datasets.load(write(HOUSES, name), target=0)
+
+
+def test_npz_needs_no_pandas(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    np.savez(tmp_path / "data.npz", X=np.eye(3), y=np.ones(3))
+    np.testing.assert_array_equal(datasets.load(tmp_path / "data.npz").X, np.eye(3))
 
 
 def test_a_table_goes_on_to_folds(write):

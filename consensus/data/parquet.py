@@ -1,0 +1,26 @@
+"""Parquet files as the columns of a table."""
+
+from consensus import _extras
+
+_NUMBERS = ("boolean", "integer", "floating", "mixed-integer-float", "decimal", "empty")  # as pandas calls what a column holds
+
+
+def read(path):
+    """Names and columns: numbers with NaN where missing, or objects with ``None`` there. An index is no column."""
+    pandas = _extras.pandas(f"reading {path}", "parquet")
+    try:
+        frame = pandas.read_parquet(path, engine="pyarrow")
+    except ImportError as error:
+        raise ImportError(f"reading {path} needs pyarrow: pip install consensus-opt[parquet]") from error
+    except (FileNotFoundError, IsADirectoryError, PermissionError):
+        raise
+    except Exception as error:  # of pyarrow's own kinds, or Python's: a damaged file ends in any of them
+        raise ValueError(f"{path} is not a Parquet file: {error}") from error
+    return [str(name) for name in frame.columns], [_array(pandas, column) for _, column in frame.items()]
+
+
+def _array(pandas, column):
+    if column.dtype.kind in "fiub" and not column.hasnans:
+        return column.to_numpy(column.dtype.type)
+    cells = column.astype(object).where(column.notna(), None)
+    return cells.to_numpy(float if pandas.api.types.infer_dtype(cells) in _NUMBERS else object)
