@@ -205,7 +205,7 @@ def regularizer(value, name="regularizer"):
 
 def solver(value, name="solver"):
     """Return ``value`` if it is a solver; raise ``TypeError`` otherwise."""
-    needed = ("init", "step", "check", "mixing", "State", "columns", "report", "width")
+    needed = ("init", "step", "check", "mixing", "columns", "report", "width")
     return offers(name, value, needed, "a Solver, such as consensus.solvers.AdaptiveNEXT()")
 
 

@@ -55,16 +55,11 @@ class Engine(ABC):
         return function()
 
 
-def begin_block(solver, begin, rows):
-    """Where the agents ``rows`` begin: their part of the start, or of a checkpoint as the solver's state."""
+def begin_block(begin, rows):
+    """Where the agents ``rows`` begin: their part of the start, or of a checkpoint's fields."""
     if not isinstance(begin, dict):
         return np.ascontiguousarray(begin[rows])
-    if solver.State is None:
-        raise TypeError(
-            f"{type(solver).__name__} has no State, so no checkpoint can be resumed: set it to the NamedTuple of its states"
-        )
-    fields = {name: np.ascontiguousarray(value[rows]) if value.ndim else value.item() for name, value in begin.items()}
-    return solver.State(**fields)
+    return {name: np.ascontiguousarray(value[rows]) if value.ndim else value.item() for name, value in begin.items()}
 
 
 def blocks_of(agents, parts):

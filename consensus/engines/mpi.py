@@ -181,7 +181,7 @@ class MPI(Engine):
 
         try:
             with threadpool_limits(self.cores, user_api="blas"):
-                return run_rounds(problem, network, solver, begin_block(solver, begin, rows), rounds, report)
+                return run_rounds(problem, network, solver, begin_block(begin, rows), rounds, report)
         except BaseException as error:
             if self.size == 1:
                 raise

@@ -77,7 +77,7 @@ class Processes(Engine):
         due = _Due(observer.every, observer.rounds, observer.saver.every if observer.saver else None)
         parts = []
         for worker, rows in enumerate(blocks):
-            mine = begin_block(solver, begin, rows)
+            mine = begin_block(begin, rows)
             parts.append(cloudpickle.dumps((solver, schedule, rounds, due, worker, rows, mine, self.strict, self.timeout)))
         shared = _share(problem)
         pipes = [context.Pipe(duplex=False) for _ in blocks]

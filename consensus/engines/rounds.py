@@ -9,12 +9,13 @@ import numpy as np
 from consensus import _checks
 from consensus._parallel import one_blas_thread
 from consensus.errors import DivergenceError
+from consensus.solvers.state import rebuild
 
 _UNPACK = "; unpack what network.mix returns, a tuple with one array for each block: (w,) = network.mix(round, w)"
 _LARGEST = 1e150  # an iterate beyond this is lost: its square is near the largest double
 
 
-def run_rounds(problem, network, solver, state, rounds, report):
+def run_rounds(problem, network, solver, begin, rounds, report):
     """Run ``solver`` on a block of agents for ``rounds`` rounds, or until ``report`` gives a reason to stop.
 
     Parameters
@@ -22,8 +23,8 @@ def run_rounds(problem, network, solver, state, rounds, report):
     problem : Problem
         The block's.
     network : Network
-    state : NamedTuple or ndarray
-        Where to begin: a state of the solver's, or the start (agents, P).
+    begin : ndarray or dict
+        The start (agents, P), or a checkpoint's fields of these agents.
     rounds : int
     report : callable
         ``report(state, counts, seconds)`` at the beginning and after every round, with what was sent and computed so far
@@ -40,20 +41,35 @@ def run_rounds(problem, network, solver, state, rounds, report):
     TypeError, ValueError
         If the solver makes something else than a state of these agents.
     """
-    seconds, begin, name = 0.0, time.perf_counter(), f"{type(solver).__name__}.step"
+    seconds, name = 0.0, f"{type(solver).__name__}.step"
     # Overflow is not a warning here: what comes of it is tested every round.
     with one_blas_thread(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        if isinstance(state, np.ndarray):
-            state = _state(solver.init(problem, state), 0, problem, f"{type(solver).__name__}.init")
+        since = time.perf_counter()
+        if isinstance(begin, dict):
+            state = _resumed(problem, solver, begin)
+            since = time.perf_counter()  # that was no part of the run
+        else:
+            state = _initial(problem, solver, begin)
         while True:
             if not -_LARGEST < state.w.min() <= state.w.max() < _LARGEST:  # false for NaN too
                 raise DivergenceError(state.round, solver)
-            seconds += time.perf_counter() - begin
+            seconds += time.perf_counter() - since
             reason = report(state, network.counts | asdict(problem.work), seconds)
             if reason or state.round >= rounds:
                 return reason
-            begin = time.perf_counter()
+            since = time.perf_counter()
             state = _state(solver.step(problem, network, state), state.round + 1, problem, name)
+
+
+def _initial(problem, solver, w):
+    """The state at the start ``w`` (agents, P)."""
+    return _state(solver.init(problem, w), 0, problem, f"{type(solver).__name__}.init")
+
+
+def _resumed(problem, solver, fields):
+    """The state that a checkpoint's ``fields`` are of: an initial state says how they belong together."""
+    uncounted = problem.restrict(slice(0, problem.agents))  # which keeps its own count of work
+    return rebuild(_initial(uncounted, solver, fields["w"]), fields)
 
 
 def _state(state, round, problem, name):

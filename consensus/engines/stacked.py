@@ -36,4 +36,4 @@ class Stacked(Engine):
         everyone = slice(0, problem.agents)
         problem = problem.restrict(everyone)  # its own count of work
         network = StackedNetwork(schedule, problem.dtype, self.strict)
-        return run_rounds(problem, network, solver, begin_block(solver, begin, everyone), rounds, observer.see)
+        return run_rounds(problem, network, solver, begin_block(begin, everyone), rounds, observer.see)

@@ -18,6 +18,7 @@ from consensus.engines.gate import Aborted, Gate
 from consensus.engines.network import Network
 from consensus.engines.rounds import run_rounds
 from consensus.errors import WorkerError
+from consensus.solvers.state import flatten
 
 _COUNTS = ("exchanges", "messages", "floats", "bytes", "gradients", "solves", "iterations", "unfinished")
 SHARED = ("features", "targets", "weights", "indices")  # arrays of shards, which workers see in shared memory
@@ -145,12 +146,12 @@ def work(task, sender):
 
     warnings.showwarning = pass_on
     try:
-        solver, schedule, rounds, due, worker, rows, state, strict, timeout = cloudpickle.loads(task.part)
+        solver, schedule, rounds, due, worker, rows, begin, strict, timeout = cloudpickle.loads(task.part)
         problem = _problem(task.shared).restrict(rows)
         network = SharedNetwork(schedule, rows, problem.dtype, strict, desk, worker, timeout)
         report = _Reports(desk, sender, worker, rows, due, network.parent, solver)
         with threadpool_limits(task.cores, user_api="blas"):
-            run_rounds(problem, network, solver, state, rounds, report)
+            run_rounds(problem, network, solver, begin, rounds, report)
     except Aborted:
         pass
     except BaseException as error:
@@ -207,7 +208,7 @@ class _Reports:
         desk.gate.wait(self.visit, slice(desk.parent, None), None, self.parent)
         _, last, save = desk.command.array
         if save:
-            self.sender.send_bytes(cloudpickle.dumps(("state", state._asdict())))
+            self.sender.send_bytes(cloudpickle.dumps(("state", flatten(state))))
         return "told to stop" if last else None
 
 

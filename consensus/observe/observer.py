@@ -7,6 +7,7 @@ from consensus._parallel import CHUNK_BYTES
 from consensus.data.shards import arrays
 from consensus.history import History
 from consensus.problems import Problem
+from consensus.solvers.state import flatten
 
 
 class Observer:
@@ -77,7 +78,7 @@ class Observer:
             report = self.collect(self.solver.report(state)) if self.solver.columns else None
             reason = self.record(round, self.collect(state.w), counts, seconds, report)
         if self.saves(round) or (reason and self.saver):
-            fields = {name: self.collect(value) if np.ndim(value) else value for name, value in state._asdict().items()}
+            fields = {name: self.collect(value) if np.ndim(value) else value for name, value in flatten(state).items()}
             self.save(fields, counts, seconds)
         return reason
 

@@ -11,13 +11,12 @@ from consensus import _checks
 class Solver(ABC):
     """A method: settings, and two functions of a block of agents.
 
-    A solver is a frozen dataclass. Its state is a NamedTuple of stacked arrays whose first fields are ``round``, the number
-    of rounds done, and ``w`` (agents, P), the iterates; an engine reads no other field.
+    A solver is a frozen dataclass. Its state is a NamedTuple of stacked arrays, numbers, and other NamedTuples of these. Its
+    first fields are ``round``, the number of rounds done, and ``w`` (agents, P), the iterates; an engine reads no other field.
+    Every state of a run has the same fields as the one that :meth:`init` makes: a checkpoint is read back into that.
 
     Attributes
     ----------
-    State : type
-        The NamedTuple of the states: what a checkpoint is read back into.
     mixing : {"doubly stochastic", "column stochastic"}
         What the method needs of every round's mixing matrix.
     columns : mapping of str to callable
@@ -26,7 +25,6 @@ class Solver(ABC):
         Whether the method itself finds how many exchanges a round takes; ``Gossip`` gives it no others then.
     """
 
-    State = None
     mixing = "doubly stochastic"
     columns = MappingProxyType({})
     counts_exchanges = False

@@ -37,8 +37,6 @@ class DGD(Solver):
 
     alpha: object
 
-    State = DGDState
-
     def __init__(self, step):
         self._set(alpha=as_rule(step))
 

@@ -55,10 +55,6 @@ class Gossip(Solver):
             _checks.number("gap", self.gap, above=0, below=1)
 
     @property
-    def State(self):
-        return self.solver.State
-
-    @property
     def mixing(self):
         return self.solver.mixing if self.gap is None else "doubly stochastic"
 

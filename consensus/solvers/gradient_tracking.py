@@ -47,8 +47,6 @@ class GradientTracking(Solver):
     alpha: object
     order: str
 
-    State = GradientTrackingState
-
     def __init__(self, step, order="atc"):
         self._set(alpha=as_rule(step), order=_checks.choice("order", order, ("atc", "cta")))
 

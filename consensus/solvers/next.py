@@ -67,8 +67,6 @@ class NEXT(Solver):
     local: object
     tolerance: object
 
-    State = NEXTState
-
     def __init__(self, surrogate, step, local=None, tolerance=1e-8):
         _checks.offers("surrogate", surrogate, ("at", "check"), "one, such as PartialLinearization(tau=1.0)")
         local = Exact() if local is None else local

@@ -44,7 +44,6 @@ class PushDIGing(Solver):
 
     alpha: object
 
-    State = PushDIGingState
     mixing = "column stochastic"
 
     def __init__(self, step):

@@ -31,7 +31,6 @@ class PushPull(Solver):
 
     alpha: object
 
-    State = GradientTrackingState
     mixing = "column stochastic"
 
     def __init__(self, step):

@@ -53,7 +53,6 @@ class SONATA(NEXT):
     array([2., 2., 2., 2., 2.])
     """
 
-    State = SONATAState
     mixing = "column stochastic"
 
     def init(self, problem, w):

@@ -26,8 +26,6 @@ from experiments.benchmarks.timing import median_seconds
 class Mixing(Solver):
     """Nothing but one exchange a round."""
 
-    State = DGDState
-
     def init(self, problem, w):
         return DGDState(0, w)
 

@@ -14,7 +14,7 @@ from problems import data
 
 import consensus
 import topologies
-from consensus.solvers import DGD, NEXT, SONATA, AdaptiveNEXT, Gossip, GradientTracking, PushDIGing, PushPull
+from consensus.solvers import DGD, NEXT, SONATA, AdaptiveNEXT, Gossip, GradientTracking, PushDIGing, PushPull, Solver
 from consensus.steps import Diminishing, InverseSqrt
 from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
 
@@ -116,6 +116,7 @@ def special():
     return {
         "functions, tracking": Case(functions, NETWORKS["random"], GradientTracking(0.02), OBSERVED),
         "functions, DGD": Case(functions, static, DGD(0.02), OBSERVED),
+        "functions, a nested state": Case(functions, NETWORKS["random"], HeavyBall(), OBSERVED),
         "functions, NEXT": Case(sparse, NETWORKS["periodic"], NEXT(FullLinearization(8.0), 0.5), OBSERVED),
         "functions, adaptive": Case(sparse, NETWORKS["periodic"], AdaptiveNEXT(), OBSERVED),
         "memory order, atc": Case(smooth, NETWORKS["random"], Turned(0.05, order="atc"), OBSERVED),
@@ -148,7 +149,7 @@ UNTIL = 8  # rounds done before the checkpoint of which the runs below are resum
 def saved():
     """Runs to stop and resume, most of them on networks that differ from round to round."""
     names = ("functions, tracking", "functions, NEXT", "directed, SONATA", "functions, adaptive", "directed, adaptive")
-    chosen = {name: special()[name] for name in (*names, "long, adaptive")}
+    chosen = {name: special()[name] for name in (*names, "long, adaptive", "functions, a nested state")}
     names = ("NEXT partial logistic L1", "NEXT blocks", "DGD", "adaptive")
     chosen |= {name: grid()[f"{name}, random, unequal"] for name in names}
     # Neither is a multiple of the other, nor ``UNTIL`` or the number of rounds of either.
@@ -183,6 +184,41 @@ class Turned(GradientTracking):
     def step(self, problem, network, state):
         turned = state._replace(w=np.asfortranarray(state.w), y=np.asfortranarray(state.y))
         return super().step(problem, network, turned)
+
+
+class Speed(NamedTuple):
+    """How fast the agents are, and what is left of it after a round."""
+
+    velocity: np.ndarray
+    kept: float
+
+
+class Memory(NamedTuple):
+    """What the agents of :class:`HeavyBall` remember: a state in a state in a state."""
+
+    speed: Speed
+    steps: np.ndarray
+
+
+class HeavyBallState(NamedTuple):
+    """The state of :class:`HeavyBall`."""
+
+    round: int
+    w: np.ndarray
+    memory: Memory
+
+
+class HeavyBall(Solver):
+    """A user's solver with nested states: decentralised gradient descent with momentum, less and less of it."""
+
+    def init(self, problem, w):
+        return HeavyBallState(0, w, Memory(Speed(0 * w, 0.9), np.zeros(len(w), int)))
+
+    def step(self, problem, network, state):
+        (velocity, kept), steps = state.memory
+        velocity = kept * velocity - 0.02 * problem.gradient(state.w)
+        (w,) = network.mix(state.round, state.w + velocity)
+        return HeavyBallState(state.round + 1, w, Memory(Speed(velocity, 0.95 * kept), steps + problem.rows))
 
 
 @dataclass(frozen=True, init=False)

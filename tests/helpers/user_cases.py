@@ -60,8 +60,6 @@ class Seen(Exception):
 class Look(Solver):
     """Shows what the block with agent ``of`` sees; the other blocks do nothing."""
 
-    State = State
-
     def __init__(self, of):
         self.of = of
 
@@ -108,8 +106,6 @@ def faulty(init=None, step=None):
 
 class Mine(Solver):
     """Averages."""
-
-    State = State
 
     def init(self, problem, w):
         return State(0, w)

@@ -124,7 +124,6 @@ class AdaptiveNEXT(Solver):
     True
     """
 
-    State = AdaptiveState
     mixing = "column stochastic"
     counts_exchanges = True
     columns = MappingProxyType(

@@ -416,8 +416,6 @@ class WithWords(NamedTuple):
 class Worded(Solver):
     """A solver whose state a checkpoint cannot hold."""
 
-    State = WithWords
-
     def init(self, problem, w):
         return WithWords(0, w, {"a": 1})
 
@@ -425,20 +423,10 @@ class Worded(Solver):
         return state._replace(round=state.round + 1)
 
 
-class Stateless(DGD):
-    """A solver that does not say what its states are."""
-
-    State = None
-
-
-def test_states_that_cannot_be_saved_or_read_back_are_named(tmp_path):
-    path = tmp_path / "run.ckpt"
+def test_states_that_cannot_be_saved_are_named(tmp_path):
     with pytest.raises(TypeError, match=r"arrays of numbers only, without pickle; not so state\.words"):
-        run(solver=Worded(), checkpoint=path)
+        run(solver=Worded(), checkpoint=tmp_path / "run.ckpt")
     assert os.listdir(tmp_path) == []
-    run(solver=Stateless(0.05), checkpoint=path)
-    with pytest.raises(TypeError, match="Stateless has no State"):
-        run(solver=Stateless(0.05), resume=path)
 
 
 class WithCommon(NamedTuple):
@@ -451,8 +439,6 @@ class WithCommon(NamedTuple):
 
 class Common(Worded):
     """A solver whose state cannot be taken apart by agents."""
-
-    State = WithCommon
 
     def init(self, problem, w):
         return WithCommon(0, w, np.arange(11.0))
@@ -467,6 +453,64 @@ def test_states_that_are_not_stacked_are_named(engine, forked, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+class Nested(NamedTuple):
+    """A state with another inside."""
+
+    round: int
+    w: np.ndarray
+    inside: object
+
+
+class Nesting(Worded):
+    """A solver whose state has ``inside`` what it is given."""
+
+    def __init__(self, inside):
+        self.inside = inside
+
+    def __str__(self):
+        return "Nesting"
+
+    def init(self, problem, w):
+        return Nested(0, w, self.inside)
+
+
+@pytest.mark.parametrize("engine", HERE_ENGINES)
+def test_what_cannot_be_saved_of_a_nested_state_is_named(engine, forked, tmp_path):
+    given = {"checkpoint": tmp_path / "run.ckpt", "engine": HERE_ENGINES[engine]}
+    with pytest.raises(TypeError, match=r"without pickle; not so state\.inside\.words"):
+        run(solver=Nesting(WithWords(0, np.zeros(6), None)), **given)
+    with pytest.raises(TypeError, match=r"to be saved; not so inside\.common \("):
+        run(solver=Nesting(WithCommon(0, 1.0, np.arange(11.0))), **given)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_nested_state_is_saved_under_dotted_names(tmp_path):
+    SAVED["functions, a nested state"].run(checkpoint=tmp_path / "run.ckpt")
+    with np.load(tmp_path / "run.ckpt") as file:
+        names = {name for name in file.files if name.startswith("state.")}
+        assert names == {
+            f"state.{name}" for name in ("round", "w", "memory.speed.velocity", "memory.speed.kept", "memory.steps")
+        }
+        np.testing.assert_allclose(file["state.memory.speed.kept"], 0.9 * 0.95**13, rtol=1e-13)
+        assert file["state.memory.steps"].tolist() == [13 * agent for agent in range(7)]
+
+
+@pytest.mark.parametrize("engine", HERE_ENGINES)
+def test_a_state_of_another_version_of_the_solver_is_refused(engine, forked, tmp_path):
+    path = tmp_path / "run.ckpt"
+    run(solver=Nesting(0.5), checkpoint=path)
+    with pytest.raises(ValueError, match=r"Nested there lacks inside\.kept, inside\.velocity and has also inside$"):
+        run(solver=Nesting(engine_cases.Speed(0.5, 0.5)), rounds=9, resume=path, engine=HERE_ENGINES[engine])
+
+
+def test_going_on_counts_no_work_twice(tmp_path):
+    # The structure of the state is that of an initial state, whose gradients are no part of the run.
+    path = tmp_path / "run.ckpt"
+    run(rounds=4, checkpoint=path)
+    assert run(rounds=4, resume=path).history["gradients"][-1] == 5
+    assert run(rounds=6, resume=path).history["gradients"][-1] == 7
+
+
 class Scaled(NamedTuple):
     """A state with numbers of its own and of every agent."""
 
@@ -478,8 +522,6 @@ class Scaled(NamedTuple):
 
 class OfOnesOwn(Solver):
     """A user's solver with a state of several kinds of numbers."""
-
-    State = Scaled
 
     def init(self, problem, w):
         return Scaled(0, w, 0.5, np.zeros(len(w), int))

@@ -355,8 +355,6 @@ class Heavy(Light):
 class SlowToSave(Solver):
     """Averages; its states are slow to send."""
 
-    State = Heavy
-
     def init(self, problem, w):
         return Heavy(0, w, problem.rows)
 
