@@ -1,17 +1,24 @@
-"""Windows of joint connectivity by hand, and against unions taken one by one."""
+"""Components against networkx; windows of joint connectivity by hand, and against unions taken one by one."""
 
 import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 
 import topologies
 
 NOTHING = nx.empty_graph(4)
 LEFT, MIDDLE, RIGHT = (nx.empty_graph(4) for _ in range(3))
+
+
 LEFT.add_edge(0, 1)
+
+
 MIDDLE.add_edge(1, 2)
+
+
 RIGHT.add_edge(2, 3)
 
 
@@ -107,3 +114,45 @@ def test_random_edges_agree_with_the_definition():
 def test_rounds_out_of_range_are_refused(rounds):
     with pytest.raises(ValueError, match="rounds must be"):
         topologies.joint_connectivity(topologies.Static(topologies.ring(4)), rounds)
+
+
+def groups(schedule):
+    return [group.tolist() for group in topologies.components(schedule)]
+
+
+def test_a_connected_graph_is_one_component():
+    assert groups(topologies.Static(topologies.ring(6))) == [[0, 1, 2, 3, 4, 5]]
+
+
+def test_components_of_a_disconnected_graph_come_in_the_order_of_their_first_agents():
+    graph = nx.empty_graph(7)
+    graph.add_edges_from([(6, 0), (1, 5), (5, 3)])
+    assert groups(topologies.Static(graph)) == [[0, 6], [1, 3, 5], [2], [4]]
+    assert groups(topologies.RandomEdges(graph, 0.01, seed=0)) == [[0, 6], [1, 3, 5], [2], [4]]
+
+
+def test_disconnected_graphs_can_be_jointly_connected():
+    evens, odds = nx.Graph([(0, 1), (2, 3)]), nx.Graph([(1, 2), (0, 3)])
+    assert groups(topologies.Periodic([evens, evens])) == [[0, 1], [2, 3]]
+    assert groups(topologies.Periodic([evens, odds])) == [[0, 1, 2, 3]]
+
+
+def test_random_edges_are_jointly_connected_though_no_round_is():
+    schedule = topologies.RandomEdges(topologies.path(20), 0.1, seed=1)
+    assert not any(nx.is_connected(schedule.graph(n)) for n in range(50))
+    assert groups(schedule) == [list(range(20))]
+
+
+def test_components_of_directed_graphs_are_strongly_connected():
+    def to_self(graph):
+        return sparse.eye_array(len(graph))
+
+    there_and_back = nx.DiGraph([(0, 1), (1, 0), (1, 2), (2, 3), (3, 2)])
+    assert groups(topologies.Static(there_and_back, weights=to_self)) == [[0, 1], [2, 3]]
+
+
+def test_components_agree_with_networkx_on_a_sparse_random_graph():
+    graph = topologies.erdos_renyi(500, 0.002, seed=3, connected=False)
+    expected = sorted(sorted(group) for group in nx.connected_components(graph))
+    assert len(expected) > 50
+    assert groups(topologies.Static(graph)) == expected

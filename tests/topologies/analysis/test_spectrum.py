@@ -1,4 +1,4 @@
-"""Components against hand-made unions; spectral gaps against closed forms and dense eigenvalues."""
+"""Spectral gaps against closed forms and dense eigenvalues."""
 
 import math
 
@@ -8,48 +8,6 @@ import pytest
 from scipy import sparse
 
 import topologies
-
-
-def groups(schedule):
-    return [group.tolist() for group in topologies.components(schedule)]
-
-
-def test_a_connected_graph_is_one_component():
-    assert groups(topologies.Static(topologies.ring(6))) == [[0, 1, 2, 3, 4, 5]]
-
-
-def test_components_of_a_disconnected_graph_come_in_the_order_of_their_first_agents():
-    graph = nx.empty_graph(7)
-    graph.add_edges_from([(6, 0), (1, 5), (5, 3)])
-    assert groups(topologies.Static(graph)) == [[0, 6], [1, 3, 5], [2], [4]]
-    assert groups(topologies.RandomEdges(graph, 0.01, seed=0)) == [[0, 6], [1, 3, 5], [2], [4]]
-
-
-def test_disconnected_graphs_can_be_jointly_connected():
-    evens, odds = nx.Graph([(0, 1), (2, 3)]), nx.Graph([(1, 2), (0, 3)])
-    assert groups(topologies.Periodic([evens, evens])) == [[0, 1], [2, 3]]
-    assert groups(topologies.Periodic([evens, odds])) == [[0, 1, 2, 3]]
-
-
-def test_random_edges_are_jointly_connected_though_no_round_is():
-    schedule = topologies.RandomEdges(topologies.path(20), 0.1, seed=1)
-    assert not any(nx.is_connected(schedule.graph(n)) for n in range(50))
-    assert groups(schedule) == [list(range(20))]
-
-
-def test_components_of_directed_graphs_are_strongly_connected():
-    def to_self(graph):
-        return sparse.eye_array(len(graph))
-
-    there_and_back = nx.DiGraph([(0, 1), (1, 0), (1, 2), (2, 3), (3, 2)])
-    assert groups(topologies.Static(there_and_back, weights=to_self)) == [[0, 1], [2, 3]]
-
-
-def test_components_agree_with_networkx_on_a_sparse_random_graph():
-    graph = topologies.erdos_renyi(500, 0.002, seed=3, connected=False)
-    expected = sorted(sorted(group) for group in nx.connected_components(graph))
-    assert len(expected) > 50
-    assert groups(topologies.Static(graph)) == expected
 
 
 # 3 to 999 agents go through dense eigenvalues, 1200 through Lanczos, 6000 through the factorisation.

@@ -140,7 +140,7 @@ def test_one_peer_exponential_schedules_are_doubly_stochastic(agents, rounds):
 
 @pytest.mark.parametrize("symmetric", [True, False])
 @pytest.mark.parametrize("seed", range(5))
-def test_one_peer_exponential_schedules_become_column_stochastic_under_loss(symmetric, seed):
+def test_one_peer_exponential_schedules_become_column_stochastic_when_messages_are_lost(symmetric, seed):
     network = topologies.LinkFailure(topologies.OnePeerExponential(16), 0.4, seed, symmetric)
     for n in range(8):
         check_support(network, n)

@@ -1,4 +1,4 @@
-"""Gossip: matchings that average pairs, frequencies, exact averaging by one-peer exponential graphs."""
+"""Pairs: matchings that average pairs, frequencies, exact averaging by one-peer exponential graphs."""
 
 import itertools
 import math

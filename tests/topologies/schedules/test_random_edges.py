@@ -5,12 +5,9 @@ import math
 import networkx as nx
 import numpy as np
 import pytest
+from networks import same
 
 import topologies
-
-
-def same(one, other):
-    return all(np.array_equal(getattr(one, part), getattr(other, part)) for part in ("indptr", "indices", "data"))
 
 
 def test_random_edges_matrices_are_the_metropolis_matrices_of_their_graphs_to_the_bit():

@@ -1,10 +1,12 @@
-"""Sequences from a user's function: what they give, how often they ask, refusals that name the round."""
+"""Sequences from a user's function or a list: what they give, how often they ask, refusals that name the round."""
 
 import pickle
 
 import networkx as nx
 import numpy as np
 import pytest
+from networks import EVENS, ODDS, same
+from scipy import sparse
 
 import topologies
 
@@ -114,3 +116,28 @@ def test_a_bad_graph_is_named_by_its_round(function, kind, message):
 def test_bad_settings_are_refused(arguments, kind, message):
     with pytest.raises(kind, match=message):
         topologies.Sequence(*arguments)
+
+
+def test_periodic_takes_its_graphs_in_turn():
+    graphs = [EVENS, ODDS, topologies.ring(4)]
+    schedule = topologies.Periodic(graphs)
+    for n in range(9):
+        assert same(schedule.weights(schedule.key(n)), topologies.metropolis(graphs[n % 3]))
+        assert {frozenset(edge) for edge in schedule.graph(n).edges} == {frozenset(edge) for edge in graphs[n % 3].edges}
+    assert [schedule.key(n) == schedule.key(0) for n in range(5)] == [True, False, False, True, False]
+
+
+def test_periodic_names_the_graph_of_another_size():
+    with pytest.raises(ValueError, match=r"graphs\[2\] has 5 agents but graphs\[0\] has 4"):
+        topologies.Periodic([EVENS, ODDS, topologies.ring(5), topologies.ring(6)])
+
+
+def test_periodic_needs_a_graph():
+    with pytest.raises(ValueError, match="graphs is empty; pass at least one graph"):
+        topologies.Periodic([])
+
+
+@pytest.mark.parametrize("single", [topologies.ring(4), np.zeros((4, 4)), sparse.csr_array((4, 4))])
+def test_periodic_refuses_a_single_graph(single):
+    with pytest.raises(TypeError, match=r"must be a list of graphs, got one .*; use Static"):
+        topologies.Periodic(single)

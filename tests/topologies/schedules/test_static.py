@@ -1,120 +1,112 @@
-"""Whether a schedule stands still: one property, the same for solvers, conditions and checks."""
+"""One graph for all rounds: node attributes, the order of agents, weights that do not belong to it."""
 
-from itertools import pairwise
+import pickle
 
 import networkx as nx
 import numpy as np
 import pytest
+from networks import laplacian, push, same
 from scipy import sparse
 
 import topologies
-from consensus.engines.stacked import StackedNetwork
-
-RING = topologies.Static(topologies.ring(6))
-ARCS = topologies.Static(nx.DiGraph([(0, 1), (1, 2), (2, 0), (0, 2)]), weights=topologies.push)
-MEETINGS = [(0, 1), (1, 2)]
-ONE_EDGE = nx.empty_graph(3)
-ONE_EDGE.add_edge(0, 2)
 
 
-class Turning(topologies.Static):
-    """A class of a user's own, derived from one that stands still."""
-
-    def key(self, round):
-        return round % 2
-
-    def weights(self, key):
-        return topologies.metropolis(topologies.ring(6)) if key == 0 else sparse.eye_array(self.agents, format="csr")
+def test_static_gives_metropolis_weights_in_every_round():
+    graph = topologies.erdos_renyi(10, 0.3, seed=0)
+    schedule = topologies.Static(graph)
+    assert {schedule.key(n) for n in range(5)} == {schedule.key(0)}
+    assert same(schedule.weights(schedule.key(4)), topologies.metropolis(graph))
+    assert set(schedule.graph(4).edges) == set(graph.edges)
 
 
-class TurningPeriodic(topologies.Periodic):
-    """One whose turns are equal, but not what it makes of them."""
-
-    key, weights = Turning.key, Turning.weights
-
-
-class Named(topologies.Static):
-    """Another with nothing but a name."""
-
-
-class Own:
-    """A schedule that says nothing about itself."""
-
-    agents = 6
-
-    def key(self, round):
-        return 0
-
-    def weights(self, key):
-        return RING.weights(0)
+def test_static_calls_the_weights_function_once():
+    calls = []
+    schedule = topologies.Static(topologies.ring(5), weights=lambda graph: calls.append(1) or topologies.metropolis(graph))
+    for n in range(5):
+        schedule.weights(schedule.key(n))
+    assert calls == [1]
+    assert pickle.loads(pickle.dumps(schedule)) == topologies.Static(topologies.ring(5))
 
 
-class OwnStatic(Own):
-    static = True
+def test_static_keeps_node_attributes_and_gives_them_to_the_agents():
+    graph = nx.Graph()
+    graph.add_node("b", pos=(0.0, 1.0))
+    graph.add_node("a", pos=(2.0, 3.0))
+    graph.add_edge("a", "b")
+    drawn = topologies.Static(graph).graph(0)
+    assert dict(drawn.nodes(data="pos")) == {0: (0.0, 1.0), 1: (2.0, 3.0)}
+    assert dict(topologies.RandomEdges(graph, 0.5).graph(2).nodes(data="pos")) == {0: (0.0, 1.0), 1: (2.0, 3.0)}
 
 
-STILL = {
-    "static": RING,
-    "derived": Named(topologies.ring(6)),
-    "matrix": topologies.schedule_from_matrix(RING.weights(0)),
-    "one turn": topologies.Periodic([topologies.ring(6)]),
-    "equal turns": topologies.Periodic([topologies.ring(6), topologies.ring(6)]),
-    "no failures": topologies.LinkFailure(RING, 0),
-    "no failures, one way": topologies.LinkFailure(ARCS, 0.0, symmetric=False),
-    "no outages": topologies.AgentFailure(RING, []),
-    "away in turns": topologies.AgentFailure(RING, [(2, 0, 5), (2, 5, None)]),
-    "away for good": topologies.AgentFailure(RING, [(2, 0, None)]),
-    "nested": topologies.AgentFailure(topologies.LinkFailure(topologies.Periodic([topologies.ring(6)] * 3), 0.0), []),
-    "sure edges": topologies.RandomEdges(topologies.ring(6), 1),
-    "one pair": topologies.Matchings(2),
-    "one edge": topologies.Matchings(3, graph=ONE_EDGE),
-    "exponential, two": topologies.OnePeerExponential(2),
-    "wide radius": topologies.Mobile(5, radius=1.5, speed=0.1),
-    "one window": topologies.Temporal([0, 1], MEETINGS, window=10),
-    "equal windows": topologies.Temporal([0, 1, 10, 11], MEETINGS * 2, window=10),
-    "own, said": OwnStatic(),
-}
-CHANGING = {
-    "turning turns": TurningPeriodic([topologies.ring(6)]),
-    "turning": Turning(topologies.ring(6)),
-    "periodic": topologies.Periodic([topologies.ring(6), topologies.star(6)]),
-    "failures": topologies.LinkFailure(RING, 0.01),
-    "failures of none, over turns": topologies.LinkFailure(topologies.Periodic([topologies.ring(6), topologies.star(6)]), 0),
-    "late outage": topologies.AgentFailure(RING, [(0, 1000, 1001)]),
-    "outage over": topologies.AgentFailure(RING, [(0, 0, 1)]),
-    "random": topologies.RandomEdges(topologies.ring(6), 0.999),
-    "matchings": topologies.Matchings(3),
-    "exponential": topologies.OnePeerExponential(3),
-    "mobile": topologies.Mobile(5, radius=0.5, speed=0.1),
-    "windows": topologies.Temporal([0, 11], MEETINGS, window=10),
-    "an empty window": topologies.Temporal([0, 1, 20, 21], MEETINGS * 2, window=10),
-    "windows that end": topologies.Temporal([0, 1], MEETINGS, window=10, cyclic=False),
-    "sequence": topologies.Sequence(lambda round: topologies.ring(6), agents=6),
-    "own": Own(),
-}
+def test_weights_functions_that_follow_the_order_of_networkx_get_the_order_of_the_agents():
+    ordered = topologies.barabasi_albert(9, 2, seed=1)
+    shuffled = nx.Graph()
+    shuffled.add_nodes_from(reversed(range(9)))
+    shuffled.add_edges_from(ordered.edges)
+    expected = topologies.Static(ordered, weights=laplacian)
+    found = topologies.Static(shuffled, weights=laplacian)
+    assert np.array_equal(found.weights(0).toarray(), expected.weights(0).toarray())
 
 
-@pytest.mark.parametrize("name", [*STILL, *CHANGING])
-def test_everyone_reads_the_same_property(name):
-    schedule, still = (STILL | CHANGING)[name], name in STILL
-    assert topologies.conditions(schedule, rounds=5).static is still
-    assert StackedNetwork(schedule, np.float64).static is still
-    assert topologies.check(schedule, object()).conditions.static is still
-    assert getattr(schedule, "static", False) is still
+def test_directed_graphs_stay_directed_and_weights_run_against_the_edges():
+    schedule = topologies.Static(nx.DiGraph([(0, 1), (1, 2), (2, 0), (0, 2)]), weights=push)
+    third = 1 / 3
+    expected = [[third, 0, 0.5], [third, 0.5, 0], [third, 0.5, 0.5]]
+    np.testing.assert_allclose(schedule.weights(0).toarray(), expected, rtol=0, atol=1e-16)
+    assert schedule.graph(0).is_directed()
+    assert set(schedule.graph(0).edges) == {(0, 1), (1, 2), (2, 0), (0, 2)}
 
 
-@pytest.mark.parametrize("name", STILL)
-def test_a_static_schedule_has_one_key_and_one_matrix(name):
-    schedule = STILL[name]
-    keys = [schedule.key(n) for n in (0, 1, 2, 7, 1000)]
-    assert len(set(keys)) == 1
-    assert topologies.conditions(schedule).period == 1
-    if hasattr(schedule, "graph"):
-        assert all(set(a.edges) == set(b.edges) for a, b in pairwise(schedule.graph(n) for n in (0, 1, 7)))
-        assert len({schedule.weights(schedule.key(n)).toarray().tobytes() for n in (0, 1, 7)}) == 1
+def test_a_directed_matrix_gives_a_directed_graph():
+    cycle = np.roll(np.eye(4), 1, axis=1)
+    graph = topologies.Static(cycle, weights=lambda _: sparse.csr_array((cycle.T + np.eye(4)) / 2)).graph(0)
+    assert graph.is_directed()
+    assert set(graph.edges) == {(0, 1), (1, 2), (2, 3), (3, 0)}
 
 
-def test_rounds_that_look_alike_are_told_from_a_schedule_that_stands_still():
-    assert "static             no     the same in these rounds, but the schedule does not say so of all" in str(
-        topologies.conditions(CHANGING["late outage"])
-    )
+def dense(graph):
+    return topologies.metropolis(graph).toarray()
+
+
+def wrong_size(graph):
+    return sparse.eye_array(len(graph) + 1)
+
+
+def everyone(graph):
+    return sparse.csr_array(np.full((len(graph), len(graph)), 1 / len(graph)))
+
+
+def broken(graph):
+    return sparse.diags_array(np.full(len(graph), np.nan))
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (
+            dense,
+            r"weights function dense must return a .* of shape \(4, 4\), got ndarray of shape \(4, 4\)",
+        ),
+        (wrong_size, r"weights function wrong_size must return .* \(4, 4\), got dia_array of shape \(5, 5\)"),
+        (everyone, r"weights function everyone returned nonzeros off the edges.*\(0, 2\), \(1, 3\), \(2, 0\), \.\.\. "),
+        (broken, "weights function broken returned entries that are not finite"),
+    ],
+)
+def test_weights_that_do_not_belong_to_the_graph_are_refused(weights, message):
+    with pytest.raises(ValueError, match=message):
+        topologies.Static(topologies.ring(4), weights=weights)
+    with pytest.raises(ValueError, match=message):
+        topologies.Periodic([topologies.ring(4)], weights=weights)
+
+
+def test_weights_along_instead_of_against_directed_edges_are_refused():
+    def forward(graph):
+        return topologies.adjacency(graph)
+
+    with pytest.raises(ValueError, match=r"nonzeros off the edges of the graph: \(i, j\) = \(0, 1\) without edge j to i"):
+        topologies.Static(nx.DiGraph([(0, 1)]), weights=forward)
+
+
+def test_weights_must_be_a_function():
+    with pytest.raises(TypeError, match="weights must be a function from a graph to a matrix, got a csr_array"):
+        topologies.Static(topologies.ring(4), weights=topologies.metropolis(topologies.ring(4)))

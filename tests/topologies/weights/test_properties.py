@@ -25,7 +25,6 @@ SYMMETRIC = {
 DIRECTED = {"push": push, "pull": pull}
 # Fixed examples; programs to solve, so not very many of them.
 fixed = settings(derandomize=True, deadline=None, database=None, max_examples=60)
-
 agents, seeds = st.integers(1, 12), st.integers(0, 1000)
 fractions = st.integers(0, 20).map(lambda twentieths: twentieths / 20)
 GENERATORS = st.one_of(
