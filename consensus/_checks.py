@@ -2,6 +2,8 @@
 
 import math
 import os
+import sys
+import warnings
 from numbers import Integral, Real
 
 import numpy as np
@@ -35,10 +37,12 @@ __all__ = [
     "shards",
     "shown",
     "solver",
+    "warn",
 ]
 
 _NUMBERS = (bool, np.bool_, Real)
 _MOST = np.iinfo(np.intp).max  # that an array can be long
+_HERE = os.path.dirname(__file__) + os.sep
 
 
 def number(name, value, *, above=None, least=None, below=None, most=None):
@@ -205,7 +209,7 @@ def regularizer(value, name="regularizer"):
 
 def solver(value, name="solver"):
     """Return ``value`` if it is a solver; raise ``TypeError`` otherwise."""
-    needed = ("init", "step", "check", "mixing", "columns", "report", "width")
+    needed = ("init", "step", "check", "columns", "report", "width")
     return offers(name, value, needed, "a Solver, such as consensus.solvers.AdaptiveNEXT()")
 
 
@@ -227,3 +231,11 @@ def axes(value, name="ax"):
         if value is None
         else offers(name, value, ("plot", "set_yscale", "figure"), "matplotlib Axes, as plt.subplots()[1]")
     )
+
+
+def warn(text):
+    """Warn where a user's own code called this package."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back and frame.f_code.co_filename.startswith(_HERE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, UserWarning, stacklevel=level)

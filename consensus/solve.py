@@ -1,6 +1,5 @@
 """Run a solver over a network."""
 
-import warnings
 from dataclasses import dataclass
 
 import networkx as nx
@@ -14,8 +13,7 @@ from consensus.engines import MPI, Processes, Stacked
 from consensus.errors import Interrupted, RunError
 from consensus.history import History
 from consensus.observe.observer import Observer, agents_mean, checked_test_set
-from consensus.solvers import AdaptiveNEXT
-from topologies.analysis import parts
+from consensus.solvers import AdaptiveNEXT, check_needs
 
 ENGINES = {"stacked": Stacked, "processes": Processes, "mpi": MPI}
 
@@ -183,10 +181,8 @@ def solve(
                 f"the network has {network.agents} agents, the problem {problem.network_size}: they must be the same"
             )
         solver = AdaptiveNEXT() if solver is None else _checks.solver(solver)
-        solver.check(problem)
         engine.check(problem)
-        _checks.mixing(network.weights(network.key(0)), network)
-        _check_mixing(network, solver)
+        check_needs(solver, problem, network)
         settings["seed of the start"] = seed if start is None else None
         start = _start(problem, start, seed)
         test = None if test is None else checked_test_set(problem, test)
@@ -251,27 +247,3 @@ def _start(problem, start, seed):
     if start.dtype.kind not in "fiu" or not np.isfinite(start).all():
         raise ValueError(f"start must hold finite real numbers; got {start!r}")
     return np.array(np.broadcast_to(start, shape), dtype=problem.dtype)
-
-
-def _check_mixing(network, solver):
-    """Refuse matrices that the solver cannot use; warn of what its theory misses."""
-    found = topologies.check(network, solver)
-    if found.refusal:
-        raise ValueError(found.refusal)
-    if found.conditions.components > 1:
-        groups = sorted(topologies.components(network), key=len, reverse=True) if hasattr(network, "union") else []
-        sizes = [*map(len, groups[:10]), *(["..."] if len(groups) > 10 else [])]
-        named = parts(network, groups)
-        warnings.warn(
-            f"the network is never jointly connected: it falls into {found.conditions.components} parts"
-            f"{f' of sizes {sizes} (agents {named})' if groups else ''}, which cannot agree with each other",
-            stacklevel=3,
-        )
-    for condition, holds, why in found.needs:
-        if not holds and condition != "one component":
-            text = (
-                f"{found.solver}'s theory needs mixing matrices with the condition '{condition}' ({why}), and it does not hold"
-            )
-            warnings.warn(f"{text}; print(topologies.check(network, solver)) shows more", stacklevel=3)
-    if hasattr(solver, "check_network"):  # a user's own solver need not have it
-        solver.check_network(network)

@@ -2,12 +2,26 @@
 
 from consensus.solvers.adaptive import AdaptiveNEXT
 from consensus.solvers.base import Solver
+from consensus.solvers.check import check_needs
 from consensus.solvers.dgd import DGD
 from consensus.solvers.gossip import Gossip
 from consensus.solvers.gradient_tracking import GradientTracking
+from consensus.solvers.needs import Needs
 from consensus.solvers.next import NEXT
 from consensus.solvers.push_diging import PushDIGing
 from consensus.solvers.push_pull import PushPull
 from consensus.solvers.sonata import SONATA
 
-__all__ = ["DGD", "NEXT", "SONATA", "AdaptiveNEXT", "Gossip", "GradientTracking", "PushDIGing", "PushPull", "Solver"]
+__all__ = [
+    "DGD",
+    "NEXT",
+    "SONATA",
+    "AdaptiveNEXT",
+    "Gossip",
+    "GradientTracking",
+    "Needs",
+    "PushDIGing",
+    "PushPull",
+    "Solver",
+    "check_needs",
+]

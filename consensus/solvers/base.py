@@ -6,6 +6,17 @@ from types import MappingProxyType
 import numpy as np
 
 from consensus import _checks
+from consensus.solvers.needs import Needs
+
+
+class _OfNeeds:
+    """An attribute that is read off ``needs``, of a class or an object."""
+
+    def __set_name__(self, owner, name):
+        self.name = name
+
+    def __get__(self, solver, kind):
+        return getattr((kind if solver is None else solver).needs, self.name)
 
 
 class Solver(ABC):
@@ -17,20 +28,30 @@ class Solver(ABC):
 
     Attributes
     ----------
-    mixing : {"doubly stochastic", "column stochastic"}
-        What the method needs of every round's mixing matrix.
+    needs : Needs
+        What the method needs of the problem and the network. Where settings matter, a property or set by the constructor.
+    mixing, counts_exchanges
+        As ``needs`` has them.
+    exchanges_a_round : int or None
+        How many exchanges a round has, for :func:`consensus.solvers.table`; None where the method finds it by itself.
+    sends : str
+        What agents send in a round, for that table, too: names of vectors, as ``"w, y"``.
     columns : mapping of str to callable
         What the method itself adds to the history: a name, and how the agents' numbers become one, such as ``np.max``.
-    counts_exchanges : bool
-        Whether the method itself finds how many exchanges a round takes; ``Gossip`` gives it no others then.
     """
 
-    mixing = "doubly stochastic"
+    needs = Needs()
+    mixing = _OfNeeds()
+    counts_exchanges = _OfNeeds()
+    exchanges_a_round = None
+    sends = ""
     columns = MappingProxyType({})
-    counts_exchanges = False
 
     def check(self, problem):
-        """Raise ``ValueError`` or ``TypeError`` if the method does not fit ``problem``; called before any work."""
+        """Raise ``ValueError`` or ``TypeError`` if the method does not fit ``problem``, where :attr:`needs` cannot say so.
+
+        It is called before any work, when the problem has what the method needs.
+        """
         _checks.problem(problem)
 
     def check_network(self, schedule):
@@ -61,13 +82,3 @@ class Solver(ABC):
         # Fields are set here because `step` names both an argument of the constructors and the method above.
         for name, value in fields.items():
             object.__setattr__(self, name, value)
-
-
-def need_smooth(solver, problem):
-    """Refuse a nonsmooth regularizer to a method that takes the gradient of everything."""
-    r = _checks.problem(problem).regularizer
-    if not getattr(r, "smooth", False):
-        raise ValueError(
-            f"{type(solver).__name__} needs a smooth regularizer, and {r} is not: NEXT(FullLinearization(tau), step) takes it"
-        )
-    _checks.needs(type(solver).__name__, r, "gradient")

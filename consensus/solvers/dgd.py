@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from consensus.solvers.base import Solver, need_smooth
+from consensus.solvers.base import Solver
+from consensus.solvers.needs import Needs
 from consensus.steps import as_rule
 
 
@@ -37,11 +38,12 @@ class DGD(Solver):
 
     alpha: object
 
+    needs = Needs(regularizer="smooth")
+    exchanges_a_round = 1
+    sends = "w"
+
     def __init__(self, step):
         self._set(alpha=as_rule(step))
-
-    def check(self, problem):
-        need_smooth(self, problem)
 
     def init(self, problem, w):
         return DGDState(0, w)

@@ -1,10 +1,11 @@
 """Several exchanges a round."""
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from consensus import _checks
 from consensus.solvers.base import Solver
+from consensus.solvers.needs import needs_of
 
 _MOST = 100_000  # exchanges: as many take seconds a round
 
@@ -47,7 +48,7 @@ class Gossip(Solver):
     gap: float | None = None
 
     def __post_init__(self):
-        if _checks.solver(self.solver).counts_exchanges:
+        if needs_of(_checks.solver(self.solver)).counts_exchanges:
             name = type(self.solver).__name__
             raise TypeError(f"solver must be one with a single exchange at a time; {name} finds its exchanges by itself")
         _checks.count("exchanges", self.exchanges, most=_MOST)
@@ -55,8 +56,18 @@ class Gossip(Solver):
             _checks.number("gap", self.gap, above=0, below=1)
 
     @property
-    def mixing(self):
-        return self.solver.mixing if self.gap is None else "doubly stochastic"
+    def needs(self):
+        needs = needs_of(self.solver)
+        return needs if self.gap is None else replace(needs, mixing="symmetric", static=True)
+
+    @property
+    def exchanges_a_round(self):
+        inner = getattr(self.solver, "exchanges_a_round", None)
+        return None if inner is None else self.exchanges * inner
+
+    @property
+    def sends(self):
+        return getattr(self.solver, "sends", "")
 
     @property
     def columns(self):

@@ -6,7 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from consensus import _checks
-from consensus.solvers.base import Solver, need_smooth
+from consensus.solvers.base import Solver
+from consensus.solvers.needs import Needs
 from consensus.steps import as_rule
 
 
@@ -47,11 +48,14 @@ class GradientTracking(Solver):
     alpha: object
     order: str
 
+    needs = Needs(regularizer="smooth")
+    exchanges_a_round = 2
+    sends = "w, y"
+
     def __init__(self, step, order="atc"):
         self._set(alpha=as_rule(step), order=_checks.choice("order", order, ("atc", "cta")))
-
-    def check(self, problem):
-        need_smooth(self, problem)
+        if order == "cta":
+            self._set(exchanges_a_round=1)
 
     def init(self, problem, w):
         gradient = _checks.problem(problem).average_gradient(w)

@@ -1,6 +1,6 @@
 """NEXT: in-network successive convex approximation."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -67,6 +67,9 @@ class NEXT(Solver):
     local: object
     tolerance: object
 
+    exchanges_a_round = 1
+    sends = "w, y"
+
     def __init__(self, surrogate, step, local=None, tolerance=1e-8):
         _checks.offers("surrogate", surrogate, ("at", "check"), "one, such as PartialLinearization(tau=1.0)")
         local = Exact() if local is None else local
@@ -74,6 +77,7 @@ class NEXT(Solver):
         if not callable(tolerance):
             _checks.number("tolerance", tolerance, above=0, below=1)
         self._set(surrogate=surrogate, alpha=as_rule(step, most=1), local=local, tolerance=tolerance)
+        self._set(needs=replace(self.needs, model=getattr(surrogate, "needs_model", False)))
 
     def check(self, problem):
         self.local.check(self.surrogate, _checks.problem(problem))

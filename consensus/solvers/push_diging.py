@@ -6,7 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from consensus import _checks
-from consensus.solvers.base import Solver, need_smooth
+from consensus.solvers.base import Solver
+from consensus.solvers.needs import Needs
 from consensus.steps import as_rule
 
 
@@ -44,13 +45,12 @@ class PushDIGing(Solver):
 
     alpha: object
 
-    mixing = "column stochastic"
+    needs = Needs(regularizer="smooth", mixing="column stochastic")
+    exchanges_a_round = 1
+    sends = "mass, u, y"
 
     def __init__(self, step):
         self._set(alpha=as_rule(step))
-
-    def check(self, problem):
-        need_smooth(self, problem)
 
     def init(self, problem, w):
         gradient = _checks.problem(problem).average_gradient(w)

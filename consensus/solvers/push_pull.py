@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from consensus.solvers.base import Solver, need_smooth
+from consensus.solvers.base import Solver
 from consensus.solvers.gradient_tracking import GradientTrackingState
+from consensus.solvers.needs import Needs
 from consensus.steps import as_rule
 
 
@@ -31,13 +32,12 @@ class PushPull(Solver):
 
     alpha: object
 
-    mixing = "column stochastic"
+    needs = Needs(regularizer="smooth", mixing="column stochastic")
+    exchanges_a_round = 1
+    sends = "w, y"
 
     def __init__(self, step):
         self._set(alpha=as_rule(step))
-
-    def check(self, problem):
-        need_smooth(self, problem)
 
     def init(self, problem, w):
         gradient = problem.average_gradient(w)

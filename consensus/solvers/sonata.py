@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from consensus import _checks
+from consensus.solvers.needs import Needs
 from consensus.solvers.next import NEXT
 
 
@@ -53,7 +54,8 @@ class SONATA(NEXT):
     array([2., 2., 2., 2., 2.])
     """
 
-    mixing = "column stochastic"
+    needs = Needs(mixing="column stochastic")
+    sends = "mass, w, y"
 
     def init(self, problem, w):
         gradient = _checks.problem(problem).gradient(w)

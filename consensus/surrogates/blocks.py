@@ -47,6 +47,10 @@ class Blocks:
             raise TypeError(f"surrogate must be one that is not yet split, as FullLinearization(1.0); got {self.surrogate!r}")
         _checks.count("count", self.count)
 
+    @property
+    def needs_model(self):
+        return getattr(self.surrogate, "needs_model", False)
+
     def check(self, problem):
         """Raise ``ValueError`` or ``TypeError`` if the surrogate or the regularizer cannot be split for ``problem``."""
         self.surrogate.check(problem)

@@ -1,7 +1,7 @@
 """Linearise the whole cost."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -42,6 +42,8 @@ class FullLinearization:
     """
 
     tau: float
+
+    needs_model: ClassVar[bool] = False
 
     def __post_init__(self):
         object.__setattr__(self, "tau", _checks.number("tau", self.tau, above=0))

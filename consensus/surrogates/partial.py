@@ -1,7 +1,7 @@
 """Linearise the model inside the loss."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -49,6 +49,8 @@ class PartialLinearization:
 
     tau: float
     curvature: str = "network"
+
+    needs_model: ClassVar[bool] = True
 
     def __post_init__(self):
         object.__setattr__(self, "tau", _checks.number("tau", self.tau, least=0))

@@ -10,6 +10,7 @@ from consensus import _checks
 from consensus.solvers.adaptive import averaging, parts
 from consensus.solvers.adaptive.averaging import exchange, first_exchange, introduction
 from consensus.solvers.base import Solver
+from consensus.solvers.needs import Needs
 
 _MISFIT, _MISFIT_STATIC = 0.05, 0.01  # of the agents' averages after a round's exchanges
 _START, _LEAST, _LARGEST = 3e-3, 1e-7, 1.0  # tau in units of H's trace
@@ -124,8 +125,10 @@ class AdaptiveNEXT(Solver):
     True
     """
 
-    mixing = "column stochastic"
-    counts_exchanges = True
+    needs = Needs(
+        regularizer="prox_jvp", loss=("quadratic", "curvature_root"), mixing="column stochastic", counts_exchanges=True
+    )
+    sends = "mass, w, y, u, H Omega"
     columns = MappingProxyType(
         {"tau_least": np.min, "tau_largest": np.max, "exchanges_a_round": np.max, "tries": np.max, "pairs": np.min}
     )

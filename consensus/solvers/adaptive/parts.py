@@ -1,7 +1,5 @@
 """The steps of AdaptiveNEXT's round that an agent takes by itself."""
 
-import warnings
-
 import numpy as np
 
 from consensus import _checks
@@ -9,7 +7,6 @@ from consensus._parallel import for_chunks
 from consensus.local.low_rank import low_rank
 from consensus.local.operators import times_root_transposed
 from consensus.problems import Problem
-from consensus.regularizers.base import Regularizer
 from consensus.solvers.adaptive import curvature
 
 DIRECTIONS, _NUMBERS = 64, 1 << 18  # columns of curvature in a message, and numbers in them, at most
@@ -23,14 +20,9 @@ _FAR = 10.0  # standard deviations of features and targets that are far from one
 
 
 def check(problem):
-    """Refuse a regularizer that the local solver cannot take; warn of data far from standardised."""
-    r = _checks.problem(problem).regularizer
-    if not getattr(r, "quadratic", False) and getattr(type(r), "prox_jvp", Regularizer.prox_jvp) is Regularizer.prox_jvp:
-        raise TypeError(f"AdaptiveNEXT needs {type(r).__name__}.prox_jvp, which is missing: define it, or use NEXT")
-    _checks.needs("AdaptiveNEXT", r, "quadratic", "strong_convexity", "active")
-    if not isinstance(problem, Problem):
+    """Warn of data far from standardised."""
+    if not isinstance(_checks.problem(problem), Problem):
         return
-    _checks.needs("AdaptiveNEXT", problem.loss, "quadratic", "curvature_root")
     real = problem.shards.weights > 0
     X, targets = problem.shards.features[real], problem.shards.targets[real]
     found = [("feature", k, X[:, k]) for k in range(X.shape[1])]
@@ -43,10 +35,9 @@ def check(problem):
             far.append(f"{kind} {k} (mean {mean:.3g}, standard deviation {spread:.3g})")
     if far:
         shown = ", ".join(far[:3]) + (f" and {len(far) - 3} more" if len(far) > 3 else "")
-        warnings.warn(
+        _checks.warn(
             f"data far from standardised: {shown}; networks train badly on them whatever the solver: "
-            "consensus.datasets.split or scikit-learn's StandardScaler standardises",
-            stacklevel=4,
+            "consensus.datasets.split or scikit-learn's StandardScaler standardises"
         )
 
 

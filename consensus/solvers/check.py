@@ -1,0 +1,117 @@
+"""Whether a solver fits a problem and a network."""
+
+import topologies
+from consensus import _checks
+from consensus.problems import BaseProblem
+from consensus.regularizers.base import Regularizer
+from consensus.solvers.base import Solver
+from consensus.solvers.needs import Needs, needs_of
+from topologies.analysis import parts
+
+
+def check_needs(solver: Solver, problem: BaseProblem, schedule: object) -> None:
+    """Refuse what ``solver`` cannot run on, warn of what its theory misses; :func:`consensus.solve` does so before any work.
+
+    What is tested is the solver's :class:`Needs`, then its own :meth:`Solver.check` and :meth:`Solver.check_network`.
+
+    Parameters
+    ----------
+    solver : Solver
+    problem : Problem
+    schedule : schedule
+        As ``topologies.Static(graph)``.
+
+    Raises
+    ------
+    ValueError
+        If the regularizer is not smooth, or not zero, and has to be; if mixing matrices do not sum to one, or are not
+        symmetric, where they have to; what the solver's own checks raise.
+    TypeError
+        If an argument is of another kind; if the problem has no model, and one is linearised; if the regularizer or the loss
+        lacks a method that is needed.
+
+    Warns
+    -----
+    UserWarning
+        If the solver's theory asks for something that does not hold, as convex costs; if the graphs never join all agents.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus, topologies
+    >>> from consensus.solvers import DGD
+    >>> problem = consensus.Problem.from_functions(
+    ...     lambda w: (w**2).sum(axis=1), lambda w: 2 * w, agents=5, parameters=3, regularizer=consensus.L1(0.1))
+    >>> check_needs(DGD(0.1), problem, topologies.Static(topologies.ring(5)))
+    Traceback (most recent call last):
+        ...
+    ValueError: DGD needs a smooth regularizer, and L1(weight=0.1) is not: NEXT(FullLinearization(tau), step) takes it
+    """
+    _checks.solver(solver)
+    _checks.problem(problem)
+    _checks.schedule(schedule)
+    who, needs = _name(solver), needs_of(solver)
+    _check_regularizer(who, needs, problem.regularizer)
+    _check_costs(who, needs, problem)
+    solver.check(problem)
+    _check_network(solver, schedule)
+    if hasattr(solver, "check_network"):  # a solver that is not derived from Solver need not have it
+        solver.check_network(schedule)
+
+
+def _name(part):
+    """What it is and what it is made of, as ``Gossip(DGD)`` and ``NEXT(PartialLinearization)``."""
+    inner = getattr(part, "solver", getattr(part, "surrogate", None))
+    made_of = f"({_name(inner)})" if isinstance(inner, Solver) or hasattr(inner, "at") else ""
+    return f"{type(part).__name__}{made_of}"
+
+
+def _check_regularizer(who: str, needs: Needs, r: object) -> None:
+    quadratic = getattr(r, "quadratic", False)
+    if needs.regularizer == "none" and not (quadratic and r.strong_convexity == 0):
+        raise ValueError(f"{who} takes no regularizer, and the problem has {r}: give it none")
+    if needs.regularizer == "smooth":
+        if not getattr(r, "smooth", False):
+            raise ValueError(f"{who} needs a smooth regularizer, and {r} is not: NEXT(FullLinearization(tau), step) takes it")
+        _checks.needs(who, r, "gradient")
+    if needs.regularizer == "prox_jvp":
+        if not quadratic and getattr(type(r), "prox_jvp", Regularizer.prox_jvp) is Regularizer.prox_jvp:
+            raise TypeError(f"{who} needs {type(r).__name__}.prox_jvp, which is missing: define it, or use NEXT")
+        _checks.needs(who, r, "quadratic", "strong_convexity", "active")
+
+
+def _check_costs(who: str, needs: Needs, problem: BaseProblem) -> None:
+    model, loss = getattr(problem, "model", None), getattr(problem, "loss", None)
+    if needs.model and model is None:
+        raise TypeError(
+            f"{who} needs a model to linearise, and {problem} has none: give a consensus.Problem(model, loss, shards), or use "
+            "NEXT(FullLinearization(tau), step)"
+        )
+    if loss is not None:
+        _checks.needs(who, loss, *needs.loss)
+    if not needs.convex:
+        return
+    if getattr(problem, "nonconvex", None) is not None:
+        _checks.warn(f"{who}'s theory needs a convex regularizer, and {problem.nonconvex} is not")
+    if model is not None and not getattr(model, "jacobian_is_constant", False):
+        _checks.warn(f"{who}'s theory needs convex costs, and a loss of {model}, which is not linear in w, need not be")
+
+
+def _check_network(solver: Solver, schedule: object) -> None:
+    _checks.mixing(schedule.weights(schedule.key(0)), schedule)
+    found = topologies.check(schedule, solver)
+    if found.refusal:
+        raise ValueError(found.refusal)
+    if found.conditions.components > 1:
+        groups = sorted(topologies.components(schedule), key=len, reverse=True) if hasattr(schedule, "union") else []
+        sizes = [*map(len, groups[:10]), *(["..."] if len(groups) > 10 else [])]
+        named = parts(schedule, groups)
+        _checks.warn(
+            f"the network is never jointly connected: it falls into {found.conditions.components} parts"
+            f"{f' of sizes {sizes} (agents {named})' if groups else ''}, which cannot agree with each other"
+        )
+    for condition, holds, why in found.needs:
+        if not holds and condition != "one component":
+            _checks.warn(
+                f"{found.solver}'s theory needs mixing matrices with the condition '{condition}' ({why}), and it does not "
+                "hold; print(topologies.check(network, solver)) shows more"
+            )

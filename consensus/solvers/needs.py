@@ -1,0 +1,86 @@
+"""What a solver needs of a problem and of a network, as data."""
+
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from consensus import _checks
+
+Regularizers = Literal["none", "smooth", "prox", "prox_jvp"]
+Matrices = Literal["symmetric", "doubly stochastic", "column stochastic", "row stochastic"]
+
+_DIRECTED = {"doubly stochastic": "sinkhorn", "column stochastic": "push", "row stochastic": "pull"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needs:
+    """What a solver needs: a solver class says it in its attribute ``needs``, and nobody has to write a check.
+
+    :func:`consensus.solvers.check_needs`, which :func:`consensus.solve` calls before any work, refuses what the method cannot
+    run on: a ``regularizer``, a missing ``model`` or method of the ``loss``, ``mixing`` matrices. It warns of what only its
+    theory asks for: ``convex`` and ``static``, and whatever :func:`topologies.check` looks at beside the sums of the matrices.
+
+    Parameters
+    ----------
+    regularizer : {"prox", "smooth", "prox_jvp", "none"}
+        What the method takes of r: its prox, which every regularizer has; its gradient, so that r must be smooth; the
+        generalised Jacobian of its prox, too, where r is not quadratic; nothing, so that r must be zero.
+    convex : bool
+        Whether its theory is of convex costs and regularizers.
+    model : bool
+        Whether the costs must be those of a model and a loss, because the model is linearised. Others know costs given by
+        functions, too.
+    loss : tuple of str
+        Attributes and methods that it asks of the loss, where the costs have one, beside ``value``, ``gradient`` and ``check``.
+    mixing : {"doubly stochastic", "column stochastic", "row stochastic", "symmetric"}
+        What every round's mixing matrix must be; the symmetric ones are doubly stochastic, too.
+    static : bool
+        Whether its theory is of one matrix for all rounds.
+    counts_exchanges : bool
+        Whether the method itself finds how many exchanges a round takes: :class:`consensus.solvers.Gossip` refuses it then.
+
+    Raises
+    ------
+    ValueError
+        If a value is none of those.
+
+    Examples
+    --------
+    >>> Needs(regularizer="smooth", mixing="column stochastic").directed
+    'push'
+    """
+
+    regularizer: Regularizers = "prox"
+    convex: bool = False
+    model: bool = False
+    loss: tuple[str, ...] = ()
+    mixing: Matrices = "doubly stochastic"
+    static: bool = False
+    counts_exchanges: bool = False
+
+    def __post_init__(self) -> None:
+        _checks.choice("regularizer of Needs", self.regularizer, get_args(Regularizers))
+        _checks.choice("mixing of Needs", self.mixing, get_args(Matrices))
+        for name in ("convex", "model", "static", "counts_exchanges"):
+            _checks.flag(f"{name} of Needs", getattr(self, name))
+        if not isinstance(self.loss, tuple) or not all(isinstance(name, str) for name in self.loss):
+            raise TypeError(f"loss of Needs must be a tuple of attributes' names; got {_checks.shown(self.loss)}")
+
+    @property
+    def directed(self) -> str | None:
+        """The weights of :mod:`topologies` by which the method runs on directed graphs; None where there are none."""
+        return _DIRECTED.get(self.mixing)
+
+
+def needs_of(solver: object) -> Needs:
+    """What ``solver``, an object or a class, needs; one that says ``mixing`` or ``counts_exchanges`` by itself needs that.
+
+    Examples
+    --------
+    >>> class Mine:
+    ...     mixing = "column stochastic"
+    >>> needs_of(Mine()).mixing
+    'column stochastic'
+    """
+    needs = getattr(solver, "needs", None) or Needs()
+    said = {name: getattr(solver, name, getattr(needs, name)) for name in ("mixing", "counts_exchanges")}
+    return replace(needs, **said)
