@@ -1,17 +1,23 @@
-# make demo, make test, make campaign, make lint, make figures (QUICK=1: small ones), make paper, make benchmarks:
+# make demo, make test, make test-lowest, make campaign, make lint, make figures (QUICK=1: small ones), make paper,
+# make benchmarks:
 # each sets up what it needs in a virtual environment first.
 PYTHON ?= python3
 VENV ?= .venv
 RUN = $(VENV)/bin/python
 ROUNDS ?= 1000
+TESTS = -m pytest --numprocesses auto --dist loadgroup $(PICK)
+PICK ?=
 
-.PHONY: demo test campaign lint figures paper benchmarks clean
+.PHONY: demo test test-lowest campaign lint figures paper benchmarks clean
 
 demo: $(VENV)/installed
 	$(RUN) -m experiments.demo --rounds $(ROUNDS)
 
 test: $(VENV)/installed
-	$(RUN) -m pytest
+	$(RUN) $(TESTS)
+
+test-lowest: $(VENV)-lowest/installed
+	$(VENV)-lowest/bin/python $(TESTS)
 
 campaign: $(VENV)/installed
 	$(RUN) -m tests.campaign
@@ -42,6 +48,12 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	$(RUN) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
+$(VENV)-lowest/installed: pyproject.toml tests/lowest.py
+	$(PYTHON) -m venv $(VENV)-lowest
+	$(PYTHON) tests/lowest.py > $(VENV)-lowest/constraints.txt
+	$(VENV)-lowest/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(VENV)-lowest/constraints.txt --editable '.[test]'
+	@touch $@
+
 clean:
 	cd paper && rm -f paper.pdf *.aux *.bbl *.blg *.fdb_latexmk *.fls *.log *.out
-	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-lowest build *.egg-info .pytest_cache .ruff_cache

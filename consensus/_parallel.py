@@ -8,6 +8,7 @@ interpreter lock in its loops). Because a chunk's rows never meet another's, res
 import contextvars
 import ctypes
 import functools
+import logging
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -47,14 +48,18 @@ def _pool(process, threads):
     return ThreadPoolExecutor(threads, thread_name_prefix="consensus")
 
 
+SWITCH = "CONSENSUS_KEEP_MEMORY"  # environment variable
+
+
 @functools.cache
 def _keep_freed_memory():
     """Let the C library keep some freed memory for the next round, once a process.
 
     By default glibc gives every array of over 128 kB back to the system and fetches it anew, page by page: local solves,
-    which allocate such arrays all the time, take nearly twice as long. A setting of the user's (``MALLOC_...``) stands.
+    which allocate such arrays all the time, take nearly twice as long. This holds for all of the process, so it is said in
+    the log, ``CONSENSUS_KEEP_MEMORY=0`` prevents it, and a setting of the user's (``MALLOC_...``) stands.
     """
-    if any(name.startswith("MALLOC_") for name in os.environ):
+    if os.environ.get(SWITCH) == "0" or any(name.startswith("MALLOC_") for name in os.environ):
         return
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -62,6 +67,10 @@ def _keep_freed_memory():
         return
     mallopt(-3, 32 << 20)  # M_MMAP_THRESHOLD: arrays up to this size come from the heap
     mallopt(-1, 128 << 20)  # M_TRIM_THRESHOLD: so much free heap is kept
+    logging.getLogger("consensus").info(
+        "this process keeps up to 128 MB of freed memory from now on (glibc's mallopt); %s=0 in the environment prevents it",
+        SWITCH,
+    )
 
 
 class _Guard:

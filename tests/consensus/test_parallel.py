@@ -1,6 +1,7 @@
 """Chunks of agents: all are covered once, whatever the threads, and BLAS is left as it was found."""
 
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -230,3 +231,26 @@ def test_the_callers_error_state_holds_in_every_chunk(cores):
             with np.errstate(divide=wanted):
                 for_chunks(chunk, 2, HUGE)
     assert states == ["raise", "raise", "ignore", "ignore"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "told"), [({}, True), ({"CONSENSUS_KEEP_MEMORY": "0"}, False), ({"MALLOC_ARENA_MAX": "2"}, False)]
+)
+def test_what_is_set_for_the_whole_process_is_announced_and_can_be_switched_off(environment, told):
+    script = (
+        "import ctypes, logging\n"
+        "from consensus._parallel import one_blas_thread\n"
+        "settings, load = [], ctypes.CDLL\n"
+        "class Library:\n"
+        "    def mallopt(self, *setting): settings.append(setting)\n"
+        "ctypes.CDLL = lambda name, **more: load(name, **more) if name else Library()\n"
+        "logging.basicConfig(level='INFO', format='%(message)s')\n"
+        "for _ in range(2):\n"
+        "    with one_blas_thread(): pass\n"
+        "print(len(settings))\n"
+    )
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "CONSENSUS_"))}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, env=clean | environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ("2" if told else "0")
+    assert done.stderr.count("CONSENSUS_KEEP_MEMORY=0") == told
