@@ -6,7 +6,7 @@ from consensus.errors import DivergenceError, Interrupted, LocalSolveError, Work
 from consensus.history import History
 from consensus.losses import CrossEntropy, Huber, LogisticLoss, SquaredLoss
 from consensus.models import MLP, Linear, Model
-from consensus.problems import Problem
+from consensus.problems import Minibatches, Problem
 from consensus.regularizers import L1, L2, SCAD, Box, ElasticNet, GroupL1, L2Ball, LogSum, NonNegative
 from consensus.solve import Result, solve
 
@@ -30,6 +30,7 @@ __all__ = [
     "LocalSolveError",
     "LogSum",
     "LogisticLoss",
+    "Minibatches",
     "Model",
     "NonNegative",
     "Problem",

@@ -11,7 +11,7 @@ import numpy as np
 
 from consensus.history import History
 
-FORMAT = 2
+FORMAT = 3
 _ROUNDS = 8  # whose mixing matrices, the first, stand for the schedule
 
 

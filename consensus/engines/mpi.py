@@ -17,7 +17,8 @@ from consensus.engines.network import Network
 from consensus.engines.ranks import Ranks
 from consensus.engines.rounds import run_rounds
 
-_SUMMED = ("messages", "floats", "bytes", "iterations", "unfinished")  # over ranks; the other counts are the same for all
+# Over ranks; the other counts are the same for all.
+_SUMMED = ("messages", "floats", "bytes", "samples", "iterations", "unfinished")
 
 
 class Halo(NamedTuple):

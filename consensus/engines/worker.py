@@ -20,9 +20,10 @@ from consensus.engines.rounds import run_rounds
 from consensus.errors import WorkerError
 from consensus.solvers.state import flatten
 
-_COUNTS = ("exchanges", "messages", "floats", "bytes", "gradients", "solves", "iterations", "unfinished")
+_COUNTS = ("exchanges", "messages", "floats", "bytes", "gradients", "samples", "solves", "iterations", "unfinished")
 SHARED = ("features", "targets", "weights", "indices")  # arrays of shards, which workers see in shared memory
-_SUMMED = ("messages", "floats", "bytes", "iterations", "unfinished")  # over workers; the others are the same for all
+# Over workers; the others are the same for all.
+_SUMMED = ("messages", "floats", "bytes", "samples", "iterations", "unfinished")
 
 
 class Desk(NamedTuple):

@@ -16,6 +16,7 @@ LABELS = {
     "floats": "numbers sent in the network",
     "bytes": "bytes sent in the network",
     "gradients": "gradients per agent",
+    "samples": "samples in gradients",
     "seconds": "wall time in rounds [s]",
     "objective": "objective U at the agents' mean",
     "stationarity": "stationarity at the agents' mean",

@@ -2,6 +2,7 @@
 
 from consensus.problems.base import BaseProblem, Work
 from consensus.problems.functions import FunctionProblem
+from consensus.problems.minibatches import Batch, Minibatches
 from consensus.problems.model import Problem
 
-__all__ = ["BaseProblem", "FunctionProblem", "Problem", "Work"]
+__all__ = ["BaseProblem", "Batch", "FunctionProblem", "Minibatches", "Problem", "Work"]

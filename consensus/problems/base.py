@@ -17,7 +17,10 @@ class Work:
     Attributes
     ----------
     gradients : int
-        Gradients of its own cost, per agent.
+        Gradients of its own cost, of all its samples or of a batch, per agent.
+    samples : int
+        Samples in these gradients, summed over the agents of the block; none where costs are functions. Divided by the
+        network's number of samples, it is how many whole gradients would have been as much work.
     solves : int
         Local problems solved, per agent.
     iterations : int
@@ -27,6 +30,7 @@ class Work:
     """
 
     gradients: int = 0
+    samples: int = 0
     solves: int = 0
     iterations: int = 0
     unfinished: int = 0
@@ -79,6 +83,10 @@ class BaseProblem(ABC):
     def _gradient(self, w):
         """Their gradients, a new array (agents, P)."""
 
+    def _batch_gradient(self, w, batch):
+        """As :meth:`_gradient`, from the samples of a ``batch`` alone."""
+        raise TypeError(f"{self} has no samples of which a batch could be taken: leave batch out")
+
     def value(self, w):
         """g_i(w_i) of every agent held here: shape (agents,) for w (agents, P)."""
         w = self._stack(w)
@@ -87,10 +95,23 @@ class BaseProblem(ABC):
             value -= self.nonconvex.smooth_value(w) / self.network_size
         return value
 
-    def gradient(self, w):
-        """grad g_i(w_i), shape (agents, P) for w (agents, P); a new array."""
+    def gradient(self, w, batch=None):
+        """grad g_i(w_i), shape (agents, P) for w (agents, P); a new array.
+
+        Parameters
+        ----------
+        w : ndarray (agents, P)
+        batch : Batch, optional
+            An estimate from these samples alone, as :meth:`consensus.Minibatches.at` draws them; its work is in proportion to
+            them. A nonconvex regularizer's share is that of the whole gradient.
+
+        Raises
+        ------
+        TypeError
+            If there is a ``batch``, but no samples.
+        """
         w = self._stack(w)
-        gradient = self._gradient(w)
+        gradient = self._gradient(w) if batch is None else self._batch_gradient(w, batch)
         if self.nonconvex is not None:
             gradient -= self.nonconvex.smooth_gradient(w) / self.network_size
         self.work.gradients += 1
@@ -108,15 +129,17 @@ class BaseProblem(ABC):
     def digests(self):
         """A digest of each agent's data, strings: equal for equal costs. Checkpoints keep them."""
 
-    def average_gradient(self, w):
+    def average_gradient(self, w, batch=None):
         """grad f_i(w_i) of the average form ``U = (1/A) sum_i f_i``, ``f_i = A g_i + r``; shape (agents, P).
+
+        With a ``batch`` grad g_i is the estimate of :meth:`gradient`; r's gradient is whole.
 
         Raises
         ------
         TypeError
-            If r is not smooth.
+            If r is not smooth; or if there is a ``batch``, but no samples.
         """
-        gradient = self.gradient(w)
+        gradient = self.gradient(w, batch)
         gradient *= self.network_size
         gradient += self.regularizer.gradient(w)
         return gradient

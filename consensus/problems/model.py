@@ -64,9 +64,7 @@ class Problem(BaseProblem):
         self.reduction = _checks.choice("reduction", reduction, ("mean", "sum"))
         scale = 1 / shards.samples if reduction == "mean" else 1.0
         self.weights = shards.weights * shards.weights.dtype.type(scale)  #: c on samples, zero on padding
-        samples = shards.features.shape[1]
-        widths = sum(getattr(model, "widths", (shards.features.shape[2], model.outputs)))
-        self._bytes = (2 * samples * widths + 2 * model.parameters) * self.dtype.itemsize  # that a gradient touches
+        self._samples = int(np.count_nonzero(self.weights))
 
     def __repr__(self):
         return (
@@ -81,20 +79,40 @@ class Problem(BaseProblem):
             losses = self.loss.value(self.model.predict(w[rows], self.shards.features[rows]), self.shards.targets[rows])
             values[rows] = np.vecdot(losses, self.weights[rows])
 
-        for_chunks(chunk, self.agents, self._bytes)
+        for_chunks(chunk, self.agents, self._bytes(self.shards.features.shape[1]))
         return values
 
     def _gradient(self, w):
+        self.work.samples += self._samples
+        return self._sum(w, self.weights)
+
+    def _batch_gradient(self, w, batch):
+        wanted = "a Batch, as consensus.Minibatches(32).at(problem, round) draws it"
+        places = _checks.offers("batch", batch, ("indices", "weights"), wanted).indices
+        if len(places) != self.agents:
+            raise ValueError(f"batch must have a row for each of the {self.agents} agents held here; got {len(places)}")
+        self.work.samples += int(np.count_nonzero(batch.weights))
+        return self._sum(w, np.take_along_axis(self.weights, places, axis=1) * batch.weights, places)
+
+    def _sum(self, w, weights, places=None):
+        """The sum of the samples' gradients times ``weights``: of all of them, or of those at ``places`` in the shards."""
         gradient = np.empty((self.agents, self.parameters), self.dtype)
+        agents = np.arange(self.agents)[:, None]
 
         def chunk(rows):
-            outputs, linearization = self.linearize(w, rows)
-            slopes = self.loss.gradient(outputs, self.shards.targets[rows])
-            slopes *= self.weights[rows][:, :, None]
+            chosen = rows if places is None else (agents[rows], places[rows])
+            outputs, linearization = linearize(self.model, w[rows], self.shards.features[chosen])
+            slopes = self.loss.gradient(outputs, self.shards.targets[chosen])
+            slopes *= weights[rows][:, :, None]
             linearization.vjp(slopes, out=gradient[rows])
 
-        for_chunks(chunk, self.agents, self._bytes)
+        for_chunks(chunk, self.agents, self._bytes(weights.shape[1]))
         return gradient
+
+    def _bytes(self, samples):
+        """What a gradient on so many samples touches for one agent."""
+        widths = sum(getattr(self.model, "widths", (self.shards.features.shape[2], self.model.outputs)))
+        return (2 * samples * widths + 2 * self.parameters) * self.dtype.itemsize
 
     def digests(self):
         shards = self.shards
@@ -113,6 +131,7 @@ class Problem(BaseProblem):
         rows = _checks.rows(rows, self.agents)
         block = super().restrict(rows)
         block.shards, block.weights = self.shards.restrict(rows), self.weights[rows]
+        block._samples = int(np.count_nonzero(block.weights))
         return block
 
     @staticmethod

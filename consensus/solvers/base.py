@@ -1,6 +1,7 @@
 """What a solver is."""
 
 from abc import ABC, abstractmethod
+from dataclasses import fields
 from types import MappingProxyType
 
 import numpy as np
@@ -82,3 +83,10 @@ class Solver(ABC):
         # Fields are set here because `step` names both an argument of the constructors and the method above.
         for name, value in fields.items():
             object.__setattr__(self, name, value)
+
+
+def repr_of_given(solver):
+    """A solver as dataclasses show themselves, without the settings that are None: checkpoints know a run by this text."""
+    given = ((field.name, getattr(solver, field.name)) for field in fields(solver) if field.repr)
+    settings = ", ".join(f"{name}={value!r}" for name, value in given if value is not None)
+    return f"{type(solver).__qualname__}({settings})"

@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from consensus.solvers.base import Solver
+from consensus.problems.minibatches import as_minibatches, draw
+from consensus.solvers.base import Solver, repr_of_given
 from consensus.solvers.needs import Needs
 from consensus.steps import as_rule
 
@@ -29,21 +30,33 @@ class DGD(Solver):
     ----------
     step : float or rule
         alpha > 0. On quadratics with curvature at most L a constant below (1 + lmin(W)) / L is stable.
+    batch : int or Minibatches, optional
+        G from so many samples of each agent in every round, instead of all: decentralised stochastic gradient descent. With a
+        constant alpha the agents then stay in a neighbourhood of that point, whose square is of order alpha.
 
     References
     ----------
     Nedic, Ozdaglar, "Distributed subgradient methods for multi-agent optimization", IEEE TAC 54(1), 2009, eq. (3); Yuan,
-    Ling, Yin, "On the convergence of decentralized gradient descent", SIAM J. Optim. 26(3), 2016.
+    Ling, Yin, "On the convergence of decentralized gradient descent", SIAM J. Optim. 26(3), 2016; Lian et al., "Can
+    decentralized algorithms outperform centralized algorithms?", NeurIPS 2017, Algorithm 1, for batches.
     """
 
     alpha: object
+    batch: object
 
     needs = Needs(regularizer="smooth")
     exchanges_a_round = 1
     sends = "w"
 
-    def __init__(self, step):
-        self._set(alpha=as_rule(step))
+    __repr__ = repr_of_given
+
+    def __init__(self, step, batch=None):
+        self._set(alpha=as_rule(step), batch=as_minibatches(batch))
+
+    def check(self, problem):
+        super().check(problem)
+        if self.batch is not None:
+            self.batch.check(problem)
 
     def init(self, problem, w):
         return DGDState(0, w)
@@ -51,5 +64,5 @@ class DGD(Solver):
     def step(self, problem, network, state):
         n, w = state
         (mixed,) = network.mix(n, w)
-        mixed -= self.alpha(n) * problem.average_gradient(w)
+        mixed -= self.alpha(n) * problem.average_gradient(w, draw(self.batch, problem, n))
         return DGDState(n + 1, mixed)

@@ -6,7 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from consensus import _checks
-from consensus.solvers.base import Solver
+from consensus.problems.minibatches import as_minibatches, draw
+from consensus.solvers.base import Solver, repr_of_given
 from consensus.solvers.needs import Needs
 from consensus.steps import as_rule
 
@@ -37,40 +38,54 @@ class GradientTracking(Solver):
         alpha > 0; linear convergence on strongly convex problems for a constant of order (1 - rho)^2 / L.
     order : {"atc", "cta"}
         Adapt, then combine; or combine, then adapt.
+    batch : int or Minibatches, optional
+        G from so many samples of each agent in every round, those of the round at which X+ is the iterate, instead of all.
+        Y's mean is then that of the batches' gradients; with a constant alpha the agents stay in a neighbourhood of the
+        optimum, whose square is of order alpha, however different their data are.
 
     References
     ----------
     Nedic, Olshevsky, Shi, "Achieving geometric convergence for distributed optimization over time-varying graphs", SIAM
     J. Optim. 27(4), 2017, Algorithm 1 (cta); Xu, Zhu, Soh, Xie, "Augmented distributed gradient methods for multi-agent
-    optimization under uncoordinated constant stepsizes", CDC 2015 (atc).
+    optimization under uncoordinated constant stepsizes", CDC 2015 (atc); Pu, Nedic, "Distributed stochastic gradient tracking
+    methods", Mathematical Programming 187, 2021, for batches.
     """
 
     alpha: object
     order: str
+    batch: object
 
     needs = Needs(regularizer="smooth")
     exchanges_a_round = 2
     sends = "w, y"
 
-    def __init__(self, step, order="atc"):
-        self._set(alpha=as_rule(step), order=_checks.choice("order", order, ("atc", "cta")))
+    __repr__ = repr_of_given
+
+    def __init__(self, step, order="atc", batch=None):
+        batch = as_minibatches(batch)
+        self._set(alpha=as_rule(step), order=_checks.choice("order", order, ("atc", "cta")), batch=batch)
         if order == "cta":
             self._set(exchanges_a_round=1)
 
+    def check(self, problem):
+        super().check(problem)
+        if self.batch is not None:
+            self.batch.check(problem)
+
     def init(self, problem, w):
-        gradient = _checks.problem(problem).average_gradient(w)
+        gradient = _checks.problem(problem).average_gradient(w, draw(self.batch, problem, 0))
         return GradientTrackingState(0, w, gradient, gradient)
 
     def step(self, problem, network, state):
         n, w, y, gradient = state
-        alpha = self.alpha(n)
+        alpha, batch = self.alpha(n), draw(self.batch, problem, n + 1)
         if self.order == "atc":
             (w,) = network.mix(n, w - alpha * y)
-            new = problem.average_gradient(w)
+            new = problem.average_gradient(w, batch)
             (y,) = network.mix(n, y + new - gradient)
         else:
             w, mixed = network.mix(n, w, y)
             w -= alpha * y
-            new = problem.average_gradient(w)
+            new = problem.average_gradient(w, batch)
             y = mixed + new - gradient
         return GradientTrackingState(n + 1, w, y, new)

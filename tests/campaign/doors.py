@@ -70,6 +70,7 @@ GOOD = {
     "samples": "24",
     "schedule": "good.schedule()",
     "shards": "good.shards()",
+    "size": "2",
     "solver": "good.solver()",
     "speed": "0.1",
     "state": "good.state()",

@@ -139,6 +139,13 @@ def special():
         "directed, push-pull": Case(smooth, directed, PushPull(0.02), OBSERVED),
         "matchings, gossip": Case(smooth, topologies.Matchings(AGENTS, seed=1), Gossip(GradientTracking(0.05), 3), OBSERVED),
         "accelerated gossip": Case(smooth, static, Gossip(partial, 3, topologies.spectral_gap(static.weights(0))), OBSERVED),
+        "batches, DGD": Case(problem("logistic", consensus.L2(0.02)), static, DGD(0.05, batch=3), OBSERVED),
+        "batches, tracking": Case(
+            single, NETWORKS["random"], GradientTracking(0.05, batch=consensus.Minibatches(4, seed=1)), OBSERVED
+        ),
+        "batches, cta, replacement": Case(
+            smooth, static, GradientTracking(0.03, "cta", consensus.Minibatches(4, 1, replacement=True)), OBSERVED
+        ),
         "tolerance": Case(smooth, static, GradientTracking(0.05), {"rounds": 400, "record_every": 7, "tolerance": 1e-3}),
     }
 
@@ -149,7 +156,8 @@ UNTIL = 8  # rounds done before the checkpoint of which the runs below are resum
 def saved():
     """Runs to stop and resume, most of them on networks that differ from round to round."""
     names = ("functions, tracking", "functions, NEXT", "directed, SONATA", "functions, adaptive", "directed, adaptive")
-    chosen = {name: special()[name] for name in (*names, "long, adaptive", "functions, a nested state")}
+    more = ("long, adaptive", "functions, a nested state", "batches, tracking")
+    chosen = {name: special()[name] for name in (*names, *more)}
     names = ("NEXT partial logistic L1", "NEXT blocks", "DGD", "adaptive")
     chosen |= {name: grid()[f"{name}, random, unequal"] for name in names}
     # Neither is a multiple of the other, nor ``UNTIL`` or the number of rounds of either.

@@ -1,0 +1,146 @@
+"""Minibatches: which of its samples every agent uses in a round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral
+from typing import NamedTuple
+
+import numpy as np
+
+from consensus import _checks
+
+
+class Batch(NamedTuple):
+    """Some of the samples of every agent of a block, for :meth:`consensus.Problem.gradient`.
+
+    Fields: ``indices`` (agents, size), the samples' places in the agent's shard; ``weights`` (agents, size), by which their
+    gradients are multiplied before they are added; zero where an agent uses fewer samples than others.
+    """
+
+    indices: np.ndarray
+    weights: np.ndarray
+
+
+@dataclass(frozen=True)
+class Minibatches:
+    """Every agent uses a few of its own samples a round, drawn at random.
+
+    Agent i goes through its n_i samples in epochs: in each it takes them in a new order, ``size`` a round, the last batch of an
+    epoch holding what is left (PyTorch's ``drop_last=False``). With replacement every sample is drawn from all n_i instead, and
+    all batches are of the same size. An agent with at most ``size`` samples uses all of them in every round.
+
+    The sum over a batch of b samples is multiplied by n_i / b, so that its expectation is the agent's whole gradient; without
+    replacement the batches of an epoch, weighted by b / n_i, add up to it exactly.
+
+    What an agent draws depends on the seed, its number in the network and the epoch alone: not on the engine, nor on the rounds
+    that were asked for before.
+
+    Parameters
+    ----------
+    size : int
+        Samples an agent and round, >= 1.
+    seed : int
+        >= 0.
+    replacement : bool
+
+    Raises
+    ------
+    ValueError
+        If ``size``, ``seed`` or ``replacement`` is out of range.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus
+    >>> shards = consensus.partition(np.eye(6), np.zeros(6), agents=2, scheme="sizes", sizes=[4, 2])
+    >>> problem = consensus.Problem(consensus.Linear(6), consensus.SquaredLoss(), shards)
+    >>> rule = consensus.Minibatches(3)
+    >>> first, rest = rule.at(problem, 0), rule.at(problem, 1)
+    >>> np.sort([*first.indices[0], rest.indices[0, 0]]), rest.weights[0]
+    (array([0, 1, 2, 3]), array([4., 0., 0.]))
+    >>> w = np.ones((2, 7))
+    >>> parts = 3 / 4 * problem.gradient(w, first)[0] + 1 / 4 * problem.gradient(w, rest)[0]
+    >>> bool(np.allclose(parts, problem.gradient(w)[0]))
+    True
+    """
+
+    size: int
+    seed: int = 0
+    replacement: bool = False
+
+    def __post_init__(self) -> None:
+        _checks.count("size of Minibatches", self.size)
+        _checks.count("seed of Minibatches", self.seed, least=0)
+        _checks.flag("replacement", self.replacement)
+
+    def check(self, problem) -> None:
+        """Raise ``TypeError`` if ``problem`` has no samples to draw from."""
+        if not hasattr(_checks.problem(problem), "shards"):
+            raise TypeError(f"minibatches need a problem with samples, and {problem} has none: leave batch out")
+
+    def at(self, problem, round: int) -> Batch:
+        """The batch of ``round`` for the agents that ``problem`` holds."""
+        if self not in problem.memory:
+            self.check(problem)
+            problem.memory[self] = _Order(self, problem)
+        return problem.memory[self].batch(_checks.count("round", round, least=0))
+
+
+class _Order:
+    """The order in which the agents of a block go through their samples, each in the epoch that was last asked for.
+
+    Drawing an order takes longer than a batch's gradient: it is kept for the rounds of its epoch.
+    """
+
+    def __init__(self, rule, problem):
+        real = problem.shards.weights > 0
+        self.rule, self.agents, self.dtype = rule, problem.rows, problem.dtype
+        self.places = [np.flatnonzero(own) for own in real]
+        self.samples = real.sum(axis=1)
+        self.size = np.minimum(self.samples, rule.size)[:, None]
+        self.batches = np.maximum(1, -(-self.samples // rule.size))  # of an epoch
+        self.width = min(rule.size, real.shape[1])  # the same on all processes, as sums' bits depend on it
+        self.order = np.zeros((len(real), self.batches.max() * self.width), np.intp)
+        self.drawn = np.zeros(len(real), np.intp)  # how much of it there is
+        self.epoch = np.full(len(real), -1)
+
+    def batch(self, round):
+        epoch, turn = np.divmod(round, self.batches)
+        epoch[self.batches == 1] = 0  # they use all samples, in whatever order
+        for row in np.flatnonzero(epoch != self.epoch):
+            self._draw(row, epoch[row])
+        column = np.arange(self.width)
+        taken = turn[:, None] * self.size + column
+        real = (column < self.size) & (taken < self.drawn[:, None])
+        last = self.order.shape[1]
+        indices = np.take_along_axis(self.order, np.minimum(taken, last - 1), axis=1)
+        # In the order of the shard, what is missing at the end: all samples at once then give the bits of the whole gradient.
+        indices = np.sort(np.where(real, indices, last), axis=1)
+        real = indices < last
+        scale = self.samples[:, None] / np.maximum(1, real.sum(axis=1, keepdims=True))
+        return Batch(np.where(real, indices, 0), (real * scale).astype(self.dtype))
+
+    def _draw(self, row, epoch):
+        places, batches, size = self.places[row], self.batches[row], self.rule.size
+        # Philox counts: seed and agent are its key, and each epoch begins at a number of its own, far from the next.
+        rng = np.random.Generator(np.random.Philox(key=[self.rule.seed, self.agents[row]], counter=[0, 0, 0, epoch]))
+        if self.rule.replacement and batches > 1:
+            drawn = rng.integers(len(places), size=batches * size)
+        else:
+            drawn = rng.permutation(len(places))
+        self.order[row, : len(drawn)] = places[drawn]
+        self.drawn[row], self.epoch[row] = len(drawn), epoch
+
+
+def as_minibatches(batch):
+    """``batch`` as a rule: a number of samples becomes :class:`Minibatches`; None, for all samples, and rules pass."""
+    if batch is None:
+        return None
+    if isinstance(batch, Integral) and not isinstance(batch, bool):
+        return Minibatches(_checks.count("batch", batch))
+    return _checks.offers("batch", batch, ("at", "check"), "a number of samples or a rule such as Minibatches(32)")
+
+
+def draw(rule, problem, round):
+    """The batch of ``round``; None where there is no rule, for all samples."""
+    return None if rule is None else rule.at(problem, round)
