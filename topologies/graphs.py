@@ -1,8 +1,8 @@
 """Undirected graphs by name and size: ``networkx.Graph`` objects with nodes 0, ..., agents - 1 in that order.
 
-Random graphs are a function of their arguments and ``seed``. With ``connected=True`` the first draw uses ``seed``
-itself, and draws that come out disconnected are repeated with seeds derived from it, so a connected first draw is the
-graph that ``connected=False`` gives. A wrong argument raises ValueError with its name, its value and what is allowed.
+Random graphs are a function of their arguments and ``seed``. The first draw uses ``seed`` itself; with ``connected=True``,
+draws that come out disconnected are repeated with seeds derived from it. A wrong argument raises ValueError with its name, its
+value and what is allowed.
 """
 
 import math

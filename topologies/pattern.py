@@ -24,8 +24,8 @@ GraphLike: TypeAlias = nx.Graph | sparse.sparray | sparse.spmatrix | np.ndarray
 def node_order(graph: nx.Graph) -> list[Any] | range:
     """Return the nodes of a networkx graph in the order of the agents.
 
-    Node k is agent k when the labels are exactly 0, ..., A - 1, whatever order they were added in; in the same way integers
-    m, ..., m + A - 1, such as 1, ..., A, are the agents in their order. Else agent k is the k-th node in iteration order.
+    Integers without a gap, m, ..., m + A - 1, are the agents in ascending order, whatever order they were added in. Of other
+    nodes the k-th in iteration order is agent k.
     """
     nodes = list(graph)
     if not all(isinstance(node, Integral) and not isinstance(node, bool) for node in nodes):
@@ -42,9 +42,9 @@ def adjacency(graph: GraphLike) -> sparse.csr_array:
     Parameters
     ----------
     graph : networkx.Graph, networkx.DiGraph, scipy sparse matrix or numpy array of shape (A, A)
-        Labels 0, ..., A - 1 are the agents themselves, in the same way integers without a gap that begin elsewhere, such as
-        1, ..., A, in their order; with other labels agent k is the k-th node of the graph. Then agents bear the labels as the
-        node attribute ``"label"`` of a schedule's graphs.
+        Nodes that are integers without a gap, such as 0, ..., A - 1 or 1, ..., A, are the agents in ascending order; of
+        other nodes the k-th in the graph's own order is agent k. Unless they are 0, ..., A - 1, the nodes of a schedule's
+        graphs keep what they were called here as their attribute ``"label"``.
 
     Returns
     -------

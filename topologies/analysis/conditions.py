@@ -1,4 +1,4 @@
-"""Which of the conditions that convergence theorems make on a network a schedule fulfils."""
+"""Which conditions of convergence theorems a schedule fulfils."""
 
 from typing import Any, NamedTuple
 

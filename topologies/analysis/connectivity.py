@@ -51,7 +51,7 @@ def components(schedule: ScheduleLike) -> list[np.ndarray]:
 
 
 def parts(schedule: ScheduleLike, groups: Sequence[np.ndarray]) -> str:
-    """Name groups of agents, for messages: the first of each, by their labels.
+    """The first agents of each of some groups, by their labels, for messages.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def joint_connectivity(schedule: ScheduleLike, rounds: int) -> int | None:
         while first < n and _connected(last, first + 1):
             first += 1
         if first >= 0:
-            # Windows that end before the first union that is connected are not, so B is at least as long as that.
+            # No window is connected that ends before the first connected union does, so B is at least that one's length.
             window = max(n + 1 if window is None else window, n + 1 - first)
     return window
 

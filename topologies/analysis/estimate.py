@@ -12,7 +12,10 @@ _ROUNDING = 1e-24  # squares relative to the first
 
 
 class GapEstimate(NamedTuple):
-    """What each agent holds the spectral gap for (agents,), and what finding out took: exchanges, floats sent by an edge."""
+    """What each agent takes the spectral gap to be, ``gaps`` (agents,), and what that cost.
+
+    The cost is the number of ``exchanges``, and of the numbers that each edge carried in each direction, ``floats``.
+    """
 
     gaps: np.ndarray
     exchanges: int

@@ -1,6 +1,6 @@
 """Schedules: which mixing matrix the agents use in which round.
 
-What a schedule must have, and may have, is said in one place, `topologies.schedules.ScheduleLike`. Those here keep their edges
+What a schedule must have, and may have, is said in one place, `topologies.ScheduleLike`. Those here keep their edges
 as arrays, so they are cheap to send to another process, and compare equal when they are of one kind with equal settings. The
 arrays that they return may be their own: copy one before changing it.
 """

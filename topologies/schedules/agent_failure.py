@@ -17,11 +17,11 @@ from topologies.schedules.lost_messages import take_apart, whose_sums, without
 class AgentFailure(Schedule):
     """Agents of another schedule are away in given rounds: their edges vanish, and they keep what they have.
 
-    In a round with the set F of agents away no message goes to or from them: v_ij = 0 for i in F or j in F, i != j, the
-    weight returns to diagonals as in `LinkFailure`, and for k in F v_kk = 1 and nothing else in its row. Symmetric
-    doubly stochastic matrices stay so, column stochastic ones and row stochastic ones stay so; doubly stochastic ones
-    that are not symmetric become column stochastic. An agent that is away still takes its own steps between the
-    exchanges: the schedule is about messages alone.
+    In a round with the set F of agents away no message goes to or from them: v_ij = 0 for i in F or j in F, i != j. The
+    weight returns to diagonals as in `LinkFailure`, so that v_kk = 1 for k in F. Symmetric doubly stochastic matrices,
+    column stochastic ones and row stochastic ones stay what they are; doubly stochastic ones that are not symmetric
+    become column stochastic. An agent that is away still takes its own steps between the exchanges: the schedule is about
+    messages alone.
 
     Parameters
     ----------

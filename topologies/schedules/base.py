@@ -138,7 +138,7 @@ def labels(schedule: ScheduleLike) -> list[Any]:
 
 
 class Recent:
-    """The last few results of some work, by key. It is empty again when it has been sent to another process.
+    """The last few results of some work, by key. A copy that is sent to another process starts empty.
 
     Examples
     --------

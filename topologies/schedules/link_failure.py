@@ -17,7 +17,7 @@ class LinkFailure(Schedule):
     """Every edge of another schedule fails with a given probability, independently in every round [1]_.
 
     The weight of a lost message returns to a diagonal. With W the mixing matrix of a round and L the set of lost entries
-    (i, j), what j sends to i, v_ij = 0 on L in the new matrix V, v_ij = w_ij elsewhere, and on the diagonal either
+    (i, j), each a message from j to i, the new matrix V has v_ij = 0 on L, v_ij = w_ij elsewhere, and on the diagonal either
 
         v_jj = w_jj + sum_i w_ij over L:   columns keep their sums; the sender knows by acknowledgements; or
         v_ii = w_ii + sum_j w_ij over L:   rows keep their sums; the receiver sees that nothing came.
@@ -54,7 +54,7 @@ class LinkFailure(Schedule):
         If `schedule` is not a schedule.
     ValueError
         If another argument is out of range. If, without `preserve`, neither rows nor columns of a matrix sum to one:
-        at once in round 0, later by ``weights``.
+        in round 0 at once, in later rounds when ``weights`` is called.
 
     References
     ----------

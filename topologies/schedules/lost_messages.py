@@ -12,8 +12,10 @@ from topologies.pattern import entries
 
 
 class Parts(NamedTuple):
-    """Fields: a ``matrix`` in CSR with all of its diagonal stored, the ``rows`` of its stored entries, and ``home``, the
-    agent to whose diagonal the weight of each entry returns when it is lost.
+    """A mixing matrix made ready for `without`.
+
+    Fields: the ``matrix`` in CSR, its whole diagonal stored; the ``rows`` of its stored entries; and ``home``, for each of them
+    the agent to whose diagonal its weight returns when it is lost.
     """
 
     matrix: sparse.csr_array
@@ -33,7 +35,7 @@ def whose_sums(preserve: Any) -> str | None:
 
 
 def take_apart(matrix: Any, preserve: str | None = None) -> Parts:
-    """Prepare a mixing matrix for `without`.
+    """Make a mixing matrix ready for `without`.
 
     Parameters
     ----------

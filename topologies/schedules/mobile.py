@@ -23,7 +23,7 @@ class Mobile(Schedule):
 
         x_i(n) = fold(p_i + n speed u_i),        fold(s) = the distance from s to the nearest even integer,
 
-    so any round is as near as any other, and at all times the agents are spread uniformly over the square. Agents i
+    so any round is found without those before it, and at all times the agents are spread uniformly over the square. Agents i
     and j are neighbours in round n when |x_i(n) - x_j(n)| <= radius.
 
     No two agents walk in step (but for a set of starts and directions of probability zero), so every two come within

@@ -18,10 +18,10 @@ class Matchings(Schedule):
         c_ii = c_ij = c_ji = c_jj = 1/2,        c_kk = 1,        c = 0 elsewhere,
 
     a symmetric, doubly stochastic projection. Over all agents the matching is uniform among those that leave at most
-    one agent alone. Over the edges of `graph` it is maximal: edges are taken in a random order, each whose two agents
-    are both still free, so no edge is left between agents left alone. Every edge is matched again and again, so the
-    agents are jointly connected when `graph` is connected. The matching of a round depends on `seed` and the round
-    alone.
+    one agent alone. Over the edges of `graph` it is maximal: edges are gone through in a random order, and each is taken
+    if both its agents are still free, so that in the end no edge joins two agents that are left alone. Every edge is
+    matched again and again, so the agents are jointly connected when `graph` is connected. The matching of a round
+    depends on `seed` and the round alone.
 
     Parameters
     ----------

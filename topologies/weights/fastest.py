@@ -33,9 +33,9 @@ def fastest(graph: GraphLike, *, nonnegative: bool = True, diagonal: float = 0.0
         minimise s   subject to   L(x) + 1 1' / A >= (1 - s) I,   L(x) <= (1 + s) I        (in the order of matrices).
 
     Symmetric, and rows and columns sum to exactly one, in any order of summation; entries of edges that the optimum does not
-    use are not stored. The modulus is optimal to about 1e-7. Self-weights can come out zero, as that of the centre of a
-    star: enough on a static connected graph, where the modulus is below 1; for theory that asks for a positive
-    diagonal pass `diagonal`, or wrap in `topologies.lazy`. On a disconnected graph each component is made fastest.
+    use are not stored. The modulus is optimal to about 1e-7. Self-weights can come out zero, as at the centre of a star. On
+    a static connected graph that does no harm, because the modulus is below 1 all the same; where theory asks for a positive
+    diagonal, pass `diagonal` or wrap in `topologies.lazy`. On a disconnected graph each component is made fastest.
 
     Parameters
     ----------

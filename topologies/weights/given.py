@@ -30,8 +30,8 @@ def from_matrix(matrix: MatrixLike) -> Given:
     Entry (i, j) is what agent i gives to what it receives from j. For use with the graph it belongs to, as in
     ``Static(graph, weights=from_matrix(matrix))``, which refuses weights off the edges; `schedule_from_matrix` reads the
     graph off the matrix. What is asked here is what all methods need: nonnegative entries and a positive diagonal
-    [1]_, and rows that sum to one (so that agents who agree stay so) or columns that do (so that nothing is lost); which of
-    them a method needs is its own affair, and `topologies.conditions` tells.
+    [1]_, and rows that sum to one (so that agents who agree stay so) or columns that do (so that nothing is lost). Which of
+    the two it must be depends on the method; `topologies.check` compares them.
 
     Parameters
     ----------

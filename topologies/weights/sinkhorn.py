@@ -105,7 +105,8 @@ def _logarithms(matrix, trade):
 
     Newton's method on f(p) = sum_ij a_ij exp(p_i + p_j) / 2 - sum_i p_i, whose gradient is the row sums minus one. Its
     Hessian, diag(row sums) + scaled matrix, is singular along `trade`, the two sides of each connected component trading
-    a factor. The gradient is orthogonal to it but for rounding errors; without these, conjugate gradients are at ease.
+    a factor. The gradient is orthogonal to that direction but for rounding errors; these are taken off, because conjugate
+    gradients would not converge with them.
     """
     _, labels = connected_components(matrix, directed=False)
     sizes = np.bincount(labels)

@@ -9,7 +9,6 @@ from scipy import sparse
 import consensus
 import topologies
 from consensus.solvers import GradientTracking
-from topologies.schedules import ScheduleLike
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ class Visits:
         return sparse.csr_array(matrix)
 
 
-NETWORK: ScheduleLike = Visits(agents=8, seed=1)
+NETWORK: topologies.ScheduleLike = Visits(agents=8, seed=1)
 
 
 def test_its_conditions_and_its_gap_are_those_of_a_star():
