@@ -1,12 +1,16 @@
 """Step-size rules: what a solver multiplies its direction by, round by round."""
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
+from typing import TypeAlias
 
 import numpy as np
 
 from consensus import _checks
+
+Rule: TypeAlias = Callable[[int], float]  # of the round
 
 
 @dataclass(frozen=True)
@@ -21,10 +25,10 @@ class Constant:
 
     value: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "value", _checks.number("value of Constant", self.value, above=0))
 
-    def __call__(self, round):
+    def __call__(self, round: int) -> float:
         _checks.count("round", round, least=0)
         return self.value
 
@@ -55,12 +59,12 @@ class Diminishing:
     initial: float
     decay: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "initial", _checks.number("initial of Diminishing", self.initial, above=0))
         most = 1 / self.initial
         object.__setattr__(self, "decay", _checks.number("decay of Diminishing", self.decay, above=0, below=most))
 
-    def __call__(self, round):
+    def __call__(self, round: int) -> float:
         round = _checks.count("round", round, least=0)
         values = _diminishing(self)
         while len(values) <= round:
@@ -69,7 +73,7 @@ class Diminishing:
 
 
 @functools.lru_cache(maxsize=64)
-def _diminishing(rule):
+def _diminishing(rule: Diminishing) -> list[float]:
     """The rule's sequence so far, kept so that any round is reached in constant time, from a resumed run too."""
     return [rule.initial]
 
@@ -86,14 +90,14 @@ class InverseSqrt:
 
     initial: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "initial", _checks.number("initial of InverseSqrt", self.initial, above=0))
 
-    def __call__(self, round):
+    def __call__(self, round: int) -> float:
         return float(self.initial / np.sqrt(_checks.count("round", round, least=0) + 1))
 
 
-def as_rule(step, most=None):
+def as_rule(step: float | Rule, most: float | None = None) -> Rule:
     """``step`` as a rule: a number becomes :class:`Constant`; any callable round -> float passes.
 
     Raises ``ValueError`` if its first value is not in (0, most], ``TypeError`` if it is neither number nor callable.

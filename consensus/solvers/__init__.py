@@ -11,6 +11,7 @@ from consensus.solvers.next import NEXT
 from consensus.solvers.push_diging import PushDIGing
 from consensus.solvers.push_pull import PushPull
 from consensus.solvers.sonata import SONATA
+from consensus.solvers.table import table
 
 __all__ = [
     "DGD",
@@ -24,4 +25,5 @@ __all__ = [
     "PushPull",
     "Solver",
     "check_needs",
+    "table",
 ]

@@ -1,13 +1,20 @@
 """What a solver is."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from consensus import _checks
-from consensus.solvers.needs import Needs
+from consensus.problems import BaseProblem
+from consensus.solvers.needs import Matrices, Needs
+from topologies.schedules import ScheduleLike
+
+if TYPE_CHECKING:
+    from consensus.engines.network import Network
 
 
 class _OfNeeds:
@@ -21,71 +28,133 @@ class _OfNeeds:
 
 
 class Solver(ABC):
-    """A method: settings, and two functions of a block of agents.
+    """A method: settings, a state, and two functions of a block of agents, :meth:`init` and :meth:`step`.
 
-    A solver is a frozen dataclass. Its state is a NamedTuple of stacked arrays, numbers, and other NamedTuples of these. Its
-    first fields are ``round``, the number of rounds done, and ``w`` (agents, P), the iterates; an engine reads no other field.
-    Every state of a run has the same fields as the one that :meth:`init` makes: a checkpoint is read back into that.
+    A method of one's own is one class, as in the example below. *Settings* are the fields of a frozen dataclass, checked in
+    ``__post_init__``; none can be called ``step``, as a method is. A rule of step sizes is called with the round:
+    :func:`consensus.steps.as_rule` makes one of a number. What a run is known by in checkpoints is the solver's ``repr``.
+
+    *The state* is a NamedTuple of arrays (agents, ...), numbers, and other NamedTuples of these. Its first fields are
+    ``round``, the number of rounds done, and ``w`` (agents, P), the iterates; an engine reads no other field. Whatever a method
+    remembers from round to round is in it: a checkpoint holds nothing else. All states of a run have the same fields, of the
+    same shapes, as the one that :meth:`init` makes: a checkpoint is read back into that. The arrays of a state are never
+    changed, only replaced.
+
+    *A block of agents* is all of them, or those that one process holds: ``problem`` has their costs alone, and row i of every
+    array is of agent ``problem.rows[i]``. So nothing may be summed over rows: what other agents have comes by the network.
+    ``problem.network_size`` is A, the number of all agents, and ``problem.parameters`` is P.
+
+    *Gradients* of the costs g_i are ``problem.gradient(w)``; of ``f_i = A g_i + r``, of which U is the average and r must be
+    smooth, ``problem.average_gradient(w)``. Both are (agents, P), new arrays. A second argument, the ``at(problem, round)`` of
+    :class:`consensus.Minibatches`, makes them estimates from a few samples. For another r there is
+    ``problem.regularizer.prox(v, step)``.
+
+    *Exchanges*: ``network.mix(round, X, Y, ...)`` returns the tuple ``(W X, W Y, ...)`` of new arrays, with W the round's
+    mixing matrix, and counts one exchange; what travels together is one call. Two calls with the same round meet the same W.
+    ``network.average(round, X, ...)`` takes the mean over the agent and those it hears, whatever the weights, and
+    ``network.mix_and_average(round, X, Y)`` does ``mix`` of X and ``average`` of Y in one exchange.
+
+    *Needs*: the class attribute :attr:`needs` says what the method cannot do without, in the words of :class:`Needs`. By it a
+    problem or network that does not fit is refused, or warned of, before any work. What it cannot say is for :meth:`check`.
 
     Attributes
     ----------
     needs : Needs
-        What the method needs of the problem and the network. Where settings matter, a property or set by the constructor.
-    mixing, counts_exchanges
+        What the method needs of the problem and the network. Where settings matter: a property, or set by the constructor.
+    mixing : str
+    counts_exchanges : bool
         As ``needs`` has them.
     exchanges_a_round : int or None
-        How many exchanges a round has, for :func:`consensus.solvers.table`; None where the method finds it by itself.
+        How many exchanges a round has, shown by :func:`consensus.solvers.table`; None where that is not known before a run.
     sends : str
-        What agents send in a round, for that table, too: names of vectors, as ``"w, y"``.
+        The vectors that an agent sends in a round, as ``"w, y"``, for that table, too. It also shows the first entry under
+        *References* in the class's docstring, ``Authors, "Title", where, year``.
     columns : mapping of str to callable
-        What the method itself adds to the history: a name, and how the agents' numbers become one, such as ``np.max``.
+        What the method itself adds to the history: a name, and how the agents' numbers, those of :meth:`report`, become one,
+        such as ``np.max``.
+
+    Examples
+    --------
+    A method that is not here: adapt, then combine.
+
+    >>> from dataclasses import dataclass
+    >>> from typing import NamedTuple
+    >>> import numpy as np, consensus, topologies
+    >>> from consensus.solvers import Needs, Solver
+    >>> class DiffusionState(NamedTuple):
+    ...     round: int
+    ...     w: np.ndarray
+    >>> @dataclass(frozen=True)
+    ... class Diffusion(Solver):
+    ...     alpha: float
+    ...
+    ...     needs = Needs(regularizer="smooth")
+    ...     exchanges_a_round = 1
+    ...     sends = "w"
+    ...
+    ...     def init(self, problem, w):
+    ...         return DiffusionState(0, w)
+    ...
+    ...     def step(self, problem, network, state):
+    ...         n, w = state
+    ...         (w,) = network.mix(n, w - self.alpha * problem.average_gradient(w))
+    ...         return DiffusionState(n + 1, w)
+    >>> centres = np.arange(5.0)[:, None]
+    >>> problem = consensus.Problem.from_functions(
+    ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=1)
+    >>> result = consensus.solve(problem, topologies.ring(5), Diffusion(alpha=0.001), rounds=2000)
+    >>> result.mean.round(6)
+    array([2.])
     """
 
-    needs = Needs()
-    mixing = _OfNeeds()
-    counts_exchanges = _OfNeeds()
-    exchanges_a_round = None
-    sends = ""
-    columns = MappingProxyType({})
+    needs: ClassVar[Needs] = Needs()
+    mixing: ClassVar[Matrices] = _OfNeeds()  # type: ignore[assignment]
+    counts_exchanges: ClassVar[bool] = _OfNeeds()  # type: ignore[assignment]
+    exchanges_a_round: ClassVar[int | None] = None
+    sends: ClassVar[str] = ""
+    columns: ClassVar[Mapping[str, Callable[[np.ndarray], Any]]] = MappingProxyType({})
 
-    def check(self, problem):
+    def check(self, problem: BaseProblem) -> None:
         """Raise ``ValueError`` or ``TypeError`` if the method does not fit ``problem``, where :attr:`needs` cannot say so.
 
-        It is called before any work, when the problem has what the method needs.
+        It is called before any work, once it is known that the problem has what :attr:`needs` says.
         """
         _checks.problem(problem)
 
-    def check_network(self, schedule):
-        """Raise ``ValueError`` if the method cannot run on ``schedule``, whatever its matrices; called before any work."""
+    def check_network(self, schedule: ScheduleLike) -> None:
+        """Raise ``ValueError`` if the method cannot run on ``schedule``, where :attr:`needs` cannot say so."""
         return None
 
     @abstractmethod
-    def init(self, problem, w):
-        """The state at the start ``w`` (agents, P)."""
+    def init(self, problem: BaseProblem, w: np.ndarray) -> Any:
+        """The state at the start ``w`` (agents, P): round 0."""
 
     @abstractmethod
-    def step(self, problem, network, state):
-        """The state one round later. ``network.mix(round, *blocks)`` is the only way to other agents."""
+    def step(self, problem: BaseProblem, network: "Network", state: Any) -> Any:
+        """The state one round later. ``network`` is the only way to other agents."""
 
-    def report(self, state):
+    def report(self, state: Any) -> np.ndarray:
         """The agents' numbers for :attr:`columns`, shape (agents, columns)."""
         return np.zeros((len(state.w), 0))
 
-    def width(self, problem):
-        """How many numbers of an agent are mixed at once, at most: some engines set memory aside for them."""
+    def width(self, problem: BaseProblem) -> int:
+        """How many numbers of an agent are mixed at once, at most: some engines set memory aside for them.
+
+        Room for two vectors and some numbers, unless a method says otherwise; an error names a block that finds no room.
+        """
         return 2 * _checks.problem(problem).parameters + 4
 
-    def prox(self, problem):
+    def prox(self, problem: BaseProblem) -> Callable[[np.ndarray, float], np.ndarray]:
         """The prox, ``(v, step) -> w``, of what the method minimises beside the costs: stationarity is measured by it."""
         return _checks.problem(problem).regularizer.prox
 
-    def _set(self, **fields):
+    def _set(self, **fields: object) -> None:
         # Fields are set here because `step` names both an argument of the constructors and the method above.
         for name, value in fields.items():
             object.__setattr__(self, name, value)
 
 
-def repr_of_given(solver):
+def repr_of_given(solver: Solver) -> str:
     """A solver as dataclasses show themselves, without the settings that are None: checkpoints know a run by this text."""
     given = ((field.name, getattr(solver, field.name)) for field in fields(solver) if field.repr)
     settings = ", ".join(f"{name}={value!r}" for name, value in given if value is not None)

@@ -7,9 +7,10 @@ from consensus.regularizers.base import Regularizer
 from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs, needs_of
 from topologies.analysis import parts
+from topologies.schedules import ScheduleLike
 
 
-def check_needs(solver: Solver, problem: BaseProblem, schedule: object) -> None:
+def check_needs(solver: Solver, problem: BaseProblem, schedule: ScheduleLike) -> None:
     """Refuse what ``solver`` cannot run on, warn of what its theory misses; :func:`consensus.solve` does so before any work.
 
     What is tested is the solver's :class:`Needs`, then its own :meth:`Solver.check` and :meth:`Solver.check_network`.
@@ -65,7 +66,7 @@ def _name(part):
     return f"{type(part).__name__}{made_of}"
 
 
-def _check_regularizer(who: str, needs: Needs, r: object) -> None:
+def _check_regularizer(who: str, needs: Needs, r: Regularizer) -> None:
     quadratic = getattr(r, "quadratic", False)
     if needs.regularizer == "none" and not (quadratic and r.strong_convexity == 0):
         raise ValueError(f"{who} takes no regularizer, and the problem has {r}: give it none")
@@ -96,7 +97,7 @@ def _check_costs(who: str, needs: Needs, problem: BaseProblem) -> None:
         _checks.warn(f"{who}'s theory needs convex costs, and a loss of {model}, which is not linear in w, need not be")
 
 
-def _check_network(solver: Solver, schedule: object) -> None:
+def _check_network(solver: Solver, schedule: ScheduleLike) -> None:
     _checks.mixing(schedule.weights(schedule.key(0)), schedule)
     found = topologies.check(schedule, solver)
     if found.refusal:

@@ -1,14 +1,18 @@
 """Decentralised gradient descent."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import as_minibatches, draw
 from consensus.solvers.base import Solver, repr_of_given
 from consensus.solvers.needs import Needs
-from consensus.steps import as_rule
+from consensus.steps import Rule, as_rule
+
+if TYPE_CHECKING:
+    from consensus.engines.network import Network
 
 
 class DGDState(NamedTuple):
@@ -41,8 +45,8 @@ class DGD(Solver):
     decentralized algorithms outperform centralized algorithms?", NeurIPS 2017, Algorithm 1, for batches.
     """
 
-    alpha: object
-    batch: object
+    alpha: Rule
+    batch: Minibatches | None
 
     needs = Needs(regularizer="smooth")
     exchanges_a_round = 1
@@ -50,18 +54,18 @@ class DGD(Solver):
 
     __repr__ = repr_of_given
 
-    def __init__(self, step, batch=None):
+    def __init__(self, step: float | Rule, batch: int | Minibatches | None = None) -> None:
         self._set(alpha=as_rule(step), batch=as_minibatches(batch))
 
-    def check(self, problem):
+    def check(self, problem: BaseProblem) -> None:
         super().check(problem)
         if self.batch is not None:
             self.batch.check(problem)
 
-    def init(self, problem, w):
+    def init(self, problem: BaseProblem, w: np.ndarray) -> DGDState:
         return DGDState(0, w)
 
-    def step(self, problem, network, state):
+    def step(self, problem: BaseProblem, network: "Network", state: DGDState) -> DGDState:
         n, w = state
         (mixed,) = network.mix(n, w)
         mixed -= self.alpha(n) * problem.average_gradient(w, draw(self.batch, problem, n))

@@ -1,11 +1,20 @@
 """Several exchanges a round."""
 
 import functools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from consensus import _checks
+from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
-from consensus.solvers.needs import needs_of
+from consensus.solvers.needs import Needs, needs_of
+from topologies.schedules import ScheduleLike
+
+if TYPE_CHECKING:
+    from consensus.engines.network import Network
 
 _MOST = 100_000  # exchanges: as many take seconds a round
 
@@ -47,7 +56,7 @@ class Gossip(Solver):
     exchanges: int
     gap: float | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if needs_of(_checks.solver(self.solver)).counts_exchanges:
             name = type(self.solver).__name__
             raise TypeError(f"solver must be one with a single exchange at a time; {name} finds its exchanges by itself")
@@ -56,42 +65,42 @@ class Gossip(Solver):
             _checks.number("gap", self.gap, above=0, below=1)
 
     @property
-    def needs(self):
+    def needs(self) -> Needs:
         needs = needs_of(self.solver)
         return needs if self.gap is None else replace(needs, mixing="symmetric", static=True)
 
     @property
-    def exchanges_a_round(self):
+    def exchanges_a_round(self) -> int | None:
         inner = getattr(self.solver, "exchanges_a_round", None)
         return None if inner is None else self.exchanges * inner
 
     @property
-    def sends(self):
+    def sends(self) -> str:
         return getattr(self.solver, "sends", "")
 
     @property
-    def columns(self):
+    def columns(self) -> Mapping[str, Callable[[np.ndarray], Any]]:
         return self.solver.columns
 
-    def report(self, state):
+    def report(self, state: Any) -> np.ndarray:
         return self.solver.report(state)
 
-    def width(self, problem):
+    def width(self, problem: BaseProblem) -> int:
         return self.solver.width(problem)
 
-    def prox(self, problem):
+    def prox(self, problem: BaseProblem) -> Callable[[np.ndarray, float], np.ndarray]:
         return self.solver.prox(problem)
 
-    def check(self, problem):
+    def check(self, problem: BaseProblem) -> None:
         self.solver.check(problem)
 
-    def check_network(self, schedule):
+    def check_network(self, schedule: ScheduleLike) -> None:
         self.solver.check_network(schedule)
 
-    def init(self, problem, w):
+    def init(self, problem: BaseProblem, w: np.ndarray) -> Any:
         return self.solver.init(problem, w)
 
-    def step(self, problem, network, state):
+    def step(self, problem: BaseProblem, network: "Network", state: Any) -> Any:
         return self.solver.step(problem, _Repeated(network, self.exchanges, self.gap), state)
 
 
@@ -99,7 +108,7 @@ class Gossip(Solver):
 class _Repeated:
     """A network whose every exchange is several of ``network``."""
 
-    network: object
+    network: "Network"
     exchanges: int
     gap: float | None
 

@@ -1,15 +1,19 @@
 """Gradient tracking."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
 from consensus import _checks
+from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import as_minibatches, draw
 from consensus.solvers.base import Solver, repr_of_given
 from consensus.solvers.needs import Needs
-from consensus.steps import as_rule
+from consensus.steps import Rule, as_rule
+
+if TYPE_CHECKING:
+    from consensus.engines.network import Network
 
 
 class GradientTrackingState(NamedTuple):
@@ -51,9 +55,9 @@ class GradientTracking(Solver):
     methods", Mathematical Programming 187, 2021, for batches.
     """
 
-    alpha: object
-    order: str
-    batch: object
+    alpha: Rule
+    order: Literal["atc", "cta"]
+    batch: Minibatches | None
 
     needs = Needs(regularizer="smooth")
     exchanges_a_round = 2
@@ -61,22 +65,24 @@ class GradientTracking(Solver):
 
     __repr__ = repr_of_given
 
-    def __init__(self, step, order="atc", batch=None):
+    def __init__(
+        self, step: float | Rule, order: Literal["atc", "cta"] = "atc", batch: int | Minibatches | None = None
+    ) -> None:
         batch = as_minibatches(batch)
         self._set(alpha=as_rule(step), order=_checks.choice("order", order, ("atc", "cta")), batch=batch)
         if order == "cta":
             self._set(exchanges_a_round=1)
 
-    def check(self, problem):
+    def check(self, problem: BaseProblem) -> None:
         super().check(problem)
         if self.batch is not None:
             self.batch.check(problem)
 
-    def init(self, problem, w):
+    def init(self, problem: BaseProblem, w: np.ndarray) -> GradientTrackingState:
         gradient = _checks.problem(problem).average_gradient(w, draw(self.batch, problem, 0))
         return GradientTrackingState(0, w, gradient, gradient)
 
-    def step(self, problem, network, state):
+    def step(self, problem: BaseProblem, network: "Network", state: GradientTrackingState) -> GradientTrackingState:
         n, w, y, gradient = state
         alpha, batch = self.alpha(n), draw(self.batch, problem, n + 1)
         if self.order == "atc":

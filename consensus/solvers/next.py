@@ -1,15 +1,22 @@
 """NEXT: in-network successive convex approximation."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from consensus import _checks
 from consensus.errors import LocalSolveError
-from consensus.local import Exact
+from consensus.local import CVXPYSolver, Exact
+from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
-from consensus.steps import as_rule
+from consensus.steps import Rule, as_rule
+from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
+
+if TYPE_CHECKING:
+    from consensus.engines.network import Network
+    from consensus.solvers.sonata import SONATAState
 
 
 class NEXTState(NamedTuple):
@@ -62,15 +69,21 @@ class NEXT(Solver):
     0.5
     """
 
-    surrogate: object
-    alpha: object
-    local: object
-    tolerance: object
+    surrogate: FullLinearization | PartialLinearization | Blocks
+    alpha: Rule
+    local: Exact | CVXPYSolver
+    tolerance: float | Callable[[float], float]
 
     exchanges_a_round = 1
     sends = "w, y"
 
-    def __init__(self, surrogate, step, local=None, tolerance=1e-8):
+    def __init__(
+        self,
+        surrogate: FullLinearization | PartialLinearization | Blocks,
+        step: float | Rule,
+        local: Exact | CVXPYSolver | None = None,
+        tolerance: float | Callable[[float], float] = 1e-8,
+    ) -> None:
         _checks.offers("surrogate", surrogate, ("at", "check"), "one, such as PartialLinearization(tau=1.0)")
         local = Exact() if local is None else local
         _checks.offers("local", local, ("solve", "check"), "a local solver, such as consensus.local.Exact()")
@@ -79,17 +92,17 @@ class NEXT(Solver):
         self._set(surrogate=surrogate, alpha=as_rule(step, most=1), local=local, tolerance=tolerance)
         self._set(needs=replace(self.needs, model=getattr(surrogate, "needs_model", False)))
 
-    def check(self, problem):
+    def check(self, problem: BaseProblem) -> None:
         self.local.check(self.surrogate, _checks.problem(problem))
 
-    def prox(self, problem):
+    def prox(self, problem: BaseProblem) -> Callable[[np.ndarray, float], np.ndarray]:
         return self.local.prox(problem.regularizer) if hasattr(self.local, "prox") else super().prox(problem)
 
-    def init(self, problem, w):
+    def init(self, problem: BaseProblem, w: np.ndarray) -> NEXTState:
         gradient = _checks.problem(problem).gradient(w)
         return NEXTState(0, w, gradient, gradient, w)
 
-    def step(self, problem, network, state):
+    def step(self, problem: BaseProblem, network: "Network", state: NEXTState) -> NEXTState:
         n, w, y, gradient, _ = state
         best = self.minimise(problem, network, state)
         z = w + self.alpha(n) * (best - w)
@@ -98,7 +111,7 @@ class NEXT(Solver):
         y += new - gradient
         return NEXTState(n + 1, w, y, new, best)
 
-    def minimise(self, problem, network, state):
+    def minimise(self, problem: BaseProblem, network: "Network", state: "NEXTState | SONATAState") -> np.ndarray:
         """The minimisers w~ (agents, P) of the local problems at ``state``."""
         tolerance = self.tolerance(self.alpha(state.round)) if callable(self.tolerance) else self.tolerance
         model = self.surrogate.at(problem, state.w, state.gradient)

@@ -1,14 +1,18 @@
 """Push-DIGing: gradient tracking over directed graphs by column stochastic matrices."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from consensus import _checks
+from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs
-from consensus.steps import as_rule
+from consensus.steps import Rule, as_rule
+
+if TYPE_CHECKING:
+    from consensus.engines.network import Network
 
 
 class PushDIGingState(NamedTuple):
@@ -43,20 +47,20 @@ class PushDIGing(Solver):
     Optim. 27(4), 2017, Algorithm 2.
     """
 
-    alpha: object
+    alpha: Rule
 
     needs = Needs(regularizer="smooth", mixing="column stochastic")
     exchanges_a_round = 1
     sends = "mass, u, y"
 
-    def __init__(self, step):
+    def __init__(self, step: float | Rule) -> None:
         self._set(alpha=as_rule(step))
 
-    def init(self, problem, w):
+    def init(self, problem: BaseProblem, w: np.ndarray) -> PushDIGingState:
         gradient = _checks.problem(problem).average_gradient(w)
         return PushDIGingState(0, w, w, gradient, np.ones((len(w), 1), w.dtype), gradient)
 
-    def step(self, problem, network, state):
+    def step(self, problem: BaseProblem, network: "Network", state: PushDIGingState) -> PushDIGingState:
         n, _, u, y, mass, gradient = state
         mass, u, y = network.mix(n, mass, u - self.alpha(n) * y, y)
         w = u / mass

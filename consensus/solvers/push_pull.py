@@ -1,11 +1,18 @@
 """Push-pull: gradient tracking over directed graphs by a row and a column stochastic matrix."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+import numpy as np
+
+from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.gradient_tracking import GradientTrackingState
 from consensus.solvers.needs import Needs
-from consensus.steps import as_rule
+from consensus.steps import Rule, as_rule
+
+if TYPE_CHECKING:
+    from consensus.engines.network import Network
 
 
 @dataclass(frozen=True, init=False)
@@ -30,20 +37,20 @@ class PushPull(Solver):
     Xin, Khan, "A linear algorithm for optimization over directed graphs with geometric convergence", IEEE L-CSS 2(3), 2018.
     """
 
-    alpha: object
+    alpha: Rule
 
     needs = Needs(regularizer="smooth", mixing="column stochastic")
     exchanges_a_round = 1
     sends = "w, y"
 
-    def __init__(self, step):
+    def __init__(self, step: float | Rule) -> None:
         self._set(alpha=as_rule(step))
 
-    def init(self, problem, w):
+    def init(self, problem: BaseProblem, w: np.ndarray) -> GradientTrackingState:
         gradient = problem.average_gradient(w)
         return GradientTrackingState(0, w, gradient, gradient)
 
-    def step(self, problem, network, state):
+    def step(self, problem: BaseProblem, network: "Network", state: GradientTrackingState) -> GradientTrackingState:
         n, w, y, gradient = state
         y, w = network.mix_and_average(n, y, w - self.alpha(n) * y)
         new = problem.average_gradient(w)

@@ -1,13 +1,17 @@
 """SONATA: successive convex approximation over directed, time-varying graphs."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from consensus import _checks
+from consensus.problems import BaseProblem
 from consensus.solvers.needs import Needs
 from consensus.solvers.next import NEXT
+
+if TYPE_CHECKING:
+    from consensus.engines.network import Network
 
 
 class SONATAState(NamedTuple):
@@ -57,11 +61,11 @@ class SONATA(NEXT):
     needs = Needs(mixing="column stochastic")
     sends = "mass, w, y"
 
-    def init(self, problem, w):
+    def init(self, problem: BaseProblem, w: np.ndarray) -> SONATAState:
         gradient = _checks.problem(problem).gradient(w)
         return SONATAState(0, w, gradient, np.ones((len(w), 1), w.dtype), gradient, w)
 
-    def step(self, problem, network, state):
+    def step(self, problem: BaseProblem, network: "Network", state: SONATAState) -> SONATAState:
         n, w, y, mass, gradient, _ = state
         best = self.minimise(problem, network, state)
         z = w + self.alpha(n) * (best - w)

@@ -1,0 +1,187 @@
+"""All solvers in a table: what each needs, and what it sends."""
+
+import functools
+import html
+import inspect
+import itertools
+import re
+import textwrap
+from dataclasses import dataclass, fields, is_dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from consensus import _checks, _extras
+from consensus.solvers.base import Solver
+from consensus.solvers.needs import Needs, needs_of
+
+if TYPE_CHECKING:
+    import pandas
+
+WIDTH = 120  # of a terminal
+_GAP, _WORD = "  ", 24  # between columns; characters of a word that is not broken
+_ENTRY = re.compile(r'\s*(?P<authors>[^";]+?), "[^"]+",?[^;]*?\b(?P<year>(?:19|20)\d\d)\b')
+_PLAIN = str | int | float | None  # settings that are shown; of others their class is
+_OPEN = "depends"  # on settings: it is known of objects only
+
+
+class Row(NamedTuple):
+    """What the table says of a solver, in words.
+
+    Fields: its ``name``; ``reference``, the first under *References* in its docstring; of its :class:`Needs` the
+    ``regularizer``, the ``cost`` and the ``network`` (its mixing matrices, and whether they must not change); by which weights
+    of :mod:`topologies` it runs on ``directed`` graphs; ``exchanges`` a round; what it ``sends`` in them, vectors of P numbers,
+    but for a mass, which is one; its ``settings``, optional ones in brackets.
+    """
+
+    name: str
+    reference: str
+    regularizer: str
+    cost: str
+    network: str
+    directed: str
+    exchanges: str
+    sends: str
+    settings: str
+
+
+@dataclass(frozen=True, repr=False)
+class Table:
+    """Rows that print aligned in a terminal, and as a table in notebooks.
+
+    Attributes
+    ----------
+    rows : tuple of Row
+    """
+
+    rows: tuple[Row, ...]
+
+    def __repr__(self) -> str:
+        widths = _widths([Row._fields, *self.rows])
+        lines = [line for row in self.rows for line in _lines(row, widths)]
+        return "\n".join([*_lines(Row._fields, widths), _GAP.join("-" * width for width in widths), *lines])
+
+    def to_markdown(self) -> str:
+        """A table in GitHub's Markdown."""
+        lines = [Row._fields, ["---"] * len(Row._fields), *self.rows]
+        return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+    def to_frame(self) -> "pandas.DataFrame":
+        """The same as a pandas DataFrame. ``ImportError`` without pandas: ``pip install consensus-opt[pandas]``."""
+        return _extras.pandas("Table.to_frame").DataFrame(self.rows, columns=Row._fields)
+
+    def _repr_html_(self) -> str:
+        def line(tag, row):
+            return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row) + "</tr>"
+
+        body = "".join(line("td", row) for row in self.rows)
+        return f"<table><thead>{line('th', Row._fields)}</thead><tbody>{body}</tbody></table>"
+
+
+def table(*more: Solver | type[Solver]) -> Table:
+    """All solvers that :mod:`consensus.solvers` exports, and ``more``: what each needs of problem and network, what it sends.
+
+    Parameters
+    ----------
+    *more : Solver, or a class of them
+        Solvers of one's own; or objects, whose needs depend on their settings.
+
+    Returns
+    -------
+    Table
+        It has ``rows``, ``to_markdown()`` and ``to_frame()``, and prints itself.
+
+    Raises
+    ------
+    TypeError
+        If one of ``more`` is no solver.
+
+    Examples
+    --------
+    >>> from consensus.solvers import GradientTracking, Gossip
+    >>> accelerated = Gossip(GradientTracking(0.1, order="cta"), exchanges=3, gap=0.2)
+    >>> rows = {row.name: row for row in table(accelerated).rows}  # print(table()) prints all
+    >>> Table((rows["Gossip"], rows["PushPull"], rows["SONATA"]))
+    name      reference       regularizer  cost       network            directed  exchanges  sends     settings
+    --------  --------------  -----------  ---------  -----------------  --------  ---------  --------  --------------------
+    Gossip    Scaman et al.   smooth       nonconvex  symmetric, static  no        3          w, y      GradientTracking,
+              2017                                                                                      exchanges=3, gap=0.2
+    PushPull  Pu et al. 2021  smooth       nonconvex  column stochastic  push      1          w, y      step
+    SONATA    Scutari, Sun    prox         nonconvex  column stochastic  push      1          mass, w,  surrogate, step,
+              2019                                                                            y         [local], [tolerance]
+    """
+    from consensus import solvers  # which imports this file
+
+    found = [getattr(solvers, name) for name in sorted(solvers.__all__, key=str.lower)]
+    known = [one for one in found if inspect.isclass(one) and issubclass(one, Solver) and not inspect.isabstract(one)]
+    for one in more:
+        if not (inspect.isclass(one) and issubclass(one, Solver)):
+            _checks.solver(one, "each of more")
+    return Table(tuple(_row(one) for one in (*known, *more)))
+
+
+def _row(solver: Solver | type[Solver]) -> Row:
+    def said(name, otherwise):
+        value = getattr(solver, name, otherwise)
+        return _OPEN if isinstance(value, property) else value
+
+    kind = solver if inspect.isclass(solver) else type(solver)
+    needed = (_OPEN,) * 4 if said("needs", Needs()) == _OPEN else _words(needs_of(solver))
+    count = said("exchanges_a_round", None)
+    if count is None:
+        count = "found" if getattr(solver, "counts_exchanges", False) else ""
+    return Row(kind.__name__, _reference(kind), *needed, str(count), said("sends", ""), _settings(solver))
+
+
+def _words(needs: Needs) -> tuple[str, str, str, str]:
+    cost = ("convex" if needs.convex else "nonconvex") + (", of a model" if needs.model else "")
+    return needs.regularizer, cost, needs.mixing + (", static" if needs.static else ""), needs.directed or "no"
+
+
+def _reference(kind) -> str:
+    """Authors and year of the first entry, ``Authors, "Title", where, year``, under References in a class's docstring."""
+    _, _, references = (inspect.getdoc(kind) or "").partition("References\n----------\n")
+    entry = _ENTRY.match(" ".join(references.split()))
+    if not entry:
+        return ""
+    authors = entry["authors"].split(", ")
+    return f"{', '.join(authors) if len(authors) < 3 else f'{authors[0]} et al.'} {entry['year']}"
+
+
+def _settings(solver) -> str:
+    if inspect.isclass(solver):
+        parameters = inspect.signature(solver).parameters.values()
+        return ", ".join(p.name if p.default is p.empty else f"[{p.name}]" for p in parameters)
+    if not is_dataclass(solver):
+        return ""
+    values = {field.name: getattr(solver, field.name) for field in fields(solver)}
+    return ", ".join(f"{k}={v!r}" if isinstance(v, _PLAIN) else type(v).__name__ for k, v in values.items())
+
+
+def _widths(rows) -> list[int]:
+    """Of the columns, so that a line has at most WIDTH characters, if it can, and lines are few."""
+
+    def height(widths):
+        lines = [[len(cell) for cell in _wrapped(row, widths)] for row in rows]
+        return sum(map(max, lines)), sum(map(sum, lines))
+
+    columns = list(zip(*rows))
+    least = [min(_WORD, max(len(word) for cell in column for word in [*cell.split(), ""])) for column in columns]
+    widths = [max(map(len, column)) for column in columns]
+    while sum(widths) + len(_GAP) * (len(widths) - 1) > WIDTH and widths != least:
+        narrower = [[*widths[:k], width - 1, *widths[k + 1 :]] for k, width in enumerate(widths) if width > least[k]]
+        widths = min(narrower, key=lambda widths: (*height(widths), max(widths)))
+    return widths
+
+
+def _wrapped(row, widths) -> list[tuple[str, ...]]:
+    return [_wrap(cell, width) for cell, width in zip(row, widths)]
+
+
+@functools.lru_cache(maxsize=10_000)
+def _wrap(cell: str, width: int) -> tuple[str, ...]:
+    return tuple(textwrap.wrap(cell, max(width, 1))) or ("",)
+
+
+def _lines(row, widths) -> list[str]:
+    """A row of the terminal's table: as many lines as its longest cell takes."""
+    wrapped = itertools.zip_longest(*_wrapped(row, widths), fillvalue="")
+    return [_GAP.join(f"{part:<{width}}" for part, width in zip(line, widths)).rstrip() for line in wrapped]

@@ -1,0 +1,384 @@
+"""What solvers say that they need and send is what they need and send."""
+
+import inspect
+import re
+import sys
+import warnings
+from dataclasses import dataclass
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from problems import AGENTS, CIRCLE, GRAPH, problem
+
+import consensus
+import topologies
+from consensus import solvers
+from consensus.solvers import (
+    DGD,
+    NEXT,
+    SONATA,
+    AdaptiveNEXT,
+    Gossip,
+    GradientTracking,
+    Needs,
+    PushDIGing,
+    PushPull,
+    Solver,
+    check_needs,
+    table,
+)
+from consensus.solvers.dgd import DGDState
+from consensus.solvers.needs import needs_of
+from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
+
+STATIC = topologies.Static(GRAPH)
+FULL, PARTIAL = FullLinearization(4.0), PartialLinearization(1.0)
+ALL = [
+    AdaptiveNEXT(),
+    DGD(0.02),
+    Gossip(PushDIGing(0.02), 2),
+    Gossip(GradientTracking(0.02), 3, gap=0.2),
+    GradientTracking(0.02),
+    GradientTracking(0.02, order="cta"),
+    NEXT(FULL, 0.2),
+    NEXT(PARTIAL, 0.2),
+    SONATA(FULL, 0.2),
+    SONATA(Blocks(PARTIAL, 2), 0.2),
+    PushDIGing(0.02),
+    PushPull(0.02),
+]
+every = pytest.mark.parametrize("solver", ALL, ids=lambda solver: str(solver)[:60])
+L2 = consensus.L2(0.1)
+
+
+@dataclass(frozen=True)
+class Averaging(Solver):
+    """Averages; it needs what its tests say."""
+
+    def init(self, problem, w):
+        return DGDState(0, w)
+
+    def step(self, problem, network, state):
+        return DGDState(state.round + 1, *network.mix(state.round, state.w))
+
+
+def averaging(**needs):
+    return type("Averaging", (Averaging,), {"needs": Needs(**needs)})()
+
+
+def fits(solver, p=None, schedule=STATIC):
+    """No refusal and no warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_needs(solver, p or problem("squared", L2), schedule)
+    return True
+
+
+def test_all_exported_solvers_are_tried_here():
+    exported = {one for one in map(vars(solvers).get, solvers.__all__) if inspect.isclass(one) and issubclass(one, Solver)}
+    assert {type(solver) for solver in ALL} == exported - {Solver}
+    assert {row.name for row in table().rows} == {kind.__name__ for kind in exported - {Solver}}
+
+
+# What they say against what they do ---------------------------------------------------------------------------------
+
+
+@every
+def test_they_take_the_regularizers_that_they_say(solver):
+    p = problem("squared", consensus.L1(0.01))
+    if needs_of(solver).regularizer == "smooth":
+        with pytest.raises(ValueError, match="needs a smooth regularizer"):
+            consensus.solve(p, STATIC, solver, rounds=3)
+        assert p.work.gradients == 0
+        p = problem("squared", L2)
+    consensus.solve(p, STATIC, solver, rounds=3)
+
+
+@every
+def test_they_run_on_directed_graphs_with_the_weights_that_they_say(solver):
+    name = needs_of(solver).directed
+    p, start = problem("squared", L2), np.random.default_rng(0).standard_normal((AGENTS, 5))
+    if name is None:
+        directed = topologies.Static(CIRCLE, weights=topologies.sinkhorn)
+        with pytest.raises(ValueError, match=r"symmetric doubly.*entries \(\d, \d\) and \(\d, \d\) of round 0 differ by"):
+            consensus.solve(p, directed, solver, rounds=1)
+    else:
+        directed = topologies.Static(CIRCLE, weights=getattr(topologies, name))
+        found = consensus.solve(p, directed, solver, rounds=300, start=start).history
+        assert found["objective"][-1] < 0.9 * found["objective"][0]
+        assert found["disagreement"][-1] < 0.1 * found["disagreement"][0]
+
+
+@every
+def test_they_take_costs_without_a_model_as_they_say(solver):
+    p = consensus.Problem.from_functions(lambda w: (w**2).sum(axis=1), lambda w: 2 * w, agents=AGENTS, parameters=3)
+    if needs_of(solver).model:
+        with pytest.raises(TypeError, match=r"\(.*PartialLinearization\)+ needs a model to linearise, and Problem.from_func"):
+            consensus.solve(p, STATIC, solver, rounds=3)
+    else:
+        consensus.solve(p, STATIC, solver, rounds=3)
+
+
+@every
+def test_they_make_the_exchanges_and_send_the_vectors_that_they_say(solver):
+    p, rounds = problem("squared", L2), 6
+    history = consensus.solve(p, STATIC, solver, rounds=rounds).history
+    if needs_of(solver).counts_exchanges:
+        assert solver.exchanges_a_round is None
+        return
+    assert history["exchanges"][-1] == rounds * solver.exchanges_a_round
+    numbers = sum(1 if name == "mass" else p.parameters for name in solver.sends.split(", "))
+    times = solver.exchanges if isinstance(solver, Gossip) else 1
+    edges = history["messages"][-1] / history["exchanges"][-1]
+    assert history["floats"][-1] == rounds * times * numbers * edges
+
+
+@every
+def test_every_row_of_the_table_is_complete(solver):
+    row = table(solver).rows[-1]
+    assert all(row._asdict()[name] for name in row._fields if name != "settings")
+    assert re.fullmatch(r"[A-Z][A-Za-z ,.]+ (19|20)\d\d", row.reference)
+
+
+# The checker --------------------------------------------------------------------------------------------------------
+
+
+class Bare:
+    """The least a regularizer can be."""
+
+    def value(self, w):
+        return 0 * w.sum(axis=-1)
+
+    def prox(self, v, step):
+        return v
+
+
+@pytest.mark.parametrize(
+    ("needs", "changes", "error", "match"),
+    [
+        ({"regularizer": "smooth"}, {"regularizer": Bare()}, ValueError, "Averaging needs a smooth regularizer, and .*Bare"),
+        (
+            {"regularizer": "none"},
+            {"regularizer": L2},
+            ValueError,
+            r"takes no regularizer, and the problem has L2\(weight=0\.1\)",
+        ),
+        ({"regularizer": "none"}, {"regularizer": Bare()}, ValueError, "takes no regularizer"),
+        ({"regularizer": "prox_jvp"}, {"regularizer": Bare()}, TypeError, r"Averaging needs Bare\.prox_jvp, which is missing"),
+        ({"loss": ("curvature_root", "magic")}, {}, TypeError, r"Averaging needs SquaredLoss\.magic, which is missing"),
+    ],
+)
+def test_what_a_method_cannot_run_on_is_refused(needs, changes, error, match):
+    p = problem("squared", **changes)
+    assert fits(averaging(), p)
+    with pytest.raises(error, match=match):
+        check_needs(averaging(**needs), p, STATIC)
+
+
+@pytest.mark.parametrize(
+    ("needs", "regularizer", "model", "schedule", "match"),
+    [
+        ({"convex": True}, L2, consensus.MLP([4, 3, 1]), STATIC, "theory needs convex costs, and a loss of MLP"),
+        ({"convex": True}, consensus.SCAD(0.1), None, STATIC, "theory needs a convex regularizer, and SCAD"),
+        (
+            {"static": True},
+            L2,
+            None,
+            topologies.RandomEdges(GRAPH, 0.5, seed=1),
+            "condition 'static'.*one matrix for all rounds",
+        ),
+    ],
+)
+def test_what_only_a_theory_asks_for_is_warned_of_where_solve_was_called(needs, regularizer, model, schedule, match):
+    p = problem("squared", regularizer, model)
+    assert fits(averaging(), p, schedule)
+    with pytest.warns(UserWarning, match=match) as said:
+        consensus.solve(p, schedule, averaging(**needs), rounds=1)
+    assert [warning.filename for warning in said] == [__file__]
+
+
+@pytest.mark.parametrize("needs", [{"convex": True}, {"static": True}, {"regularizer": "prox_jvp"}, {"mixing": "symmetric"}])
+def test_what_fits_is_neither_refused_nor_warned_of(needs):
+    assert fits(averaging(**needs), problem("squared", consensus.ElasticNet(0.1, 0.1)))
+
+
+def test_no_regularizer_is_none():
+    assert fits(averaging(regularizer="none"), problem("squared"))
+    assert fits(averaging(regularizer="none"), problem("squared", consensus.L2(0.0)))
+
+
+@pytest.mark.parametrize(
+    ("weights", "fitting"),
+    [
+        (topologies.metropolis, {"symmetric", "doubly stochastic", "column stochastic", "row stochastic"}),
+        (topologies.sinkhorn, {"doubly stochastic", "column stochastic", "row stochastic"}),
+        (topologies.push, {"column stochastic"}),
+        (topologies.pull, {"row stochastic"}),
+    ],
+)
+def test_matrices_of_every_kind(weights, fitting):
+    schedule = topologies.Static(GRAPH if weights is topologies.metropolis else CIRCLE, weights=weights)
+    for mixing in ("symmetric", "doubly stochastic", "column stochastic", "row stochastic"):
+        solver = averaging(mixing=mixing)
+        if mixing in fitting:
+            assert fits(solver, schedule=schedule)
+            assert topologies.check(schedule, solver).refusal is None
+        else:
+            with pytest.raises(ValueError, match=rf"^Averaging needs {mixing}( doubly stochastic)? mixing matrices, but"):
+                check_needs(solver, problem("squared"), schedule)
+            assert topologies.check(schedule, solver).needs[0][:2] == (mixing, False)
+
+
+def test_a_solvers_own_checks_come_after_its_needs():
+    called = []
+
+    class Careful(Averaging):
+        needs = Needs(regularizer="smooth")
+
+        def check(self, problem):
+            called.append("problem")
+
+        def check_network(self, schedule):
+            called.append("network")
+
+    with pytest.raises(ValueError, match="Careful needs a smooth regularizer"):
+        check_needs(Careful(), problem("squared", consensus.L1(0.1)), STATIC)
+    assert called == []
+    check_needs(Careful(), problem("squared"), STATIC)
+    assert called == ["problem", "network"]
+
+
+def test_gossip_is_named_with_its_solver():
+    with pytest.raises(ValueError, match=r"^Gossip\(DGD\) needs a smooth regularizer"):
+        check_needs(Gossip(DGD(0.1), 2), problem("squared", consensus.L1(0.1)), STATIC)
+
+
+@pytest.mark.parametrize(("position", "name"), [(0, "solver"), (1, "problem"), (2, "schedule")])
+def test_what_is_no_solver_problem_or_schedule_is_refused(position, name):
+    arguments = [DGD(0.1), problem("squared"), STATIC]
+    arguments[position] = 3
+    with pytest.raises(TypeError, match=f"^{name} must be"):
+        check_needs(*arguments)
+
+
+# The record ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "match"),
+    [
+        ({"mixing": "stochastic"}, ValueError, "mixing of Needs must be one of 'symmetric', 'doubly stochastic'.*'stochastic'"),
+        (
+            {"regularizer": None},
+            ValueError,
+            "regularizer of Needs must be one of 'none', 'smooth', 'prox', 'prox_jvp'; got None",
+        ),
+        ({"convex": 1}, ValueError, "convex of Needs must be True or False, got 1"),
+        ({"static": "yes"}, ValueError, "static of Needs must be True or False"),
+        ({"loss": "curvature"}, TypeError, "loss of Needs must be a tuple of attributes' names; got 'curvature'"),
+    ],
+)
+def test_bad_needs(given, error, match):
+    with pytest.raises(error, match=match):
+        Needs(**given)
+
+
+class Own(Averaging):
+    """Says what it needs of matrices alone, as one could before there were needs."""
+
+    mixing = "column stochastic"
+
+
+class Delegate:
+    """No Solver by descent."""
+
+    columns = {}  # noqa: RUF012
+
+    def __init__(self, solver):
+        for name in ("init", "step", "check", "report", "width", "prox"):
+            setattr(self, name, getattr(solver, name))
+
+
+def test_mixing_alone_is_enough_and_can_be_read_off_all():
+    push = topologies.Static(CIRCLE, weights=topologies.push)
+    consensus.solve(problem("squared"), push, Own(), rounds=2)
+    assert (Own.mixing, Own().mixing, needs_of(Own()).mixing) == ("column stochastic",) * 3
+    assert (DGD.mixing, DGD(0.1).mixing, SONATA.mixing) == ("doubly stochastic", "doubly stochastic", "column stochastic")
+    assert (AdaptiveNEXT.counts_exchanges, DGD(0.1).counts_exchanges) == (True, False)
+    assert table(Own).rows[-1].network == "column stochastic"
+    with pytest.raises(ValueError, match="Own needs column stochastic"):
+        consensus.solve(problem("squared"), topologies.Static(CIRCLE, weights=topologies.pull), Own(), rounds=2)
+
+
+def test_a_solver_without_needs_needs_doubly_stochastic_matrices():
+    consensus.solve(problem("squared"), STATIC, Delegate(Averaging()), rounds=2)
+    with pytest.raises(ValueError, match="Delegate needs doubly stochastic mixing matrices"):
+        consensus.solve(problem("squared"), topologies.Static(CIRCLE, weights=topologies.push), Delegate(Own()), rounds=2)
+
+
+def test_settings_change_needs():
+    assert not NEXT.needs.model
+    assert not NEXT(FULL, 0.1).needs.model
+    assert NEXT(PARTIAL, 0.1).needs.model
+    assert SONATA(Blocks(PARTIAL, 2), 0.1).needs == Needs(model=True, mixing="column stochastic")
+    assert Gossip(SONATA(FULL, 0.1), 2).needs == SONATA.needs
+    assert Gossip(DGD(0.1), 2, gap=0.1).needs == Needs(regularizer="smooth", mixing="symmetric", static=True)
+    assert str(NEXT(FULL, 0.1)) == (  # what a checkpoint knows a solver by
+        "NEXT(surrogate=FullLinearization(tau=4.0), alpha=Constant(value=0.1), local=Exact(linear='auto', iterations=100), "
+        "tolerance=1e-08)"
+    )
+
+
+# The table ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_table_prints_in_120_columns_with_every_word_in_place():
+    shown = table(*ALL)
+    lines = repr(shown).splitlines()
+    assert max(map(len, lines)) <= 120
+    starts = [match.start() for match in re.finditer(r"-+", lines[1])]
+    assert len(starts) == len(shown.rows[0]) == 9
+    rows, body = [], lines[2:]
+    for line in body:
+        cells = [line[start:end].strip() for start, end in zip(starts, [*starts[1:], None], strict=True)]
+        if cells[0]:
+            rows.append(cells)
+        else:  # goes on
+            rows[-1] = [f"{before} {more}".strip() for before, more in zip(rows[-1], cells, strict=True)]
+    assert [tuple(cells) for cells in rows] == [tuple(row) for row in shown.rows]
+
+
+def test_the_table_in_markdown_html_and_pandas(monkeypatch):
+    pytest.importorskip("pandas")
+
+    class Piped(Averaging):
+        """Sends odd words."""
+
+        sends = "a|b <c>"
+
+    shown = table(Piped)
+    fields = shown.rows[0]._fields
+    lines = shown.to_markdown().splitlines()
+    assert len(lines) == len(shown.rows) + 2
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {10}
+    page = ElementTree.fromstring(shown._repr_html_())
+    assert [[cell.text or "" for cell in line] for line in page.iter("tr")] == [list(row) for row in (fields, *shown.rows)]
+    frame = shown.to_frame()
+    assert tuple(frame.columns) == fields
+    assert tuple(frame.iloc[-1]) == shown.rows[-1]
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"Table\.to_frame needs pandas: pip install consensus-opt\[pandas\]"):
+        shown.to_frame()
+
+
+def test_what_is_no_solver_is_not_listed():
+    for odd in (3, "DGD", int, None):
+        with pytest.raises(TypeError, match="each of more must be a Solver"):
+            table(odd)
+
+
+def test_a_class_whose_needs_depend_on_settings_says_so():
+    (row,) = (row for row in table().rows if row.name == "Gossip")
+    assert set(row[2:8]) == {"depends"}
+    assert row.settings == "solver, exchanges, [gap]"

@@ -1,0 +1,97 @@
+"""A solver of one's own, in a file of its own: extra.py. Its laws, and that all else knows of it what the file says."""
+
+from pathlib import Path
+
+import extra
+import networkx as nx
+import numpy as np
+import pytest
+from extra import EXTRA
+from problems import AGENTS, GRAPH, data, problem
+from steps_by_hand import states
+
+import consensus
+import topologies
+from consensus.engines import Processes
+from consensus.solvers import Gossip, check_needs, table
+
+STATIC = topologies.Static(GRAPH)
+
+
+def test_it_is_one_short_file():
+    assert len(Path(extra.__file__).read_text().splitlines()) < 60
+
+
+def test_it_finds_the_least_squares_solution():
+    X, y = data()
+    design = np.column_stack([X, np.ones(len(X))])
+    expected = np.linalg.lstsq(design, y, rcond=None)[0]
+    result = consensus.solve(problem("squared"), STATIC, EXTRA(0.2), rounds=2500, record_every=2500)
+    np.testing.assert_allclose(result.w, np.tile(expected, (AGENTS, 1)), rtol=0, atol=1e-10)
+    assert result.history["disagreement"][-1] < 1e-12
+
+
+def test_its_steps_are_the_papers_recursion():
+    p, W, alpha = problem("logistic", consensus.L2(0.1)), STATIC.weights(0).toarray(), 0.1
+    found = [state.w for state in states(EXTRA(alpha), p, STATIC, rounds=6)]
+    np.testing.assert_allclose(found[1], W @ found[0] - alpha * p.average_gradient(found[0]), rtol=0, atol=1e-14)
+    for x, y, z in zip(found, found[1:], found[2:], strict=False):
+        change = p.average_gradient(y) - p.average_gradient(x)
+        np.testing.assert_allclose(z, y + W @ y - (x + W @ x) / 2 - alpha * change, rtol=0, atol=1e-13)
+
+
+def test_workers_give_the_same_bits_and_checkpoints_go_on_with_them(tmp_path):
+    p, path = problem("squared", consensus.L2(0.1)), tmp_path / "run.ckpt"
+    whole = consensus.solve(p, STATIC, EXTRA(0.1), rounds=40, start=np.ones(p.parameters))
+    consensus.solve(p, STATIC, EXTRA(0.1), rounds=25, start=np.ones(p.parameters), checkpoint=path)
+    shared = consensus.solve(
+        p, STATIC, EXTRA(0.1), rounds=40, start=np.ones(p.parameters), resume=path, engine=Processes(workers=2)
+    )
+    np.testing.assert_array_equal(shared.w, whole.w)
+    for name in set(whole.history) - {"seconds"}:
+        np.testing.assert_array_equal(shared.history[name], whole.history[name])
+
+
+@pytest.mark.parametrize(
+    ("weights", "match"),
+    [
+        (topologies.push, r"EXTRA needs symmetric doubly stochastic mixing matrices, but row \d of round 0 sums to"),
+        (topologies.sinkhorn, r"EXTRA needs symmetric.*, but entries \(\d, \d\) and \(\d, \d\) of round 0 differ by"),
+    ],
+)
+def test_directed_graphs_are_refused(weights, match):
+    directed = topologies.Static(nx.DiGraph([(k, (k + 1) % AGENTS) for k in range(AGENTS)] + [(0, 3)]), weights=weights)
+    p = problem("squared")
+    with pytest.raises(ValueError, match=match):
+        consensus.solve(p, directed, EXTRA(0.1), rounds=1)
+    assert p.work.gradients == 0
+
+
+def test_nonsmooth_regularizers_are_refused():
+    p = problem("squared", consensus.L1(0.1))
+    with pytest.raises(ValueError, match=r"EXTRA needs a smooth regularizer, and L1\(weight=0\.1\) is not: NEXT"):
+        consensus.solve(p, STATIC, EXTRA(0.1), rounds=1)
+    assert p.work.gradients == 0
+
+
+def test_what_its_theory_misses_is_warned_of():
+    mlp = problem("squared", model=consensus.MLP([4, 3, 1]))
+    with pytest.warns(UserWarning, match=r"^EXTRA's theory needs convex costs, and .*MLP.* need not be"):
+        check_needs(EXTRA(0.1), mlp, STATIC)
+    with pytest.warns(UserWarning, match=r"EXTRA's theory needs mixing matrices with the condition 'static'"):
+        consensus.solve(problem("squared"), topologies.RandomEdges(GRAPH, 0.5, seed=1), EXTRA(0.1), rounds=1)
+
+
+def test_it_is_listed_where_it_is_given():
+    assert "EXTRA" not in [row.name for row in table().rows]
+    row = table(EXTRA).rows[-1]
+    assert row == ("EXTRA", "Shi et al. 2015", "smooth", "convex", "symmetric, static", "no", "1", "w", "alpha")
+    assert row[:-1] == table(EXTRA(0.1)).rows[-1][:-1]
+    assert "EXTRA" in repr(table(EXTRA)).splitlines()[-2]
+
+
+def test_gossip_takes_it():
+    p = problem("squared")
+    history = consensus.solve(p, STATIC, Gossip(EXTRA(0.1), 3), rounds=10).history
+    assert history["exchanges"][-1] == 30
+    assert topologies.check(STATIC, Gossip(EXTRA(0.1), 3)).refusal is None
