@@ -1,6 +1,19 @@
 """Decentralised nonconvex optimisation by consensus."""
 
-from consensus import data, datasets, engines, local, losses, models, plotting, regularizers, solvers, steps, surrogates
+from consensus import (
+    data,
+    datasets,
+    engines,
+    local,
+    losses,
+    models,
+    observe,
+    plotting,
+    regularizers,
+    solvers,
+    steps,
+    surrogates,
+)
 from consensus.data import Shards, partition
 from consensus.errors import DivergenceError, Interrupted, LocalSolveError, WorkerError
 from consensus.history import History
@@ -8,7 +21,8 @@ from consensus.losses import CrossEntropy, Huber, LogisticLoss, SquaredLoss
 from consensus.models import MLP, Linear, Model
 from consensus.problems import Minibatches, Problem
 from consensus.regularizers import L1, L2, SCAD, Box, ElasticNet, GroupL1, L2Ball, LogSum, NonNegative
-from consensus.solve import Result, solve
+from consensus.result import Result
+from consensus.solve import solve
 
 __version__ = "0.1.0"
 
@@ -44,6 +58,7 @@ __all__ = [
     "local",
     "losses",
     "models",
+    "observe",
     "partition",
     "plotting",
     "regularizers",

@@ -215,7 +215,7 @@ def solver(value, name="solver"):
 
 def engine(value, name="engine"):
     """Return ``value`` if it is an engine; raise ``TypeError`` otherwise."""
-    needed = ("run", "root", "size", "check", "together", "collect_list", "on_root")
+    needed = ("run", "root", "size", "check", "together", "collect_list", "on_root", "rows")
     return offers(name, value, needed, "'stacked', 'processes', 'mpi' or an engine, such as consensus.engines.Processes()")
 
 

@@ -29,56 +29,49 @@ class Checkpoint(NamedTuple):
         return int(self.fields["round"])
 
 
-class Saver:
-    """Writes checkpoints of one run to ``path`` every ``every`` rounds; not at all where ``root`` is false."""
+def write(path: Path, checkpoint: Checkpoint) -> None:
+    """Write ``checkpoint`` to ``path``, at once: the file holds the old one or the new one, whenever the machine stops.
 
-    def __init__(self, path, every, fingerprint, root=True):
-        self.path, self.every, self.fingerprint, self.root = Path(path), every, fingerprint, root
+    The format is NumPy's npz, without pickle: arrays ``state.<field>`` and ``history.<column>``, JSON in ``about``, and in
+    ``checksum`` the SHA-256 of all of them: names, dtypes, shapes and bytes.
 
-    def save(self, fields, history, counts, seconds):
-        """Replace the file at once: it holds the old checkpoint or the new one, whenever the machine stops.
-
-        The format is NumPy's npz, without pickle: arrays ``state.<field>`` and ``history.<column>``, JSON in ``about``, and in
-        ``checksum`` the SHA-256 of all of them: names, dtypes, shapes and bytes.
-
-        Raises
-        ------
-        TypeError
-            If the state holds something else than numbers, or arrays without a row for each agent.
-        """
-        if not self.root:
-            return
-        about = {"format": FORMAT, "counts": counts, "seconds": seconds, "fingerprint": self.fingerprint}
-        arrays = {f"state.{name}": np.asarray(value) for name, value in fields.items()}
-        arrays |= {f"history.{name}": history[name] for name in history}
-        objects = [name for name, array in arrays.items() if array.dtype.hasobject]
-        if objects:
-            raise TypeError(f"a checkpoint holds arrays of numbers only, without pickle; not so {', '.join(objects)}")
-        agents = len(fields["w"])
-        odd = [f"{name} {np.shape(value)}" for name, value in fields.items() if np.shape(value)[:1] not in ((), (agents,))]
-        if odd:  # resumed, each process takes its agents' rows of it
-            raise TypeError(
-                f"a state must hold arrays of shape (agents, ...), or single numbers, to be saved; not so {', '.join(odd)}"
-            )
-        arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
-        arrays["checksum"] = _checksum(arrays)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        part = self.path.with_name(f".{self.path.name}.part")  # always the same: kills in this moment leave one at most
+    Raises
+    ------
+    TypeError
+        If the state holds something else than numbers, or arrays without a row for each agent.
+    """
+    fields, history, counts, seconds, fingerprint = checkpoint
+    about = {"format": FORMAT, "counts": counts, "seconds": seconds, "fingerprint": fingerprint}
+    arrays = {f"state.{name}": np.asarray(value) for name, value in fields.items()}
+    arrays |= {f"history.{name}": history[name] for name in history}
+    objects = [name for name, array in arrays.items() if array.dtype.hasobject]
+    if objects:
+        raise TypeError(f"a checkpoint holds arrays of numbers only, without pickle; not so {', '.join(objects)}")
+    agents = len(fields["w"])
+    odd = [f"{name} {np.shape(value)}" for name, value in fields.items() if np.shape(value)[:1] not in ((), (agents,))]
+    if odd:  # resumed, each process takes its agents' rows of it
+        raise TypeError(
+            f"a state must hold arrays of shape (agents, ...), or single numbers, to be saved; not so {', '.join(odd)}"
+        )
+    arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
+    arrays["checksum"] = _checksum(arrays)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.part")  # always the same: kills in this moment leave one at most
+    try:
+        with open(part, "wb") as file:
+            np.savez(file, **arrays)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    if hasattr(os, "O_DIRECTORY"):  # Windows opens no folders
+        folder = os.open(path.parent, os.O_RDONLY)
         try:
-            with open(part, "wb") as file:
-                np.savez(file, **arrays)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(part, self.path)
-        except BaseException:
-            part.unlink(missing_ok=True)
-            raise
-        if hasattr(os, "O_DIRECTORY"):  # Windows opens no folders
-            folder = os.open(self.path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)  # the new name itself
-            finally:
-                os.close(folder)
+            os.fsync(folder)  # the new name itself
+        finally:
+            os.close(folder)
 
 
 def load(path):

@@ -57,8 +57,10 @@ class History(dict):
             if not (before and type(value) is type(before[-1]) and _plain(value)):  # these are right, and the most frequent
                 _check_value(name, value, before[0] if before else None)
         for name, value in row.items():
-            kept = value.copy() if isinstance(value, np.ndarray) else value  # the caller may go on working in place
-            self._columns.setdefault(name, []).append(kept)
+            if isinstance(value, np.ndarray):
+                value = value.copy()  # the caller may go on working in place
+                value.flags.writeable = False
+            self._columns.setdefault(name, []).append(value)
             self._extend(name)
 
     def _extend(self, name):

@@ -1,6 +1,6 @@
 """Run a solver over a network."""
 
-from dataclasses import dataclass
+from contextlib import suppress
 
 import networkx as nx
 import numpy as np
@@ -8,43 +8,18 @@ import scipy.sparse as sp
 
 import topologies
 from consensus import _checks, _progress
-from consensus.checkpoint import Saver, check_same, digest, fingerprint, load
+from consensus.checkpoint import check_same, digest, fingerprint, load
 from consensus.engines import MPI, Processes, Stacked
-from consensus.errors import Interrupted, RunError
-from consensus.history import History
-from consensus.observe.observer import Observer, agents_mean, checked_test_set
+from consensus.errors import Interrupted
+from consensus.observe.callbacks import checked_callbacks, checked_metrics
+from consensus.observe.observer import Observer
+from consensus.observe.recorder import ALWAYS, ASKED_FOR, Recorder, checked_test_set
+from consensus.observe.saver import Saver
+from consensus.observe.stopper import Stopper
+from consensus.result import Result
 from consensus.solvers import AdaptiveNEXT, check_needs
 
 ENGINES = {"stacked": Stacked, "processes": Processes, "mpi": MPI}
-
-
-@dataclass(frozen=True, eq=False)
-class Result:
-    """What a run gives back.
-
-    Attributes
-    ----------
-    w : ndarray (agents, P)
-        Every agent's copy of the parameters.
-    history : History
-    rounds : int
-        Rounds done.
-    reason : str
-        Why the run stopped.
-    """
-
-    w: np.ndarray
-    history: History
-    rounds: int
-    reason: str
-
-    @property
-    def mean(self):
-        """The agents' mean, shape (P,)."""
-        return agents_mean(self.w)
-
-    def __repr__(self):
-        return f"Result({self.reason}; w {self.w.shape}, {self.history})"
 
 
 def solve(
@@ -59,6 +34,9 @@ def solve(
     record_every=1,
     tolerance=None,
     exchanges=None,
+    seconds=None,
+    callbacks=(),
+    metrics=None,
     progress=False,
     checkpoint=None,
     every=50,
@@ -90,6 +68,16 @@ def solve(
         Stop at the first recorded round where stationarity and disagreement are both at most this.
     exchanges : int, optional
         Stop at the first recorded round by whose end at least this many exchanges were made.
+    seconds : float, optional
+        A time budget, on the clock of the history's column ``seconds``: stop at the first recorded round at or past it.
+        Seconds used before a checkpoint count.
+    callbacks : sequence of callable
+        Functions f(seen), called at every recorded round, the start among them, with a :class:`consensus.observe.Seen`: the
+        row just measured, and more. Each returns None, or a text that is the reason to stop. They see, and change nothing;
+        a run that is resumed calls them with the row it goes on from, if that was recorded. Their time is not counted.
+    metrics : mapping of str to callable, optional
+        More columns of the history, off its clock: each a function of the agents' mean (P,) that returns a number, such as
+        ``{"accuracy": lambda w: accuracy(w, X_test, y_test)}``.
     progress : bool
         Show a progress bar, if standard error is a terminal or a notebook's.
     checkpoint : path, optional
@@ -117,7 +105,7 @@ def solve(
         in rounds, observation left out. With a test set
         ``test_error`` of the mean and ``test_error_worst`` of the worst agent: the mean squared error in regression, the
         fraction of wrong labels in classification. With ``agent_objectives`` the column ``agent_objective`` (rows, agents).
-        A solver may add columns of its own, as :class:`consensus.solvers.AdaptiveNEXT` does.
+        A solver may add columns of its own, as :class:`consensus.solvers.AdaptiveNEXT` does; ``metrics`` are the last ones.
 
     Raises
     ------
@@ -131,6 +119,8 @@ def solve(
         If a worker process dies or keeps the others waiting for longer than the engine's ``timeout``.
     Interrupted
         On ctrl-C; it carries the result so far.
+    Exception
+        Whatever a callback, a metric or a solver raises. It has the history so far as its ``.history``, too.
 
     Warns
     -----
@@ -138,7 +128,8 @@ def solve(
         At the first local solve that did not get as far as was asked; it names the agent, the residual, and what to change.
 
     Under MPI what is refused before any work is so on all ranks. An error later ends the job; the history is written before,
-    beside the checkpoint or else into the working directory.
+    beside the checkpoint or else into the working directory. Callbacks and metrics are called on the first rank alone, and
+    all ranks hear what they return.
 
     Warns
     -----
@@ -172,6 +163,9 @@ def solve(
             tolerance = _checks.number("tolerance", tolerance, above=0)
         if exchanges is not None:
             exchanges = _checks.count("exchanges", exchanges)
+        if seconds is not None:
+            seconds = _checks.number("seconds", seconds, above=0)
+        callbacks = checked_callbacks(callbacks)
         for name, value in (("checkpoint", checkpoint), ("resume", resume)):
             if value is not None:
                 _checks.path(name, value)
@@ -187,6 +181,7 @@ def solve(
         settings["seed of the start"] = seed if start is None else None
         start = _start(problem, start, seed)
         test = None if test is None else checked_test_set(problem, test)
+        metrics = checked_metrics(metrics, (*ALWAYS, *ASKED_FOR, *solver.columns))
         whole, identity = problem.agents == problem.network_size, None
         if checkpoint or resume or engine.size > 1:
             # A user's functions are not called for the comparison of ranks alone.
@@ -194,6 +189,7 @@ def solve(
             identity = fingerprint(problem, network, solver, start, data)
             settings |= identity | {"rounds": rounds, "record_every": record_every, "tolerance": tolerance}
             settings |= {"exchanges": exchanges, "checkpoint": checkpoint, "every": every, "resume": resume, "gather": gather}
+            settings |= {"seconds": seconds, "metrics": list(metrics)}
             settings |= {"agent_objectives": agent_objectives, "problem": "of all agents" if whole else "of its own agents"}
 
     if (checkpoint or resume) and not whole:
@@ -205,21 +201,24 @@ def solve(
             raise ValueError(f"rounds must be at least the checkpoint's, {resumed.round}; got {rounds}")
     with _progress.bar(progress and engine.root, total=rounds, desc=type(solver).__name__, unit="round") as bar:
         saver = Saver(checkpoint, every, identity, engine.root) if checkpoint else None
-        observer = Observer(problem, solver, record_every, rounds, tolerance, exchanges, test, agent_objectives, bar, saver)
+        recorder, stopper = Recorder(problem, solver, test, agent_objectives, metrics), Stopper(tolerance, exchanges, seconds)
+        observer = Observer(recorder, stopper, callbacks, saver, record_every, rounds, bar)
         if resumed:
-            observer.resume(resumed)
+            observer.resume(resumed, resume)
         try:
             reason = engine.run(problem, network, solver, resumed.fields if resumed else start, rounds, observer)
-        except RunError as error:
-            error.history = observer.history
-            raise
         except KeyboardInterrupt:
-            if observer.w is None:  # not even the start was seen
+            if observer.latest is None:  # not even the start was seen
                 raise
-            result = Result(observer.w, observer.history, observer.round, "stopped by the user")
-            raise Interrupted(result, checkpoint) from None
-    w = observer.collect(observer.w) if gather else observer.w
-    return Result(w, observer.history, observer.round, reason or f"all {rounds} rounds done")
+            done, w = observer.latest
+            raise Interrupted(Result(w, observer.history, done, "stopped by the user"), checkpoint) from None
+        except Exception as error:
+            with suppress(AttributeError):  # a user's own may have another history
+                error.history = observer.history
+            raise
+    done, w = observer.latest
+    w = w if gather else w[engine.rows(problem.network_size)].copy()
+    return Result(w, observer.history, done, reason or f"all {rounds} rounds done")
 
 
 def _schedule(network):

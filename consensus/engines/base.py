@@ -22,6 +22,10 @@ class Engine(ABC):
                 "with the others on other ranks"
             )
 
+    def rows(self, agents):
+        """The slice of a network's ``agents`` that this process holds, of those that call :func:`consensus.solve` together."""
+        return slice(0, agents)
+
     @contextmanager
     def together(self):
         """Raise, on all processes, what any of them raises inside; and refuse what differs of the settings put in."""

@@ -2,7 +2,6 @@
 
 import os
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,12 +12,10 @@ from threadpoolctl import threadpool_limits
 from consensus import _checks
 from consensus.engines.agreement import agree
 from consensus.engines.base import Engine, begin_block, blocks_of
+from consensus.engines.counts import total
 from consensus.engines.network import Network
 from consensus.engines.ranks import Ranks
-from consensus.engines.rounds import run_rounds
-
-# Over ranks; the other counts are the same for all.
-_SUMMED = ("messages", "floats", "bytes", "samples", "iterations", "unfinished")
+from consensus.engines.rounds import reports, run_rounds
 
 
 class Halo(NamedTuple):
@@ -84,6 +81,23 @@ class MPINetwork(Network):
             wholes.append(np.concatenate(parts).reshape(-1, *block.shape[1:]))
             start = end
         return wholes
+
+
+class AllRanks:
+    """Puts the blocks of all ranks together, for the observer; ``sizes`` are their numbers of agents."""
+
+    def __init__(self, ranks, sizes):
+        self.ranks, self.sizes = ranks, sizes
+
+    def rows(self, block):
+        return self.ranks.allgather_rows(block, self.sizes)
+
+    def total(self, counts, seconds):
+        theirs, times = zip(*self.ranks.allgather((counts, seconds)), strict=True)
+        return total(theirs), max(times)
+
+    def once(self, function):
+        return self.ranks.broadcast(function() if self.ranks.me == 0 else None)
 
 
 class MPI(Engine):
@@ -170,18 +184,13 @@ class MPI(Engine):
         problem = problem.restrict(rows if problem.agents == problem.network_size else slice(0, problem.agents))
         blocks = blocks_of(problem.network_size, self.size)
         network = MPINetwork(schedule, rows, problem.dtype, self.strict, self.ranks, blocks)
-        collect = partial(self.ranks.allgather_rows, counts=network.counts_of_ranks)
-        observer.attach(problem.restrict(slice(0, problem.agents)), collect, self._total)
+        gather = AllRanks(self.ranks, network.counts_of_ranks)
+        observer.attach(problem.restrict(slice(0, problem.agents)), gather)
         names = [f"rank {rank} (agents {block.start} to {block.stop - 1})" for rank, block in enumerate(blocks)]
         self.ranks.enter(lambda: f"in round {observer.round + 1}", names)
-
-        def report(state, counts, seconds):
-            reason = observer.see(state, counts, seconds)
-            # One rank decides whether to stop, should rounding differ between kinds of machines.
-            return self.ranks.broadcast(reason) if observer.due(state.round) else None
-
         try:
             with threadpool_limits(self.cores, user_api="blas"):
+                report = reports(observer, solver, gather)
                 return run_rounds(problem, network, solver, begin_block(begin, rows), rounds, report)
         except BaseException as error:
             if self.size == 1:
@@ -209,17 +218,12 @@ class MPI(Engine):
             raise error
         return value
 
-    def _total(self, counts, seconds):
-        parts = self.ranks.allgather((counts, seconds))
-        total = {name: sum(part[name] for part, _ in parts) if name in _SUMMED else counts[name] for name in counts}
-        return total, max(second for _, second in parts)
-
     def _keep_history(self, observer):
         """Write what was recorded, the same on all ranks: the error that carries it does not outlive the job. Say where."""
         history = observer.history
         if not history.rows:
             return "Nothing was recorded yet"
-        name = f"history of {type(observer.solver).__name__} until round {observer.round}.csv".replace(" ", "-")
+        name = f"history of {type(observer.recorder.solver).__name__} until round {observer.round}.csv".replace(" ", "-")
         path = observer.saver.path.with_name(f"{observer.saver.path.name}.history.csv") if observer.saver else Path(name)
         part = path.with_name(f".{path.name}.{self.rank}.part")  # other ranks may be doing the same
         try:

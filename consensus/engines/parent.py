@@ -1,5 +1,6 @@
 """The parent's part of a run on worker processes: to observe, to pass on what goes wrong, to say who is late."""
 
+import itertools
 import warnings
 from multiprocessing import connection
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 from consensus.engines.waiting import Usual, Wait, say_late
 from consensus.engines.worker import restored
 from consensus.errors import UnfinishedWarning, WorkerError
+from consensus.observe import Gathered
 
 _STARTING = 60.0  # seconds that workers may start one after another
 _LOOK = 0.05  # seconds between two looks at how they are
@@ -24,48 +26,37 @@ class Parent:
     crew, receivers : list
         The workers' processes and the pipes from them.
     observer : Observer
-    due : callable
-        Which rounds are observed; the workers know too.
     rounds : int
     timeout : float
         Seconds.
     """
 
-    def __init__(self, desk, crew, receivers, observer, due, rounds, timeout):
+    def __init__(self, desk, crew, receivers, observer, rounds, timeout):
         self.desk, self.crew, self.receivers, self.observer = desk, crew, receivers, observer
-        self.due, self.rounds, self.timeout = due, rounds, timeout
+        self.rounds, self.timeout = rounds, timeout
         self._usual, self._stall, self._done, self._warned, self._said = Usual(), 0.0, None, False, set()
 
     def observe(self):
         """At due rounds look at all iterates and say whether to go on; return the reason to stop, or None."""
-        desk, observer, visit, seen = self.desk, self.observer, 0, self.observer.round
-        try:
-            while True:
-                visit += 1
-                self._wait(visit, self.timeout if visit > 1 else max(self.timeout, _STARTING))
-                round = int(desk.round.array[0])
-                observer.tick(round)
-                observer.w, seen = desk.iterates.array.copy(), round
-                counts, seconds = desk.totals()
-                report = desk.report.array.copy()
-                reason = observer.record(round, observer.w, counts, seconds, report) if self.due.recorded(round) else None
-                last = bool(reason) or round >= self.rounds
-                save = self.due.saved(round) or (last and observer.saver is not None)
-                desk.command.array[:] = visit, last, save
-                desk.gate.arrive(desk.parent, visit)
-                if save:
-                    parts = self._states()
-                    fields = {
+        desk, observer = self.desk, self.observer
+        for visit in itertools.count(1):
+            self._wait(visit, self.timeout if visit > 1 else max(self.timeout, _STARTING))
+            round, report = int(desk.round.array[0]), desk.report.array.copy()
+            reason, save = observer.see(Gathered(round, desk.iterates.array.copy(), report, *desk.totals()))
+            last = reason is not None or round >= self.rounds
+            desk.command.array[:] = visit, last, save
+            desk.gate.arrive(desk.parent, visit)
+            if save:
+                parts = self._states()
+                observer.save(
+                    {
                         name: np.concatenate([part[name] for part in parts]) if np.ndim(value) else value
                         for name, value in parts[0].items()
                     }
-                    observer.save(fields, counts, seconds)
-                if last:
-                    self._look(dict.fromkeys(range(len(self.crew))))  # for what was warned of in the last rounds
-                    return reason
-        except KeyboardInterrupt:
-            observer.round = seen  # that of observer.w; the workers may be further
-            raise
+                )
+            if last:
+                self._look(dict.fromkeys(range(len(self.crew))))  # for what was warned of in the last rounds
+                return reason
 
     def _wait(self, visit, timeout):
         """Wait until all workers report; raise what went wrong in one of them, or if one comes ``timeout`` s after another."""

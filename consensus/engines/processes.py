@@ -74,8 +74,7 @@ class Processes(Engine):
             lock = context.Lock()
         desk = Desk.of(lock, blocks, *sizes)
         desk.round.array[:] = begin["round"] if isinstance(begin, dict) else 0
-        due = _Due(observer.every, observer.rounds, observer.saver.every if observer.saver else None)
-        parts = []
+        parts, due = [], observer.due
         for worker, rows in enumerate(blocks):
             mine = begin_block(begin, rows)
             parts.append(cloudpickle.dumps((solver, schedule, rounds, due, worker, rows, mine, self.strict, self.timeout)))
@@ -91,7 +90,7 @@ class Processes(Engine):
                     process.start()
             for _, sender in pipes:
                 sender.close()
-            return Parent(desk, crew, [receiver for receiver, _ in pipes], observer, due, rounds, self.timeout).observe()
+            return Parent(desk, crew, [receiver for receiver, _ in pipes], observer, rounds, self.timeout).observe()
         finally:
             desk.gate.abort.array[0] = 1
             deadline = time.monotonic() + _ENDING
@@ -105,24 +104,6 @@ class Processes(Engine):
             for pipe in pipes:
                 for end in pipe:
                     end.close()
-
-
-@dataclass(frozen=True)
-class _Due:
-    """When the parent looks: the workers know too."""
-
-    every: int
-    rounds: int
-    saves: int | None
-
-    def recorded(self, round):
-        return round % self.every == 0 or round == self.rounds
-
-    def saved(self, round):
-        return self.saves is not None and (round % self.saves == 0 or round == self.rounds)
-
-    def __call__(self, round):
-        return self.recorded(round) or self.saved(round)
 
 
 def _by_cost(problem, workers):

@@ -1,15 +1,20 @@
 """The loop over rounds, the same on every engine."""
 
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from numbers import Integral
+from typing import NamedTuple
 
 import numpy as np
 
 from consensus import _checks
 from consensus._parallel import one_blas_thread
 from consensus.errors import DivergenceError
-from consensus.solvers.state import rebuild
+from consensus.observe import Gather, Gathered, Observer
+from consensus.observe.gather import Whole
+from consensus.solvers.base import Solver
+from consensus.solvers.state import flatten, rebuild
 
 _UNPACK = "; unpack what network.mix returns, a tuple with one array for each block: (w,) = network.mix(round, w)"
 _LARGEST = 1e150  # an iterate beyond this is lost: its square is near the largest double
@@ -70,6 +75,37 @@ def _resumed(problem, solver, fields):
     """The state that a checkpoint's ``fields`` are of: an initial state says how they belong together."""
     uncounted = problem.restrict(slice(0, problem.agents))  # which keeps its own count of work
     return rebuild(_initial(uncounted, solver, fields["w"]), fields)
+
+
+def reports(
+    observer: Observer, solver: Solver, gather: Gather | None = None
+) -> Callable[[NamedTuple, dict[str, int], float], str | None]:
+    """What :func:`run_rounds` calls where rounds run in the processes that observe them.
+
+    Parameters
+    ----------
+    observer : Observer
+    solver : Solver
+    gather : Gather, optional
+        How blocks are put together; by default the block holds all agents.
+
+    Returns
+    -------
+    callable
+    """
+    gather = Whole() if gather is None else gather
+
+    def report(state, counts, seconds):
+        observer.tick(state.round, state.w)
+        if not observer.due(state.round):
+            return None
+        own = gather.rows(solver.report(state)) if solver.columns else None
+        verdict = observer.see(Gathered(state.round, gather.rows(state.w), own, *gather.total(counts, seconds)))
+        if verdict.save:
+            observer.save({name: gather.rows(value) if np.ndim(value) else value for name, value in flatten(state).items()})
+        return verdict.reason
+
+    return report
 
 
 def _state(state, round, problem, name):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from consensus.engines.base import Engine, begin_block
 from consensus.engines.network import Network
-from consensus.engines.rounds import run_rounds
+from consensus.engines.rounds import reports, run_rounds
 
 
 class StackedNetwork(Network):
@@ -36,4 +36,4 @@ class Stacked(Engine):
         everyone = slice(0, problem.agents)
         problem = problem.restrict(everyone)  # its own count of work
         network = StackedNetwork(schedule, problem.dtype, self.strict)
-        return run_rounds(problem, network, solver, begin_block(begin, everyone), rounds, observer.see)
+        return run_rounds(problem, network, solver, begin_block(begin, everyone), rounds, reports(observer, solver))

@@ -14,16 +14,14 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from consensus._memory import SharedArray
+from consensus.engines.counts import NAMES, total
 from consensus.engines.gate import Aborted, Gate
 from consensus.engines.network import Network
 from consensus.engines.rounds import run_rounds
 from consensus.errors import WorkerError
 from consensus.solvers.state import flatten
 
-_COUNTS = ("exchanges", "messages", "floats", "bytes", "gradients", "samples", "solves", "iterations", "unfinished")
 SHARED = ("features", "targets", "weights", "indices")  # arrays of shards, which workers see in shared memory
-# Over workers; the others are the same for all.
-_SUMMED = ("messages", "floats", "bytes", "samples", "iterations", "unfinished")
 
 
 class Desk(NamedTuple):
@@ -58,7 +56,7 @@ class Desk(NamedTuple):
             report=SharedArray((agents, max(1, columns)), np.float64),
             visits=SharedArray((workers,), np.int64),  # reports to the parent, of each worker
             round=SharedArray((workers,), np.int64),
-            counts=SharedArray((workers, len(_COUNTS)), np.int64),
+            counts=SharedArray((workers, len(NAMES)), np.int64),
             seconds=SharedArray((workers,), np.float64),
             command=SharedArray((3,), np.int64),  # the parent's answer: to which report, whether to stop, to send the state
         )
@@ -76,9 +74,8 @@ class Desk(NamedTuple):
 
     def totals(self):
         """The network's counts, and the slowest worker's seconds."""
-        counts = dict(zip(_COUNTS, self.counts.array.T, strict=True))
-        total = {name: int(values.sum() if name in _SUMMED else values[0]) for name, values in counts.items()}
-        return total, float(self.seconds.array.max())
+        counts = [dict(zip(NAMES, counts, strict=True)) for counts in self.counts.array.tolist()]
+        return total(counts), float(self.seconds.array.max())
 
 
 class Task(NamedTuple):
@@ -202,7 +199,7 @@ class _Reports:
         desk.iterates.array[self.rows] = state.w
         if self.solver.columns:
             desk.report.array[self.rows] = self.solver.report(state)
-        desk.counts.array[worker] = [counts[name] for name in _COUNTS]
+        desk.counts.array[worker] = [counts[name] for name in NAMES]
         desk.seconds.array[worker] = seconds
         with desk.gate.lock:
             desk.visits.array[worker] = self.visit

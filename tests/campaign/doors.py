@@ -143,7 +143,10 @@ SPECIAL = {
     "consensus.surrogates.Blocks": {"parameters": "4"},
 }
 # Not made by users, or asked for on purpose: records that the package fills in, and abstract classes.
-RECORDS = {"topologies.Conditions", "topologies.Check", "topologies.GapEstimate", "consensus.solvers.Solver", "consensus.Model"}
+RECORDS = {
+    "topologies.Conditions", "topologies.Check", "topologies.GapEstimate", "consensus.solvers.Solver", "consensus.Model",
+    *(f"consensus.observe.{name}" for name in consensus.observe.__all__),
+}  # fmt: skip
 ARITHMETIC = ("consensus.losses", "consensus.regularizers", "consensus.models")
 READ_ONLY = {"clear", "pop", "popitem", "setdefault", "update"}  # of a mapping: refused whatever is given
 #: Methods between the package's own parts: an engine calls them with what it has checked.

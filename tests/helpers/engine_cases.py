@@ -165,6 +165,25 @@ def saved():
     return {name: case._replace(options=case.options | options) for name, case in chosen.items()}
 
 
+class Watching:
+    """A callback that keeps what it sees, and stops the run at round ``until``."""
+
+    def __init__(self, until=None):
+        self.until, self.seen = until, []
+
+    def __call__(self, seen):
+        row = {name: np.asarray(value).tolist() for name, value in seen.row.items() if name != "seconds"}
+        self.seen.append((seen.round, seen.w.tolist(), seen.mean.tolist(), row, seen.history.rows))
+        return None if seen.round != self.until else f"enough seen at round {seen.round}"
+
+
+def watched():
+    """Runs with metrics, for callbacks: one recorded at every third round and saved at every second, and one on float32."""
+    options = OBSERVED | {"rounds": 13, "every": 2, "metrics": {"norm": np.linalg.norm, "first": lambda mean: mean[0]}}
+    names = ("functions, tracking", "float32, adaptive")
+    return {name: special()[name]._replace(options=options) for name in names}
+
+
 class Cheat(topologies.Static):
     """In round 2 agents 1 and 5, no neighbours, exchange their rows nevertheless."""
 

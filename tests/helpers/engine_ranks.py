@@ -60,6 +60,38 @@ def resume(folder):
         print(json.dumps({"differ": differ}))
 
 
+def callbacks(folder):
+    """Callbacks and metrics on the first rank; each run is stopped by a callback, saved, and resumed."""
+    engine = MPI()
+    report = {"differ": [], "elsewhere": 0, "seen": {}}
+    for number, (name, case) in enumerate(engine_cases.watched().items()):
+        watching, path = engine_cases.Watching(6), folder / f"{number}.ckpt"
+        stopped = case.run(engine=engine, callbacks=[watching], checkpoint=path)
+        resumed = case.run(engine=engine, callbacks=[engine_cases.Watching()], resume=path)
+        if not (same_everywhere(engine, stopped) and same_everywhere(engine, resumed)):
+            report["differ"].append(name)
+        report["elsewhere"] += sum(map(len, engine.communicator.allgather(watching.seen)[1:]))
+        report["seen"][name] = watching.seen
+        if engine.root:
+            write(folder / f"{number} stopped.npz", stopped)
+            write(folder / f"{number} resumed.npz", resumed)
+    timed = engine_cases.slow(0.02, record_every=3).run(engine=engine, seconds=0.3)
+    report["timed"] = engine.communicator.allgather((timed.reason, timed.rounds, timed.history["seconds"].tolist()))
+    if engine.root:
+        print(json.dumps(report))
+
+
+def callback_fails(folder):
+    os.chdir(folder)
+
+    def fails(seen):
+        if seen.round == 9:
+            raise engine_cases.Trouble(0, seen.round)
+
+    engine_cases.watched()["functions, tracking"].run(engine="mpi", callbacks=[fails])
+    print("never printed")
+
+
 def cheat(folder):
     os.chdir(folder)
     engine_cases.cheating().run(engine=MPI(strict=True))
@@ -247,7 +279,7 @@ def diverge(folder):
 
 
 if __name__ == "__main__":
-    DONE = equality, save, resume, cheat, fail, refuse, look, faulty, differ
+    DONE = equality, save, resume, callbacks, callback_fails, cheat, fail, refuse, look, faulty, differ
     STUCK = absent, elsewhere, stopped, back, together, diverge
     tasks = {task.__name__: task for task in (*DONE, *STUCK)}
     tasks[sys.argv[1]](Path(sys.argv[2]))

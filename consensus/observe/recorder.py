@@ -1,0 +1,147 @@
+"""What is measured during a run, outside of its clock and of the algorithm."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from consensus import _checks
+from consensus._parallel import CHUNK_BYTES
+from consensus.data.shards import arrays
+from consensus.history import History
+from consensus.observe import callbacks
+from consensus.observe.callbacks import agents_mean
+from consensus.observe.gather import Gather, Whole
+from consensus.problems import Problem
+from consensus.problems.base import BaseProblem
+from consensus.solvers.base import Solver
+
+ALWAYS = (
+    "round", "objective", "stationarity", "disagreement", "exchanges", "messages", "floats", "bytes", "gradients", "samples", "solves",
+    "iterations", "unfinished", "seconds",
+)  # fmt: skip
+ASKED_FOR = ("agent_objective", "test_error", "test_error_worst")
+
+
+class Recorder:
+    """Measures what the history shows, at all agents' iterates, and appends its rows.
+
+    Parameters
+    ----------
+    problem : Problem
+    solver : Solver
+    test : (X, y), optional
+        As :func:`checked_test_set` gives it.
+    agent_objectives : bool
+    metrics : mapping of str to callable, optional
+        The user's own columns, functions of the agents' mean (P,).
+
+    Attributes
+    ----------
+    history : History
+    """
+
+    def __init__(
+        self,
+        problem: BaseProblem,
+        solver: Solver,
+        test: tuple[np.ndarray, np.ndarray] | None = None,
+        agent_objectives: bool = False,
+        metrics: Mapping[str, Callable[[np.ndarray], float]] | None = None,
+    ):
+        self.problem, self.solver, self.test = problem, solver, test
+        self.agent_objectives, self.metrics = agent_objectives, metrics or {}
+        self.gather: Gather = Whole()
+        self.history = History()
+
+    def attach(self, problem: BaseProblem, gather: Gather) -> None:
+        """Measure with this block of the problem, put together by ``gather``."""
+        self.problem, self.gather = problem, gather
+
+    def resume(self, history: History, path: Any) -> None:
+        """Go on with the ``history`` of the checkpoint ``path``; raise ``ValueError`` if this run has other columns."""
+        known = {*ALWAYS, *self.solver.columns}
+        mine = {*self.metrics, *ASKED_FOR[: self.agent_objectives], *(ASKED_FOR[1:] if self.test else ())}
+        differ = sorted(mine ^ (set(history) - known))
+        if differ:
+            there, here = ([name for name in differ if name in columns] for columns in (history, mine))
+            raise ValueError(
+                f"{path} has a history with other columns: only there {there}, only here {here}; give the same metrics, test "
+                "and agent_objectives"
+            )
+        self.history = history
+
+    def record(
+        self, round: int, w: np.ndarray, report: np.ndarray | None, total: Mapping[str, float]
+    ) -> dict[str, float | np.ndarray]:
+        """The row of ``round``, appended to the history if it is not there yet: a resumed run has its first row already.
+
+        Parameters
+        ----------
+        round : int
+        w : ndarray (A, P)
+        report : ndarray (A, columns) or None
+            The solver's own, if it has any.
+        total : mapping
+            What the network sent and computed since the start, and the seconds.
+        """
+        if not self.history.rows or self.history.last()["round"] < round:
+            own = {name: float(join(report[:, k])) for k, (name, join) in enumerate(self.solver.columns.items())}
+            users = {}
+            if self.metrics:
+                users = self.gather.once(lambda: callbacks.measure(self.metrics, agents_mean(w), round))
+            self.history.append({"round": round, **self.measure(w), **total, **own, **users})
+        return self.history.last()
+
+    def measure(self, w: np.ndarray) -> dict[str, float | np.ndarray]:
+        """The measured quantities at all iterates ``w`` (A, P), by name."""
+        mean = agents_mean(w)
+        row = {
+            "objective": self._objective(mean),
+            "stationarity": self._stationarity(mean),
+            "disagreement": float(np.sqrt(np.square(w - mean).sum(axis=1).mean())),
+        }
+        if self.agent_objectives:
+            row["agent_objective"] = np.array([self._objective(point) for point in w])
+        if self.test is not None:
+            row["test_error"] = float(self._test_errors(mean[None])[0])
+            row["test_error_worst"] = float(self._test_errors(w).max())
+        return row
+
+    def _objective(self, point):
+        here = np.broadcast_to(point, (self.problem.agents, len(point)))
+        return float(self.gather.rows(self.problem.value(here)).sum() + self.problem.regularizer.value(point))
+
+    def _stationarity(self, point):
+        here = np.broadcast_to(point, (self.problem.agents, len(point)))
+        step = point - self.gather.rows(self.problem.gradient(here)).sum(axis=0)
+        return float(np.linalg.norm(point - self.solver.prox(self.problem)(step, 1.0)))
+
+    def _test_errors(self, w):
+        """The mean test error of every row of ``w``, a few agents at a time."""
+        X, y = self.test
+        model = self.problem.model
+        few = max(1, CHUNK_BYTES // (len(X) * max(getattr(model, "widths", [model.outputs])) * X.itemsize))
+        errors = []
+        for first in range(0, len(w), few):
+            part = w[first : first + few]
+            outputs = model.predict(part, np.broadcast_to(X, (len(part), *X.shape)))
+            errors.append(self.problem.loss.error(outputs, np.broadcast_to(y, (len(part), *y.shape))).mean(axis=1))
+        return np.concatenate(errors)
+
+
+def checked_test_set(problem: BaseProblem, test: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The arrays of a ``test`` set, (X, y), that fits ``problem``."""
+    if not isinstance(problem, Problem):
+        raise TypeError(f"test needs a problem with a model; got {problem}")
+    try:
+        X, y = test
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"test must be a pair (X, y); got {_checks.shown(test)}") from error
+    _checks.needs("test", problem.loss, "error")
+    X, y = arrays(X, y, ("X of test", "y of test"))
+    features = problem.shards.features.shape[2]
+    if X.shape[1] != features:
+        raise ValueError(f"test features must have {features} columns as in training; got {X.shape[1]}")
+    problem.loss.check(y, problem.model.outputs)
+    return X.astype(problem.dtype, copy=False), y.astype(problem.dtype, copy=False)

@@ -1,0 +1,37 @@
+"""When a run's state goes to disk."""
+
+from pathlib import Path
+from typing import Any
+
+from consensus import checkpoint
+from consensus.checkpoint import Checkpoint
+from consensus.history import History
+
+
+class Saver:
+    """Writes checkpoints of one run.
+
+    Parameters
+    ----------
+    path : path
+    every : int
+        Rounds between two of them.
+    fingerprint : dict
+        What tells the run from others: see :func:`consensus.checkpoint.fingerprint`.
+    root : bool
+        Whether this process writes; of several that hold the same, one does.
+    """
+
+    def __init__(self, path: str | Path, every: int, fingerprint: dict[str, Any], root: bool = True):
+        self.path, self.every, self.fingerprint, self.root = Path(path), every, fingerprint, root
+
+    def save(self, fields: dict[str, Any], history: History, counts: dict[str, int], seconds: float) -> None:
+        """Replace the file by a checkpoint of all agents' state, given by its fields.
+
+        Raises
+        ------
+        TypeError
+            If the state holds something else than numbers, or arrays without a row for each agent.
+        """
+        if self.root:
+            checkpoint.write(self.path, Checkpoint(fields, history, counts, seconds, self.fingerprint))

@@ -1,0 +1,37 @@
+"""What a run gives back."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from consensus.history import History
+from consensus.observe.callbacks import agents_mean
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What a run gives back.
+
+    Attributes
+    ----------
+    w : ndarray (agents, P)
+        Every agent's copy of the parameters.
+    history : History
+    rounds : int
+        Rounds done.
+    reason : str
+        Why the run stopped.
+    """
+
+    w: np.ndarray
+    history: History
+    rounds: int
+    reason: str
+
+    @property
+    def mean(self) -> np.ndarray:
+        """The agents' mean, shape (P,)."""
+        return agents_mean(self.w)
+
+    def __repr__(self) -> str:
+        return f"Result({self.reason}; w {self.w.shape}, {self.history})"
