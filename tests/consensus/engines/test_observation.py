@@ -114,7 +114,7 @@ def test_an_exception_of_the_users_ends_the_run_and_keeps_the_history(engine, wh
 
 
 def test_an_exception_on_the_first_rank_ends_the_job(tmp_path):
-    done = mpiexec(3, HERE / "engine_ranks.py", "callback_fails", tmp_path, timeout=30)
+    done = mpiexec(3, HERE / "engine_ranks.py", "callback_fails", tmp_path)
     assert done.returncode != 0
     assert done.stderr.count("Traceback") == 1
     assert "Trouble: agent 0 gives up after round 9\nin callbacks[0], fails, at round 9" in done.stderr
