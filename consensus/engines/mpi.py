@@ -12,10 +12,10 @@ from threadpoolctl import threadpool_limits
 from consensus import _checks
 from consensus.engines.agreement import agree
 from consensus.engines.base import Engine, begin_block, blocks_of
-from consensus.engines.counts import total
 from consensus.engines.network import Network
 from consensus.engines.ranks import Ranks
 from consensus.engines.rounds import reports, run_rounds
+from consensus.observe.counts import total
 
 
 class Halo(NamedTuple):

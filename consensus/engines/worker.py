@@ -14,11 +14,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from consensus._memory import SharedArray
-from consensus.engines.counts import NAMES, total
 from consensus.engines.gate import Aborted, Gate
 from consensus.engines.network import Network
 from consensus.engines.rounds import run_rounds
 from consensus.errors import WorkerError
+from consensus.observe.counts import NAMES, total
 from consensus.solvers.state import flatten
 
 SHARED = ("features", "targets", "weights", "indices")  # arrays of shards, which workers see in shared memory

@@ -9,17 +9,14 @@ from consensus import _checks
 from consensus._parallel import CHUNK_BYTES
 from consensus.data.shards import arrays
 from consensus.history import History
-from consensus.observe import callbacks
+from consensus.observe import callbacks, counts
 from consensus.observe.callbacks import agents_mean
 from consensus.observe.gather import Gather, Whole
 from consensus.problems import Problem
 from consensus.problems.base import BaseProblem
 from consensus.solvers.base import Solver
 
-ALWAYS = (
-    "round", "objective", "stationarity", "disagreement", "exchanges", "messages", "floats", "bytes", "gradients", "samples", "solves",
-    "iterations", "unfinished", "seconds",
-)  # fmt: skip
+ALWAYS = ("round", "objective", "stationarity", "disagreement", *counts.NAMES, "seconds")
 ASKED_FOR = ("agent_objective", "test_error", "test_error_worst")
 
 
