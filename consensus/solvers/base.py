@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
 
 class _OfNeeds:
-    """An attribute that is read off ``needs``, of a class or an object."""
+    """An attribute that is read off ``needs``, of an object or a class; of a class where that is a property, the property."""
 
     def __set_name__(self, owner, name):
         self.name = name
 
     def __get__(self, solver, kind):
-        return getattr((kind if solver is None else solver).needs, self.name)
+        needs = (kind if solver is None else solver).needs
+        return needs if isinstance(needs, property) else getattr(needs, self.name)
 
 
 class Solver(ABC):

@@ -124,10 +124,11 @@ def _row(solver: Solver | type[Solver]) -> Row:
         return _OPEN if isinstance(value, property) else value
 
     kind = solver if inspect.isclass(solver) else type(solver)
-    needed = (_OPEN,) * 4 if said("needs", Needs()) == _OPEN else _words(needs_of(solver))
+    needs = None if said("needs", Needs()) == _OPEN else needs_of(solver)
+    needed = (_OPEN,) * 4 if needs is None else _words(needs)
     count = said("exchanges_a_round", None)
     if count is None:
-        count = "found" if getattr(solver, "counts_exchanges", False) else ""
+        count = "found" if needs and needs.counts_exchanges else ""
     return Row(kind.__name__, _reference(kind), *needed, str(count), said("sends", ""), _settings(solver))
 
 

@@ -381,4 +381,15 @@ def test_what_is_no_solver_is_not_listed():
 def test_a_class_whose_needs_depend_on_settings_says_so():
     (row,) = (row for row in table().rows if row.name == "Gossip")
     assert set(row[2:8]) == {"depends"}
+    assert not isinstance(Gossip.mixing, str)  # and nothing is raised: help() and dir() come by
     assert row.settings == "solver, exchanges, [gap]"
+
+
+def test_a_class_with_a_property_for_its_needs_alone():
+    class Mine(Averaging):
+        @property
+        def needs(self):
+            return Needs(static=True)
+
+    assert table(Mine).rows[-1][2:8] == ("depends",) * 4 + ("", "")
+    assert table(Mine()).rows[-1].network == "doubly stochastic, static"
