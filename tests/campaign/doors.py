@@ -145,6 +145,7 @@ SPECIAL = {
 # Not made by users, or asked for on purpose: records that the package fills in, and abstract classes.
 RECORDS = {
     "topologies.Conditions", "topologies.Check", "topologies.GapEstimate", "consensus.solvers.Solver", "consensus.Model",
+    "topologies.ScheduleLike",
     *(f"consensus.observe.{name}" for name in consensus.observe.__all__),
 }  # fmt: skip
 ARITHMETIC = ("consensus.losses", "consensus.regularizers", "consensus.models")
