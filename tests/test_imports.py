@@ -1,0 +1,79 @@
+"""Who imports whom: no circle, and one way only between the packages and their rooms."""
+
+import ast
+from pathlib import Path
+
+import networkx as nx
+import pytest
+
+import consensus
+import topologies
+
+MODULES = {}
+for package in (consensus, topologies):
+    root = Path(package.__file__).parent
+    for path in root.rglob("*.py"):
+        name = ".".join((package.__name__, *path.relative_to(root).with_suffix("").parts))
+        MODULES[name.removesuffix(".__init__")] = path
+PIECES = ("models", "losses", "regularizers", "data")
+
+
+def imports(tree, late):
+    """What is imported when a module is, or ``late``, too, when its functions are called; not what only type checkers read.
+
+    That is ``a.b`` of ``import a.b``, ``a.b.c`` of ``from a.b import c``.
+    """
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.If) and getattr(node.test, "id", None) == "TYPE_CHECKING":
+            continue
+        elif late or not isinstance(node, ast.FunctionDef):
+            yield from imports(node, late)
+
+
+def arrows(late):
+    graph = nx.DiGraph()
+    for module, path in MODULES.items():
+        for name in imports(ast.parse(path.read_text()), late):
+            target = name if name in MODULES else name.rpartition(".")[0]
+            graph.add_edge(module, target if target in MODULES else name)
+    return graph
+
+
+ARROWS = arrows(late=True)
+
+
+def within(names, *rooms):
+    return [name for name in names if any(name == room or name.startswith(f"{room}.") for room in rooms)]
+
+
+def test_imports_make_no_circle():
+    at_once = arrows(late=False)
+    assert at_once.has_edge("consensus.solve", "consensus._checks")
+    assert [group for group in nx.strongly_connected_components(at_once) if len(group) > 1] == []
+    below = ARROWS.subgraph(within(ARROWS, "topologies"))
+    assert below.has_edge("topologies.schedules.static", "topologies.weights.metropolis")
+    assert [group for group in nx.strongly_connected_components(below) if len(group) > 1] == []
+
+
+@pytest.mark.parametrize(
+    ("room", "others"),
+    [
+        ("topologies", ["consensus", "experiments", "tests"]),
+        ("consensus", ["experiments", "tests"]),
+        *((f"consensus.{piece}", [f"consensus.{other}" for other in PIECES if other != piece]) for piece in PIECES),
+        *((f"consensus.{piece}", ["consensus.problems", "consensus.solvers", "consensus.engines"]) for piece in PIECES),
+        ("consensus.problems", ["consensus.solvers", "consensus.engines", "consensus.surrogates", "consensus.local"]),
+        ("consensus.surrogates", ["consensus.solvers", "consensus.engines"]),
+        ("consensus.local", ["consensus.solvers", "consensus.engines"]),
+        ("consensus.solvers", ["consensus.engines"]),
+    ],
+)
+def test_imports_run_one_way(room, others):
+    members = within(MODULES, room)
+    assert members
+    assert [(module, name) for module in members for name in within(ARROWS.successors(module), *others)] == []
