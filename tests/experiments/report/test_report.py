@@ -11,9 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from plotly.offline import get_plotlyjs
 
+from consensus import plotting
 from consensus.history import History
 from experiments.report import __main__ as report
+from experiments.report import plots
+from experiments.report.runs import MOST, Recorded
 from experiments.shared.harness import Experiment
 from experiments.shared.results import Outcome, Run
 from experiments.shared.tables import Spread, Table
@@ -21,6 +25,7 @@ from experiments.shared.tables import Spread, Table
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 NODE = shutil.which("node")
 OPTIONS = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
+OPTIONS += " --virtual-time-budget=20000 --window-size=1000,1400 --dump-dom"
 NEXT, ODD, FAILING = "NEXT", 'a <b id="x">solver</b></script> & more', "DGD"
 ROWS = {NEXT: 40, ODD: 1000, FAILING: 5}
 SEEDS = (0, 1, 2)
@@ -31,45 +36,78 @@ document.addEventListener("securitypolicyviolation", event => problems.push(even
 for (const kind of ["error", "warn"]) console[kind] = (...words) => problems.push(words.join(" "));
 </script>"""
 READER = """<script>
+{
 const all = query => [...document.querySelectorAll(query)], texts = query => all(query).map(node => node.textContent);
-const canvas = document.querySelector(".drawing"), legend = number => all(".legend button")[number], seen = {};
-function hover(line, part) {
-  const path = all(".line")[line], place = path.getPointAtLength(part * path.getTotalLength());
-  const {left, top} = canvas.getBoundingClientRect();
-  canvas.dispatchEvent(new PointerEvent("pointermove", {clientX: left + place.x, clientY: top + place.y}));
-  return texts(".tip div");
+const graph = document.querySelector(".drawing"), ground = () => graph.querySelector(".nsewdrag"), seen = {};
+const pause = time => new Promise(done => setTimeout(done, time));
+const labels = () => texts(".hoverlayer text"), shown = () => all(".scatterlayer .js-line").length;
+async function hover(line, part) {
+  const path = all(".scatterlayer .js-line")[line], place = path.getPointAtLength(part * path.getTotalLength());
+  const {x, y} = place.matrixTransform(path.getScreenCTM());
+  ground().dispatchEvent(new MouseEvent("mousemove", {clientX: x, clientY: y, bubbles: true}));
+  await pause(200);
+  return labels();
 }
-function choose(axis, name) {
+async function choose(axis, name) {
   const select = all(".controls select").find(node => [...node.options].some(({value}) => value === name));
   select.value = name;
   select.dispatchEvent(new Event("change"));
+  await pause(200);
 }
-seen.names = texts(".legend .name");
-seen.notes = texts(".legend small");
-seen.strokes = all(".line").map(path => path.getAttribute("stroke") + path.getAttribute("stroke-dasharray"));
-seen.bands = all(".band").length;
-seen.end = hover(0, 1);
-canvas.dispatchEvent(new PointerEvent("pointerleave"));
-seen.left = document.querySelector(".tip").hidden;
-canvas.dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowRight"}));
-seen.keys = texts(".tip div").length;
-seen.log = texts(".tick-x");
-document.querySelector(".log-x").click();
-seen.linear = texts(".tick-x");
-seen.pressed = document.querySelector(".log-x").getAttribute("aria-pressed");
-seen.start = hover(0, 0);
-seen.focused = (legend(1).focus(), legend(1).click(), document.activeElement === legend(1));
-seen.hidden = [all(".line").length, legend(1).getAttribute("aria-pressed")];
-legend(1).click();
-seen.again = all(".line").length;
-choose("y", "disagreement");
-choose("x", "seconds");
-seen.other = hover(0, 1);
-seen.foreign = all("#x").length;
-seen.wide = document.documentElement.scrollWidth - innerWidth;
-seen.problems = problems;
-document.title = "done";
-document.body.append(Object.assign(document.createElement("pre"), {id: "seen", textContent: JSON.stringify(seen)}));
+async function click(node, times = 1) {
+  for (let k = 0; k < times; k++) {
+    for (const kind of ["mousedown", "mouseup", "click"]) node.dispatchEvent(new MouseEvent(kind, {bubbles: true}));
+  }
+  await pause(400);
+}
+async function press(key) {
+  graph.dispatchEvent(new KeyboardEvent("keydown", {key}));
+  await pause(200);
+  return labels();
+}
+const name = number => all(".infolayer .legend .legendtoggle")[number], frame = () => graph.layout.yaxis.range;
+async function visit() {
+  await pause(400);
+  seen.names = texts(".infolayer .legend .legendtext");
+  seen.strokes = all(".scatterlayer .js-line").map(({style}) => style.stroke + style.strokeDasharray);
+  seen.bands = all(".scatterlayer .js-fill").filter(node => node.getAttribute("d")).length;
+  seen.titles = texts(".g-xtitle text, .g-ytitle text");
+  seen.buttons = all(".modebar-btn").map(node => node.dataset.title);
+  seen.log = texts(".xtick text");
+  seen.frame = frame();
+  seen.end = await hover(0, 1);
+  ground().dispatchEvent(new MouseEvent("mouseout", {bubbles: true}));
+  await pause(200);
+  seen.left = labels().length;
+  seen.keys = [await press("ArrowRight"), await press("ArrowRight"), await press("ArrowLeft")];
+  await click(document.querySelector(".log-x"));
+  seen.linear = texts(".xtick text");
+  seen.pressed = document.querySelector(".log-x").getAttribute("aria-pressed");
+  seen.start = await hover(0, 0);
+  await click(name(1));
+  seen.hidden = [shown(), graph.data.map(({visible}) => visible)];
+  await choose("y", "disagreement");
+  await choose("x", "seconds");
+  seen.still = shown();
+  await click(name(1));
+  seen.again = shown();
+  await click(document.querySelector(".log-x"));
+  seen.other = await hover(0, 1);
+  await click(name(2), 2);
+  seen.alone = shown();
+  for (const node of all(".switches button")) {
+    await click(node);
+    seen[node.textContent] = [shown(), texts(".annotation-text")];
+  }
+  seen.foreign = all("#x").length;
+  seen.wide = document.documentElement.scrollWidth - innerWidth;
+  seen.fetched = performance.getEntriesByType("resource").map(({name}) => name);
+}
+visit().catch(error => problems.push(String(error))).then(() => {
+  seen.problems = problems;
+  document.body.append(Object.assign(document.createElement("pre"), {id: "seen", textContent: JSON.stringify(seen)}));
+});
+}
 </script>"""
 
 
@@ -80,7 +118,11 @@ def runs():
         def work(engine):
             history, random = History(), np.random.default_rng(seed)
             for row in range(ROWS[solver]):
-                quantities = {"objective": random.uniform(1, 2) / (row + 1), "disagreement": random.uniform(0.5, 1.5)}
+                blown_up = 1e4**row if solver == FAILING else 1.0
+                quantities = {
+                    "objective": random.uniform(1, 2) / (row + 1) * blown_up,
+                    "disagreement": random.uniform(0.5, 1.5),
+                }
                 clock = {"exchanges": 2 * row, "floats": 100 * row, "bytes": 800 * row, "seconds": 0.25 * row}
                 history.append({"round": row, **quantities, **clock})
             failed = solver == FAILING and seed > 0
@@ -117,10 +159,11 @@ def seen(page, tmp_path_factory):
     if CHROMIUM is None:
         pytest.skip("there is no Chromium to open the page in")
     folder = tmp_path_factory.mktemp("browser")
-    copy = page.replace("<style>", f"{WATCH}<style>", 1).replace("</body>", f"{READER}</body>")
+    end = page.rindex("</body>")
+    copy = page[:end].replace("<style>", f"{WATCH}<style>", 1) + READER + page[end:]
     (folder / "page.html").write_text(copy)
-    options = [*OPTIONS.split(), f"--user-data-dir={folder / 'profile'}", "--window-size=1000,1400", "--dump-dom"]
-    done = subprocess.run([CHROMIUM, *options, (folder / "page.html").as_uri()], capture_output=True, text=True, timeout=60)
+    command = [CHROMIUM, *OPTIONS.split(), f"--user-data-dir={folder / 'profile'}", (folder / "page.html").as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     found = re.search(r'<pre id="seen">(.*?)</pre>', done.stdout, re.DOTALL)
     assert found, done.stderr
     return json.loads(found[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
@@ -143,8 +186,10 @@ def last(solver, name):
 
 
 def test_the_page_needs_nothing_else(page):
-    assert not re.search(r"https?:|//[a-z]|@import|url\(|\bsrc=|<link", page.split("<section")[0])
-    assert "http" not in page.replace("http-equiv", "")
+    assert page.count(get_plotlyjs()) == 1
+    rest = page.replace(get_plotlyjs(), "")
+    assert not re.search(r"https?:|//[a-z]|@import|url\(|\bsrc=|<link", rest.split("<section")[0])
+    assert "http" not in rest.replace("http-equiv", "")
 
 
 def test_the_page_holds_the_recorded_numbers(folder, page):
@@ -158,7 +203,7 @@ def test_the_page_holds_the_recorded_numbers(folder, page):
         recorded = columns(path / "history.csv") | columns(path / "timing.csv")
         here = {name: np.array(plot["columns"][number]) for name, number in drawn[path.name]["columns"].items()}
         rows = here["round"].astype(int)  # the round is the row's number
-        assert len(rows) == len(recorded["round"]) or 200 < len(rows) <= report.MOST
+        assert len(rows) == len(recorded["round"]) or 200 < len(rows) <= MOST
         assert (rows[0], rows[-1]) == (0, len(recorded["round"]) - 1)
         for name in (*plot["x"], *plot["y"]):
             np.testing.assert_allclose(here[name], recorded[name][rows], rtol=5e-6)
@@ -175,7 +220,7 @@ def test_text_is_escaped(page):
             self.cells += (data.strip(),)
 
     reader = Reader()
-    reader.feed(page)
+    reader.feed(page.replace(get_plotlyjs(), ""))
     assert reader.ids == ("trial", "data")
     assert {ODD, "exchanges, <least>", "10 [5, never]", "0.1235"} <= set(reader.cells)
     assert {"<0>", "<1>", "<2>"} <= set(reader.cells)  # of the settings in which the runs differ
@@ -191,27 +236,25 @@ def test_one_experiment_s_folder_gets_its_own_page(folder, page):
 
 def test_runs_of_equal_settings_are_told_apart():
     def recorded(rounds, **settings):
-        return report.Recorded("", {"seed": 0, **settings}, {"rounds": rounds}, {}, "done", {"objective": np.ones(2)})
+        return Recorded("", {"seed": 0, **settings}, {"rounds": rounds}, {}, "done", {"objective": np.ones(2)})
 
-    plot = report.plot([recorded(10, solver="NEXT"), recorded(20, solver="NEXT"), recorded(10, solver="DGD")], ["NEXT", "DGD"])
+    plot = plots.plot([recorded(10, solver="NEXT"), recorded(20, solver="NEXT"), recorded(10, solver="DGD")], ["NEXT", "DGD"])
     assert [(part["name"], part["values"]) for part in plot["dimensions"]] == [
         ("solver", ["NEXT", "DGD"]),
         ("rounds", ["rounds 10", "rounds 20", ""]),
     ]
     assert [curve["place"] for curve in plot["curves"]] == [(0, 0), (0, 1), (1, 2)]
-    assert report.plot([recorded(10)], [])["curves"]
+    assert plots.plot([recorded(10)], [])["curves"]
 
 
 def test_the_settings_with_most_repeats_are_shown_first():
     done = [("b", 0), ("b", 1), ("a", 0)]
     runs = [
-        report.Recorded(
-            "", {"solver": solver, "setting": solver + name, "seed": seed}, {}, {}, "done", {"objective": np.ones(1)}
-        )
+        Recorded("", {"solver": solver, "setting": solver + name, "seed": seed}, {}, {}, "done", {"objective": np.ones(1)})
         for solver in ("one", "two")
         for name, seed in done
     ]
-    plot = report.plot(runs, [])
+    plot = plots.plot(runs, [])
     assert [(len(curve["runs"]), curve["shown"]) for curve in plot["curves"]] == [(2, True)] * 2 + [(1, False)] * 2
 
 
@@ -241,12 +284,18 @@ def test_a_wrong_folder_gets_one_clear_line(wrong, tmp_path):
 
 def test_a_browser_draws_every_solver_without_an_error(seen):
     assert seen["problems"] == []
-    assert sorted(seen["names"]) == sorted(ROWS)
-    assert seen["notes"] == [" 3 runs", " 3 runs", " 3 runs, 2 diverged"]
+    assert seen["fetched"] == []
+    names = [f"{NEXT} (3 runs)", f"{ODD} (3 runs)", f"{FAILING} (3 runs, 2 diverged)"]
+    assert [text.replace(" ", "") for text in seen["names"]] == [name.replace(" ", "") for name in names]  # broken into lines
     assert len(set(seen["strokes"])) == len(ROWS)
     assert seen["bands"] == len(ROWS)
+    assert seen["titles"] == [plotting.LABELS["exchanges"], plotting.LABELS["objective"]]
     assert seen["foreign"] == 0
     assert seen["wide"] <= 0  # nothing sticks out of the page
+
+
+def test_no_button_sends_data_away(seen):
+    assert seen["buttons"] == ["Download plot as a PNG", "Zoom", "Pan", "Zoom in", "Zoom out", "Reset axes"]
 
 
 def test_pointing_at_a_curve_shows_its_numbers(seen):
@@ -254,13 +303,18 @@ def test_pointing_at_a_curve_shows_its_numbers(seen):
     middle, low, high = (f"{value:.4g}" for value in spread)
     assert seen["end"][0] == f"exchanges with neighbours: {2 * ROWS[NEXT] - 2}"
     assert seen["end"][1] == f"{NEXT}: {middle} [{low}, {high}]"
-    assert len(seen["end"]) == 1 + len(ROWS)
-    assert seen["left"]
-    assert seen["keys"] == 1 + len(ROWS)
+    assert [line.split(": ")[0] for line in seen["end"][1:]] == [NEXT, ODD]  # the third has ended long before
+    assert seen["left"] == 0
+
+
+def test_the_arrow_keys_read_the_numbers(seen):
+    assert [shown[0] for shown in seen["keys"]] == [f"exchanges with neighbours: {x}" for x in (2, 4, 2)]
+    assert seen["keys"][0] == seen["keys"][2] != seen["keys"][1]
 
 
 def test_the_axes_follow_the_buttons_and_the_choices(seen):
-    assert seen["log"] == ["10", "100", "1000"]
+    assert {"10", "100", "1000"} <= set(seen["log"])
+    assert {text.rstrip("0") for text in seen["log"]} <= {"1", "2", "5"}
     assert len(seen["linear"]) > 4
     steps = np.diff([float(text) for text in seen["linear"]])
     np.testing.assert_allclose(steps, steps[0], rtol=1e-9)
@@ -270,18 +324,37 @@ def test_the_axes_follow_the_buttons_and_the_choices(seen):
     assert seen["other"][1].startswith(f"{NEXT}: {last(NEXT, 'disagreement').middle:.4g} [")
 
 
-def test_a_click_in_the_legend_hides_a_curve_and_shows_it_again(seen):
-    assert seen["hidden"] == [len(ROWS) - 1, "false"]
+def test_a_click_on_a_name_hides_a_curve_and_shows_it_again(seen):
+    assert seen["hidden"] == [len(ROWS) - 1, [True, True, "legendonly", "legendonly", True, True]]
+    assert seen["still"] == len(ROWS) - 1  # whatever is chosen
     assert seen["again"] == len(ROWS)
-    assert seen["focused"]
+    assert seen["alone"] == 1
+    assert seen["show all"] == [len(ROWS), []]
+    assert seen["hide all"] == [0, ["no curve to show"]]
+
+
+def test_a_curve_that_diverges_leaves_the_frame_to_the_others(seen):
+    others = [run.work(None).history["objective"] for (solver, _), run in runs().items() if solver != FAILING]
+    low, high = 10.0 ** np.array(seen["frame"])
+    assert low < min(values[1:].min() for values in others)
+    assert max(values[1:].max() for values in others) < high < 2 * max(values[1:].max() for values in others)
 
 
 @pytest.mark.skipif(NODE is None, reason="there is no Node to run the page's script")
-def test_a_curve_that_diverges_leaves_the_frame_to_the_others():
-    script = (Path(report.__file__).parent / "report.js").read_text()
-    source = script[script.index("function highest") : script.index("const within")]
-    curve = "ys => ({seen: ys.map((y, x) => ({x, y, low: y, high: y}))})"
-    cases = "[[[1, 0.5], [1, 1e290]], [[1, 0.5], [1, 900]], [[1, 1e290]], [[1, NaN, Infinity], [2, 3]]]"
-    program = f"{source} console.log(JSON.stringify({cases}.map(runs => String(highest(runs.map({curve}))))))"
+def test_which_curves_leave_the_frame():
+    source = (Path(report.__file__).parent / "curves.js").read_text()
+    curve = "ys => ({points: ys.map((y, x) => ({x, y, low: y, high: y}))})"
+    cases = "[[[1, 0.5], [1, 1e290]], [[1, 0.5], [1, 900]], [[1, 0.5], [1, 9000, 9]], [[1, 0.5], [1, 2000]], [[1, 1e290]],"
+    cases += "[[1, NaN, Infinity], [2, 3], [0, 9]]]"
+    program = f"{source} console.log(JSON.stringify({cases}.map(runs => ends(runs.map({curve}), true))))"
     out = subprocess.run([NODE, "-e", program], capture_output=True, text=True, check=True).stdout
-    assert json.loads(out) == ["10", "Infinity", "Infinity", "Infinity"]
+    assert json.loads(out) == [[0.5, 1], [0.5, 900], [0.5, 9000], [0.5, 1], [1, 1e290], [1, 9]]
+
+
+def test_curves_look_as_in_the_figures():
+    look = plots.look()
+    assert look["colours"] == plotting.COLOURS
+    assert len(look["symbols"]) == len(set(look["symbols"])) == len(plotting.MARKERS)
+    assert look["dashes"][0] == "solid"
+    assert len(set(look["dashes"])) == len(plotting.DASHES)
+    assert look["dashes"][-1] == "8px,1.6px,1.6px,1.6px,1.6px,1.6px"  # Matplotlib's lengths are in widths of the line, 1.6
