@@ -10,6 +10,7 @@ import topologies
 from consensus import _checks, _progress
 from consensus.checkpoint import check_same, digest, fingerprint, load
 from consensus.engines import MPI, Processes, Stacked
+from consensus.engines.states import Begin
 from consensus.errors import Interrupted
 from consensus.observe.callbacks import checked_callbacks, checked_metrics
 from consensus.observe.observer import Observer
@@ -203,10 +204,12 @@ def solve(
         saver = Saver(checkpoint, every, identity, engine.root) if checkpoint else None
         recorder, stopper = Recorder(problem, solver, test, agent_objectives, metrics), Stopper(tolerance, exchanges, seconds)
         observer = Observer(recorder, stopper, callbacks, saver, record_every, rounds, bar)
+        begin = Begin.start(start)
         if resumed:
             observer.resume(resumed, resume)
+            begin = Begin(resumed.fields, resumed=True)
         try:
-            reason = engine.run(problem, network, solver, resumed.fields if resumed else start, rounds, observer)
+            reason = engine.run(problem, network, solver, begin, rounds, observer)
         except KeyboardInterrupt:
             if observer.latest is None:  # not even the start was seen
                 raise

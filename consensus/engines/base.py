@@ -4,8 +4,6 @@ import itertools
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
 
-import numpy as np
-
 
 class Engine(ABC):
     """Runs a solver on blocks of agents, and brings their neighbours' rows."""
@@ -39,8 +37,8 @@ class Engine(ABC):
         ----------
         problem, schedule, solver
             As given to :func:`consensus.solve`.
-        begin : ndarray or dict
-            The start (A, P), or a checkpoint's fields, all agents stacked.
+        begin : Begin
+            Where all agents begin; ``begin.block(rows)`` is where some of them do.
         rounds : int
         observer : Observer
 
@@ -57,13 +55,6 @@ class Engine(ABC):
     def on_root(self, function):
         """``function()`` of the process that reports to the user, on all processes."""
         return function()
-
-
-def begin_block(begin, rows):
-    """Where the agents ``rows`` begin: their part of the start, or of a checkpoint's fields."""
-    if not isinstance(begin, dict):
-        return np.ascontiguousarray(begin[rows])
-    return {name: np.ascontiguousarray(value[rows]) if value.ndim else value.item() for name, value in begin.items()}
 
 
 def blocks_of(agents, parts):

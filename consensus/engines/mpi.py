@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from consensus import _checks
 from consensus.engines.agreement import agree
-from consensus.engines.base import Engine, begin_block, blocks_of
+from consensus.engines.base import Engine, blocks_of
 from consensus.engines.network import Network
 from consensus.engines.ranks import Ranks
 from consensus.engines.rounds import reports, run_rounds
@@ -191,7 +191,7 @@ class MPI(Engine):
         try:
             with threadpool_limits(self.cores, user_api="blas"):
                 report = reports(observer, solver, gather)
-                return run_rounds(problem, network, solver, begin_block(begin, rows), rounds, report)
+                return run_rounds(problem, network, solver, begin.block(rows), rounds, report)
         except BaseException as error:
             if self.size == 1:
                 raise

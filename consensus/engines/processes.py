@@ -15,7 +15,7 @@ import numpy as np
 
 from consensus import _checks
 from consensus._memory import SharedArray
-from consensus.engines.base import Engine, begin_block
+from consensus.engines.base import Engine
 from consensus.engines.parent import Parent
 from consensus.engines.worker import SHARED, Desk, Task, work
 from consensus.problems import Problem
@@ -73,10 +73,10 @@ class Processes(Engine):
         with _interrupted_later():
             lock = context.Lock()
         desk = Desk.of(lock, blocks, *sizes)
-        desk.round.array[:] = begin["round"] if isinstance(begin, dict) else 0
+        desk.round.array[:] = begin.round
         parts, due = [], observer.due
         for worker, rows in enumerate(blocks):
-            mine = begin_block(begin, rows)
+            mine = begin.block(rows)
             parts.append(cloudpickle.dumps((solver, schedule, rounds, due, worker, rows, mine, self.strict, self.timeout)))
         shared = _share(problem)
         pipes = [context.Pipe(duplex=False) for _ in blocks]

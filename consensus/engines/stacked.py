@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from consensus.engines.base import Engine, begin_block
+from consensus.engines.base import Engine
 from consensus.engines.network import Network
 from consensus.engines.rounds import reports, run_rounds
 
@@ -36,4 +36,4 @@ class Stacked(Engine):
         everyone = slice(0, problem.agents)
         problem = problem.restrict(everyone)  # its own count of work
         network = StackedNetwork(schedule, problem.dtype, self.strict)
-        return run_rounds(problem, network, solver, begin_block(begin, everyone), rounds, reports(observer, solver))
+        return run_rounds(problem, network, solver, begin.block(everyone), rounds, reports(observer, solver))
