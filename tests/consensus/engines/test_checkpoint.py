@@ -14,7 +14,7 @@ from problems import data
 
 import consensus
 import topologies
-from consensus.checkpoint import load
+from consensus.checkpoint import FORMAT, load
 from consensus.engines import Processes, Stacked
 from consensus.solvers import DGD, NEXT, GradientTracking, Solver
 from consensus.surrogates import FullLinearization, PartialLinearization
@@ -242,7 +242,7 @@ def test_a_checkpoint_is_plain_arrays(tmp_path):
     np.testing.assert_array_equal(arrays["state.w"], result.w)
     np.testing.assert_array_equal(arrays["history.objective"], result.history["objective"])
     about = json.loads(arrays["about"].tobytes())
-    assert about["format"] == 2
+    assert about["format"] == FORMAT
     assert about["counts"]["messages"] == result.history["messages"][-1]
 
 
