@@ -164,7 +164,7 @@ class History(dict):
            round  objective  agent_objective_0  agent_objective_1
         0      0        2.5                2.0                3.0
         1     10        0.5                0.5                0.5
-        >>> history.to_frame().set_index("round")["objective"].idxmin()
+        >>> int(history.to_frame().set_index("round")["objective"].idxmin())
         10
         """
         return _extras.pandas("History.to_frame").DataFrame(self._flat())
