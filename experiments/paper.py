@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from consensus.solvers.adaptive import parts
+from consensus.solvers.adaptive import sketch
 from experiments import blocks, convergence, losses, scale, sparsity, tangent
 from experiments.shared import cases
 from experiments.shared.tables import latex_text
@@ -73,8 +73,8 @@ def numbers(results):
         "edge": cases.PROBABILITY,
         "hidden": cases.HIDDEN,
         "decay": f"{cases.DECAY.weight:g}",
-        "adaptive.directions": parts.DIRECTIONS,
-        "adaptive.vectors": parts.DIRECTIONS + 2,
+        "adaptive.directions": sketch.DIRECTIONS,
+        "adaptive.vectors": sketch.DIRECTIONS + 2,
         "convergence.trials": convergence.TRIALS,
         "convergence.level": _percent(convergence.LEVELS[-1]),
         "convergence.start": _percent(convergence.LEVELS[0]),

@@ -7,49 +7,52 @@ from typing import NamedTuple
 import numpy as np
 
 from consensus import _checks
-from consensus.solvers.adaptive import averaging, parts
-from consensus.solvers.adaptive.averaging import exchange, first_exchange, introduction
+from consensus.solvers.adaptive import standardised
+from consensus.solvers.adaptive.averaging import Averaging, average, numbers
+from consensus.solvers.adaptive.blocks import choose
+from consensus.solvers.adaptive.costs import Costs, costs, track
+from consensus.solvers.adaptive.curvature import curvature_of
+from consensus.solvers.adaptive.damping import Damping, Sent
+from consensus.solvers.adaptive.first_exchanges import least_exchanges
+from consensus.solvers.adaptive.local import solve
+from consensus.solvers.adaptive.quadratic import Quadratic
+from consensus.solvers.adaptive.secants import Secants
+from consensus.solvers.adaptive.sketch import Sketch
 from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs
 
-_MISFIT, _MISFIT_STATIC = 0.05, 0.01  # of the agents' averages after a round's exchanges
-_START, _LEAST, _LARGEST = 3e-3, 1e-7, 1.0  # tau in units of H's trace
-_POWER = 4  # by which tau is averaged: near its largest, for one agent's trouble is everyone's
-
 
 class AdaptiveState(NamedTuple):
-    """What the agents remember.
+    """What the agents remember: the states of the method's parts.
 
-    Fields (agents, ...): the iterates ``w``, as agreed on in the last exchanges, with the network's ``slope`` there and the
-    columns ``V`` of its curvature; the ``trial`` points, where the own ``cost``, ``gradient`` and curvature ``products`` were
-    taken; trackers ``u``, ``y`` of the average cost and gradient; the network's ``total`` cost at w; push-sum's ``mass``;
-    ``tau``, and the curvature's ``scale``; how many trials in a row were ``refused``; local solves in the round (``tries``) and
-    columns of V in use (``pairs``); secant pairs (``steps``, ``changes``) where there is no Jacobian; what a static graph's
-    mixing is fitted by (``fit``). ``pace`` is how many exchanges a round takes, ``sent`` how many there were.
+    Fields: ``round``; the iterates ``w`` (agents, P), as agreed on in the last exchanges, and the ``model`` of the network's
+    costs around them; the ``trial`` points (agents, P), with the ``own`` costs and their ``curvature`` there; ``trackers`` u of
+    the average cost and y of its gradient; the ``damping``; the ``averaging``.
     """
 
     round: int
     w: np.ndarray
+    model: Quadratic
     trial: np.ndarray
-    cost: np.ndarray
-    gradient: np.ndarray
-    products: np.ndarray
-    u: np.ndarray
-    y: np.ndarray
-    mass: np.ndarray
-    total: np.ndarray
-    slope: np.ndarray
-    V: np.ndarray
-    tau: np.ndarray
-    scale: np.ndarray
-    refused: np.ndarray
-    tries: np.ndarray
-    pairs: np.ndarray
-    steps: np.ndarray
-    changes: np.ndarray
-    fit: np.ndarray
-    pace: int
-    sent: int
+    own: Costs
+    trackers: Costs
+    curvature: Sketch | Secants
+    damping: Damping
+    averaging: Averaging
+
+
+class Averaged(NamedTuple):
+    """What the exchanges average: the trial points, and how much the agents damp."""
+
+    trial: np.ndarray
+    damping: Sent
+
+
+class Summed(NamedTuple):
+    """What the exchanges sum: trackers, and what the curvature is made of."""
+
+    trackers: Costs
+    curvature: NamedTuple
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ class AdaptiveNEXT(Solver):
     A round is K exchanges, one local solve and one evaluation of the own cost, at a trial point x_i = w_i + d_i. What the
     agents exchange are the trial points, trackers y_i of the average gradient and u_i of the average cost, curvature products
     J_i' S_i J_i Omega with at most 64 random directions Omega, which all agents draw alike.
-    :func:`consensus.solvers.adaptive.averaging.exchange` makes of them each agent's estimates w_i of the mean trial point, G_i
+    :func:`consensus.solvers.adaptive.averaging.average` makes of them each agent's estimates w_i of the mean trial point, G_i
     of ``grad sum_j g_j``, T_i of ``sum_j g_j``, and Z_i of H Omega, with ``H = sum_j J_j' S_j J_j`` the Gauss-Newton
     curvature of all costs. Then agent i
 
@@ -82,37 +85,17 @@ class AdaptiveNEXT(Solver):
     is tested in step 2. K is the first number of exchanges after which all have heard from all and the misfit of all
     averages is at most 1/100 on a static graph, 1/20 on a changing one. Directed graphs take push-sum's masses.
 
-    *What agents find out for themselves*, all of it counted: K, in the first round, whose exchanges go on until all know it; on
-    a static graph in the first two, for it takes a round of twice the diameter's exchanges (``introduction``) before all know
-    the diameter, whether W is symmetric, and its least diagonal. *What they are given*: the problem's sizes A and N, their own
-    number, whether the graph stands still, and on a changing one by how much more slowly, if so, than in the first K exchanges
-    news crosses it in the next K.
-
     The history gets the columns ``tau_least``, ``tau_largest``, ``exchanges_a_round``, ``tries`` (the most local solves of an
     agent in the round) and ``pairs`` (the fewest columns of V in use).
 
-    Notes
-    -----
-    *Fixed points are the stationary points of U.* Proved, for connected static graphs: at a fixed point mixing leaves the
-    trackers as they are, so that all G_i equal ``G = sum_j grad g_j(x_j)``, and w_i = w is common, the mean of the x_j, hence
-    ``sum_i d_i = 0``. Each d_i minimises a tau_i-strongly convex model, so ``G . d_i + r(w + d_i) - r(w) <= -tau_i |d_i|^2``;
-    summed over i, with ``sum_i r(w + d_i) >= A r(w)`` by convexity, all d_i are zero: x_i = w, and w minimises each model,
-    which says that -G is in the subdifferential of r. Conversely a stationary agreement, of the trackers too, gives d_i = 0
-    and nothing moves, on changing graphs too (a start at such a w is left at first: trackers start at the own gradients).
-    *Conserved*: ``sum_i mass_i`` = A and ``sum_i y_i`` = ``sum_i grad g_i(x_i)`` at every round,
-    whatever the misfit of the averages. *Only observed*: convergence, from any start, on any network that stays connected.
-
-    *Invariance.* Iterates stay the same, up to rounding, if the loss and r are multiplied by one number, and if agents are
-    renumbered (beyond 256 agents with other random probes, where graphs change).
-
-    *Memory.* An agent keeps what it held in the K exchanges of a round (2 K in the first): K (66 P + 256) numbers. On a static
-    graph that is over after the third round.
+    Why its fixed points are the stationary points of U, what agents find out by themselves and what they are given, what it
+    does not depend on and how much memory it takes: ``docs/adaptive.md``.
 
     References
     ----------
     Di Lorenzo, Scutari, "NEXT: in-network nonconvex optimization", IEEE TSIPN 2(2), 2016; Scardapane, Di Lorenzo, Neural
     Networks 91, 2017, section 4, for partial linearization; Marquardt, "An algorithm for least-squares estimation of nonlinear
-    parameters", J. SIAM 11(2), 1963, for tau; :func:`consensus.solvers.adaptive.curvature.factor` for V.
+    parameters", J. SIAM 11(2), 1963, for tau; :func:`consensus.solvers.adaptive.nystrom.factor` for V.
 
     Examples
     --------
@@ -134,73 +117,43 @@ class AdaptiveNEXT(Solver):
     )
 
     def report(self, state):
-        pace = np.full_like(state.tau, state.pace)
-        return np.stack([state.tau, state.tau, pace, state.tries, state.pairs], axis=1)
+        (tau, _, _, tries), pace = state.damping, np.full(len(state.w), state.averaging.pace)
+        return np.stack([tau, tau, pace, tries, state.model.V.any(axis=1).sum(axis=1)], axis=1)
 
     def check(self, problem):
-        parts.check(problem)
+        if hasattr(_checks.problem(problem), "shards"):
+            standardised.warn_if_not(problem.shards, targets_too=problem.loss.quadratic)
 
     def check_network(self, schedule):
-        averaging.least_exchanges(schedule)
+        least_exchanges(schedule)
 
     def width(self, problem):
-        _checks.problem(problem)
-        return (2 + parts.columns(problem)) * problem.parameters + averaging.extra(problem.network_size) + 5
+        parts = 2 * problem.parameters + curvature_of(_checks.problem(problem)).numbers(problem)
+        return parts + 3 + numbers(problem.network_size)  # tau, its scale and the cost beside w, y and the curvature
 
     def init(self, problem, w):
-        _checks.problem(problem)
-        cost, gradient, products = parts.evaluate(problem, w, 0)
-        scale = parts.own_scale(problem, w, gradient, products)
-        one, pairs = np.ones(len(w), w.dtype), parts.no_pairs(problem, w)
-        modelled = products.shape[2] > 0
-        return AdaptiveState(
-            round=0, w=w, trial=w, cost=cost, gradient=gradient, products=products, u=cost, y=gradient, mass=one[:, None],
-            total=0 * one, slope=0 * w,
-            V=products if modelled else pairs, tau=scale * (_START if modelled else 1), scale=scale, refused=0 * one,
-            tries=0 * one, pairs=0 * one, steps=pairs, changes=pairs, fit=np.zeros((len(w), 0), w.dtype), pace=0, sent=0,
-        )  # fmt: skip
+        own = costs(_checks.problem(problem), w)
+        curvature = curvature_of(problem).at_start(problem, w)
+        damping = Damping.at_start(*curvature.scale(problem, w, own.gradient))
+        return AdaptiveState(0, w, Quadratic.unknown(w), w, own, own, curvature, damping, Averaging.at_start(w))
 
     def step(self, problem, network, state):
-        n, A, P = state.round, network.agents, problem.parameters
-        # Exchange: iterates (tau and its scale beside them) are averaged; trackers and curvature are summed over agents.
-        averaged = np.column_stack([state.trial, (state.tau / state.scale) ** _POWER, state.scale])
-        summed = np.concatenate([state.u[:, None], state.y, state.products.reshape(len(averaged), -1)], axis=1)
-        target = _MISFIT_STATIC if network.static else _MISFIT
-        if n == 0 and network.static:
-            news = introduction(network, state.mass, averaged, summed, target)
-        elif state.pace == 0:
-            news = first_exchange(network, state.mass, averaged, summed, target, state.sent)
-        else:
-            news = exchange(network, state.sent, state.pace, state.fit, state.mass, averaged, summed)
-        w, (power, scale), totals = news.averages[:, :P], news.averages[:, P:].T, A * news.sums
-        scale = np.maximum(scale, 1e-3 * state.scale)
-        tau = scale * np.maximum(power, _LEAST**_POWER) ** (1 / _POWER)
-        total, slope, u, y = totals[:, 0], totals[:, 1 : P + 1], news.mixed[:, 0], news.mixed[:, 1 : P + 1]
-        steps, changes = parts.secants(problem, state, w, slope)
-        V = parts.network_curvature(problem, n, totals[:, P + 1 :], steps, changes)
-
-        # 1. Judge the last trial.
-        refused = state.refused
-        if n > 0:
-            tau, refused = parts.judge(problem, state, w, total, slope, tau)
-            back = refused > 0
-            pairs = (state.w, w), (state.total, total), (state.slope, slope), (state.V, V)
-            w, total, slope, V = (_where(back, old, new) for old, new in pairs)
-        tau = np.clip(tau, _LEAST * scale, _LARGEST * scale)
-
-        # 2. Solve the local problem; 3. move.
-        d, tau, tries = parts.directions(problem, w, slope, V, tau)
+        # Exchange: estimate what the network's costs are around the agents' mean.
+        averaged = Averaged(state.trial, state.damping.sent())
+        summed = Summed(state.trackers, state.curvature.sent())
+        averaging, means, totals, mixed = average(network, state.averaging, averaged, summed)
+        w, damping, (total, slope) = means.trial, state.damping.agreed(means.damping), totals.trackers
+        pair = w - state.w, slope - state.model.slope
+        V, curvature = state.curvature.of_network(problem, state.round, totals.curvature, *pair)
+        model = Quadratic(total, slope, V)
+        # 1. Judge the last trial, if there was one.
+        if state.round > 0:
+            damping = damping.judged(problem, state.w, state.model, w, model)
+            w, model = (choose(damping.refused > 0, old, new) for old, new in ((state.w, w), (state.model, model)))
+        # 2. Solve the local problem.
+        d, damping = solve(problem, w, model, damping.limited(), curvature)
+        # 3. Move, and evaluate the own cost there.
         trial = w + d
-        cost, gradient, products = parts.evaluate(problem, trial, n + 1)
-        return AdaptiveState(
-            round=n + 1, w=w, trial=trial, cost=cost, gradient=gradient, products=products, u=u + cost - state.cost,
-            y=y + gradient - state.gradient, mass=news.masses, total=total, slope=slope, V=V, tau=tau, scale=scale,
-            refused=refused, tries=tries,
-            pairs=V.any(axis=1).sum(axis=1).astype(w.dtype), steps=steps, changes=changes, fit=news.fit,
-            pace=news.pace, sent=state.sent + news.done,
-        )  # fmt: skip
-
-
-def _where(chosen, a, b):
-    """Rows of ``a`` where ``chosen`` (agents,), else of ``b``."""
-    return np.where(chosen.reshape(-1, *(1,) * (a.ndim - 1)), a, b)
+        own, curvature = costs(problem, trial), curvature.moved(problem, trial, state.round + 1)
+        trackers = track(mixed.trackers, own, state.own)
+        return AdaptiveState(state.round + 1, w, model, trial, own, trackers, curvature, damping, averaging)

@@ -1,6 +1,5 @@
-"""AdaptiveNEXT as a user meets it: the default, what is counted and recorded, what is refused, what is warned of."""
+"""AdaptiveNEXT as a user meets it: the default, what is counted and recorded, what is refused."""
 
-import warnings
 from dataclasses import dataclass
 
 import networkx as nx
@@ -100,7 +99,7 @@ def test_what_it_did_is_recorded():
     assert (history["tau_least"] <= history["tau_largest"]).all()
     assert len(set(history["tau_largest"])) > 20
     assert history["tries"][0] == 0
-    assert ((history["tries"][1:] >= 1) & (history["tries"][1:] <= 7)).all()
+    assert ((history["tries"][1:] >= 1) & (history["tries"][1:] <= 3)).all()
     assert history["pairs"][-1] == 19
     linear = consensus.solve(problem("squared", consensus.L2(0.01)), GRAPH, rounds=3).history
     assert linear["pairs"].tolist() == [0, 5, 5, 5]
@@ -151,50 +150,3 @@ def test_however_many_exchanges_the_first_round_takes_workers_have_room(graph, m
     p = consensus.Problem(consensus.Linear(4), consensus.SquaredLoss(), consensus.partition(X, y, 12), consensus.L2(0.1))
     expected = consensus.solve(p, graph, rounds=3)
     np.testing.assert_array_equal(consensus.solve(p, graph, rounds=3, engine=Processes(2)).w, expected.w)
-
-
-# Data far from standardised -------------------------------------------------------------------------------------------
-
-
-def scaled(feature=1.0, target=1.0, shift=0.0, loss="squared", model=None):
-    X, y = data()
-    X = (X - X.mean(axis=0)) / X.std(axis=0)
-    y = (y - y.mean()) / y.std()
-    X[:, 2] = X[:, 2] * feature + shift
-    losses = {"squared": (consensus.SquaredLoss(), y * target), "logistic": (consensus.LogisticLoss(), (y > 0).astype(float))}
-    loss, targets = losses[loss]
-    return consensus.Problem(model or MLP, loss, consensus.partition(X, targets, AGENTS), consensus.L2(0.01))
-
-
-@pytest.mark.parametrize(
-    ("settings", "named"),
-    [
-        ({"feature": 1000.0}, r"feature 2 \(mean .*, standard deviation 1e\+03\)"),
-        ({"shift": 300.0}, r"feature 2 \(mean 300, standard deviation 1\)"),
-        ({"target": 1000.0}, r"target 0 \(mean .*, standard deviation 1e\+03\)"),
-        ({"target": 0.001}, r"target 0 \(mean .*, standard deviation 0\.001\)"),
-        ({"feature": 1000.0, "target": 1000.0}, r"feature 2 .*, target 0 "),
-        ({"feature": 1000.0, "loss": "logistic"}, r"feature 2 "),
-    ],
-)
-def test_data_far_from_standardised_are_named(settings, named):
-    with pytest.warns(UserWarning, match="data far from standardised: " + named) as caught:
-        consensus.solve(scaled(**settings), GRAPH, rounds=1)
-    (warning,) = caught
-    assert "StandardScaler" in str(warning.message)
-    assert warning.filename == __file__  # where solve was called
-
-
-@pytest.mark.parametrize("settings", [{}, {"loss": "logistic"}, {"feature": 0.0}, {"feature": 3.0, "shift": 2.0}], ids=str)
-def test_standardised_data_give_no_warning(settings):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        consensus.solve(scaled(**settings), GRAPH, rounds=1)
-
-
-def test_padding_is_no_data():
-    p = problem("squared", consensus.L2(0.01), MLP, scheme="sizes")
-    p.shards.features[p.shards.weights == 0] = 1e9
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        AdaptiveNEXT().check(p)

@@ -9,6 +9,7 @@ import consensus
 import topologies
 from consensus.engines.stacked import StackedNetwork
 from consensus.solvers import AdaptiveNEXT
+from consensus.solvers.adaptive.costs import Costs
 
 MLP = consensus.MLP([4, 3, 1])
 PROBLEMS = {
@@ -51,14 +52,15 @@ def test_trackers_sum_to_the_costs_and_gradients_at_every_round(name, schedule):
     p, largest = PROBLEMS[name](), 0.0
     for state, _ in states(p, SCHEDULES[schedule], 25):
         cost, gradient = own(p, state.trial)
-        np.testing.assert_allclose(state.cost, cost, rtol=1e-14, atol=0)
-        np.testing.assert_allclose(state.gradient, gradient, rtol=1e-14, atol=1e-15)
+        np.testing.assert_allclose(state.own.cost, cost, rtol=1e-14, atol=0)
+        np.testing.assert_allclose(state.own.gradient, gradient, rtol=1e-14, atol=1e-15)
+        u, y = state.trackers
         # Sums keep the rounding of the largest numbers ever in them.
-        largest = max(largest, np.abs(state.y).max(), np.abs(state.u).max())
-        assert abs(state.u.sum() - cost.sum()) <= 1e-13 * max(1, largest)
-        np.testing.assert_allclose(state.y.sum(axis=0), gradient.sum(axis=0), rtol=0, atol=1e-13 * max(1, largest))
-        assert abs(state.mass.sum() - AGENTS) < 1e-13
-        assert (state.mass > 0).all()
+        largest = max(largest, np.abs(y).max(), np.abs(u).max())
+        assert abs(u.sum() - cost.sum()) <= 1e-13 * max(1, largest)
+        np.testing.assert_allclose(y.sum(axis=0), gradient.sum(axis=0), rtol=0, atol=1e-13 * max(1, largest))
+        assert abs(state.averaging.mass.sum() - AGENTS) < 1e-13
+        assert (state.averaging.mass > 0).all()
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
@@ -67,32 +69,34 @@ def test_agents_agree_and_know_the_networks_gradient_and_curvature_in_the_end(sc
     *_, (state, network) = states(p, SCHEDULES[schedule], 60)
     np.testing.assert_allclose(state.w, np.tile(state.w[0], (AGENTS, 1)), rtol=0, atol=1e-12)
     costs, gradients = own(p, state.w)
-    np.testing.assert_allclose(state.slope, np.tile(gradients.sum(axis=0), (AGENTS, 1)), rtol=0, atol=1e-11)
-    np.testing.assert_allclose(state.total, costs.sum(), rtol=0, atol=1e-11)
+    np.testing.assert_allclose(state.model.slope, np.tile(gradients.sum(axis=0), (AGENTS, 1)), rtol=0, atol=1e-11)
+    np.testing.assert_allclose(state.model.total, costs.sum(), rtol=0, atol=1e-11)
     design = np.column_stack([data()[0], np.ones(60)])
     hessian = design.T @ design / 60
     trace = np.trace(hessian)
     if schedule == "static":  # averages of curvature are as rough as a round's few exchanges leave them
-        assert state.pairs.tolist() == [5.0] * AGENTS
-    for V in state.V:
+        assert AdaptiveNEXT().report(state)[:, 4].tolist() == [5.0] * AGENTS
+    for V in state.model.V:
         np.testing.assert_allclose(V @ V.T, hessian, rtol=0, atol=0.1 * trace)
-    assert network.exchanges == state.sent
+    assert network.exchanges == state.averaging.sent
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_the_state_says_what_was_done(schedule):
     *_, (state, network) = states(PROBLEMS["MLP"](), SCHEDULES[schedule], 9)
     assert state.round == 9
-    first = 2 * state.pace  # what is known after K exchanges everyone knows after as many more
+    pace = state.averaging.pace
+    first = 2 * pace  # what is known after K exchanges everyone knows after as many more
     if network.static:  # two rounds: the agents get to know the network, and find K
         D = StackedNetwork(SCHEDULES[schedule], np.float64).crossing(0)
-        first = 2 * D + (state.pace + D if state.pace > D else D) - state.pace
-    assert network.exchanges == state.sent == first + 8 * state.pace
-    assert ((state.tries >= 1) & (state.tries <= 7)).all()
-    assert ((state.pairs >= 1) & (state.pairs <= 19)).all()
+        first = 2 * D + (pace + D if pace > D else D) - pace
+    assert network.exchanges == state.averaging.sent == first + 8 * pace
+    tau, tries = state.damping.tau, state.damping.tries
+    assert ((tries >= 1) & (tries <= 3)).all()
     report = AdaptiveNEXT().report(state)
     assert report.shape == (AGENTS, 5) == (AGENTS, len(AdaptiveNEXT.columns))
-    np.testing.assert_array_equal(report.T, [state.tau, state.tau, np.full(AGENTS, state.pace), state.tries, state.pairs])
+    np.testing.assert_array_equal(report[:, :4].T, [tau, tau, np.full(AGENTS, pace), tries])
+    assert ((report[:, 4] >= 1) & (report[:, 4] <= 19)).all()
 
 
 # Fixed points -------------------------------------------------------------------------------------------------------
@@ -150,9 +154,8 @@ def test_at_a_stationary_agreement_it_stays(name, schedule):
     p, point = STATIONARY[name]()
     network, solver, everywhere = StackedNetwork(SCHEDULES[schedule], p.dtype), AdaptiveNEXT(), np.tile(point, (AGENTS, 1))
     state = solver.init(p, everywhere)
-    assert np.ptp(state.y, axis=0).max() > 0.02  # shards differ
-    agreed = {name: np.broadcast_to(x.mean(axis=0), x.shape) for name, x in (("u", state.u), ("y", state.y))}
-    state = state._replace(**agreed)
+    assert np.ptp(state.trackers.gradient, axis=0).max() > 0.02  # shards differ
+    state = state._replace(trackers=Costs(*(np.broadcast_to(x.mean(axis=0), x.shape) for x in state.trackers)))
     for _ in range(40):
         state = solver.step(p, network, state)
         for where in (state.w, state.trial):

@@ -63,7 +63,7 @@ def iterates(p, schedule, w=None):
     for _ in range(ROUNDS):
         state = solver.step(p, network, state)
         found.append(np.stack([state.w, state.trial]))
-        taus.append(state.tau)
+        taus.append(state.damping.tau)
     return np.array(found), np.array(taus)
 
 

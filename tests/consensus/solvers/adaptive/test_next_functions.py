@@ -116,15 +116,15 @@ def test_the_oldest_pairs_are_forgotten():
     state = solver.init(problem, np.tile(np.random.default_rng(0).standard_normal(40), (AGENTS, 1)))
     for round in range(23):
         before, state = state, solver.step(problem, network, state)
-        assert state.steps.shape == state.changes.shape == (AGENTS, 40, 20)
-        if round > 0 and not state.refused.any():
-            np.testing.assert_array_equal(state.steps[:, :, :-1], before.steps[:, :, 1:])
-            np.testing.assert_array_equal(state.changes[:, :, :-1], before.changes[:, :, 1:])
-    np.testing.assert_allclose(np.linalg.norm(state.steps, axis=1), 1, rtol=1e-12, atol=0)
-    assert state.products.size == 0
+        assert state.curvature.steps.shape == state.curvature.changes.shape == (AGENTS, 40, 20)
+        if round > 0 and not state.damping.refused.any():
+            for new, old in zip(state.curvature, before.curvature, strict=True):
+                np.testing.assert_array_equal(new[:, :, :-1], old[:, :, 1:])
+    steps, found = state.curvature
+    np.testing.assert_allclose(np.linalg.norm(steps, axis=1), 1, rtol=1e-12, atol=0)
     hessian = quadratics(size=40)[1]
-    changes = np.einsum("pq,aqk->apk", hessian, state.steps)
-    np.testing.assert_allclose(state.changes, changes, rtol=0, atol=1e-9 * np.abs(changes).max())
+    changes = np.einsum("pq,aqk->apk", hessian, steps)
+    np.testing.assert_allclose(found, changes, rtol=0, atol=1e-9 * np.abs(changes).max())
 
 
 def test_a_start_that_is_stationary_for_one_agent():

@@ -1,0 +1,32 @@
+"""Exchanges on a static graph with symmetric weights, and what one polynomial makes of them."""
+
+
+def exchange(network, round, history, beside=0):
+    """What one more exchange makes of ``history``, a list of arrays: C x_{k-1}; where W is symmetric, x_k = T_k(Y) x_0.
+
+    Y is W with its eigenvalues stretched from [a, 1] to [-1, 1], T_k Chebyshev's polynomial. These span what the powers of W
+    do, and keep sums and agreements as those do, but do not come to look alike: combinations of many keep their digits.
+
+    References
+    ----------
+    Montijano, Montijano, Sagues, "Chebyshev polynomials in consensus applications", Signal Processing 93(3), 2013.
+    """
+    (x,) = network.mix(round, history[-1], beside=beside)
+    a = network.least_eigenvalue
+    if a is None:
+        return x
+    x = (2 * x - (1 + a) * history[-1]) / (1 - a)
+    return 2 * x - history[-2] if len(history) > 1 else x
+
+
+def polynomial(network, first, b, data):
+    """``x_K + sum_k b_k (x_k - x_{k-1})`` of ``data`` x_0 (agents, columns), with b (agents, K): it needs no history.
+
+    The schedule's round of the first exchange is ``first``.
+    """
+    history, total = [data], 0
+    for k in range(b.shape[1]):
+        history = [*history[-1:], exchange(network, first + k, history[-2:])]
+        total = total + b[:, k, None] * (history[1] - history[0])
+    total += history[-1]
+    return total

@@ -1,0 +1,39 @@
+"""The agents' own costs, to which a quadratic regularizer belongs."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Costs(NamedTuple):
+    """A cost of every agent, shape (agents,), and a gradient (agents, P): their own, or what is tracked of the network's."""
+
+    cost: np.ndarray
+    gradient: np.ndarray
+
+
+def costs(problem, w):
+    """The own costs and their gradients at w (agents, P), with an agent's share of a quadratic r."""
+    weight, share = quadratic_weight(problem), quadratic_weight(problem) / problem.network_size
+    cost = problem.value(w)
+    if weight:
+        cost = cost + share / 2 * np.vecdot(w, w)
+    return Costs(cost, gradient(problem, w))
+
+
+def gradient(problem, w):
+    """The gradients (agents, P) of these costs alone."""
+    weight, share = quadratic_weight(problem), quadratic_weight(problem) / problem.network_size
+    own = problem.gradient(w)
+    return own + share * w if weight else own
+
+
+def quadratic_weight(problem):
+    """The weight of a quadratic r in the costs: zero where r is another, and stays out of them."""
+    r = problem.regularizer
+    return r.strong_convexity if r.quadratic else 0.0
+
+
+def track(tracked, new, old):
+    """What becomes of trackers, ``tracked`` as mixing has left them, when the own costs change from ``old`` to ``new``."""
+    return Costs(*(x + y - z for x, y, z in zip(tracked, new, old, strict=True)))

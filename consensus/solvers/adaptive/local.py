@@ -1,0 +1,56 @@
+"""The local problem, and how much damping it takes to believe its solution."""
+
+import numpy as np
+
+from consensus.local.low_rank import low_rank
+from consensus.solvers.adaptive.costs import quadratic_weight
+
+# Of the own model: error over predicted decrease; trials. Few: where agents' steps differ much, the costs at their ends say
+# little of that at the mean, which is what they judge.
+_TRUST, _TRIES = 0.25, 2
+
+
+def solve(problem, w, model, damping, curvature):
+    """Minimise every agent's ``G . d + 1/2 |V' d|^2 + tau/2 |d|^2 + r(w + d)``, with more tau while its own cost doubts it.
+
+    tau doubles, at most twice, while the own cost at w + d is further from its own Gauss-Newton model than a quarter of the
+    decrease that the local problem promises.
+
+    Parameters
+    ----------
+    problem : Problem
+    w : ndarray (agents, P)
+    model : Quadratic
+        G and V.
+    damping : Damping
+    curvature : Sketch or Secants
+
+    Returns
+    -------
+    d : ndarray (agents, P)
+    damping : Damping
+        That to go on with: tau is at least half of what was used.
+    """
+    r, weight = problem.regularizer, quadratic_weight(problem)
+    prox = None if r.quadratic else r
+    used, tries = damping.tau.copy(), np.ones_like(damping.tau)
+    d = low_rank(model.V, used + weight, w, model.slope, prox)
+
+    def test(rows, error, rounding):
+        again = np.arange(rows.start, rows.stop)
+        for _ in range(_TRIES):
+            decrease = -model.of(again).change(d[again], weight)
+            if prox is not None:
+                decrease -= r.value(w[again] + d[again]) - r.value(w[again])
+            inside = again - rows.start
+            again = again[~(error(d[rows])[inside] <= _TRUST * decrease + rounding[inside])]
+            if not len(again):
+                break
+            used[again] *= 2
+            tries[again] += 1
+            d[again] = low_rank(model.V[again], used[again] + weight, w[again], model.slope[again], prox)
+
+    curvature.each_own_model(problem, w, test)
+    problem.work.solves += 1
+    problem.work.iterations += int(tries.sum())
+    return d, damping._replace(tau=np.maximum(damping.tau, used / 2), tries=tries)

@@ -1,0 +1,66 @@
+"""Curvature of costs given by functions: how the network's gradient changed along the last steps."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from consensus.solvers.adaptive.costs import gradient as own_gradient
+from consensus.solvers.adaptive.nystrom import factor
+
+_PAIRS = 20  # kept
+
+
+class Nothing(NamedTuple):
+    """No blocks."""
+
+
+class Secants(NamedTuple):
+    """The last pairs of ``steps`` w_new - w_old and ``changes`` G_new - G_old, scaled to steps of length one.
+
+    Both have shape (agents, P, 20), the newest pair last; columns of zeros stand for pairs that are not there yet. They are
+    made of what the exchanges bring anyway: nothing is sent for them.
+    """
+
+    steps: np.ndarray
+    changes: np.ndarray
+
+    @classmethod
+    def at_start(cls, problem, w):
+        """No pairs yet, at the start w (agents, P)."""
+        none = np.zeros((*w.shape, _PAIRS), w.dtype)
+        return cls(none, none)
+
+    @staticmethod
+    def numbers(problem):
+        """How many numbers an agent sends."""
+        return 0
+
+    def scale(self, problem, w, gradient):
+        """The curvature of H (agents,) along the own ``gradient`` at w, as the own cost has it; tau begins with it."""
+        norm = np.linalg.norm(gradient, axis=1, keepdims=True)
+        along = np.divide(gradient, norm, out=np.full_like(gradient, problem.parameters**-0.5), where=norm > 0)
+        h = np.sqrt(np.finfo(w.dtype).eps) * (1 + np.linalg.norm(w, axis=1, keepdims=True))
+        there = own_gradient(problem, w + h * along)
+        return problem.network_size * np.linalg.norm((there - gradient) / h, axis=1), 1.0
+
+    def sent(self):
+        """The blocks that are summed over the network: none."""
+        return Nothing()
+
+    def of_network(self, problem, round, sums, step, change):
+        """V (agents, P, 20) with V V' ~ H, and the pairs with that of the last ``step`` and ``change`` (agents, P)."""
+        pairs = self if round == 0 else self._with(step, change)  # before round 0 no slope was known
+        return factor(*pairs), pairs
+
+    def _with(self, step, change):
+        length = np.linalg.norm(step, axis=1, keepdims=True)
+        inverse = np.divide(1, length, out=np.zeros_like(length), where=length > 0)
+        added = zip(self, (inverse * step, inverse * change), strict=True)
+        return Secants(*(np.concatenate([old[:, :, 1:], new[:, :, None]], axis=2) for old, new in added))
+
+    def moved(self, problem, trial, round):
+        """At new trial points: nothing changes."""
+        return self
+
+    def each_own_model(self, problem, w, test):
+        """Nothing is known of the own cost that could be tested."""

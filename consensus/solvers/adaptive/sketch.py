@@ -1,0 +1,72 @@
+"""Curvature of costs that have a model: products of their Gauss-Newton curvature with random directions."""
+
+import functools
+from typing import NamedTuple
+
+import numpy as np
+
+from consensus.solvers.adaptive import gauss_newton
+from consensus.solvers.adaptive.nystrom import factor
+
+DIRECTIONS, _NUMBERS = 64, 1 << 18  # columns of curvature in a message, and numbers in them, at most
+
+
+class Sketch(NamedTuple):
+    """The own curvature, as far as it is known: ``products`` J_i' S_i J_i Omega (agents, P, count) at the trial points.
+
+    All agents draw the directions Omega of a round alike. The products are what they send; their sums over the network give V.
+    """
+
+    products: np.ndarray
+
+    @classmethod
+    def at_start(cls, problem, w):
+        """At the start w (agents, P)."""
+        return cls(gauss_newton.products(problem, w, _basis(problem, 0)))
+
+    @staticmethod
+    def numbers(problem):
+        """How many numbers an agent sends."""
+        return columns(problem) * problem.parameters
+
+    def scale(self, problem, w, gradient):
+        """The trace of H (agents,) as the own cost lets an agent estimate it, and tau's first value in units of that."""
+        A, P = problem.network_size, problem.parameters
+        scale = A * P / columns(problem) * np.einsum("pk,apk->a", _basis(problem, 0), self.products)
+        # A loss may have no curvature at the start, as Huber's far away: then by what step would be as long as w.
+        return np.maximum(scale, A * np.linalg.norm(gradient, axis=1) / (1 + np.linalg.norm(w, axis=1))), 3e-3
+
+    def sent(self):
+        """The blocks that are summed over the network."""
+        return self
+
+    def of_network(self, problem, round, sums, step, change):
+        """V (agents, P, count) with V V' ~ H, from the ``sums`` of what was sent in a round, and what is kept of it."""
+        return factor(_basis(problem, round), sums.products), self
+
+    def moved(self, problem, trial, round):
+        """At new trial points (agents, P), for the directions of ``round``."""
+        return Sketch(gauss_newton.products(problem, trial, _basis(problem, round)))
+
+    def each_own_model(self, problem, w, test):
+        """As :func:`gauss_newton.each_own_model`, if there is anything to test."""
+        if not gauss_newton.exact(problem):
+            gauss_newton.each_own_model(problem, w, test)
+
+
+def columns(problem):
+    """How many directions there are."""
+    return max(1, min(problem.parameters, DIRECTIONS, _NUMBERS // problem.parameters))
+
+
+def _basis(problem, round):
+    return directions(problem.parameters, columns(problem), round, problem.dtype)
+
+
+@functools.lru_cache(maxsize=2)
+def directions(parameters, count, seed, dtype):
+    """Orthonormal random directions (P, count), the same for all agents: they draw them from a common ``seed``."""
+    draw = np.random.default_rng(seed).standard_normal((parameters, count))
+    basis = np.linalg.qr(draw)[0].astype(dtype)
+    basis.flags.writeable = False  # it is kept, for whoever asks next
+    return basis

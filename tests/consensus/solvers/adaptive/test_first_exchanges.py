@@ -1,0 +1,143 @@
+"""How many exchanges a round takes: the first number that is enough, found out by the agents, in messages that are counted."""
+
+import networkx as nx
+import numpy as np
+import pytest
+from exchanges import COMMON, OWN, PUSH, distinct, mass_and_data, own_fit, products
+from threadpoolctl import threadpool_limits
+
+import consensus
+import topologies
+from consensus.engines.stacked import StackedNetwork
+from consensus.solvers import AdaptiveNEXT, GradientTracking
+from consensus.solvers.adaptive import first_exchanges, held
+from consensus.solvers.adaptive.first_exchanges import find_pace, introduce
+
+EVERY = OWN | COMMON
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """As engines do: threads cost more than they bring in small systems."""
+    with threadpool_limits(1):
+        yield
+
+
+def found(schedule, target=0.05, dtype=float, strict=False):
+    """The network, what its agents held in the first exchanges, and the pace."""
+    network = StackedNetwork(schedule, dtype, strict)
+    held, pace, probes = find_pace(network, *mass_and_data(schedule.agents, dtype=dtype), target)
+    assert probes.shape[1] == pace + 1
+    return network, held, pace
+
+
+@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("target", [0.05, 0.02])
+def test_the_pace_is_the_first_number_of_exchanges_that_is_enough(target, name):
+    schedule = EVERY[name]
+    network, held, pace = found(schedule, target)
+    again = StackedNetwork(schedule, np.float64).crossing(0) if name in COMMON or name == "directed" else pace
+    assert held.exchanges == network.exchanges == pace + again  # what travels second has crossed the network by then
+    enough = [(own_fit(schedule, k)[1] <= target).all() and products(schedule, k)[-1].all() for k in (pace - 1, pace)]
+    assert enough == [False, True]  # everyone is near the averages, and has heard from everyone
+
+
+@pytest.mark.parametrize("graph", [nx.Graph([(0, 1), (2, 3), (3, 4)]), nx.DiGraph([(0, 1), (1, 2), (2, 1), (1, 3), (3, 2)])])
+def test_a_network_that_is_not_connected_is_named(graph):
+    weights = topologies.push if graph.is_directed() else topologies.metropolis
+    with pytest.raises(ValueError, match=r"in \d+ exchanges .* the network must be connected"):
+        found(topologies.Static(graph, weights=weights))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("graph", [topologies.ring(20), topologies.path(20)], ids=["ring", "path"])
+def test_long_graphs_are_connected(graph, dtype):
+    schedule = topologies.Static(graph)
+    _, _, pace = found(schedule, dtype=dtype)
+    assert pace == distinct(schedule) - 1 if dtype is np.float64 else pace <= len(graph)
+
+
+def test_a_long_network_of_too_many_agents_is_refused_at_once():
+    schedule = topologies.Static(topologies.ring(300))
+    with pytest.raises(ValueError, match="300 exchanges, or more, are needed to find the averages of 300 agents: among more"):
+        AdaptiveNEXT().check_network(schedule)
+    X = np.random.default_rng(0).standard_normal((300, 2))
+    calls = []
+
+    class Recorded(consensus.Linear):
+        def predict(self, w, x):
+            calls.append(len(w))
+            return super().predict(w, x)
+
+    shards = consensus.partition(X, X[:, 0], agents=300)
+    p = consensus.Problem(Recorded(2), consensus.SquaredLoss(), shards, consensus.L2(0.1))
+    with pytest.raises(ValueError, match="NEXT and GradientTracking take this one"):
+        consensus.solve(p, schedule, rounds=1)
+    assert calls == []
+    assert consensus.solve(p, schedule, GradientTracking(0.1), rounds=1).rounds == 1
+
+
+def test_what_is_found_late_only_is_refused_then(monkeypatch):
+    """The averages of two dense halves take more exchanges than news does; with fewer probes, as the test is dear with all."""
+    for module in (held, first_exchanges):
+        monkeypatch.setattr(module, "PROBES", 24)
+    schedule = topologies.Static(nx.barbell_graph(15, 0))
+    AdaptiveNEXT().check_network(schedule)
+    with pytest.raises(ValueError, match="13 exchanges, or more, are needed to find the averages of 30 agents"):
+        found(schedule, 1e-9, np.float32)
+
+
+def test_parts_of_a_network_are_named_before_any_work():
+    graph = nx.Graph([("ann", "bob"), ("cy", "di"), ("di", "ed"), ("ed", "flo")])
+    with pytest.raises(ValueError, match="its 2 parts are of the agents 'ann', 'bob'; 'cy', 'di', 'ed' and 1 more"):
+        AdaptiveNEXT().check_network(topologies.RandomEdges(graph, 0.5))
+
+
+def hairs(agents, length):
+    """A complete graph with two paths that end in the open."""
+    graph = nx.complete_graph(agents)
+    for root in (0, 1):
+        nx.add_path(graph, [root, *(agents + root * length + k for k in range(length))])
+    return graph
+
+
+@pytest.mark.parametrize("graph", [topologies.star(30), nx.lollipop_graph(20, 3), hairs(40, 2)], ids=["star", "one", "two"])
+def test_in_the_pace_news_crosses_the_whole_graph(graph):
+    """Otherwise agents could not know that all are done, nor what the common fit takes."""
+    assert found(topologies.Static(graph))[2] >= nx.diameter(graph)
+
+
+TORUS = topologies.Static(topologies.torus(4, 5))
+
+
+@pytest.mark.parametrize(("schedule", "enough"), [(COMMON["ring"], True), (COMMON["path"], True), (TORUS, False), (PUSH, True)])
+def test_in_an_introduction_agents_learn_whether_the_diameter_is_enough(schedule, enough):
+    A = schedule.agents
+    mass, data = mass_and_data(A)
+    network = StackedNetwork(schedule, np.float64, strict=True)
+    held, pace = introduce(network, mass, data, 0.01)
+    D = nx.diameter(nx.Graph(schedule.graph(0))) if schedule is not PUSH else max(map(max, distances(schedule)))
+    assert held.exchanges == network.exchanges == 2 * D
+    assert bool((own_fit(schedule, D)[1] <= 0.01).all()) is enough
+    assert pace == (D if enough else 0)
+    edges = schedule.weights(0).nnz - A
+    assert network.messages == 2 * D * edges
+    # Three sets of at most 64 agents, a bit each; two times, a diagonal, flags; and once a weight.
+    assert network.floats == edges * (2 * D * (1 + 7 + A + 3 + 4) + 1)
+    np.testing.assert_allclose(held.last.data, products(schedule, 2 * D)[-1] @ data, rtol=0, atol=1e-14)
+
+
+def distances(schedule):
+    lengths = dict(nx.all_pairs_shortest_path_length(schedule.graph(0)))
+    return [list(lengths[agent].values()) for agent in lengths]
+
+
+@pytest.mark.parametrize("name", ["ring", "directed", "random"])
+def test_everything_sent_is_counted(name):
+    schedule = EVERY[name]
+    A = schedule.agents
+    network, held, _ = found(schedule, strict=True)
+    assert network.messages == len(network.record)
+    assert network.messages == sum(schedule.weights(schedule.key(k)).nnz - A for k in range(held.exchanges))
+    beside = 2 + (name == "random")  # who is done, and since when; where graphs change, who has been heard from
+    assert network.floats == (1 + 7 + A + beside) * network.messages
