@@ -158,7 +158,11 @@ def test_text_is_no_regression_target(write):
         datasets.load(write("a,b\n1,no\n3,yes\n"), target="b", classification=False)
 
 
-@pytest.mark.parametrize("content", ["größe,b\n1,2\n".encode("latin-1"), b"a,b\n" + b"x" * 200000 + b",2\n"])
+@pytest.mark.parametrize(
+    "content",
+    ["größe,b\n1,2\n".encode("latin-1"), b"a,b\n" + b"x" * 200000 + b",2\n", b"a,b\n1,2\0\n", "a,b\n1,2\n".encode("utf-16")],
+    ids=["latin-1", "long", "zero", "utf-16"],
+)
 def test_what_is_not_text(tmp_path, content):
     (tmp_path / "table.csv").write_bytes(content)
     with pytest.raises(ValueError, match=r"table\.csv must be delimited text in UTF-8: "):
