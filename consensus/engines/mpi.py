@@ -69,7 +69,9 @@ class MPINetwork(Network):
 
     def _gather(self, plan, blocks):
         halo, own = plan.extra, len(blocks[0])
-        flat = [block.reshape(own, -1) for block in blocks]
+        dtypes = {block.dtype for block in blocks}
+        sent = dtypes.pop() if len(dtypes) == 1 else np.uint8  # arrays beside packed rows go as bytes
+        flat = [np.ascontiguousarray(block).reshape(own, -1).view(sent) for block in blocks]
         joined = flat[0] if len(flat) == 1 else np.concatenate(flat, axis=1)
         received = np.empty((halo.total, joined.shape[1]), joined.dtype)
         receives = [(rank, received[part]) for rank, part in halo.receives]
@@ -78,7 +80,7 @@ class MPINetwork(Network):
         for block, columns in zip(blocks, flat, strict=True):
             end = start + columns.shape[1]
             parts = (received[: halo.below, start:end], columns, received[halo.below :, start:end])
-            wholes.append(np.concatenate(parts).reshape(-1, *block.shape[1:]))
+            wholes.append(np.concatenate(parts).view(block.dtype).reshape(-1, *block.shape[1:]))
             start = end
         return wholes
 

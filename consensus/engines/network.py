@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from consensus import _checks
+from consensus.packing.base import from_bytes, to_bytes
 from topologies.analysis import crossing
 from topologies.schedules import is_static
 
@@ -20,12 +21,13 @@ _CACHED_NUMBERS = 1 << 24  # and weights in them: the newest two plans are kept 
 class Plan(NamedTuple):
     """What one mixing matrix asks of a block of agents.
 
-    Fields: the block's rows of the ``matrix``, as CSR; the number of ``messages`` that its agents receive, one an edge;
-    whatever else an engine prepares, in ``extra``.
+    Fields: the block's rows of the ``matrix``, as CSR; the number of ``messages`` that its agents receive, one an edge; to how
+    many others each of them sends, in ``copies`` (agents here,); whatever else an engine prepares, in ``extra``.
     """
 
     matrix: sp.csr_array
     messages: int
+    copies: np.ndarray
     extra: object
 
 
@@ -48,14 +50,16 @@ class Network(ABC):
     messages : int
         Rows received so far by the agents held here, one an edge and direction; over all blocks, the network's messages.
     floats : int
-        Numbers in them.
+        Numbers in them; of :class:`consensus.packing.Packed` rows in what the agents held here send.
+    bytes : int
+        What these take: the dtype's size each, but in packed rows as much as those say.
     record : list of (sender, receiver, round)
         Every message, if ``strict``.
     """
 
     def __init__(self, schedule, rows, dtype, strict=False):
         self.schedule, self.rows, self.dtype, self.strict = schedule, rows, np.dtype(dtype), strict
-        self.exchanges = self.messages = self.floats = 0
+        self.exchanges = self.messages = self.floats = self.bytes = 0
         self.record = []
         self._plans = {}
 
@@ -66,7 +70,7 @@ class Network(ABC):
             "exchanges": self.exchanges,
             "messages": self.messages,
             "floats": self.floats,
-            "bytes": self.floats * self.dtype.itemsize,
+            "bytes": self.bytes,
         }
 
     def per_edge(self):
@@ -81,8 +85,9 @@ class Network(ABC):
     def mix(self, round, *blocks, beside=0):
         """The rows held here of ``W[round] @ block``, for blocks (agents, ...) sent together in one exchange; new arrays.
 
-        They are sent and mixed in the problem's dtype. Every message carries ``beside`` more numbers, which are counted:
-        what else the agents tell each other.
+        They are sent and mixed in the problem's dtype. A block may also be :class:`consensus.packing.Packed`: then that is what
+        is sent, and counted, and the rows that it stands for are mixed. Every message carries ``beside`` more numbers, which
+        are counted: what else the agents tell each other.
         """
         return self._exchange(round, ("mix",), blocks, beside)
 
@@ -104,20 +109,37 @@ class Network(ABC):
         plan = plans[kinds[0]]  # of one round all have the same edges
         if self.strict:
             self._check_edges(round, plan)
-        blocks = [self._block(block, kind) for block, kind in zip(blocks, kinds)]
+        sent = [self._sent(plan, kind, block) for kind, block in zip(kinds, blocks)]
         self.exchanges += 1
         self.messages += plan.messages
-        self.floats += plan.messages * (beside + sum(block[0].size for block in blocks))
-        return tuple(plans[kind].matrix @ whole for kind, whole in zip(kinds, self._gather(plan, blocks)))
+        self._count(plan.messages * beside)
+        wholes = zip(kinds, blocks, self._gather(plan, sent))
+        return tuple(plans[kind].matrix @ self._rows(whole, block) for kind, block, whole in wholes)
 
-    def _block(self, block, kind):
-        count, array = self.rows.stop - self.rows.start, isinstance(block, np.ndarray)
-        if not array or block.shape[:1] != (count,):
+    def _sent(self, plan, kind, block):
+        """The array that is sent of a ``block``; counted."""
+        count, packed = self.rows.stop - self.rows.start, hasattr(block, "unpack")
+        arrays = block.arrays if packed else (block,)
+        if not all(isinstance(array, np.ndarray) and array.shape[:1] == (count,) for array in arrays):
+            got = ", ".join(f"shape {a.shape}" if isinstance(a, np.ndarray) else _checks.shown(a) for a in arrays)
             raise TypeError(
-                f"network.{kind}(round, *blocks) takes arrays with a row for each of the {count} agents held here; got "
-                f"{f'shape {block.shape}' if array else _checks.shown(block)}"
+                f"network.{kind}(round, *blocks) takes arrays, or packed rows, with a row for each of the {count} agents held "
+                f"here; got {got}"
             )
+        if packed:
+            self._count(int(plan.copies @ block.numbers), int(plan.copies @ block.bytes))
+            return to_bytes(block)
+        self._count(plan.messages * block[0].size)
         return block.astype(self.dtype, copy=False)
+
+    def _rows(self, whole, block):
+        """The rows to multiply, of the ``whole`` of what was sent of a ``block``."""
+        return from_bytes(whole, block).unpack().astype(self.dtype, copy=False) if hasattr(block, "unpack") else whole
+
+    def _count(self, numbers, size=None):
+        """Count numbers sent, of ``size`` bytes, by default in the problem's dtype."""
+        self.floats += numbers
+        self.bytes += numbers * self.dtype.itemsize if size is None else size
 
     @property
     def static(self):
@@ -187,7 +209,7 @@ class Network(ABC):
             met[matrix.row[edges], matrix.col[edges]] = t + 1
         if (got > exchanges).any():
             raise ValueError(f"{exchanges} exchanges do not bring every agent's row to every other")
-        self.floats += int(carried) * (1 + rows[0].size)
+        self._count(int(carried) * (1 + rows[0].size))
         return self._all_rows(rows.astype(self.dtype))
 
     @abstractmethod
@@ -210,10 +232,11 @@ class Network(ABC):
                 whole = _averaging(whole)
             everyone = self.rows == slice(0, self.agents)
             matrix = (whole if everyone else whole[self.rows]).astype(self.dtype, copy=False)
-            own = np.count_nonzero(whole.diagonal()[self.rows])
-            messages = int(matrix.nnz - own)
+            own = whole.diagonal()[self.rows] != 0
+            messages = int(matrix.nnz - np.count_nonzero(own))
+            copies = np.bincount(whole.indices, minlength=self.agents)[self.rows] - own
             matrix, extra = self._prepare(whole, matrix)
-            self._plans[key, kind] = Plan(matrix, messages, extra)
+            self._plans[key, kind] = Plan(matrix, messages, copies, extra)
         return self._plans[key, kind]
 
     def _make_room(self):

@@ -107,20 +107,25 @@ class SharedNetwork(Network):
         room = self.desk.halves[0].array.size // self.agents
         while blocks:
             group, width = [], 0
-            while blocks and (width := width + blocks[0][0].size) <= room:
+            while blocks and (width := width + self._width(blocks[0])) <= room:
                 group.append(blocks[0])
                 blocks = blocks[1:]
             if not group:
                 raise ValueError(f"a block to mix has {width} numbers an agent, workers share {room}: split it")
             yield from self._meet(group)
 
+    def _width(self, block):
+        """How many numbers of the problem's dtype take the room of a row of ``block``: packed rows are bytes."""
+        return -(-block[0].nbytes // self.dtype.itemsize)
+
     def _meet(self, blocks):
         """The whole ``blocks``, after all workers have written their rows."""
         half = self.desk.halves[self.meetings % 2].array
         agents, start, wholes = self.agents, 0, []
         for block in blocks:
-            end = start + agents * block[0].size
-            whole = half[start:end].reshape(agents, *block.shape[1:])
+            end = start + agents * self._width(block)
+            place = half[start:end].view(block.dtype)[: agents * block[0].size]
+            whole = place.reshape(agents, *block.shape[1:])
             whole[self.rows] = block
             wholes.append(whole)
             start = end

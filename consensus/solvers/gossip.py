@@ -118,7 +118,8 @@ class _Repeated:
     def mix(self, round, *blocks, beside=0):
         if self.gap is None:
             return self._plain(functools.partial(self.network.mix, beside=beside), round, blocks)
-        old, new = blocks, self.network.mix(round, *blocks, beside=beside)
+        old = tuple(block if isinstance(block, np.ndarray) else block.unpack() for block in blocks)
+        new = self.network.mix(round, *blocks, beside=beside)
         inverse = 1 / (1 - self.gap)
         before, now = 1.0, inverse  # T_{j-1}, T_j at 1/rho
         for _ in range(self.exchanges - 1):

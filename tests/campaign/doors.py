@@ -141,12 +141,26 @@ SPECIAL = {
     "topologies.Sequence": {"weights": "topologies.metropolis"},
     "topologies.Static": {"weights": "topologies.metropolis"},
     "consensus.surrogates.Blocks": {"parameters": "4"},
+    "consensus.packing.Quantised": {
+        "codes": "np.zeros((4, 2), np.uint8)",
+        "scale": "np.ones((4, 1))",
+        "columns": "4",
+        "bits": "4",
+        "rows": "good.w()",
+    },
+    "consensus.packing.Sparse": {
+        "values": "np.ones((4, 2))",
+        "indices": "np.zeros((4, 2), np.int32)",
+        "columns": "4",
+        "rows": "good.w()",
+    },
 }
 # Not made by users, or asked for on purpose: records that the package fills in, and abstract classes.
 RECORDS = {
     "topologies.Conditions", "topologies.Check", "topologies.GapEstimate", "consensus.solvers.Solver", "consensus.Model",
     "topologies.ScheduleLike",
     *(f"consensus.observe.{name}" for name in consensus.observe.__all__),
+    "consensus.packing.Packed",
 }  # fmt: skip
 ARITHMETIC = ("consensus.losses", "consensus.regularizers", "consensus.models")
 READ_ONLY = {"clear", "pop", "popitem", "setdefault", "update"}  # of a mapping: refused whatever is given

@@ -14,6 +14,7 @@ from problems import data
 
 import consensus
 import topologies
+from consensus.packing import Quantised, Sparse
 from consensus.solvers import DGD, NEXT, SONATA, AdaptiveNEXT, Gossip, GradientTracking, PushDIGing, PushPull, Solver
 from consensus.steps import Diminishing, InverseSqrt
 from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
@@ -146,6 +147,8 @@ def special():
         "batches, cta, replacement": Case(
             smooth, static, GradientTracking(0.03, "cta", consensus.Minibatches(4, 1, replacement=True)), OBSERVED
         ),
+        "packed rows": Case(wide, NETWORKS["random"], Mixed(0.05), OBSERVED),
+        "packed rows, float32": Case(single, NETWORKS["periodic"], Mixed(0.05), OBSERVED),
         "tolerance": Case(smooth, static, GradientTracking(0.05), {"rounds": 400, "record_every": 7, "tolerance": 1e-3}),
     }
 
@@ -246,6 +249,23 @@ class HeavyBall(Solver):
         velocity = kept * velocity - 0.02 * problem.gradient(state.w)
         (w,) = network.mix(state.round, state.w + velocity)
         return HeavyBallState(state.round + 1, w, Memory(Speed(velocity, 0.95 * kept), steps + problem.rows))
+
+
+@dataclass(frozen=True, init=False)
+class Mixed(DGD):
+    """Sends its iterate in packed rows of two kinds, of unequal sizes, between arrays."""
+
+    def step(self, problem, network, state):
+        n, w = state
+        k = 1 + problem.rows % 3
+        sparse = Sparse.largest(w, 3)
+        order = np.argsort(np.argsort(-np.abs(sparse.values), axis=1, kind="stable"), axis=1)
+        few = Sparse(sparse.values, np.where(order < k[:, None], sparse.indices, -1).astype(np.int32), sparse.columns)
+        a, b, c, d = network.mix(n, w[:, :2], few, Quantised.nearest(w, 5), w)
+        mixed = 0.5 * d + 0.3 * c + 0.2 * b
+        mixed[:, :2] += 0.1 * (a - mixed[:, :2])
+        mixed -= self.alpha(n) * problem.average_gradient(w)
+        return state._replace(round=n + 1, w=mixed.astype(w.dtype))
 
 
 @dataclass(frozen=True, init=False)

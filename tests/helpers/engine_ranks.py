@@ -16,6 +16,7 @@ from engine_harness import columns, write
 import consensus
 import topologies
 from consensus.engines import MPI, waiting
+from consensus.packing import Quantised, Sparse
 from consensus.solvers import DGD, GradientTracking
 
 
@@ -278,8 +279,40 @@ def diverge(folder):
     case.run(engine="mpi", record_every=2, checkpoint=folder / "run.ckpt" if (folder / "save").exists() else None)
 
 
+def packed(_):
+    """How many bytes all ranks hand to MPI in rounds, for each form of rows."""
+
+    class Send(DGD):
+        form = None
+
+        def step(self, problem, network, state):
+            (w,) = network.mix(state.round, self.form(state.w))
+            return state._replace(round=state.round + 1, w=w)
+
+    engine, case, wire = MPI(), engine_cases.grid()["DGD, static, equal"], {}
+    exchange = engine.ranks.exchange
+    for name, form in (
+        ("arrays", lambda w: w),
+        ("4 of 19", lambda w: Sparse.largest(w, 4)),
+        ("4 bits", lambda w: Quantised.nearest(w, 4)),
+    ):
+        sizes = []
+
+        def measured(receives, sends, sizes=sizes):
+            sizes += [array.nbytes for _, array in sends]
+            exchange(receives, sends)
+
+        engine.ranks.exchange = measured
+        solver = Send(0.1)
+        object.__setattr__(solver, "form", form)
+        case._replace(solver=solver).run(engine=engine, rounds=5)
+        wire[name] = engine.communicator.allreduce(sum(sizes))
+    if engine.root:
+        print(json.dumps(wire))
+
+
 if __name__ == "__main__":
-    DONE = equality, save, resume, callbacks, callback_fails, cheat, fail, refuse, look, faulty, differ
+    DONE = equality, save, resume, callbacks, callback_fails, cheat, fail, refuse, look, faulty, differ, packed
     STUCK = absent, elsewhere, stopped, back, together, diverge
     tasks = {task.__name__: task for task in (*DONE, *STUCK)}
     tasks[sys.argv[1]](Path(sys.argv[2]))

@@ -1,0 +1,109 @@
+"""Numbers in a few bits each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from consensus import _checks
+
+
+@dataclass(frozen=True, eq=False)
+class Quantised:
+    """Rows as codes of a few bits, multiples of a scale that each row has of its own.
+
+    With b bits a number is one of the ``2 m + 1`` values ``-s, ..., -s / m, 0, s / m, ..., s``, ``m = 2^(b - 1) - 1``, s the
+    row's scale. A message holds ``ceil(b P / 8)`` bytes of codes and the scale, in the dtype of the rows.
+
+    Parameters
+    ----------
+    codes : ndarray of uint8 (agents, bytes)
+        The codes 0 .. 2 m of a row one after another, the lowest bit of each first.
+    scale : ndarray (agents, 1)
+        s >= 0.
+    columns : int
+        P.
+    bits : int
+        b, from 2 to 16.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the arrays do not belong together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = np.array([[3.0, -5.0, 1.0, 0.5], [0.0, 2.0, 4.0, -1.0]])
+    >>> quantised = Quantised.nearest(rows, bits=3)
+    >>> 3 * quantised.unpack()
+    array([[ 10., -15.,   5.,   0.],
+           [  0.,   8.,  12.,  -4.]])
+    >>> quantised.bytes
+    array([10, 10])
+    """
+
+    codes: np.ndarray
+    scale: np.ndarray
+    columns: int
+    bits: int
+
+    def __post_init__(self) -> None:
+        _checks.count("columns of Quantised", self.columns)
+        _checks.count("bits of Quantised", self.bits, least=2, most=16)
+        object.__setattr__(self, "scale", _checks.floats("scale of Quantised", self.scale))
+        if not isinstance(self.codes, np.ndarray) or self.codes.dtype != np.uint8:
+            raise TypeError(f"codes of Quantised must be an array of uint8; got {_checks.shown(self.codes)}")
+        width = -(-self.columns * self.bits // 8)
+        if self.codes.shape[1:] != (width,) or self.scale.shape != (len(self.codes), 1):
+            raise ValueError(
+                f"codes and scale of Quantised must have shapes (agents, {width}) and (agents, 1) for {self.columns} columns "
+                f"of {self.bits} bits; got {self.codes.shape} and {self.scale.shape}"
+            )
+
+    @classmethod
+    def nearest(cls, rows: np.ndarray, bits: int) -> Quantised:
+        """The ``rows`` (agents, P), each number rounded to the nearest that it can be, the row's largest modulus its scale."""
+        rows = _checks.floats("rows", rows)
+        if rows.ndim != 2 or not rows.shape[1]:
+            raise ValueError(f"rows must have shape (agents, P); got {rows.shape}")
+        most = _most(_checks.count("bits", bits, least=2, most=16))
+        scale = np.abs(rows).max(axis=1, keepdims=True)
+        codes = (np.rint(rows / np.where(scale > 0, scale, 1) * most) + most).astype("<u2")
+        places = np.unpackbits(codes.view(np.uint8).reshape(*rows.shape, 2), axis=2, bitorder="little")[:, :, :bits]
+        codes = np.packbits(places.reshape(len(rows), -1), axis=1, bitorder="little")
+        return cls(codes, scale, rows.shape[1], bits)
+
+    @property
+    def arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        """Codes and scales, as they are sent."""
+        return self.codes, self.scale
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """P for every row (agents,)."""
+        return np.full(len(self.codes), self.columns)
+
+    @property
+    def bytes(self) -> np.ndarray:
+        """Those of a row's codes and scale (agents,)."""
+        return np.full(len(self.codes), self.codes.shape[1] + self.scale.itemsize)
+
+    def of(self, codes: np.ndarray, scale: np.ndarray) -> Quantised:
+        """Rows of as many columns and bits with these codes."""
+        return replace(self, codes=codes, scale=scale)
+
+    def unpack(self) -> np.ndarray:
+        """The rows (agents, P)."""
+        places = np.zeros((len(self.codes), self.columns, 16), np.uint8)
+        sent = np.unpackbits(self.codes, axis=1, count=self.columns * self.bits, bitorder="little")
+        places[:, :, : self.bits] = sent.reshape(-1, self.columns, self.bits)
+        codes = np.packbits(places, axis=2, bitorder="little").view("<u2")[:, :, 0]
+        dtype, most = self.scale.dtype, _most(self.bits)
+        return (codes.astype(dtype) - dtype.type(most)) * (self.scale / dtype.type(most))
+
+
+def _most(bits):
+    """The largest code's distance from zero's."""
+    return (1 << (bits - 1)) - 1

@@ -1,0 +1,99 @@
+"""Packed rows sent by network.mix: bytes by hand, the same rows on every engine, less on the wire."""
+
+import json
+
+import engine_cases
+import networkx as nx
+import numpy as np
+import pytest
+from engine_harness import HERE, mpiexec
+
+import consensus
+import topologies
+from consensus.engines.base import blocks_of
+from consensus.engines.stacked import StackedNetwork
+from consensus.packing import Quantised, Sparse
+from consensus.solvers import DGD, Gossip
+
+STAR = topologies.Static(topologies.star(4))  # agent 0 in the middle: three neighbours; the others have one
+
+
+def network(schedule=STAR, dtype=np.float64):
+    return StackedNetwork(schedule, dtype, strict=True)
+
+
+def test_bytes_by_hand_where_rows_differ_in_size():
+    """Rows of 3, 1, 0 and 2 entries, 12 bytes each: agent 0's goes over three edges, the others' over one."""
+    indices = np.array([[0, 3, 4], [2, -1, -1], [-1, -1, -1], [1, 0, -1]], np.int32)
+    sparse = Sparse(np.arange(12.0).reshape(4, 3), indices, columns=5)
+    net = network()
+    (mixed,) = net.mix(0, sparse)
+    np.testing.assert_array_equal(mixed, STAR.weights(0) @ sparse.unpack())
+    assert net.counts == {
+        "exchanges": 1,
+        "messages": 6,
+        "floats": 3 * 3 + 1 + 0 + 2,
+        "bytes": 12 * (3 * 3 + 1 + 0 + 2),
+    }
+
+
+def test_packed_rows_travel_beside_arrays():
+    """Of float32: 3 bits of 5 numbers are 2 bytes, and a scale of 4; 7 numbers beside them 28, and 2 more."""
+    net, rows = network(dtype=np.float32), np.arange(20, dtype=np.float32).reshape(4, 5)
+    more = np.arange(28, dtype=np.float64).reshape(4, 7)
+    packed = Quantised.nearest(rows, 3)
+    first, second = net.mix(0, packed, more, beside=2)
+    W = STAR.weights(0).astype(np.float32)
+    np.testing.assert_array_equal(first, W @ packed.unpack())
+    np.testing.assert_array_equal(second, W @ more.astype(np.float32))
+    assert (net.floats, net.bytes) == (6 * (5 + 7 + 2), 6 * (2 + 4 + 4 * 7 + 4 * 2))
+
+
+def test_directed_edges_cost_their_sender():
+    """Agent 0 sends to 1 and 2, agent 1 to 2; nobody hears agent 2."""
+    graph = nx.DiGraph([(0, 1), (0, 2), (1, 2)])
+    net = network(topologies.Static(graph, weights=topologies.push))
+    sparse = Sparse(np.ones((3, 3)), np.array([[0, 1, 2], [0, 1, -1], [0, -1, -1]], np.int32), 3)
+    net.average(0, sparse)
+    assert (net.messages, net.floats, net.bytes) == (3, 2 * 3 + 2, 12 * 8)
+
+
+def test_several_exchanges_a_round_send_packed_rows_first():
+    class Packs(DGD):
+        def step(self, problem, network, state):
+            (w,) = network.mix(state.round, Sparse.largest(state.w, 2))
+            return state._replace(round=state.round + 1, w=w)
+
+    case = engine_cases.special()["functions, DGD"]
+    gap = topologies.spectral_gap(case.network.weights(0))
+    W, start = case.network.weights(0).toarray(), np.random.default_rng(0).standard_normal((7, 5))
+    sent = Sparse.largest(start, 2).unpack()
+    results = [
+        consensus.solve(case.problem, case.network, solver, rounds=1, start=start)
+        for solver in (Gossip(Packs(0.1), 3), Gossip(Packs(0.1), 3, gap))
+    ]
+    np.testing.assert_allclose(results[0].w, np.linalg.matrix_power(W, 3) @ sent, rtol=1e-13)
+    x = (sent, W @ sent)
+    rho = 1 - gap
+    T = [1, 1 / rho, 2 / rho**2 - 1, 4 / rho**3 - 3 / rho]
+    for j in (1, 2):
+        x = (*x, 2 * T[j] / (rho * T[j + 1]) * W @ x[-1] - T[j - 1] / T[j + 1] * x[-2])
+    np.testing.assert_allclose(results[1].w, x[-1], rtol=1e-12, atol=1e-15)
+    for result in results:
+        messages = result.history["messages"][-1] // 3
+        assert result.history["bytes"][-1] == messages * (24 + 2 * 40)
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_ranks_send_packed_rows_as_they_are(ranks, tmp_path):
+    """Bytes handed to MPI in 5 rounds: a row goes once to each rank that needs it, in the form in which it is packed."""
+    done = mpiexec(ranks, HERE / "engine_ranks.py", "packed", tmp_path)
+    assert done.returncode == 0, done.stderr
+    blocks, W = blocks_of(engine_cases.AGENTS, ranks), engine_cases.NETWORKS["static"].weights(0).toarray()
+    rows = 5 * sum(W[block][:, other].any(axis=0).sum() for block in blocks for other in blocks if other != block)
+    assert json.loads(done.stdout) == {"arrays": 8 * 19 * rows, "4 of 19": 12 * 4 * rows, "4 bits": (10 + 8) * rows}
+
+
+def test_packed_rows_of_other_agents_are_refused():
+    with pytest.raises(TypeError, match=r"packed rows, with a row for each of the 4.*; got shape \(3, 2\), shape"):
+        network().mix(0, Sparse.largest(np.ones((3, 5)), 2))
