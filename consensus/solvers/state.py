@@ -1,7 +1,11 @@
 """A solver's state as named arrays, and back."""
 
+from typing import Any, NamedTuple, TypeVar
 
-def flatten(state):
+State = TypeVar("State", bound=NamedTuple)
+
+
+def flatten(state: NamedTuple) -> dict[str, Any]:
     """The numbers of a state by name: those of a state inside it have its name before theirs, and a dot.
 
     Parameters
@@ -30,7 +34,7 @@ def flatten(state):
     return flat
 
 
-def rebuild(template, fields):
+def rebuild(template: State, fields: dict[str, Any]) -> State:
     """The state of the same NamedTuples as ``template`` with the numbers ``fields``, as :func:`flatten` gives them.
 
     Raises

@@ -1,6 +1,6 @@
 """Averages over the network from a few exchanges, fitted to what the exchanges are seen to do."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -8,6 +8,9 @@ from consensus.solvers.adaptive import chebyshev, fit
 from consensus.solvers.adaptive.blocks import pack, unpack
 from consensus.solvers.adaptive.first_exchanges import find_pace, introduce
 from consensus.solvers.adaptive.held import PROBES, Held
+
+if TYPE_CHECKING:
+    from consensus.engines.network import Network
 
 _MISFIT, _MISFIT_STATIC = 0.05, 0.01  # of the agents' averages after a round's exchanges
 
@@ -27,7 +30,7 @@ class Averaging(NamedTuple):
     fit: np.ndarray
 
     @classmethod
-    def at_start(cls, w):
+    def at_start(cls, w: np.ndarray) -> "Averaging":
         """Of agents with iterates w (agents, P), before the first exchange."""
         agents = len(w)
         return cls(np.ones((agents, 1), w.dtype), 0, 0, np.zeros((agents, 0, 1), w.dtype), np.zeros((agents, 0), w.dtype))
@@ -53,7 +56,7 @@ class Data(NamedTuple):
     summed: NamedTuple
 
 
-def average(network, state, averaged, summed):
+def average(network: "Network", state: Averaging, averaged: NamedTuple, summed: NamedTuple) -> Averages:
     """Mix with neighbours, and let every agent estimate the averages over all agents from what it saw.
 
     Starting from x_0, agents mix, x_k = C_k x_{k-1} (on a static graph with symmetric W, x_k = T_k(W) x_0 with Chebyshev's
@@ -122,6 +125,6 @@ def _from(held, state):
     return state._replace(mass=last.mass, sent=state.sent + held.exchanges), held.estimates(), last.data
 
 
-def numbers(agents):
+def numbers(agents: int) -> int:
     """How many numbers an agent sends beside the data, at most: its mass and its probes."""
     return 1 + min(agents, PROBES)

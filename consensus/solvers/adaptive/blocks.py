@@ -1,9 +1,13 @@
 """Named blocks of numbers: the fields of a NamedTuple, which may nest, as the columns of one array."""
 
+from typing import NamedTuple, TypeVar
+
 import numpy as np
 
+Blocks = TypeVar("Blocks", bound=tuple | np.ndarray)
 
-def pack(blocks):
+
+def pack(blocks: NamedTuple) -> np.ndarray:
     """The fields (agents, ...) of a NamedTuple side by side, as one array (agents, columns).
 
     Examples
@@ -22,7 +26,7 @@ def pack(blocks):
     return np.concatenate([block.reshape(len(block), -1) for block in _arrays(blocks)], axis=1)
 
 
-def unpack(columns, like):
+def unpack(columns: np.ndarray, like: Blocks) -> Blocks:
     """Views of ``columns`` as the fields that :func:`pack` made them of: a NamedTuple with the names and shapes of ``like``."""
     parts, start = [], 0
     for block in _arrays(like):
@@ -32,7 +36,7 @@ def unpack(columns, like):
     return _named(like, iter(parts))
 
 
-def choose(chosen, a, b):
+def choose(chosen: np.ndarray, a: Blocks, b: Blocks) -> Blocks:
     """The rows of an array, or of a NamedTuple's fields: those of ``a`` where ``chosen`` (agents,), else those of ``b``."""
     if isinstance(a, tuple):
         return type(a)(*(choose(chosen, x, y) for x, y in zip(a, b, strict=True)))

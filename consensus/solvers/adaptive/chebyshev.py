@@ -1,7 +1,14 @@
 """Exchanges on a static graph with symmetric weights, and what one polynomial makes of them."""
 
+from typing import TYPE_CHECKING
 
-def exchange(network, round, history, beside=0):
+import numpy as np
+
+if TYPE_CHECKING:
+    from consensus.engines.network import Network
+
+
+def exchange(network: "Network", round: int, history: list[np.ndarray], beside: int = 0) -> np.ndarray:
     """What one more exchange makes of ``history``, a list of arrays: C x_{k-1}; where W is symmetric, x_k = T_k(Y) x_0.
 
     Y is W with its eigenvalues stretched from [a, 1] to [-1, 1], T_k Chebyshev's polynomial. These span what the powers of W
@@ -19,7 +26,7 @@ def exchange(network, round, history, beside=0):
     return 2 * x - history[-2] if len(history) > 1 else x
 
 
-def polynomial(network, first, b, data):
+def polynomial(network: "Network", first: int, b: np.ndarray, data: np.ndarray) -> np.ndarray:
     """``x_K + sum_k b_k (x_k - x_{k-1})`` of ``data`` x_0 (agents, columns), with b (agents, K): it needs no history.
 
     The schedule's round of the first exchange is ``first``.

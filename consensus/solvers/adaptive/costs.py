@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from consensus.problems.base import BaseProblem
+
 
 class Costs(NamedTuple):
     """A cost of every agent, shape (agents,), and a gradient (agents, P): their own, or what is tracked of the network's."""
@@ -12,7 +14,7 @@ class Costs(NamedTuple):
     gradient: np.ndarray
 
 
-def costs(problem, w):
+def costs(problem: BaseProblem, w: np.ndarray) -> Costs:
     """The own costs and their gradients at w (agents, P), with an agent's share of a quadratic r."""
     weight, share = quadratic_weight(problem), quadratic_weight(problem) / problem.network_size
     cost = problem.value(w)
@@ -21,19 +23,19 @@ def costs(problem, w):
     return Costs(cost, gradient(problem, w))
 
 
-def gradient(problem, w):
+def gradient(problem: BaseProblem, w: np.ndarray) -> np.ndarray:
     """The gradients (agents, P) of these costs alone."""
     weight, share = quadratic_weight(problem), quadratic_weight(problem) / problem.network_size
     own = problem.gradient(w)
     return own + share * w if weight else own
 
 
-def quadratic_weight(problem):
+def quadratic_weight(problem: BaseProblem) -> float:
     """The weight of a quadratic r in the costs: zero where r is another, and stays out of them."""
     r = problem.regularizer
     return r.strong_convexity if r.quadratic else 0.0
 
 
-def track(tracked, new, old):
+def track(tracked: Costs, new: Costs, old: Costs) -> Costs:
     """What becomes of trackers, ``tracked`` as mixing has left them, when the own costs change from ``old`` to ``new``."""
     return Costs(*(x + y - z for x, y, z in zip(tracked, new, old, strict=True)))

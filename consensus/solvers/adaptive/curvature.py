@@ -1,10 +1,11 @@
 """The two kinds of curvature that agents can know of."""
 
+from consensus.problems.base import BaseProblem
 from consensus.solvers.adaptive.secants import Secants
 from consensus.solvers.adaptive.sketch import Sketch
 
 
-def curvature_of(problem):
+def curvature_of(problem: BaseProblem) -> type[Sketch] | type[Secants]:
     """The kind of curvature for ``problem``: :class:`Sketch` where its model can be linearised, else :class:`Secants`.
 
     Both are NamedTuples with the methods ``at_start(problem, w)``, which makes one; ``scale``, what tau begins with;

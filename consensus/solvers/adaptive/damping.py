@@ -4,7 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from consensus.problems.base import BaseProblem
 from consensus.solvers.adaptive.costs import quadratic_weight
+from consensus.solvers.adaptive.quadratic import Quadratic
 
 _LEAST, _LARGEST = 1e-7, 1.0  # tau in units of H's trace
 _POWER = 4  # by which tau is averaged: near its largest, for one agent's trouble is everyone's
@@ -32,21 +34,21 @@ class Damping(NamedTuple):
     tries: np.ndarray
 
     @classmethod
-    def at_start(cls, scale, share):
+    def at_start(cls, scale: np.ndarray, share: float) -> "Damping":
         """With tau a ``share`` of the ``scale`` (agents,)."""
         scale = np.maximum(scale, np.finfo(scale.dtype).tiny ** 0.5)
         return cls(scale * share, scale, np.zeros_like(scale), np.zeros_like(scale))
 
-    def sent(self):
+    def sent(self) -> Sent:
         """The blocks that are averaged over the network."""
         return Sent((self.tau / self.scale) ** _POWER, self.scale)
 
-    def agreed(self, means):
+    def agreed(self, means: Sent) -> "Damping":
         """With the network's scale and tau, of which the exchanges brought the ``means`` (Sent)."""
         scale = np.maximum(means.scale, 1e-3 * self.scale)
         return self._replace(tau=scale * np.maximum(means.power, _LEAST**_POWER) ** (1 / _POWER), scale=scale)
 
-    def judged(self, problem, w_old, old, w, new):
+    def judged(self, problem: BaseProblem, w_old: np.ndarray, old: Quadratic, w: np.ndarray, new: Quadratic) -> "Damping":
         """By what the last trial brought: whether it is refused (``refused`` > 0), and how tau changes.
 
         Parameters
@@ -71,6 +73,6 @@ class Damping(NamedTuple):
         times_refused = np.where(refused, self.refused + 1, 0).astype(dtype)
         return self._replace(tau=self.tau * factor.astype(dtype), refused=times_refused)
 
-    def limited(self):
+    def limited(self) -> "Damping":
         """With tau between its least and its largest."""
         return self._replace(tau=np.clip(self.tau, _LEAST * self.scale, _LARGEST * self.scale))

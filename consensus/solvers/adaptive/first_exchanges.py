@@ -1,13 +1,19 @@
 """The first exchanges of a run, in which agents find out how many they need."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from consensus.solvers.adaptive import fit
 from consensus.solvers.adaptive.held import PROBES, Held
+from topologies import ScheduleLike
 from topologies.analysis import crossing
 
+if TYPE_CHECKING:
+    from consensus.engines.network import Network
 
-def introduce(network, mass, data, target):
+
+def introduce(network: "Network", mass: np.ndarray, data: np.ndarray, target: float) -> tuple[Held, int]:
     """The first exchanges on a static graph of which the agents know nothing yet; what they held, and the pace or 0.
 
     In every message an agent says whom it has heard from, who it knows has heard from all, and who has by then a misfit of at
@@ -36,7 +42,9 @@ def introduce(network, mass, data, target):
     return held, least if network.all_say(misfit <= target) else 0
 
 
-def find_pace(network, mass, data, target, first=0):
+def find_pace(
+    network: "Network", mass: np.ndarray, data: np.ndarray, target: float, first: int = 0
+) -> tuple[Held, int, np.ndarray]:
     """Exchanges until the misfit of every agent is at most ``target``, and until all know; what they held, K and their fits.
 
     In every message an agent says who it knows is done, that is has heard from everyone and has a misfit of at most
@@ -78,7 +86,7 @@ def find_pace(network, mass, data, target, first=0):
     return held, pace, found
 
 
-def refuse_long(agents, exchanges):
+def refuse_long(agents: int, exchanges: int) -> None:
     """Raise ``ValueError`` if so many exchanges, the first ones on a network of so many agents, cannot be averaging."""
     if agents > PROBES and exchanges > PROBES // 2:  # so many coefficients fit too few probes to anything
         raise ValueError(
@@ -87,7 +95,7 @@ def refuse_long(agents, exchanges):
         )
 
 
-def least_exchanges(schedule):
+def least_exchanges(schedule: ScheduleLike) -> int:
     """How many exchanges the first round takes at least: news crosses the network twice. ValueError if they are too many."""
     least = crossing(schedule)
     refuse_long(schedule.agents, 2 * least)

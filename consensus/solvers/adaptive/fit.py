@@ -1,9 +1,14 @@
 """Least squares: which combination of what was held is nearest to the average."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
+if TYPE_CHECKING:
+    from consensus.engines.network import Network
 
-def own(probes, goal, cut=None):
+
+def own(probes: np.ndarray, goal: np.ndarray, cut: float | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Each agent's b (agents, K) for its ``probes`` (agents, K + 1, probes), and its misfit relative to that of its own probe.
 
     b minimises ``|goal - p_K - sum_k b_k (p_k - p_{k-1})|``. Singular values below ``cut`` of the largest count as zero.
@@ -15,7 +20,7 @@ def own(probes, goal, cut=None):
     return b, np.linalg.norm(left, axis=1) / np.where(scale > 0, scale, 1)  # a network of one agent has nothing to fit
 
 
-def equations(probes, goal):
+def equations(probes: np.ndarray, goal: np.ndarray) -> np.ndarray:
     """Each agent's share of the least squares for one b, made triangular: as few equations as b has entries, their right-hand
     sides last; (agents, K, K + 1)."""
     steps, left = _steps(probes, goal)
@@ -25,7 +30,7 @@ def equations(probes, goal):
     return np.triu(np.linalg.qr(whole, mode="r")[:, :K])
 
 
-def common(network, first, equations):
+def common(network: "Network", first: int, equations: np.ndarray) -> np.ndarray:
     """The b (agents, K) of least squares over all agents, to whom their ``equations`` come with the K exchanges from ``first``.
 
     All rows are the same.

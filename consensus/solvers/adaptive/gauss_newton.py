@@ -1,14 +1,19 @@
 """The Gauss-Newton curvature of the agents' own costs, and how far it is to be trusted."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from consensus._parallel import for_chunks
 from consensus.local.operators import rooted_rows, times_root, times_root_transposed
+from consensus.problems import Problem
+
+Test = Callable[[slice, Callable[[np.ndarray], np.ndarray], np.ndarray], None]
 
 _FORMED = 1 << 22  # numbers in a Jacobian that is worth forming
 
 
-def products(problem, w, basis):
+def products(problem: Problem, w: np.ndarray, basis: np.ndarray) -> np.ndarray:
     """J_i' S_i J_i Omega, shape (agents, P, count), of every agent's own cost at w (agents, P).
 
     S_i is the curvature of the loss, weights included; ``basis`` Omega (P, count).
@@ -37,12 +42,12 @@ def products(problem, w, basis):
     return result
 
 
-def exact(problem):
+def exact(problem: Problem) -> bool:
     """Whether an own cost is its Gauss-Newton model: with the squared loss of a linear model."""
     return getattr(problem.model, "jacobian_is_constant", False) and problem.loss.quadratic
 
 
-def each_own_model(problem, w, test):
+def each_own_model(problem: Problem, w: np.ndarray, test: Test) -> None:
     """Call ``test(rows, error, rounding)`` for slices of agents that cover all of them.
 
     ``error(d)`` is A times the distance, at w + d, of the own cost from its own Gauss-Newton model around w, both with d

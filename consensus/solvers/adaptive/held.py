@@ -1,11 +1,14 @@
 """What agents hold during their exchanges, with probes that show what these do."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from consensus.solvers.adaptive import chebyshev, fit
 from consensus.solvers.adaptive.blocks import pack, unpack
+
+if TYPE_CHECKING:
+    from consensus.engines.network import Network
 
 PROBES = 256  # at most: up to so many agents each has a probe of its own
 
@@ -33,7 +36,7 @@ class Held:
         The mean of all agents' probes, which everyone knows.
     """
 
-    def __init__(self, network, mass, data):
+    def __init__(self, network: "Network", mass: np.ndarray, data: np.ndarray) -> None:
         agents = network.agents
         if agents <= PROBES:
             everyone = np.eye(agents, dtype=data.dtype)
@@ -44,29 +47,29 @@ class Held:
         self._sent = [pack(self._like)]
 
     @property
-    def exchanges(self):
+    def exchanges(self) -> int:
         """How many there were."""
         return len(self._sent) - 1
 
     @property
-    def last(self):
+    def last(self) -> Message:
         """The last Message."""
         return unpack(self._sent[-1], self._like)
 
-    def mix(self, round, beside=0):
+    def mix(self, round: int, beside: int = 0) -> None:
         """One more exchange: C x_{k-1}."""
         self._sent += self.network.mix(round, self._sent[-1], beside=beside)
 
-    def exchange(self, round, beside=0):
+    def exchange(self, round: int, beside: int = 0) -> None:
         """One more exchange; where W is symmetric, of :func:`chebyshev.exchange`."""
         self._sent.append(chebyshev.exchange(self.network, round, self._sent, beside))
 
-    def probes(self, exchanges=None):
+    def probes(self, exchanges: int | None = None) -> np.ndarray:
         """The probes per mass after the first ``exchanges``, or all: (agents, exchanges + 1, probes)."""
         messages = [unpack(x, self._like) for x in self._sent[: None if exchanges is None else exchanges + 1]]
         return np.stack([message.probes / message.mass for message in messages], axis=1)
 
-    def estimates(self):
+    def estimates(self) -> np.ndarray:
         """What each agent makes of all that it held: estimates of the means of the data per mass, (agents, columns)."""
         b, _ = fit.own(self.probes(), self.goal)
         old, result = self._per_mass(0), self._per_mass(-1)

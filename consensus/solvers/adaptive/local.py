@@ -3,14 +3,21 @@
 import numpy as np
 
 from consensus.local.low_rank import low_rank
+from consensus.problems.base import BaseProblem
 from consensus.solvers.adaptive.costs import quadratic_weight
+from consensus.solvers.adaptive.damping import Damping
+from consensus.solvers.adaptive.quadratic import Quadratic
+from consensus.solvers.adaptive.secants import Secants
+from consensus.solvers.adaptive.sketch import Sketch
 
 # Of the own model: error over predicted decrease; trials. Few: where agents' steps differ much, the costs at their ends say
 # little of that at the mean, which is what they judge.
 _TRUST, _TRIES = 0.25, 2
 
 
-def solve(problem, w, model, damping, curvature):
+def solve(
+    problem: BaseProblem, w: np.ndarray, model: Quadratic, damping: Damping, curvature: Sketch | Secants
+) -> tuple[np.ndarray, Damping]:
     """Minimise every agent's ``G . d + 1/2 |V' d|^2 + tau/2 |d|^2 + r(w + d)``, with more tau while its own cost doubts it.
 
     tau doubles, at most twice, while the own cost at w + d is further from its own Gauss-Newton model than a quarter of the

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from consensus import _checks
+from consensus.problems.base import BaseProblem
 from consensus.solvers.adaptive import standardised
 from consensus.solvers.adaptive.averaging import Averaging, average, numbers
 from consensus.solvers.adaptive.blocks import choose
@@ -20,6 +21,10 @@ from consensus.solvers.adaptive.secants import Secants
 from consensus.solvers.adaptive.sketch import Sketch
 from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs
+from topologies import ScheduleLike
+
+if TYPE_CHECKING:
+    from consensus.engines.network import Network
 
 
 class AdaptiveState(NamedTuple):
@@ -116,28 +121,28 @@ class AdaptiveNEXT(Solver):
         {"tau_least": np.min, "tau_largest": np.max, "exchanges_a_round": np.max, "tries": np.max, "pairs": np.min}
     )
 
-    def report(self, state):
+    def report(self, state: AdaptiveState) -> np.ndarray:
         (tau, _, _, tries), pace = state.damping, np.full(len(state.w), state.averaging.pace)
         return np.stack([tau, tau, pace, tries, state.model.V.any(axis=1).sum(axis=1)], axis=1)
 
-    def check(self, problem):
+    def check(self, problem: BaseProblem) -> None:
         if hasattr(_checks.problem(problem), "shards"):
             standardised.warn_if_not(problem.shards, targets_too=problem.loss.quadratic)
 
-    def check_network(self, schedule):
+    def check_network(self, schedule: ScheduleLike) -> None:
         least_exchanges(schedule)
 
-    def width(self, problem):
+    def width(self, problem: BaseProblem) -> int:
         parts = 2 * problem.parameters + curvature_of(_checks.problem(problem)).numbers(problem)
         return parts + 3 + numbers(problem.network_size)  # tau, its scale and the cost beside w, y and the curvature
 
-    def init(self, problem, w):
+    def init(self, problem: BaseProblem, w: np.ndarray) -> AdaptiveState:
         own = costs(_checks.problem(problem), w)
         curvature = curvature_of(problem).at_start(problem, w)
         damping = Damping.at_start(*curvature.scale(problem, w, own.gradient))
         return AdaptiveState(0, w, Quadratic.unknown(w), w, own, own, curvature, damping, Averaging.at_start(w))
 
-    def step(self, problem, network, state):
+    def step(self, problem: BaseProblem, network: "Network", state: AdaptiveState) -> AdaptiveState:
         # Exchange: estimate what the network's costs are around the agents' mean.
         averaged = Averaged(state.trial, state.damping.sent())
         summed = Summed(state.trackers, state.curvature.sent())

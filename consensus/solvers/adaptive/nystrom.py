@@ -4,7 +4,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 
-def factor(basis, products):
+def factor(basis: np.ndarray, products: np.ndarray) -> np.ndarray:
     """V (agents, P, count) with V V' the Nystrom approximation of a positive semidefinite H, from H Omega.
 
         H ~ (H Omega) (Omega' H Omega + nu I)^-1 (Omega' H) = V V',      nu = 1e-7 trace(Omega' H Omega)

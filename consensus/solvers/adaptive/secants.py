@@ -4,7 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from consensus.problems.base import BaseProblem
 from consensus.solvers.adaptive.costs import gradient as own_gradient
+from consensus.solvers.adaptive.gauss_newton import Test
 from consensus.solvers.adaptive.nystrom import factor
 
 _PAIRS = 20  # kept
@@ -25,17 +27,17 @@ class Secants(NamedTuple):
     changes: np.ndarray
 
     @classmethod
-    def at_start(cls, problem, w):
+    def at_start(cls, problem: BaseProblem, w: np.ndarray) -> "Secants":
         """No pairs yet, at the start w (agents, P)."""
         none = np.zeros((*w.shape, _PAIRS), w.dtype)
         return cls(none, none)
 
     @staticmethod
-    def numbers(problem):
+    def numbers(problem: BaseProblem) -> int:
         """How many numbers an agent sends."""
         return 0
 
-    def scale(self, problem, w, gradient):
+    def scale(self, problem: BaseProblem, w: np.ndarray, gradient: np.ndarray) -> tuple[np.ndarray, float]:
         """The curvature of H (agents,) along the own ``gradient`` at w, as the own cost has it; tau begins with it."""
         norm = np.linalg.norm(gradient, axis=1, keepdims=True)
         along = np.divide(gradient, norm, out=np.full_like(gradient, problem.parameters**-0.5), where=norm > 0)
@@ -43,11 +45,13 @@ class Secants(NamedTuple):
         there = own_gradient(problem, w + h * along)
         return problem.network_size * np.linalg.norm((there - gradient) / h, axis=1), 1.0
 
-    def sent(self):
+    def sent(self) -> Nothing:
         """The blocks that are summed over the network: none."""
         return Nothing()
 
-    def of_network(self, problem, round, sums, step, change):
+    def of_network(
+        self, problem: BaseProblem, round: int, sums: Nothing, step: np.ndarray, change: np.ndarray
+    ) -> tuple[np.ndarray, "Secants"]:
         """V (agents, P, 20) with V V' ~ H, and the pairs with that of the last ``step`` and ``change`` (agents, P)."""
         pairs = self if round == 0 else self._with(step, change)  # before round 0 no slope was known
         return factor(*pairs), pairs
@@ -58,9 +62,9 @@ class Secants(NamedTuple):
         added = zip(self, (inverse * step, inverse * change), strict=True)
         return Secants(*(np.concatenate([old[:, :, 1:], new[:, :, None]], axis=2) for old, new in added))
 
-    def moved(self, problem, trial, round):
+    def moved(self, problem: BaseProblem, trial: np.ndarray, round: int) -> "Secants":
         """At new trial points: nothing changes."""
         return self
 
-    def each_own_model(self, problem, w, test):
+    def each_own_model(self, problem: BaseProblem, w: np.ndarray, test: Test) -> None:
         """Nothing is known of the own cost that could be tested."""

@@ -5,7 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from consensus.problems import Problem
 from consensus.solvers.adaptive import gauss_newton
+from consensus.solvers.adaptive.gauss_newton import Test
 from consensus.solvers.adaptive.nystrom import factor
 
 DIRECTIONS, _NUMBERS = 64, 1 << 18  # columns of curvature in a message, and numbers in them, at most
@@ -20,41 +22,43 @@ class Sketch(NamedTuple):
     products: np.ndarray
 
     @classmethod
-    def at_start(cls, problem, w):
+    def at_start(cls, problem: Problem, w: np.ndarray) -> "Sketch":
         """At the start w (agents, P)."""
         return cls(gauss_newton.products(problem, w, _basis(problem, 0)))
 
     @staticmethod
-    def numbers(problem):
+    def numbers(problem: Problem) -> int:
         """How many numbers an agent sends."""
         return columns(problem) * problem.parameters
 
-    def scale(self, problem, w, gradient):
+    def scale(self, problem: Problem, w: np.ndarray, gradient: np.ndarray) -> tuple[np.ndarray, float]:
         """The trace of H (agents,) as the own cost lets an agent estimate it, and tau's first value in units of that."""
         A, P = problem.network_size, problem.parameters
         scale = A * P / columns(problem) * np.einsum("pk,apk->a", _basis(problem, 0), self.products)
         # A loss may have no curvature at the start, as Huber's far away: then by what step would be as long as w.
         return np.maximum(scale, A * np.linalg.norm(gradient, axis=1) / (1 + np.linalg.norm(w, axis=1))), 3e-3
 
-    def sent(self):
+    def sent(self) -> "Sketch":
         """The blocks that are summed over the network."""
         return self
 
-    def of_network(self, problem, round, sums, step, change):
+    def of_network(
+        self, problem: Problem, round: int, sums: "Sketch", step: np.ndarray, change: np.ndarray
+    ) -> tuple[np.ndarray, "Sketch"]:
         """V (agents, P, count) with V V' ~ H, from the ``sums`` of what was sent in a round, and what is kept of it."""
         return factor(_basis(problem, round), sums.products), self
 
-    def moved(self, problem, trial, round):
+    def moved(self, problem: Problem, trial: np.ndarray, round: int) -> "Sketch":
         """At new trial points (agents, P), for the directions of ``round``."""
         return Sketch(gauss_newton.products(problem, trial, _basis(problem, round)))
 
-    def each_own_model(self, problem, w, test):
+    def each_own_model(self, problem: Problem, w: np.ndarray, test: Test) -> None:
         """As :func:`gauss_newton.each_own_model`, if there is anything to test."""
         if not gauss_newton.exact(problem):
             gauss_newton.each_own_model(problem, w, test)
 
 
-def columns(problem):
+def columns(problem: Problem) -> int:
     """How many directions there are."""
     return max(1, min(problem.parameters, DIRECTIONS, _NUMBERS // problem.parameters))
 
@@ -64,7 +68,7 @@ def _basis(problem, round):
 
 
 @functools.lru_cache(maxsize=2)
-def directions(parameters, count, seed, dtype):
+def directions(parameters: int, count: int, seed: int, dtype: np.dtype) -> np.ndarray:
     """Orthonormal random directions (P, count), the same for all agents: they draw them from a common ``seed``."""
     draw = np.random.default_rng(seed).standard_normal((parameters, count))
     basis = np.linalg.qr(draw)[0].astype(dtype)

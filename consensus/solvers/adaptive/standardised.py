@@ -1,11 +1,12 @@
 """A warning of data on which networks train badly."""
 
 from consensus import _checks
+from consensus.data.shards import Shards
 
 _FAR = 10.0  # standard deviations of features and targets that are far from one
 
 
-def warn_if_not(shards, targets_too):
+def warn_if_not(shards: Shards, targets_too: bool) -> None:
     """Warn of features, and of targets where these are numbers to predict, that are far from standardised."""
     real = shards.weights > 0
     X, targets = shards.features[real], shards.targets[real]

@@ -35,6 +35,7 @@ def test_the_first_round_brings_none():
 def test_each_round_brings_one_of_unit_length_and_the_oldest_goes():
     for rounds, kept in ((2, 1), (10, 9), (30, 20)):
         _, (steps, changes) = after(rounds)
+        assert steps.shape == changes.shape == (AGENTS, P, 20)
         length = np.linalg.norm(steps, axis=1)
         assert ((np.abs(length[:, -kept:] - 1)) < 1e-12).all()
         assert (length[:, : 20 - kept] == 0).all()
