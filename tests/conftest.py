@@ -9,6 +9,7 @@ HERE = Path(__file__).parent
 TOGETHER = {HERE / "consensus" / "engines": "processes", HERE / "campaign": "processes", HERE / "experiments": "experiments"}
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
 def pytest_collection_modifyitems(items):
     for item in items:
         for folder, group in TOGETHER.items():
