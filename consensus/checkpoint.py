@@ -5,11 +5,14 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from consensus.history import History
+from consensus.problems import BaseProblem
+from consensus.solvers import Solver
+from topologies.schedules import ScheduleLike
 
 FORMAT = 3
 _ROUNDS = 8  # whose mixing matrices, the first, stand for the schedule
@@ -18,15 +21,15 @@ _ROUNDS = 8  # whose mixing matrices, the first, stand for the schedule
 class Checkpoint(NamedTuple):
     """A run after ``round`` rounds: its solver's state by field, all agents stacked, and what was recorded and counted."""
 
-    fields: dict
+    fields: dict[str, Any]
     history: History
-    counts: dict
+    counts: dict[str, int]
     seconds: float
-    fingerprint: dict
+    fingerprint: dict[str, str | None]
 
     @property
-    def round(self):
-        return int(self.fields["round"])
+    def round(self) -> int:
+        return self.fields["round"]
 
 
 def write(path: Path, checkpoint: Checkpoint) -> None:
@@ -74,7 +77,7 @@ def write(path: Path, checkpoint: Checkpoint) -> None:
             os.close(folder)
 
 
-def load(path):
+def load(path: str | os.PathLike) -> Checkpoint:
     """Read a checkpoint.
 
     Raises
@@ -98,16 +101,16 @@ def load(path):
         raise ValueError(f"{path} has checkpoint format {found}; this version reads format {FORMAT}")
     if not whole:
         raise ValueError(f"{path} is damaged: its checksum is not that of its contents; go on from another checkpoint")
-    fields = {name.removeprefix("state."): value for name, value in arrays.items() if name.startswith("state.")}
+    fields = {name.removeprefix("state."): _number(value) for name, value in arrays.items() if name.startswith("state.")}
     columns = {name.removeprefix("history."): value for name, value in arrays.items() if name.startswith("history.")}
     history = History()
     for row in range(len(next(iter(columns.values()), ()))):
         values = {name: column[row] for name, column in columns.items()}
-        history.append({name: value.item() if np.ndim(value) == 0 else value for name, value in values.items()})
+        history.append({name: _number(value) for name, value in values.items()})
     return Checkpoint(fields, history, about["counts"], about["seconds"], about["fingerprint"])
 
 
-def check_same(path, ours, theirs):
+def check_same(path: str | os.PathLike, ours: dict[str, Any], theirs: dict[str, Any]) -> None:
     """Refuse to resume another run: raise ``ValueError`` that names what differs between two fingerprints."""
     differ = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
     if differ:
@@ -115,7 +118,9 @@ def check_same(path, ours, theirs):
         raise ValueError(f"{path} is a checkpoint of another run: {shown}")
 
 
-def fingerprint(problem, schedule, solver, start, data=True):
+def fingerprint(
+    problem: BaseProblem, schedule: ScheduleLike, solver: Solver, start: np.ndarray, data: bool = True
+) -> dict[str, str | None]:
     """What makes a run the run it is: readable settings, and digests of data and matrices.
 
     That of the ``data`` is None where this process holds some of the agents (all put their ``problem.digests()`` together), and
@@ -153,12 +158,17 @@ def _checksum(arrays):
     return np.frombuffer(digest.digest(), np.uint8)
 
 
-def digest(*parts):
+def digest(*parts: str | np.ndarray) -> str:
     """A short digest of strings and arrays."""
     whole = hashlib.sha256()
     for part in parts:
         whole.update(part.encode() if isinstance(part, str) else np.ascontiguousarray(part).tobytes())
     return whole.hexdigest()[:16]
+
+
+def _number(value):
+    """An array () as the number in it."""
+    return value if value.ndim else value.item()
 
 
 def _short(text):

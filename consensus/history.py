@@ -1,11 +1,16 @@
 """What a run recorded."""
 
 import csv
-from collections.abc import Mapping
+import os
+from collections.abc import ItemsView, KeysView, Mapping, ValuesView
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from consensus import _checks, _extras
+
+if TYPE_CHECKING:
+    import pandas
 
 _LARGEST = np.iinfo(np.int64).max
 
@@ -34,19 +39,19 @@ class History(dict):
     # It is a dict because pandas takes no other mapping by its columns. The dict's own entries are views of buffers with
     # room to grow; the values as they were appended are kept beside them.
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self._columns, self._buffers = {}, {}
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple:
         return _restored, (self._columns,)
 
     @property
-    def rows(self):
+    def rows(self) -> int:
         """Number of recorded rounds."""
         return len(next(iter(self._columns.values()), ()))
 
-    def append(self, row):
+    def append(self, row: Mapping[str, float | np.ndarray]) -> None:
         """Add a recorded round: a mapping with the same keys every time, of numbers or of arrays (agents,)."""
         if not isinstance(row, Mapping) or not all(isinstance(name, str) for name in row):
             raise TypeError(f"row must be a mapping of names to numbers, such as {{'round': 0}}; got {_checks.shown(row)}")
@@ -79,12 +84,12 @@ class History(dict):
         view.flags.writeable = False
         super().__setitem__(name, view)
 
-    def last(self):
+    def last(self) -> dict[str, Any]:
         """The newest row, a dictionary. Raises ``ValueError`` where there is none."""
         self._need_rows()
         return {name: column[-1] for name, column in self._columns.items()}
 
-    def drop_last(self):
+    def drop_last(self) -> None:
         """Forget the newest row. Raises ``ValueError`` where there is none."""
         self._need_rows()
         for name, column in self._columns.items():
@@ -95,7 +100,7 @@ class History(dict):
         if not self.rows:
             raise ValueError("the history has no rows yet")
 
-    def __getitem__(self, name):
+    def __getitem__(self, name: str) -> np.ndarray:
         if name not in self:
             raise KeyError(f"no column {name!r}; there are {', '.join(self._columns)}")
         return super().__getitem__(name).copy() if super().__contains__(name) else self._flat()[name]
@@ -108,34 +113,34 @@ class History(dict):
             flat |= {name: column} if column.ndim == 1 else {f"{name}_{agent}": part for agent, part in enumerate(column.T)}
         return flat
 
-    def __contains__(self, name):
+    def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and (super().__contains__(name) or name in self._flat())
 
-    def get(self, name, default=None):
+    def get(self, name: str, default: Any = None) -> Any:
         return self[name] if name in self else default  # noqa: SIM401 (this is it)
 
-    def keys(self):
+    def keys(self) -> KeysView[str]:
         return self._flat().keys()
 
-    def values(self):
+    def values(self) -> ValuesView[np.ndarray]:
         return self._flat().values()
 
-    def items(self):
+    def items(self) -> ItemsView[str, np.ndarray]:
         return self._flat().items()
 
-    def copy(self):
+    def copy(self) -> "History":
         return _restored(self._columns)
 
-    def _refuse(self, *_, **__):
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise TypeError("a History grows by append(row) alone; dict(history) gives a dictionary to change")
 
     __setitem__ = __delitem__ = __ior__ = update = setdefault = pop = popitem = clear = _refuse
     __eq__, __ne__, __hash__ = object.__eq__, object.__ne__, object.__hash__  # a record of one run, not a dictionary of values
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"History({self.rows} rows of {', '.join(self._columns)})"
 
-    def to_csv(self, path):
+    def to_csv(self, path: str | os.PathLike) -> None:
         """Write a header and one line a row. Floats read back to the same bits; per-agent columns become name_0, ..."""
         flat = self._flat()
         with open(_checks.path("path", path), "w", newline="") as file:
@@ -143,7 +148,7 @@ class History(dict):
             writer.writerow(flat)
             writer.writerows(zip(*(column.tolist() for column in flat.values()), strict=True))
 
-    def to_frame(self):
+    def to_frame(self) -> "pandas.DataFrame":
         """The same table as a pandas DataFrame, a copy: a row a recorded round, a column for every one of :meth:`to_csv`.
 
         Returns
@@ -170,7 +175,7 @@ class History(dict):
         return _extras.pandas("History.to_frame").DataFrame(self._flat())
 
     @classmethod
-    def from_csv(cls, path):
+    def from_csv(cls, path: str | os.PathLike) -> "History":
         """Read what :meth:`to_csv` wrote (per-agent columns stay separate).
 
         Raises

@@ -1,7 +1,11 @@
 """Engines: where a run happens. A solver gives the same bits on all of them."""
 
+from consensus.engines.base import Engine
 from consensus.engines.mpi import MPI
+from consensus.engines.network import Network
 from consensus.engines.processes import Processes
+from consensus.engines.rounds import reports, run_rounds
 from consensus.engines.stacked import Stacked
+from consensus.engines.states import Begin
 
-__all__ = ["MPI", "Processes", "Stacked"]
+__all__ = ["MPI", "Begin", "Engine", "Network", "Processes", "Stacked", "reports", "run_rounds"]

@@ -1,9 +1,12 @@
 """Ranks that begin together: what is refused on one is refused on all, and what differs is named."""
 
 import re
+from typing import Any
+
+from consensus.engines.ranks import Ranks
 
 
-def agree(ranks, error, settings):
+def agree(ranks: Ranks, error: Exception | None, settings: dict[str, Any]) -> None:
     """Compare what all ranks have come to.
 
     Parameters

@@ -2,62 +2,116 @@
 
 import itertools
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
+
+from consensus.engines.states import Begin
+from consensus.observe import Observer
+from consensus.problems import BaseProblem
+from consensus.solvers import Solver
+from topologies.schedules import ScheduleLike
 
 
 class Engine(ABC):
-    """Runs a solver on blocks of agents, and brings their neighbours' rows."""
+    """Where a run happens: an engine holds the agents in blocks, and brings each block its neighbours' rows.
 
-    root = True  #: whether this process reports to the user
+    One of your own needs :meth:`run` alone, and a :class:`Network` for its blocks, if :func:`consensus.solve` is called in one
+    process with all agents. Where several processes call it together, as MPI's ranks do, each with its block, it also says how
+    they speak with one another: ``size``, ``root``, :meth:`check`, :meth:`rows`, :meth:`together`, :meth:`collect_list` and
+    :meth:`on_root`.
 
-    size = 1  #: how many processes call :func:`consensus.solve` together
+    Attributes
+    ----------
+    root : bool
+        Whether this process reports to the user.
+    size : int
+        How many processes call :func:`consensus.solve` together.
 
-    def check(self, problem):
-        """Refuse a problem that does not hold the agents which this process needs."""
+    Examples
+    --------
+    The whole of an engine that runs all agents in this process:
+
+    >>> from consensus.engines import Engine, reports, run_rounds
+    >>> from consensus.engines.stacked import StackedNetwork
+    >>> class Plain(Engine):
+    ...     def run(self, problem, schedule, solver, begin, rounds, observer):
+    ...         everyone = problem.restrict(slice(0, problem.agents))  # counts the work of this run alone
+    ...         network = StackedNetwork(schedule, problem.dtype)
+    ...         return run_rounds(everyone, network, solver, begin, rounds, reports(observer, solver))
+    """
+
+    root: bool = True
+    size: int = 1
+
+    @abstractmethod
+    def run(
+        self,
+        problem: BaseProblem,
+        schedule: ScheduleLike,
+        solver: Solver,
+        begin: Begin,
+        rounds: int,
+        observer: Observer,
+    ) -> str | None:
+        """Run the rounds, and tell ``observer`` of them.
+
+        For every block of agents :func:`run_rounds` does the work: with the block's part of the problem
+        (``problem.restrict(rows)``), a :class:`Network` that mixes its rows, and where it begins (``begin.block(rows)``). It
+        calls ``report`` after each round: :func:`reports` makes one where rounds run in the processes that observe them.
+
+        Parameters
+        ----------
+        problem : Problem
+            As given to :func:`consensus.solve`, of all agents or, under MPI, of those held here.
+        schedule : schedule
+            The mixing matrices of all rounds.
+        solver : Solver
+        begin : Begin
+            Where all agents begin.
+        rounds : int
+            To be done in all, those before a checkpoint included.
+        observer : Observer
+
+        Returns
+        -------
+        str or None
+            The observer's reason to stop early, None when all rounds were done.
+        """
+
+    def check(self, problem: BaseProblem) -> None:
+        """Raise ``ValueError`` if ``problem`` does not hold the agents which this process needs."""
         if problem.agents != problem.network_size:
             raise ValueError(
                 f"the problem holds {problem.agents} of {problem.network_size} agents: give all of them, or run it under MPI "
                 "with the others on other ranks"
             )
 
-    def rows(self, agents):
-        """The slice of a network's ``agents`` that this process holds, of those that call :func:`consensus.solve` together."""
+    def rows(self, agents: int) -> slice:
+        """Which of a network's ``agents`` this process holds, of those that call :func:`consensus.solve` together."""
         return slice(0, agents)
 
     @contextmanager
-    def together(self):
-        """Raise, on all processes, what any of them raises inside; and refuse what differs of the settings put in."""
+    def together(self) -> Iterator[dict[str, Any]]:
+        """Raise on all processes what one raises inside, and refuse settings, put into the dictionary, that differ."""
         yield {}
 
-    @abstractmethod
-    def run(self, problem, schedule, solver, begin, rounds, observer):
-        """Run all rounds.
-
-        Parameters
-        ----------
-        problem, schedule, solver
-            As given to :func:`consensus.solve`.
-        begin : Begin
-            Where all agents begin; ``begin.block(rows)`` is where some of them do.
-        rounds : int
-        observer : Observer
-
-        Returns
-        -------
-        str or None
-            The reason to stop early, None when all rounds were done.
-        """
-
-    def collect_list(self, items):
+    def collect_list(self, items: Iterable[Any]) -> list[Any]:
         """The agents' items, one each, of all processes that hold some."""
         return list(items)
 
-    def on_root(self, function):
-        """``function()`` of the process that reports to the user, on all processes."""
+    def on_root(self, function: Callable[[], Any]) -> Any:
+        """What ``function()`` gives or raises in the process that reports to the user, in all processes."""
         return function()
 
 
-def blocks_of(agents, parts):
-    """``parts`` slices of neighbouring agents, equal up to one."""
+def blocks_of(agents: int, parts: int) -> list[slice]:
+    """``parts`` slices of neighbouring agents, equal up to one.
+
+    Examples
+    --------
+    >>> blocks_of(5, 2)
+    [slice(0, 2, None), slice(2, 5, None)]
+    """
     ends = [agents * part // parts for part in range(parts + 1)]
     return [slice(first, last) for first, last in itertools.pairwise(ends)]

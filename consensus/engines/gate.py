@@ -2,13 +2,14 @@
 
 import math
 import os
+from multiprocessing.synchronize import Lock
 
 import numpy as np
 
 from consensus._memory import SharedArray
 from consensus.engines.waiting import Wait
 
-_SPINS = 300  # looks at the counters before a waiting process offers its core to others: some 100 us
+_SPINS = 300  # polls of the counters before a waiting process offers its core to others: some 100 us
 
 
 class Aborted(Exception):
@@ -28,21 +29,21 @@ class Gate:
         Taken around each counter's change: it orders the memory that was written before on every kind of processor.
     """
 
-    def __init__(self, parties, lock):
+    def __init__(self, parties: int, lock: Lock):
         self.counters = SharedArray((parties,), np.int64)
         self.abort = SharedArray((1,), np.int64)
         self.lock = lock
 
-    def arrive(self, party, count):
+    def arrive(self, party: int, count: int) -> None:
         """Say that ``party`` has come ``count`` times."""
         with self.lock:
             self.counters.array[party] = count
 
-    def arrived(self, count, parties=slice(None)):
+    def arrived(self, count: int, parties: slice = slice(None)) -> bool:
         """Whether all of ``parties`` have come ``count`` times."""
         return bool((self.counters.array[parties] >= count).all())
 
-    def wait(self, count, parties=slice(None), timeout=None, parent=None):
+    def wait(self, count: int, parties: slice = slice(None), timeout: float | None = None, parent: int | None = None) -> None:
         """Wait until all of ``parties`` have come ``count`` times.
 
         Raises

@@ -7,18 +7,22 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing import reduction
 
 import cloudpickle
 import numpy as np
 
 from consensus import _checks
-from consensus._memory import SharedArray
 from consensus.engines.base import Engine
 from consensus.engines.parent import Parent
-from consensus.engines.worker import SHARED, Desk, Task, work
-from consensus.problems import Problem
+from consensus.engines.shared import SharedProblem, SharedState
+from consensus.engines.states import Begin
+from consensus.engines.worker import Part, Task, work
+from consensus.observe import Observer
+from consensus.problems import BaseProblem, Problem
+from consensus.solvers import Solver
+from topologies.schedules import ScheduleLike
 
 _ENDING = 1.0  # seconds that workers have to end by themselves
 
@@ -53,7 +57,7 @@ class Processes(Engine):
     timeout: float = 600.0
     strict: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.workers is not None:
             _checks.count("workers", self.workers)
         _checks.count("cores", self.cores)
@@ -64,37 +68,39 @@ class Processes(Engine):
                 "use engine='stacked', which computes on all cores of one process, or MPI"
             )
 
-    def run(self, problem, schedule, solver, begin, rounds, observer):
+    def run(
+        self, problem: BaseProblem, schedule: ScheduleLike, solver: Solver, begin: Begin, rounds: int, observer: Observer
+    ) -> str | None:
         context = multiprocessing.get_context("spawn")
         available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        workers = min(self.workers or available, problem.agents)
-        blocks = _by_cost(problem, workers)
-        sizes = problem.parameters, problem.dtype, solver.width(problem), len(solver.columns)
+        blocks = _by_cost(problem, min(self.workers or available, problem.agents))
         with _interrupted_later():
             lock = context.Lock()
-        desk = Desk.of(lock, blocks, *sizes)
-        desk.round.array[:] = begin.round
-        parts, due = [], observer.due
+        sizes = problem.parameters, problem.dtype, solver.width(problem), len(solver.columns)
+        shared = SharedState.of(lock, blocks, *sizes)
+        shared.round.array[:] = begin.round
+        parts = []
         for worker, rows in enumerate(blocks):
-            mine = begin.block(rows)
-            parts.append(cloudpickle.dumps((solver, schedule, rounds, due, worker, rows, mine, self.strict, self.timeout)))
-        shared = _share(problem)
+            part = Part(worker, solver, schedule, begin.block(rows), rounds, observer.due, self.strict, self.timeout)
+            parts.append(cloudpickle.dumps(part))
+        data = SharedProblem.of(problem)
         pipes = [context.Pipe(duplex=False) for _ in blocks]
-        crew = [
-            context.Process(target=work, args=(Task(desk, shared, part, self.cores), sender), daemon=True)
+        workers = [
+            context.Process(target=work, args=(Task(shared, data, part, self.cores), sender), daemon=True)
             for part, (_, sender) in zip(parts, pipes, strict=True)
         ]
         try:
             with _main_not_rerun():
-                for process in crew:
+                for process in workers:
                     process.start()
             for _, sender in pipes:
                 sender.close()
-            return Parent(desk, crew, [receiver for receiver, _ in pipes], observer, rounds, self.timeout).observe()
+            receivers = [receiver for receiver, _ in pipes]
+            return Parent(shared, workers, receivers, observer, rounds, self.timeout).observe()
         finally:
-            desk.gate.abort.array[0] = 1
+            shared.gate.abort.array[0] = 1
             deadline = time.monotonic() + _ENDING
-            for process in crew:
+            for process in workers:
                 if process.pid is None:  # not started: an earlier one could not be, or ctrl-C
                     continue
                 process.join(max(0.0, deadline - time.monotonic()))
@@ -117,18 +123,6 @@ def _by_cost(problem, workers):
         end = int(np.searchsorted(load, 2 * worker / workers)) + 1
         ends.append(min(max(end, ends[-1] + 1), problem.agents - (workers - worker)))
     return [slice(first, last) for first, last in zip(ends, [*ends[1:], problem.agents])]
-
-
-def _share(problem):
-    """The problem with its data in shared memory, ready to be sent: ``(pickled rest, arrays)``."""
-    if not isinstance(problem, Problem):
-        return cloudpickle.dumps(problem.restrict(slice(0, problem.agents))), ()
-    shards = problem.shards
-    arrays = tuple(SharedArray.of(array) for array in (*(getattr(shards, name) for name in SHARED), problem.weights))
-    bare = problem.restrict(slice(0, problem.agents))
-    bare.weights = np.empty(0)
-    bare.shards = replace(shards, **dict.fromkeys(SHARED, bare.weights), memory=())
-    return cloudpickle.dumps(bare), arrays
 
 
 @contextmanager

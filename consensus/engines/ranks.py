@@ -4,13 +4,19 @@ import pickle
 import sys
 import time
 import traceback
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from consensus.engines import waiting
 from consensus.errors import WorkerError
 
-_SPINS = 200  # looks at a message before a waiting rank offers its core to others
+if TYPE_CHECKING:
+    from mpi4py.MPI import Comm, Request
+
+Pairs: TypeAlias = Sequence[tuple[int, np.ndarray]]  # a rank, and the rows that go to it or come from it
+_SPINS = 200  # polls of a message before a waiting rank offers its core to others
 _MIXED, _NOTES = 0, 1905  # tags: of rows to mix, and of notes between ranks that wait
 _MOMENT = 1.0  # seconds for such notes to arrive
 _FORWARDING = 0.2  # seconds for mpiexec to pass on what was said: with the job, it may drop what it has not read yet
@@ -39,43 +45,43 @@ class Ranks:
         Whether the job is aborted where a wait takes too long; else that is an error for the caller, who has more to say.
     """
 
-    def __init__(self, communicator, timeout):
+    def __init__(self, communicator: "Comm", timeout: float):
         self.communicator, self.timeout = communicator, timeout
         self.me, self.size = communicator.Get_rank(), communicator.Get_size()
         self.names = [f"rank {rank}" for rank in range(self.size)]
         self.leave("in consensus.solve")
         self._usual, self._waiting, self._sent = waiting.Usual(), set(), []
 
-    def enter(self, place, names):
+    def enter(self, place: Callable[[], str], names: list[str]) -> None:
         """Begin the rounds: ``place()`` says which it is."""
         self.place, self.names, self.fatal = place, names, False
 
-    def leave(self, where):
+    def leave(self, where: str) -> None:
         """Be outside of rounds."""
         self.place, self.fatal = (lambda: where), self.size > 1
 
-    def exchange(self, receives, sends):
+    def exchange(self, receives: Pairs, sends: Pairs) -> None:
         """Receive arrays and send others: pairs of a rank and an array."""
         requests = [self.communicator.Irecv(rows, rank, _MIXED) for rank, rows in receives]
         requests += [self.communicator.Isend(rows, rank, _MIXED) for rank, rows in sends]
         if requests:
             self.wait(requests)
 
-    def allgather(self, value):
+    def allgather(self, value: Any) -> list[Any]:
         """The values of all ranks, in order; any that can be pickled."""
         content, sizes = np.frombuffer(pickle.dumps(value), np.uint8), np.empty(self.size, np.int64)
         self.wait([self.communicator.Iallgather(np.array([content.size]), sizes)])
         whole = self.allgather_rows(content, sizes)
         return [pickle.loads(part) for part in np.split(whole, np.cumsum(sizes)[:-1])]
 
-    def allgather_rows(self, rows, counts):
+    def allgather_rows(self, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """The rows of all ranks, in order, of which each has as many as ``counts`` says."""
         rows = np.ascontiguousarray(rows)
         whole = np.empty((counts.sum(), *rows.shape[1:]), rows.dtype)
         self.wait([self.communicator.Iallgatherv(rows, (whole, counts * int(np.prod(rows.shape[1:]))))])
         return whole
 
-    def broadcast(self, value):
+    def broadcast(self, value: Any) -> Any:
         """Rank 0's value, on all ranks."""
         content = np.array(bytearray(pickle.dumps(value) if self.me == 0 else b""), np.uint8)
         size = np.array([content.size])
@@ -85,7 +91,7 @@ class Ranks:
         self.wait([self.communicator.Ibcast(content)])
         return pickle.loads(content)
 
-    def wait(self, requests):
+    def wait(self, requests: "list[Request]") -> None:
         """Complete MPI requests.
 
         Raises
@@ -130,7 +136,7 @@ class Ranks:
             raise error
         self.abort(error, f"{self.names[self.me]} gave up waiting; the job is aborted")
 
-    def abort(self, error, said):
+    def abort(self, error: BaseException, said: str) -> None:
         """End the job on all ranks, after the traceback of ``error`` and a last word."""
         print(*traceback.format_exception(error), said, sep="", file=sys.stderr)
         sys.stdout.flush()

@@ -2,15 +2,22 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from consensus.engines.base import Engine
 from consensus.engines.network import Network
 from consensus.engines.rounds import reports, run_rounds
+from consensus.engines.states import Begin
+from consensus.observe import Observer
+from consensus.problems import BaseProblem
+from consensus.solvers import Solver
+from topologies.schedules import ScheduleLike
 
 
 class StackedNetwork(Network):
     """Mixes by sparse products; every row is at hand."""
 
-    def __init__(self, schedule, dtype, strict=False):
+    def __init__(self, schedule: ScheduleLike, dtype: np.dtype, strict: bool = False):
         super().__init__(schedule, slice(0, schedule.agents), dtype, strict)
 
     def _all_rows(self, rows):
@@ -32,7 +39,9 @@ class Stacked(Engine):
 
     strict: bool = False
 
-    def run(self, problem, schedule, solver, begin, rounds, observer):
+    def run(
+        self, problem: BaseProblem, schedule: ScheduleLike, solver: Solver, begin: Begin, rounds: int, observer: Observer
+    ) -> str | None:
         everyone = slice(0, problem.agents)
         problem = problem.restrict(everyone)  # its own count of work
         network = StackedNetwork(schedule, problem.dtype, self.strict)

@@ -32,15 +32,12 @@ class Begin(NamedTuple):
     @property
     def round(self) -> int:
         """Rounds done before."""
-        return int(self.numbers["round"])
+        return self.numbers["round"]
 
     def block(self, rows: slice) -> "Begin":
         """Where the agents ``rows`` begin."""
-        mine = {
-            name: np.ascontiguousarray(value[rows]) if np.ndim(value) else np.asarray(value).item()
-            for name, value in self.numbers.items()
-        }
-        return Begin(mine, self.resumed)
+        numbers = {name: np.ascontiguousarray(value[rows]) if np.ndim(value) else value for name, value in self.numbers.items()}
+        return Begin(numbers, self.resumed)
 
     def state(self, problem: BaseProblem, solver: Solver) -> NamedTuple:
         """The solver's state; what it computes for a start counts as ``problem``'s work.

@@ -1,4 +1,4 @@
-"""Waiting for other processes: short waits end within microseconds, long ones cost nothing and are spoken of."""
+"""Waiting for other processes: short waits end within microseconds, long ones cost nothing and are warned of."""
 
 import os
 import time
@@ -7,13 +7,18 @@ import warnings
 PATIENCE = 5.0  # seconds beyond the usual after which others count as late
 _YIELDS = 2000  # offers of the core to others before a wait sleeps: some ms
 _FIRST, _LONGEST = 2e-5, 2e-3  # seconds of sleep
-_AWAKE = 0.5  # seconds between two looks at most, else this process was itself stopped
+_AWAKE = 0.5  # seconds between two polls at most, else this process was itself stopped
 
 _offer = getattr(os, "sched_yield", lambda: time.sleep(0))
 
 
 class Wait:
-    """One wait: call :meth:`pause` between looks at what is waited for.
+    """One wait: call :meth:`pause` between two polls of what is waited for.
+
+    Parameters
+    ----------
+    yields : int
+        How often to offer the core to others before sleeping.
 
     Attributes
     ----------
@@ -21,10 +26,10 @@ class Wait:
         How long it has taken, the time apart in which this process itself was stopped.
     """
 
-    def __init__(self, yields=_YIELDS):
+    def __init__(self, yields: int = _YIELDS):
         self.seconds, self._last, self._yields, self._sleep = 0.0, time.monotonic(), yields, _FIRST
 
-    def pause(self):
+    def pause(self) -> float:
         """Give others the core for a moment; return the seconds waited."""
         if self._yields:
             self._yields -= 1
@@ -41,19 +46,19 @@ class Wait:
 class Usual:
     """How long waits usually take: the longest of them, of which a tenth is forgotten with every other one."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.seconds = 0.0
 
-    def add(self, seconds):
+    def add(self, seconds: float) -> None:
         self.seconds = max(seconds, 0.9 * self.seconds)
 
     @property
-    def late(self):
+    def late(self) -> float:
         """Seconds from which on a wait is longer than usual."""
         return self.seconds + PATIENCE
 
 
-def say_late(who, seconds, timeout):
+def say_late(who: str, seconds: float, timeout: float) -> None:
     """Warn that ``who`` keeps the others waiting."""
     warnings.warn(
         f"{who} kept the others waiting for {seconds:.0f} s so far; the run goes on when it comes, or is given up after "

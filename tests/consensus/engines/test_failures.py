@@ -67,12 +67,12 @@ def test_a_killed_worker(seed, mark, reference, tmp_path):
     victim, early = rng.randrange(workers), seed % 4 == 3
 
     def kill():
-        crew = sorted(wait_for(lambda: len(found := living(mark, helpers=False)) == workers and found))
+        started = sorted(wait_for(lambda: len(found := living(mark, helpers=False)) == workers and found))
         if not early:  # else perhaps before the first round
             wait_for(path.exists)
         time.sleep(rng.uniform(0, 0.6))
         hit.append(time.monotonic())
-        os.kill(crew[victim], signal.SIGKILL)
+        os.kill(started[victim], signal.SIGKILL)
 
     killer = threading.Thread(target=kill)
     killer.start()
@@ -128,7 +128,7 @@ def test_a_worker_killed_at_the_worst_moment(mark, tmp_path):
 
         def step(self, problem, network, state):
             if state.round == 3 and 0 in problem.rows:
-                network.desk.gate.lock.acquire()
+                network.shared.gate.lock.acquire()
                 os.kill(os.getpid(), signal.SIGKILL)
             return super().step(problem, network, state)
 

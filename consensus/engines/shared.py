@@ -1,0 +1,171 @@
+"""What worker processes and their parent share: counters, iterates, room for messages, and the problem's data."""
+
+import multiprocessing
+from collections.abc import Iterator
+from dataclasses import replace
+from multiprocessing.synchronize import Lock
+from typing import NamedTuple
+
+import cloudpickle
+import numpy as np
+
+from consensus._memory import SharedArray
+from consensus.engines.gate import Gate
+from consensus.engines.network import Network, Plan
+from consensus.errors import WorkerError
+from consensus.observe.counts import NAMES, total
+from consensus.problems import BaseProblem, Problem
+from topologies.schedules import ScheduleLike
+
+_DATA = ("features", "targets", "weights", "indices")  # arrays of shards, which workers see in shared memory
+
+
+class SharedState(NamedTuple):
+    """The memory through which workers and their parent speak; see :meth:`of` for what is in it."""
+
+    blocks: list[slice]
+    gate: Gate
+    halves: tuple[SharedArray, SharedArray]
+    iterates: SharedArray
+    report: SharedArray
+    reported: SharedArray
+    round: SharedArray
+    counts: SharedArray
+    seconds: SharedArray
+    answer: SharedArray
+
+    @property
+    def parent(self) -> int:
+        """The parent's place at the gate, after the workers'."""
+        return len(self.blocks)
+
+    @classmethod
+    def of(cls, lock: Lock, blocks: list[slice], parameters: int, dtype: np.dtype, width: int, columns: int) -> "SharedState":
+        """That of workers with ``blocks`` of agents, for ``width`` numbers mixed and ``columns`` reported an agent."""
+        agents, workers = blocks[-1].stop, len(blocks)
+        return cls(
+            blocks=blocks,
+            gate=Gate(workers + 1, lock),
+            # Two halves, used in turn: who writes the one can be sure that nobody reads it any more.
+            halves=(SharedArray((width * agents,), dtype), SharedArray((width * agents,), dtype)),
+            iterates=SharedArray((agents, parameters), dtype),
+            report=SharedArray((agents, max(1, columns)), np.float64),
+            reported=SharedArray((workers,), np.int64),  # how often each worker has reported to the parent
+            round=SharedArray((workers,), np.int64),
+            counts=SharedArray((workers, len(NAMES)), np.int64),
+            seconds=SharedArray((workers,), np.float64),
+            answer=SharedArray((2,), np.int64),  # the parent's to the newest report: whether to stop, to send the state
+        )
+
+    def name(self, worker: int) -> str:
+        rows = self.blocks[worker]
+        return f"worker {worker} (agents {rows.start} to {rows.stop - 1})"
+
+    def late(self, worker: int, timeout: float) -> WorkerError:
+        """The error that ``worker`` kept others waiting for more than ``timeout`` seconds."""
+        return WorkerError(
+            f"{self.name(worker)} kept the others waiting for over {timeout:g} s in round {int(self.round.array[worker]) + 1}; "
+            "raise Processes(timeout=...) if its rounds take that long, or go on from a checkpoint with solve(..., resume=path)"
+        )
+
+    def totals(self) -> tuple[dict[str, int], float]:
+        """The network's counts, and the slowest worker's seconds."""
+        counts = [dict(zip(NAMES, counts, strict=True)) for counts in self.counts.array.tolist()]
+        return total(counts), float(self.seconds.array.max())
+
+
+class SharedNetwork(Network):
+    """Mixes through shared memory: every worker writes its rows, waits for the others, and reads its neighbours'.
+
+    Parameters
+    ----------
+    schedule, rows, dtype, strict
+        As every :class:`Network` takes them.
+    shared : SharedState
+    worker : int
+        Which one this is.
+    timeout : float
+        Seconds to wait for the others.
+    """
+
+    def __init__(
+        self,
+        schedule: ScheduleLike,
+        rows: slice,
+        dtype: np.dtype,
+        strict: bool,
+        shared: SharedState,
+        worker: int,
+        timeout: float,
+    ):
+        super().__init__(schedule, rows, dtype, strict)
+        self.shared, self.worker, self.timeout = shared, worker, timeout
+        # Not os.getppid(): that is another's if the parent ended while this process was starting.
+        self.meetings, self.parent = 0, multiprocessing.parent_process().pid
+
+    def _all_rows(self, rows: np.ndarray) -> np.ndarray:
+        flat, room = rows.reshape(len(rows), -1), self.shared.halves[0].array.size // self.agents
+        parts = [self._meet([flat[:, k : k + room]])[0].copy() for k in range(0, flat.shape[1], room)]
+        return np.concatenate(parts, axis=1).reshape(self.agents, *rows.shape[1:])
+
+    def _gather(self, plan: Plan, blocks: list[np.ndarray]) -> Iterator[np.ndarray]:
+        # As many blocks at a time as a half holds. They are taken up one by one, so that a half is written to again only
+        # after everyone has multiplied what was in it.
+        room = self.shared.halves[0].array.size // self.agents
+        while blocks:
+            group, width = [], 0
+            while blocks and (width := width + self._width(blocks[0])) <= room:
+                group.append(blocks[0])
+                blocks = blocks[1:]
+            if not group:
+                raise ValueError(f"a block to mix has {width} numbers an agent, workers share {room}: split it")
+            yield from self._meet(group)
+
+    def _width(self, block):
+        """How many numbers of the problem's dtype take the room of a row of ``block``: packed rows are bytes."""
+        return -(-block[0].nbytes // self.dtype.itemsize)
+
+    def _meet(self, blocks):
+        """The whole ``blocks``, after all workers have written their rows."""
+        half = self.shared.halves[self.meetings % 2].array
+        agents, start, wholes = self.agents, 0, []
+        for block in blocks:
+            end = start + agents * self._width(block)
+            place = half[start:end].view(block.dtype)[: agents * block[0].size]
+            whole = place.reshape(agents, *block.shape[1:])
+            whole[self.rows] = block
+            wholes.append(whole)
+            start = end
+        self.meetings += 1
+        gate, workers = self.shared.gate, slice(0, self.shared.parent)
+        gate.arrive(self.worker, self.meetings)
+        try:
+            gate.wait(self.meetings, workers, self.timeout, self.parent)
+        except TimeoutError:
+            raise self.shared.late(int(gate.counters.array[workers].argmin()), self.timeout) from None
+        return wholes
+
+
+class SharedProblem(NamedTuple):
+    """A problem to be sent to workers: the ``rest`` of it pickled, its data as ``arrays`` that they share."""
+
+    rest: bytes
+    arrays: tuple[SharedArray, ...]
+
+    @classmethod
+    def of(cls, problem: BaseProblem) -> "SharedProblem":
+        bare = problem.restrict(slice(0, problem.agents))
+        if not isinstance(problem, Problem):
+            return cls(cloudpickle.dumps(bare), ())
+        data = (*(getattr(problem.shards, name) for name in _DATA), problem.weights)
+        bare.weights = np.empty(0)
+        bare.shards = replace(problem.shards, **dict.fromkeys(_DATA, bare.weights), memory=())
+        return cls(cloudpickle.dumps(bare), tuple(SharedArray.of(array) for array in data))
+
+    def problem(self) -> BaseProblem:
+        """The problem, with views of the shared data."""
+        problem = cloudpickle.loads(self.rest)
+        if self.arrays:
+            *data, problem.weights = (array.array for array in self.arrays)
+            problem.shards = replace(problem.shards, **dict(zip(_DATA, data, strict=True)))
+        return problem
