@@ -41,7 +41,8 @@ class History(dict):
 
     def __init__(self) -> None:
         super().__init__()
-        self._columns, self._buffers = {}, {}
+        self._columns: dict[str, list[Any]] = {}
+        self._buffers: dict[str, np.ndarray] = {}
 
     def __reduce__(self) -> tuple:
         return _restored, (self._columns,)
@@ -119,13 +120,13 @@ class History(dict):
     def get(self, name: str, default: Any = None) -> Any:
         return self[name] if name in self else default  # noqa: SIM401 (this is it)
 
-    def keys(self) -> KeysView[str]:
+    def keys(self) -> KeysView[str]:  # type: ignore[override]
         return self._flat().keys()
 
-    def values(self) -> ValuesView[np.ndarray]:
+    def values(self) -> ValuesView[np.ndarray]:  # type: ignore[override]
         return self._flat().values()
 
-    def items(self) -> ItemsView[str, np.ndarray]:
+    def items(self) -> ItemsView[str, np.ndarray]:  # type: ignore[override]
         return self._flat().items()
 
     def copy(self) -> "History":

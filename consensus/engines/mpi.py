@@ -1,9 +1,10 @@
 """Blocks of agents on MPI ranks, of one machine or many."""
 
 import os
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,9 +14,18 @@ from consensus import _checks
 from consensus.engines.agreement import agree
 from consensus.engines.base import Engine, blocks_of
 from consensus.engines.network import Network
+from consensus.engines.plans import Plan
 from consensus.engines.ranks import Ranks
 from consensus.engines.rounds import reports, run_rounds
+from consensus.engines.states import Begin
+from consensus.observe import Observer
 from consensus.observe.counts import total
+from consensus.problems import BaseProblem
+from consensus.solvers import Solver
+from topologies.schedules import ScheduleLike
+
+if TYPE_CHECKING:
+    from mpi4py.MPI import Comm
 
 
 class Halo(NamedTuple):
@@ -25,8 +35,8 @@ class Halo(NamedTuple):
     received from lower ranks and in all.
     """
 
-    sends: list
-    receives: list
+    sends: list[tuple[int, np.ndarray]]
+    receives: list[tuple[int, slice]]
     below: int
     total: int
 
@@ -38,16 +48,16 @@ class MPINetwork(Network):
     added as on every other engine.
     """
 
-    def __init__(self, schedule, rows, dtype, strict, ranks, blocks):
+    def __init__(self, schedule: ScheduleLike, rows: slice, dtype: np.dtype, strict: bool, ranks: Ranks, blocks: list[slice]):
         super().__init__(schedule, rows, dtype, strict)
         self.ranks, self.me = ranks, ranks.me
         self.counts_of_ranks = np.array([block.stop - block.start for block in blocks])
         self.owner = np.repeat(np.arange(len(blocks)), self.counts_of_ranks)
 
-    def _all_rows(self, rows):
+    def _all_rows(self, rows: np.ndarray) -> np.ndarray:
         return self.ranks.allgather_rows(rows, self.counts_of_ranks)
 
-    def _prepare(self, whole, matrix):
+    def _prepare(self, whole: sp.csr_array, matrix: sp.csr_array) -> tuple[sp.csr_array, Halo]:
         first, count = self.rows.start, self.rows.stop - self.rows.start
         entries = whole.tocoo()
         to, source = self.owner[entries.row], self.owner[entries.col]
@@ -67,7 +77,7 @@ class MPINetwork(Network):
         )
         return local, halo
 
-    def _gather(self, plan, blocks):
+    def _gather(self, plan: Plan, blocks: list[np.ndarray]) -> list[np.ndarray]:
         halo, own = plan.extra, len(blocks[0])
         dtypes = {block.dtype for block in blocks}
         sent = dtypes.pop() if len(dtypes) == 1 else np.uint8  # arrays beside packed rows go as bytes
@@ -88,17 +98,17 @@ class MPINetwork(Network):
 class AllRanks:
     """Puts the blocks of all ranks together, for the observer; ``sizes`` are their numbers of agents."""
 
-    def __init__(self, ranks, sizes):
+    def __init__(self, ranks: Ranks, sizes: np.ndarray):
         self.ranks, self.sizes = ranks, sizes
 
-    def rows(self, block):
+    def rows(self, block: np.ndarray) -> np.ndarray:
         return self.ranks.allgather_rows(block, self.sizes)
 
-    def total(self, counts, seconds):
+    def total(self, counts: dict[str, int], seconds: float) -> tuple[dict[str, int], float]:
         theirs, times = zip(*self.ranks.allgather((counts, seconds)), strict=True)
         return total(theirs), max(times)
 
-    def once(self, function):
+    def once(self, function: Callable[[], Any]) -> Any:
         return self.ranks.broadcast(function() if self.ranks.me == 0 else None)
 
 
@@ -125,7 +135,7 @@ class MPI(Engine):
         Seconds that a rank waits for the others, in :func:`consensus.solve` and in its rounds, before the job is aborted.
     """
 
-    def __init__(self, communicator=None, cores=1, strict=False, timeout=600.0):
+    def __init__(self, communicator: "Comm | None" = None, cores: int = 1, strict: bool = False, timeout: float = 600.0):
         try:
             from mpi4py import MPI as mpi  # importing it starts MPI
         except ImportError as error:
@@ -140,10 +150,10 @@ class MPI(Engine):
         self.timeout = _checks.number("timeout", timeout, above=0)
         self.ranks = Ranks(self.communicator, self.timeout)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"MPI(rank {self.rank} of {self.size}, cores={self.cores})"
 
-    def rows(self, agents):
+    def rows(self, agents: int) -> slice:
         """The slice of agents that this rank holds in a network of ``agents``.
 
         Raises
@@ -158,7 +168,7 @@ class MPI(Engine):
             )
         return blocks_of(agents, self.size)[self.rank]
 
-    def check(self, problem):
+    def check(self, problem: BaseProblem) -> None:
         rows = self.rows(problem.network_size)
         whole = problem.agents == problem.network_size
         if not whole and not np.array_equal(problem.rows, np.arange(rows.start, rows.stop)):
@@ -168,7 +178,7 @@ class MPI(Engine):
             )
 
     @contextmanager
-    def together(self):
+    def together(self) -> Iterator[dict[str, Any]]:
         given, error = {}, None
         try:
             yield given
@@ -181,7 +191,9 @@ class MPI(Engine):
         self.ranks.leave("at the beginning of consensus.solve")
         agree(self.ranks, error, given)
 
-    def run(self, problem, schedule, solver, begin, rounds, observer):
+    def run(
+        self, problem: BaseProblem, schedule: ScheduleLike, solver: Solver, begin: Begin, rounds: int, observer: Observer
+    ) -> str | None:
         rows = self.rows(problem.network_size)
         problem = problem.restrict(rows if problem.agents == problem.network_size else slice(0, problem.agents))
         blocks = blocks_of(problem.network_size, self.size)
@@ -205,10 +217,10 @@ class MPI(Engine):
         finally:
             self.ranks.leave("at the end of consensus.solve")
 
-    def collect_list(self, items):
+    def collect_list(self, items: Iterable[Any]) -> list[Any]:
         return [item for part in self.ranks.allgather(list(items)) for item in part]
 
-    def on_root(self, function):
+    def on_root(self, function: Callable[[], Any]) -> Any:
         outcome = None
         if self.root:
             try:

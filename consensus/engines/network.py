@@ -3,36 +3,32 @@
 import functools
 from abc import ABC, abstractmethod
 from collections import Counter
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from consensus import _checks
+from consensus.engines.plans import Plan, Plans
 from consensus.packing.base import from_bytes, to_bytes
 from topologies.analysis import crossing
-from topologies.schedules import is_static
+from topologies.schedules import ScheduleLike, is_static
 
-_CHUNK = 1 << 22  # rows over edges that a flood looks at together
-_CACHED = 64  # plans kept, by the schedule's key,
-_CACHED_NUMBERS = 1 << 24  # and weights in them: the newest two plans are kept in any case
+if TYPE_CHECKING:
+    from consensus.packing import Packed
 
-
-class Plan(NamedTuple):
-    """What one mixing matrix asks of a block of agents.
-
-    Fields: the block's rows of the ``matrix``, as CSR; the number of ``messages`` that its agents receive, one an edge; to how
-    many others each of them sends, in ``copies`` (agents here,); whatever else an engine prepares, in ``extra``.
-    """
-
-    matrix: sp.csr_array
-    messages: int
-    copies: np.ndarray
-    extra: object
+_CHUNK = 1 << 22  # rows over edges that a flood treats together
 
 
 class Network(ABC):
     """Mixes the blocks of some agents with their neighbours', and counts what is sent.
+
+    A solver is given it in ``step``: :meth:`mix`, :meth:`average` and :meth:`mix_and_average` exchange numbers, the other
+    public members say what agents can know of their network.
+
+    An engine derives its own from it, which says how the rows of other agents arrive: ``_gather`` and ``_all_rows``, and
+    ``_prepare`` where something is made ready once for each mixing matrix. Solvers must not call these three.
 
     Parameters
     ----------
@@ -57,14 +53,14 @@ class Network(ABC):
         Every message, if ``strict``.
     """
 
-    def __init__(self, schedule, rows, dtype, strict=False):
+    def __init__(self, schedule: ScheduleLike, rows: slice, dtype: np.dtype, strict: bool = False):
         self.schedule, self.rows, self.dtype, self.strict = schedule, rows, np.dtype(dtype), strict
         self.exchanges = self.messages = self.floats = self.bytes = 0
         self.record = []
-        self._plans = {}
+        self._plans = Plans(schedule, rows, self.dtype, self._prepare)
 
     @property
-    def counts(self):
+    def counts(self) -> dict[str, int]:
         """What was sent so far, by name, for the history: exchanges, messages, floats and bytes."""
         return {
             "exchanges": self.exchanges,
@@ -73,16 +69,16 @@ class Network(ABC):
             "bytes": self.bytes,
         }
 
-    def per_edge(self):
+    def per_edge(self) -> dict[tuple[int, int], int]:
         """How many messages each edge carried, {(sender, receiver): count}; a ``strict`` network knows."""
         return dict(Counter((sender, receiver) for sender, receiver, _ in self.record))
 
     @property
-    def agents(self):
+    def agents(self) -> int:
         """A, the number of agents of the whole network."""
         return self.schedule.agents
 
-    def mix(self, round, *blocks, beside=0):
+    def mix(self, round: int, *blocks: "np.ndarray | Packed", beside: int = 0) -> tuple[np.ndarray, ...]:
         """The rows held here of ``W[round] @ block``, for blocks (agents, ...) sent together in one exchange; new arrays.
 
         They are sent and mixed in the problem's dtype. A block may also be :class:`consensus.packing.Packed`: then that is what
@@ -91,11 +87,13 @@ class Network(ABC):
         """
         return self._exchange(round, ("mix",), blocks, beside)
 
-    def average(self, round, *blocks):
+    def average(self, round: int, *blocks: "np.ndarray | Packed") -> tuple[np.ndarray, ...]:
         """As :meth:`mix`, but every agent averages its own row and those it receives: row stochastic on any graph."""
         return self._exchange(round, ("average",), blocks)
 
-    def mix_and_average(self, round, mixed, averaged):
+    def mix_and_average(
+        self, round: int, mixed: "np.ndarray | Packed", averaged: "np.ndarray | Packed"
+    ) -> tuple[np.ndarray, np.ndarray]:
         """``mix(round, mixed)`` and ``average(round, averaged)`` of two blocks that travel together: one exchange."""
         return self._exchange(round, ("mix", "average"), (mixed, averaged))
 
@@ -105,7 +103,7 @@ class Network(ABC):
         if len(kinds) < len(blocks):  # all of one kind
             kinds = kinds * len(blocks)
         key = self.schedule.key(round)
-        plans = {kind: self._plan(key, kind) for kind in dict.fromkeys(kinds)}
+        plans = {kind: self._plans.of(key, kind) for kind in dict.fromkeys(kinds)}
         plan = plans[kinds[0]]  # of one round all have the same edges
         if self.strict:
             self._check_edges(round, plan)
@@ -142,12 +140,12 @@ class Network(ABC):
         self.bytes += numbers * self.dtype.itemsize if size is None else size
 
     @property
-    def static(self):
+    def static(self) -> bool:
         """Whether every round has the same matrix, as the schedule says: agents know that of their network from the start."""
         return is_static(self.schedule)
 
     @functools.cached_property
-    def least_eigenvalue(self):
+    def least_eigenvalue(self) -> float | None:
         """Gershgorin's lower bound for the eigenvalues of W, where that is symmetric and the same in all rounds; else None.
 
         Agents know it after an exchange in which each told its neighbours their weights, and as many more as :meth:`crossing`
@@ -159,16 +157,16 @@ class Network(ABC):
         return 2 * float(matrix.diagonal().min()) - 1
 
     @functools.cached_property
-    def doubly_stochastic(self):
+    def doubly_stochastic(self) -> bool:
         """Whether W is the same in all rounds, with rows that sum to one, as its columns do; known as the least eigenvalue."""
         return self.static and bool((abs(self.schedule.weights(self.schedule.key(0)).sum(axis=1) - 1) < 1e-8).all())
 
     @property
-    def names(self):
+    def names(self) -> int:
         """How many numbers it takes to say for each of A agents yes or no: a bit each."""
         return -(-self.agents // (8 * self.dtype.itemsize))
 
-    def crossing(self, round):
+    def crossing(self, round: int) -> int:
         """How many exchanges, the first in ``round``, it takes until everyone has heard from everyone.
 
         Agents find out when every message says whom its sender has heard from (:attr:`names` numbers ``beside`` the rest).
@@ -176,12 +174,12 @@ class Network(ABC):
         """
         return crossing(self.schedule, round)
 
-    def all_say(self, yes):
+    def all_say(self, yes: np.ndarray) -> bool:
         """Whether ``yes`` (agents,) holds of all agents of the network, once the news has crossed it; what carries it the
         caller counts ``beside`` the exchanges."""
         return bool(self._all_rows(np.asarray(yes, self.dtype)).all())
 
-    def flood(self, round, exchanges, rows):
+    def flood(self, round: int, exchanges: int, rows: np.ndarray) -> np.ndarray:
         """Every agent's row of numbers, shape (A, ...), as all know them after some exchanges, the first in ``round``.
 
         Rows ride along with exchanges that are made anyway: no messages of their own are counted, but all the numbers are that
@@ -213,38 +211,19 @@ class Network(ABC):
         return self._all_rows(rows.astype(self.dtype))
 
     @abstractmethod
-    def _all_rows(self, rows):
-        """The rows (A, ...) of all agents."""
+    def _all_rows(self, rows: np.ndarray) -> np.ndarray:
+        """The rows (A, ...) of all agents, from those of the agents held here. Not counted: it is no exchange of agents."""
 
     @abstractmethod
-    def _gather(self, plan, blocks):
-        """The blocks with the rows that ``plan.matrix`` multiplies, neighbours' included, in the order of agents."""
+    def _gather(self, plan: Plan, blocks: list[np.ndarray]) -> Iterable[np.ndarray]:
+        """Each of the ``blocks`` with the rows that ``plan.matrix`` multiplies, neighbours' included, in the order of agents.
 
-    def _prepare(self, whole, matrix):
-        """``(matrix, extra)`` of a plan, from the whole mixing matrix and the rows of it that are held here."""
+        All agents' rows, if :meth:`_prepare` is left as it is. Blocks are of any dtype: packed rows are bytes.
+        """
+
+    def _prepare(self, whole: sp.csr_array, matrix: sp.csr_array) -> tuple[sp.csr_array, Any]:
+        """``(matrix, extra)`` of a plan, from the ``whole`` mixing matrix (A, A) and its rows of the agents held here."""
         return matrix, None
-
-    def _plan(self, key, kind):
-        if (key, kind) not in self._plans:
-            self._make_room()
-            whole = _checks.mixing(self.schedule.weights(key), self.schedule)
-            if kind == "average":
-                whole = _averaging(whole)
-            everyone = self.rows == slice(0, self.agents)
-            matrix = (whole if everyone else whole[self.rows]).astype(self.dtype, copy=False)
-            own = whole.diagonal()[self.rows] != 0
-            messages = int(matrix.nnz - np.count_nonzero(own))
-            copies = np.bincount(whole.indices, minlength=self.agents)[self.rows] - own
-            matrix, extra = self._prepare(whole, matrix)
-            self._plans[key, kind] = Plan(matrix, messages, copies, extra)
-        return self._plans[key, kind]
-
-    def _make_room(self):
-        """Forget the oldest plans where there are many or large ones."""
-        while len(self._plans) >= _CACHED or (
-            len(self._plans) > 2 and sum(plan.matrix.nnz for plan in self._plans.values()) > _CACHED_NUMBERS
-        ):
-            del self._plans[next(iter(self._plans))]
 
     def _check_edges(self, round, plan):
         graph = self.schedule.graph(round)
@@ -255,9 +234,3 @@ class Network(ABC):
             if not graph.has_edge(sender, receiver):
                 raise RuntimeError(f"in round {round} agent {sender} sent to agent {receiver}, which is no edge of the graph")
             self.record.append((int(sender), int(receiver), round))
-
-
-def _averaging(matrix):
-    """Equal weights on the pattern of a CSR ``matrix``, rows summing to one."""
-    degrees = np.diff(matrix.indptr)
-    return sp.csr_array((np.repeat(1 / degrees, degrees), matrix.indices, matrix.indptr), shape=matrix.shape)

@@ -2,6 +2,7 @@
 
 import itertools
 import warnings
+from collections.abc import Sequence
 from multiprocessing import connection
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -26,7 +27,7 @@ class Parent:
     Parameters
     ----------
     shared : SharedState
-    workers, receivers : list
+    workers, receivers : sequence
         The workers' processes and the pipes from them.
     observer : Observer
     rounds : int
@@ -37,8 +38,8 @@ class Parent:
     def __init__(
         self,
         shared: SharedState,
-        workers: list[BaseProcess],
-        receivers: list[Connection],
+        workers: Sequence[BaseProcess],
+        receivers: Sequence[Connection],
         observer: Observer,
         rounds: int,
         timeout: float,

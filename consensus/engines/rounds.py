@@ -3,13 +3,13 @@
 import time
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import NamedTuple
+from typing import TypeAlias
 
 import numpy as np
 
 from consensus._parallel import one_blas_thread
 from consensus.engines.network import Network
-from consensus.engines.states import Begin, checked
+from consensus.engines.states import Begin, State, checked
 from consensus.errors import DivergenceError
 from consensus.observe import Gather, Gathered, Observer
 from consensus.observe.gather import Whole
@@ -17,7 +17,7 @@ from consensus.problems.base import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.state import flatten
 
-Report = Callable[[NamedTuple, dict[str, int], float], str | None]
+Report: TypeAlias = Callable[[State, dict[str, int], float], str | None]
 _LARGEST = 1e150  # an iterate beyond this is lost: its square is near the largest double
 
 

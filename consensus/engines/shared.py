@@ -11,7 +11,8 @@ import numpy as np
 
 from consensus._memory import SharedArray
 from consensus.engines.gate import Gate
-from consensus.engines.network import Network, Plan
+from consensus.engines.network import Network
+from consensus.engines.plans import Plan
 from consensus.errors import WorkerError
 from consensus.observe.counts import NAMES, total
 from consensus.problems import BaseProblem, Problem

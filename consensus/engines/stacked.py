@@ -6,6 +6,7 @@ import numpy as np
 
 from consensus.engines.base import Engine
 from consensus.engines.network import Network
+from consensus.engines.plans import Plan
 from consensus.engines.rounds import reports, run_rounds
 from consensus.engines.states import Begin
 from consensus.observe import Observer
@@ -20,10 +21,10 @@ class StackedNetwork(Network):
     def __init__(self, schedule: ScheduleLike, dtype: np.dtype, strict: bool = False):
         super().__init__(schedule, slice(0, schedule.agents), dtype, strict)
 
-    def _all_rows(self, rows):
+    def _all_rows(self, rows: np.ndarray) -> np.ndarray:
         return rows
 
-    def _gather(self, plan, blocks):
+    def _gather(self, plan: Plan, blocks: list[np.ndarray]) -> list[np.ndarray]:
         return blocks
 
 

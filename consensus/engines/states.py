@@ -1,7 +1,7 @@
 """Where a run begins, and what a solver's states must be."""
 
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -11,6 +11,18 @@ from consensus.solvers.base import Solver
 from consensus.solvers.state import rebuild
 
 _UNPACK = "; unpack what network.mix returns, a tuple with one array for each block: (w,) = network.mix(round, w)"
+
+
+class State(Protocol):
+    """What engines read of a solver's state, a NamedTuple: its first two fields."""
+
+    @property
+    def round(self) -> int:
+        """Rounds done."""
+
+    @property
+    def w(self) -> np.ndarray:
+        """The iterates (agents, P)."""
 
 
 class Begin(NamedTuple):
@@ -39,7 +51,7 @@ class Begin(NamedTuple):
         numbers = {name: np.ascontiguousarray(value[rows]) if np.ndim(value) else value for name, value in self.numbers.items()}
         return Begin(numbers, self.resumed)
 
-    def state(self, problem: BaseProblem, solver: Solver) -> NamedTuple:
+    def state(self, problem: BaseProblem, solver: Solver) -> State:
         """The solver's state; what it computes for a start counts as ``problem``'s work.
 
         Raises
@@ -53,7 +65,7 @@ class Begin(NamedTuple):
         return rebuild(initial, self.numbers) if self.resumed else initial
 
 
-def checked(state: NamedTuple, round: int, problem: BaseProblem, name: str) -> NamedTuple:
+def checked(state: Any, round: int, problem: BaseProblem, name: str) -> State:
     """``state`` if that is one after ``round`` rounds of ``problem``'s agents.
 
     Raises

@@ -1,6 +1,6 @@
 """The one thing that an engine speaks to: it tells of rounds and hears when to stop, and when to save."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -118,8 +118,11 @@ class Observer:
         self.due = Due(every, rounds, saver.every if saver else None)
         self.problem = recorder.problem  # as the user gave it
         self.gather: Gather = Whole()
-        self.round, self.latest = 0, None
-        self._before, self._total = {}, {}  # counts and seconds: of the run that is resumed; since the start
+        self.round = 0
+        self.latest: tuple[int, np.ndarray] | None = None
+        # Counts and seconds: of the run that is resumed, and of all since the start.
+        self._before: tuple[dict[str, int], float] = {}, 0.0
+        self._total = self._before
 
     @property
     def history(self) -> History:
@@ -135,7 +138,7 @@ class Observer:
         self.recorder.resume(checkpoint.history, path)
         while self.history.rows and not self.due.recorded(self.history.last()["round"]):
             self.history.drop_last()  # the last row of a shorter run
-        self._before = checkpoint.counts | {"seconds": checkpoint.seconds}
+        self._before = checkpoint.counts, checkpoint.seconds
         self.tick(checkpoint.round)
 
     def tick(self, round: int, w: np.ndarray | None = None) -> None:
@@ -149,10 +152,12 @@ class Observer:
         """Record a due round, and say what is to be done."""
         round, w, report, counts, seconds = gathered
         self.tick(round, w)
-        self._total = {name: value + self._before.get(name, 0) for name, value in (counts | {"seconds": seconds}).items()}
+        counts_before, seconds_before = self._before
+        counts = {name: count + counts_before.get(name, 0) for name, count in counts.items()}
+        self._total = counts, seconds + seconds_before
         reason = None
         if self.due.recorded(round):
-            row = self.recorder.record(round, w, report, self._total)
+            row = self.recorder.record(round, w, report, *self._total)
             self.bar.set_postfix_str(f"objective {row['objective']:.4g}", refresh=False)
             # One process decides, should rounding differ between kinds of machines.
             seen = Seen(round, MappingProxyType(row), self.history, self.problem, w)
@@ -163,7 +168,6 @@ class Observer:
         users = ask(self.callbacks, seen)  # called even if the run is over: the last row is theirs, too
         return self.stopper.reason(seen.row) or users
 
-    def save(self, fields: Mapping[str, Any]) -> None:
+    def save(self, fields: dict[str, Any]) -> None:
         """Write a checkpoint: the state, by field and of all agents, of the round seen last."""
-        counts = {name: value for name, value in self._total.items() if name != "seconds"}
-        self.saver.save(fields, self.history, counts, self._total["seconds"])
+        self.saver.save(fields, self.history, *self._total)

@@ -9,14 +9,15 @@ from consensus import _checks
 from consensus._parallel import CHUNK_BYTES
 from consensus.data.shards import arrays
 from consensus.history import History
-from consensus.observe import callbacks, counts
+from consensus.observe import callbacks
 from consensus.observe.callbacks import agents_mean
+from consensus.observe.counts import NAMES
 from consensus.observe.gather import Gather, Whole
 from consensus.problems import Problem
 from consensus.problems.base import BaseProblem
 from consensus.solvers.base import Solver
 
-ALWAYS = ("round", "objective", "stationarity", "disagreement", *counts.NAMES, "seconds")
+ALWAYS = ("round", "objective", "stationarity", "disagreement", *NAMES, "seconds")
 ASKED_FOR = ("agent_objective", "test_error", "test_error_worst")
 
 
@@ -69,7 +70,7 @@ class Recorder:
         self.history = history
 
     def record(
-        self, round: int, w: np.ndarray, report: np.ndarray | None, total: Mapping[str, float]
+        self, round: int, w: np.ndarray, report: np.ndarray | None, counts: dict[str, int], seconds: float
     ) -> dict[str, float | np.ndarray]:
         """The row of ``round``, appended to the history if it is not there yet: a resumed run has its first row already.
 
@@ -79,15 +80,17 @@ class Recorder:
         w : ndarray (A, P)
         report : ndarray (A, columns) or None
             The solver's own, if it has any.
-        total : mapping
-            What the network sent and computed since the start, and the seconds.
+        counts : dict
+            What the network sent and computed since the start,
+        seconds : float
+            and the time that it took.
         """
         if not self.history.rows or self.history.last()["round"] < round:
             own = {name: float(join(report[:, k])) for k, (name, join) in enumerate(self.solver.columns.items())}
             users = {}
             if self.metrics:
                 users = self.gather.once(lambda: callbacks.measure(self.metrics, agents_mean(w), round))
-            self.history.append({"round": round, **self.measure(w), **total, **own, **users})
+            self.history.append({"round": round, **self.measure(w), **counts, "seconds": seconds, **own, **users})
         return self.history.last()
 
     def measure(self, w: np.ndarray) -> dict[str, float | np.ndarray]:

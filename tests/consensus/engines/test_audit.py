@@ -102,7 +102,7 @@ def test_ranks_send_each_row_once_to_each_rank_that_needs_it(seed):
         agents = whole.shape[0]
     blocks, dense = blocks_of(agents, ranks), whole.toarray()
     assert [agent for block in blocks for agent in range(block.start, block.stop)] == list(range(agents))
-    plans = [network_of(whole, blocks, rank)._plan(0, "mix") for rank in range(ranks)]
+    plans = [network_of(whole, blocks, rank)._plans.of(0, "mix") for rank in range(ranks)]
 
     needed = {}  # who needs which rows of others, by brute force
     for rank, block in enumerate(blocks):
@@ -140,9 +140,9 @@ def network_of(whole, blocks, rank):
 def test_a_row_that_many_neighbours_need_crosses_once():
     star = topologies.metropolis(topologies.star(9))
     blocks = blocks_of(9, 3)
-    centre = network_of(star, blocks, 0)._plan(0, "mix")
+    centre = network_of(star, blocks, 0)._plans.of(0, "mix")
     assert [(to, rows.tolist()) for to, rows in centre.extra.sends] == [(1, [0]), (2, [0])]
-    assert network_of(star, blocks, 1)._plan(0, "mix").messages == 3  # though three edges bring it
+    assert network_of(star, blocks, 1)._plans.of(0, "mix").messages == 3  # though three edges bring it
 
 
 def test_plans_are_kept_for_few_rounds_only():
@@ -150,12 +150,12 @@ def test_plans_are_kept_for_few_rounds_only():
     rows = np.ones((engine_cases.AGENTS, 2))
     for round in range(500):
         network.mix(round, rows)
-    assert len(network._plans) <= 64
+    assert len(network._plans.kept) <= 64
     static = StackedNetwork(engine_cases.NETWORKS["periodic"], np.float64)
     plans = set()
     for round in range(9):
         static.mix(round, rows)
-        plans |= {id(plan) for plan in static._plans.values()}
+        plans |= {id(plan) for plan in static._plans.kept.values()}
     assert len(plans) == 3
 
 
@@ -164,7 +164,7 @@ def test_counts_add_up_over_ranks():
     total = (whole.nnz - engine_cases.AGENTS) * 5
     for ranks in range(1, engine_cases.AGENTS + 1):
         blocks = blocks_of(engine_cases.AGENTS, ranks)
-        messages = [network_of(whole, blocks, rank)._plan(0, "mix").messages for rank in range(ranks)]
+        messages = [network_of(whole, blocks, rank)._plans.of(0, "mix").messages for rank in range(ranks)]
         assert sum(messages) * 5 == total
 
 
