@@ -155,11 +155,12 @@ SPECIAL = {
         "rows": "good.w()",
     },
 }
-# Not made by users, or asked for on purpose: records that the package fills in, and abstract classes.
+# Not made by users, or asked for on purpose: records that the package fills in, abstract classes, what engines alone call.
 RECORDS = {
     "topologies.Conditions", "topologies.Check", "topologies.GapEstimate", "consensus.solvers.Solver", "consensus.Model",
     "topologies.ScheduleLike",
     *(f"consensus.observe.{name}" for name in consensus.observe.__all__),
+    *(f"consensus.engines.{name}" for name in ("Begin", "Engine", "Network", "reports", "run_rounds")),
     "consensus.packing.Packed",
 }  # fmt: skip
 ARITHMETIC = ("consensus.losses", "consensus.regularizers", "consensus.models")

@@ -196,7 +196,9 @@ def test_the_first_bound_that_is_reached_is_the_reason():
 # At the door
 
 
-@pytest.mark.parametrize("odd", [print, None, "print", {print}, [3], [print, "x"], iter([print]), [DGD]], ids=lambda odd: type(odd).__name__)
+@pytest.mark.parametrize(
+    "odd", [print, None, "print", {print}, [3], [print, "x"], iter([print]), [DGD]], ids=lambda odd: type(odd).__name__
+)
 def test_what_are_no_callbacks_is_refused(odd):
     with pytest.raises(TypeError, match=r"^callbacks must be a list of functions f\(seen\), such as \[print\]; got "):
         run(callbacks=odd)

@@ -165,7 +165,9 @@ def test_a_single_history_is_drawn_without_a_legend():
     np.testing.assert_array_equal(ax.get_lines()[0].get_xdata(), np.arange(2, 40, 2))  # zero has no place there
 
 
-@pytest.mark.parametrize("odd", [None, 3, "x", [], object(), np.eye(2), {"NEXT": None}, {"NEXT": 3}, History], ids=lambda odd: type(odd).__name__)
+@pytest.mark.parametrize(
+    "odd", [None, 3, "x", [], object(), np.eye(2), {"NEXT": None}, {"NEXT": 3}, History], ids=lambda odd: type(odd).__name__
+)
 def test_what_is_no_history_is_refused(odd):
     with pytest.raises(TypeError, match=r"^histories(\['NEXT'\])? must be a History, as consensus\.solve\(\.\.\.\)\.history"):
         plotting.convergence(odd)
