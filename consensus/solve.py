@@ -1,51 +1,55 @@
 """Run a solver over a network."""
 
+import os
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 import networkx as nx
 import numpy as np
-import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
-import topologies
-from consensus import _checks, _progress
+from consensus import _checks, _doors, _progress
 from consensus.checkpoint import check_same, digest, fingerprint, load
-from consensus.engines import MPI, Processes, Stacked
+from consensus.engines import MPI, Engine, Processes, Stacked
 from consensus.engines.states import Begin
 from consensus.errors import Interrupted
+from consensus.observe import Seen
 from consensus.observe.callbacks import checked_callbacks, checked_metrics
 from consensus.observe.observer import Observer
 from consensus.observe.recorder import ALWAYS, ASKED_FOR, Recorder, checked_test_set
 from consensus.observe.saver import Saver
 from consensus.observe.stopper import Stopper
+from consensus.problems import BaseProblem
 from consensus.result import Result
-from consensus.solvers import AdaptiveNEXT, check_needs
+from consensus.solvers import AdaptiveNEXT, Solver, check_needs
+from topologies.schedules import ScheduleLike
 
 ENGINES = {"stacked": Stacked, "processes": Processes, "mpi": MPI}
 
 
 def solve(
-    problem,
-    network,
-    solver=None,
+    problem: BaseProblem,
+    network: ScheduleLike | nx.Graph,
+    solver: Solver | None = None,
     *,
-    rounds,
-    start=None,
-    seed=0,
-    engine="stacked",
-    record_every=1,
-    tolerance=None,
-    exchanges=None,
-    seconds=None,
-    callbacks=(),
-    metrics=None,
-    progress=False,
-    checkpoint=None,
-    every=50,
-    resume=None,
-    gather=True,
-    test=None,
-    agent_objectives=False,
-):
+    rounds: int,
+    start: ArrayLike | None = None,
+    seed: int | np.random.Generator = 0,
+    engine: str | Engine = "stacked",
+    record_every: int = 1,
+    tolerance: float | None = None,
+    exchanges: int | None = None,
+    seconds: float | None = None,
+    callbacks: Sequence[Callable[[Seen], str | None]] = (),
+    metrics: Mapping[str, Callable[[np.ndarray], float]] | None = None,
+    progress: bool = False,
+    checkpoint: str | os.PathLike | None = None,
+    every: int = 50,
+    resume: str | os.PathLike | None = None,
+    gather: bool = True,
+    test: tuple[ArrayLike, ArrayLike] | None = None,
+    agent_objectives: bool = False,
+) -> Result:
     """Let the agents of ``network`` solve ``problem``.
 
     Parameters
@@ -60,7 +64,8 @@ def solve(
     start : array_like (P,) or (agents, P), optional
         One start for all agents, or one for each. By default ``problem.model.init`` draws it from ``seed``, the same for
         all agents; for a problem given by functions it is a standard normal draw.
-    seed : int
+    seed : int or numpy.random.Generator
+        Of the start that is drawn, nothing else.
     engine : {"stacked", "processes", "mpi"} or engine object
         Where the run happens: see :mod:`consensus.engines`.
     record_every : int
@@ -86,7 +91,7 @@ def solve(
     every : int
     resume : path, optional
         A checkpoint to go on from, written on any engine: the result is, to the bit, that of a run never stopped. The
-        problem, network, solver and start must be the same; ``rounds`` may be more.
+        problem, network, solver, start and the columns asked for must be the same; ``rounds`` may be more.
     gather : bool
         Under MPI: whether every rank's result holds all agents' ``w``, or only its own.
     test : (X, y), optional
@@ -127,15 +132,15 @@ def solve(
     -----
     UnfinishedWarning
         At the first local solve that did not get as far as was asked; it names the agent, the residual, and what to change.
+    UserWarning
+        If the network lacks what the solver's theory needs. If a process keeps the others waiting for some seconds longer than
+        usual: it is named, and the run goes on if it comes.
 
+    Notes
+    -----
     Under MPI what is refused before any work is so on all ranks. An error later ends the job; the history is written before,
     beside the checkpoint or else into the working directory. Callbacks and metrics are called on the first rank alone, and
     all ranks hear what they return.
-
-    Warns
-    -----
-    UserWarning
-        If a process keeps the others waiting for some seconds longer than usual: it is named, and the run goes on if it comes.
 
     Examples
     --------
@@ -171,7 +176,7 @@ def solve(
             if value is not None:
                 _checks.path(name, value)
         _checks.problem(problem)
-        network = _schedule(network)
+        network = _doors.schedule(network)
         if network.agents != problem.network_size:
             raise ValueError(
                 f"the network has {network.agents} agents, the problem {problem.network_size}: they must be the same"
@@ -180,7 +185,7 @@ def solve(
         engine.check(problem)
         check_needs(solver, problem, network)
         settings["seed of the start"] = seed if start is None else None
-        start = _start(problem, start, seed)
+        start = _doors.start(problem, start, seed)
         test = None if test is None else checked_test_set(problem, test)
         metrics = checked_metrics(metrics, (*ALWAYS, *ASKED_FOR, *solver.columns))
         whole, identity = problem.agents == problem.network_size, None
@@ -222,31 +227,3 @@ def solve(
     done, w = observer.latest
     w = w if gather else w[engine.rows(problem.network_size)].copy()
     return Result(w, observer.history, done, reason or f"all {rounds} rounds done")
-
-
-def _schedule(network):
-    """The schedule that ``network`` is, or that a graph stands for."""
-    if isinstance(network, nx.Graph):
-        return topologies.Static(network)
-    if isinstance(network, np.ndarray) or sp.issparse(network):
-        raise TypeError(
-            f"network must be a schedule or a networkx graph; got a matrix {network.shape}: topologies.Static(matrix) takes it "
-            "as the adjacency of a graph, topologies.schedule_from_matrix(matrix) as the weights that agents mix with"
-        )
-    wanted = "a schedule or a networkx graph, such as topologies.ring(10)"
-    return _checks.offers("network", network, ("agents", "key", "weights"), wanted)
-
-
-def _start(problem, start, seed):
-    """The start as a stack (agents, P) in the problem's dtype."""
-    rng = _checks.seed(seed)
-    if start is None:
-        model = getattr(problem, "model", None)
-        start = rng.standard_normal(problem.parameters) if model is None else model.init(rng)
-    start = _checks.dense("start", start)
-    shape = (problem.network_size, problem.parameters)
-    if start.shape not in (shape, shape[1:]):
-        raise ValueError(f"start must have shape (P,) = {shape[1:]} or (agents, P) = {shape}; got {start.shape}")
-    if start.dtype.kind not in "fiu" or not np.isfinite(start).all():
-        raise ValueError(f"start must hold finite real numbers; got {start!r}")
-    return np.array(np.broadcast_to(start, shape), dtype=problem.dtype)

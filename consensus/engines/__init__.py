@@ -6,6 +6,6 @@ from consensus.engines.network import Network
 from consensus.engines.processes import Processes
 from consensus.engines.rounds import reports, run_rounds
 from consensus.engines.stacked import Stacked
-from consensus.engines.states import Begin
+from consensus.engines.states import Begin, joined
 
-__all__ = ["MPI", "Begin", "Engine", "Network", "Processes", "Stacked", "reports", "run_rounds"]
+__all__ = ["MPI", "Begin", "Engine", "Network", "Processes", "Stacked", "joined", "reports", "run_rounds"]

@@ -39,6 +39,12 @@ class Engine(ABC):
     ...         everyone = problem.restrict(slice(0, problem.agents))  # counts the work of this run alone
     ...         network = StackedNetwork(schedule, problem.dtype)
     ...         return run_rounds(everyone, network, solver, begin, rounds, reports(observer, solver))
+    >>> import consensus, topologies
+    >>> cost, gradient = (lambda w: (w**2).sum(axis=1)), (lambda w: 2 * w)
+    >>> problem = consensus.Problem.from_functions(cost, gradient, agents=4, parameters=1)
+    >>> result = consensus.solve(problem, topologies.ring(4), consensus.solvers.DGD(0.1), rounds=3, engine=Plain())
+    >>> result.reason
+    'all 3 rounds done'
     """
 
     root: bool = True

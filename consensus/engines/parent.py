@@ -12,6 +12,7 @@ import cloudpickle
 import numpy as np
 
 from consensus.engines.shared import SharedState
+from consensus.engines.states import joined
 from consensus.engines.waiting import Usual, Wait, say_late
 from consensus.engines.worker import restored
 from consensus.errors import UnfinishedWarning, WorkerError
@@ -110,11 +111,7 @@ class Parent:
         while len(states) < len(self.workers):
             connection.wait([receiver for worker, receiver in enumerate(self.receivers) if worker not in states], _POLL)
             self._poll(states)
-        parts = [states[worker] for worker in range(len(self.workers))]
-        return {
-            name: np.concatenate([part[name] for part in parts]) if np.ndim(value) else value
-            for name, value in parts[0].items()
-        }
+        return joined([states[worker] for worker in range(len(self.workers))])
 
     def _poll(self, states):
         """Put states that have come into ``states``, by worker; raise what went wrong in one, warn of what it warned of."""

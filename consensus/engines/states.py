@@ -1,5 +1,6 @@
 """Where a run begins, and what a solver's states must be."""
 
+from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, NamedTuple, Protocol
 
@@ -63,6 +64,18 @@ class Begin(NamedTuple):
             problem = problem.restrict(slice(0, problem.agents))
         initial = checked(solver.init(problem, self.numbers["w"]), 0, problem, f"{type(solver).__name__}.init")
         return rebuild(initial, self.numbers) if self.resumed else initial
+
+
+def joined(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """All agents' numbers of a state, by name, from those of its blocks in the agents' order.
+
+    Examples
+    --------
+    >>> joined([{"round": 3, "w": np.zeros((2, 1))}, {"round": 3, "w": np.ones((1, 1))}])["w"].tolist()
+    [[0.0], [0.0], [1.0]]
+    """
+    first = parts[0]
+    return {name: np.concatenate([part[name] for part in parts]) if np.ndim(first[name]) else first[name] for name in first}
 
 
 def checked(state: Any, round: int, problem: BaseProblem, name: str) -> State:

@@ -160,7 +160,7 @@ RECORDS = {
     "topologies.Conditions", "topologies.Check", "topologies.GapEstimate", "consensus.solvers.Solver", "consensus.Model",
     "topologies.ScheduleLike",
     *(f"consensus.observe.{name}" for name in consensus.observe.__all__),
-    *(f"consensus.engines.{name}" for name in ("Begin", "Engine", "Network", "reports", "run_rounds")),
+    *(f"consensus.engines.{name}" for name in ("Begin", "Engine", "Network", "joined", "reports", "run_rounds")),
     "consensus.packing.Packed",
 }  # fmt: skip
 ARITHMETIC = ("consensus.losses", "consensus.regularizers", "consensus.models")

@@ -1,0 +1,39 @@
+"""What :func:`consensus.solve` makes of its arguments."""
+
+import networkx as nx
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+
+import topologies
+from consensus import _checks
+from consensus.problems import BaseProblem
+from topologies.schedules import ScheduleLike
+
+
+def schedule(network: ScheduleLike | nx.Graph) -> ScheduleLike:
+    """The schedule that ``network`` is, or that a graph stands for."""
+    if isinstance(network, nx.Graph):
+        return topologies.Static(network)
+    if isinstance(network, np.ndarray) or sp.issparse(network):
+        raise TypeError(
+            f"network must be a schedule or a networkx graph; got a matrix {network.shape}: topologies.Static(matrix) takes it "
+            "as the adjacency of a graph, topologies.schedule_from_matrix(matrix) as the weights that agents mix with"
+        )
+    wanted = "a schedule or a networkx graph, such as topologies.ring(10)"
+    return _checks.offers("network", network, ("agents", "key", "weights"), wanted)
+
+
+def start(problem: BaseProblem, start: ArrayLike | None, seed: int | np.random.Generator) -> np.ndarray:
+    """The start as a stack (agents, P) in the problem's dtype."""
+    rng = _checks.seed(seed)
+    if start is None:
+        model = getattr(problem, "model", None)
+        start = rng.standard_normal(problem.parameters) if model is None else model.init(rng)
+    start = _checks.dense("start", start)
+    shape = (problem.network_size, problem.parameters)
+    if start.shape not in (shape, shape[1:]):
+        raise ValueError(f"start must have shape (P,) = {shape[1:]} or (agents, P) = {shape}; got {start.shape}")
+    if start.dtype.kind not in "fiu" or not np.isfinite(start).all():
+        raise ValueError(f"start must hold finite real numbers; got {start!r}")
+    return np.array(np.broadcast_to(start, shape), dtype=problem.dtype)
