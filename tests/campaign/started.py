@@ -17,7 +17,7 @@ from engine_harness import MARK, MPIEXEC, Traces, assert_same, environment, livi
 
 __all__ = ["Started", "assert_same", "read", "write"]
 
-GRACE = 20.0  # seconds for what belongs to an ended run to end
+GRACE = 60.0  # seconds for what belongs to an ended run to end
 
 
 class Started:

@@ -46,8 +46,8 @@ def mark(monkeypatch):
     monkeypatch.setenv(MARK, name)
     yield name
     try:
-        wait_for(lambda: not living(name, helpers=False), 10)
-        wait_for(lambda: not traces.left(), 10)
+        wait_for(lambda: not living(name, helpers=False))
+        wait_for(lambda: not traces.left())
     finally:
         for process in living(name, helpers=False):
             os.kill(process, signal.SIGKILL)
@@ -105,9 +105,9 @@ def test_a_killed_run(seed, mark, reference, tmp_path):
     time.sleep(rng.uniform(0, 0.6))
     others = set(living(mark)) - {run.pid}
     run.kill()
-    assert run.wait(10) == -signal.SIGKILL
+    assert run.wait(60) == -signal.SIGKILL
     assert others
-    wait_for(lambda: not living(mark), 10)  # neither workers nor their helpers
+    wait_for(lambda: not living(mark))  # neither workers nor their helpers
     assert set(os.listdir(tmp_path)) <= {"run.ckpt", ".run.ckpt.part"}  # hit while writing, it leaves that at most
     assert_same(finish(path), reference)
 
@@ -118,8 +118,8 @@ def test_workers_notice_between_observations_that_the_run_is_gone(workers, mark,
     wait_for((tmp_path / "run.ckpt").exists)
     time.sleep(0.3)
     run.kill()
-    run.wait(10)
-    wait_for(lambda: not living(mark), 5)
+    run.wait(60)
+    wait_for(lambda: not living(mark), 15)
 
 
 def test_a_worker_killed_at_the_worst_moment(mark, tmp_path):
@@ -396,8 +396,8 @@ def test_ctrl_c_while_workers_start_leaves_none(mark, tmp_path):
     run = start(HERE / "engine_run.py", tmp_path, 3, PAUSE, mark=mark, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     wait_for(lambda: len(living(mark, helpers=False)) > 1)
     os.killpg(run.pid, signal.SIGINT)
-    run.wait(10)
-    wait_for(lambda: not living(mark), 5)
+    run.wait(60)
+    wait_for(lambda: not living(mark))
 
 
 def test_ctrl_c_between_the_making_of_the_lock_and_its_registration_leaves_none(case, mark, monkeypatch):
@@ -507,7 +507,7 @@ def test_a_script_without_a_main_guard(how, mark, tmp_path):
 )
 def test_an_exception_on_one_rank_ends_the_job(ranks, where, mark, tmp_path):
     begin = time.monotonic()
-    done = mpiexec(ranks, HERE / "engine_ranks.py", "fail", tmp_path, timeout=30)
+    done = mpiexec(ranks, HERE / "engine_ranks.py", "fail", tmp_path)
     assert time.monotonic() - begin < 20
     assert done.returncode != 0
     assert f"{where} failed in round 4; the job is aborted." in done.stderr
@@ -521,7 +521,7 @@ def test_an_exception_on_one_rank_ends_the_job(ranks, where, mark, tmp_path):
 def test_what_is_refused_is_refused_on_all_ranks(mark, tmp_path):
     (tmp_path / "nonsense").write_text("nonsense")
     engine_cases.special()["tolerance"].run(rounds=2, checkpoint=tmp_path / "other")
-    done = mpiexec(4, HERE / "engine_ranks.py", "refuse", tmp_path, timeout=40)
+    done = mpiexec(4, HERE / "engine_ranks.py", "refuse", tmp_path)
     assert done.returncode == 0, done.stderr
     few, nobody, one, nonsense, absent, other, good = zip(*json.loads(done.stdout), strict=True)
     assert len(set(few)) == 1

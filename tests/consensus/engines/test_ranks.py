@@ -14,7 +14,7 @@ SAME = "ValueError: all ranks must call consensus.solve with the same arguments;
 
 
 def test_what_differs_between_ranks_is_named_on_all(tmp_path):
-    done = mpiexec(3, HERE / "engine_ranks.py", "differ", tmp_path, timeout=40)
+    done = mpiexec(3, HERE / "engine_ranks.py", "differ", tmp_path)
     assert done.returncode == 0, done.stderr
     everyone = json.loads(done.stdout)
     assert [said for said in everyone if len(set(said)) > 1] == []
@@ -45,7 +45,7 @@ def test_what_differs_between_ranks_is_named_on_all(tmp_path):
 
 @pytest.mark.parametrize(("ranks", "what"), [(2, "absent"), (3, "elsewhere")])
 def test_a_rank_that_never_comes_is_named(ranks, what):
-    done = mpiexec(ranks, HERE / "engine_ranks.py", what, ".", timeout=30)
+    done = mpiexec(ranks, HERE / "engine_ranks.py", what, ".")
     assert done.returncode != 0
     match = (
         r"WorkerError: at the beginning of consensus\.solve: rank 1 kept the others waiting for over 1\.5 s;.*another engine"
@@ -59,7 +59,7 @@ def test_a_rank_that_never_comes_is_named(ranks, what):
 
 
 def test_a_stopped_rank_is_named_and_ends_the_job(tmp_path):
-    done = mpiexec(3, HERE / "engine_ranks.py", "stopped", tmp_path, timeout=30)
+    done = mpiexec(3, HERE / "engine_ranks.py", "stopped", tmp_path)
     assert done.returncode != 0
     warned = [line for line in done.stderr.splitlines() if "UserWarning" in line]
     assert len(warned) == 1  # by one rank, of the one that is late: not of those which wait themselves
@@ -70,7 +70,7 @@ def test_a_stopped_rank_is_named_and_ends_the_job(tmp_path):
 
 
 def test_a_rank_that_comes_back_goes_on():
-    done = mpiexec(2, HERE / "engine_ranks.py", "back", ".", timeout=30)
+    done = mpiexec(2, HERE / "engine_ranks.py", "back", ".")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [True, True]
     warned = [line for line in done.stderr.splitlines() if "UserWarning" in line]
@@ -79,7 +79,7 @@ def test_a_rank_that_comes_back_goes_on():
 
 
 def test_ranks_that_wait_for_each_other_say_so(tmp_path):
-    done = mpiexec(2, HERE / "engine_ranks.py", "together", tmp_path, timeout=30)
+    done = mpiexec(2, HERE / "engine_ranks.py", "together", tmp_path)
     assert done.returncode != 0
     assert "which wait for each other as if they exchanged in different rounds" in done.stderr
 
@@ -88,7 +88,7 @@ def test_ranks_that_wait_for_each_other_say_so(tmp_path):
 def test_the_history_of_a_diverged_run_survives(saved, tmp_path):
     if saved:
         (tmp_path / "save").touch()
-    done = mpiexec(2, HERE / "engine_ranks.py", "diverge", tmp_path, timeout=30)
+    done = mpiexec(2, HERE / "engine_ranks.py", "diverge", tmp_path)
     assert done.returncode != 0
     path = tmp_path / ("run.ckpt.history.csv" if saved else "history-of-Lost-until-round-10.csv")
     assert "rank 1 (agents 3 to 6) failed in round 11; the job is aborted." in done.stderr
