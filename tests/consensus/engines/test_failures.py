@@ -78,7 +78,7 @@ def test_a_killed_worker(seed, mark, reference, tmp_path):
     killer.start()
     with pytest.raises(WorkerError) as caught:
         engine_cases.slow(PAUSE).run(engine=Processes(workers), checkpoint=path)
-    assert time.monotonic() - hit[0] < 10
+    assert time.monotonic() - hit[0] < 60
     killer.join()
     worker, first, last, round = map(int, re.fullmatch(DIED, str(caught.value)).groups())
     assert worker == victim
@@ -135,7 +135,7 @@ def test_a_worker_killed_at_the_worst_moment(mark, tmp_path):
     case, begin = engine_cases.special()["functions, DGD"], time.monotonic()
     with pytest.raises(WorkerError, match=r"worker 0 \(agents 0 to 3\) died in round 4"):
         case._replace(solver=Rude(0.02)).run(engine=Processes(2))
-    assert time.monotonic() - begin < 15
+    assert time.monotonic() - begin < 60
 
 
 # Exceptions in a worker
@@ -255,7 +255,7 @@ def test_a_worker_that_hangs_is_named(solver, record_every, case, forked, mark):
     match = r"worker 0 \(agents 0 to 2\) kept the others waiting for over 1 s in round [56]; .*timeout=.*resume=path"
     with pytest.raises(WorkerError, match=match) as caught:
         case._replace(solver=solver, options=options).run(engine=Processes(3, timeout=1.0))
-    assert 1 < time.monotonic() - begin < 10
+    assert 1 < time.monotonic() - begin < 60
     assert caught.value.history["round"].tolist() == ([0, 1, 2, 3, 4] if record_every == 1 else [0])
 
 
@@ -508,7 +508,7 @@ def test_a_script_without_a_main_guard(how, mark, tmp_path):
 def test_an_exception_on_one_rank_ends_the_job(ranks, where, mark, tmp_path):
     begin = time.monotonic()
     done = mpiexec(ranks, HERE / "engine_ranks.py", "fail", tmp_path)
-    assert time.monotonic() - begin < 20
+    assert time.monotonic() - begin < 120
     assert done.returncode != 0
     assert f"{where} failed in round 4; the job is aborted." in done.stderr
     assert "resume=path" in done.stderr
