@@ -133,7 +133,7 @@ class AdaptiveNEXT(Solver):
         least_exchanges(schedule)
 
     def width(self, problem: BaseProblem) -> int:
-        parts = 2 * problem.parameters + curvature_of(_checks.problem(problem)).numbers(problem)
+        parts = 2 * _checks.problem(problem).parameters + curvature_of(problem).numbers(problem)
         return parts + 3 + numbers(problem.network_size)  # tau, its scale and the cost beside w, y and the curvature
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> AdaptiveState:
