@@ -11,7 +11,7 @@ from consensus._parallel import CHUNK_BYTES, for_chunks, threads
 from consensus.errors import UnfinishedWarning
 from consensus.local import careful
 from consensus.local.part import Part, has_prox_jvp
-from consensus.local.systems import SYSTEMS, estimates
+from consensus.local.systems import SYSTEMS, estimates, forms_jacobian
 from consensus.surrogates.blocks import BlockModel, Blocks
 from consensus.surrogates.full import FullLinearization, ProximalModel
 
@@ -94,10 +94,11 @@ class Exact:
             return LocalSolution(solution, iterations.sum(axis=0))
 
         problem, split = inner.problem, len(slices) > 1
-        costs = estimates(problem, regularizer, -(-problem.parameters // len(slices)), split)
+        dense = split or forms_jacobian(problem)
+        costs = estimates(problem, regularizer, -(-problem.parameters // len(slices)), dense)
         method = min(costs, key=lambda name: costs[name].operations) if self.linear == "auto" else self.linear
         left = np.zeros((len(slices), len(model.w)), problem.dtype)
-        parts = [Part(inner, part, block, split, total) for part, block in zip(parts, slices, strict=True)]
+        parts = [Part(inner, part, block, dense, total) for part, block in zip(parts, slices, strict=True)]
 
         def chunk(rows, blocks=range(len(slices))):  # noqa: B008 (known by now)
             linearized = problem.linearize(inner.w, rows)

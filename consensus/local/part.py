@@ -26,8 +26,8 @@ class Part(NamedTuple):
         r, of the block.
     block : slice
         Of the coordinates.
-    split : bool
-        Whether there are other blocks, too.
+    dense : bool
+        Whether its columns of J are formed.
     total : ndarray (agents, P)
         The gradient of everything smooth at w_i.
     """
@@ -35,7 +35,7 @@ class Part(NamedTuple):
     model: LinearizedModel
     regularizer: Regularizer
     block: slice
-    split: bool
+    dense: bool
     total: np.ndarray
 
     def subproblem(self, rows, linearized=None, dtype=None):
@@ -49,8 +49,8 @@ class Part(NamedTuple):
         if linearized is None:
             linearized = linearize(problem.model, of(model.w[rows]), of(problem.shards.features[rows]))
         outputs, operator = linearized
-        if self.split:
-            columns = np.arange(problem.parameters)[self.block]
+        if self.dense:
+            columns = None if self.block == slice(None) else np.arange(problem.parameters)[self.block]
             operator = Dense(operator.jacobian(columns), outputs.shape[2])
         targets = of(problem.shards.targets[rows])
         return Subproblem(

@@ -209,6 +209,7 @@ def conjugate_gradients(apply, precondition, right, tolerance, most):
 SYSTEMS = {"primal": Primal, "dual": Dual, "iterative": Iterative}
 PASS = 30  # what reading and writing a number once costs, in the multiply-adds of a matrix product
 LARGEST = 1 << 27  # numbers in a matrix that is worth forming
+_FORMED = 1 << 24  # and in a J that saves passes through the model
 _SMALL = 1 << 16  # numbers in an agent's R, and in its matrices, below which agents are worked in batches
 _ITERATIONS = 45  # of conjugate gradients, as seen on networks with tau near the loss's scale
 
@@ -225,11 +226,17 @@ def batched(n, parameters):
     return n * parameters <= _SMALL and min(n, parameters) ** 2 <= _SMALL
 
 
-def estimates(problem, regularizer, columns, split):
+def forms_jacobian(problem):
+    """Whether local solves take J itself: every product would begin with a pass through a model that cannot share one."""
+    model, samples = problem.model, problem.shards.features.shape[1]
+    return not hasattr(model, "linearize") and samples * model.outputs * problem.parameters < _FORMED
+
+
+def estimates(problem, regularizer, columns, dense):
     """What each way should cost an agent of ``problem`` for ``columns`` of its parameters; the cheapest is chosen.
 
     From shapes alone, so that the choice is the same on every engine; ``experiments.benchmarks.choice`` compares it with the
-    clock. ``split`` says that blocks' columns of J are formed in any case.
+    clock. ``dense`` says that these columns of J are formed in any case.
     """
     model, loss = problem.model, problem.loss
     samples, features = problem.shards.features.shape[1:]
@@ -237,18 +244,18 @@ def estimates(problem, regularizer, columns, split):
     widths = getattr(model, "widths", (features, model.outputs))
     systems = 1 if loss.quadratic else 6  # Newton's method solves several, the first ones roughly
     cholesky = 2.5 / 3  # n^3/3 at two fifths of the product's speed
-    formed = n * P if split else 0
-    product = 4 * n * P if split else 5 * samples * P + 100 * samples * sum(widths[1:]) + 250 * P + 2.5e6
+    formed = n * P if dense else 0
+    product = 4 * n * P if dense else 5 * samples * P + 100 * samples * sum(widths[1:]) + 250 * P + 2.5e6
     costs = {"iterative": Estimate(_ITERATIONS * (0.7 + 0.3 * systems) * product, 4 * samples * sum(widths) + 8 * P + formed)}
     if not regularizer.quadratic:
         few = min(n, P)
         alone = 0 if batched(n, P) else CHUNK_BYTES  # numbers enough for a chunk of one agent
         return {"iterative": Estimate(10 * systems * (product + n * P * few), max(2 * n * P, alone))}
-    if hasattr(model, "jacobian") and max(P * P, n * P) < LARGEST:
+    if (dense or hasattr(model, "jacobian")) and max(P * P, n * P) < LARGEST:
         operations = systems * (n * P * P + cholesky * P**3 + PASS * (2 * n * P + 2 * P * P))
         costs["primal"] = Estimate(operations, 2 * n * P + 2 * P * P)
-    if (split or hasattr(model, "gram")) and n * n < LARGEST:
-        form = n * n * P if split else samples**2 * sum(widths[:-1]) + n**2 * sum(widths[1:-1])
+    if (dense or hasattr(model, "gram")) and n * n < LARGEST:
+        form = n * n * P if dense else samples**2 * sum(widths[:-1]) + n**2 * sum(widths[1:-1])
         operations = form + 2 * PASS * len(widths) * n**2 + systems * (cholesky * n**3 + 3 * PASS * n**2)
         costs["dual"] = Estimate(operations, 4 * n * n + formed)
     return costs

@@ -1,8 +1,9 @@
 """Losses: what a sample's outputs cost, given its target."""
 
+from consensus.losses.base import Loss
 from consensus.losses.cross_entropy import CrossEntropy
 from consensus.losses.huber import Huber
 from consensus.losses.logistic import LogisticLoss
 from consensus.losses.squared import SquaredLoss
 
-__all__ = ["CrossEntropy", "Huber", "LogisticLoss", "SquaredLoss"]
+__all__ = ["CrossEntropy", "Huber", "LogisticLoss", "Loss", "SquaredLoss"]

@@ -12,10 +12,29 @@ class Loss(ABC):
 
     Outputs have shape ``(..., samples, outputs)`` and targets the same (:class:`CrossEntropy`: one class a sample). The
     leading axes, if any, are agents. All methods are elementwise over samples and keep the dtype of the outputs.
+
+    A loss of one's own needs :meth:`value`, :meth:`gradient` and :meth:`curvature`. What may be relied on and what is expected:
+
+    - Results are new arrays, and arguments are left as they are. Several threads may call a loss at the same time.
+    - Agents with fewer samples are filled up with samples whose features and targets are zero, which count with weight zero: a
+      loss must be finite there. Local solvers try outputs far from any target: a value may be infinite there, never NaN.
+    - Where r is not quadratic, local solvers take curvatures to be at most about one, as all losses of the package have them.
+    - Its ``repr`` names its settings, as that of a dataclass: a checkpoint knows the loss by that.
+
+    The other methods have defaults: ``curvature_root`` is called by :class:`consensus.solvers.AdaptiveNEXT` and by local
+    solvers, for whom a closed form saves a factorization a sample where the loss is not separable; ``check`` when a problem is
+    made; ``error`` for a test set; ``expression`` by :class:`consensus.local.CVXPYSolver` alone.
+
+    Attributes
+    ----------
+    separable : bool
+        Whether l is a sum over outputs, so that its curvature is diagonal; True by default.
+    quadratic : bool
+        Whether the curvature is constant, so that local problems are linear systems; False by default.
     """
 
-    separable = True  #: whether l is a sum over outputs, so that its curvature is diagonal
-    quadratic = False  #: whether the curvature is constant
+    separable = True
+    quadratic = False
 
     @abstractmethod
     def value(self, outputs, targets):
@@ -37,9 +56,15 @@ class Loss(ABC):
         values, vectors = np.linalg.eigh(curvature)
         return vectors * np.sqrt(np.maximum(values, 0))[..., None, :]
 
-    @abstractmethod
     def expression(self, outputs, targets, weights):
-        """``sum_m weights_m l(f_m, d_m)`` as a CVXPY expression of ``outputs`` (samples, outputs), an affine expression."""
+        """``sum_m weights_m l(f_m, d_m)`` as a CVXPY expression of ``outputs`` (samples, outputs), an affine expression.
+
+        Raises
+        ------
+        TypeError
+            Where a loss states none.
+        """
+        raise TypeError(f"{self} has no CVXPY expression: define one, or use consensus.local.Exact()")
 
     def error(self, outputs, targets):
         """What a test set reports of each sample (..., samples): here the squared error ``|f - d|^2``."""

@@ -1,5 +1,7 @@
 """What a model is, and its first-order expansion."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -9,46 +11,118 @@ from consensus import _checks
 
 
 class Model(Protocol):
-    """A function ``f(w, x)`` of parameters and features, for a block of agents at once.
+    """A function ``f(w, x)`` of parameters w and a sample's features x, for a block of agents at once.
 
-    A model of one's own needs ``parameters``, ``outputs``, ``init``, ``predict``, ``vjp`` and ``jvp``; ``jacobian``,
-    ``gram`` and ``linearize`` are optional and make local solves faster; :func:`consensus.models.check` tries what there is.
-    Shapes: w (agents, P), x (agents, samples, features), outputs (agents, samples, outputs), tangents v (agents,
-    P), cotangents u like the outputs.
+    A model of one's own needs the two numbers and four methods below; :func:`consensus.models.check` tries them.
+    Shapes: w and tangents v (agents, P), x (agents, samples, features), outputs and cotangents u (agents, samples, outputs).
+
+    What may be relied on, and what is expected:
+
+    - Blocks have any number of agents and samples, one at least. A row of the result belongs to an agent, and depends on its
+      row of the arguments alone; an agent's outputs for a sample depend on that sample's features alone.
+    - Results are new arrays in the dtype of w, float64 or float32. Arguments are left as they are; some are read-only.
+    - Agents with fewer samples are filled up with samples of zeros, which count with weight zero: f must be finite there.
+    - Several threads may call a model at the same time, so that it keeps nothing from one call to the next. Worker processes
+      get a copy of it, by cloudpickle. Its ``repr`` should name its settings: a checkpoint knows the model by that.
+
+    Notes
+    -----
+    What a model may have besides, and who asks for it:
+
+    ``features`` : int
+        How many features a sample has: data with another number are refused.
+    ``widths`` : sequence of int
+        How many numbers a sample takes on its way, ``[features, ..., outputs]``. Blocks are cut so that they fit into a core's
+        cache, and so that test sets fit into memory; the cheapest way to solve local problems is estimated by it.
+    ``jacobian_is_constant`` : bool
+        Whether f is linear in w: local solvers then keep their factors from round to round.
+    ``jacobian(w, x)``
+        J (agents, samples * outputs, P), the outputs of a sample neighbouring rows. By default it is made by one call of
+        ``vjp``, in which every output of every sample stands for an agent.
+    ``gram(w, x)``
+        J J' (agents, samples * outputs, samples * outputs), where that takes less than J: for local problems with more
+        parameters than samples.
+    ``linearize(w, x)``
+        ``(f(w, x), linearization)``, so that one pass through the model serves all products with J at w: gradients take one,
+        local solvers and :class:`consensus.solvers.AdaptiveNEXT` many. The linearization has ``jvp(v)`` and
+        ``vjp(u, out=None)``, which writes to ``out`` (agents, P) if that is given. It may have ``jacobian(columns=None)``, with
+        a sorted array of columns or all, ``gram()``, and ``diagonal(weights)``, that of J' diag(weights) J, for
+        preconditioning, with weights like the outputs. With ``several = True`` it takes several tangents of an agent at once,
+        v (agents, count, P), and gives (agents, count, samples, outputs); and several cotangents likewise.
+
+    Examples
+    --------
+    The exponential of a linear function:
+
+    >>> class Exponential:
+    ...     parameters, outputs = 3, 1
+    ...     def init(self, rng):
+    ...         return 0.1 * rng.standard_normal(3)
+    ...     def predict(self, w, x):
+    ...         return np.exp(x @ w[:, :, None])
+    ...     def jvp(self, w, x, v):
+    ...         return self.predict(w, x) * (x @ v[:, :, None])
+    ...     def vjp(self, w, x, u):
+    ...         return (x.swapaxes(1, 2) @ (u * self.predict(w, x)))[:, :, 0]
+    >>> import consensus
+    >>> consensus.models.check(Exponential(), features=3).outputs
+    1
     """
 
     parameters: int  #: P
     outputs: int
 
-    def init(self, rng):
-        """A random start (P,)."""
+    def init(self, rng: np.random.Generator) -> np.ndarray:
+        """A random start (P,), drawn from ``rng`` alone."""
 
-    def predict(self, w, x):
+    def predict(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
         """f(w, x), shape (agents, samples, outputs)."""
 
-    def vjp(self, w, x, u):
+    def vjp(self, w: np.ndarray, x: np.ndarray, u: np.ndarray) -> np.ndarray:
         """J' u, shape (agents, P), with the Jacobian J of f in w."""
 
-    def jvp(self, w, x, v):
+    def jvp(self, w: np.ndarray, x: np.ndarray, v: np.ndarray) -> np.ndarray:
         """J v, shape (agents, samples, outputs)."""
 
 
-def linearize(model, w, x):
+def linearize(model: Model, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, object]:
     """Evaluate ``model`` at w and return ``(outputs, linearization)``.
 
-    The linearization knows the Jacobian J of the outputs at w: ``vjp(u, out=None)``, ``jvp(v)`` and, where the model
-    offers them, ``jacobian(columns=None)`` and ``gram()``. Models with a ``linearize`` method share the forward pass between
-    all of these; for others every product starts anew.
+    The linearization knows the Jacobian J of the outputs at w: ``vjp(u, out=None)`` and ``jvp(v)``, of one (co)tangent or of
+    several, with an axis for these after the agents'; and, where the model's own has them, ``jacobian(columns=None)``,
+    ``gram()`` and ``diagonal(weights)``. Models with a ``linearize`` method share a pass through the model between all of
+    these; for others every product starts anew, and the Jacobian is made by one call of ``vjp`` where the model offers none.
     """
     _checks.model(model)
-    if hasattr(model, "linearize"):
-        return model.linearize(w, x)
-    return model.predict(w, x), _Recomputed(model, w, x)
+    if not hasattr(model, "linearize"):
+        return model.predict(w, x), _OneByOne(_Recomputed(model, w, x))
+    outputs, linearization = model.linearize(w, x)
+    return outputs, linearization if getattr(linearization, "several", False) else _OneByOne(linearization)
+
+
+@dataclass(frozen=True)
+class _OneByOne:
+    """A linearization that takes several (co)tangents, made of one that does not."""
+
+    single: object
+
+    def vjp(self, u, out=None):
+        if u.ndim == 3:
+            return self.single.vjp(u, out)
+        return np.stack([self.single.vjp(u[:, k]) for k in range(u.shape[1])], axis=1, out=out)
+
+    def jvp(self, v):
+        if v.ndim == 2:
+            return self.single.jvp(v)
+        return np.stack([self.single.jvp(v[:, k]) for k in range(v.shape[1])], axis=1)
+
+    def __getattr__(self, name):  # what else it has takes no tangents
+        return getattr(self.single, name)
 
 
 @dataclass(frozen=True)
 class _Recomputed:
-    """The linearization of a model that has none of its own; it offers what the model offers."""
+    """The linearization of a model that has none of its own."""
 
     model: Model
     w: np.ndarray
@@ -64,13 +138,19 @@ class _Recomputed:
     def jvp(self, v):
         return self.model.jvp(self.w, self.x, v)
 
+    def jacobian(self, columns=None):
+        jacobian = self.model.jacobian(self.w, self.x) if hasattr(self.model, "jacobian") else self._rows()
+        return jacobian if columns is None else jacobian[:, :, columns]
+
+    def _rows(self):
+        """J by one pass: every output of every sample is an agent of its own, whose gradient is a row of J."""
+        (agents, samples, features), outputs = self.x.shape, self.model.outputs
+        w = np.repeat(self.w, samples * outputs, axis=0)
+        x = np.repeat(self.x.reshape(-1, 1, features), outputs, axis=0)
+        u = np.tile(np.eye(outputs, dtype=w.dtype), (agents * samples, 1))[:, None]
+        return self.model.vjp(w, x, u).reshape(agents, samples * outputs, -1)
+
     def __getattr__(self, name):
-        if name == "jacobian" and hasattr(self.model, name):
-            return self._jacobian
         if name == "gram" and hasattr(self.model, name):
             return lambda: self.model.gram(self.w, self.x)
         raise AttributeError(name)
-
-    def _jacobian(self, columns=None):
-        jacobian = self.model.jacobian(self.w, self.x)
-        return jacobian if columns is None else jacobian[:, :, columns]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from consensus import _checks
+from consensus.models.base import linearize
 
 _PROBES = 5  # coordinates of a diagonal that are compared
 
@@ -37,8 +38,9 @@ def check(model, features=None, *, samples=5, agents=3, seed=0, dtype=np.float64
     """Try a model on random parameters and features.
 
     Shapes and dtypes of ``init``, ``predict``, ``jvp`` and ``vjp``; J v against central differences of ``predict``; J' u
-    against J v by ``u . J v = J' u . v``; that no agent's numbers have a share in another's, and no argument is changed; of
-    ``jacobian``, ``gram``, ``linearize`` and its ``diagonal``, where the model has them, that they belong to the same J.
+    against J v by ``u . J v = J' u . v``; that no agent's numbers have a share in another's, nor a sample's in another's
+    outputs, and that no argument is changed; of ``jacobian``, ``gram``, ``linearize`` and its ``diagonal``, where the model has
+    them, that they belong to the same J.
 
     Parameters
     ----------
@@ -150,6 +152,7 @@ class _Trial:
         """``predict``, ``jvp`` and ``vjp`` against each other."""
         self.f = self.array(f"{self.name}.predict", self.call("predict", self.w, self.x), self.out)
         self._alone("predict", self.f)
+        self._by_sample()
         self.Jv = self.array(f"{self.name}.jvp", self.call("jvp", self.w, self.x, self.v), self.out)
         self._alone("jvp", self.Jv, self.v)
         self.Ju = self.array(f"{self.name}.vjp", self.call("vjp", self.w, self.x, self.u), self.w.shape)
@@ -181,6 +184,14 @@ class _Trial:
             where = "an agent's numbers must not depend on the others'"
             self.same(f"{method} of an agent alone and among others", alone, among[own], 1e3 * self.eps, where)
 
+    def _by_sample(self):
+        """Refuse outputs that depend on other samples, or are not finite on the zeros that fill up shards."""
+        fewer = self.call("predict", self.w, self.x[:, ::2])
+        fewer = self.array(f"{self.name}.predict of some samples", fewer, self.f[:, ::2].shape)
+        what, where = "predict of some samples and of all", "a sample's outputs must not depend on the others"
+        self.same(what, fewer, self.f[:, ::2], 1e3 * self.eps, where)
+        self.array(f"{self.name}.predict of zeros", self.call("predict", self.w, np.zeros_like(self.x)), self.out)
+
     def extras(self):
         """What a model need not have."""
         rows = self.samples * self.outputs
@@ -189,6 +200,10 @@ class _Trial:
                 found = self.array(f"{self.name}.{method}", self.call(method, self.w, self.x), shape)
                 getattr(self, f"_{method}")(method, found)
         if not hasattr(self.model, "linearize"):
+            if not hasattr(self.model, "jacobian"):
+                there = linearize(self.model, self.w, self.x)[1]
+                label = f"{self.name}.vjp, with every output of every sample an agent,"
+                self._jacobian("jacobian made by vjp", self.call("jacobian", of=there, label=label))
             return
         result = self.call("linearize", self.w, self.x)
         if not isinstance(result, tuple) or len(result) != 2:
@@ -206,6 +221,8 @@ class _Trial:
         out = np.empty_like(self.w)
         there.vjp(self.u, out=out)
         self.same("linearize and vjp with out", out, self.Ju, tolerance, "J' u must be written to out")
+        if getattr(there, "several", False):
+            self._several(f"{label}(...)[1]", call)
         if hasattr(there, "jacobian"):
             jacobian = self.array(f"{label}(...)[1].jacobian", call("jacobian"), (self.agents, rows, self.P))
             self._jacobian("linearize's jacobian", jacobian)
@@ -218,6 +235,15 @@ class _Trial:
             self._gram("linearize's gram", self.array(f"{label}(...)[1].gram", call("gram"), (self.agents, rows, rows)))
         if hasattr(there, "diagonal"):
             self._diagonal(self.array(f"{label}(...)[1].diagonal", call("diagonal", np.square(self.u)), self.w.shape))
+
+    def _several(self, label, call):
+        """Several tangents and cotangents of an agent at once."""
+        for name, direction, one in (("jvp", self.v, self.Jv), ("vjp", self.u, self.Ju)):
+            wanted = np.stack([-one, 2 * one], axis=1)
+            found = self.array(
+                f"{label}.{name} of two", call(name, np.stack([-direction, 2 * direction], axis=1)), wanted.shape
+            )
+            self.same(f"{name} of several and of one", found, wanted, 1e3 * self.eps, "their axis is the second")
 
     def _jacobian(self, name, found):
         product = (found @ self.v[:, :, None]).reshape(self.out)

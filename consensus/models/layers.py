@@ -26,10 +26,10 @@ class Layered:
         self.features, self.outputs = self.widths[0], self.widths[-1]
 
     def _split(self, w):
-        """Views of every layer's weights (agents, m, k) and biases (agents, 1, k) or None."""
+        """Views of every layer's weights (..., m, k) and biases (..., 1, k) or None, for w (..., P)."""
         for start, weights, end, inputs, outputs in self._spans:
-            bias = w[:, weights:end].reshape(len(w), 1, outputs) if self.bias else None
-            yield w[:, start:weights].reshape(len(w), inputs, outputs), bias
+            bias = w[..., weights:end].reshape(*w.shape[:-1], 1, outputs) if self.bias else None
+            yield w[..., start:weights].reshape(*w.shape[:-1], inputs, outputs), bias
 
     def _forward(self, w, x):
         """The outputs, and per layer its inputs and what the derivative of its activation needs."""
@@ -101,6 +101,8 @@ class Linearization:
     d = df_o/da, the outer product of h_m and d_m (and d_m itself for the bias). So neither J nor J J' needs J.
     """
 
+    several = True  # vjp and jvp take several (co)tangents of an agent at once
+
     def __init__(self, model, w, inputs, kept):
         self._model, self._w, self._inputs, self._kept = model, w, inputs, kept
         self._slopes = [None] * len(kept)
@@ -113,39 +115,47 @@ class Linearization:
         return self._slopes[layer]
 
     def vjp(self, u, out=None):
-        """J' u (agents, P) for u (agents, samples, outputs), written to ``out`` if given."""
+        """J' u (agents, P) for u (agents, samples, outputs), written to ``out`` if given.
+
+        Of several cotangents u (agents, count, samples, outputs) it is (agents, count, P).
+        """
         u = _checks.floats("u", u)
         wanted = (len(self._w), self._inputs[0].shape[1], self._model.outputs)
-        if u.shape != wanted:
+        if u.ndim not in (3, 4) or (len(u), *u.shape[-2:]) != wanted:
             raise ValueError(f"u must have shape {wanted} for {self._model}; got {u.shape}")
+        of = _for_several(u.ndim == 4)
         if out is None:
-            out = np.empty((len(u), self._model.parameters), u.dtype)
-        ones = np.ones((1, u.shape[1]), u.dtype)
+            out = np.empty((*u.shape[:-2], self._model.parameters), u.dtype)
+        ones = np.ones((1, wanted[1]), u.dtype)
         targets = list(self._model._split(out))
         for layer in reversed(range(len(targets))):
             weights, bias = targets[layer]
-            np.matmul(self._inputs[layer].swapaxes(1, 2), u, out=weights)
+            np.matmul(of(self._inputs[layer]).swapaxes(-1, -2), u, out=weights)
             if bias is not None:
                 np.matmul(ones, u, out=bias)
             if layer > 0:
-                u = u @ self._weights[layer].swapaxes(1, 2)
-                u *= self._slope(layer - 1)
+                u = u @ of(self._weights[layer]).swapaxes(-1, -2)
+                u *= of(self._slope(layer - 1))
         return out
 
     def jvp(self, v):
-        """J v (agents, samples, outputs) for v (agents, P)."""
+        """J v (agents, samples, outputs) for v (agents, P).
+
+        Of several tangents v (agents, count, P) it is (agents, count, samples, outputs).
+        """
         v = _checks.floats("v", v)
-        if v.shape != self._w.shape:
+        if v.ndim not in (2, 3) or (len(v), v.shape[-1]) != self._w.shape:
             raise ValueError(f"v must have the shape of w, {self._w.shape}, for {self._model}; got {v.shape}")
+        of = _for_several(v.ndim == 3)
         tangent = None  # of the layer's inputs; the features themselves do not move
         for layer, (weights, bias) in enumerate(self._model._split(v)):
-            moved = self._inputs[layer] @ weights
+            moved = of(self._inputs[layer]) @ weights
             if tangent is not None:
-                moved += tangent @ self._weights[layer]
+                moved += tangent @ of(self._weights[layer])
             if bias is not None:
                 moved += bias
             if layer < len(self._kept):
-                moved *= self._slope(layer)
+                moved *= of(self._slope(layer))
             tangent = moved
         return tangent
 
@@ -214,3 +224,8 @@ class Linearization:
                 part *= inner[:, :, None, :, None]
                 total += part
         return total.reshape(agents, samples * outputs, samples * outputs)
+
+
+def _for_several(several):
+    """What gives the arrays of an agent an axis to go with ``several`` (co)tangents of it; else leaves them alone."""
+    return (lambda array: array[:, None]) if several else (lambda array: array)

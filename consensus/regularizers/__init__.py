@@ -1,5 +1,6 @@
 """Regularizers: the term r that all agents share, constraints among them."""
 
+from consensus.regularizers.base import DifferenceOfConvex, Regularizer, Separable
 from consensus.regularizers.box import Box
 from consensus.regularizers.elastic_net import ElasticNet
 from consensus.regularizers.group_l1 import GroupL1
@@ -10,4 +11,17 @@ from consensus.regularizers.log_sum import LogSum
 from consensus.regularizers.nonnegative import NonNegative
 from consensus.regularizers.scad import SCAD
 
-__all__ = ["L1", "L2", "SCAD", "Box", "ElasticNet", "GroupL1", "L2Ball", "LogSum", "NonNegative"]
+__all__ = [
+    "L1",
+    "L2",
+    "SCAD",
+    "Box",
+    "DifferenceOfConvex",
+    "ElasticNet",
+    "GroupL1",
+    "L2Ball",
+    "LogSum",
+    "NonNegative",
+    "Regularizer",
+    "Separable",
+]

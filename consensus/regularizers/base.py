@@ -15,8 +15,27 @@ class Regularizer(ABC):
 
     A constraint is a regularizer too: the indicator of a set, zero on it and infinite elsewhere.
 
-    ``value``, ``prox`` and ``gradient`` are for users, too: they take lists, and raise ``TypeError`` or ``ValueError`` for
-    what is no array of numbers of that shape. The other methods are called by local solvers, with arrays of floats alone.
+    A regularizer of one's own needs :meth:`value` and :meth:`prox`. With these alone NEXT and SONATA take it: with full
+    linearization a round takes one prox, with partial linearization local problems are solved by accelerated proximal gradient.
+    What the other methods are for, all of which have defaults:
+
+    ``gradient``, with ``smooth = True``
+        DGD, GradientTracking and all others that say that they need a smooth regularizer.
+    ``prox_jvp``
+        Newton's method in local solves, and :class:`consensus.solvers.AdaptiveNEXT`, which needs it. Where r is a sum of one
+        function of each coordinate, :class:`consensus.regularizers.Separable` makes it of a slope, and ``split``, too.
+    ``active``
+        Smaller systems in these.
+    ``split``
+        :class:`consensus.surrogates.Blocks`.
+    ``expression``, ``constraints``
+        :class:`consensus.local.CVXPYSolver`.
+
+    They are called with stacks of agents, by several threads at the same time: results are new arrays, arguments are left as
+    they are. A ``prox`` lies where ``value`` is finite. The ``repr`` names the settings, as that of a dataclass: a checkpoint
+    knows the regularizer by that. ``value``, ``prox`` and ``gradient`` of those of the package are for users, too: they take
+    lists, and raise ``TypeError`` or ``ValueError`` for what is no array of numbers of that shape; :func:`points` and
+    :func:`to_prox` do that. Local solvers call with arrays of floats alone.
 
     Attributes
     ----------
@@ -43,9 +62,15 @@ class Regularizer(ABC):
     def prox(self, v, step):
         """``argmin_w r(w) + |w - v|^2 / (2 step)``, row-wise; ``step`` > 0 is a float or an array that fits (agents, 1)."""
 
-    @abstractmethod
     def expression(self, w):
-        """r as a CVXPY expression of the variable ``w`` (P,), apart from its :meth:`constraints`."""
+        """r as a CVXPY expression of the variable ``w`` (P,), apart from its :meth:`constraints`.
+
+        Raises
+        ------
+        TypeError
+            Where r states none.
+        """
+        raise TypeError(f"{self} has no CVXPY expression: define one, or use consensus.local.Exact()")
 
     def constraints(self, w):
         """The list of CVXPY constraints on ``w`` (P,) that are part of r; empty where r is finite everywhere."""

@@ -161,7 +161,8 @@ RECORDS = {
     "topologies.ScheduleLike",
     *(f"consensus.observe.{name}" for name in consensus.observe.__all__),
     *(f"consensus.engines.{name}" for name in ("Begin", "Engine", "Network", "joined", "reports", "run_rounds")),
-    "consensus.packing.Packed",
+    "consensus.packing.Packed", "consensus.losses.Loss", "consensus.regularizers.Regularizer",
+    "consensus.regularizers.Separable", "consensus.regularizers.DifferenceOfConvex",
 }  # fmt: skip
 ARITHMETIC = ("consensus.losses", "consensus.regularizers", "consensus.models")
 READ_ONLY = {"clear", "pop", "popitem", "setdefault", "update"}  # of a mapping: refused whatever is given

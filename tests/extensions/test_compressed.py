@@ -1,80 +1,20 @@
-"""A compressed method, and a packed form of its own, written from the documentation of Solver and Packed alone."""
+"""A compressed method, and a packed form of one's own, each in a file of its own: choco.py and signs.py."""
 
 import sys
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
+import choco
 import numpy as np
 import pytest
+import signs
+from choco import Choco
+from engine_harness import mpiexec
+from signs import Signs
 
 import consensus
 import topologies
 from consensus.engines import MPI, Processes
 from consensus.packing import Quantised, Sparse
-from consensus.solvers import Needs, Solver
-
-
-@dataclass(frozen=True, eq=False)
-class Signs:
-    """Signs of P numbers, a bit each, times the row's mean modulus."""
-
-    bits: np.ndarray
-    scale: np.ndarray
-    columns: int
-
-    @classmethod
-    def of_rows(cls, rows):
-        return cls(np.packbits(rows >= 0, axis=1), np.abs(rows).mean(axis=1, keepdims=True), rows.shape[1])
-
-    arrays = property(lambda self: (self.bits, self.scale))
-    numbers = property(lambda self: np.full(len(self.bits), self.columns))
-    bytes = property(lambda self: np.full(len(self.bits), self.bits.shape[1] + self.scale.itemsize))
-
-    def of(self, bits, scale):
-        return replace(self, bits=bits, scale=scale)
-
-    def unpack(self):
-        return np.where(np.unpackbits(self.bits, axis=1, count=self.columns), self.scale, -self.scale)
-
-
-class ChocoState(NamedTuple):
-    """Iterates, what the neighbours know of them, and its average among them; all (agents, P)."""
-
-    round: int
-    w: np.ndarray
-    known: np.ndarray
-    mixed: np.ndarray
-
-
-@dataclass(frozen=True)
-class Choco(Solver):
-    """CHOCO-SGD on a static W: ``H = X - a G(X)``, ``S+ = S + Q(H - S)``, ``X+ = H + c (W - I) S+``; ``S = 0`` at first.
-
-    Koloskova, Stich, Jaggi, "Decentralized stochastic optimization and gossip algorithms with compressed communication", ICML
-    2019, Algorithm 2.
-    """
-
-    alpha: float
-    c: float
-    compress: object
-
-    needs = Needs(regularizer="smooth", static=True)
-
-    def init(self, problem, w):
-        return ChocoState(0, w, np.zeros_like(w), np.zeros_like(w))
-
-    def step(self, problem, network, state):
-        n, w, known, mixed = state
-        half = w - self.alpha * problem.average_gradient(w)
-        news = self.compress(half - known)
-        (theirs,) = network.mix(n, news)
-        known, mixed = known + news.unpack(), mixed + theirs
-        return ChocoState(n + 1, half + self.c * (mixed - known), known, mixed)
-
-
-# What it should do
-
 
 AGENTS, P, STEP, C = 6, 5, 0.05, 0.2
 FORMS = {
@@ -91,6 +31,11 @@ def run(name, rounds, **more):
     shards = consensus.partition(X, X @ rng.standard_normal(P - 1) + rng.standard_normal(60), AGENTS, "sorted")
     problem = consensus.Problem(consensus.Linear(P - 1), consensus.SquaredLoss(), shards, consensus.L2(0.1))
     return problem, consensus.solve(problem, NETWORK, Choco(STEP, C, FORMS[name][0]), rounds=rounds, record_every=50, **more)
+
+
+def test_each_is_one_short_file():
+    for module in (choco, signs):
+        assert len(Path(module.__file__).read_text().splitlines()) < 60
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -119,8 +64,6 @@ def same(engine):
 
 
 def test_workers_and_ranks_come_to_the_same_bits():
-    from engine_harness import mpiexec
-
     assert same(Processes(2)) == []
     done = mpiexec(2, Path(__file__))
     assert (done.returncode, done.stdout) == (0, "[]\n" * 2), done.stderr

@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from consensus._parallel import for_chunks
+from consensus._parallel import CHUNK_BYTES, for_chunks
 from consensus.local.operators import rooted_rows, times_root, times_root_transposed
+from consensus.models import linearize
 from consensus.problems import Problem
 
 Test = Callable[[slice, Callable[[np.ndarray], np.ndarray], np.ndarray], None]
@@ -16,30 +17,48 @@ _FORMED = 1 << 22  # numbers in a Jacobian that is worth forming
 def products(problem: Problem, w: np.ndarray, basis: np.ndarray) -> np.ndarray:
     """J_i' S_i J_i Omega, shape (agents, P, count), of every agent's own cost at w (agents, P).
 
-    S_i is the curvature of the loss, weights included; ``basis`` Omega (P, count).
+    S_i is the curvature of the loss, weights included; ``basis`` Omega (P, count). A Jacobian that is not too large is formed.
+    A larger one is applied to the directions, as many at a time as fit into cache; where the model cannot share its forward
+    pass between these products, it is formed for some samples at a time.
     """
-    shards, model = problem.shards, problem.model
-    numbers, count = shards.features.shape[1] * model.outputs * problem.parameters, basis.shape[1]
-    formed = hasattr(model, "jacobian") and numbers <= _FORMED
+    model, (samples, count) = problem.model, (problem.shards.features.shape[1], basis.shape[1])
+    numbers = model.outputs * problem.parameters  # in the Jacobian of a sample
     result = np.empty((problem.agents, problem.parameters, count), problem.dtype)
 
-    def chunk(rows):
-        outputs, linearization = problem.linearize(w, rows)
-        root = problem.loss.curvature_root(outputs, shards.targets[rows])
-        scale = np.sqrt(problem.weights[rows])
-        root = root * scale.reshape(*scale.shape, *(1,) * (root.ndim - 2))
-        if formed:
+    def formed(rows):
+        for first in range(0, samples, portion):
+            root, linearization = _rooted(problem, w, rows, slice(first, first + portion))
             R = rooted_rows(root, linearization.jacobian())
-            np.matmul(R.swapaxes(1, 2), R @ basis, out=result[rows])
-            return
-        for k in range(count):
-            direction = np.broadcast_to(basis[:, k], (len(outputs), problem.parameters))
-            image = times_root(root, times_root_transposed(root, linearization.jvp(direction)))
-            result[rows, :, k] = linearization.vjp(image)
+            if first == 0:
+                np.matmul(R.swapaxes(1, 2), R @ basis, out=result[rows])
+            else:
+                result[rows] += R.swapaxes(1, 2) @ (R @ basis)
 
-    touched = 2 * numbers * problem.dtype.itemsize if formed else _bytes(problem)
-    for_chunks(chunk, problem.agents, touched, 2 * numbers * count)
+    def applied(rows):
+        root, linearization = _rooted(problem, w, rows, slice(samples))
+        directions, root = np.broadcast_to(basis.T, (len(root), *basis.T.shape)), root[:, None]
+        for first in range(0, count, several):
+            some = slice(first, first + several)
+            image = times_root(root, times_root_transposed(root, linearization.jvp(directions[:, some])))
+            result[rows, :, some] = linearization.vjp(image).swapaxes(1, 2)
+
+    if hasattr(model, "linearize") and not (hasattr(model, "jacobian") and samples * numbers <= _FORMED):
+        several = max(1, min(count, CHUNK_BYTES // _bytes(problem)))
+        for_chunks(applied, problem.agents, several * _bytes(problem), 2 * samples * numbers * count)
+    else:
+        portion = max(1, min(samples, _FORMED // numbers))
+        touched = 2 * portion * numbers * problem.dtype.itemsize
+        for_chunks(formed, problem.agents, touched, 2 * samples * numbers * count)
     return result
+
+
+def _rooted(problem, w, rows, part):
+    """A root of the loss's curvature, weights included, of the samples ``part`` of agents; the model's linearization there."""
+    shards = problem.shards
+    outputs, linearization = linearize(problem.model, w[rows], shards.features[rows, part])
+    root = problem.loss.curvature_root(outputs, shards.targets[rows, part])
+    scale = np.sqrt(problem.weights[rows, part])
+    return root * scale.reshape(*scale.shape, *(1,) * (root.ndim - 2)), linearization
 
 
 def exact(problem: Problem) -> bool:

@@ -207,3 +207,46 @@ def test_bad_arguments(arguments, error, words):
 def test_the_protocol_is_exported():
     assert consensus.Model is consensus.models.Model
     assert consensus.models.check is check
+
+
+class Mean(Exponential):
+    """Takes the mean of a shard off it first, as layers that normalise a batch do."""
+
+    def predict(self, w, x):
+        return super().predict(w, x - x.mean(axis=1, keepdims=True))
+
+    def jvp(self, w, x, v):
+        return super().jvp(w, x - x.mean(axis=1, keepdims=True), v)
+
+    def vjp(self, w, x, u):
+        return super().vjp(w, x - x.mean(axis=1, keepdims=True), u)
+
+
+def test_samples_that_depend_on_each_other_are_named():
+    with pytest.raises(ValueError, match="a sample's outputs must not depend on the others"):
+        check(Mean(), features=3)
+
+
+class Reciprocal(Exponential):
+    """f = 1 / (x w)."""
+
+    def predict(self, w, x):
+        return 1 / (x @ w.reshape(-1, 3, 2))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_outputs_that_are_not_finite_on_padding_are_named():
+    with pytest.raises(ValueError, match=r"Reciprocal\.predict of zeros must return finite numbers"):
+        check(Reciprocal(), features=3)
+
+
+def test_a_wrong_axis_of_several_tangents_is_named():
+    class Turned(consensus.MLP):
+        def linearize(self, w, x):
+            outputs, there = super().linearize(w, x)
+            jvp = there.jvp
+            there.jvp = lambda v: jvp(v[:, ::-1]) if v.ndim == 3 else jvp(v)
+            return outputs, there
+
+    with pytest.raises(ValueError, match="jvp of several and of one disagree: their axis is the second"):
+        check(Turned([3, 4, 2]))

@@ -1,0 +1,81 @@
+"""A regularizer with nothing but value and prox, in a file of its own: largest.py."""
+
+from pathlib import Path
+
+import cvxpy as cp
+import largest
+import numpy as np
+import pytest
+from largest import Largest
+from problems import data, problem
+
+import topologies
+from consensus.engines import Processes
+from consensus.local import CVXPYSolver
+from consensus.solve import solve
+from consensus.solvers import DGD, NEXT, SONATA, AdaptiveNEXT
+from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
+
+NETWORK = topologies.erdos_renyi(6, 0.6, seed=1)
+SOLVERS = {
+    "full": (NEXT(FullLinearization(4.0), 0.5), 600),
+    "partial": (NEXT(PartialLinearization(0.5), 0.5), 300),
+    "SONATA": (SONATA(PartialLinearization(0.5), 0.5), 300),
+}
+
+
+def test_it_is_one_short_file():
+    assert len(Path(largest.__file__).read_text().splitlines()) < 60
+
+
+@pytest.mark.parametrize("step", [0.1, 1.0, 30.0])
+def test_its_prox_is_the_minimiser(step):
+    v = np.random.default_rng(0).standard_normal((3, 6))
+    found = Largest(0.7).prox(v, step)
+    for row, own in zip(v, found, strict=True):
+        w = cp.Variable(6)
+        cp.Problem(cp.Minimize(0.7 * cp.norm_inf(w) + cp.sum_squares(w - row) / (2 * step))).solve(solver="CLARABEL")
+        np.testing.assert_allclose(own, w.value, atol=1e-6)
+    steps = np.full((3, 1), step)
+    np.testing.assert_array_equal(Largest(0.7).prox(v, steps), found)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_agents_find_the_optimum(name):
+    solver, rounds = SOLVERS[name]
+    p = problem("squared", Largest(0.5))
+    X, y = data()
+    w = cp.Variable(5)
+    cost = cp.sum_squares(X @ w[:4] + w[4] - y) / (2 * len(y)) + 0.5 * cp.norm_inf(w)
+    cp.Problem(cp.Minimize(cost)).solve(solver="CLARABEL", tol_gap_abs=1e-12, tol_gap_rel=1e-12, tol_feas=1e-12)
+    result = solve(p, NETWORK, solver, rounds=rounds, record_every=rounds)
+    assert result.history["stationarity"][-1] < 1e-8
+    np.testing.assert_allclose(result.w, np.tile(w.value, (6, 1)), rtol=0, atol=1e-5)
+    largest = np.abs(result.mean).max()
+    assert np.isclose(np.abs(result.mean), largest, rtol=1e-9).sum() > 1  # several are held at the largest
+
+
+def test_workers_come_to_the_same_bits():
+    runs = [
+        solve(problem("squared", Largest(0.5)), NETWORK, SOLVERS["partial"][0], rounds=5, engine=e)
+        for e in ("stacked", Processes(2))
+    ]
+    np.testing.assert_array_equal(runs[0].w, runs[1].w)
+
+
+@pytest.mark.parametrize(
+    ("solver", "error", "match"),
+    [
+        (DGD(0.1), ValueError, r"DGD needs a smooth regularizer, and Largest\(weight=0\.5\) is not"),
+        (AdaptiveNEXT(), TypeError, r"AdaptiveNEXT needs Largest\.prox_jvp, which is missing"),
+        (
+            NEXT(PartialLinearization(1.0), 0.5, local=CVXPYSolver()),
+            TypeError,
+            r"Largest\(weight=0\.5\) has no CVXPY expression",
+        ),
+        (NEXT(Blocks(PartialLinearization(1.0), 2), 0.5), ValueError, r"Largest\(weight=0\.5\) does not separate"),
+    ],
+)
+def test_what_it_lacks_is_said_before_any_work(solver, error, match):
+    with pytest.raises(error, match=match):
+        solve(problem("squared", Largest(0.5)), NETWORK, solver, rounds=1)
