@@ -167,4 +167,4 @@ class Ranks:
         status, note = mpi.Status(), np.empty(1, bool)
         while self.communicator.Iprobe(tag=_NOTES, status=status):
             self.communicator.Recv(note, status.source, _NOTES)
-            (self.waiting.add if note[0] else self.waiting.discard)(status.source)
+            (self._waiting.add if note[0] else self._waiting.discard)(status.source)
