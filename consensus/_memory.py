@@ -46,7 +46,7 @@ class SharedBuffer:
 
     def __del__(self):
         if hasattr(self, "descriptor"):
-            os.close(self.descriptor)  # the mapping lives on while arrays look at it
+            os.close(self.descriptor)  # the mapping lives on while arrays use it
 
 
 class SharedArray:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from consensus.history import History
-from consensus.observe.callbacks import agents_mean
+from consensus.observe.metrics import agents_mean
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,8 @@ from consensus.engines import MPI, Engine, Processes, Stacked
 from consensus.engines.states import Begin
 from consensus.errors import Interrupted
 from consensus.observe import Seen
-from consensus.observe.callbacks import checked_callbacks, checked_metrics
+from consensus.observe.callbacks import checked_callbacks
+from consensus.observe.metrics import checked_metrics
 from consensus.observe.observer import Observer
 from consensus.observe.recorder import ALWAYS, ASKED_FOR, Recorder, checked_test_set
 from consensus.observe.saver import Saver

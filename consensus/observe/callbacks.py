@@ -1,15 +1,15 @@
-"""A user's own functions in a run: what they see, and what they may say."""
+"""A user's callbacks: what they see of a run, and what they may say."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from consensus import _checks
 from consensus.history import History
+from consensus.observe.metrics import agents_mean, call, check_function, read_only
 from consensus.problems.base import BaseProblem
 
 
@@ -55,17 +55,6 @@ class Seen:
         return self.row[column]
 
 
-def agents_mean(w: np.ndarray) -> np.ndarray:
-    """The mean of the rows of ``w``; exactly the common row where they are equal, so that agreement is measured as zero."""
-    return w[0] + (w - w[0]).mean(axis=0)
-
-
-def read_only(array: np.ndarray) -> np.ndarray:
-    """``array`` itself, which nobody can write to any more."""
-    array.flags.writeable = False
-    return array
-
-
 def ask(callbacks: Sequence[Callable[[Seen], str | None]], seen: Seen) -> str | None:
     """Call all of them; the first reason to stop that one gives, or None.
 
@@ -77,28 +66,11 @@ def ask(callbacks: Sequence[Callable[[Seen], str | None]], seen: Seen) -> str | 
     reasons = []
     for number, callback in enumerate(callbacks):
         name = f"callbacks[{number}], {_name(callback)}"
-        reason = _call(name, seen.round, callback, seen)
+        reason = call(name, seen.round, callback, seen)
         if reason is not None and (not isinstance(reason, str) or not reason):
             raise TypeError(f"{name}, must return None, or the reason to stop as a text; got {_checks.shown(reason)}")
         reasons.append(reason)
     return next(filter(None, reasons), None)
-
-
-def measure(metrics: Mapping[str, Callable[[np.ndarray], float]], mean: np.ndarray, round: int) -> dict[str, float]:
-    """The value of every metric at the agents' ``mean``, by name.
-
-    Raises
-    ------
-    TypeError
-        If one is no number; it is named. What a metric itself raises gets a note that names it.
-    """
-    mean, values = read_only(mean.copy()), {}
-    for name, metric in metrics.items():
-        value = _call(f"metrics[{name!r}]", round, metric, mean)
-        values[name] = _number(value)
-        if values[name] is None:
-            raise TypeError(f"metrics[{name!r}] must return a number; got {_checks.shown(value)}")
-    return values
 
 
 def checked_callbacks(callbacks: Sequence[Callable]) -> tuple[Callable, ...]:
@@ -107,54 +79,9 @@ def checked_callbacks(callbacks: Sequence[Callable]) -> tuple[Callable, ...]:
     if not isinstance(callbacks, list | tuple):
         raise TypeError(f"{wanted}; got {_checks.shown(callbacks)}")
     for callback in callbacks:
-        _check_function(wanted, callback)
+        check_function(wanted, callback)
     return tuple(callbacks)
-
-
-def checked_metrics(metrics: Mapping[str, Callable] | None, taken: Sequence[str]) -> dict[str, Callable]:
-    """``metrics`` as a dictionary of functions by name, none of them one of the columns already ``taken``.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
-    wanted = "metrics must be a mapping of names to functions f(mean), such as {'norm': np.linalg.norm}"
-    if metrics is None:
-        return {}
-    if not isinstance(metrics, Mapping) or not all(isinstance(name, str) and name for name in metrics):
-        raise TypeError(f"{wanted}; got {_checks.shown(metrics)}")
-    for name, metric in metrics.items():
-        _check_function(wanted, metric)
-        if name in taken or name.startswith("agent_objective_"):
-            raise ValueError(f"metrics must have names of their own; {name!r} is taken, as are {', '.join(taken)}")
-    return dict(metrics)
-
-
-def _check_function(wanted, function):
-    if isinstance(function, type):
-        raise TypeError(f"{wanted}; got the class {function.__name__} itself in it: call it")
-    if not callable(function):
-        raise TypeError(f"{wanted}; got {_checks.shown(function)} in it")
-
-
-def _number(value):
-    """``value``, a number or an array () of any library, as a float; None if it is neither."""
-    if isinstance(value, str) or np.iscomplexobj(value) or not (isinstance(value, Real) or getattr(value, "ndim", None) == 0):
-        return None
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
 
 
 def _name(function):
     return getattr(function, "__name__", None) or type(function).__name__
-
-
-def _call(name, round, function, argument):
-    """``function(argument)``; an exception raised there gets a note that names it."""
-    try:
-        return function(argument)
-    except Exception as error:
-        error.add_note(f"in {name}, at round {round}")
-        raise

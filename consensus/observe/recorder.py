@@ -9,10 +9,9 @@ from consensus import _checks
 from consensus._parallel import CHUNK_BYTES
 from consensus.data.shards import arrays
 from consensus.history import History
-from consensus.observe import callbacks
-from consensus.observe.callbacks import agents_mean
 from consensus.observe.counts import NAMES
 from consensus.observe.gather import Gather, Whole
+from consensus.observe.metrics import agents_mean, measure
 from consensus.problems import Problem
 from consensus.problems.base import BaseProblem
 from consensus.solvers.base import Solver
@@ -58,9 +57,10 @@ class Recorder:
 
     def resume(self, history: History, path: Any) -> None:
         """Go on with the ``history`` of the checkpoint ``path``; raise ``ValueError`` if this run has other columns."""
-        known = {*ALWAYS, *self.solver.columns}
-        mine = {*self.metrics, *ASKED_FOR[: self.agent_objectives], *(ASKED_FOR[1:] if self.test else ())}
-        differ = sorted(mine ^ (set(history) - known))
+        mine = {*ALWAYS, *self.solver.columns, *self.metrics}
+        mine |= {"agent_objective"} if self.agent_objectives else set()
+        mine |= {"test_error", "test_error_worst"} if self.test is not None else set()
+        differ = sorted(mine ^ set(history))
         if differ:
             there, here = ([name for name in differ if name in columns] for columns in (history, mine))
             raise ValueError(
@@ -89,7 +89,7 @@ class Recorder:
             own = {name: float(join(report[:, k])) for k, (name, join) in enumerate(self.solver.columns.items())}
             users = {}
             if self.metrics:
-                users = self.gather.once(lambda: callbacks.measure(self.metrics, agents_mean(w), round))
+                users = self.gather.once(lambda: measure(self.metrics, agents_mean(w), round))
             self.history.append({"round": round, **self.measure(w), **counts, "seconds": seconds, **own, **users})
         return self.history.last()
 
