@@ -1,5 +1,7 @@
 """Data: shards of agents, data sets by name, tables of one's own, training and test parts."""
 
-from consensus.data.shards import Shards, load_shards, partition, save_shards
+from consensus.data.folders import load_shards, save_shards
+from consensus.data.partitions import partition
+from consensus.data.shards import Shards
 
 __all__ = ["Shards", "load_shards", "partition", "save_shards"]

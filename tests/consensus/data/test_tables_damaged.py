@@ -1,8 +1,6 @@
 """Tables of pandas and sparse ones as data; files that are damaged are named with what is wrong."""
 
-import gzip
-import json
-
+import broken_files
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -10,7 +8,6 @@ import scipy.sparse as sp
 import consensus
 import topologies
 from consensus import datasets
-from consensus.data import load_shards, save_shards
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.standard_normal((30, 2)), RNG.standard_normal(30)
@@ -80,25 +77,7 @@ def test_a_test_set_is_a_pair(test):
         consensus.solve(problem, topologies.ring(4), rounds=1, test=test)
 
 
-def halves(path):
-    path.write_bytes(path.read_bytes()[: len(path.read_bytes()) // 2])
-
-
-def spoiled(path):
-    whole = bytearray(path.read_bytes())
-    whole[len(whole) // 3 : 2 * len(whole) // 3] = bytes(len(whole) // 3)
-    path.write_bytes(whole)
-
-
-def zipped(path):
-    path.write_bytes(gzip.compress(path.read_bytes()))
-
-
-def emptied(path):
-    path.write_bytes(b"")
-
-
-@pytest.mark.parametrize("damage", [halves, spoiled, zipped, emptied])
+@pytest.mark.parametrize("damage", broken_files.WAYS)
 @pytest.mark.parametrize("suffix", ["npz", "parquet", "csv"])
 def test_damaged_tables_are_named(tmp_path, damage, suffix):
     path = tmp_path / f"table.{suffix}"
@@ -110,89 +89,9 @@ def test_damaged_tables_are_named(tmp_path, damage, suffix):
 
         parquet.write_table(pa.table({"a": X[:, 0], "b": X[:, 1], "y": Y}), path)
     else:
-        if damage is halves:
+        if damage is broken_files.halves:
             return  # what is left of a text may well be a table
         path.write_text("a,b,y\n" + "\n".join(f"{a!r},{b!r},{y!r}" for (a, b), y in zip(X.tolist(), Y.tolist(), strict=True)))
     damage(path)
     with pytest.raises(ValueError, match=rf"table\.{suffix}"):
         datasets.load(path, target="y")
-
-
-@pytest.mark.parametrize("damage", [halves, spoiled, zipped, emptied])
-@pytest.mark.parametrize("name", ["index.json", "agent-1.npz"])
-def test_damaged_shards_are_named(tmp_path, damage, name):
-    save_shards(consensus.partition(X, Y, 3), tmp_path)
-    damage(tmp_path / name)
-    with pytest.raises(ValueError, match=name.replace(".", r"\.")):
-        load_shards(tmp_path)
-
-
-@pytest.mark.parametrize("change", [{"agents": "3"}, {"agents": -1}, {"most": None}, {"samples": 0.5}, {"format": "one"}])
-def test_an_index_that_says_nonsense_is_refused(tmp_path, change):
-    save_shards(consensus.partition(X, Y, 3), tmp_path)
-    path = tmp_path / "index.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    with pytest.raises(ValueError, match=str(tmp_path)):
-        load_shards(tmp_path)
-    path.write_text("[1, 2]")
-    with pytest.raises(ValueError, match=r"has shards of format \[1, 2\]"):
-        load_shards(tmp_path)
-
-
-def test_agents_files_must_fit_each_other_and_the_index(tmp_path):
-    save_shards(consensus.partition(X, Y, 3), tmp_path)
-    path = tmp_path / "agent-1.npz"
-    good = dict(np.load(path))
-    for wrong in (
-        {"features": good["features"][:, :1]},
-        {"features": good["features"].astype(np.float32)},
-        {"targets": good["targets"][:-1]},
-        {"indices": good["indices"].astype(float)},
-        {name: np.concatenate([array] * 2) for name, array in good.items()},
-    ):
-        np.savez(path, **good | wrong)
-        with pytest.raises(ValueError, match=r"agent[ -]1"):
-            load_shards(tmp_path)
-    np.savez(path, features=good["features"])
-    with pytest.raises(ValueError, match=r"agent-1\.npz must have the array 'targets', 'indices'; it has 'features'"):
-        load_shards(tmp_path)
-    path.unlink()
-    with pytest.raises(FileNotFoundError):
-        load_shards(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("agents", "error"),
-    [
-        ([], ValueError),
-        ([3], ValueError),
-        ([-1], ValueError),
-        (0.5, TypeError),
-        ("x", TypeError),
-        (int, TypeError),
-        (1, TypeError),
-    ],
-    ids=repr,
-)
-def test_agents_who_are_not_there(tmp_path, agents, error):
-    save_shards(consensus.partition(X, Y, 3), tmp_path)
-    with pytest.raises(error, match=r"^agents must "):
-        load_shards(tmp_path, agents)
-
-
-@pytest.mark.parametrize("odd", [None, 3, "x", [], {}, np.eye(3), type], ids=lambda odd: type(odd).__name__)
-def test_what_is_no_shards_is_not_saved(tmp_path, odd):
-    with pytest.raises(TypeError, match=r"^shards must be Shards"):
-        save_shards(odd, tmp_path / "new")
-    assert not (tmp_path / "new").exists()
-
-
-def test_shards_of_parts_that_do_not_belong_together_are_refused():
-    good = consensus.partition(X, Y, 3)
-    parts = {name: getattr(good, name) for name in ("features", "targets", "weights", "indices", "samples")}
-    for name in ("features", "targets", "weights", "indices"):
-        for odd in (None, [1.0], np.array(["x"])):
-            with pytest.raises(TypeError, match=rf"^{name} of Shards must be an array of numbers"):
-                consensus.Shards(**parts | {name: odd})
-        with pytest.raises(ValueError, match=rf"^{'targets' if name == 'features' else name} of Shards must have shape"):
-            consensus.Shards(**parts | {name: parts[name][:2]})

@@ -1,0 +1,127 @@
+"""Shards in a folder, a file an agent."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from consensus import _checks, _memory
+from consensus.data.shards import Shards
+from consensus.data.tables import npz
+
+_FORMAT = 1
+
+
+def save_shards(shards, folder):
+    """Write every agent's samples to a file of its own, for data that shall not sit on one machine.
+
+    Parameters
+    ----------
+    shards : Shards
+        All agents', or a block's: several machines may each write theirs into the same folder.
+    folder : path
+        Gets ``agent-<number>.npz`` for each agent, without padding, and ``index.json``.
+    """
+    _checks.shards(shards)
+    folder = Path(_checks.path("folder", folder))
+    folder.mkdir(parents=True, exist_ok=True)
+    for row, agent in enumerate(shards.rows):
+        own = shards.weights[row] > 0
+        arrays = {"features": shards.features[row, own], "targets": shards.targets[row, own]}
+        np.savez(folder / f"agent-{agent}.npz", **arrays, indices=shards.indices[row, own])
+    index = {
+        "format": _FORMAT,
+        "agents": int(shards.network_size),
+        "samples": int(shards.samples),
+        "most": int(shards.features.shape[1]),
+    }
+    (folder / "index.json").write_text(json.dumps(index, indent=1) + "\n")
+
+
+def load_shards(folder, agents=None):
+    """Read shards that :func:`save_shards` wrote, of all agents or of some only.
+
+    Parameters
+    ----------
+    folder : path
+    agents : slice, sequence of int, or callable, optional
+        Which agents; a function takes the number of agents and says which, as ``MPI().rows`` does for a rank.
+
+    Returns
+    -------
+    Shards
+        Padded as in the whole network, so that a block computes the same bits.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder has no index, or not the file of an agent asked for.
+    ValueError
+        If the index is of another format, an agent is not in it, or a file is damaged: the message names it.
+    TypeError
+        If ``agents`` are no agents' numbers.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np, consensus
+    >>> shards = consensus.partition(np.eye(5), np.arange(5.0), agents=2)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_shards(shards, folder)
+    ...     load_shards(folder, agents=[1]).sizes
+    array([2])
+    """
+    folder = Path(_checks.path("folder", folder))
+    index = _index(folder / "index.json")
+    everyone = np.arange(index["agents"])
+    rows = agents(index["agents"]) if callable(agents) else slice(None) if agents is None else agents
+    rows = everyone[_checks.rows(rows, index["agents"], "agents")]
+    if not len(rows):
+        raise ValueError(f"agents must name at least one of the {index['agents']} agents of {folder}; got {agents!r}")
+    parts = [_agent(folder / f"agent-{agent}.npz", index["most"]) for agent in rows]
+    first, shape = parts[0], (len(parts), index["most"])
+    for agent, part in zip(rows, parts, strict=True):
+        for name in ("features", "targets"):
+            if part[name].shape[1] != first[name].shape[1] or part[name].dtype != first[name].dtype:
+                raise ValueError(
+                    f"{name} of agent {agent} in {folder} must be like those of agent {rows[0]}, {first[name].shape[1]} "
+                    f"columns of {first[name].dtype}; got {part[name].shape[1]} of {part[name].dtype}"
+                )
+    features, owner = _memory.empty((*shape, first["features"].shape[1]), first["features"].dtype)
+    features[...] = 0
+    targets = np.zeros((*shape, first["targets"].shape[1]), first["targets"].dtype)
+    indices = np.full(shape, -1)
+    for row, own in enumerate(parts):
+        size = len(own["indices"])
+        features[row, :size], targets[row, :size], indices[row, :size] = own["features"], own["targets"], own["indices"]
+    weights = (indices >= 0).astype(features.dtype)
+    return Shards(features, targets, weights, indices, index["samples"], rows, index["agents"], (owner,))
+
+
+def _index(path):
+    """What the index of a folder of shards says."""
+    try:
+        index = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:  # of which text in another encoding is one
+        raise ValueError(f"{path} is not the JSON that save_shards writes: {error}") from error
+    if not isinstance(index, dict) or index.get("format") != _FORMAT:
+        got = index.get("format") if isinstance(index, dict) else index
+        raise ValueError(f"{path.parent} has shards of format {_checks.shown(got)}; this version reads format {_FORMAT}")
+    for name in ("agents", "samples", "most"):
+        _checks.count(f"{name} in {path}", index.get(name))
+    return index
+
+
+def _agent(path, most):
+    """The arrays of one agent's file, none longer than ``most``."""
+    own = npz(path, "features", "targets", "indices")
+    size = own["indices"].shape[:1]
+    good = own["indices"].dtype.kind in "iu" and own["indices"].ndim == 1 and size[0] <= most
+    for name in ("features", "targets"):
+        good = good and own[name].dtype.kind == "f" and own[name].ndim == 2 and own[name].shape[:1] == size
+    if not good:
+        found = ", ".join(f"{name} {array.dtype} {array.shape}" for name, array in own.items())
+        raise ValueError(f"{path} must hold at most {most} samples, features and targets (samples, columns); it has {found}")
+    for name in ("features", "targets"):
+        if not np.isfinite(own[name]).all():
+            raise ValueError(f"{path} must hold finite {name}; some are NaN or infinite")
+    return own
