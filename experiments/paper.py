@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from consensus.solvers.adaptive import sketch
-from experiments import blocks, convergence, losses, scale, sparsity, tangent
+from experiments import blocks, convergence, failures, scale, sparsity, tangent
 from experiments.shared import cases
 from experiments.shared.tables import latex_text
 
@@ -23,7 +23,7 @@ FIGURES = {
     "network": ("figure", "objective"),
     "solvers": ("figure",),
     "shards": ("figure",),
-    "losses": ("disagreement",),
+    "failures": ("disagreement",),
     "tangent": ("figure",),
     "scale": ("figure",),
 }
@@ -34,7 +34,7 @@ TABLES = {
     "network": ("table",),
     "solvers": ("table",),
     "shards": ("table",),
-    "losses": ("table",),
+    "failures": ("table",),
     "tangent": ("table",),
     "scale": ("table",),
 }
@@ -85,7 +85,7 @@ def numbers(results):
         "blocks.rows": blocks.ROWS,
         "sparsity.weights": len(sparsity.WEIGHTS),
         "sparsity.slack": _percent(SLACK),
-        "losses.most": _percent(max(losses.LOST)),
+        "failures.most": _percent(max(failures.LOST)),
         "network.rounds": next(_configs(results / "network"))["rounds"],
         "tangent.units": tangent.SHOWN,
         "scale.samples": scale.SAMPLES,
@@ -109,10 +109,10 @@ def _measured(results):
     for system, name in (("normal equations", "primal"), ("by size", "auto")):
         gains = [float(row["speed-up"]) for row in timing if (row["linear systems"], int(row["cores"])) == (system, cores)]
         found[f"blocks.{name}"] = f"{max(gains):.1f}"
-    ours = [row for row in _rows(results / "losses" / "table.csv") if row["solver"] == losses.PARTIAL]
+    ours = [row for row in _rows(results / "failures" / "table.csv") if row["solver"] == failures.PARTIAL]
     for column, name in (("objective", "ratio"), ("agents' own, mean", "own"), ("agents' own, worst", "worst")):
         ends = {float(row["lost"]): float(row[column]) for row in ours}
-        found[f"losses.{name}"] = f"{ends[max(losses.LOST)] / ends[0.0]:.2f}"
+        found[f"failures.{name}"] = f"{ends[max(failures.LOST)] / ends[0.0]:.2f}"
     for row in _rows(results / "tangent" / "table.csv"):
         if int(row["units"]) == tangent.SHOWN:
             columns = {"network": "network", "least": "tangent, least", "bound": "any quadratic, least"}

@@ -158,7 +158,10 @@ class Network(ABC):
 
     @functools.cached_property
     def doubly_stochastic(self) -> bool:
-        """Whether W is the same in all rounds, with rows that sum to one, as its columns do; known as the least eigenvalue."""
+        """Whether W is the same in all rounds, and its rows sum to one, as its columns do.
+
+        Agents know it at the same time as :attr:`least_eigenvalue`.
+        """
         return self.static and bool((abs(self.schedule.weights(self.schedule.key(0)).sum(axis=1) - 1) < 1e-8).all())
 
     @property
@@ -175,17 +178,19 @@ class Network(ABC):
         return crossing(self.schedule, round)
 
     def all_say(self, yes: np.ndarray) -> bool:
-        """Whether ``yes`` (agents,) holds of all agents of the network, once the news has crossed it; what carries it the
-        caller counts ``beside`` the exchanges."""
+        """Whether ``yes`` (agents,) holds of all agents of the network, once the news has crossed it.
+
+        The caller counts the numbers that carry the news, ``beside`` the exchanges.
+        """
         return bool(self._all_rows(np.asarray(yes, self.dtype)).all())
 
     def flood(self, round: int, exchanges: int, rows: np.ndarray) -> np.ndarray:
         """Every agent's row of numbers, shape (A, ...), as all know them after some exchanges, the first in ``round``.
 
         Rows ride along with exchanges that are made anyway: no messages of their own are counted, but all the numbers are that
-        neighbours send each other over the edges of these rounds. In every exchange agent j sends to i each row that it had
-        before, its owner's name as one number more, but for i's own, those it sent to i before, and those i sent to it.
-        ValueError if not everyone has all rows in the end.
+        neighbours send each other over the edges of these rounds. In every exchange agent j sends to i the rows that it had
+        before, each with its owner's name as one number more; it leaves out i's row and those that one of the two has sent to
+        the other. ValueError if not everyone has all rows in the end.
         """
         everyone = np.arange(self.agents)
         got = np.full((self.agents, self.agents), exchanges + 1)  # after how many exchanges an agent (row) has whose row

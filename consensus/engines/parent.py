@@ -134,7 +134,7 @@ class Parent:
                 )
 
     def _warn(self, text, category):
-        """As the worker would have; of local problems that were not solved the first worker's warning stands for all."""
+        """Warn as the worker would have; of unfinished local problems the first worker's warning stands for all."""
         if category is not UnfinishedWarning or category not in self._said:
             warnings.warn(text, category, stacklevel=2)
         self._said.add(category)

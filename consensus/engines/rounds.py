@@ -34,7 +34,7 @@ def run_rounds(problem: BaseProblem, network: Network, solver: Solver, begin: Be
     rounds : int
     report : callable
         ``report(state, counts, seconds)`` at the beginning and after every round, with what was sent and computed so far
-        and the seconds spent in rounds (none of them its own); returns a reason to stop, or None.
+        and the seconds spent in rounds, without those of ``report`` itself; returns a reason to stop, or None.
 
     Returns
     -------

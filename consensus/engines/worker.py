@@ -70,8 +70,8 @@ def work(task: Task, sender: Connection) -> None:
 
 
 def _parts(error):
-    """What :func:`restored` makes the exception of again in another process; None if it cannot be sent."""
-    # An exception is pickled as a call with its ``args``, which a constructor of its own need not take.
+    """The parts of which :func:`restored` makes the exception again in another process; None if it cannot be sent."""
+    # An exception is pickled as a call with its ``args``, which its class's constructor need not take.
     own = isinstance(type(error).__init__, FunctionType)
     parts = (type(error), error.args, error.__dict__) if own else error
     try:

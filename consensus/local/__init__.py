@@ -1,4 +1,4 @@
-"""Solvers of an agent's own convex problem."""
+"""Solvers of the agents' convex local problems."""
 
 from consensus.local.cvxpy_solver import CVXPYSolver
 from consensus.local.exact import Exact, LocalSolution

@@ -66,7 +66,7 @@ class Gathered(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What it hears: the ``reason`` to stop, or None; and whether to ``save`` all agents' state."""
+    """What an engine hears: the ``reason`` to stop, or None; and whether to ``save`` all agents' state."""
 
     reason: str | None
     save: bool

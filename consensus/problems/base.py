@@ -17,7 +17,7 @@ class Work:
     Attributes
     ----------
     gradients : int
-        Gradients of its own cost, of all its samples or of a batch, per agent.
+        Gradients of its local cost, of all its samples or of a batch, per agent.
     samples : int
         Samples in these gradients, summed over the agents of the block; none where costs are functions. Divided by the
         network's number of samples, it is how many whole gradients would have been as much work.

@@ -24,7 +24,7 @@ class DGDState(NamedTuple):
 
 @dataclass(frozen=True, init=False)
 class DGD(Solver):
-    """Average with the neighbours, then descend on the own cost: ``X+ = W X - alpha G(X)``.
+    """Average with the neighbours, then descend on the local cost: ``X+ = W X - alpha G(X)``.
 
     G stacks the gradients of the average form ``f_i = A g_i + r``. With a constant alpha it ends at the minimiser of
     ``sum_i f_i(x_i) + |X|^2_{I - W} / (2 alpha)``, in a neighbourhood of the optimum of size O(alpha / (1 - rho)), not at

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class GradientTrackingState(NamedTuple):
-    """Iterates w, trackers y of the average of the grad f_i, and own gradients grad f_i, all (agents, P)."""
+    """Iterates w, trackers y of the average of the grad f_i, and local gradients grad f_i, all (agents, P)."""
 
     round: int
     w: np.ndarray

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class NEXTState(NamedTuple):
-    """Iterates w, trackers y of the average gradient of the g_i, own gradients, and the last local minimisers."""
+    """Iterates w, trackers y of the average gradient of the g_i, local gradients, and the last local minimisers."""
 
     round: int
     w: np.ndarray

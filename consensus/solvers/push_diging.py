@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class PushDIGingState(NamedTuple):
-    """Iterates w, pushed sums u, trackers y, own gradients grad f_i, all (agents, P); masses (agents, 1)."""
+    """Iterates w, pushed sums u, trackers y, local gradients grad f_i, all (agents, P); masses (agents, 1)."""
 
     round: int
     w: np.ndarray

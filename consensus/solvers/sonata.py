@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class SONATAState(NamedTuple):
-    """Iterates w, trackers y of the average gradient, own gradients, last minimisers, all (agents, P); masses (agents, 1)."""
+    """Iterates w, trackers y of the average gradient, local gradients, last minimisers, all (agents, P); masses (agents, 1)."""
 
     round: int
     w: np.ndarray

@@ -1,4 +1,4 @@
-"""Surrogates: strongly convex models of an agent's own cost around its iterate."""
+"""Surrogates: strongly convex models of the local costs around the iterates."""
 
 from consensus.surrogates.blocks import Blocks
 from consensus.surrogates.full import FullLinearization

@@ -37,7 +37,7 @@ class PartialLinearization:
     tau : float
         >= 0; > 0 unless the regularizer is an L2 with weight > 0.
     curvature : {"network", "local"}
-        ``local``: s = 1, the surrogate of [1]_. ``network``: s = A, so that an agent's own curvature stands for the whole
+        ``local``: s = 1, the surrogate of [1]_. ``network``: s = A, so that an agent's local curvature stands for the whole
         network's, as in [2]_; steps are then on the scale of U.
 
     References

@@ -62,7 +62,7 @@ def test_numbers_are_those_of_the_tables(tiny, tmp_path):
         if row.startswith(f"diabetes,{tangent.SHOWN},")
     )
     assert found["tangent.diabetes.network"] == f"{float(row.split(',')[2]):.3g}"
-    assert (tmp_path / "losses-table.tex").read_bytes() == (results / "losses" / "table.tex").read_bytes()
+    assert (tmp_path / "failures-table.tex").read_bytes() == (results / "failures" / "table.tex").read_bytes()
     assert (tmp_path / "scale-figure.pdf").read_bytes() == (results / "scale" / "figure.pdf").read_bytes()
 
 

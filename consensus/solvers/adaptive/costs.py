@@ -1,4 +1,4 @@
-"""The agents' own costs, to which a quadratic regularizer belongs."""
+"""The agents' local costs, to which a quadratic regularizer belongs."""
 
 from typing import NamedTuple
 
@@ -8,14 +8,14 @@ from consensus.problems.base import BaseProblem
 
 
 class Costs(NamedTuple):
-    """A cost of every agent, shape (agents,), and a gradient (agents, P): their own, or what is tracked of the network's."""
+    """A cost of every agent, shape (agents,), and a gradient (agents, P): the local ones, or trackers of the network's."""
 
     cost: np.ndarray
     gradient: np.ndarray
 
 
 def costs(problem: BaseProblem, w: np.ndarray) -> Costs:
-    """The own costs and their gradients at w (agents, P), with an agent's share of a quadratic r."""
+    """The local costs and their gradients at w (agents, P), with an agent's share of a quadratic r."""
     weight, share = quadratic_weight(problem), quadratic_weight(problem) / problem.network_size
     cost = problem.value(w)
     if weight:
@@ -26,8 +26,8 @@ def costs(problem: BaseProblem, w: np.ndarray) -> Costs:
 def gradient(problem: BaseProblem, w: np.ndarray) -> np.ndarray:
     """The gradients (agents, P) of these costs alone."""
     weight, share = quadratic_weight(problem), quadratic_weight(problem) / problem.network_size
-    own = problem.gradient(w)
-    return own + share * w if weight else own
+    local = problem.gradient(w)
+    return local + share * w if weight else local
 
 
 def quadratic_weight(problem: BaseProblem) -> float:
@@ -37,5 +37,5 @@ def quadratic_weight(problem: BaseProblem) -> float:
 
 
 def track(tracked: Costs, new: Costs, old: Costs) -> Costs:
-    """What becomes of trackers, ``tracked`` as mixing has left them, when the own costs change from ``old`` to ``new``."""
+    """What becomes of trackers, ``tracked`` as mixing has left them, when the local costs change from ``old`` to ``new``."""
     return Costs(*(x + y - z for x, y, z in zip(tracked, new, old, strict=True)))

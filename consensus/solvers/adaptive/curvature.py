@@ -10,6 +10,6 @@ def curvature_of(problem: BaseProblem) -> type[Sketch] | type[Secants]:
 
     Both are NamedTuples with the methods ``at_start(problem, w)``, which makes one; ``scale``, what tau begins with;
     ``sent()``, the blocks that the exchanges sum; ``of_network``, which makes V of the sums; ``moved``, for new trial points;
-    ``each_own_model``, a test of how far the own costs are from their models; and ``numbers(problem)``, how many are sent.
+    ``each_local_model``, a test of how far the local costs are from their models; and ``numbers(problem)``, how many are sent.
     """
     return Sketch if hasattr(problem, "linearize") else Secants

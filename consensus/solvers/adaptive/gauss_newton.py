@@ -1,4 +1,4 @@
-"""The Gauss-Newton curvature of the agents' own costs, and how far it is to be trusted."""
+"""The Gauss-Newton curvature of the local costs, and how far it is to be trusted."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ _FORMED = 1 << 22  # numbers in a Jacobian that is worth forming
 
 
 def products(problem: Problem, w: np.ndarray, basis: np.ndarray) -> np.ndarray:
-    """J_i' S_i J_i Omega, shape (agents, P, count), of every agent's own cost at w (agents, P).
+    """J_i' S_i J_i Omega, shape (agents, P, count), of every agent's local cost at w (agents, P).
 
     S_i is the curvature of the loss, weights included; ``basis`` Omega (P, count). A Jacobian that is not too large is formed.
     A larger one is applied to the directions, as many at a time as fit into cache; where the model cannot share its forward
@@ -62,20 +62,20 @@ def _rooted(problem, w, rows, part):
 
 
 def exact(problem: Problem) -> bool:
-    """Whether an own cost is its Gauss-Newton model: with the squared loss of a linear model."""
+    """Whether every local cost is its Gauss-Newton model: with the squared loss of a linear model."""
     return getattr(problem.model, "jacobian_is_constant", False) and problem.loss.quadratic
 
 
-def each_own_model(problem: Problem, w: np.ndarray, test: Test) -> None:
+def each_local_model(problem: Problem, w: np.ndarray, test: Test) -> None:
     """Call ``test(rows, error, rounding)`` for slices of agents that cover all of them.
 
-    ``error(d)`` is A times the distance, at w + d, of the own cost from its own Gauss-Newton model around w, both with d
+    ``error(d)`` is A times the distance, at w + d, of the local cost from its Gauss-Newton model around w, both with d
     (agents, P); ``rounding`` is what of it may be rounding; both of shape (agents,).
     """
-    for_chunks(lambda rows: test(rows, *_own_model(problem, w, rows)), len(w), _bytes(problem))
+    for_chunks(lambda rows: test(rows, *_local_model(problem, w, rows)), len(w), _bytes(problem))
 
 
-def _own_model(problem, w, rows):
+def _local_model(problem, w, rows):
     model, loss, weights = problem.model, problem.loss, problem.weights[rows]
     features, targets = problem.shards.features[rows], problem.shards.targets[rows]
     outputs, linearization = problem.linearize(w, rows)

@@ -10,17 +10,17 @@ from consensus.solvers.adaptive.quadratic import Quadratic
 from consensus.solvers.adaptive.secants import Secants
 from consensus.solvers.adaptive.sketch import Sketch
 
-# Of the own model: error over predicted decrease; trials. Few: where agents' steps differ much, the costs at their ends say
-# little of that at the mean, which is what they judge.
+# Of the local cost's model: error over predicted decrease; trials. They are few because, where agents' steps differ much, the
+# local costs at their ends say little of the network's cost at the mean, by which trials are judged.
 _TRUST, _TRIES = 0.25, 2
 
 
 def solve(
     problem: BaseProblem, w: np.ndarray, model: Quadratic, damping: Damping, curvature: Sketch | Secants
 ) -> tuple[np.ndarray, Damping]:
-    """Minimise every agent's ``G . d + 1/2 |V' d|^2 + tau/2 |d|^2 + r(w + d)``, with more tau while its own cost doubts it.
+    """Minimise every agent's ``G . d + 1/2 |V' d|^2 + tau/2 |d|^2 + r(w + d)``, with more tau while the local cost doubts it.
 
-    tau doubles, at most twice, while the own cost at w + d is further from its own Gauss-Newton model than a quarter of the
+    tau doubles, at most twice, while the local cost at w + d is further from its Gauss-Newton model than a quarter of the
     decrease that the local problem promises.
 
     Parameters
@@ -57,7 +57,7 @@ def solve(
             tries[again] += 1
             d[again] = low_rank(model.V[again], used[again] + weight, w[again], model.slope[again], prox)
 
-    curvature.each_own_model(problem, w, test)
+    curvature.each_local_model(problem, w, test)
     problem.work.solves += 1
     problem.work.iterations += int(tries.sum())
     return d, damping._replace(tau=np.maximum(damping.tau, used / 2), tries=tries)

@@ -31,15 +31,15 @@ class AdaptiveState(NamedTuple):
     """What the agents remember: the states of the method's parts.
 
     Fields: ``round``; the iterates ``w`` (agents, P), as agreed on in the last exchanges, and the ``model`` of the network's
-    costs around them; the ``trial`` points (agents, P), with the ``own`` costs and their ``curvature`` there; ``trackers`` u of
-    the average cost and y of its gradient; the ``damping``; the ``averaging``.
+    costs around them; the ``trial`` points (agents, P), with the ``local`` costs and their ``curvature`` there; ``trackers`` u
+    of the average cost and y of its gradient; the ``damping``; the ``averaging``.
     """
 
     round: int
     w: np.ndarray
     model: Quadratic
     trial: np.ndarray
-    own: Costs
+    local: Costs
     trackers: Costs
     curvature: Sketch | Secants
     damping: Damping
@@ -64,7 +64,7 @@ class Summed(NamedTuple):
 class AdaptiveNEXT(Solver):
     """NEXT without settings: every local problem knows the network's curvature, and a step counts if U falls by it.
 
-    A round is K exchanges, one local solve and one evaluation of the own cost, at a trial point x_i = w_i + d_i. What the
+    A round is K exchanges, one local solve and one evaluation of the local cost, at a trial point x_i = w_i + d_i. What the
     agents exchange are the trial points, trackers y_i of the average gradient and u_i of the average cost, curvature products
     J_i' S_i J_i Omega with at most 64 random directions Omega, which all agents draw alike.
     :func:`consensus.solvers.adaptive.averaging.average` makes of them each agent's estimates w_i of the mean trial point, G_i
@@ -80,7 +80,7 @@ class AdaptiveNEXT(Solver):
 
             d_i = argmin_d  G_i . d + 1/2 |V_i' d|^2 + tau_i/2 |d|^2 + r(w_i + d) ,
 
-        and doubles tau_i, at most twice, while its own cost at w_i + d_i is further from that of its own Gauss-Newton model
+        and doubles tau_i, at most twice, while its local cost at w_i + d_i is further from that of its Gauss-Newton model
         than a quarter of the decrease promised (times 1/A; nothing is sent);
     3.  moves: x_i = w_i + d_i,  y_i <- (what mixing made of y_i) + grad g_i(x_i new) - grad g_i(x_i old).
 
@@ -137,10 +137,10 @@ class AdaptiveNEXT(Solver):
         return parts + 3 + numbers(problem.network_size)  # tau, its scale and the cost beside w, y and the curvature
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> AdaptiveState:
-        own = costs(_checks.problem(problem), w)
+        local = costs(_checks.problem(problem), w)
         curvature = curvature_of(problem).at_start(problem, w)
-        damping = Damping.at_start(*curvature.scale(problem, w, own.gradient))
-        return AdaptiveState(0, w, Quadratic.unknown(w), w, own, own, curvature, damping, Averaging.at_start(w))
+        damping = Damping.at_start(*curvature.scale(problem, w, local.gradient))
+        return AdaptiveState(0, w, Quadratic.unknown(w), w, local, local, curvature, damping, Averaging.at_start(w))
 
     def step(self, problem: BaseProblem, network: "Network", state: AdaptiveState) -> AdaptiveState:
         # Exchange: estimate what the network's costs are around the agents' mean.
@@ -157,8 +157,8 @@ class AdaptiveNEXT(Solver):
             w, model = (choose(damping.refused > 0, old, new) for old, new in ((state.w, w), (state.model, model)))
         # 2. Solve the local problem.
         d, damping = solve(problem, w, model, damping.limited(), curvature)
-        # 3. Move, and evaluate the own cost there.
+        # 3. Move, and evaluate the local cost there.
         trial = w + d
-        own, curvature = costs(problem, trial), curvature.moved(problem, trial, state.round + 1)
-        trackers = track(mixed.trackers, own, state.own)
-        return AdaptiveState(state.round + 1, w, model, trial, own, trackers, curvature, damping, averaging)
+        local, curvature = costs(problem, trial), curvature.moved(problem, trial, state.round + 1)
+        trackers = track(mixed.trackers, local, state.local)
+        return AdaptiveState(state.round + 1, w, model, trial, local, trackers, curvature, damping, averaging)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from consensus.problems.base import BaseProblem
-from consensus.solvers.adaptive.costs import gradient as own_gradient
+from consensus.solvers.adaptive.costs import gradient as local_gradient
 from consensus.solvers.adaptive.gauss_newton import Test
 from consensus.solvers.adaptive.nystrom import factor
 
@@ -38,11 +38,11 @@ class Secants(NamedTuple):
         return 0
 
     def scale(self, problem: BaseProblem, w: np.ndarray, gradient: np.ndarray) -> tuple[np.ndarray, float]:
-        """The curvature of H (agents,) along the own ``gradient`` at w, as the own cost has it; tau begins with it."""
+        """The curvature of H (agents,) along the local ``gradient`` at w, as the local cost has it; tau begins with it."""
         norm = np.linalg.norm(gradient, axis=1, keepdims=True)
         along = np.divide(gradient, norm, out=np.full_like(gradient, problem.parameters**-0.5), where=norm > 0)
         h = np.sqrt(np.finfo(w.dtype).eps) * (1 + np.linalg.norm(w, axis=1, keepdims=True))
-        there = own_gradient(problem, w + h * along)
+        there = local_gradient(problem, w + h * along)
         return problem.network_size * np.linalg.norm((there - gradient) / h, axis=1), 1.0
 
     def sent(self) -> Nothing:
@@ -66,5 +66,5 @@ class Secants(NamedTuple):
         """At new trial points: nothing changes."""
         return self
 
-    def each_own_model(self, problem: BaseProblem, w: np.ndarray, test: Test) -> None:
-        """Nothing is known of the own cost that could be tested."""
+    def each_local_model(self, problem: BaseProblem, w: np.ndarray, test: Test) -> None:
+        """Nothing is known of the local cost that could be tested."""

@@ -14,7 +14,7 @@ DIRECTIONS, _NUMBERS = 64, 1 << 18  # columns of curvature in a message, and num
 
 
 class Sketch(NamedTuple):
-    """The own curvature, as far as it is known: ``products`` J_i' S_i J_i Omega (agents, P, count) at the trial points.
+    """The local curvature, as far as it is known: ``products`` J_i' S_i J_i Omega (agents, P, count) at the trial points.
 
     All agents draw the directions Omega of a round alike. The products are what they send; their sums over the network give V.
     """
@@ -32,7 +32,7 @@ class Sketch(NamedTuple):
         return columns(problem) * problem.parameters
 
     def scale(self, problem: Problem, w: np.ndarray, gradient: np.ndarray) -> tuple[np.ndarray, float]:
-        """The trace of H (agents,) as the own cost lets an agent estimate it, and tau's first value in units of that."""
+        """The trace of H (agents,) as the local cost lets an agent estimate it, and tau's first value in units of that."""
         A, P = problem.network_size, problem.parameters
         scale = A * P / columns(problem) * np.einsum("pk,apk->a", _basis(problem, 0), self.products)
         # A loss may have no curvature at the start, as Huber's far away: then by what step would be as long as w.
@@ -52,10 +52,10 @@ class Sketch(NamedTuple):
         """At new trial points (agents, P), for the directions of ``round``."""
         return Sketch(gauss_newton.products(problem, trial, _basis(problem, round)))
 
-    def each_own_model(self, problem: Problem, w: np.ndarray, test: Test) -> None:
-        """As :func:`gauss_newton.each_own_model`, if there is anything to test."""
+    def each_local_model(self, problem: Problem, w: np.ndarray, test: Test) -> None:
+        """As :func:`gauss_newton.each_local_model`, if there is anything to test."""
         if not gauss_newton.exact(problem):
-            gauss_newton.each_own_model(problem, w, test)
+            gauss_newton.each_local_model(problem, w, test)
 
 
 def columns(problem: Problem) -> int:

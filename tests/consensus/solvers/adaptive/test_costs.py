@@ -1,4 +1,4 @@
-"""The own costs make up U, but for a regularizer that is not quadratic."""
+"""The local costs make up U, but for a regularizer that is not quadratic."""
 
 import numpy as np
 import pytest

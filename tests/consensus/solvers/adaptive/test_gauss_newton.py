@@ -1,4 +1,4 @@
-"""Curvature products and models of the own costs, against explicit Jacobians and differences."""
+"""Curvature products and models of the local costs, against explicit Jacobians and differences."""
 
 import numpy as np
 import pytest
@@ -82,11 +82,11 @@ def test_for_a_model_that_fits_its_data_they_are_differences_of_gradients():
         np.testing.assert_allclose(found[:, :, k], difference, rtol=0, atol=1e-9)
 
 
-# The own models
+# The local models
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_errors_of_own_models_are_those_of_the_quadratic_around_w(loss):
+def test_errors_of_local_models_are_those_of_the_quadratic_around_w(loss):
     p = made(loss)
     w, d = stack(p), 0.3 * stack(p, seed=1)
     found = np.full(p.agents, np.nan)
@@ -95,7 +95,7 @@ def test_errors_of_own_models_are_those_of_the_quadratic_around_w(loss):
         found[rows] = error(d[rows])
         assert (rounding <= 1e-13 * p.agents).all()
 
-    gauss_newton.each_own_model(p, w, test)
+    gauss_newton.each_local_model(p, w, test)
     true = p.value(w + d) - p.value(w)
     modelled = np.vecdot(p.gradient(w), d) + np.einsum("ap,apq,aq->a", d, explicit(p, w), d) / 2
     expected = p.agents * np.abs(true - modelled)

@@ -1,4 +1,4 @@
-"""The local problem: its minimiser, and tau while the own cost does not bear the model out."""
+"""The local problem: its minimiser, and tau while the local cost does not bear the model out."""
 
 import numpy as np
 import pytest
@@ -18,12 +18,12 @@ DAMPING = Damping(TAU, np.ones(AGENTS), np.zeros(AGENTS), np.zeros(AGENTS))
 
 
 class Doubts:
-    """A curvature with errors of the own models: as many as an agent is given are far too large, two chunks of agents."""
+    """A curvature with errors of the local models: as many as an agent is given are far too large, two chunks of agents."""
 
     def __init__(self, times):
         self.left = np.array(times)
 
-    def each_own_model(self, problem, w, test):
+    def each_local_model(self, problem, w, test):
         for rows in (slice(0, 2), slice(2, AGENTS)):
 
             def error(d, rows=rows):
@@ -68,7 +68,7 @@ def test_an_error_is_too_large_from_a_quarter_of_the_promised_decrease(regulariz
         def __init__(self, part, rounding):
             self.part, self.rounding = part, rounding
 
-        def each_own_model(self, problem, w, test):
+        def each_local_model(self, problem, w, test):
             test(slice(0, AGENTS), lambda d: self.part * promised, self.rounding * promised)
 
     for part, rounding, tries in ((0.2499, 0.0, 1), (0.2501, 0.0, 3), (0.3, 0.06, 1)):
@@ -77,9 +77,9 @@ def test_an_error_is_too_large_from_a_quarter_of_the_promised_decrease(regulariz
 
 def test_an_error_that_is_no_number_is_too_large():
     class Lost:
-        """An own model far away from its cost."""
+        """A model far away from the local cost."""
 
-        def each_own_model(self, problem, w, test):
+        def each_local_model(self, problem, w, test):
             test(slice(0, AGENTS), lambda d: np.full(AGENTS, np.nan), np.zeros(AGENTS))
 
     assert (solve(problem("logistic"), W, MODEL, DAMPING, Lost())[1].tries == 3).all()

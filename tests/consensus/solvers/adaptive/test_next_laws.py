@@ -39,8 +39,8 @@ def states(p, schedule, rounds, w=None):
         yield state, network
 
 
-def own(p, w):
-    """The own costs and their gradients, with their share of a quadratic r."""
+def local(p, w):
+    """The local costs and their gradients, with their share of a quadratic r."""
     share = 1 / p.agents if p.regularizer.quadratic else 0
     gradient = p.gradient(w) + (share * p.regularizer.gradient(w) if share else 0)
     return p.value(w) + share * p.regularizer.value(w), gradient
@@ -51,9 +51,9 @@ def own(p, w):
 def test_trackers_sum_to_the_costs_and_gradients_at_every_round(name, schedule):
     p, largest = PROBLEMS[name](), 0.0
     for state, _ in states(p, SCHEDULES[schedule], 25):
-        cost, gradient = own(p, state.trial)
-        np.testing.assert_allclose(state.own.cost, cost, rtol=1e-14, atol=0)
-        np.testing.assert_allclose(state.own.gradient, gradient, rtol=1e-14, atol=1e-15)
+        cost, gradient = local(p, state.trial)
+        np.testing.assert_allclose(state.local.cost, cost, rtol=1e-14, atol=0)
+        np.testing.assert_allclose(state.local.gradient, gradient, rtol=1e-14, atol=1e-15)
         u, y = state.trackers
         # Sums keep the rounding of the largest numbers ever in them.
         largest = max(largest, np.abs(y).max(), np.abs(u).max())
@@ -68,7 +68,7 @@ def test_agents_agree_and_know_the_networks_gradient_and_curvature_in_the_end(sc
     p = PROBLEMS["linear"]()
     *_, (state, network) = states(p, SCHEDULES[schedule], 60)
     np.testing.assert_allclose(state.w, np.tile(state.w[0], (AGENTS, 1)), rtol=0, atol=1e-12)
-    costs, gradients = own(p, state.w)
+    costs, gradients = local(p, state.w)
     np.testing.assert_allclose(state.model.slope, np.tile(gradients.sum(axis=0), (AGENTS, 1)), rtol=0, atol=1e-11)
     np.testing.assert_allclose(state.model.total, costs.sum(), rtol=0, atol=1e-11)
     design = np.column_stack([data()[0], np.ones(60)])

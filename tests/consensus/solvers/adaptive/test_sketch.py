@@ -60,11 +60,11 @@ def test_the_networks_sums_give_the_factor_of_its_curvature(round):
     assert kept is own
 
 
-def test_own_models_that_are_exact_are_not_tested():
+def test_local_models_that_are_exact_are_not_tested():
     def test(*_):
         raise AssertionError
 
     w = np.zeros((AGENTS, 5))
-    Sketch.at_start(problem(), w).each_own_model(problem(), w, test)
+    Sketch.at_start(problem(), w).each_local_model(problem(), w, test)
     with pytest.raises(AssertionError):
-        Sketch.at_start(problem("logistic"), w).each_own_model(problem("logistic"), w, test)
+        Sketch.at_start(problem("logistic"), w).each_local_model(problem("logistic"), w, test)

@@ -21,7 +21,7 @@ MORE = 5  # rounds of the other solvers for one of NEXT
 
 def main(arguments=None):
     quick = {"dataset": ["diabetes"], "repeats": 2, "rounds": 20}
-    experiment = Experiment("losses", __doc__, arguments, datasets=["kin8nm"], repeats=3, quick=quick)
+    experiment = Experiment("failures", __doc__, arguments, datasets=["kin8nm"], repeats=3, quick=quick)
     agents, datasets = experiment.agents, experiment.datasets
     cases = {(data, seed): experiment.case(data, agents, seed) for data in datasets for seed in experiment.seeds}
 
