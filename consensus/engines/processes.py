@@ -127,7 +127,7 @@ def _by_cost(problem, workers):
 
 @contextmanager
 def _interrupted_later():
-    """Ctrl-C waits for the end of this block: between a semaphore's making and its registration it would leave it behind."""
+    """Ctrl-C waits for the end of this block, or a semaphore that is made, but not yet registered, would be left behind."""
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or before is None:  # others are not interrupted
         yield

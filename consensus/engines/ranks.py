@@ -25,8 +25,8 @@ _FORWARDING = 0.2  # seconds for mpiexec to pass on what was said: with the job,
 class Ranks:
     """The ranks of a communicator: what they send to one another, with a ``timeout``.
 
-    A rank that waits longer than usual tells all others so, and tells them when it goes on. So each that waits knows who else
-    does: those that do not are late. The first of the waiting ranks warns of them.
+    A rank that waits longer than usual tells all others so, and tells them when it goes on. So each waiting rank knows which
+    others wait; all the rest are late. The first of the waiting ranks warns of them.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ class Wait:
     Attributes
     ----------
     seconds : float
-        How long it has taken, the time apart in which this process itself was stopped.
+        How long it has taken, without the time in which this process itself was stopped.
     """
 
     def __init__(self, yields: int = _YIELDS):
@@ -44,7 +44,7 @@ class Wait:
 
 
 class Usual:
-    """How long waits usually take: the longest of them, of which a tenth is forgotten with every other one."""
+    """How long waits usually take: as long as the longest, of which a tenth is forgotten with every shorter one."""
 
     def __init__(self) -> None:
         self.seconds = 0.0

@@ -12,8 +12,9 @@ _CANCELLED = 1e-4  # relative error from which on the dual of a proximal problem
 def hard(sub):
     """Which agents' subproblems are not worth trying as they are, shape (agents,).
 
-    A residual that is all rounding leaves a value above the least one by up to its square times c / k, relative to what there
-    was to win, with c the largest curvature and k the least. A dual solution has errors of c / k times rounding.
+    Let c be the largest curvature and k the least. Where the residual is nothing but rounding, the objective may still be above
+    its least value by the residual's square times c / k, relative to the decrease that was possible. A dual solution has errors
+    of c / k times rounding.
     """
     rounding, ratio = np.finfo(sub.w.dtype).eps, sub.bound / sub.strong_convexity
     dual = not sub.regularizer.quadratic and has_prox_jvp(sub.regularizer)

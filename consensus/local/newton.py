@@ -15,9 +15,10 @@ def newton(sub, system, x, tolerance, most, proximal=solve_proximal):
         d    = argmin_d  1/2 d' J' S J d + gradient . d + tau/2 |d|^2 + r(x + d)          S = c l''(f + a),  a = J (x - w)
         x   <- x + t d,          t = 1, or the best in [0, 1] where that does not bring enough decrease
 
-    With a quadratic r that is one linear system, else :func:`solve_proximal`. For the squared loss the first d is the answer,
-    up to rounding: it is solved again from there until nothing is won by it, unless the system says that this is not needed.
-    The best t, not just a small one: it ends where the loss bends, and the next d knows how it bends there.
+    With a quadratic r that is one linear system, else :func:`solve_proximal`. With the squared loss the first d is
+    the answer up to rounding; the system is solved again from there until that brings nothing more, or not again if its first
+    solution is certain to be exact enough. The best t, not just a small one, ends where the loss bends, and the next d knows
+    how the loss bends there.
 
     Parameters
     ----------

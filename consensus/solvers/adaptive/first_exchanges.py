@@ -14,13 +14,17 @@ if TYPE_CHECKING:
 
 
 def introduce(network: "Network", mass: np.ndarray, data: np.ndarray, target: float) -> tuple[Held, int]:
-    """The first exchanges on a static graph of which the agents know nothing yet; what they held, and the pace or 0.
+    """The first exchanges on a static graph of which the agents know nothing yet.
 
-    In every message an agent says whom it has heard from, who it knows has heard from all, and who has by then a misfit of at
-    most ``target``, besides; in how many exchanges the slowest of these had; the least weight for themselves, and whether all
-    rows of W are symmetric (a neighbour's weight comes with the first message) and sum to one, of all it has heard of. After D
-    exchanges, the diameter, each has heard from all; after D more all know D, and that all know it, and whether D exchanges
-    were enough for everyone: then the pace is D, for less is never enough.
+    Beside the data every message says
+
+    - whom its sender has heard from, and who, as far as it knows, has heard from all;
+    - who of the latter has a misfit of at most ``target``, and after how many exchanges the slowest of them had heard from all;
+    - of all agents that it has heard from: the least weight for themselves, whether their rows of W are symmetric (a
+      neighbour's weight comes with the first message), and whether these sum to one.
+
+    After D exchanges, the diameter, each has heard from all. After D more all know D, know that all know it, and know whether D
+    exchanges were enough for everyone: then the pace is D, for fewer are never enough.
 
     Parameters
     ----------
@@ -32,7 +36,9 @@ def introduce(network: "Network", mass: np.ndarray, data: np.ndarray, target: fl
     Returns
     -------
     held : Held
+        What the agents held.
     pace : int
+        D, or 0 if that was not enough.
     """
     held, least = Held(network, mass, data), max(1, network.crossing(0))
     for k in range(2 * least):
@@ -45,14 +51,13 @@ def introduce(network: "Network", mass: np.ndarray, data: np.ndarray, target: fl
 def find_pace(
     network: "Network", mass: np.ndarray, data: np.ndarray, target: float, first: int = 0
 ) -> tuple[Held, int, np.ndarray]:
-    """Exchanges until the misfit of every agent is at most ``target``, and until all know; what they held, K and their fits.
+    """Exchanges until the misfit of every agent is at most ``target``, and until all know that.
 
-    In every message an agent says who it knows is done, that is has heard from everyone and has a misfit of at most
-    ``target``, as it will have from then on; and after how many exchanges, K, the last of these was. On a static graph, which
-    the agents know from :func:`introduce`, that has come to everyone in D more exchanges. On a changing one the messages say
-    whom the sender has heard from, too, and there are as many exchanges again, in which later rounds need K: that suffices
-    unless news goes more slowly the second time. Then the agents are given by how much: on a network that changes as it likes
-    no messages tell for sure that all have had the last one.
+    An agent is done when it has heard from everyone and its misfit is at most ``target``, where it stays. Every message says
+    who, as far as its sender knows, is done, and after how many exchanges, K, the last of them was. On a static graph, which
+    the agents know from :func:`introduce`, all know K after D more exchanges. On a changing one the messages also say whom the
+    sender has heard from, and K more exchanges follow. That is enough unless news goes more slowly the second time. Then the
+    agents are given by how much: on a network that changes as it likes no message tells for sure that the last one arrived.
 
     Parameters
     ----------
@@ -66,6 +71,7 @@ def find_pace(
     Returns
     -------
     held : Held
+        What the agents held.
     pace : int
         K.
     probes : ndarray (agents, K + 1, probes)
