@@ -25,6 +25,7 @@ campaign: $(VENV)/installed
 lint: $(VENV)/installed
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
 
 figures: $(VENV)/installed
 	$(RUN) -m experiments all --output $(if $(QUICK),results/quick --quick,results)
@@ -56,4 +57,4 @@ $(VENV)-lowest/installed: pyproject.toml tests/lowest.py
 
 clean:
 	cd paper && rm -f paper.pdf *.aux *.bbl *.blg *.fdb_latexmk *.fls *.log *.out
-	rm -rf $(VENV) $(VENV)-lowest build *.egg-info .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-lowest build *.egg-info .pytest_cache .ruff_cache .mypy_cache

@@ -4,7 +4,9 @@ import math
 import os
 import sys
 import warnings
+from collections.abc import Collection
 from numbers import Integral, Real
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -40,12 +42,21 @@ __all__ = [
     "warn",
 ]
 
+T = TypeVar("T")
 _NUMBERS = (bool, np.bool_, Real)
 _MOST = np.iinfo(np.intp).max  # that an array can be long
 _HERE = os.path.dirname(__file__) + os.sep
 
 
-def number(name, value, *, above=None, least=None, below=None, most=None):
+def number(
+    name: str,
+    value: Any,
+    *,
+    above: float | None = None,
+    least: float | None = None,
+    below: float | None = None,
+    most: float | None = None,
+) -> float:
     """Return ``value`` as a float if it is a finite real within the bounds; raise ``ValueError`` otherwise."""
     allowed = " and ".join(
         f"{sign} {bound}" for sign, bound in ((">", above), (">=", least), ("<", below), ("<=", most)) if bound is not None
@@ -68,15 +79,15 @@ def number(name, value, *, above=None, least=None, below=None, most=None):
     return float(value)
 
 
-def count(name, value, least=1, most=_MOST):
+def count(name: str, value: Any, least: int = 1, most: int = _MOST) -> int:
     """Return ``value`` as an int if it is a whole number from ``least`` to ``most``; raise ``ValueError`` otherwise."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= value <= most:
-        beyond = f" and <= {most}" if isinstance(value, Integral) and value > most else ""
+    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= most:
+        beyond = f" and <= {most}" if isinstance(value, Integral) and int(value) > most else ""
         raise ValueError(f"{name} must be a whole number >= {least}{beyond}; got {shown(value)}")
     return int(value)
 
 
-def choice(name, value, allowed):
+def choice(name: str, value: T, allowed: Collection[Any]) -> T:
     """Return ``value`` if it is one of ``allowed``; raise ``ValueError`` that lists them otherwise."""
     try:
         known = hash(value) is not None and value in allowed  # arrays and tables compare entry by entry, and have no hash
@@ -87,7 +98,7 @@ def choice(name, value, allowed):
     return value
 
 
-def array(name, value):
+def array(name: str, value: Any) -> np.ndarray:
     """``value`` as an array of real numbers; raise ``TypeError`` or ``ValueError`` that says what in it is none.
 
     Tables whose columns are numbers and booleans come as objects: they become floats, column by column.
@@ -113,7 +124,7 @@ def array(name, value):
     raise ValueError(f"{name} must hold real numbers; got dtype {found.dtype}{cell} (encode labels as 0, 1, ... first)")
 
 
-def floats(name, value):
+def floats(name: str, value: Any) -> np.ndarray:
     """``value`` as an array of floats, itself if it is one already; raise ``TypeError`` or ``ValueError`` otherwise.
 
     Methods in inner loops call it: of what is such an array nothing is copied, and next to no time goes.
@@ -124,7 +135,7 @@ def floats(name, value):
     return found if found.dtype.kind == "f" else found.astype(float)
 
 
-def dense(name, value):
+def dense(name: str, value: Any) -> np.ndarray:
     """``value`` as an array of anything; raise ``TypeError`` if it is sparse."""
     if sp.issparse(value):
         raise TypeError(
@@ -136,14 +147,14 @@ def dense(name, value):
         raise ValueError(f"{name} must be an array; got {shown(value)} ({error})") from error
 
 
-def path(name, value):
+def path(name: str, value: T) -> T:
     """Return ``value`` if it can be the path of a file or folder; raise ``TypeError`` otherwise."""
     if not isinstance(value, str | os.PathLike):
         raise TypeError(f"{name} must be a path, a str or pathlib.Path; got {shown(value)}")
     return value
 
 
-def seed(value, name="seed"):
+def seed(value: Any, name: str = "seed") -> np.random.Generator:
     """A random generator made from ``value``; raise ``ValueError`` if NumPy can make none."""
     try:
         return np.random.default_rng(value)
@@ -151,7 +162,7 @@ def seed(value, name="seed"):
         raise ValueError(f"{name} must be a whole number >= 0; got {shown(value)}") from error
 
 
-def rows(value, agents, name="rows"):
+def rows(value: Any, agents: int, name: str = "rows") -> slice | np.ndarray:
     """Return ``value`` if it picks some of ``agents`` rows: a slice, or numbers of agents.
 
     Raises ``TypeError`` if it is neither, ``ValueError`` if an agent is not there.
@@ -168,7 +179,7 @@ def rows(value, agents, name="rows"):
     return numbers.astype(int)
 
 
-def needs(who, value, *attributes):
+def needs(who: str, value: object, *attributes: str) -> None:
     """Raise ``TypeError`` that names what ``value`` lacks of the ``attributes`` that ``who`` needs of it."""
     missing = [name for name in attributes if not hasattr(value, name)]
     if missing:
@@ -179,61 +190,58 @@ def needs(who, value, *attributes):
         )
 
 
-def problem(value, name="problem"):
+def problem(value: T, name: str = "problem") -> T:
     """Return ``value`` if it is a problem; raise ``TypeError`` otherwise."""
     needed = ("agents", "network_size", "parameters", "value", "gradient", "restrict")
     return offers(name, value, needed, "a problem, such as consensus.Problem(model, loss, shards)")
 
 
-def shards(value, name="shards"):
+def shards(value: T, name: str = "shards") -> T:
     """Return ``value`` if it is shards; raise ``TypeError`` otherwise."""
     needed = ("features", "targets", "weights", "indices", "samples", "network_size", "rows")
     return offers(name, value, needed, "Shards, as consensus.partition(X, y, agents=10) returns")
 
 
-def model(value, name="model"):
+def model(value: T, name: str = "model") -> T:
     """Return ``value`` if it has what every model needs; raise ``TypeError`` otherwise."""
     needed = ("parameters", "outputs", "init", "predict", "vjp", "jvp")
     return offers(name, value, needed, "a model, such as consensus.MLP([10, 20, 1])")
 
 
-def loss(value, name="loss"):
+def loss(value: T, name: str = "loss") -> T:
     """Return ``value`` if it is a loss; raise ``TypeError`` otherwise."""
     return offers(name, value, ("value", "gradient", "check"), "a loss, such as consensus.SquaredLoss()")
 
 
-def regularizer(value, name="regularizer"):
+def regularizer(value: T, name: str = "regularizer") -> T:
     """Return ``value`` if it is a regularizer; raise ``TypeError`` otherwise."""
     return offers(name, value, ("value", "prox"), "a regularizer, with value and prox, as consensus.L2(1e-3)")
 
 
-def solver(value, name="solver"):
+def solver(value: T, name: str = "solver") -> T:
     """Return ``value`` if it is a solver; raise ``TypeError`` otherwise."""
     needed = ("init", "step", "check", "columns", "report", "width")
     return offers(name, value, needed, "a Solver, such as consensus.solvers.AdaptiveNEXT()")
 
 
-def engine(value, name="engine"):
+def engine(value: T, name: str = "engine") -> T:
     """Return ``value`` if it is an engine; raise ``TypeError`` otherwise."""
     needed = ("run", "root", "size", "check", "together", "collect_list", "on_root", "rows")
     return offers(name, value, needed, "'stacked', 'processes', 'mpi' or an engine, such as consensus.engines.Processes()")
 
 
-def history(value, name="history"):
+def history(value: T, name: str = "history") -> T:
     """Return ``value`` if it is a history; raise ``TypeError`` otherwise."""
     return offers(name, value, ("rows", "append", "last"), "a History, as consensus.solve(...).history")
 
 
-def axes(value, name="ax"):
+def axes(value: T, name: str = "ax") -> T:
     """Return ``value`` if it is matplotlib's Axes, or None; raise ``TypeError`` otherwise."""
-    return (
-        None
-        if value is None
-        else offers(name, value, ("plot", "set_yscale", "figure"), "matplotlib Axes, as plt.subplots()[1]")
-    )
+    wanted = "matplotlib Axes, as plt.subplots()[1]"
+    return value if value is None else offers(name, value, ("plot", "set_yscale", "figure"), wanted)
 
 
-def warn(text):
+def warn(text: str) -> None:
     """Warn where a user's own code called this package."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back and frame.f_code.co_filename.startswith(_HERE):

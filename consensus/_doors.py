@@ -1,5 +1,7 @@
 """What :func:`consensus.solve` makes of its arguments."""
 
+from typing import Any
+
 import networkx as nx
 import numpy as np
 import scipy.sparse as sp
@@ -11,7 +13,7 @@ from consensus.problems import BaseProblem
 from topologies.schedules import ScheduleLike
 
 
-def schedule(network: ScheduleLike | nx.Graph) -> ScheduleLike:
+def schedule(network: Any) -> ScheduleLike:
     """The schedule that ``network`` is, or that a graph stands for."""
     if isinstance(network, nx.Graph):
         return topologies.Static(network)

@@ -52,7 +52,8 @@ class SharedBuffer:
 class SharedArray:
     """An array in a :class:`SharedBuffer`; ``.array`` in every process."""
 
-    _known: ClassVar = weakref.WeakValueDictionary()  # by the address of their first number
+    # By the address of their first number.
+    _known: ClassVar[weakref.WeakValueDictionary[int, "SharedArray"]] = weakref.WeakValueDictionary()
 
     def __init__(self, shape, dtype):
         self.shape, self.dtype = tuple(shape), np.dtype(dtype)

@@ -11,8 +11,10 @@ import functools
 import logging
 import os
 import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
@@ -79,11 +81,11 @@ class _Guard:
     lock = threading.Lock()
     depth = 0
     threads = 1
-    limiter = None
+    limiter: Any = None
 
 
 @contextmanager
-def one_blas_thread():
+def one_blas_thread() -> Iterator[None]:
     """Hold BLAS to one thread, leaving the cores it was allowed (``OMP_NUM_THREADS``, threadpoolctl) to the chunks.
 
     May be nested, and entered from several threads; the last to leave restores what the first one found.
@@ -106,13 +108,13 @@ def one_blas_thread():
                     _Guard.limiter.restore_original_limits()
 
 
-def threads():
+def threads() -> int:
     """How many threads chunks may use here."""
     with one_blas_thread():
         return _Guard.threads
 
 
-def for_chunks(function, agents, bytes_per_agent, operations_per_agent=0):
+def for_chunks(function: Callable[[slice], None], agents: int, bytes_per_agent: int, operations_per_agent: float = 0) -> None:
     """Call ``function(rows)`` for slices ``rows`` that cover ``range(agents)``, on all cores if that is worth it.
 
     Parameters

@@ -62,7 +62,7 @@ def write(path: Path, checkpoint: Checkpoint) -> None:
     part = path.with_name(f".{path.name}.part")  # always the same: kills in this moment leave one at most
     try:
         with open(part, "wb") as file:
-            np.savez(file, **arrays)
+            np.savez(file, **arrays)  # type: ignore[arg-type]  # none of them is called allow_pickle, the other keyword
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
@@ -110,7 +110,7 @@ def load(path: str | os.PathLike) -> Checkpoint:
     return Checkpoint(fields, history, about["counts"], about["seconds"], about["fingerprint"])
 
 
-def check_same(path: str | os.PathLike, ours: dict[str, Any], theirs: dict[str, Any]) -> None:
+def check_same(path: object, ours: dict[str, Any], theirs: dict[str, Any]) -> None:
     """Refuse to resume another run: raise ``ValueError`` that names what differs between two fingerprints."""
     differ = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
     if differ:

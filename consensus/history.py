@@ -136,7 +136,8 @@ class History(dict):
         raise TypeError("a History grows by append(row) alone; dict(history) gives a dictionary to change")
 
     __setitem__ = __delitem__ = __ior__ = update = setdefault = pop = popitem = clear = _refuse
-    __eq__, __ne__, __hash__ = object.__eq__, object.__ne__, object.__hash__  # a record of one run, not a dictionary of values
+    # A record of one run, not a dictionary of values: a dict has no hash.
+    __eq__, __ne__, __hash__ = object.__eq__, object.__ne__, object.__hash__  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return f"History({self.rows} rows of {', '.join(self._columns)})"

@@ -157,10 +157,8 @@ def solve(
     >>> bool(result.history["stationarity"][-1] < 1e-6)
     True
     """
-    if isinstance(engine, str):
-        engine = ENGINES[_checks.choice("engine", engine, tuple(ENGINES))]()
-    _checks.engine(engine)
-    with engine.together() as settings:
+    where = ENGINES[_checks.choice("engine", engine, tuple(ENGINES))]() if isinstance(engine, str) else _checks.engine(engine)
+    with where.together() as settings:
         rounds = _checks.count("rounds", rounds, least=0)
         record_every = _checks.count("record_every", record_every)
         every = _checks.count("every", every)
@@ -183,14 +181,15 @@ def solve(
                 f"the network has {network.agents} agents, the problem {problem.network_size}: they must be the same"
             )
         solver = AdaptiveNEXT() if solver is None else _checks.solver(solver)
-        engine.check(problem)
+        where.check(problem)
         check_needs(solver, problem, network)
         settings["seed of the start"] = seed if start is None else None
         start = _doors.start(problem, start, seed)
         test = None if test is None else checked_test_set(problem, test)
         metrics = checked_metrics(metrics, (*ALWAYS, *ASKED_FOR, *solver.columns))
-        whole, identity = problem.agents == problem.network_size, None
-        if checkpoint or resume or engine.size > 1:
+        whole = problem.agents == problem.network_size
+        identity: dict[str, str | None] = {}
+        if checkpoint or resume or where.size > 1:
             # A user's functions are not called for the comparison of ranks alone.
             data = bool(checkpoint or resume or hasattr(problem, "shards"))
             identity = fingerprint(problem, network, solver, start, data)
@@ -200,14 +199,14 @@ def solve(
             settings |= {"agent_objectives": agent_objectives, "problem": "of all agents" if whole else "of its own agents"}
 
     if (checkpoint or resume) and not whole:
-        identity["data"] = digest(*engine.collect_list(problem.digests()))
-    resumed = engine.on_root(lambda: load(resume)) if resume else None
+        identity["data"] = digest(*where.collect_list(problem.digests()))
+    resumed = where.on_root(lambda: load(resume)) if resume else None
     if resumed:
         check_same(resume, identity, resumed.fingerprint)
         if resumed.round > rounds:
             raise ValueError(f"rounds must be at least the checkpoint's, {resumed.round}; got {rounds}")
-    with _progress.bar(progress and engine.root, total=rounds, desc=type(solver).__name__, unit="round") as bar:
-        saver = Saver(checkpoint, every, identity, engine.root) if checkpoint else None
+    with _progress.bar(progress and where.root, total=rounds, desc=type(solver).__name__, unit="round") as bar:
+        saver = Saver(checkpoint, every, identity, where.root) if checkpoint else None
         recorder, stopper = Recorder(problem, solver, test, agent_objectives, metrics), Stopper(tolerance, exchanges, seconds)
         observer = Observer(recorder, stopper, callbacks, saver, record_every, rounds, bar)
         begin = Begin.start(start)
@@ -215,7 +214,7 @@ def solve(
             observer.resume(resumed, resume)
             begin = Begin(resumed.fields, resumed=True)
         try:
-            reason = engine.run(problem, network, solver, begin, rounds, observer)
+            reason = where.run(problem, network, solver, begin, rounds, observer)
         except KeyboardInterrupt:
             if observer.latest is None:  # not even the start was seen
                 raise
@@ -223,8 +222,9 @@ def solve(
             raise Interrupted(Result(w, observer.history, done, "stopped by the user"), checkpoint) from None
         except Exception as error:
             with suppress(AttributeError):  # a user's own may have another history
-                error.history = observer.history
+                error.history = observer.history  # type: ignore[attr-defined]  # all are given one
             raise
+    assert observer.latest is not None, "a run that ends has been seen"
     done, w = observer.latest
-    w = w if gather else w[engine.rows(problem.network_size)].copy()
+    w = w if gather else w[where.rows(problem.network_size)].copy()
     return Result(w, observer.history, done, reason or f"all {rounds} rounds done")

@@ -53,7 +53,7 @@ class Dataset:
 
     X: np.ndarray
     y: np.ndarray
-    classes: tuple = None
+    classes: tuple | None = None
 
     @property
     def classification(self):

@@ -33,8 +33,8 @@ class Shards:
     weights: np.ndarray
     indices: np.ndarray
     samples: int
-    rows: np.ndarray = None
-    network_size: int = None
+    rows: np.ndarray = None  # type: ignore[assignment]  # what is left out is made, by __post_init__
+    network_size: int = None  # type: ignore[assignment]
     memory: tuple = field(default=(), repr=False)  # keeps what is in shared memory known as such
 
     def __post_init__(self):

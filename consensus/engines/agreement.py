@@ -28,7 +28,7 @@ def agree(ranks: Ranks, error: Exception | None, settings: dict[str, Any]) -> No
     everyone = ranks.allgather((trouble, texts))
     troubles = [trouble for trouble, _ in everyone]
     if any(troubles):
-        if len(set(troubles)) == 1:
+        if error is not None and len(set(troubles)) == 1:
             raise error
         wrong_type, wrong_value, _ = next(filter(None, troubles))
         kind = TypeError if wrong_type else ValueError if wrong_value else RuntimeError

@@ -179,7 +179,8 @@ class MPI(Engine):
 
     @contextmanager
     def together(self) -> Iterator[dict[str, Any]]:
-        given, error = {}, None
+        given: dict[str, Any] = {}
+        error: Exception | None = None
         try:
             yield given
         except Exception as caught:
@@ -221,13 +222,13 @@ class MPI(Engine):
         return [item for part in self.ranks.allgather(list(items)) for item in part]
 
     def on_root(self, function: Callable[[], Any]) -> Any:
-        outcome = None
+        value, error = None, None
         if self.root:
             try:
-                outcome = (function(), None)
-            except Exception as error:
-                outcome = (None, error)
-        value, error = self.ranks.broadcast(outcome)
+                value = function()
+            except Exception as caught:
+                error = caught
+        value, error = self.ranks.broadcast((value, error))
         if error is not None:
             raise error
         return value

@@ -56,7 +56,7 @@ class Network(ABC):
     def __init__(self, schedule: ScheduleLike, rows: slice, dtype: np.dtype, strict: bool = False):
         self.schedule, self.rows, self.dtype, self.strict = schedule, rows, np.dtype(dtype), strict
         self.exchanges = self.messages = self.floats = self.bytes = 0
-        self.record = []
+        self.record: list[tuple[int, int, int]] = []
         self._plans = Plans(schedule, rows, self.dtype, self._prepare)
 
     @property
@@ -206,13 +206,13 @@ class Network(ABC):
                 new = (before[j] <= t) & (before[j] >= met[i, j, None]) & (before[i] >= met[j, i, None])
                 new[np.arange(len(i)), i] = False
                 here = (i >= self.rows.start) & (i < self.rows.stop)
-                carried += np.count_nonzero(new[here])
+                carried += int(np.count_nonzero(new[here]))
                 edge, owner = new.nonzero()
                 got[i[edge], owner] = np.minimum(got[i[edge], owner], t + 1)
             met[matrix.row[edges], matrix.col[edges]] = t + 1
         if (got > exchanges).any():
             raise ValueError(f"{exchanges} exchanges do not bring every agent's row to every other")
-        self._count(int(carried) * (1 + rows[0].size))
+        self._count(carried * (1 + rows[0].size))
         return self._all_rows(rows.astype(self.dtype))
 
     @abstractmethod

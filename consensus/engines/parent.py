@@ -1,6 +1,5 @@
 """The parent's part of a run on worker processes: to observe, to pass on what goes wrong, to say who is late."""
 
-import itertools
 import warnings
 from collections.abc import Sequence
 from multiprocessing import connection
@@ -47,12 +46,16 @@ class Parent:
     ):
         self.shared, self.workers, self.receivers, self.observer = shared, workers, receivers, observer
         self.rounds, self.timeout = rounds, timeout
-        self._usual, self._stall, self._done, self._warned, self._said = Usual(), 0.0, None, False, set()
+        self._usual, self._stall, self._warned = Usual(), 0.0, False
+        self._done: np.ndarray | None = None
+        self._said: set[type[Warning]] = set()
 
     def observe(self) -> str | None:
         """Hear the workers' reports of due rounds and answer each; return the reason to stop, None after all rounds."""
         shared, observer = self.shared, self.observer
-        for number in itertools.count(1):
+        number = 0
+        while True:
+            number += 1
             self._wait(number, self.timeout if number > 1 else max(self.timeout, _STARTING))
             round, report = int(shared.round.array[0]), shared.report.array.copy()
             reason, save = observer.see(Gathered(round, shared.iterates.array.copy(), report, *shared.totals()))

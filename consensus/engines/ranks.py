@@ -5,7 +5,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -50,7 +50,9 @@ class Ranks:
         self.me, self.size = communicator.Get_rank(), communicator.Get_size()
         self.names = [f"rank {rank}" for rank in range(self.size)]
         self.leave("in consensus.solve")
-        self._usual, self._waiting, self._sent = waiting.Usual(), set(), []
+        self._usual = waiting.Usual()
+        self._waiting: set[int] = set()
+        self._sent: list[tuple[Request, np.ndarray]] = []
 
     def enter(self, place: Callable[[], str], names: list[str]) -> None:
         """Begin the rounds: ``place()`` says which it is."""
@@ -72,7 +74,7 @@ class Ranks:
         content, sizes = np.frombuffer(pickle.dumps(value), np.uint8), np.empty(self.size, np.int64)
         self.wait([self.communicator.Iallgather(np.array([content.size]), sizes)])
         whole = self.allgather_rows(content, sizes)
-        return [pickle.loads(part) for part in np.split(whole, np.cumsum(sizes)[:-1])]
+        return [pickle.loads(part.data) for part in np.split(whole, np.cumsum(sizes)[:-1])]
 
     def allgather_rows(self, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """The rows of all ranks, in order, of which each has as many as ``counts`` says."""
@@ -89,7 +91,7 @@ class Ranks:
         if self.me:
             content = np.empty(size[0], np.uint8)
         self.wait([self.communicator.Ibcast(content)])
-        return pickle.loads(content)
+        return pickle.loads(content.data)
 
     def wait(self, requests: "list[Request]") -> None:
         """Complete MPI requests.
@@ -136,7 +138,7 @@ class Ranks:
             raise error
         self.abort(error, f"{self.names[self.me]} gave up waiting; the job is aborted")
 
-    def abort(self, error: BaseException, said: str) -> None:
+    def abort(self, error: BaseException, said: str) -> NoReturn:
         """End the job on all ranks, after the traceback of ``error`` and a last word."""
         print(*traceback.format_exception(error), said, sep="", file=sys.stderr)
         sys.stdout.flush()

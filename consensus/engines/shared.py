@@ -102,7 +102,9 @@ class SharedNetwork(Network):
         super().__init__(schedule, rows, dtype, strict)
         self.shared, self.worker, self.timeout = shared, worker, timeout
         # Not os.getppid(): that is another's if the parent ended while this process was starting.
-        self.meetings, self.parent = 0, multiprocessing.parent_process().pid
+        parent = multiprocessing.parent_process()
+        assert parent is not None, "a worker has been started by another process"
+        self.meetings, self.parent = 0, parent.pid
 
     def _all_rows(self, rows: np.ndarray) -> np.ndarray:
         flat, room = rows.reshape(len(rows), -1), self.shared.halves[0].array.size // self.agents

@@ -25,6 +25,8 @@ class State(Protocol):
     def w(self) -> np.ndarray:
         """The iterates (agents, P)."""
 
+    def _asdict(self) -> dict[str, Any]: ...
+
 
 class Begin(NamedTuple):
     """Where a run begins, or a block of its agents: at a start, or where the run of a checkpoint was.
@@ -86,7 +88,8 @@ def checked(state: Any, round: int, problem: BaseProblem, name: str) -> State:
     TypeError, ValueError
         If not: what ``name``, a method of a solver, must return.
     """
-    if not isinstance(state, tuple) or getattr(state, "_fields", ())[:2] != ("round", "w"):
+    fields = getattr(state, "_fields", ()) if isinstance(state, tuple) else ()
+    if fields[:2] != ("round", "w"):
         raise TypeError(
             f"{name} must return a NamedTuple whose first fields are round and w: (round: int, w: np.ndarray, ...); "
             f"got {_checks.shown(state)}"

@@ -42,7 +42,7 @@ class Subproblem(NamedTuple):
     linear: np.ndarray
     tau: float
     regularizer: Regularizer
-    bound: np.ndarray = None
+    bound: np.ndarray | None = None
 
     @property
     def strong_convexity(self):

@@ -1,8 +1,8 @@
 """Models: what turns parameters and features into outputs."""
 
-from consensus.models.base import Model, linearize
+from consensus.models.base import Linearization, Model, linearize
 from consensus.models.check import check
 from consensus.models.linear import Linear
 from consensus.models.mlp import MLP
 
-__all__ = ["MLP", "Linear", "Model", "check", "linearize"]
+__all__ = ["MLP", "Linear", "Linearization", "Model", "check", "linearize"]

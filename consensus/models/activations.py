@@ -4,7 +4,8 @@ Each is a pair of functions: ``apply(a)`` may overwrite its argument and returns
 derivative needs; ``derivative(kept)`` returns h'(a) as a new array.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit
@@ -13,8 +14,8 @@ from scipy.special import expit
 class Activation(NamedTuple):
     """``apply(a) -> (h, kept)`` and ``derivative(kept) -> h'(a)``; ``gain`` scales the variance of a random start."""
 
-    apply: callable
-    derivative: callable
+    apply: Callable[[np.ndarray], tuple[np.ndarray, Any]]
+    derivative: Callable[[Any], np.ndarray]
     gain: float = 1.0
 
 

@@ -43,12 +43,8 @@ class Model(Protocol):
         J J' (agents, samples * outputs, samples * outputs), where that takes less than J: for local problems with more
         parameters than samples.
     ``linearize(w, x)``
-        ``(f(w, x), linearization)``, so that one pass through the model serves all products with J at w: gradients take one,
-        local solvers and :class:`consensus.solvers.AdaptiveNEXT` many. The linearization has ``jvp(v)`` and
-        ``vjp(u, out=None)``, which writes to ``out`` (agents, P) if that is given. It may have ``jacobian(columns=None)``, with
-        a sorted array of columns or all, ``gram()``, and ``diagonal(weights)``, that of J' diag(weights) J, for
-        preconditioning, with weights like the outputs. With ``several = True`` it takes several tangents of an agent at once,
-        v (agents, count, P), and gives (agents, count, samples, outputs); and several cotangents likewise.
+        ``(f(w, x), linearization)``, a :class:`Linearization`, so that one pass through the model serves all products with J at
+        w: gradients take one, local solvers and :class:`consensus.solvers.AdaptiveNEXT` many.
 
     Examples
     --------
@@ -69,8 +65,13 @@ class Model(Protocol):
     1
     """
 
-    parameters: int  #: P
-    outputs: int
+    @property
+    def parameters(self) -> int:
+        """P."""
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers f gives of a sample."""
 
     def init(self, rng: np.random.Generator) -> np.ndarray:
         """A random start (P,), drawn from ``rng`` alone."""
@@ -85,13 +86,43 @@ class Model(Protocol):
         """J v, shape (agents, samples, outputs)."""
 
 
-def linearize(model: Model, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, object]:
+class Linearization(Protocol):
+    """Products with the Jacobian J of a model at fixed parameters w and features x, for a block of agents.
+
+    That of a model's own ``linearize`` needs the two methods below, of one tangent or cotangent of each agent. Results are new
+    arrays. One thread at a time asks it; where ``jacobian_is_constant``, it may be kept from round to round.
+
+    Notes
+    -----
+    What it may have besides, and who asks for it:
+
+    ``several`` : bool
+        Whether ``jvp`` takes several tangents of an agent at once, v (agents, count, P), and gives (agents, count, samples,
+        outputs), and ``vjp`` several cotangents likewise, as :class:`consensus.solvers.AdaptiveNEXT` asks for them. Otherwise
+        they go through one after another.
+    ``jacobian(columns=None)``
+        J (agents, samples * outputs, P), or its columns in a sorted array of integers: for local problems where that is less
+        work than products, and for :class:`consensus.surrogates.Blocks`.
+    ``gram()``
+        J J' (agents, samples * outputs, samples * outputs): for local problems with more parameters than samples.
+    ``diagonal(weights)``
+        That of J' diag(weights) J, shape (agents, P), with weights like the outputs, zero on samples that fill up shards: to
+        precondition conjugate gradients.
+    """
+
+    def vjp(self, u: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        """J' u (agents, P) for u (agents, samples, outputs), written to ``out`` and returned, if that is given."""
+
+    def jvp(self, v: np.ndarray) -> np.ndarray:
+        """J v (agents, samples, outputs) for v (agents, P)."""
+
+
+def linearize(model: Model, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, Linearization]:
     """Evaluate ``model`` at w and return ``(outputs, linearization)``.
 
-    The linearization knows the Jacobian J of the outputs at w: ``vjp(u, out=None)`` and ``jvp(v)``, of one (co)tangent or of
-    several, with an axis for these after the agents'; and, where the model's own has them, ``jacobian(columns=None)``,
-    ``gram()`` and ``diagonal(weights)``. Models with a ``linearize`` method share a pass through the model between all of
-    these; for others every product starts anew, and the Jacobian is made by one call of ``vjp`` where the model offers none.
+    The linearization takes one (co)tangent or several, and has what else the model's own has. Models with a ``linearize``
+    method share a pass through the model between all products; for others every product starts anew, and the Jacobian is made
+    by one call of ``vjp`` where the model offers none.
     """
     _checks.model(model)
     if not hasattr(model, "linearize"):

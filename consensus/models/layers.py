@@ -66,7 +66,7 @@ class Layered:
         """``(f(w, x), linearization)``: one forward pass serves all products with the Jacobian at w."""
         w, x = self._check(w, x)
         outputs, inputs, kept = self._forward(w, x)
-        return outputs, Linearization(self, w, inputs, kept)
+        return outputs, LayeredLinearization(self, w, inputs, kept)
 
     def vjp(self, w, x, u):
         """J' u for cotangents u (agents, samples, outputs); shape (agents, P)."""
@@ -94,7 +94,7 @@ class Layered:
         return w, x
 
 
-class Linearization:
+class LayeredLinearization:
     """Products with the Jacobian J of a layered model at fixed parameters and features.
 
     The row of J that belongs to sample m and output o holds, for a layer with inputs h and sensitivities

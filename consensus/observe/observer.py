@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -133,7 +132,7 @@ class Observer:
         self.gather = gather
         self.recorder.attach(problem, gather)
 
-    def resume(self, checkpoint: Checkpoint, path: str | Path) -> None:
+    def resume(self, checkpoint: Checkpoint, path: object) -> None:
         """Go on where the run of ``checkpoint``, read from ``path``, stopped."""
         self.recorder.resume(checkpoint.history, path)
         while self.history.rows and not self.due.recorded(self.history.last()["round"]):
@@ -170,4 +169,5 @@ class Observer:
 
     def save(self, fields: dict[str, Any]) -> None:
         """Write a checkpoint: the state, by field and of all agents, of the round seen last."""
+        assert self.saver is not None, "without one no verdict says that the state is to be saved"
         self.saver.save(fields, self.history, *self._total)

@@ -55,7 +55,7 @@ class Recorder:
         """Measure with this block of the problem, put together by ``gather``."""
         self.problem, self.gather = problem, gather
 
-    def resume(self, history: History, path: Any) -> None:
+    def resume(self, history: History, path: object) -> None:
         """Go on with the ``history`` of the checkpoint ``path``; raise ``ValueError`` if this run has other columns."""
         mine = {*ALWAYS, *self.solver.columns, *self.metrics}
         mine |= {"agent_objective"} if self.agent_objectives else set()
@@ -86,8 +86,9 @@ class Recorder:
             and the time that it took.
         """
         if not self.history.rows or self.history.last()["round"] < round:
-            own = {name: float(join(report[:, k])) for k, (name, join) in enumerate(self.solver.columns.items())}
-            users = {}
+            own, users = {}, {}
+            if report is not None:
+                own = {name: float(join(report[:, k])) for k, (name, join) in enumerate(self.solver.columns.items())}
             if self.metrics:
                 users = self.gather.once(lambda: measure(self.metrics, agents_mean(w), round))
             self.history.append({"round": round, **self.measure(w), **counts, "seconds": seconds, **own, **users})

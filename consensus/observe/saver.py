@@ -1,5 +1,6 @@
 """When a run's state goes to disk."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ class Saver:
         Whether this process writes; of several that hold the same, one does.
     """
 
-    def __init__(self, path: str | Path, every: int, fingerprint: dict[str, Any], root: bool = True):
+    def __init__(self, path: str | os.PathLike, every: int, fingerprint: dict[str, Any], root: bool = True):
         self.path, self.every, self.fingerprint, self.root = Path(path), every, fingerprint, root
 
     def save(self, fields: dict[str, Any], history: History, counts: dict[str, int], seconds: float) -> None:

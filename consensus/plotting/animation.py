@@ -112,8 +112,9 @@ class _Drawn:
 
         topology(graphs[0], ax=ax)
         self.ax, self.names, self.stamps = ax, list(ax.texts), []
-        *edges, self.nodes = [*ax.patches, *ax.collections]
-        for artist in edges:
+        artists = [*ax.patches, *ax.collections]
+        self.nodes = artists.pop()
+        for artist in artists:  # the edges
             artist.remove()
         self.size, most = self.nodes.get_sizes()[0], max(graph.number_of_edges() for graph in graphs)
         self.lines = ax.add_collection(LineCollection([], **edge_style(most)), autolim=False)

@@ -2,7 +2,8 @@
 
 from consensus.problems.base import BaseProblem, Work
 from consensus.problems.functions import FunctionProblem
+from consensus.problems.linearizable import Linearizable, has_model
 from consensus.problems.minibatches import Batch, Minibatches
 from consensus.problems.model import Problem
 
-__all__ = ["BaseProblem", "Batch", "FunctionProblem", "Minibatches", "Problem", "Work"]
+__all__ = ["BaseProblem", "Batch", "FunctionProblem", "Linearizable", "Minibatches", "Problem", "Work", "has_model"]

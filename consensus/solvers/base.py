@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from consensus.solvers.needs import Matrices, Needs
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     from consensus.engines.network import Network
 
 
@@ -108,12 +110,27 @@ class Solver(ABC):
     array([2.])
     """
 
-    needs: ClassVar[Needs] = Needs()
-    mixing: ClassVar[Matrices] = _OfNeeds()  # type: ignore[assignment]
-    counts_exchanges: ClassVar[bool] = _OfNeeds()  # type: ignore[assignment]
-    exchanges_a_round: ClassVar[int | None] = None
-    sends: ClassVar[str] = ""
-    columns: ClassVar[Mapping[str, Callable[[np.ndarray], Any]]] = MappingProxyType({})
+    if TYPE_CHECKING:  # to be read only: a method has them as attributes of its class, or sets them, or as properties
+
+        @property
+        def needs(self) -> Needs: ...
+        @property
+        def mixing(self) -> Matrices: ...
+        @property
+        def counts_exchanges(self) -> bool: ...
+        @property
+        def exchanges_a_round(self) -> int | None: ...
+        @property
+        def sends(self) -> str: ...
+        @property
+        def columns(self) -> Mapping[str, Callable[[np.ndarray], Any]]: ...
+
+    else:
+        needs = Needs()
+        mixing, counts_exchanges = _OfNeeds(), _OfNeeds()
+        exchanges_a_round = None
+        sends = ""
+        columns = MappingProxyType({})
 
     def check(self, problem: BaseProblem) -> None:
         """Raise ``ValueError`` or ``TypeError`` if the method does not fit ``problem``, where :attr:`needs` cannot say so.
@@ -155,7 +172,7 @@ class Solver(ABC):
             object.__setattr__(self, name, value)
 
 
-def repr_of_given(solver: Solver) -> str:
+def repr_of_given(solver: "DataclassInstance") -> str:
     """A solver as dataclasses show themselves, without the settings that are None: checkpoints know a run by this text."""
     given = ((field.name, getattr(solver, field.name)) for field in fields(solver) if field.repr)
     settings = ", ".join(f"{name}={value!r}" for name, value in given if value is not None)

@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -101,7 +101,9 @@ class Gossip(Solver):
         return self.solver.init(problem, w)
 
     def step(self, problem: BaseProblem, network: "Network", state: Any) -> Any:
-        return self.solver.step(problem, _Repeated(network, self.exchanges, self.gap), state)
+        # Whatever it does not repeat it has by __getattr__, which type checkers do not see.
+        repeated = cast("Network", _Repeated(network, self.exchanges, self.gap))
+        return self.solver.step(problem, repeated, state)
 
 
 @dataclass(frozen=True)

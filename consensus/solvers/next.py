@@ -1,22 +1,16 @@
 """NEXT: in-network successive convex approximation."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from consensus import _checks
-from consensus.errors import LocalSolveError
-from consensus.local import CVXPYSolver, Exact
 from consensus.problems import BaseProblem
-from consensus.solvers.base import Solver
-from consensus.steps import Rule, as_rule
-from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
+from consensus.solvers.successive_convex import SuccessiveConvex
 
 if TYPE_CHECKING:
     from consensus.engines.network import Network
-    from consensus.solvers.sonata import SONATAState
 
 
 class NEXTState(NamedTuple):
@@ -30,7 +24,7 @@ class NEXTState(NamedTuple):
 
 
 @dataclass(frozen=True, init=False)
-class NEXT(Solver):
+class NEXT(SuccessiveConvex):
     """In-network nonconvex optimisation: a convex problem per agent, a step, one exchange with neighbours.
 
     With A agents, mixing matrix C of round n, and y_i = grad g_i at the start,
@@ -69,34 +63,8 @@ class NEXT(Solver):
     0.5
     """
 
-    surrogate: FullLinearization | PartialLinearization | Blocks
-    alpha: Rule
-    local: Exact | CVXPYSolver
-    tolerance: float | Callable[[float], float]
-
     exchanges_a_round = 1
     sends = "w, y"
-
-    def __init__(
-        self,
-        surrogate: FullLinearization | PartialLinearization | Blocks,
-        step: float | Rule,
-        local: Exact | CVXPYSolver | None = None,
-        tolerance: float | Callable[[float], float] = 1e-8,
-    ) -> None:
-        _checks.offers("surrogate", surrogate, ("at", "check"), "one, such as PartialLinearization(tau=1.0)")
-        local = Exact() if local is None else local
-        _checks.offers("local", local, ("solve", "check"), "a local solver, such as consensus.local.Exact()")
-        if not callable(tolerance):
-            _checks.number("tolerance", tolerance, above=0, below=1)
-        self._set(surrogate=surrogate, alpha=as_rule(step, most=1), local=local, tolerance=tolerance)
-        self._set(needs=replace(self.needs, model=getattr(surrogate, "needs_model", False)))
-
-    def check(self, problem: BaseProblem) -> None:
-        self.local.check(self.surrogate, _checks.problem(problem))
-
-    def prox(self, problem: BaseProblem) -> Callable[[np.ndarray, float], np.ndarray]:
-        return self.local.prox(problem.regularizer) if hasattr(self.local, "prox") else super().prox(problem)
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> NEXTState:
         gradient = _checks.problem(problem).gradient(w)
@@ -110,16 +78,3 @@ class NEXT(Solver):
         new = problem.gradient(w)
         y += new - gradient
         return NEXTState(n + 1, w, y, new, best)
-
-    def minimise(self, problem: BaseProblem, network: "Network", state: "NEXTState | SONATAState") -> np.ndarray:
-        """The minimisers w~ (agents, P) of the local problems at ``state``."""
-        tolerance = self.tolerance(self.alpha(state.round)) if callable(self.tolerance) else self.tolerance
-        model = self.surrogate.at(problem, state.w, state.gradient)
-        linear = network.agents * state.y - state.gradient
-        try:
-            best, iterations = self.local.solve(model, linear, problem.regularizer, state.best, tolerance)
-        except LocalSolveError as error:
-            raise LocalSolveError(f"round {state.round + 1}, {error}") from error
-        problem.work.solves += 1
-        problem.work.iterations += int(iterations.sum())
-        return best

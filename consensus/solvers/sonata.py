@@ -8,7 +8,7 @@ import numpy as np
 from consensus import _checks
 from consensus.problems import BaseProblem
 from consensus.solvers.needs import Needs
-from consensus.solvers.next import NEXT
+from consensus.solvers.successive_convex import SuccessiveConvex
 
 if TYPE_CHECKING:
     from consensus.engines.network import Network
@@ -26,7 +26,7 @@ class SONATAState(NamedTuple):
 
 
 @dataclass(frozen=True, init=False)
-class SONATA(NEXT):
+class SONATA(SuccessiveConvex):
     """NEXT's local step over column stochastic matrices: directed graphs, where an agent knows only to how many it sends.
 
     With z_i as in :class:`NEXT`, every agent carries a mass phi_i, phi_i = 1 at the start, and C is the round's matrix:
@@ -59,6 +59,7 @@ class SONATA(NEXT):
     """
 
     needs = Needs(mixing="column stochastic")
+    exchanges_a_round = 1
     sends = "mass, w, y"
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> SONATAState:

@@ -1,11 +1,18 @@
 """A solver's state as named arrays, and back."""
 
-from typing import Any, NamedTuple, TypeVar
-
-State = TypeVar("State", bound=NamedTuple)
+from typing import Any, Protocol, TypeVar
 
 
-def flatten(state: NamedTuple) -> dict[str, Any]:
+class Fields(Protocol):
+    """What is read of a NamedTuple, any: its fields by name."""
+
+    def _asdict(self) -> dict[str, Any]: ...
+
+
+State = TypeVar("State", bound=Fields)
+
+
+def flatten(state: Fields) -> dict[str, Any]:
     """The numbers of a state by name: those of a state inside it have its name before theirs, and a dot.
 
     Parameters
@@ -28,7 +35,7 @@ def flatten(state: NamedTuple) -> dict[str, Any]:
     >>> flatten(State(3, Damping(0.5)))
     {'round': 3, 'damping.tau': 0.5}
     """
-    flat = {}
+    flat: dict[str, Any] = {}
     for name, value in state._asdict().items():
         flat |= {f"{name}.{inner}": number for inner, number in flatten(value).items()} if _nested(value) else {name: value}
     return flat

@@ -1,6 +1,6 @@
 """Averages over the network from a few exchanges, fitted to what the exchanges are seen to do."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -36,7 +36,11 @@ class Averaging(NamedTuple):
         return cls(np.ones((agents, 1), w.dtype), 0, 0, np.zeros((agents, 0, 1), w.dtype), np.zeros((agents, 0), w.dtype))
 
 
-class Averages(NamedTuple):
+Means = TypeVar("Means", bound=tuple)
+Sums = TypeVar("Sums", bound=tuple)
+
+
+class Averages(NamedTuple, Generic[Means, Sums]):
     """What the exchanges of a round bring: the next ``state``, and named blocks as they were given.
 
     Fields: estimates of the ``means`` and of the ``totals`` over all agents; what mixing has made of what is summed
@@ -44,19 +48,19 @@ class Averages(NamedTuple):
     """
 
     state: Averaging
-    means: NamedTuple
-    totals: NamedTuple
-    mixed: NamedTuple
+    means: Means
+    totals: Sums
+    mixed: Sums
 
 
-class Data(NamedTuple):
+class Data(NamedTuple, Generic[Means, Sums]):
     """What is mixed: named blocks to average, and others to sum."""
 
-    averaged: NamedTuple
-    summed: NamedTuple
+    averaged: Means
+    summed: Sums
 
 
-def average(network: "Network", state: Averaging, averaged: NamedTuple, summed: NamedTuple) -> Averages:
+def average(network: "Network", state: Averaging, averaged: Means, summed: Sums) -> Averages[Means, Sums]:
     """Mix with neighbours, and let every agent estimate the averages over all agents from what it saw.
 
     Starting from x_0, agents mix, x_k = C_k x_{k-1} (on a static graph with symmetric W, x_k = T_k(W) x_0 with Chebyshev's

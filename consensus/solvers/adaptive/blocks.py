@@ -1,13 +1,13 @@
 """Named blocks of numbers: the fields of a NamedTuple, which may nest, as the columns of one array."""
 
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 Blocks = TypeVar("Blocks", bound=tuple | np.ndarray)
 
 
-def pack(blocks: NamedTuple) -> np.ndarray:
+def pack(blocks: tuple) -> np.ndarray:
     """The fields (agents, ...) of a NamedTuple side by side, as one array (agents, columns).
 
     Examples
@@ -40,7 +40,8 @@ def choose(chosen: np.ndarray, a: Blocks, b: Blocks) -> Blocks:
     """The rows of an array, or of a NamedTuple's fields: those of ``a`` where ``chosen`` (agents,), else those of ``b``."""
     if isinstance(a, tuple):
         return type(a)(*(choose(chosen, x, y) for x, y in zip(a, b, strict=True)))
-    return np.where(chosen.reshape(-1, *(1,) * (a.ndim - 1)), a, b)
+    chosen = chosen.reshape(-1, *(1,) * (a.ndim - 1))
+    return np.where(chosen, a, b)  # type: ignore[return-value]  # here they are arrays, which the type of both does not say
 
 
 def _arrays(blocks):

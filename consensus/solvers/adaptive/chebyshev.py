@@ -31,7 +31,7 @@ def polynomial(network: "Network", first: int, b: np.ndarray, data: np.ndarray) 
 
     The schedule's round of the first exchange is ``first``.
     """
-    history, total = [data], 0
+    history, total = [data], np.zeros_like(data)
     for k in range(b.shape[1]):
         history = [*history[-1:], exchange(network, first + k, history[-2:])]
         total = total + b[:, k, None] * (history[1] - history[0])

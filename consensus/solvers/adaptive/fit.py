@@ -27,7 +27,8 @@ def equations(probes: np.ndarray, goal: np.ndarray) -> np.ndarray:
     K = steps.shape[1]
     whole = np.zeros((len(steps), max(K, steps.shape[2]), K + 1), probes.dtype)
     whole[:, : steps.shape[2], :K], whole[:, : steps.shape[2], K] = steps.swapaxes(1, 2), left
-    return np.triu(np.linalg.qr(whole, mode="r")[:, :K])
+    upper: np.ndarray = np.linalg.qr(whole, mode="r")  # type: ignore[assignment]  # NumPy types its other modes alone
+    return np.triu(upper[:, :K])
 
 
 def common(network: "Network", first: int, equations: np.ndarray) -> np.ndarray:

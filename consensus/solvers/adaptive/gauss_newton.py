@@ -7,14 +7,14 @@ import numpy as np
 from consensus._parallel import CHUNK_BYTES, for_chunks
 from consensus.local.operators import rooted_rows, times_root, times_root_transposed
 from consensus.models import linearize
-from consensus.problems import Problem
+from consensus.problems import Linearizable
 
 Test = Callable[[slice, Callable[[np.ndarray], np.ndarray], np.ndarray], None]
 
 _FORMED = 1 << 22  # numbers in a Jacobian that is worth forming
 
 
-def products(problem: Problem, w: np.ndarray, basis: np.ndarray) -> np.ndarray:
+def products(problem: Linearizable, w: np.ndarray, basis: np.ndarray) -> np.ndarray:
     """J_i' S_i J_i Omega, shape (agents, P, count), of every agent's local cost at w (agents, P).
 
     S_i is the curvature of the loss, weights included; ``basis`` Omega (P, count). A Jacobian that is not too large is formed.
@@ -61,12 +61,12 @@ def _rooted(problem, w, rows, part):
     return root * scale.reshape(*scale.shape, *(1,) * (root.ndim - 2)), linearization
 
 
-def exact(problem: Problem) -> bool:
+def exact(problem: Linearizable) -> bool:
     """Whether every local cost is its Gauss-Newton model: with the squared loss of a linear model."""
     return getattr(problem.model, "jacobian_is_constant", False) and problem.loss.quadratic
 
 
-def each_local_model(problem: Problem, w: np.ndarray, test: Test) -> None:
+def each_local_model(problem: Linearizable, w: np.ndarray, test: Test) -> None:
     """Call ``test(rows, error, rounding)`` for slices of agents that cover all of them.
 
     ``error(d)`` is A times the distance, at w + d, of the local cost from its Gauss-Newton model around w, both with d

@@ -5,10 +5,9 @@ import numpy as np
 from consensus.local.low_rank import low_rank
 from consensus.problems.base import BaseProblem
 from consensus.solvers.adaptive.costs import quadratic_weight
+from consensus.solvers.adaptive.curvature import Curvature
 from consensus.solvers.adaptive.damping import Damping
 from consensus.solvers.adaptive.quadratic import Quadratic
-from consensus.solvers.adaptive.secants import Secants
-from consensus.solvers.adaptive.sketch import Sketch
 
 # Of the local cost's model: error over predicted decrease; trials. They are few because, where agents' steps differ much, the
 # local costs at their ends say little of the network's cost at the mean, by which trials are judged.
@@ -16,7 +15,7 @@ _TRUST, _TRIES = 0.25, 2
 
 
 def solve(
-    problem: BaseProblem, w: np.ndarray, model: Quadratic, damping: Damping, curvature: Sketch | Secants
+    problem: BaseProblem, w: np.ndarray, model: Quadratic, damping: Damping, curvature: Curvature
 ) -> tuple[np.ndarray, Damping]:
     """Minimise every agent's ``G . d + 1/2 |V' d|^2 + tau/2 |d|^2 + r(w + d)``, with more tau while the local cost doubts it.
 
@@ -30,7 +29,7 @@ def solve(
     model : Quadratic
         G and V.
     damping : Damping
-    curvature : Sketch or Secants
+    curvature : Curvature
 
     Returns
     -------

@@ -7,18 +7,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from consensus import _checks
-from consensus.problems.base import BaseProblem
+from consensus.problems import BaseProblem, has_model
 from consensus.solvers.adaptive import standardised
 from consensus.solvers.adaptive.averaging import Averaging, average, numbers
 from consensus.solvers.adaptive.blocks import choose
 from consensus.solvers.adaptive.costs import Costs, costs, track
-from consensus.solvers.adaptive.curvature import curvature_of
+from consensus.solvers.adaptive.curvature import Curvature, curvature_of
 from consensus.solvers.adaptive.damping import Damping, Sent
 from consensus.solvers.adaptive.first_exchanges import least_exchanges
 from consensus.solvers.adaptive.local import solve
 from consensus.solvers.adaptive.quadratic import Quadratic
-from consensus.solvers.adaptive.secants import Secants
-from consensus.solvers.adaptive.sketch import Sketch
 from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs
 from topologies import ScheduleLike
@@ -41,7 +39,7 @@ class AdaptiveState(NamedTuple):
     trial: np.ndarray
     local: Costs
     trackers: Costs
-    curvature: Sketch | Secants
+    curvature: Curvature
     damping: Damping
     averaging: Averaging
 
@@ -57,7 +55,7 @@ class Summed(NamedTuple):
     """What the exchanges sum: trackers, and what the curvature is made of."""
 
     trackers: Costs
-    curvature: NamedTuple
+    curvature: tuple
 
 
 @dataclass(frozen=True)
@@ -126,7 +124,8 @@ class AdaptiveNEXT(Solver):
         return np.stack([tau, tau, pace, tries, state.model.V.any(axis=1).sum(axis=1)], axis=1)
 
     def check(self, problem: BaseProblem) -> None:
-        if hasattr(_checks.problem(problem), "shards"):
+        _checks.problem(problem)
+        if has_model(problem):
             standardised.warn_if_not(problem.shards, targets_too=problem.loss.quadratic)
 
     def check_network(self, schedule: ScheduleLike) -> None:
@@ -154,7 +153,8 @@ class AdaptiveNEXT(Solver):
         # 1. Judge the last trial, if there was one.
         if state.round > 0:
             damping = damping.judged(problem, state.w, state.model, w, model)
-            w, model = (choose(damping.refused > 0, old, new) for old, new in ((state.w, w), (state.model, model)))
+            refused = damping.refused > 0
+            w, model = choose(refused, state.w, w), choose(refused, state.model, model)
         # 2. Solve the local problem.
         d, damping = solve(problem, w, model, damping.limited(), curvature)
         # 3. Move, and evaluate the local cost there.

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from consensus.problems import Problem
+from consensus.problems import Linearizable
 from consensus.solvers.adaptive import gauss_newton
 from consensus.solvers.adaptive.gauss_newton import Test
 from consensus.solvers.adaptive.nystrom import factor
@@ -22,16 +22,16 @@ class Sketch(NamedTuple):
     products: np.ndarray
 
     @classmethod
-    def at_start(cls, problem: Problem, w: np.ndarray) -> "Sketch":
+    def at_start(cls, problem: Linearizable, w: np.ndarray) -> "Sketch":
         """At the start w (agents, P)."""
         return cls(gauss_newton.products(problem, w, _basis(problem, 0)))
 
     @staticmethod
-    def numbers(problem: Problem) -> int:
+    def numbers(problem: Linearizable) -> int:
         """How many numbers an agent sends."""
         return columns(problem) * problem.parameters
 
-    def scale(self, problem: Problem, w: np.ndarray, gradient: np.ndarray) -> tuple[np.ndarray, float]:
+    def scale(self, problem: Linearizable, w: np.ndarray, gradient: np.ndarray) -> tuple[np.ndarray, float]:
         """The trace of H (agents,) as the local cost lets an agent estimate it, and tau's first value in units of that."""
         A, P = problem.network_size, problem.parameters
         scale = A * P / columns(problem) * np.einsum("pk,apk->a", _basis(problem, 0), self.products)
@@ -43,22 +43,22 @@ class Sketch(NamedTuple):
         return self
 
     def of_network(
-        self, problem: Problem, round: int, sums: "Sketch", step: np.ndarray, change: np.ndarray
+        self, problem: Linearizable, round: int, sums: "Sketch", step: np.ndarray, change: np.ndarray
     ) -> tuple[np.ndarray, "Sketch"]:
         """V (agents, P, count) with V V' ~ H, from the ``sums`` of what was sent in a round, and what is kept of it."""
         return factor(_basis(problem, round), sums.products), self
 
-    def moved(self, problem: Problem, trial: np.ndarray, round: int) -> "Sketch":
+    def moved(self, problem: Linearizable, trial: np.ndarray, round: int) -> "Sketch":
         """At new trial points (agents, P), for the directions of ``round``."""
         return Sketch(gauss_newton.products(problem, trial, _basis(problem, round)))
 
-    def each_local_model(self, problem: Problem, w: np.ndarray, test: Test) -> None:
+    def each_local_model(self, problem: Linearizable, w: np.ndarray, test: Test) -> None:
         """As :func:`gauss_newton.each_local_model`, if there is anything to test."""
         if not gauss_newton.exact(problem):
             gauss_newton.each_local_model(problem, w, test)
 
 
-def columns(problem: Problem) -> int:
+def columns(problem: Linearizable) -> int:
     """How many directions there are."""
     return max(1, min(problem.parameters, DIRECTIONS, _NUMBERS // problem.parameters))
 
