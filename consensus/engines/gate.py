@@ -39,10 +39,6 @@ class Gate:
         with self.lock:
             self.counters.array[party] = count
 
-    def arrived(self, count: int, parties: slice = slice(None)) -> bool:
-        """Whether all of ``parties`` have come ``count`` times."""
-        return bool((self.counters.array[parties] >= count).all())
-
     def wait(self, count: int, parties: slice = slice(None), timeout: float | None = None, parent: int | None = None) -> None:
         """Wait until all of ``parties`` have come ``count`` times.
 

@@ -6,14 +6,14 @@ from html import escape
 from pathlib import Path
 from string import Template
 
-from plotly.offline import get_plotlyjs
-
 from consensus import plotting
 from experiments.__main__ import found
 from experiments.report.plots import look, plot
 from experiments.report.runs import read
 from experiments.report.sections import anchor, section
+from experiments.shared.extra import extra
 
+get_plotlyjs = extra("plotly.offline").get_plotlyjs
 HERE = Path(__file__).parent
 
 

@@ -5,7 +5,11 @@ import re
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
+
+from experiments.shared.extra import extra
+
+pd = extra("pandas")
+extra("jinja2")  # by which pandas writes LaTeX: missed before the runs, not after
 
 
 class Spread(NamedTuple):

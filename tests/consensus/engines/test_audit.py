@@ -65,6 +65,13 @@ def test_a_directed_edge_carries_messages_one_way():
         network.mix(4, np.ones((3, 1)))
 
 
+def test_a_strict_network_knows_what_each_edge_carried():
+    network = StackedNetwork(topologies.Static(nx.path_graph(3)), np.float64, strict=True)
+    for round in range(4):
+        network.mix(round, np.ones((3, 1)))
+    assert network.per_edge() == dict.fromkeys([(0, 1), (1, 0), (1, 2), (2, 1)], 4)
+
+
 class Rank:
     """Stands for MPI's ranks where nothing is sent."""
 
