@@ -5,7 +5,20 @@ from consensus.engines.mpi import MPI
 from consensus.engines.network import Network
 from consensus.engines.processes import Processes
 from consensus.engines.rounds import reports, run_rounds
-from consensus.engines.stacked import Stacked
+from consensus.engines.stacked import Stacked, StackedNetwork
 from consensus.engines.states import Begin, joined
+from consensus.solvers.state import flatten
 
-__all__ = ["MPI", "Begin", "Engine", "Network", "Processes", "Stacked", "joined", "reports", "run_rounds"]
+__all__ = [
+    "MPI",
+    "Begin",
+    "Engine",
+    "Network",
+    "Processes",
+    "Stacked",
+    "StackedNetwork",
+    "flatten",
+    "joined",
+    "reports",
+    "run_rounds",
+]

@@ -32,8 +32,7 @@ class Engine(ABC):
     --------
     The whole of an engine that runs all agents in this process:
 
-    >>> from consensus.engines import Engine, reports, run_rounds
-    >>> from consensus.engines.stacked import StackedNetwork
+    >>> from consensus.engines import Engine, StackedNetwork, reports, run_rounds
     >>> class Plain(Engine):
     ...     def run(self, problem, schedule, solver, begin, rounds, observer):
     ...         everyone = problem.restrict(slice(0, problem.agents))  # counts the work of this run alone

@@ -4,7 +4,8 @@
 """
 
 from consensus.observe.callbacks import Seen
+from consensus.observe.counts import total
 from consensus.observe.gather import Gather
 from consensus.observe.observer import Due, Gathered, Observer, Verdict
 
-__all__ = ["Due", "Gather", "Gathered", "Observer", "Seen", "Verdict"]
+__all__ = ["Due", "Gather", "Gathered", "Observer", "Seen", "Verdict", "total"]

@@ -160,7 +160,8 @@ RECORDS = {
     "topologies.Conditions", "topologies.Check", "topologies.GapEstimate", "consensus.solvers.Solver", "consensus.Model",
     "topologies.ScheduleLike",
     *(f"consensus.observe.{name}" for name in consensus.observe.__all__),
-    *(f"consensus.engines.{name}" for name in ("Begin", "Engine", "Network", "joined", "reports", "run_rounds")),
+    *(f"consensus.engines.{name}" for name in ("Begin", "Engine", "Network", "StackedNetwork")),
+    *(f"consensus.engines.{name}" for name in ("flatten", "joined", "reports", "run_rounds")),
     "consensus.packing.Packed", "consensus.losses.Loss", "consensus.regularizers.Regularizer",
     "consensus.regularizers.Separable", "consensus.regularizers.DifferenceOfConvex",
 }  # fmt: skip
