@@ -68,7 +68,7 @@ def test_it_learns(name, rounds, falls):
 
 @pytest.mark.parametrize(("name", "most"), [("NEXT", 4), ("AdaptiveNEXT", 10)])
 def test_a_round_takes_a_few_passes_through_the_model(name, most):
-    """A gradient takes two, the Jacobian two; AdaptiveNEXT's cost one, and its own model some: none takes one a product."""
+    """A gradient takes two, the Jacobian two; AdaptiveNEXT's costs one, their local models some: none takes one a product."""
     rounds = {}
     for number in (2, 7):
         Counted.passes.clear()
