@@ -99,7 +99,7 @@ def failing():
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 @pytest.mark.parametrize("name", DIRECTED)
 @pytest.mark.parametrize(
-    "solver", [SONATA(PartialLinearization(2.0), 0.05), SONATA(FullLinearization(6.0), 0.1), PushDIGing(0.02)]
+    "solver", [SONATA(PartialLinearization(1.0), 0.15), SONATA(FullLinearization(4.0), 0.15), PushDIGing(0.05)]
 )
 def test_directed_networks_reach_the_optimum(solver, name, loss):
     p = problem(loss, consensus.L2(0.1), scheme="iid")
@@ -116,7 +116,7 @@ def test_push_pull_reaches_the_optimum_over_static_digraphs(name):
 
 @pytest.mark.parametrize("name", failing())
 @pytest.mark.parametrize(
-    "solver", [SONATA(PartialLinearization(2.0), 0.05), NEXT(FullLinearization(6.0), 0.1), GradientTracking(0.02)]
+    "solver", [SONATA(PartialLinearization(1.0), 0.15), NEXT(FullLinearization(4.0), 0.15), GradientTracking(0.05)]
 )
 def test_failing_networks_reach_the_optimum(solver, name):
     p = problem("squared", consensus.L2(0.1), scheme="iid")
@@ -130,7 +130,7 @@ def test_a_contact_list_reaches_the_optimum(tmp_path):
     schedule = topologies.Temporal.from_csv(path, window=20)
     p = problem("squared", consensus.L2(0.1), scheme="iid")
     result = consensus.solve(
-        p, schedule, NEXT(PartialLinearization(2.0), 0.05), rounds=12000, record_every=200, tolerance=1e-10
+        p, schedule, NEXT(PartialLinearization(1.0), 0.15), rounds=12000, record_every=200, tolerance=1e-10
     )
     np.testing.assert_allclose(result.w, np.tile(smooth_optimum(p), (AGENTS, 1)), rtol=0, atol=1e-8)
 
