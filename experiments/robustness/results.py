@@ -85,7 +85,7 @@ def breakdown(rows):
 def figure(rows, chosen):
     """Geometric means, with the runs' middle 80%, over exchanges and over bytes, and AdaptiveNEXT by topology.
 
-    A curve over bytes ends where half of the runs had ended.
+    A curve over bytes ends where half of the runs had ended. The first legend serves the second part, too.
     """
     canvas, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 4.3), layout="constrained", sharey=True)
     for index, solver in enumerate(chosen):
@@ -105,7 +105,8 @@ def figure(rows, chosen):
         ax.axhline(1, color="0.6", linewidth=0.8)
         ax.grid(True, color="0.9", linewidth=0.6)
         ax.set_axisbelow(True)
-        ax.legend(frameon=False)
+    left.legend(frameon=False)
+    right.legend(frameon=False)
     left.set_ylabel("objective over L-BFGS's optimum")
     return canvas
 
