@@ -15,7 +15,7 @@ from experiments.shared.results import RECORDS, training
 from experiments.shared.tables import Spread, Table, last
 
 DATASETS = ("boston", "kin8nm", "wine", "diabetes", "breast_cancer", "mnist")
-PARTIAL, LOCAL = "NEXT, partial, network curvature", "NEXT, partial, own curvature"  # the second is that of the 2017 paper
+PARTIAL, LOCAL = "NEXT, partial, network curvature", "NEXT, partial, local curvature"  # the second is that of the 2017 paper
 FULL, TRACKING, ADAPTIVE = "NEXT, full linearization", "gradient tracking", "AdaptiveNEXT"
 SLOW, SLOWER = 0.01, 0.001  # how the steps of NEXT fall; the second over the ten times as many rounds of cheap solvers
 GRID = {  # every solver runs with the best of these on each data set
@@ -24,7 +24,7 @@ GRID = {  # every solver runs with the best of these on each data set
         for tau in (0.03, 0.1, 0.3)
         for name, step in {"0.3": 0.3, "0.6 falling": Diminishing(0.6, SLOW), "1 falling": Diminishing(1.0, SLOW)}.items()
     },
-    LOCAL: {  # an agent's own curvature is a tenth of the network's: a tenth of tau and step is the same, and more of each
+    LOCAL: {  # an agent's local curvature is a tenth of the network's: a tenth of tau and step is the same, and more of each
         f"tau {tau}, step {name}": NEXT(PartialLinearization(tau, curvature="local"), step)
         for tau in (0.001, 0.003, 0.01, 0.03, 0.1)
         for name, step in {

@@ -34,7 +34,7 @@ FAMILIES = {  # every solver runs with the best of its settings; the solvers of 
     "convex approximations": {
         ADAPTIVE: {"": AdaptiveNEXT()},
         "NEXT, partial": settings(lambda tau, step: NEXT(partial(tau), step)),
-        "NEXT, partial, own curvature": settings(
+        "NEXT, partial, local curvature": settings(
             lambda tau, step: NEXT(partial(tau, curvature="local"), step), (0.01, 0.03, 0.1), OWN
         ),
         "NEXT, partial, 4 blocks": settings(lambda tau, step: NEXT(Blocks(partial(tau), 4), step), (0.1, 0.3, 1.0)),
