@@ -1,10 +1,14 @@
 """What every loss offers."""
 
 from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from consensus import _checks
+
+if TYPE_CHECKING:
+    import cvxpy
 
 
 class Loss(ABC):
@@ -33,22 +37,22 @@ class Loss(ABC):
         Whether the curvature is constant, so that local problems are linear systems; False by default.
     """
 
-    separable = True
-    quadratic = False
+    separable: bool = True
+    quadratic: bool = False
 
     @abstractmethod
-    def value(self, outputs, targets):
+    def value(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """l(f, d) of each sample, shape (..., samples)."""
 
     @abstractmethod
-    def gradient(self, outputs, targets):
+    def gradient(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """dl/df, shape (..., samples, outputs); a new array."""
 
     @abstractmethod
-    def curvature(self, outputs, targets):
+    def curvature(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """d2l/df2: its diagonal (..., samples, outputs) if separable, else (..., samples, outputs, outputs)."""
 
-    def curvature_root(self, outputs, targets):
+    def curvature_root(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """A matrix L with L L' = d2l/df2, in the same form as :meth:`curvature`."""
         curvature = self.curvature(outputs, targets)
         if self.separable:
@@ -56,7 +60,7 @@ class Loss(ABC):
         values, vectors = np.linalg.eigh(curvature)
         return vectors * np.sqrt(np.maximum(values, 0))[..., None, :]
 
-    def expression(self, outputs, targets, weights):
+    def expression(self, outputs: "cvxpy.Expression", targets: np.ndarray, weights: np.ndarray) -> "cvxpy.Expression":
         """``sum_m weights_m l(f_m, d_m)`` as a CVXPY expression of ``outputs`` (samples, outputs), an affine expression.
 
         Raises
@@ -66,12 +70,12 @@ class Loss(ABC):
         """
         raise TypeError(f"{self} has no CVXPY expression: define one, or use consensus.local.Exact()")
 
-    def error(self, outputs, targets):
+    def error(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """What a test set reports of each sample (..., samples): here the squared error ``|f - d|^2``."""
         outputs, targets = aligned(outputs, targets)
         return np.square(outputs - targets).sum(axis=-1)
 
-    def check(self, targets, outputs):
+    def check(self, targets: np.ndarray, outputs: int) -> None:
         """Raise ``ValueError`` unless ``targets`` (samples, columns) suit a model with that number of outputs."""
         columns = columns_of(targets)
         if columns != outputs:
@@ -81,7 +85,7 @@ class Loss(ABC):
             )
 
 
-def columns_of(targets):
+def columns_of(targets: np.ndarray) -> int:
     """How many columns ``targets`` (samples, columns) have."""
     targets = _checks.array("targets", targets)
     if targets.ndim < 1:
@@ -89,7 +93,7 @@ def columns_of(targets):
     return targets.shape[-1]
 
 
-def scores(outputs):
+def scores(outputs: Any) -> Any:
     """``outputs`` as an array of floats, or a CVXPY expression as it is; raise ``TypeError`` or ``ValueError`` otherwise."""
     if not hasattr(outputs, "is_affine"):
         outputs = _checks.floats("outputs", outputs)
@@ -98,7 +102,7 @@ def scores(outputs):
     return outputs
 
 
-def aligned(outputs, targets):
+def aligned(outputs: Any, targets: np.ndarray) -> tuple[Any, np.ndarray]:
     """``(outputs, targets)``, the targets with the outputs' axes and dtype; what NumPy would broadcast is refused."""
     outputs, targets = scores(outputs), _checks.array("targets", targets)
     if targets.ndim == outputs.ndim - 1:

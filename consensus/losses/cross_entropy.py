@@ -1,11 +1,15 @@
 """The cross-entropy of a softmax."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from consensus import _checks
 from consensus.losses.base import Loss, columns_of, scores
+
+if TYPE_CHECKING:
+    import cvxpy
 
 
 @dataclass(frozen=True)
@@ -23,24 +27,24 @@ class CrossEntropy(Loss):
 
     separable = False
 
-    def value(self, outputs, targets):
+    def value(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         outputs, right = _is_class(outputs, targets)
         shifted = outputs - outputs.max(axis=-1, keepdims=True)
         chosen = np.where(right, shifted, 0).sum(axis=-1)
         return np.log(np.exp(shifted).sum(axis=-1)) - chosen
 
-    def gradient(self, outputs, targets):
+    def gradient(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         outputs, right = _is_class(outputs, targets)
         return _softmax(outputs) - right
 
-    def curvature(self, outputs, targets):
+    def curvature(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         p = _softmax(outputs)
         curvature = -p[..., :, None] * p[..., None, :]
         diagonal = np.einsum("...kk->...k", curvature)  # a view
         diagonal += p
         return curvature
 
-    def curvature_root(self, outputs, targets):
+    def curvature_root(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """``diag(q) - p q'`` with q the square root of the softmax p: its square is ``diag(p) - p p'``."""
         p = _softmax(outputs)
         q = np.sqrt(p)
@@ -49,20 +53,20 @@ class CrossEntropy(Loss):
         diagonal += q
         return root
 
-    def expression(self, outputs, targets, weights):
+    def expression(self, outputs: "cvxpy.Expression", targets: np.ndarray, weights: np.ndarray) -> "cvxpy.Expression":
         import cvxpy as cp
 
         outputs, right = _is_class(outputs, targets)
         chosen = cp.sum(cp.multiply(right.astype(float), outputs), axis=1)
         return weights @ (cp.log_sum_exp(outputs, axis=1) - chosen)
 
-    def error(self, outputs, targets):
+    def error(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """One where the largest logit is not the sample's class, else zero, shape (..., samples)."""
         outputs, right = _is_class(outputs, targets)
         found = np.take_along_axis(right, outputs.argmax(axis=-1)[..., None], axis=-1)[..., 0]
         return 1 - found.astype(outputs.dtype)
 
-    def check(self, targets, outputs):
+    def check(self, targets: np.ndarray, outputs: int) -> None:
         if columns_of(targets) != 1:
             raise ValueError(
                 f"CrossEntropy takes one integer class a sample, shape (samples,) or (samples, 1); "

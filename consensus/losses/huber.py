@@ -1,11 +1,15 @@
 """The Huber loss."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from consensus import _checks
 from consensus.losses.base import Loss, aligned
+
+if TYPE_CHECKING:
+    import cvxpy
 
 
 @dataclass(frozen=True)
@@ -30,27 +34,27 @@ class Huber(Loss):
 
     delta: float = 1.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "delta", _checks.number("delta", self.delta, above=0))
 
-    def value(self, outputs, targets):
+    def value(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         outputs, targets = aligned(outputs, targets)
         error = outputs - targets
         inner = np.clip(error, -self.delta, self.delta)
         return (inner * (error - inner / 2)).sum(axis=-1)
 
-    def gradient(self, outputs, targets):
+    def gradient(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         outputs, targets = aligned(outputs, targets)
         return np.clip(outputs - targets, -self.delta, self.delta)
 
-    def curvature(self, outputs, targets):
+    def curvature(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """One on the parabola, zero on the lines (a generalised second derivative: l is not twice differentiable)."""
         outputs, targets = aligned(outputs, targets)
         return (np.abs(outputs - targets) <= self.delta).astype(outputs.dtype)
 
-    def expression(self, outputs, targets, weights):
+    def expression(self, outputs: "cvxpy.Expression", targets: np.ndarray, weights: np.ndarray) -> "cvxpy.Expression":
         import cvxpy as cp
 
         outputs, targets = aligned(outputs, targets)
-        losses = cp.huber(outputs - targets, self.delta) / 2
+        losses = cp.huber(outputs - targets, self.delta) / 2  # type: ignore[arg-type]  # CVXPY says int, and takes any number
         return cp.sum(cp.multiply(np.broadcast_to(weights[:, None], targets.shape), losses))

@@ -1,11 +1,15 @@
 """The logistic loss."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import expit
 
 from consensus.losses.base import Loss, aligned
+
+if TYPE_CHECKING:
+    import cvxpy
 
 
 @dataclass(frozen=True)
@@ -22,30 +26,30 @@ class LogisticLoss(Loss):
            [ 0. ]])
     """
 
-    def value(self, outputs, targets):
+    def value(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         outputs, targets = aligned(outputs, targets)
         return np.logaddexp(-targets * outputs, (1 - targets) * outputs).sum(axis=-1)  # no cancellation at large logits
 
-    def gradient(self, outputs, targets):
+    def gradient(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         outputs, targets = aligned(outputs, targets)
         return expit(outputs) - targets
 
-    def curvature(self, outputs, targets):
+    def curvature(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         return expit(outputs) * expit(-outputs)
 
-    def expression(self, outputs, targets, weights):
+    def expression(self, outputs: "cvxpy.Expression", targets: np.ndarray, weights: np.ndarray) -> "cvxpy.Expression":
         import cvxpy as cp
 
         outputs, targets = aligned(outputs, targets)
         losses = cp.logistic(outputs) - cp.multiply(targets, outputs)
         return cp.sum(cp.multiply(np.broadcast_to(weights[:, None], targets.shape), losses))
 
-    def error(self, outputs, targets):
+    def error(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """The fraction of a sample's labels that are wrong (a logit > 0 says 1), shape (..., samples)."""
         outputs, targets = aligned(outputs, targets)
         return ((outputs > 0) != (targets > 0)).mean(axis=-1, dtype=outputs.dtype)
 
-    def check(self, targets, outputs):
+    def check(self, targets: np.ndarray, outputs: int) -> None:
         super().check(targets, outputs)
         labels = np.unique(targets)
         if not np.isin(labels, (0, 1)).all():

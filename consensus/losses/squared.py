@@ -1,10 +1,14 @@
 """The squared loss."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from consensus.losses.base import Loss, aligned
+
+if TYPE_CHECKING:
+    import cvxpy
 
 
 @dataclass(frozen=True)
@@ -20,18 +24,18 @@ class SquaredLoss(Loss):
 
     quadratic = True
 
-    def value(self, outputs, targets):
+    def value(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         outputs, targets = aligned(outputs, targets)
         return np.square(outputs - targets).sum(axis=-1) / 2
 
-    def gradient(self, outputs, targets):
+    def gradient(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         outputs, targets = aligned(outputs, targets)
         return outputs - targets
 
-    def curvature(self, outputs, targets):
+    def curvature(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         return np.ones_like(outputs)
 
-    def expression(self, outputs, targets, weights):
+    def expression(self, outputs: "cvxpy.Expression", targets: np.ndarray, weights: np.ndarray) -> "cvxpy.Expression":
         import cvxpy as cp  # here, because importing it takes a second that only its users should spend
 
         outputs, targets = aligned(outputs, targets)

@@ -2,10 +2,16 @@
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from consensus import _checks
+
+if TYPE_CHECKING:
+    import cvxpy
 
 _FLOATS = (float, np.floating)
 
@@ -49,20 +55,26 @@ class Regularizer(ABC):
         An m for which r - m/2 |w|^2 is still convex; below zero where r itself is not convex.
     """
 
-    is_convex = True
-    smooth = False
-    quadratic = False
-    strong_convexity = 0.0
+    is_convex: bool = True
+    smooth: bool = False
+    quadratic: bool = False
+    if TYPE_CHECKING:  # to be read only: some have it as a property
+
+        @property
+        def strong_convexity(self) -> float: ...
+
+    else:
+        strong_convexity = 0.0
 
     @abstractmethod
-    def value(self, w):
+    def value(self, w: np.ndarray) -> np.ndarray | float:
         """r of every row: shape (agents,), or a float for one point."""
 
     @abstractmethod
-    def prox(self, v, step):
+    def prox(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
         """``argmin_w r(w) + |w - v|^2 / (2 step)``, row-wise; ``step`` > 0 is a float or an array that fits (agents, 1)."""
 
-    def expression(self, w):
+    def expression(self, w: "cvxpy.Variable") -> "cvxpy.Expression":
         """r as a CVXPY expression of the variable ``w`` (P,), apart from its :meth:`constraints`.
 
         Raises
@@ -72,15 +84,15 @@ class Regularizer(ABC):
         """
         raise TypeError(f"{self} has no CVXPY expression: define one, or use consensus.local.Exact()")
 
-    def constraints(self, w):
+    def constraints(self, w: "cvxpy.Variable") -> "list[cvxpy.Constraint]":
         """The list of CVXPY constraints on ``w`` (P,) that are part of r; empty where r is finite everywhere."""
         return []
 
-    def gradient(self, w):
+    def gradient(self, w: np.ndarray) -> np.ndarray:
         """grad r, the shape of ``w``. Raises ``TypeError`` where r is not smooth."""
         raise TypeError(f"{self} is not smooth and has no gradient")
 
-    def prox_jvp(self, v, step, d):
+    def prox_jvp(self, v: np.ndarray, step: float | np.ndarray, d: np.ndarray) -> np.ndarray:
         """``M d`` with M an element of Clarke's generalised Jacobian of ``prox(., step)`` at v.
 
         M is the Jacobian wherever there is one. It is symmetric positive semidefinite; its eigenvalues are at most
@@ -108,14 +120,14 @@ class Regularizer(ABC):
         """
         raise TypeError(f"{self} has no prox_jvp, the generalised Jacobian of its prox: define one for second-order solvers")
 
-    def active(self, v, step):
+    def active(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
         """False (agents, P) on the coordinates whose row and column of the M of :meth:`prox_jvp` are zero.
 
         A linear system in M can drop those. Where nothing better is known, all are active.
         """
         return np.ones(v.shape, bool)
 
-    def split(self, slices):
+    def split(self, slices: Sequence[slice]) -> "Sequence[Regularizer]":
         """The regularizers r_c of slices of the coordinates, for which ``r(w) = sum_c r_c(w[slice_c])``.
 
         Parameters
@@ -142,16 +154,16 @@ class Separable(Regularizer):
     """A sum of one function of each coordinate; the generalised Jacobian of its prox is diagonal."""
 
     @abstractmethod
-    def prox_slope(self, v, step):
+    def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
         """That diagonal, the shape of ``v``."""
 
-    def prox_jvp(self, v, step, d):
+    def prox_jvp(self, v: np.ndarray, step: float | np.ndarray, d: np.ndarray) -> np.ndarray:
         return spread(self.prox_slope(v, step), d) * d
 
-    def active(self, v, step):
+    def active(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
         return self.prox_slope(v, step) != 0
 
-    def split(self, slices):
+    def split(self, slices: Sequence[slice]) -> "Sequence[Regularizer]":
         check_slices(slices)
         return [self] * len(slices)
 
@@ -167,23 +179,23 @@ class DifferenceOfConvex(Separable):
 
     @property
     @abstractmethod
-    def convex(self):
+    def convex(self) -> Regularizer:
         """The convex part, a regularizer."""
 
     @abstractmethod
-    def smooth_value(self, w):
+    def smooth_value(self, w: np.ndarray) -> np.ndarray | float:
         """What is subtracted from it: shape (agents,), or a float for one point."""
 
     @abstractmethod
-    def smooth_gradient(self, w):
+    def smooth_gradient(self, w: np.ndarray) -> np.ndarray:
         """The gradient of :meth:`smooth_value`, the shape of ``w``."""
 
-    def expression(self, w):
+    def expression(self, w: "cvxpy.Variable") -> "cvxpy.Expression":
         """Raises ``TypeError``: CVXPY states convex functions only."""
         raise TypeError(f"{self} is not convex and has no CVXPY expression; its convex part, .convex = {self.convex}, has one")
 
 
-def points(name, value):
+def points(name: str, value: ArrayLike) -> np.ndarray:
     """``value`` as an array of floats (P,) or (agents, P); raise ``TypeError`` or ``ValueError`` if it is none."""
     if type(value) is not np.ndarray or value.dtype.kind != "f":  # as floats asks, without the call
         value = _checks.floats(name, value)
@@ -192,7 +204,7 @@ def points(name, value):
     return value
 
 
-def to_prox(v, step):
+def to_prox(v: ArrayLike, step: float | np.ndarray) -> tuple[np.ndarray, float | np.ndarray]:
     """``v`` as points and ``step`` as a number > 0 or an array (agents, 1) for them; raise as :func:`points` otherwise.
 
     What an array of steps holds is not looked at: local solvers come by here in their inner loops.
@@ -212,28 +224,28 @@ def to_prox(v, step):
     return v, step
 
 
-def soft_threshold(v, width):
+def soft_threshold(v: np.ndarray, width: float | np.ndarray) -> np.ndarray:
     """``sign(v) max(|v| - width, 0)``: exact zeros inside the width."""
     width = like(width, v)
     return v - np.clip(v, -width, width)
 
 
-def like(number, v):
+def like(number: ArrayLike, v: np.ndarray) -> np.ndarray:
     """``number``, a scalar or an array, in the dtype of the points ``v``, so that float32 points stay float32."""
     return np.asarray(number, v.dtype if v.dtype.kind == "f" else None)
 
 
-def spread(x, d):
+def spread(x: np.ndarray, d: np.ndarray) -> np.ndarray:
     """``x``, with an entry or a row an agent, with an axis for the directions of ``d`` if there are many an agent."""
     return x if x.ndim == d.ndim else x[..., None, :]
 
 
-def indicator(inside, w):
+def indicator(inside: np.ndarray | np.bool, w: np.ndarray) -> np.ndarray | float:
     """Zero where ``inside``, infinite elsewhere, in the dtype of ``w``."""
     return like(np.where(inside, 0, np.inf), w)[()]
 
 
-def check_slices(slices):
+def check_slices(slices: Sequence[slice]) -> None:
     """Raise ``ValueError`` unless ``slices`` cover 0..P in order, each from where the one before it ends, none empty."""
     end, good = 0, len(slices) > 0
     for part in slices:

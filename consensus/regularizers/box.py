@@ -1,12 +1,18 @@
 """Bounds on every coordinate."""
 
 import functools
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from consensus import _checks
-from consensus.regularizers.base import Separable, check_slices, indicator, like, points, to_prox
+from consensus.regularizers.base import Regularizer, Separable, check_slices, indicator, like, points, to_prox
+
+if TYPE_CHECKING:
+    import cvxpy
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,10 +46,12 @@ class Box(Separable):
            [-1. ,  0.5]])
     """
 
-    lower: float | tuple
-    upper: float | tuple
+    lower: float | Sequence[float] | np.ndarray
+    upper: float | Sequence[float] | np.ndarray
+    _lower: np.ndarray = field(init=False, compare=False)
+    _upper: np.ndarray = field(init=False, compare=False)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         put = functools.partial(object.__setattr__, self)
         bounds = [_bound(name, getattr(self, name)) for name in ("lower", "upper")]
         if len({bound.shape for bound in bounds} - {()}) > 1:
@@ -60,11 +68,11 @@ class Box(Separable):
             put(name, tuple(bound.tolist()) if bound.ndim else bound.item())
             put(f"_{name}", bound)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         lower, upper = (np.array2string(bound, threshold=6, separator=", ") for bound in (self._lower, self._upper))
         return f"Box({lower}, {upper})"
 
-    def value(self, w):
+    def value(self, w: ArrayLike) -> np.ndarray | float:
         w = points("w", w)
         # A few units in the last place are forgiven: a mean of points on a bound may round past it.
         lower, upper = self._bounds(w)
@@ -72,16 +80,16 @@ class Box(Separable):
         below, above = lower - slack * np.abs(lower), upper + slack * np.abs(upper)
         return indicator(((below <= w) & (w <= above)).all(axis=-1), w)
 
-    def prox(self, v, step):
+    def prox(self, v: ArrayLike, step: float | np.ndarray) -> np.ndarray:
         v, step = to_prox(v, step)
         return np.clip(v, *self._bounds(v))
 
-    def prox_slope(self, v, step):
+    def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
         """One strictly inside the bounds, else zero."""
         lower, upper = self._bounds(v)
         return ((lower < v) & (v < upper)).astype(v.dtype)
 
-    def split(self, slices):
+    def split(self, slices: Sequence[slice]) -> Sequence[Regularizer]:
         check_slices(slices)
         bounds = (self._lower, self._upper)
         size = max(bound.size if bound.ndim else 0 for bound in bounds)
@@ -89,13 +97,13 @@ class Box(Separable):
             raise ValueError(f"slices must cover the {size} coordinates of {self}; got {slices}")
         return [Box(*(bound[part] if bound.ndim else bound for bound in bounds)) for part in slices]
 
-    def expression(self, w):
+    def expression(self, w: "cvxpy.Variable") -> "cvxpy.Expression":
         """The constant 0: the bounds are :meth:`constraints`."""
         import cvxpy as cp
 
         return cp.Constant(0)
 
-    def constraints(self, w):
+    def constraints(self, w: "cvxpy.Variable") -> "list[cvxpy.Constraint]":
         lower, upper = (np.broadcast_to(bound, w.shape) for bound in self._bounds(w))
         low, high = (np.flatnonzero(np.isfinite(bound)) for bound in (lower, upper))
         constraints = [w[low] >= lower[low]] if low.size else []

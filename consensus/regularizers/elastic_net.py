@@ -1,12 +1,17 @@
 """The sum of L1 and L2."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from consensus import _checks
 from consensus.regularizers.base import Separable, like, points, soft_threshold, to_prox
 from consensus.regularizers.l1 import L1
+
+if TYPE_CHECKING:
+    import cvxpy
 
 
 @dataclass(frozen=True)
@@ -27,27 +32,27 @@ class ElasticNet(Separable):
     l1: float
     l2: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "l1", _checks.number("l1 of ElasticNet", self.l1, least=0))
         object.__setattr__(self, "l2", _checks.number("l2 of ElasticNet", self.l2, least=0))
 
     @property
-    def strong_convexity(self):
+    def strong_convexity(self) -> float:
         return self.l2
 
-    def value(self, w):
+    def value(self, w: ArrayLike) -> np.ndarray | float:
         w = points("w", w)
         return self.l1 * np.abs(w).sum(axis=-1) + self.l2 / 2 * np.square(w).sum(axis=-1)
 
-    def prox(self, v, step):
+    def prox(self, v: ArrayLike, step: float | np.ndarray) -> np.ndarray:
         v, step = to_prox(v, step)
         return soft_threshold(v, self.l1 * step) / like(1 + self.l2 * step, v)
 
-    def prox_slope(self, v, step):
+    def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
         """That of the L1 part over ``1 + l2 step``."""
         return L1(self.l1).prox_slope(v, step) / like(1 + self.l2 * step, v)
 
-    def expression(self, w):
+    def expression(self, w: "cvxpy.Variable") -> "cvxpy.Expression":
         import cvxpy as cp
 
         return self.l1 * cp.norm1(w) + self.l2 / 2 * cp.sum_squares(w)

@@ -2,13 +2,18 @@
 
 import functools
 import itertools
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from consensus import _checks
 from consensus.regularizers.base import Regularizer, check_slices, like, points, spread, to_prox
+
+if TYPE_CHECKING:
+    import cvxpy
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,10 +54,15 @@ class GroupL1(Regularizer):
     """
 
     weight: float
-    groups: tuple
+    groups: Sequence[Sequence[int] | np.ndarray]
     parameters: int | None = None
+    _shortest: int = field(init=False, compare=False)
+    _sizes: np.ndarray = field(init=False, compare=False)
+    _starts: np.ndarray = field(init=False, compare=False)
+    _roots: np.ndarray = field(init=False, compare=False)
+    _order: np.ndarray | slice = field(init=False, compare=False)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         put = functools.partial(object.__setattr__, self)
         put("weight", _checks.number("weight of GroupL1", self.weight, least=0))
         if self.parameters is not None:
@@ -61,7 +71,7 @@ class GroupL1(Regularizer):
             raise TypeError(f"groups of GroupL1 must be a sequence of lists of coordinates; got {_checks.shown(self.groups)}")
         groups = [_indices(label, group, self.parameters) for label, group in enumerate(self.groups)]
         put("groups", tuple(tuple(group.tolist()) for group in groups))
-        order = np.concatenate([np.empty(0, np.intp), *groups])
+        order: np.ndarray = np.concatenate([np.empty(0, np.intp), *groups])
         sizes = np.array([len(group) for group in groups], np.intp)
         labels = np.repeat(np.arange(len(groups)), sizes)
         _check_disjoint(order, labels)
@@ -69,15 +79,14 @@ class GroupL1(Regularizer):
         put("_sizes", sizes)
         put("_starts", np.cumsum(sizes) - sizes)
         put("_roots", np.sqrt(sizes))
-        if len(order) and (np.diff(order) == 1).all():
-            order = slice(int(order[0]), int(order[-1]) + 1)  # a view instead of a copy
-        put("_order", order)
+        neighbours = len(order) and (np.diff(order) == 1).all()
+        put("_order", slice(int(order[0]), int(order[-1]) + 1) if neighbours else order)  # a view instead of a copy
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"GroupL1(weight={self.weight}, <{len(self.groups)} groups>, parameters={self.parameters})"
 
     @classmethod
-    def of_inputs(cls, weight, model):
+    def of_inputs(cls, weight: float, model: Any) -> Self:
         """One group an input of a layered ``model`` (Linear, MLP): the weights that leave it, a row of the first W.
 
         An input whose group is zero is not used by the model. Biases are in no group.
@@ -91,7 +100,7 @@ class GroupL1(Regularizer):
         return cls(weight, _rows(model)[: model.widths[0]], model.parameters)
 
     @classmethod
-    def of_units(cls, weight, model):
+    def of_units(cls, weight: float, model: Any) -> Self:
         """One group an input and a hidden unit of a layered ``model``: the weights that leave it, a row of any W.
 
         Examples
@@ -102,11 +111,11 @@ class GroupL1(Regularizer):
         """
         return cls(weight, _rows(model), model.parameters)
 
-    def value(self, w):
+    def value(self, w: ArrayLike) -> np.ndarray | float:
         w = points("w", w)
         return self.weight * (self._norms(self._grouped(w)) * like(self._roots, w)).sum(axis=-1)
 
-    def prox(self, v, step):
+    def prox(self, v: ArrayLike, step: float | np.ndarray) -> np.ndarray:
         v, step = to_prox(v, step)
         grouped = self._grouped(v)
         kept = self._each(1 - self._lost(grouped, step)[0])
@@ -114,7 +123,7 @@ class GroupL1(Regularizer):
         p[..., self._order] = np.where(kept == 0, 0, kept * grouped)
         return p
 
-    def prox_jvp(self, v, step, d):
+    def prox_jvp(self, v: np.ndarray, step: float | np.ndarray, d: np.ndarray) -> np.ndarray:
         """On a group that is kept, ``(1 - c) d + c u u'd`` with u = v_g / |v_g| and c = weight sqrt(|g|) step / |v_g|."""
         grouped, among = self._grouped(v), self._grouped(d)
         lost, norms = self._lost(grouped, step)
@@ -125,18 +134,18 @@ class GroupL1(Regularizer):
         result[..., self._order] = self._each(spread(1 - lost, d)) * among + self._each(along) * units
         return result
 
-    def active(self, v, step):
+    def active(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
         active = np.ones(v.shape, bool)
         active[..., self._order] = self._each(self._lost(self._grouped(v), step)[0] != 1)
         return active
 
-    def split(self, slices):
+    def split(self, slices: Sequence[slice]) -> Sequence[Regularizer]:
         check_slices(slices)
         starts = np.array([part.start or 0 for part in slices])
         end = slices[-1].stop
         if end < self._shortest or self.parameters not in (None, end):
             raise ValueError(f"slices must cover the {self.parameters or self._shortest} coordinates of {self}; got {slices}")
-        parts = [[] for _ in slices]
+        parts: list[list[np.ndarray]] = [[] for _ in slices]
         for group in self.groups:
             first, last = np.searchsorted(starts, (group[0], group[-1]), side="right") - 1
             if first != last:
@@ -147,7 +156,7 @@ class GroupL1(Regularizer):
             parts[first].append(np.array(group) - starts[first])
         return [GroupL1(self.weight, part, s.stop - start) for part, s, start in zip(parts, slices, starts.tolist())]
 
-    def expression(self, w):
+    def expression(self, w: "cvxpy.Variable") -> "cvxpy.Expression":
         import cvxpy as cp
 
         norms = [np.sqrt(len(group)) * cp.norm2(w[list(group)]) for group in self.groups]

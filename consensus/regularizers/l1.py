@@ -1,11 +1,16 @@
 """The sum of absolute values."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from consensus import _checks
 from consensus.regularizers.base import Separable, like, points, soft_threshold, to_prox
+
+if TYPE_CHECKING:
+    import cvxpy
 
 
 @dataclass(frozen=True)
@@ -21,22 +26,22 @@ class L1(Separable):
 
     weight: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "weight", _checks.number("weight of L1", self.weight, least=0))
 
-    def value(self, w):
+    def value(self, w: ArrayLike) -> np.ndarray | float:
         w = points("w", w)
         return self.weight * np.abs(w).sum(axis=-1)
 
-    def prox(self, v, step):
+    def prox(self, v: ArrayLike, step: float | np.ndarray) -> np.ndarray:
         v, step = to_prox(v, step)
         return soft_threshold(v, self.weight * step)
 
-    def prox_slope(self, v, step):
+    def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
         """One where ``|v| > weight step`` (everywhere if the weight is zero, when prox is the identity), else zero."""
         return ((np.abs(v) > like(self.weight * step, v)) | (self.weight == 0)).astype(v.dtype)
 
-    def expression(self, w):
+    def expression(self, w: "cvxpy.Variable") -> "cvxpy.Expression":
         import cvxpy as cp
 
         return self.weight * cp.norm1(w)

@@ -1,11 +1,16 @@
 """The squared Euclidean norm."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from consensus import _checks
 from consensus.regularizers.base import Separable, like, points, to_prox
+
+if TYPE_CHECKING:
+    import cvxpy
 
 
 @dataclass(frozen=True)
@@ -23,29 +28,29 @@ class L2(Separable):
     smooth = True
     quadratic = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "weight", _checks.number("weight of L2", self.weight, least=0))
 
     @property
-    def strong_convexity(self):
+    def strong_convexity(self) -> float:
         return self.weight
 
-    def value(self, w):
+    def value(self, w: ArrayLike) -> np.ndarray | float:
         w = points("w", w)
         return self.weight / 2 * np.square(w).sum(axis=-1)
 
-    def gradient(self, w):
+    def gradient(self, w: ArrayLike) -> np.ndarray:
         return self.weight * points("w", w)
 
-    def prox(self, v, step):
+    def prox(self, v: ArrayLike, step: float | np.ndarray) -> np.ndarray:
         v, step = to_prox(v, step)
         return v / like(1 + self.weight * step, v)
 
-    def prox_slope(self, v, step):
+    def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
         """``1 / (1 + weight step)`` everywhere."""
         return np.ones_like(v) / like(1 + self.weight * step, v)
 
-    def expression(self, w):
+    def expression(self, w: "cvxpy.Variable") -> "cvxpy.Expression":
         import cvxpy as cp
 
         return self.weight / 2 * cp.sum_squares(w)

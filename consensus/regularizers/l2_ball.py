@@ -1,11 +1,16 @@
 """A bound on the Euclidean norm."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from consensus import _checks
 from consensus.regularizers.base import Regularizer, indicator, points, spread, to_prox
+
+if TYPE_CHECKING:
+    import cvxpy
 
 
 @dataclass(frozen=True)
@@ -36,38 +41,38 @@ class L2Ball(Regularizer):
 
     radius: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "radius", _checks.number("radius of L2Ball", self.radius, above=0))
 
-    def value(self, w):
+    def value(self, w: ArrayLike) -> np.ndarray | float:
         w = points("w", w)
         norms = _norms(w)[..., 0]
         tolerance = max(1e-12, 16 * float(np.finfo(norms.dtype).eps))
         return indicator(norms <= self.radius * (1 + tolerance), w)
 
-    def prox(self, v, step):
+    def prox(self, v: ArrayLike, step: float | np.ndarray) -> np.ndarray:
         v, step = to_prox(v, step)
         return v * (self.radius / np.maximum(_norms(v), self.radius))
 
-    def prox_jvp(self, v, step, d):
+    def prox_jvp(self, v: np.ndarray, step: float | np.ndarray, d: np.ndarray) -> np.ndarray:
         """``d`` inside, ``(radius / |v|) (d - u u'd)`` with u = v / |v| outside."""
         norms = _norms(v)
         longer = np.maximum(norms, self.radius)
         units = spread(np.where(norms > self.radius, v / longer, 0), d)
         return spread(self.radius / longer, d) * (d - units * (units * d).sum(axis=-1, keepdims=True))
 
-    def active(self, v, step):
+    def active(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
         """All, but for a coordinate outside that is the only one not zero: it is fixed."""
         nonzero = v != 0
         return (_norms(v) <= self.radius) | (nonzero.sum(axis=-1, keepdims=True) - nonzero > 0)
 
-    def expression(self, w):
+    def expression(self, w: "cvxpy.Variable") -> "cvxpy.Expression":
         """The constant 0: the bound is in :meth:`constraints`."""
         import cvxpy as cp
 
         return cp.Constant(0)
 
-    def constraints(self, w):
+    def constraints(self, w: "cvxpy.Variable") -> "list[cvxpy.Constraint]":
         import cvxpy as cp
 
         return [cp.norm2(w) <= self.radius]

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from consensus import _checks
 from consensus.regularizers.base import DifferenceOfConvex, like, points, to_prox
@@ -47,36 +48,36 @@ class LogSum(DifferenceOfConvex):
     weight: float
     epsilon: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "weight", _checks.number("weight of LogSum", self.weight, least=0))
         object.__setattr__(self, "epsilon", _checks.number("epsilon of LogSum", self.epsilon, above=0))
 
     @property
-    def strong_convexity(self):
+    def strong_convexity(self) -> float:
         return -self.weight / self.epsilon**2
 
     @property
-    def convex(self):
+    def convex(self) -> L1:
         return L1(self.weight / self.epsilon)
 
-    def value(self, w):
+    def value(self, w: ArrayLike) -> np.ndarray | float:
         w = points("w", w)
         return self.weight * np.log1p(np.abs(w) / self.epsilon).sum(axis=-1)
 
-    def smooth_value(self, w):
+    def smooth_value(self, w: np.ndarray) -> np.ndarray | float:
         ratio = np.abs(w) / self.epsilon
         return self.weight * (ratio - np.log1p(ratio)).sum(axis=-1)
 
-    def smooth_gradient(self, w):
+    def smooth_gradient(self, w: np.ndarray) -> np.ndarray:
         """``weight w / (epsilon (epsilon + |w|))``."""
         return (self.weight / self.epsilon) * w / (self.epsilon + np.abs(w))
 
-    def prox(self, v, step):
+    def prox(self, v: ArrayLike, step: float | np.ndarray) -> np.ndarray:
         v, step = to_prox(v, step)
         w, zero = self._minimiser(np.abs(v), self.weight * step)
         return np.where(zero, 0, np.copysign(w, v))
 
-    def prox_slope(self, v, step):
+    def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
         """``1 / (1 - weight step / (epsilon + |prox|)^2)`` where prox is not zero, else zero."""
         w, zero = self._minimiser(np.abs(v), self.weight * step)
         inverse = np.where(zero, 1, 1 - like(self.weight * step, v) / np.square(self.epsilon + w))

@@ -1,10 +1,15 @@
 """Nonnegativity."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from consensus.regularizers.base import Separable, indicator, points, to_prox
+
+if TYPE_CHECKING:
+    import cvxpy
 
 
 @dataclass(frozen=True)
@@ -24,23 +29,23 @@ class NonNegative(Separable):
     array([ 0., inf])
     """
 
-    def value(self, w):
+    def value(self, w: ArrayLike) -> np.ndarray | float:
         w = points("w", w)
         return indicator((w >= 0).all(axis=-1), w)
 
-    def prox(self, v, step):
+    def prox(self, v: ArrayLike, step: float | np.ndarray) -> np.ndarray:
         v, step = to_prox(v, step)
         return np.maximum(v, 0)
 
-    def prox_slope(self, v, step):
+    def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
         """One where ``v > 0``, else zero."""
         return (v > 0).astype(v.dtype)
 
-    def expression(self, w):
+    def expression(self, w: "cvxpy.Variable") -> "cvxpy.Expression":
         """The constant 0: the sign is in :meth:`constraints`."""
         import cvxpy as cp
 
         return cp.Constant(0)
 
-    def constraints(self, w):
+    def constraints(self, w: "cvxpy.Variable") -> "list[cvxpy.Constraint]":
         return [w >= 0]

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from consensus import _checks
 from consensus.regularizers.base import DifferenceOfConvex, like, points, soft_threshold, to_prox
@@ -47,41 +48,41 @@ class SCAD(DifferenceOfConvex):
     weight: float
     a: float = 3.7
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "weight", _checks.number("weight of SCAD", self.weight, least=0))
         object.__setattr__(self, "a", _checks.number("a of SCAD", self.a, above=2))
 
     @property
-    def strong_convexity(self):
+    def strong_convexity(self) -> float:
         return -1 / (self.a - 1)
 
     @property
-    def convex(self):
+    def convex(self) -> L1:
         return L1(self.weight)
 
-    def value(self, w):
+    def value(self, w: ArrayLike) -> np.ndarray | float:
         w = points("w", w)
         size = np.minimum(np.abs(w), self.a * self.weight)
         excess = np.maximum(size - self.weight, 0)
         return (self.weight * size - np.square(excess) / (2 * (self.a - 1))).sum(axis=-1)
 
-    def smooth_value(self, w):
+    def smooth_value(self, w: np.ndarray) -> np.ndarray | float:
         excess = np.maximum(np.abs(w) - self.weight, 0)
         inner = np.minimum(excess, (self.a - 1) * self.weight)
         return (inner * (excess - inner / 2)).sum(axis=-1) / (self.a - 1)
 
-    def smooth_gradient(self, w):
+    def smooth_gradient(self, w: np.ndarray) -> np.ndarray:
         """``sign(w) min(max(|w| - weight, 0) / (a - 1), weight)``."""
         excess = np.maximum(np.abs(w) - self.weight, 0)
         return np.sign(w) * np.minimum(excess / (self.a - 1), self.weight)
 
-    def prox(self, v, step):
+    def prox(self, v: ArrayLike, step: float | np.ndarray) -> np.ndarray:
         v, step = to_prox(v, step)
         size, bend = np.abs(v), self._bend(v, step)
         middle = np.copysign(size - like(step / (self.a - 1 - step), v) * (self.a * self.weight - size), v)
         return np.where(size <= bend, soft_threshold(v, self.weight * step), np.where(size < self.a * self.weight, middle, v))
 
-    def prox_slope(self, v, step):
+    def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
         """That of the soft threshold; ``(a - 1) / (a - 1 - step)`` where the slope of r falls; one beyond."""
         size, bend = np.abs(v), self._bend(v, step)
         steep = like((self.a - 1) / (self.a - 1 - step), v)
