@@ -1,6 +1,14 @@
 """What ends a run early. Nothing already computed is lost: each error carries it."""
 
+import os
+from typing import TYPE_CHECKING
+
 from consensus import _checks
+
+if TYPE_CHECKING:
+    from consensus.history import History
+    from consensus.result import Result
+    from consensus.solvers import Solver
 
 
 class RunError(Exception):
@@ -12,7 +20,7 @@ class RunError(Exception):
         What was recorded until then.
     """
 
-    history = None
+    history: "History | None" = None
 
 
 class DivergenceError(RunError, ArithmeticError):
@@ -27,7 +35,7 @@ class DivergenceError(RunError, ArithmeticError):
         What was recorded until then.
     """
 
-    def __init__(self, round, solver):
+    def __init__(self, round: int, solver: "Solver") -> None:
         super().__init__(
             f"{solver} diverged in round {round}: an iterate is NaN, infinite or larger than 1e150. "
             "Take a smaller step or a larger tau; the history so far is this error's .history"
@@ -52,7 +60,7 @@ class Interrupted(KeyboardInterrupt):
         The iterates of the last complete round and the history so far.
     """
 
-    def __init__(self, result, checkpoint=None):
+    def __init__(self, result: "Result", checkpoint: str | os.PathLike | None = None) -> None:
         _checks.offers("result", result, ("w", "history", "rounds"), "a Result, as consensus.solve returns")
         again = "start=error.result.w"
         if checkpoint is not None:

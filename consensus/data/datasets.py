@@ -56,15 +56,15 @@ class Dataset:
     classes: tuple | None = None
 
     @property
-    def classification(self):
+    def classification(self) -> bool:
         """Whether the target is classes."""
         return self.classes is not None
 
-    def __getitem__(self, index):  # which also makes it a sequence to unpack
+    def __getitem__(self, index: int) -> np.ndarray:  # which also makes it a sequence to unpack
         return (self.X, self.y)[index]
 
 
-def load(name, *, target=None, classification=None):
+def load(name: str | os.PathLike, *, target: str | int | None = None, classification: bool | None = None) -> Dataset:
     """A data set by its name, or a table from a file.
 
     Parameters

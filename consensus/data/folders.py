@@ -1,9 +1,12 @@
 """Shards in a folder, a file an agent."""
 
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from consensus import _checks, _memory
 from consensus.data.shards import Shards
@@ -12,7 +15,7 @@ from consensus.data.tables import npz
 _FORMAT = 1
 
 
-def save_shards(shards, folder):
+def save_shards(shards: Shards, folder: str | os.PathLike) -> None:
     """Write every agent's samples to a file of its own, for data that shall not sit on one machine.
 
     Parameters
@@ -38,7 +41,9 @@ def save_shards(shards, folder):
     (folder / "index.json").write_text(json.dumps(index, indent=1) + "\n")
 
 
-def load_shards(folder, agents=None):
+def load_shards(
+    folder: str | os.PathLike, agents: slice | ArrayLike | Callable[[int], slice | ArrayLike] | None = None
+) -> Shards:
     """Read shards that :func:`save_shards` wrote, of all agents or of some only.
 
     Parameters

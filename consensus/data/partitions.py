@@ -1,6 +1,9 @@
 """Which agent gets which samples."""
 
+from typing import Literal
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from consensus import _checks, _memory
 from consensus.data.shards import Shards
@@ -9,7 +12,16 @@ SCHEMES = ("iid", "sorted", "dirichlet", "sizes")
 _DRAWS = 1000  # redraws of a Dirichlet split that leaves an agent empty
 
 
-def partition(X, y, agents, scheme="iid", seed=0, *, sizes=None, concentration=0.5):
+def partition(
+    X: ArrayLike,
+    y: ArrayLike,
+    agents: int,
+    scheme: Literal["iid", "sorted", "dirichlet", "sizes"] = "iid",
+    seed: int | np.random.Generator = 0,
+    *,
+    sizes: ArrayLike | None = None,
+    concentration: float = 0.5,
+) -> Shards:
     """Give every sample to exactly one agent.
 
     Parameters
@@ -74,7 +86,7 @@ def partition(X, y, agents, scheme="iid", seed=0, *, sizes=None, concentration=0
     return _padded(X, y, groups)
 
 
-def arrays(X, y, names=("X", "y")):
+def arrays(X: ArrayLike, y: ArrayLike, names: tuple[str, str] = ("X", "y")) -> tuple[np.ndarray, np.ndarray]:
     """Features (samples, features) and targets (samples, outputs), checked, in the dtype of the features."""
     X, y = _checks.array(names[0], X), _checks.array(names[1], y)
     if X.ndim != 2 or X.size == 0:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from consensus import _checks
 
@@ -37,23 +38,23 @@ class Shards:
     network_size: int = None  # type: ignore[assignment]
     memory: tuple = field(default=(), repr=False)  # keeps what is in shared memory known as such
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.rows is None:  # not a block, whose arrays may come later
             _check_shapes(self)
             object.__setattr__(self, "rows", np.arange(len(self.features)))
             object.__setattr__(self, "network_size", len(self.features))
 
     @property
-    def agents(self):
+    def agents(self) -> int:
         """Number of agents held here."""
         return len(self.features)
 
     @property
-    def sizes(self):
+    def sizes(self) -> np.ndarray:
         """Number of samples of each agent held here, shape (agents,)."""
         return np.count_nonzero(self.indices >= 0, axis=1)
 
-    def restrict(self, rows):
+    def restrict(self, rows: slice | ArrayLike) -> "Shards":
         """The shards of the agents ``rows``, a slice (views, nothing is copied) or a sequence of their numbers."""
         rows = _checks.rows(rows, self.agents)
         return replace(

@@ -3,11 +3,15 @@
 scikit-learn is imported where it is used: it takes longer than all the rest, and workers have no use for it.
 """
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from consensus import _checks
+
+Seed: TypeAlias = int | np.random.RandomState | None  # as scikit-learn takes it
 
 
 class Split(NamedTuple):
@@ -19,7 +23,7 @@ class Split(NamedTuple):
     y_test: np.ndarray
 
 
-def split(X, y, *, test_size=0.2, seed=0, classification=False):
+def split(X: ArrayLike, y: ArrayLike, *, test_size: float = 0.2, seed: Seed = 0, classification: bool = False) -> Split:
     """Split ``(X, y)`` at random into a training and a test part, and standardise.
 
     Features get mean zero and variance one on the training part (constant ones become zero), and so do the targets unless
@@ -62,7 +66,7 @@ def split(X, y, *, test_size=0.2, seed=0, classification=False):
     return _standardised(X, y, train, test, classification)
 
 
-def folds(X, y, k, seed=0, classification=False):
+def folds(X: ArrayLike, y: ArrayLike, k: int, seed: Seed = 0, classification: bool = False) -> Iterator[Split]:
     """Cut ``(X, y)`` at random into k folds for cross-validation: each is the test part once.
 
     Every fold is standardised by its own training part, as in :func:`split`. In classification all folds keep the
@@ -118,7 +122,7 @@ def _state(seed):
     return _checks.count("seed", seed, least=0, most=2**32 - 1)
 
 
-def _samples(X, y, classification):
+def _samples(X: ArrayLike, y: ArrayLike, classification: bool) -> tuple[np.ndarray, np.ndarray]:
     classification = _checks.flag("classification", classification)
     X, y = _checks.array("X", X), _checks.dense("y", y) if classification else _checks.array("y", y)
     if X.ndim != 2 or y.ndim not in (1, 2) or len(X) != len(y):

@@ -48,7 +48,9 @@ class MPINetwork(Network):
     added as on every other engine.
     """
 
-    def __init__(self, schedule: ScheduleLike, rows: slice, dtype: np.dtype, strict: bool, ranks: Ranks, blocks: list[slice]):
+    def __init__(
+        self, schedule: ScheduleLike, rows: slice, dtype: np.dtype, strict: bool, ranks: Ranks, blocks: list[slice]
+    ) -> None:
         super().__init__(schedule, rows, dtype, strict)
         self.ranks, self.me = ranks, ranks.me
         self.counts_of_ranks = np.array([block.stop - block.start for block in blocks])
@@ -98,7 +100,7 @@ class MPINetwork(Network):
 class AllRanks:
     """Puts the blocks of all ranks together, for the observer; ``sizes`` are their numbers of agents."""
 
-    def __init__(self, ranks: Ranks, sizes: np.ndarray):
+    def __init__(self, ranks: Ranks, sizes: np.ndarray) -> None:
         self.ranks, self.sizes = ranks, sizes
 
     def rows(self, block: np.ndarray) -> np.ndarray:
@@ -135,7 +137,9 @@ class MPI(Engine):
         Seconds that a rank waits for the others, in :func:`consensus.solve` and in its rounds, before the job is aborted.
     """
 
-    def __init__(self, communicator: "Comm | None" = None, cores: int = 1, strict: bool = False, timeout: float = 600.0):
+    def __init__(
+        self, communicator: "Comm | None" = None, cores: int = 1, strict: bool = False, timeout: float = 600.0
+    ) -> None:
         try:
             from mpi4py import MPI as mpi  # importing it starts MPI
         except ImportError as error:

@@ -53,7 +53,7 @@ class Network(ABC):
         Every message, if ``strict``.
     """
 
-    def __init__(self, schedule: ScheduleLike, rows: slice, dtype: np.dtype, strict: bool = False):
+    def __init__(self, schedule: ScheduleLike, rows: slice, dtype: np.dtype, strict: bool = False) -> None:
         self.schedule, self.rows, self.dtype, self.strict = schedule, rows, np.dtype(dtype), strict
         self.exchanges = self.messages = self.floats = self.bytes = 0
         self.record: list[tuple[int, int, int]] = []

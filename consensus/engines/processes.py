@@ -72,7 +72,7 @@ class Processes(Engine):
         self, problem: BaseProblem, schedule: ScheduleLike, solver: Solver, begin: Begin, rounds: int, observer: Observer
     ) -> str | None:
         context = multiprocessing.get_context("spawn")
-        available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         blocks = _by_cost(problem, min(self.workers or available, problem.agents))
         with _interrupted_later():
             lock = context.Lock()

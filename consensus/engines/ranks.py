@@ -45,7 +45,7 @@ class Ranks:
         Whether the job is aborted where a wait takes too long; else that is an error for the caller, who has more to say.
     """
 
-    def __init__(self, communicator: "Comm", timeout: float):
+    def __init__(self, communicator: "Comm", timeout: float) -> None:
         self.communicator, self.timeout = communicator, timeout
         self.me, self.size = communicator.Get_rank(), communicator.Get_size()
         self.names = [f"rank {rank}" for rank in range(self.size)]

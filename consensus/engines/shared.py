@@ -4,7 +4,7 @@ import multiprocessing
 from collections.abc import Iterator
 from dataclasses import replace
 from multiprocessing.synchronize import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import cloudpickle
 import numpy as np
@@ -157,12 +157,14 @@ class SharedProblem(NamedTuple):
 
     @classmethod
     def of(cls, problem: BaseProblem) -> "SharedProblem":
-        bare = problem.restrict(slice(0, problem.agents))
+        everyone = slice(0, problem.agents)
         if not isinstance(problem, Problem):
-            return cls(cloudpickle.dumps(bare), ())
+            return cls(cloudpickle.dumps(problem.restrict(everyone)), ())
+        bare = problem.restrict(everyone)
         data = (*(getattr(problem.shards, name) for name in _DATA), problem.weights)
         bare.weights = np.empty(0)
-        bare.shards = replace(problem.shards, **dict.fromkeys(_DATA, bare.weights), memory=())
+        none: dict[str, Any] = dict.fromkeys(_DATA, bare.weights)
+        bare.shards = replace(problem.shards, **none, memory=())
         return cls(cloudpickle.dumps(bare), tuple(SharedArray.of(array) for array in data))
 
     def problem(self) -> BaseProblem:

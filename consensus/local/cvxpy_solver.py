@@ -1,14 +1,23 @@
 """State the local problems in CVXPY: slow, but it takes constraints and any convex regularizer."""
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from consensus import _checks
 from consensus.errors import LocalSolveError
-from consensus.local.exact import LocalSolution
+from consensus.local.base import LocalSolution
+from consensus.problems import BaseProblem
+from consensus.regularizers import Regularizer
+from consensus.surrogates import Surrogate
 from consensus.surrogates.blocks import BlockModel, Blocks
 from consensus.surrogates.full import FullLinearization, ProximalModel
+from consensus.surrogates.partial import LinearizedModel
+
+if TYPE_CHECKING:
+    import cvxpy
 
 _PARAMETRISED = 10_000_000
 
@@ -35,11 +44,11 @@ class CVXPYSolver:
     "Differentiable convex optimization layers", NeurIPS 2019, for parametrised programs.
     """
 
-    constraints: object = None
+    constraints: "Callable[[cvxpy.Variable], Iterable[cvxpy.Constraint]] | None" = None
     solver: str = "CLARABEL"
-    options: tuple = ()
+    options: Mapping[str, Any] | Iterable[tuple[str, Any]] = ()
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         import cvxpy as cp
 
         if not isinstance(self.solver, str) or self.solver not in cp.installed_solvers():
@@ -53,17 +62,17 @@ class CVXPYSolver:
             raise TypeError(f"options must be a mapping of names to values; got {_checks.shown(self.options)}") from error
         object.__setattr__(self, "options", options)
 
-    def check(self, surrogate, problem):
+    def check(self, surrogate: Surrogate, problem: BaseProblem) -> None:
         """Raise ``ValueError`` or ``TypeError`` if the local problems cannot be stated, or are not convex programs."""
         import cvxpy as cp
 
         surrogate.check(problem)
         r = problem.regularizer
         inner = surrogate.surrogate if isinstance(surrogate, Blocks) else surrogate
-        if inner is not surrogate and surrogate.count > 1 and self.constraints is not None:
+        if isinstance(surrogate, Blocks) and surrogate.count > 1 and self.constraints is not None:
             raise ValueError(f"the constraints of CVXPYSolver couple the blocks of {surrogate}: use {inner} unsplit")
-        needed = [(r, "expression"), (r, "constraints")]
-        needed += [] if isinstance(inner, FullLinearization) else [(problem.model, "jacobian")]
+        needed: list[tuple[object, str]] = [(r, "expression"), (r, "constraints")]
+        needed += [] if isinstance(inner, FullLinearization) else [(getattr(problem, "model", None), "jacobian")]
         for part, name in needed:
             if not hasattr(part, name):
                 raise TypeError(f"CVXPYSolver needs {type(part).__name__}.{name}, which is missing: use Exact()")
@@ -77,7 +86,14 @@ class CVXPYSolver:
     def _stated(self, w):
         return [] if self.constraints is None else list(self.constraints(w))
 
-    def solve(self, model, linear, regularizer, start=None, tolerance=None):
+    def solve(
+        self,
+        model: ProximalModel | LinearizedModel | BlockModel,
+        linear: np.ndarray,
+        regularizer: Regularizer,
+        start: np.ndarray | None = None,
+        tolerance: float | None = None,
+    ) -> LocalSolution:
         """Minimise for every agent of a block; arguments and result as for :meth:`Exact.solve`.
 
         ``start`` and ``tolerance`` are left to the CVXPY solver's own ``options``.
@@ -96,7 +112,7 @@ class CVXPYSolver:
                 solution[agent, block] = self._one(inner, total, part, agent, block)
         return LocalSolution(solution, np.ones(len(model.w), int))
 
-    def prox(self, regularizer):
+    def prox(self, regularizer: Regularizer) -> Callable[[np.ndarray, float], np.ndarray]:
         """The prox of r and the constraints together, ``(v (P,), step) -> w``; of r alone where there are none."""
         _checks.regularizer(regularizer)
         if self.constraints is None:

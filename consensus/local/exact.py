@@ -2,7 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal
 
 import numpy as np
 
@@ -10,17 +10,15 @@ from consensus import _checks
 from consensus._parallel import CHUNK_BYTES, for_chunks, threads
 from consensus.errors import UnfinishedWarning
 from consensus.local import careful
+from consensus.local.base import LocalSolution
 from consensus.local.part import Part, has_prox_jvp
 from consensus.local.systems import SYSTEMS, estimates, forms_jacobian
+from consensus.problems import BaseProblem
+from consensus.regularizers import Regularizer
+from consensus.surrogates import Surrogate
 from consensus.surrogates.blocks import BlockModel, Blocks
 from consensus.surrogates.full import FullLinearization, ProximalModel
-
-
-class LocalSolution(NamedTuple):
-    """The minimisers ``w`` (agents, P), and each agent's inner ``iterations`` (agents,): zero for a closed form."""
-
-    w: np.ndarray
-    iterations: np.ndarray
+from consensus.surrogates.partial import LinearizedModel
 
 
 @dataclass(frozen=True)
@@ -43,26 +41,33 @@ class Exact:
         Outer iterations at most; what is then reached is returned.
     """
 
-    linear: str = "auto"
+    linear: Literal["auto", "primal", "dual", "iterative"] = "auto"
     iterations: int = 100
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _checks.choice("linear", self.linear, ("auto", *SYSTEMS))
         _checks.count("iterations", self.iterations)
 
-    def check(self, surrogate, problem):
+    def check(self, surrogate: Surrogate, problem: BaseProblem) -> None:
         """Raise ``ValueError`` or ``TypeError`` if this solver cannot minimise ``surrogate`` plus r for ``problem``."""
         surrogate.check(problem)
-        split = isinstance(surrogate, Blocks)
-        model = getattr(problem, "model", None)
-        if model is None or isinstance(surrogate.surrogate if split else surrogate, FullLinearization):
+        inner = surrogate.surrogate if isinstance(surrogate, Blocks) else surrogate
+        split, model = inner is not surrogate, getattr(problem, "model", None)
+        if model is None or isinstance(inner, FullLinearization):
             return
         needed = "jacobian" if split else {"primal": "jacobian", "dual": "gram"}.get(self.linear)
         if needed and not hasattr(model, needed):
             who, instead = (surrogate, "the surrogate unsplit") if split else (f"Exact(linear={self.linear!r})", "'auto'")
             raise TypeError(f"{who} needs {type(model).__name__}.{needed}, which is missing: use {instead}")
 
-    def solve(self, model, linear, regularizer, start=None, tolerance=1e-8):
+    def solve(
+        self,
+        model: ProximalModel | LinearizedModel | BlockModel,
+        linear: np.ndarray,
+        regularizer: Regularizer,
+        start: np.ndarray | None = None,
+        tolerance: float = 1e-8,
+    ) -> LocalSolution:
         """Minimise for every agent of a block.
 
         Parameters
@@ -84,13 +89,13 @@ class Exact:
             A row is NaN where its problem is no longer finite.
         """
         slices, inner = (model.slices, model.model) if isinstance(model, BlockModel) else ((slice(None),), model)
-        parts = regularizer.split(slices) if len(slices) > 1 else [regularizer]
+        regularizers = regularizer.split(slices) if len(slices) > 1 else [regularizer]
         total = linear + inner.gradient  # of everything smooth but r, at w_i
         solution = np.empty_like(model.w)
         iterations = np.zeros((len(slices), len(model.w)), int)
         if isinstance(inner, ProximalModel):
-            for block, part in zip(slices, parts, strict=True):
-                solution[:, block] = part.prox(model.w[:, block] - total[:, block] / inner.tau, 1 / inner.tau)
+            for block, r in zip(slices, regularizers, strict=True):
+                solution[:, block] = r.prox(model.w[:, block] - total[:, block] / inner.tau, 1 / inner.tau)
             return LocalSolution(solution, iterations.sum(axis=0))
 
         problem, split = inner.problem, len(slices) > 1
@@ -98,7 +103,7 @@ class Exact:
         costs = estimates(problem, regularizer, -(-problem.parameters // len(slices)), dense)
         method = min(costs, key=lambda name: costs[name].operations) if self.linear == "auto" else self.linear
         left = np.zeros((len(slices), len(model.w)), problem.dtype)
-        parts = [Part(inner, part, block, dense, total) for part, block in zip(parts, slices, strict=True)]
+        parts = [Part(inner, r, block, dense, total) for r, block in zip(regularizers, slices, strict=True)]
 
         def chunk(rows, blocks=range(len(slices))):  # noqa: B008 (known by now)
             linearized = problem.linearize(inner.w, rows)

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from consensus import _checks
-from consensus.models.base import linearize
+from consensus.models.base import Model, linearize
 
 _PROBES = 5  # coordinates of a diagonal that are compared
 
@@ -25,16 +26,24 @@ class Report:
     model: str
     parameters: int
     outputs: int
-    errors: dict
+    errors: dict[str, float]
 
-    def __str__(self):
+    def __str__(self) -> str:
         lines = [f"{self.model}: {self.parameters} parameters, {self.outputs} outputs; all is as it should be"]
         return "\n".join([*lines, *(f"  {name:<42} {error:8.1e}" for name, error in self.errors.items())])
 
     __repr__ = __str__
 
 
-def check(model, features=None, *, samples=5, agents=3, seed=0, dtype=np.float64):
+def check(
+    model: Model,
+    features: int | None = None,
+    *,
+    samples: int = 5,
+    agents: int = 3,
+    seed: int = 0,
+    dtype: DTypeLike = np.float64,
+) -> Report:
     """Try a model on random parameters and features.
 
     Shapes and dtypes of ``init``, ``predict``, ``jvp`` and ``vjp``; J v against central differences of ``predict``; J' u

@@ -5,16 +5,19 @@ vector, and to its activation. Everything is a batched matrix product over agent
 """
 
 import itertools
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from consensus import _checks
+from consensus.models.activations import Activation
 
 
 class Layered:
     """A model made of layers. Subclasses set ``widths``, ``bias`` and ``activation`` (an ``Activation`` or None)."""
 
-    def __init__(self, widths, bias, activation):
+    def __init__(self, widths: Sequence[int], bias: bool, activation: Activation | None) -> None:
         self.widths, self.bias, self._activation = tuple(widths), bias, activation
         self._spans, start = [], 0
         for inputs, outputs in itertools.pairwise(widths):
@@ -45,7 +48,7 @@ class Layered:
                 kept.append(keep)
         return h, inputs, kept
 
-    def predict(self, w, x):
+    def predict(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
         """f(w, x).
 
         Parameters
@@ -62,25 +65,25 @@ class Layered:
             return self.predict(w[None], x[None])[0]
         return self._forward(*self._check(w, x))[0]
 
-    def linearize(self, w, x):
+    def linearize(self, w: np.ndarray, x: np.ndarray) -> "tuple[np.ndarray, LayeredLinearization]":
         """``(f(w, x), linearization)``: one forward pass serves all products with the Jacobian at w."""
         w, x = self._check(w, x)
         outputs, inputs, kept = self._forward(w, x)
         return outputs, LayeredLinearization(self, w, inputs, kept)
 
-    def vjp(self, w, x, u):
+    def vjp(self, w: np.ndarray, x: np.ndarray, u: np.ndarray) -> np.ndarray:
         """J' u for cotangents u (agents, samples, outputs); shape (agents, P)."""
         return self.linearize(w, x)[1].vjp(u)
 
-    def jvp(self, w, x, v):
+    def jvp(self, w: np.ndarray, x: np.ndarray, v: np.ndarray) -> np.ndarray:
         """J v for tangents v (agents, P); shape (agents, samples, outputs)."""
         return self.linearize(w, x)[1].jvp(v)
 
-    def jacobian(self, w, x):
+    def jacobian(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
         """J, shape (agents, samples * outputs, P); the outputs of one sample are neighbouring rows."""
         return self.linearize(w, x)[1].jacobian()
 
-    def gram(self, w, x):
+    def gram(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
         """J J', shape (agents, samples * outputs, samples * outputs), without forming J."""
         return self.linearize(w, x)[1].gram()
 
@@ -114,7 +117,7 @@ class LayeredLinearization:
             self._slopes[layer] = self._model._activation.derivative(self._kept[layer])
         return self._slopes[layer]
 
-    def vjp(self, u, out=None):
+    def vjp(self, u: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         """J' u (agents, P) for u (agents, samples, outputs), written to ``out`` if given.
 
         Of several cotangents u (agents, count, samples, outputs) it is (agents, count, P).
@@ -138,7 +141,7 @@ class LayeredLinearization:
                 u *= of(self._slope(layer - 1))
         return out
 
-    def jvp(self, v):
+    def jvp(self, v: np.ndarray) -> np.ndarray:
         """J v (agents, samples, outputs) for v (agents, P).
 
         Of several tangents v (agents, count, P) it is (agents, count, samples, outputs).
@@ -147,7 +150,7 @@ class LayeredLinearization:
         if v.ndim not in (2, 3) or (len(v), v.shape[-1]) != self._w.shape:
             raise ValueError(f"v must have the shape of w, {self._w.shape}, for {self._model}; got {v.shape}")
         of = _for_several(v.ndim == 3)
-        tangent = None  # of the layer's inputs; the features themselves do not move
+        tangent: Any = None  # of the layer's inputs; the features themselves do not move
         for layer, (weights, bias) in enumerate(self._model._split(v)):
             moved = of(self._inputs[layer]) @ weights
             if tangent is not None:
@@ -173,7 +176,7 @@ class LayeredLinearization:
                 d = (d.reshape(agents, -1, width) @ weights).reshape(agents, samples, outputs, -1) * slope
             yield d
 
-    def jacobian(self, columns=None):
+    def jacobian(self, columns: np.ndarray | None = None) -> np.ndarray:
         """J (agents, samples * outputs, P), or only its ``columns``, given by a sorted integer array."""
         agents, samples = len(self._w), self._inputs[0].shape[1]
         outputs, bias = self._model.outputs, self._model.bias
@@ -195,7 +198,7 @@ class LayeredLinearization:
                 jacobian[..., middle:last] = d[..., columns[middle:last] - weights]
         return jacobian.reshape(agents, samples * outputs, width)
 
-    def diagonal(self, weights):
+    def diagonal(self, weights: np.ndarray) -> np.ndarray:
         """The diagonal of J' diag(weights) J, shape (agents, P), for weights (agents, samples, outputs)."""
         diagonal = np.zeros((len(self._w), self._model.parameters), self._w.dtype)
         parts = reversed(list(self._model._split(diagonal)))
@@ -206,10 +209,10 @@ class LayeredLinearization:
                 np.sum(spread, axis=1, keepdims=True, out=bias)
         return diagonal
 
-    def gram(self):
+    def gram(self) -> np.ndarray:
         """J J' (agents, samples * outputs, samples * outputs), the sum over layers of (D D') o (H H' + 1)."""
         outputs = self._model.outputs
-        total = None
+        total: Any = None
         for h, d in zip(reversed(self._inputs), self._sensitivities(), strict=True):
             inner = h @ h.swapaxes(1, 2)  # (agents, samples, samples)
             if self._model.bias:

@@ -25,13 +25,13 @@ class Linear(Layered):
 
     jacobian_is_constant = True  # so that local solvers keep its factors
 
-    def __init__(self, features, outputs=1, bias=True):
+    def __init__(self, features: int, outputs: int = 1, bias: bool = True) -> None:
         widths = (_checks.count("features", features), _checks.count("outputs", outputs))
         super().__init__(widths, _checks.flag("bias", bias), None)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Linear({self.features}, outputs={self.outputs}, bias={self.bias})"
 
-    def init(self, rng):
+    def init(self, rng: np.random.Generator) -> np.ndarray:
         """Zeros (P,), the customary start of a convex problem; ``rng`` is not used."""
         return np.zeros(self.parameters)

@@ -1,5 +1,7 @@
 """The multilayer perceptron."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from consensus import _checks
@@ -31,17 +33,17 @@ class MLP(Layered):
     (10, 5, 1)
     """
 
-    def __init__(self, widths, activation="tanh"):
+    def __init__(self, widths: Sequence[int], activation: str = "tanh") -> None:
         if _checks.dense("widths", widths).ndim != 1 or len(widths) < 2:
             raise ValueError(f"widths must be [inputs, hidden, ..., outputs]; got {widths!r}")
         widths = [_checks.count(f"widths[{layer}]", width) for layer, width in enumerate(widths)]
         self.activation = _checks.choice("activation", activation, tuple(ACTIVATIONS))
         super().__init__(widths, True, ACTIVATIONS[activation])
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"MLP({list(self.widths)}, activation={self.activation!r})"
 
-    def init(self, rng):
+    def init(self, rng: np.random.Generator) -> np.ndarray:
         """A random start (P,): W_l normal with variance gain * 2 / (inputs + outputs), b_l zero.
 
         The gain is 2 for relu and 1 otherwise.
@@ -52,10 +54,10 @@ class MLP(Layered):
         He, Zhang, Ren, Sun, "Delving deep into rectifiers", ICCV 2015, for the gain.
         """
         _checks.offers("rng", rng, ("normal",), "a NumPy generator, such as numpy.random.default_rng(0)")
-        w = np.zeros((1, self.parameters))
+        w, gain = np.zeros((1, self.parameters)), ACTIVATIONS[self.activation].gain
         for weights, _ in self._split(w):
             _, inputs, outputs = weights.shape
-            weights[...] = rng.normal(scale=np.sqrt(self._activation.gain * 2 / (inputs + outputs)), size=weights.shape)
+            weights[...] = rng.normal(scale=np.sqrt(gain * 2 / (inputs + outputs)), size=weights.shape)
         return w[0]
 
     def __getstate__(self):

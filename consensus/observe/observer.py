@@ -112,7 +112,7 @@ class Observer:
         every: int,
         rounds: int,
         bar: Any,
-    ):
+    ) -> None:
         self.recorder, self.stopper, self.callbacks, self.saver, self.bar = recorder, stopper, callbacks, saver, bar
         self.due = Due(every, rounds, saver.every if saver else None)
         self.problem = recorder.problem  # as the user gave it

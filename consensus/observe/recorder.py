@@ -45,7 +45,7 @@ class Recorder:
         test: tuple[np.ndarray, np.ndarray] | None = None,
         agent_objectives: bool = False,
         metrics: Mapping[str, Callable[[np.ndarray], float]] | None = None,
-    ):
+    ) -> None:
         self.problem, self.solver, self.test = problem, solver, test
         self.agent_objectives, self.metrics = agent_objectives, metrics or {}
         self.gather: Gather = Whole()

@@ -23,7 +23,7 @@ class Saver:
         Whether this process writes; of several that hold the same, one does.
     """
 
-    def __init__(self, path: str | os.PathLike, every: int, fingerprint: dict[str, Any], root: bool = True):
+    def __init__(self, path: str | os.PathLike, every: int, fingerprint: dict[str, Any], root: bool = True) -> None:
         self.path, self.every, self.fingerprint, self.root = Path(path), every, fingerprint, root
 
     def save(self, fields: dict[str, Any], history: History, counts: dict[str, int], seconds: float) -> None:

@@ -1,18 +1,33 @@
 """An animated network."""
 
 import os
+from typing import TypeVar
 
 import networkx as nx
 import numpy as np
+from numpy.typing import ArrayLike
 
 from consensus import _checks, _progress
+from consensus.history import History
 from consensus.plotting.networks import draw_edges, edge_style, layout, topology
 from consensus.plotting.runs import convergence
+from topologies.schedules import ScheduleLike
+
+P = TypeVar("P", str, os.PathLike)
 
 _SHOWN_AFTER = 2  # seconds: from then on there is a progress bar
 
 
-def animate(schedule, history, path, *, rounds=None, y="disagreement", seconds_a_frame=0.2, seed=0):
+def animate(
+    schedule: ScheduleLike,
+    history: History,
+    path: P,
+    *,
+    rounds: ArrayLike | None = None,
+    y: str = "disagreement",
+    seconds_a_frame: float = 0.2,
+    seed: int = 0,
+) -> P:
     """Write an animated GIF: the network of each recorded round beside a quantity that shrinks.
 
     Parameters
@@ -40,17 +55,17 @@ def animate(schedule, history, path, *, rounds=None, y="disagreement", seconds_a
     from PIL import Image
 
     wanted = "a schedule, such as topologies.Static(graph)"
-    _checks.offers("schedule", schedule, ("agents", "key", "graph"), wanted)
+    graph_of = _checks.offers("schedule", schedule, ("agents", "key", "graph"), wanted).graph
     _checks.history(history)
     _checks.path("path", path)
     seconds_a_frame = _checks.number("seconds_a_frame", seconds_a_frame, above=0, most=600)
-    rounds = _rounds(history, rounds)
+    shown = _rounds(history, rounds)
     figure = Figure(figsize=(9, 4), dpi=80, layout="constrained")
     canvas, (left, right) = FigureCanvasAgg(figure), figure.subplots(1, 2)
     convergence(history, y=y, ax=right)
-    marker = right.axvline(rounds[0], color="0.5", linewidth=1, animated=True)
+    marker = right.axvline(shown[0], color="0.5", linewidth=1, animated=True)
     title = left.set_title("round")
-    graphs = _with_positions([schedule.graph(round) for round in rounds], schedule, seed)
+    graphs = _with_positions([graph_of(round) for round in shown], schedule, seed)
     network = _Drawn(graphs, left)
     canvas.draw()  # everything that stays as it is, once; the layout with it
     figure.set_layout_engine("none")
@@ -59,8 +74,8 @@ def animate(schedule, history, path, *, rounds=None, y="disagreement", seconds_a
     canvas.draw()
     still = canvas.copy_from_bbox(figure.bbox)
     frames = []
-    shown = _progress.bar(iterable=zip(rounds, graphs, strict=True), total=len(rounds), desc="frames", delay=_SHOWN_AFTER)
-    for round, graph in shown:
+    pairs = zip(shown, graphs, strict=True)
+    for round, graph in _progress.bar(iterable=pairs, total=len(shown), desc="frames", delay=_SHOWN_AFTER):
         canvas.restore_region(still)
         network.draw(graph)
         title.set_text(f"round {round}")

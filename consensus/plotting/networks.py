@@ -1,13 +1,22 @@
 """Figures of networks."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeAlias
 
 import networkx as nx
 import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 import topologies
 from consensus import _checks
 from consensus.plotting.runs import COLOURS, MARKERS, new_axes
+from topologies.schedules import ScheduleLike
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Matrix: TypeAlias = ArrayLike | sp.sparray | sp.spmatrix | nx.Graph | ScheduleLike  # or what stands for one
 
 _NAMED = 40  # agents whose names have room
 _LONGEST = 18  # letters of a name
@@ -15,7 +24,15 @@ _FONT = 7  # points
 _SPRINGS = 500  # agents: beyond them springs take too long
 
 
-def topology(network, values=None, *, round=0, label=None, ax=None, seed=0):
+def topology(
+    network: nx.Graph | ScheduleLike,
+    values: ArrayLike | None = None,
+    *,
+    round: int = 0,
+    label: str | None = None,
+    ax: "Axes | None" = None,
+    seed: int = 0,
+) -> "Axes":
     """Draw a network of agents.
 
     Up to 40 agents are named: by their node attribute ``label`` where they have one, else by their node. Names that do not
@@ -145,7 +162,9 @@ def _whole_numbers():
     return MaxNLocator(integer=True)
 
 
-def spectrum(matrices, *, round=0, log_x=False, ax=None):
+def spectrum(
+    matrices: Matrix | Mapping[str, Matrix], *, round: int = 0, log_x: bool = False, ax: "Axes | None" = None
+) -> "Axes":
     """Plot the eigenvalues' moduli of mixing matrices, largest first: the second one is how slowly agents agree.
 
     Parameters
@@ -197,7 +216,7 @@ def _moduli(name, matrix, round):
     return np.sort(np.abs(np.linalg.eigvals(dense.astype(float))))[::-1]
 
 
-def degrees(graph, *, ax=None):
+def degrees(graph: nx.Graph | ScheduleLike | Mapping[str, nx.Graph | ScheduleLike], *, ax: "Axes | None" = None) -> "Axes":
     """Plot how many agents have how many neighbours.
 
     Parameters

@@ -1,11 +1,16 @@
 """Figures of runs."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from consensus import _checks
 from consensus.history import History
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _DIVERGED = 1e6  # times what is usual
 
@@ -37,7 +42,16 @@ DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 MARKERS = "osD^v"
 
 
-def convergence(histories, y="objective", x="round", *, ax=None, offset=0.0, log=True, log_x=False):
+def convergence(
+    histories: History | Mapping[str, History],
+    y: str = "objective",
+    x: str = "round",
+    *,
+    ax: "Axes | None" = None,
+    offset: float = 0.0,
+    log: bool = True,
+    log_x: bool = False,
+) -> "Axes":
     """Plot a recorded quantity of several runs.
 
     A run that diverges leaves the axes: they end where the others are.
@@ -159,7 +173,7 @@ def keep_in_view(ax, curves):
         ax.set_ylim(-1.1 * top if below else -0.05 * top, 1.1 * top)
 
 
-def adaptation(history, *, x="exchanges"):
+def adaptation(history: History, *, x: str = "exchanges") -> "Figure":
     """Plot what :class:`consensus.solvers.AdaptiveNEXT` did by itself.
 
     Parameters
@@ -205,7 +219,7 @@ def adaptation(history, *, x="exchanges"):
     return figure
 
 
-def new_axes(size):
+def new_axes(size: tuple[float, float]) -> "Axes":
     """A new figure's axes, ``size`` in inches."""
     import matplotlib.pyplot as plt  # here: importing the package should not choose a window system
 

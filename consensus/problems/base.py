@@ -3,11 +3,14 @@
 import copy
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any, Self, cast
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
 from consensus import _checks
-from consensus.regularizers import L2
+from consensus.problems.minibatches import Batch
+from consensus.regularizers import L2, DifferenceOfConvex, Regularizer
 
 
 @dataclass
@@ -63,31 +66,36 @@ class BaseProblem(ABC):
         What local solvers keep from round to round because it does not change, such as a linear model's factors.
     """
 
-    def __init__(self, rows, network_size, parameters, dtype, regularizer):
+    def __init__(
+        self, rows: np.ndarray, network_size: int, parameters: int, dtype: DTypeLike, regularizer: Regularizer | None
+    ) -> None:
         self.rows, self.agents, self.network_size = rows, len(rows), network_size
         self.parameters = parameters
         self.dtype = np.dtype(dtype)
-        self.work, self.memory = Work(), {}
+        self.work = Work()
+        self.memory: dict[Any, Any] = {}
         regularizer = L2(0.0) if regularizer is None else _checks.regularizer(regularizer)
         # A nonconvex r is a convex one minus a smooth one; the second joins the costs, shared out among the agents.
-        self.nonconvex = None if getattr(regularizer, "is_convex", True) else regularizer
-        if self.nonconvex is not None:
+        self.nonconvex: DifferenceOfConvex | None = None
+        if not getattr(regularizer, "is_convex", True):
             _checks.needs("a regularizer with is_convex = False", regularizer, "convex", "smooth_value", "smooth_gradient")
-        self.regularizer = regularizer if self.nonconvex is None else _checks.regularizer(regularizer.convex, "its convex part")
+            self.nonconvex = cast(DifferenceOfConvex, regularizer)  # it has what those have
+            regularizer = _checks.regularizer(self.nonconvex.convex, "its convex part")
+        self.regularizer = regularizer
 
     @abstractmethod
-    def _value(self, w):
+    def _value(self, w: np.ndarray) -> np.ndarray:
         """The costs without a nonconvex regularizer's share, shape (agents,)."""
 
     @abstractmethod
-    def _gradient(self, w):
+    def _gradient(self, w: np.ndarray) -> np.ndarray:
         """Their gradients, a new array (agents, P)."""
 
-    def _batch_gradient(self, w, batch):
+    def _batch_gradient(self, w: np.ndarray, batch: Batch) -> np.ndarray:
         """As :meth:`_gradient`, from the samples of a ``batch`` alone."""
         raise TypeError(f"{self} has no samples of which a batch could be taken: leave batch out")
 
-    def value(self, w):
+    def value(self, w: ArrayLike) -> np.ndarray:
         """g_i(w_i) of every agent held here: shape (agents,) for w (agents, P)."""
         w = self._stack(w)
         value = self._value(w)
@@ -95,7 +103,7 @@ class BaseProblem(ABC):
             value -= self.nonconvex.smooth_value(w) / self.network_size
         return value
 
-    def gradient(self, w, batch=None):
+    def gradient(self, w: ArrayLike, batch: Batch | None = None) -> np.ndarray:
         """grad g_i(w_i), shape (agents, P) for w (agents, P); a new array.
 
         Parameters
@@ -117,7 +125,7 @@ class BaseProblem(ABC):
         self.work.gradients += 1
         return gradient
 
-    def restrict(self, rows):
+    def restrict(self, rows: slice | ArrayLike) -> Self:
         """The same problem for the agents ``rows`` of this one: a slice (the data are views), or an array of indices."""
         block = copy.copy(self)
         rows = _checks.rows(rows, self.agents)
@@ -126,10 +134,10 @@ class BaseProblem(ABC):
         return block
 
     @abstractmethod
-    def digests(self):
+    def digests(self) -> list[str]:
         """A digest of each agent's data, strings: equal for equal costs. Checkpoints keep them."""
 
-    def average_gradient(self, w, batch=None):
+    def average_gradient(self, w: np.ndarray, batch: Batch | None = None) -> np.ndarray:
         """grad f_i(w_i) of the average form ``U = (1/A) sum_i f_i``, ``f_i = A g_i + r``; shape (agents, P).
 
         With a ``batch`` grad g_i is the estimate of :meth:`gradient`; r's gradient is whole.
@@ -144,28 +152,28 @@ class BaseProblem(ABC):
         gradient += self.regularizer.gradient(w)
         return gradient
 
-    def objective(self, point):
+    def objective(self, point: ArrayLike) -> float:
         """U(point) = sum_i g_i(point) + r(point), a float, over the agents held here; ``point`` has shape (P,)."""
         point = _checks.floats("point", point)
         return float(self.value(self._everywhere(point)).sum() + self.regularizer.value(point))
 
-    def total_gradient(self, point):
+    def total_gradient(self, point: ArrayLike) -> np.ndarray:
         """``grad G(point) = sum_i grad g_i(point)``, shape (P,), over the agents held here; ``point`` has shape (P,)."""
         return self.gradient(self._everywhere(_checks.floats("point", point))).sum(axis=0)
 
-    def stationarity(self, point):
+    def stationarity(self, point: ArrayLike) -> float:
         """``|w - prox_r(w - grad G(w))|`` at w = ``point`` (P,): zero exactly at stationary points of U."""
         point = _checks.floats("point", point)
         step = point - self.total_gradient(point)
         return float(np.linalg.norm(point - self.regularizer.prox(step, 1.0)))
 
-    def _everywhere(self, point):
+    def _everywhere(self, point: np.ndarray) -> np.ndarray:
         point = point.astype(self.dtype, copy=False)
         if point.shape != (self.parameters,):
             raise ValueError(f"point must have shape ({self.parameters},); got {point.shape}")
         return np.broadcast_to(point, (self.agents, self.parameters))
 
-    def _stack(self, w):
+    def _stack(self, w: ArrayLike) -> np.ndarray:
         w = _checks.array("w", w)
         if w.shape != (self.agents, self.parameters):
             raise ValueError(f"w must have shape (agents, P) = {(self.agents, self.parameters)}; got {w.shape}")

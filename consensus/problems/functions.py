@@ -1,17 +1,24 @@
 """A problem given by the user's own functions."""
 
 import hashlib
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 
 from consensus import _checks
 from consensus.problems.base import BaseProblem
+from consensus.regularizers import Regularizer
+
+Function: TypeAlias = Callable[[np.ndarray], np.ndarray]  # of w (agents, P)
 
 
 class FunctionProblem(BaseProblem):
     """A problem given by functions; see :meth:`consensus.Problem.from_functions`."""
 
-    def __init__(self, value, gradient, agents, parameters, regularizer=None):
+    def __init__(
+        self, value: Function, gradient: Function, agents: int, parameters: int, regularizer: Regularizer | None = None
+    ) -> None:
         agents, parameters = _checks.count("agents", agents), _checks.count("parameters", parameters)
         for name, function in (("value", value), ("gradient", gradient)):
             if not callable(function):
@@ -19,18 +26,18 @@ class FunctionProblem(BaseProblem):
         super().__init__(np.arange(agents), agents, parameters, np.float64, regularizer)
         self._functions = value, gradient
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return (
             f"Problem.from_functions({self.agents} agents, {self.parameters} parameters, {self.nonconvex or self.regularizer})"
         )
 
-    def _value(self, w):
+    def _value(self, w: np.ndarray) -> np.ndarray:
         return self._call("value", self._functions[0], w, ())
 
-    def _gradient(self, w):
+    def _gradient(self, w: np.ndarray) -> np.ndarray:
         return self._call("gradient", self._functions[1], w, (self.parameters,))
 
-    def digests(self):
+    def digests(self) -> list[str]:
         # Functions have no data to show: their values at a fixed point stand for them.
         probe = np.linspace(-1, 1, self.agents * self.parameters).reshape(self.agents, self.parameters)
         return [hashlib.sha256(row.tobytes()).hexdigest() for row in self._gradient(probe)]

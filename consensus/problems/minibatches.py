@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Integral
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from consensus import _checks
+
+if TYPE_CHECKING:
+    from consensus.problems.base import BaseProblem
 
 
 class Batch(NamedTuple):
@@ -73,12 +76,12 @@ class Minibatches:
         _checks.count("seed of Minibatches", self.seed, least=0)
         _checks.flag("replacement", self.replacement)
 
-    def check(self, problem) -> None:
+    def check(self, problem: BaseProblem) -> None:
         """Raise ``TypeError`` if ``problem`` has no samples to draw from."""
         if not hasattr(_checks.problem(problem), "shards"):
             raise TypeError(f"minibatches need a problem with samples, and {problem} has none: leave batch out")
 
-    def at(self, problem, round: int) -> Batch:
+    def at(self, problem: BaseProblem, round: int) -> Batch:
         """The batch of ``round`` for the agents that ``problem`` holds."""
         if self not in problem.memory:
             self.check(problem)
@@ -132,7 +135,7 @@ class _Order:
         self.drawn[row], self.epoch[row] = len(drawn), epoch
 
 
-def as_minibatches(batch):
+def as_minibatches(batch: int | Minibatches | None) -> Minibatches | None:
     """``batch`` as a rule: a number of samples becomes :class:`Minibatches`; None, for all samples, and rules pass."""
     if batch is None:
         return None
@@ -141,6 +144,6 @@ def as_minibatches(batch):
     return _checks.offers("batch", batch, ("at", "check"), "a number of samples or a rule such as Minibatches(32)")
 
 
-def draw(rule, problem, round):
+def draw(rule: Minibatches | None, problem: BaseProblem, round: int) -> Batch | None:
     """The batch of ``round``; None where there is no rule, for all samples."""
     return None if rule is None else rule.at(problem, round)

@@ -1,14 +1,20 @@
 """Training a model on shards."""
 
 import hashlib
+from typing import Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from consensus import _checks
 from consensus._parallel import for_chunks
-from consensus.models import linearize
+from consensus.data import Shards
+from consensus.losses.base import Loss
+from consensus.models import Linearization, Model, linearize
 from consensus.problems.base import BaseProblem
-from consensus.problems.functions import FunctionProblem
+from consensus.problems.functions import Function, FunctionProblem
+from consensus.problems.minibatches import Batch
+from consensus.regularizers import Regularizer
 
 
 class Problem(BaseProblem):
@@ -50,14 +56,22 @@ class Problem(BaseProblem):
     array([-0.25, -0.5 , -0.75, -1.  , -2.5 ])
     """
 
-    def __init__(self, model, loss, shards, regularizer=None, reduction="mean"):
-        _checks.model(model), _checks.loss(loss), _checks.shards(shards)
+    def __init__(
+        self,
+        model: Model,
+        loss: Loss,
+        shards: Shards,
+        regularizer: Regularizer | None = None,
+        reduction: Literal["mean", "sum"] = "mean",
+    ) -> None:
+        _checks.model(model)
+        _checks.loss(loss)
+        _checks.shards(shards)
         for name in ("parameters", "outputs"):
             _checks.count(f"{name} of {type(model).__name__}", getattr(model, name))
-        if shards.features.shape[2] != getattr(model, "features", shards.features.shape[2]):
-            raise ValueError(
-                f"the shards have {shards.features.shape[2]} features a sample, but {model} takes {model.features}"
-            )
+        features = shards.features.shape[2]
+        if features != (wanted := getattr(model, "features", features)):
+            raise ValueError(f"the shards have {features} features a sample, but {model} takes {wanted}")
         loss.check(shards.targets[shards.weights > 0], model.outputs)
         super().__init__(shards.rows, shards.network_size, model.parameters, shards.features.dtype, regularizer)
         self.model, self.loss, self.shards = model, loss, shards
@@ -66,13 +80,13 @@ class Problem(BaseProblem):
         self.weights = shards.weights * shards.weights.dtype.type(scale)  #: c on samples, zero on padding
         self._samples = int(np.count_nonzero(self.weights))
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return (
             f"Problem({self.model}, {self.loss}, {self.agents} agents, {self.shards.samples} samples, "
             f"{self.nonconvex or self.regularizer}, reduction={self.reduction!r})"
         )
 
-    def _value(self, w):
+    def _value(self, w: np.ndarray) -> np.ndarray:
         values = np.empty(self.agents, self.dtype)
 
         def chunk(rows):
@@ -82,11 +96,11 @@ class Problem(BaseProblem):
         for_chunks(chunk, self.agents, self._bytes(self.shards.features.shape[1]))
         return values
 
-    def _gradient(self, w):
+    def _gradient(self, w: np.ndarray) -> np.ndarray:
         self.work.samples += self._samples
         return self._sum(w, self.weights)
 
-    def _batch_gradient(self, w, batch):
+    def _batch_gradient(self, w: np.ndarray, batch: Batch) -> np.ndarray:
         wanted = "a Batch, as consensus.Minibatches(32).at(problem, round) draws it"
         places = _checks.offers("batch", batch, ("indices", "weights"), wanted).indices
         if len(places) != self.agents:
@@ -114,20 +128,20 @@ class Problem(BaseProblem):
         widths = sum(getattr(self.model, "widths", (self.shards.features.shape[2], self.model.outputs)))
         return (2 * samples * widths + 2 * self.parameters) * self.dtype.itemsize
 
-    def digests(self):
+    def digests(self) -> list[str]:
         shards = self.shards
         real = shards.weights > 0
         parts = zip(shards.features, shards.targets, real, strict=True)
         return [hashlib.sha256(x[own].tobytes() + d[own].tobytes()).hexdigest() for x, d, own in parts]
 
-    def linearize(self, w, rows):
+    def linearize(self, w: np.ndarray, rows: slice | ArrayLike) -> tuple[np.ndarray, Linearization]:
         """Outputs (agents, samples, outputs) and their linearization at w, for the agents in the slice ``rows``."""
         rows = _checks.rows(rows, self.agents)
         if np.ndim(w) != 2:
             raise ValueError(f"w must have shape (agents, P) = {(self.agents, self.parameters)}; got {np.shape(w)}")
         return linearize(self.model, w[rows], self.shards.features[rows])
 
-    def restrict(self, rows):
+    def restrict(self, rows: slice | ArrayLike) -> Self:
         rows = _checks.rows(rows, self.agents)
         block = super().restrict(rows)
         block.shards, block.weights = self.shards.restrict(rows), self.weights[rows]
@@ -135,7 +149,9 @@ class Problem(BaseProblem):
         return block
 
     @staticmethod
-    def from_functions(value, gradient, agents, parameters, regularizer=None):
+    def from_functions(
+        value: Function, gradient: Function, agents: int, parameters: int, regularizer: Regularizer | None = None
+    ) -> FunctionProblem:
         """A problem whose costs are the user's own functions.
 
         Parameters

@@ -8,11 +8,11 @@ import numpy as np
 
 from consensus import _checks
 from consensus.errors import LocalSolveError
-from consensus.local import CVXPYSolver, Exact
+from consensus.local import Exact, LocalSolver
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.steps import Rule, as_rule
-from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
+from consensus.surrogates import Surrogate
 
 if TYPE_CHECKING:
     from consensus.engines.network import Network
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 class SuccessiveConvex(Solver):
     """``w~_i = argmin_w  g~_i(w; w_i) + (A y_i - grad g_i(w_i)) . (w - w_i) + r(w)``; settings as of :class:`NEXT`."""
 
-    surrogate: FullLinearization | PartialLinearization | Blocks
+    surrogate: Surrogate
     alpha: Rule
-    local: Exact | CVXPYSolver
+    local: LocalSolver
     tolerance: float | Callable[[float], float]
 
     def __init__(
         self,
-        surrogate: FullLinearization | PartialLinearization | Blocks,
+        surrogate: Surrogate,
         step: float | Rule,
-        local: Exact | CVXPYSolver | None = None,
+        local: LocalSolver | None = None,
         tolerance: float | Callable[[float], float] = 1e-8,
     ) -> None:
         _checks.offers("surrogate", surrogate, ("at", "check"), "one, such as PartialLinearization(tau=1.0)")

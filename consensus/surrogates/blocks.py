@@ -1,21 +1,23 @@
 """Split an agent's local problem into independent blocks of parameters."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from consensus import _checks
+from consensus.problems import BaseProblem
+from consensus.surrogates.base import Surrogate
 
 
 class BlockModel(NamedTuple):
     """The surrogates ``model`` of a block of agents, to be minimised over each of ``slices`` of coordinates alone."""
 
-    model: object
-    slices: tuple
+    model: Any
+    slices: tuple[slice, ...]
 
     @property
-    def w(self):
+    def w(self) -> np.ndarray:
         return self.model.w
 
 
@@ -39,19 +41,19 @@ class Blocks:
     Scardapane, Di Lorenzo, Neural Networks 91, 2017, section 5 (parallelising the local optimization).
     """
 
-    surrogate: object
+    surrogate: Surrogate
     count: int
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if isinstance(self.surrogate, Blocks) or not hasattr(self.surrogate, "at"):
             raise TypeError(f"surrogate must be one that is not yet split, as FullLinearization(1.0); got {self.surrogate!r}")
         _checks.count("count", self.count)
 
     @property
-    def needs_model(self):
+    def needs_model(self) -> bool:
         return getattr(self.surrogate, "needs_model", False)
 
-    def check(self, problem):
+    def check(self, problem: BaseProblem) -> None:
         """Raise ``ValueError`` or ``TypeError`` if the surrogate or the regularizer cannot be split for ``problem``."""
         self.surrogate.check(problem)
         if self.count > problem.parameters:
@@ -66,11 +68,11 @@ class Blocks:
                 f"{r} does not separate over the blocks of {self}: use {self.surrogate} unsplit, or another count"
             ) from error
 
-    def slices(self, parameters):
+    def slices(self, parameters: int) -> tuple[slice, ...]:
         """The blocks' coordinates, as slices that cover ``range(parameters)``."""
         ends = np.cumsum([len(part) for part in np.array_split(np.arange(parameters), self.count)]).tolist()
         return tuple(slice(start, end) for start, end in zip([0, *ends[:-1]], ends, strict=True))
 
-    def at(self, problem, w, gradient):
+    def at(self, problem: Any, w: np.ndarray, gradient: np.ndarray) -> BlockModel:
         """The models of all agents around ``w`` (agents, P), with ``gradient`` = grad g_i(w_i)."""
         return BlockModel(self.surrogate.at(problem, w, gradient), self.slices(problem.parameters))

@@ -45,12 +45,12 @@ class FullLinearization:
 
     needs_model: ClassVar[bool] = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "tau", _checks.number("tau", self.tau, above=0))
 
-    def check(self, problem):
+    def check(self, problem: BaseProblem) -> None:
         """Every problem fits."""
 
-    def at(self, problem, w, gradient):
+    def at(self, problem: BaseProblem, w: np.ndarray, gradient: np.ndarray) -> ProximalModel:
         """The models of all agents around ``w`` (agents, P), with ``gradient`` = grad g_i(w_i)."""
         return ProximalModel(problem, w, gradient, self.tau)

@@ -1,12 +1,12 @@
 """Linearise the model inside the loss."""
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from consensus import _checks
-from consensus.problems import Problem
+from consensus.problems import BaseProblem, Problem
 
 
 class LinearizedModel(NamedTuple):
@@ -48,15 +48,15 @@ class PartialLinearization:
     """
 
     tau: float
-    curvature: str = "network"
+    curvature: Literal["network", "local"] = "network"
 
     needs_model: ClassVar[bool] = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "tau", _checks.number("tau", self.tau, least=0))
         _checks.choice("curvature", self.curvature, ("local", "network"))
 
-    def check(self, problem):
+    def check(self, problem: BaseProblem) -> None:
         """Raise ``TypeError`` or ``ValueError`` if the surrogate cannot be formed, or solved, for ``problem``."""
         if not isinstance(problem, Problem):
             raise TypeError(
@@ -71,7 +71,7 @@ class PartialLinearization:
         if self.tau + (r.strong_convexity if r.quadratic else 0) == 0:
             raise ValueError(f"tau must be > 0 with {r}, or the local problem need not be strongly convex; got {self.tau}")
 
-    def at(self, problem, w, gradient):
+    def at(self, problem: Problem, w: np.ndarray, gradient: np.ndarray) -> LinearizedModel:
         """The models of all agents around ``w`` (agents, P), with ``gradient`` = grad g_i(w_i)."""
         scale = float(problem.network_size) if self.curvature == "network" else 1.0
         return LinearizedModel(problem, w, gradient, scale, self.tau)
