@@ -29,7 +29,7 @@ class Gate:
         Taken around each counter's change: it orders the memory that was written before on every kind of processor.
     """
 
-    def __init__(self, parties: int, lock: Lock):
+    def __init__(self, parties: int, lock: Lock) -> None:
         self.counters = SharedArray((parties,), np.int64)
         self.abort = SharedArray((1,), np.int64)
         self.lock = lock

@@ -42,7 +42,7 @@ class Plans:
         ``(matrix, extra)`` of a plan, from the whole mixing matrix and the rows of it that are the block's.
     """
 
-    def __init__(self, schedule: ScheduleLike, rows: slice, dtype: np.dtype, prepare: Prepare):
+    def __init__(self, schedule: ScheduleLike, rows: slice, dtype: np.dtype, prepare: Prepare) -> None:
         self.schedule, self.rows, self.dtype, self.prepare = schedule, rows, dtype, prepare
         self.kept: dict[tuple[Hashable, str], Plan] = {}
 

@@ -18,7 +18,7 @@ from topologies.schedules import ScheduleLike
 class StackedNetwork(Network):
     """Mixes by sparse products; every row is at hand."""
 
-    def __init__(self, schedule: ScheduleLike, dtype: np.dtype, strict: bool = False):
+    def __init__(self, schedule: ScheduleLike, dtype: np.dtype, strict: bool = False) -> None:
         super().__init__(schedule, slice(0, schedule.agents), dtype, strict)
 
     def _all_rows(self, rows: np.ndarray) -> np.ndarray:

@@ -26,7 +26,7 @@ class Wait:
         How long it has taken, without the time in which this process itself was stopped.
     """
 
-    def __init__(self, yields: int = _YIELDS):
+    def __init__(self, yields: int = _YIELDS) -> None:
         self.seconds, self._last, self._yields, self._sleep = 0.0, time.monotonic(), yields, _FIRST
 
     def pause(self) -> float:
