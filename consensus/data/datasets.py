@@ -4,6 +4,7 @@ scikit-learn is imported where it is used: it takes longer than all the rest, an
 """
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -60,8 +61,11 @@ class Dataset:
         """Whether the target is classes."""
         return self.classes is not None
 
-    def __getitem__(self, index: int) -> np.ndarray:  # which also makes it a sequence to unpack
+    def __getitem__(self, index: int) -> np.ndarray:
         return (self.X, self.y)[index]
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return iter((self.X, self.y))
 
 
 def load(name: str | os.PathLike, *, target: str | int | None = None, classification: bool | None = None) -> Dataset:
