@@ -19,8 +19,8 @@ from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
 NETWORK = topologies.erdos_renyi(6, 0.6, seed=1)
 SOLVERS = {
     "full": (NEXT(FullLinearization(4.0), 0.5), 600),
-    "partial": (NEXT(PartialLinearization(0.5), 0.5), 300),
-    "SONATA": (SONATA(PartialLinearization(0.5), 0.5), 300),
+    "partial": (NEXT(PartialLinearization(0.5), 0.5), 100),
+    "SONATA": (SONATA(PartialLinearization(0.5), 0.5), 100),
 }
 
 
