@@ -98,7 +98,7 @@ def test_contraction_of_directed_weights_is_their_second_modulus(weights):
     schedule = topologies.Static(DIGRAPH, weights=weights)
     expected = second(schedule.weights(0).toarray())
     # Complex eigenvalues: the factors of single rounds go round and only their mean over many settles.
-    assert topologies.contraction(schedule, 20_000) == pytest.approx(expected, rel=0, abs=1e-4)
+    assert topologies.contraction(schedule, 5000) == pytest.approx(expected, rel=0, abs=4e-4)
 
 
 @pytest.mark.parametrize("weights", [topologies.metropolis, topologies.push])
@@ -142,11 +142,11 @@ def test_disagreement_that_grows_contracts_by_more_than_one():
 
 def test_contraction_depends_on_the_seed_alone_and_little():
     schedule = topologies.RandomEdges(topologies.erdos_renyi(12, 0.4, seed=0), 0.5, seed=1)
-    found = [topologies.contraction(schedule, 2000, seed=seed) for seed in range(3)]
-    assert found[0] == topologies.contraction(schedule, 2000)
+    found = [topologies.contraction(schedule, 1000, seed=seed) for seed in range(3)]
+    assert found[0] == topologies.contraction(schedule, 1000)
     assert max(found) - min(found) < 1e-6
     # On the mean, failing edges are slower than the graph with all of them.
-    assert found[0] > topologies.contraction(topologies.Static(topologies.erdos_renyi(12, 0.4, seed=0)), 2000)
+    assert found[0] > topologies.contraction(topologies.Static(topologies.erdos_renyi(12, 0.4, seed=0)), 1000)
 
 
 def test_matrices_that_are_stochastic_neither_way_are_refused_by_round():
