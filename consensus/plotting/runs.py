@@ -36,10 +36,10 @@ LABELS = {
 }
 
 # Colours and line styles differ in grey print too: from dark to light, so that the order survives; repeated with other
-# dashes beyond five.
+# dashes and markers beyond five.
 COLOURS = ("#000000", "#7a1040", "#0072b2", "#d97700", "#6fc3b4")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
-MARKERS = "osD^v"
+MARKERS = "osD^vPX*"
 
 
 def convergence(

@@ -10,7 +10,9 @@ from consensus import plotting
 from experiments.report.runs import AXES, QUANTITIES, tally
 
 WIDTH = 1.6  # of lines in pixels, the unit of Matplotlib's dashes
-SYMBOLS = {"o": "circle", "s": "square", "D": "diamond", "^": "triangle-up", "v": "triangle-down"}
+SYMBOLS = {
+    "o": "circle", "s": "square", "D": "diamond", "^": "triangle-up", "v": "triangle-down", "P": "cross", "X": "x", "*": "star",
+}  # fmt: skip
 
 
 def plot(runs, words):
