@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-# Tests of processes have timeouts, so that few run at once; those of experiments look at one run of them all.
-TOGETHER = {HERE / "consensus" / "engines": "engines", HERE / "campaign": "campaign", HERE / "experiments": "experiments"}
+# Tests of processes have timeouts, and look at what is left behind; those of experiments look at one run of them all.
+TOGETHER = {HERE / "consensus" / "engines": "processes", HERE / "campaign": "processes", HERE / "experiments": "experiments"}
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the marks

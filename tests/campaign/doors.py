@@ -158,7 +158,8 @@ SPECIAL = {
 # Not made by users, or asked for on purpose: records that the package fills in, abstract classes, what engines alone call.
 RECORDS = {
     "topologies.Conditions", "topologies.Check", "topologies.GapEstimate", "consensus.solvers.Solver", "consensus.Model",
-    "consensus.models.Linearization", "topologies.ScheduleLike",
+    "consensus.models.Linearization", "topologies.ScheduleLike", "consensus.local.LocalSolver",
+    "consensus.surrogates.Surrogate", "consensus.surrogates.SurrogateModel",
     *(f"consensus.observe.{name}" for name in consensus.observe.__all__),
     *(f"consensus.engines.{name}" for name in ("Begin", "Engine", "Network", "StackedNetwork")),
     *(f"consensus.engines.{name}" for name in ("flatten", "joined", "reports", "run_rounds")),

@@ -21,5 +21,5 @@ PARTS = {
     "kills and stops": Part(kills.search, 60, 3),
     "single ranks": Part(ranks.search, 16, 4),
     "combinations": Part(combinations.search, 228, 12),
-    "runs in a row": Part(repeats.search, 100, 6),
+    "runs in a row": Part(repeats.search, 100, 12),
 }
