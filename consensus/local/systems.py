@@ -211,7 +211,7 @@ PASS = 30  # what reading and writing a number once costs, in the multiply-adds 
 LARGEST = 1 << 27  # numbers in a matrix that is worth forming
 _FORMED = 1 << 24  # and in a J that saves passes through the model
 _SMALL = 1 << 16  # numbers in an agent's R, and in its matrices, below which agents are worked in batches
-_ITERATIONS = 45  # of conjugate gradients, as seen on networks with tau near the loss's scale
+_ITERATIONS = 55  # of conjugate gradients, as seen on networks with tau near the loss's scale
 
 
 class Estimate(NamedTuple):
@@ -243,10 +243,11 @@ def estimates(problem, regularizer, columns, dense):
     n, P = samples * model.outputs, columns
     widths = getattr(model, "widths", (features, model.outputs))
     systems = 1 if loss.quadratic else 6  # Newton's method solves several, the first ones roughly
-    cholesky = 2.5 / 3  # n^3/3 at two fifths of the product's speed
+    cholesky = 1.35 / 3  # n^3/3 at three quarters of the product's speed
+    iterations = _ITERATIONS * (1 + model.outputs / 12)  # more outputs, more large eigenvalues
     formed = n * P if dense else 0
     product = 4 * n * P if dense else 5 * samples * P + 100 * samples * sum(widths[1:]) + 250 * P + 2.5e6
-    costs = {"iterative": Estimate(_ITERATIONS * (0.7 + 0.3 * systems) * product, 4 * samples * sum(widths) + 8 * P + formed)}
+    costs = {"iterative": Estimate(iterations * (0.7 + 0.3 * systems) * product, 4 * samples * sum(widths) + 8 * P + formed)}
     if not regularizer.quadratic:
         few = min(n, P)
         alone = 0 if batched(n, P) else CHUNK_BYTES  # numbers enough for a chunk of one agent

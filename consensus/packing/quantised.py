@@ -64,15 +64,21 @@ class Quantised:
 
     @classmethod
     def nearest(cls, rows: np.ndarray, bits: int) -> Quantised:
-        """The ``rows`` (agents, P), each number rounded to the nearest that it can be, the row's largest modulus its scale."""
+        """The ``rows`` (agents, P), each number rounded to the nearest that it can be, the row's largest modulus its scale.
+
+        A row that holds a NaN or an infinity unpacks to NaN: a run that diverges is seen to diverge.
+        """
         rows = _checks.floats("rows", rows)
         if rows.ndim != 2 or not rows.shape[1]:
             raise ValueError(f"rows must have shape (agents, P); got {rows.shape}")
         most = _most(_checks.count("bits", bits, least=2, most=16))
         scale = np.abs(rows).max(axis=1, keepdims=True)
-        codes = (np.rint(rows / np.where(scale > 0, scale, 1) * most) + most).astype("<u2")
+        finite = np.isfinite(scale)
+        scale = np.where(finite, scale, rows.dtype.type(np.nan))
+        units = np.where(finite, rows, 0) / np.where(scale > 0, scale, 1)
+        codes = (np.rint(units * most) + most).astype("<u2")
         places = np.unpackbits(codes.view(np.uint8).reshape(*rows.shape, 2), axis=2, bitorder="little")[:, :, :bits]
-        codes = np.packbits(places.reshape(len(rows), -1), axis=1, bitorder="little")
+        codes = np.packbits(places.reshape(len(rows), rows.shape[1] * bits), axis=1, bitorder="little")
         return cls(codes, scale, rows.shape[1], bits)
 
     @property

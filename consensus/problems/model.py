@@ -105,6 +105,14 @@ class Problem(BaseProblem):
         places = _checks.offers("batch", batch, ("indices", "weights"), wanted).indices
         if len(places) != self.agents:
             raise ValueError(f"batch must have a row for each of the {self.agents} agents held here; got {len(places)}")
+        samples = self.weights.shape[1]
+        if np.shape(batch.weights) != places.shape or places.ndim != 2:
+            shapes = f"{places.shape}, {np.shape(batch.weights)}"
+            raise ValueError(f"indices and weights of batch must have one shape (agents, size); got {shapes}")
+        if places.size and not (places.min() >= 0 and places.max() < samples):
+            raise ValueError(
+                f"indices of batch must be among 0 .. {samples - 1}, places in a shard; got {_checks.shown(places)}"
+            )
         self.work.samples += int(np.count_nonzero(batch.weights))
         return self._sum(w, np.take_along_axis(self.weights, places, axis=1) * batch.weights, places)
 

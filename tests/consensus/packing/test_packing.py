@@ -115,3 +115,17 @@ def test_a_row_is_packed_by_itself(make):
 def test_bad_input(make, error, match):
     with pytest.raises(error, match=match):
         make()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_row_that_diverged_unpacks_to_nan_and_leaves_others_alone(bad):
+    rows = np.array([[1.0, bad, 0.0], [2.0, -4.0, 1.0]])
+    unpacked = Quantised.nearest(rows, bits=4).unpack()
+    assert np.isnan(unpacked[0]).all()
+    np.testing.assert_array_equal(unpacked[1:], Quantised.nearest(rows[1:], bits=4).unpack())
+
+
+def test_no_rows_are_no_rows():
+    quantised = Quantised.nearest(np.zeros((0, 3)), bits=5)
+    assert quantised.bytes.shape == (0,)
+    assert quantised.unpack().shape == (0, 3)

@@ -8,6 +8,7 @@ import pytest
 import consensus
 import topologies
 from consensus import Minibatches
+from consensus.problems.minibatches import Batch
 from consensus.solvers import DGD, GradientTracking
 
 SIZES = [2, 9, 5, 7]
@@ -195,6 +196,16 @@ def test_a_batch_takes_a_fraction_of_the_time():
             lambda: problem().gradient(np.zeros((4, 5)), Minibatches(2).at(problem().restrict([0]), 0)),
             ValueError,
             "batch must have a row for each of the 4 agents held here; got 1",
+        ),
+        (
+            lambda: problem().gradient(np.zeros((4, 5)), Batch(np.full((4, 1), 100), np.ones((4, 1)))),
+            ValueError,
+            "indices of batch must be places in a shard, 0 .. .*got .*100",
+        ),
+        (
+            lambda: problem().gradient(np.zeros((4, 5)), Batch(np.zeros((4, 1), int), np.ones(4))),
+            ValueError,
+            r"one shape \(agents, size\); got \(4, 1\), \(4,\)",
         ),
     ],
 )
