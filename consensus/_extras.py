@@ -1,10 +1,13 @@
 """Packages that only some need, imported where they are used."""
 
+import importlib
+from typing import Any
 
-def pandas(what, extra="pandas"):
-    """The module pandas; ``ImportError`` where it is not installed, of what needs it and of the extra that brings it."""
+
+def module(name: str, what: str, extra: str = "pandas") -> Any:
+    """The module ``name``; ``ImportError`` where it is not installed, of what needs it and of the extra that brings it."""
     try:
-        import pandas
+        return importlib.import_module(name)
     except ImportError as error:
-        raise ImportError(f"{what} needs pandas: pip install consensus-opt[{extra}]") from error
-    return pandas
+        package = name.partition(".")[0]
+        raise ImportError(f"{what} needs {package}: pip install consensus-opt[{extra}]") from error

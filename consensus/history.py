@@ -174,7 +174,7 @@ class History(dict):
         >>> int(history.to_frame().set_index("round")["objective"].idxmin())
         10
         """
-        return _extras.pandas("History.to_frame").DataFrame(self._flat())
+        return _extras.module("pandas", "History.to_frame").DataFrame(self._flat())
 
     @classmethod
     def from_csv(cls, path: str | os.PathLike) -> "History":

@@ -7,7 +7,7 @@ _NUMBERS = ("boolean", "integer", "floating", "mixed-integer-float", "decimal", 
 
 def read(path):
     """Names and columns: numbers with NaN where missing, or objects with ``None`` there. An index is no column."""
-    pandas = _extras.pandas(f"reading {path}", "parquet")
+    pandas = _extras.module("pandas", f"reading {path}", "parquet")
     try:
         frame = pandas.read_parquet(path, engine="pyarrow")
     except ImportError as error:

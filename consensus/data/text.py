@@ -12,7 +12,7 @@ MISSING = ("", "?", "na", "n/a", "nan", "null")  # compared in lower case; "none
 
 def read(path):
     """Names (indices without a header) and columns: numbers with NaN where missing, or text with ``None`` there."""
-    pandas = _extras.pandas(f"reading {path}")
+    pandas = _extras.module("pandas", f"reading {path}")
     with path.open("rb") as file:
         if any(b"\0" in line for line in file):  # pandas 2 takes it for the end of a cell
             raise ValueError(f"{path} must be delimited text in UTF-8: it has NUL characters")

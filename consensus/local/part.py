@@ -9,7 +9,7 @@ from consensus.local.newton import newton
 from consensus.local.operators import Dense
 from consensus.local.semismooth import solve_proximal
 from consensus.local.subproblem import Subproblem
-from consensus.models import linearize
+from consensus.models.base import linearize
 from consensus.regularizers.base import Regularizer
 from consensus.surrogates.partial import LinearizedModel
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from consensus.data import Shards
 from consensus.losses.base import Loss
-from consensus.models import Linearization, Model
+from consensus.models.base import Linearization, Model
 from consensus.problems.base import BaseProblem, Work
 from consensus.regularizers.base import Regularizer
 

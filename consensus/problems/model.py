@@ -10,7 +10,7 @@ from consensus import _checks
 from consensus._parallel import for_chunks
 from consensus.data import Shards
 from consensus.losses.base import Loss
-from consensus.models import Linearization, Model, linearize
+from consensus.models.base import Linearization, Model, linearize
 from consensus.problems.base import BaseProblem
 from consensus.problems.functions import Function, FunctionProblem
 from consensus.problems.minibatches import Batch
@@ -109,10 +109,10 @@ class Problem(BaseProblem):
         if np.shape(batch.weights) != places.shape or places.ndim != 2:
             shapes = f"{places.shape}, {np.shape(batch.weights)}"
             raise ValueError(f"indices and weights of batch must have one shape (agents, size); got {shapes}")
-        if places.size and not (places.min() >= 0 and places.max() < samples):
-            raise ValueError(
-                f"indices of batch must be among 0 .. {samples - 1}, places in a shard; got {_checks.shown(places)}"
-            )
+        if (outside := (places < 0) | (places >= samples)).any():
+            agent, place = np.argwhere(outside)[0]
+            found = f"{places[agent, place]} of agent {agent}"
+            raise ValueError(f"indices of batch must be places in a shard, 0 .. {samples - 1}; got {found}")
         self.work.samples += int(np.count_nonzero(batch.weights))
         return self._sum(w, np.take_along_axis(self.weights, places, axis=1) * batch.weights, places)
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from consensus import _checks
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.gradient_tracking import GradientTrackingState
@@ -47,7 +48,7 @@ class PushPull(Solver):
         self._set(alpha=as_rule(step))
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> GradientTrackingState:
-        gradient = problem.average_gradient(w)
+        gradient = _checks.problem(problem).average_gradient(w)
         return GradientTrackingState(0, w, gradient, gradient)
 
     def step(self, problem: BaseProblem, network: "Network", state: GradientTrackingState) -> GradientTrackingState:

@@ -66,7 +66,7 @@ class Table:
 
     def to_frame(self) -> "pandas.DataFrame":
         """The same as a pandas DataFrame. ``ImportError`` without pandas: ``pip install consensus-opt[pandas]``."""
-        return _extras.pandas("Table.to_frame").DataFrame(self.rows, columns=Row._fields)
+        return _extras.module("pandas", "Table.to_frame").DataFrame(self.rows, columns=Row._fields)
 
     def _repr_html_(self) -> str:
         def line(tag, row):

@@ -6,14 +6,13 @@ from html import escape
 from pathlib import Path
 from string import Template
 
-from consensus import plotting
+from consensus import _extras, plotting
 from experiments.__main__ import found
 from experiments.report.plots import look, plot
 from experiments.report.runs import read
 from experiments.report.sections import anchor, section
-from experiments.shared.extra import extra
 
-get_plotlyjs = extra("plotly.offline").get_plotlyjs
+get_plotlyjs = _extras.module("plotly.offline", "this script", "experiments").get_plotlyjs
 HERE = Path(__file__).parent
 
 

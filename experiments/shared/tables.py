@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from experiments.shared.extra import extra
+from consensus import _extras
 
-pd = extra("pandas")
-extra("jinja2")  # by which pandas writes LaTeX: missed before the runs, not after
+pd = _extras.module("pandas", "this script", "experiments")
+_extras.module("jinja2", "this script", "experiments")  # by which pandas writes LaTeX: missed before the runs, not after
 
 
 class Spread(NamedTuple):

@@ -8,7 +8,7 @@ from problems import problem
 import consensus
 import topologies
 from consensus import solvers
-from consensus.solvers import DGD, NEXT, SONATA, AdaptiveNEXT, GradientTracking
+from consensus.solvers import DGD, NEXT, SONATA, AdaptiveNEXT, GradientTracking, PushPull
 from consensus.steps import Constant, Diminishing, InverseSqrt
 from consensus.surrogates import FullLinearization, PartialLinearization
 
@@ -251,7 +251,9 @@ def test_a_start_is_drawn_from_a_generator():
 
 
 @pytest.mark.parametrize("odd", ODD, ids=lambda odd: type(odd).__name__)
-@pytest.mark.parametrize("solver", [AdaptiveNEXT(), NEXT(FullLinearization(1.0), 0.1), GradientTracking(0.1)], ids=repr)
+@pytest.mark.parametrize(
+    "solver", [AdaptiveNEXT(), NEXT(FullLinearization(1.0), 0.1), GradientTracking(0.1), PushPull(0.1)], ids=repr
+)
 def test_states_and_widths_are_those_of_problems(solver, odd):
     with pytest.raises(TypeError, match=r"^problem must be a problem"):
         solver.init(odd, np.zeros((6, 5)))
