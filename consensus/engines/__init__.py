@@ -1,6 +1,7 @@
 """Engines: where a run happens. A solver gives the same bits on all of them."""
 
 from consensus.engines.base import Engine
+from consensus.engines.heard import Heard
 from consensus.engines.mpi import MPI
 from consensus.engines.network import Network
 from consensus.engines.processes import Processes
@@ -13,6 +14,7 @@ __all__ = [
     "MPI",
     "Begin",
     "Engine",
+    "Heard",
     "Network",
     "Processes",
     "Stacked",

@@ -3,13 +3,14 @@
 import functools
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from consensus import _checks
+from consensus.engines.heard import Heard
 from consensus.engines.plans import Plan, Plans
 from consensus.packing.base import from_bytes, to_bytes
 from topologies.analysis import crossing
@@ -24,8 +25,8 @@ _CHUNK = 1 << 22  # rows over edges that a flood treats together
 class Network(ABC):
     """Mixes the blocks of some agents with their neighbours', and counts what is sent.
 
-    A solver is given it in ``step``: :meth:`mix`, :meth:`average` and :meth:`mix_and_average` exchange numbers, the other
-    public members say what agents can know of their network.
+    A solver is given it in ``step``: :meth:`mix`, :meth:`average`, :meth:`mix_and_average` and :meth:`aggregate` exchange
+    numbers, the other public members say what agents can know of their network.
 
     An engine derives its own from it, which says how the rows of other agents arrive: ``_gather`` and ``_all_rows``, and
     ``_prepare`` where something is made ready once for each mixing matrix. Solvers must not call these three.
@@ -97,7 +98,17 @@ class Network(ABC):
         """``mix(round, mixed)`` and ``average(round, averaged)`` of two blocks that travel together: one exchange."""
         return self._exchange(round, ("mix", "average"), (mixed, averaged))
 
-    def _exchange(self, round, kinds, blocks, beside=0):
+    def aggregate(
+        self, round: int, rule: Callable[[Heard], np.ndarray], *blocks: "np.ndarray | Packed", beside: int = 0
+    ) -> tuple[np.ndarray, ...]:
+        """As :meth:`mix`, but what an agent makes of what it hears is ``rule``'s to say, not a weighted sum.
+
+        ``rule(heard)`` is called once for each block, with all that its agents hear, and returns their new rows (agents, P).
+        What it is given it must neither change nor keep: the memory may be shared with other workers.
+        """
+        return self._exchange(round, ("mix",), blocks, beside, rule)
+
+    def _exchange(self, round, kinds, blocks, beside=0, rule=None):
         if not blocks:
             raise TypeError(f"network.{kinds[0]}(round, *blocks) takes at least one block to send; got none")
         if len(kinds) < len(blocks):  # all of one kind
@@ -112,7 +123,23 @@ class Network(ABC):
         self.messages += plan.messages
         self._count(plan.messages * beside)
         wholes = zip(kinds, blocks, self._gather(plan, sent))
+        if rule is not None:
+            return tuple(
+                self._aggregated(plan, rule, self._rows(whole, block), self._rows(own, block))
+                for own, (_, block, whole) in zip(sent, wholes)
+            )
         return tuple(plans[kind].matrix @ self._rows(whole, block) for kind, block, whole in wholes)
+
+    def _aggregated(self, plan, rule, rows, own):
+        """What ``rule`` makes of the ``rows`` that ``plan.matrix`` would multiply; ``own`` are those of the agents here."""
+        matrix = plan.matrix
+        receivers = np.repeat(np.arange(len(own)), np.diff(matrix.indptr))
+        others = plan.senders != receivers + self.rows.start
+        own_weights = np.zeros(len(own), self.dtype)
+        own_weights[receivers[~others]] = matrix.data[~others]
+        arcs = (receivers[others], plan.senders[others], matrix.data[others])
+        flat, own_flat = (block.reshape(len(block), -1) for block in (rows, own))
+        return rule(Heard(own_flat, own_weights, *arcs, flat, matrix.indices[others])).reshape(own.shape)
 
     def _sent(self, plan, kind, block):
         """The array that is sent of a ``block``; counted."""
@@ -227,7 +254,10 @@ class Network(ABC):
         """
 
     def _prepare(self, whole: sp.csr_array, matrix: sp.csr_array) -> tuple[sp.csr_array, Any]:
-        """``(matrix, extra)`` of a plan, from the ``whole`` mixing matrix (A, A) and its rows of the agents held here."""
+        """``(matrix, extra)`` of a plan, from the ``whole`` mixing matrix (A, A) and its rows of the agents held here.
+
+        A narrower ``matrix`` keeps its entries in their order.
+        """
         return matrix, None
 
     def _check_edges(self, round, plan):

@@ -18,11 +18,13 @@ Prepare: TypeAlias = Callable[[sp.csr_array, sp.csr_array], tuple[sp.csr_array, 
 class Plan(NamedTuple):
     """What one mixing matrix asks of a block of agents.
 
-    Fields: the block's rows of the ``matrix``, as CSR; the number of ``messages`` that its agents receive, one an edge; to how
-    many others each of them sends, in ``copies`` (agents here,); whatever else an engine prepares, in ``extra``.
+    Fields: the block's rows of the ``matrix``, as CSR; for each of its entries the agent whose row it multiplies, in
+    ``senders``; the number of ``messages`` that its agents receive, one an edge; to how many others each of them sends, in
+    ``copies`` (agents here,); whatever else an engine prepares, in ``extra``.
     """
 
     matrix: sp.csr_array
+    senders: np.ndarray
     messages: int
     copies: np.ndarray
     extra: Any
@@ -63,8 +65,9 @@ class Plans:
         own = whole.diagonal()[self.rows] != 0
         messages = int(matrix.nnz - np.count_nonzero(own))
         copies = np.bincount(whole.indices, minlength=agents)[self.rows] - own
+        senders = matrix.indices
         matrix, extra = self.prepare(whole, matrix)
-        return Plan(matrix, messages, copies, extra)
+        return Plan(matrix, senders, messages, copies, extra)
 
     def _make_room(self):
         """Forget the oldest plans where there are many or large ones."""

@@ -1,17 +1,14 @@
 """Several exchanges a round."""
 
 import functools
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from consensus import _checks
-from consensus.problems import BaseProblem
-from consensus.solvers.base import Solver
-from consensus.solvers.needs import Needs, needs_of
-from topologies.schedules import ScheduleLike
+from consensus.solvers.needs import Needs
+from consensus.solvers.wrapper import Wrapper
 
 if TYPE_CHECKING:
     from consensus.engines.network import Network
@@ -20,7 +17,7 @@ _MOST = 100_000  # exchanges: as many take seconds a round
 
 
 @dataclass(frozen=True)
-class Gossip(Solver):
+class Gossip(Wrapper):
     """Another solver with several exchanges wherever it has one, plain or Chebyshev-accelerated.
 
     Plain, the k exchanges of round n meet the matrices of the schedule's rounds n k, ..., n k + k - 1. Accelerated, on a
@@ -52,58 +49,28 @@ class Gossip(Solver):
     3
     """
 
-    solver: Solver
     exchanges: int
     gap: float | None = None
 
     def __post_init__(self) -> None:
-        if needs_of(_checks.solver(self.solver)).counts_exchanges:
-            name = type(self.solver).__name__
-            raise TypeError(f"solver must be one with a single exchange at a time; {name} finds its exchanges by itself")
+        super().__post_init__()
+        self._takes_mix()
         _checks.count("exchanges", self.exchanges, most=_MOST)
         if self.gap is not None:
             _checks.number("gap", self.gap, above=0, below=1)
 
     @property
     def needs(self) -> Needs:
-        needs = needs_of(self.solver)
-        return needs if self.gap is None else replace(needs, mixing="symmetric", static=True)
+        return super().needs if self.gap is None else replace(super().needs, mixing="symmetric", static=True)
 
     @property
     def exchanges_a_round(self) -> int | None:
-        inner = getattr(self.solver, "exchanges_a_round", None)
+        inner = super().exchanges_a_round
         return None if inner is None else self.exchanges * inner
 
-    @property
-    def sends(self) -> str:
-        return getattr(self.solver, "sends", "")
-
-    @property
-    def columns(self) -> Mapping[str, Callable[[np.ndarray], Any]]:
-        return self.solver.columns
-
-    def report(self, state: Any) -> np.ndarray:
-        return self.solver.report(state)
-
-    def width(self, problem: BaseProblem) -> int:
-        return self.solver.width(problem)
-
-    def prox(self, problem: BaseProblem) -> Callable[[np.ndarray, float], np.ndarray]:
-        return self.solver.prox(problem)
-
-    def check(self, problem: BaseProblem) -> None:
-        self.solver.check(problem)
-
-    def check_network(self, schedule: ScheduleLike) -> None:
-        self.solver.check_network(schedule)
-
-    def init(self, problem: BaseProblem, w: np.ndarray) -> Any:
-        return self.solver.init(problem, w)
-
-    def step(self, problem: BaseProblem, network: "Network", state: Any) -> Any:
+    def around(self, network: "Network") -> "Network":
         # Whatever it does not repeat it has by __getattr__, which type checkers do not see.
-        repeated = cast("Network", _Repeated(network, self.exchanges, self.gap))
-        return self.solver.step(problem, repeated, state)
+        return cast("Network", _Repeated(network, self.exchanges, self.gap))
 
 
 @dataclass(frozen=True)

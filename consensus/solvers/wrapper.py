@@ -1,0 +1,83 @@
+"""Another solver, on a network that is not quite the one there is."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from consensus import _checks
+from consensus.problems import BaseProblem
+from consensus.solvers.base import Solver
+from consensus.solvers.needs import Needs, needs_of
+from topologies.schedules import ScheduleLike
+
+if TYPE_CHECKING:
+    from consensus.engines.network import Network
+
+
+@dataclass(frozen=True)
+class Wrapper(Solver):
+    """A solver that is another one, ``solver``, whose exchanges go through :meth:`around` the network.
+
+    Whatever is not said anew is as the inner solver has it. Methods that find their exchanges by themselves are refused.
+
+    Parameters
+    ----------
+    solver : Solver
+    """
+
+    solver: Solver
+
+    def __post_init__(self) -> None:
+        if needs_of(_checks.solver(self.solver)).counts_exchanges:
+            name = type(self.solver).__name__
+            raise TypeError(f"solver must be one with a single exchange at a time; {name} finds its exchanges by itself")
+
+    @abstractmethod
+    def around(self, network: "Network") -> "Network":
+        """The network that the inner solver is given."""
+
+    def _takes_mix(self) -> None:
+        """Raise ``TypeError`` if the inner solver's exchanges are not those that this one would change."""
+        if needs_of(self.solver).each_message:
+            outer, inner = type(self).__name__, type(self.solver).__name__
+            raise TypeError(f"solver of {outer} cannot be {inner}, which takes messages one by one: {inner}({outer}(...), ...)")
+
+    @property
+    def needs(self) -> Needs:
+        return needs_of(self.solver)
+
+    @property
+    def exchanges_a_round(self) -> int | None:
+        return getattr(self.solver, "exchanges_a_round", None)
+
+    @property
+    def sends(self) -> str:
+        return getattr(self.solver, "sends", "")
+
+    @property
+    def columns(self) -> Mapping[str, Callable[[np.ndarray], Any]]:
+        return self.solver.columns
+
+    def report(self, state: Any) -> np.ndarray:
+        return self.solver.report(state)
+
+    def width(self, problem: BaseProblem) -> int:
+        return self.solver.width(problem)
+
+    def prox(self, problem: BaseProblem) -> Callable[[np.ndarray, float], np.ndarray]:
+        return self.solver.prox(problem)
+
+    def check(self, problem: BaseProblem) -> None:
+        self.solver.check(problem)
+
+    def check_network(self, schedule: ScheduleLike) -> None:
+        self.solver.check_network(schedule)
+
+    def init(self, problem: BaseProblem, w: np.ndarray) -> Any:
+        return self.solver.init(problem, w)
+
+    def step(self, problem: BaseProblem, network: "Network", state: Any) -> Any:
+        return self.solver.step(problem, self.around(network), state)
