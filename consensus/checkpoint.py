@@ -128,15 +128,13 @@ def fingerprint(
     """
     model = getattr(problem, "model", None)
     settings = {
-        "model": str(model),
-        "loss": str(getattr(problem, "loss", None)),
-        "reduction": str(getattr(problem, "reduction", None)),
-        "regularizer": str(problem.nonconvex or problem.regularizer),
-        "network": str(schedule),
-        "solver": str(solver),
+        "model": known_by(model),
+        "loss": known_by(getattr(problem, "loss", None)),
+        "reduction": known_by(getattr(problem, "reduction", None)),
+        "regularizer": known_by(problem.nonconvex or problem.regularizer),
+        "network": known_by(schedule),
+        "solver": known_by(solver),
     }
-    # Functions print with their address, which changes from run to run.
-    settings = {name: re.sub(r" at 0x[0-9a-f]+", "", text) for name, text in settings.items()}
     matrices = [schedule.weights(key) for key in dict.fromkeys(schedule.key(round) for round in range(_ROUNDS))]
     if hasattr(schedule, "union") and not getattr(schedule, "meets_all", False):
         matrices.append(schedule.union())
@@ -146,6 +144,11 @@ def fingerprint(
         "start": digest(start),
     }
     return settings | digests
+
+
+def known_by(thing: object) -> str:
+    """What checkpoints know ``thing`` by: its text, without the addresses of functions, which change from run to run."""
+    return re.sub(r" at 0x[0-9a-f]+", "", str(thing))
 
 
 def _checksum(arrays):

@@ -6,6 +6,7 @@ import numpy as np
 
 from consensus.history import History
 from consensus.observe.metrics import agents_mean
+from consensus.solvers.base import Solver
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,12 +22,15 @@ class Result:
         Rounds done.
     reason : str
         Why the run stopped.
+    solver : Solver or None
+        As it ran: its ``repr`` shows the step that it was given, or chose.
     """
 
     w: np.ndarray
     history: History
     rounds: int
     reason: str
+    solver: Solver | None = None
 
     @property
     def mean(self) -> np.ndarray:

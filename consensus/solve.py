@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks, _doors, _progress
-from consensus.checkpoint import check_same, digest, fingerprint, load
+from consensus._prepared import prepared
+from consensus.checkpoint import check_same, digest, fingerprint, known_by, load
 from consensus.engines import MPI, Engine, Processes, Stacked
 from consensus.engines.states import Begin
 from consensus.errors import Interrupted
@@ -198,6 +199,9 @@ def solve(
             settings |= {"seconds": seconds, "metrics": list(metrics)}
             settings |= {"agent_objectives": agent_objectives, "problem": "of all agents" if whole else "of its own agents"}
 
+    solver = prepared(solver, problem, network, where)
+    if identity:
+        identity["solver"] = known_by(solver)
     if (checkpoint or resume) and not whole:
         identity["data"] = digest(*where.collect_list(problem.digests()))
     resumed = where.on_root(lambda: load(resume)) if resume else None
@@ -219,7 +223,7 @@ def solve(
             if observer.latest is None:  # not even the start was seen
                 raise
             done, w = observer.latest
-            raise Interrupted(Result(w, observer.history, done, "stopped by the user"), checkpoint) from None
+            raise Interrupted(Result(w, observer.history, done, "stopped by the user", solver), checkpoint) from None
         except Exception as error:
             with suppress(AttributeError):  # a user's own may have another history
                 error.history = observer.history  # type: ignore[attr-defined]  # all are given one
@@ -227,4 +231,4 @@ def solve(
     assert observer.latest is not None, "a run that ends has been seen"
     done, w = observer.latest
     w = w if gather else w[where.rows(problem.network_size)].copy()
-    return Result(w, observer.history, done, reason or f"all {rounds} rounds done")
+    return Result(w, observer.history, done, reason or f"all {rounds} rounds done", solver)

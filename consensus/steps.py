@@ -97,6 +97,19 @@ class InverseSqrt:
         return float(self.initial / np.sqrt(_checks.count("round", round, least=0) + 1))
 
 
+@dataclass(frozen=True)
+class Stable:
+    """Stands for the constant step that a solver finds for itself when a run begins: see :meth:`Solver.stable_step`."""
+
+    def __call__(self, round: int) -> float:
+        raise TypeError("the step is not found yet: solver.prepared(problem, network) is the solver with it, or give step=")
+
+
+def optional_rule(step: float | Rule | None) -> Rule:
+    """As :func:`as_rule`; None becomes :class:`Stable`."""
+    return Stable() if step is None or isinstance(step, Stable) else as_rule(step)
+
+
 def as_rule(step: float | Rule, most: float | None = None) -> Rule:
     """``step`` as a rule: a number becomes :class:`Constant`; any callable round -> float passes.
 

@@ -10,6 +10,7 @@ from topologies.analysis import (
     contraction,
     estimate_gap,
     joint_connectivity,
+    lowest_eigenvalue,
     mixing_time,
     spectral_gap,
 )
@@ -75,6 +76,7 @@ __all__ = [
     "joint_connectivity",
     "laplacian",
     "lazy",
+    "lowest_eigenvalue",
     "max_degree",
     "metropolis",
     "mixing_time",

@@ -1,7 +1,7 @@
 """What every loss offers."""
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -35,10 +35,13 @@ class Loss(ABC):
         Whether l is a sum over outputs, so that its curvature is diagonal; True by default.
     quadratic : bool
         Whether the curvature is constant, so that local problems are linear systems; False by default.
+    curvature_bound : float or None
+        What no eigenvalue of the curvature exceeds, anywhere: steps are chosen by it. None, the default, where none is known.
     """
 
     separable: bool = True
     quadratic: bool = False
+    curvature_bound: ClassVar[float | None] = None
 
     @abstractmethod
     def value(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:

@@ -34,6 +34,8 @@ class Huber(Loss):
 
     delta: float = 1.0
 
+    curvature_bound = 1.0
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "delta", _checks.number("delta", self.delta, above=0))
 

@@ -26,6 +26,8 @@ class LogisticLoss(Loss):
            [ 0. ]])
     """
 
+    curvature_bound = 0.25
+
     def value(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         outputs, targets = aligned(outputs, targets)
         return np.logaddexp(-targets * outputs, (1 - targets) * outputs).sum(axis=-1)  # no cancellation at large logits

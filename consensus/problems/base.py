@@ -152,6 +152,74 @@ class BaseProblem(ABC):
         gradient += self.regularizer.gradient(w)
         return gradient
 
+    def lipschitz(self, w: ArrayLike | None = None) -> np.ndarray:
+        """L_i, Lipschitz constants of the gradients of the average form ``f_i = A g_i + r``, shape (agents,).
+
+        A nonsmooth r is left out; a smooth one has its curvature in L_i, and a nonconvex one its concave part.
+
+        - Linear models, and a loss with a ``curvature_bound`` b: ``L_i = A b lmax(sum_m weights_m x_m x_m')`` and r's, a bound
+          at every w; with the squared loss the least one.
+        - Other models: the largest eigenvalue of the Gauss-Newton matrix ``A sum_m weights_m J_m' H_m J_m`` at ``w``, with H_m
+          the loss's curvature, and r's. It is found by 50 steps of the power method, from below: an estimate, and no bound.
+        - Costs given by functions: ``A`` times the ``lipschitz`` given to :meth:`consensus.Problem.from_functions`, and r's.
+
+        An agent's constant depends on its own data alone, not on who else is held here.
+
+        Parameters
+        ----------
+        w : array_like (agents, P), or (P,) for all agents, optional
+            Where the Gauss-Newton matrix is taken; by default at the model's initial point of seed 0.
+
+        Raises
+        ------
+        TypeError
+            If no constant is known of costs given by functions, or of a smooth r that is not quadratic.
+
+        Examples
+        --------
+        >>> import numpy as np, consensus
+        >>> shards = consensus.partition(np.diag([1.0, 2.0]), np.zeros(2), agents=2)
+        >>> model = consensus.Linear(2, bias=False)
+        >>> consensus.Problem(model, consensus.SquaredLoss(), shards, consensus.L2(0.5)).lipschitz()
+        array([1.5, 4.5])
+        """
+        if w is not None:
+            w = self._everywhere(_checks.floats("w", w)) if np.ndim(w) == 1 else self._stack(w)
+        bound = self.network_size * self._lipschitz(w)
+        if self.nonconvex is not None:  # f_i has -h, with 0 <= h'' <= -strong_convexity
+            bound = np.maximum(bound, -self.nonconvex.strong_convexity)
+        r = self.regularizer
+        if not getattr(r, "smooth", False):
+            return bound
+        own = r.strong_convexity if getattr(r, "quadratic", False) else getattr(r, "curvature_bound", None)
+        if own is None:
+            raise TypeError(f"{r} says no curvature_bound, a Lipschitz constant of its gradient: set it, or give step=")
+        return bound + own
+
+    def strong_convexity(self) -> np.ndarray:
+        """mu_i, for which ``f_i - mu_i/2 |w|^2`` is convex, with f_i as in :meth:`lipschitz`; shape (agents,).
+
+        With a linear model and the squared loss it is exact, from the least eigenvalue of each agent's own samples; otherwise
+        what a smooth r alone gives: zero, if nothing is known, and below zero with a nonconvex r.
+
+        Raises
+        ------
+        TypeError
+            If the costs are of a model that is not linear, or given by functions: they need not be convex.
+        """
+        modulus = self.network_size * self._strong_convexity()
+        if self.nonconvex is not None:
+            modulus = modulus + self.nonconvex.strong_convexity
+        return modulus + (self.regularizer.strong_convexity if getattr(self.regularizer, "smooth", False) else 0.0)
+
+    def _lipschitz(self, w: np.ndarray | None) -> np.ndarray:
+        """As :meth:`lipschitz`, of the g_i without a nonconvex regularizer's share."""
+        raise TypeError(f"{self} knows no Lipschitz constants of its gradients: give the solver a step=")
+
+    def _strong_convexity(self) -> np.ndarray:
+        """As :meth:`strong_convexity`, of the g_i without a nonconvex regularizer's share."""
+        raise TypeError(f"{self} knows no modulus of strong convexity: give the solver a convexity=")
+
     def objective(self, point: ArrayLike) -> float:
         """U(point) = sum_i g_i(point) + r(point), a float, over the agents held here; ``point`` has shape (P,)."""
         point = _checks.floats("point", point)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from consensus import _checks
 from consensus.problems.base import BaseProblem
@@ -17,7 +18,13 @@ class FunctionProblem(BaseProblem):
     """A problem given by functions; see :meth:`consensus.Problem.from_functions`."""
 
     def __init__(
-        self, value: Function, gradient: Function, agents: int, parameters: int, regularizer: Regularizer | None = None
+        self,
+        value: Function,
+        gradient: Function,
+        agents: int,
+        parameters: int,
+        regularizer: Regularizer | None = None,
+        lipschitz: ArrayLike | None = None,
     ) -> None:
         agents, parameters = _checks.count("agents", agents), _checks.count("parameters", parameters)
         for name, function in (("value", value), ("gradient", gradient)):
@@ -25,6 +32,7 @@ class FunctionProblem(BaseProblem):
                 raise TypeError(f"{name} must be a function of w (agents, P); got {function!r}")
         super().__init__(np.arange(agents), agents, parameters, np.float64, regularizer)
         self._functions = value, gradient
+        self._constants = None if lipschitz is None else _positive(lipschitz, agents)
 
     def __repr__(self) -> str:
         return (
@@ -36,6 +44,14 @@ class FunctionProblem(BaseProblem):
 
     def _gradient(self, w: np.ndarray) -> np.ndarray:
         return self._call("gradient", self._functions[1], w, (self.parameters,))
+
+    def _lipschitz(self, w: np.ndarray | None) -> np.ndarray:
+        if self._constants is None:
+            raise TypeError(
+                f"{self} knows no Lipschitz constants of its gradients: give the solver a step=, or Problem.from_functions a "
+                "lipschitz="
+            )
+        return self._constants[self.rows]
 
     def digests(self) -> list[str]:
         # Functions have no data to show: their values at a fixed point stand for them.
@@ -54,3 +70,11 @@ class FunctionProblem(BaseProblem):
                 f"{name} must return shape {(self.network_size, *tail)} for w of shape {stack.shape}; got {result.shape}"
             )
         return result if self.agents == self.network_size else result[self.rows]
+
+
+def _positive(lipschitz, agents):
+    """``lipschitz`` as an array (agents,); raise ``ValueError`` if it is none of numbers > 0."""
+    found = _checks.floats("lipschitz", lipschitz)
+    if found.shape not in ((), (agents,)) or not (np.isfinite(found) & (found > 0)).all():
+        raise ValueError(f"lipschitz must be a finite number > 0, or {agents} of them; got {_checks.shown(lipschitz)}")
+    return np.broadcast_to(found, (agents,)).astype(np.float64)

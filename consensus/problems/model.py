@@ -10,8 +10,11 @@ from consensus import _checks
 from consensus._parallel import for_chunks
 from consensus.data import Shards
 from consensus.losses.base import Loss
+from consensus.losses.squared import SquaredLoss
 from consensus.models.base import Linearization, Model, linearize
+from consensus.models.linear import Linear
 from consensus.problems.base import BaseProblem
+from consensus.problems.curvature import largest_curvature, spectrum_ends
 from consensus.problems.functions import Function, FunctionProblem
 from consensus.problems.minibatches import Batch
 from consensus.regularizers import Regularizer
@@ -131,6 +134,18 @@ class Problem(BaseProblem):
         for_chunks(chunk, self.agents, self._bytes(weights.shape[1]))
         return gradient
 
+    def _lipschitz(self, w: np.ndarray | None) -> np.ndarray:
+        bound = getattr(self.loss, "curvature_bound", None)
+        if isinstance(self.model, Linear) and bound is not None:
+            return bound * spectrum_ends(self)[1]
+        return largest_curvature(self, w)
+
+    def _strong_convexity(self) -> np.ndarray:
+        if not getattr(self.model, "jacobian_is_constant", False):
+            raise TypeError(f"a loss of {self.model} need not be convex: give the solver a convexity=")
+        known = isinstance(self.model, Linear) and isinstance(self.loss, SquaredLoss)
+        return spectrum_ends(self)[0] if known else np.zeros(self.agents)
+
     def _bytes(self, samples):
         """What a gradient on so many samples touches for one agent."""
         widths = sum(getattr(self.model, "widths", (self.shards.features.shape[2], self.model.outputs)))
@@ -158,7 +173,12 @@ class Problem(BaseProblem):
 
     @staticmethod
     def from_functions(
-        value: Function, gradient: Function, agents: int, parameters: int, regularizer: Regularizer | None = None
+        value: Function,
+        gradient: Function,
+        agents: int,
+        parameters: int,
+        regularizer: Regularizer | None = None,
+        lipschitz: ArrayLike | None = None,
     ) -> FunctionProblem:
         """A problem whose costs are the user's own functions.
 
@@ -170,6 +190,8 @@ class Problem(BaseProblem):
             w (agents, P) -> (agents, P): grad g_i(w_i), row by row.
         agents, parameters : int
         regularizer : Regularizer, optional
+        lipschitz : float or array_like (agents,), optional
+            Lipschitz constants of the grad g_i: solvers that are given no step choose theirs by them.
 
         Returns
         -------
@@ -184,4 +206,4 @@ class Problem(BaseProblem):
         >>> problem.objective(np.array([1.0]))
         1.0
         """
-        return FunctionProblem(value, gradient, agents, parameters, regularizer)
+        return FunctionProblem(value, gradient, agents, parameters, regularizer, lipschitz)

@@ -53,6 +53,8 @@ class Regularizer(ABC):
         Whether r is ``strong_convexity / 2 |w|^2``, so that local problems become linear systems.
     strong_convexity : float
         An m for which r - m/2 |w|^2 is still convex; below zero where r itself is not convex.
+    curvature_bound : float or None
+        Where r is smooth, a Lipschitz constant of its gradient, by which steps are chosen; None where none is known.
     """
 
     is_convex: bool = True
@@ -62,9 +64,12 @@ class Regularizer(ABC):
 
         @property
         def strong_convexity(self) -> float: ...
+        @property
+        def curvature_bound(self) -> float | None: ...
 
     else:
         strong_convexity = 0.0
+        curvature_bound = None
 
     @abstractmethod
     def value(self, w: np.ndarray) -> np.ndarray | float:

@@ -35,6 +35,10 @@ class L2(Separable):
     def strong_convexity(self) -> float:
         return self.weight
 
+    @property
+    def curvature_bound(self) -> float:
+        return self.weight
+
     def value(self, w: ArrayLike) -> np.ndarray | float:
         w = points("w", w)
         return self.weight / 2 * np.square(w).sum(axis=-1)

@@ -1,16 +1,18 @@
 """What a solver is."""
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from consensus import _checks
 from consensus.problems import BaseProblem
 from consensus.solvers.needs import Matrices, Needs
+from consensus.steps import Stable, as_rule
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -56,6 +58,10 @@ class Solver(ABC):
     mixing matrix, and counts one exchange; what travels together is one call. Two calls with the same round meet the same W.
     ``network.average(round, X, ...)`` takes the mean over the agent and those it hears, whatever the weights, and
     ``network.mix_and_average(round, X, Y)`` does ``mix`` of X and ``average`` of Y in one exchange.
+
+    *A step that nobody gave*: where theory has a bound on the step, the constructor's ``step`` is None by default and the field
+    ``alpha`` is ``consensus.steps.optional_rule(step)``. :meth:`stable_step` states the bound, and :meth:`prepared` fills it in
+    before the first round, the same on every engine. A method that has more to find overrides :meth:`prepared`.
 
     *Needs*: the class attribute :attr:`needs` says what the method cannot do without, in the words of :class:`Needs`. By it a
     problem or network that does not fit is refused, or warned of, before any work. What it cannot say is for :meth:`check`.
@@ -142,6 +148,37 @@ class Solver(ABC):
     def check_network(self, schedule: ScheduleLike) -> None:
         """Raise ``ValueError`` if the method cannot run on ``schedule``, where :attr:`needs` cannot say so."""
         return None
+
+    def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
+        """A step that theory holds to be safe: what a solver whose ``step`` was left out runs with.
+
+        Parameters
+        ----------
+        problem : Problem
+            ``problem.lipschitz()`` has the constants of all agents of the network, and ``strong_convexity()`` the moduli, under
+            MPI, too. Nothing may depend on what else is held here.
+        network : schedule
+
+        Raises
+        ------
+        TypeError
+            If the method has no bound on its step, or the problem knows no constants.
+        ValueError
+            If there is no such step on this network.
+        """
+        raise TypeError(f"{type(self).__name__} has no bound on its step from theory: give step=")
+
+    def prepared(self, problem: BaseProblem, network: ScheduleLike) -> Self:
+        """The solver as it runs: this one, with the constant :meth:`stable_step` where ``alpha`` is left to be found.
+
+        :func:`consensus.solve` calls it before the first round; who calls :meth:`init` and :meth:`step` by hand has to, too.
+        The step has six digits, which rounding errors of another machine do not change.
+        """
+        if not isinstance(getattr(self, "alpha", None), Stable):
+            return self
+        ready = copy.copy(self)
+        ready._set(alpha=as_rule(float(f"{self.stable_step(problem, network):.6g}")))
+        return ready
 
     @abstractmethod
     def init(self, problem: BaseProblem, w: np.ndarray) -> Any:

@@ -8,8 +8,10 @@ import numpy as np
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import as_minibatches, draw
 from consensus.solvers.base import Solver, repr_of_given
+from consensus.solvers.bounds import lowest_eigenvalue, steepest
 from consensus.solvers.needs import Needs
-from consensus.steps import Rule, as_rule
+from consensus.steps import Rule, optional_rule
+from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
     from consensus.engines.network import Network
@@ -32,8 +34,9 @@ class DGD(Solver):
 
     Parameters
     ----------
-    step : float or rule
-        alpha > 0. On quadratics with curvature at most L a constant below (1 + lmin(W)) / L is stable.
+    step : float or rule, optional
+        alpha > 0. With convex f_i, whose gradients have Lipschitz constants of at most L, a constant below (1 + lmin(W)) / L is
+        stable; without a batch half of that is the default.
     batch : int or Minibatches, optional
         G from so many samples of each agent in every round, instead of all: decentralised stochastic gradient descent. With a
         constant alpha the agents then stay in a neighbourhood of that point, whose square is of order alpha.
@@ -54,13 +57,18 @@ class DGD(Solver):
 
     __repr__ = repr_of_given
 
-    def __init__(self, step: float | Rule, batch: int | Minibatches | None = None) -> None:
-        self._set(alpha=as_rule(step), batch=as_minibatches(batch))
+    def __init__(self, step: float | Rule | None = None, batch: int | Minibatches | None = None) -> None:
+        self._set(alpha=optional_rule(step), batch=as_minibatches(batch))
 
     def check(self, problem: BaseProblem) -> None:
         super().check(problem)
         if self.batch is not None:
             self.batch.check(problem)
+
+    def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
+        if self.batch is not None:
+            raise TypeError("DGD has no bound on its step for batches from theory: give step=")
+        return (1 + lowest_eigenvalue(network)) / (2 * steepest(problem))
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> DGDState:
         return DGDState(0, w)

@@ -1,14 +1,17 @@
 """Several exchanges a round."""
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from consensus import _checks
 from consensus.solvers.needs import Needs
 from consensus.solvers.wrapper import Wrapper
+from topologies.schedules import ScheduleLike, is_static
 
 if TYPE_CHECKING:
     from consensus.engines.network import Network
@@ -68,9 +71,49 @@ class Gossip(Wrapper):
         inner = super().exchanges_a_round
         return None if inner is None else self.exchanges * inner
 
+    def matrices(self, network: ScheduleLike) -> ScheduleLike:
+        return _Products(network, self.exchanges, self.gap)
+
     def around(self, network: "Network") -> "Network":
         # Whatever it does not repeat it has by __getattr__, which type checkers do not see.
         return cast("Network", _Repeated(network, self.exchanges, self.gap))
+
+
+@dataclass(frozen=True)
+class _Products:
+    """A schedule with the matrices that the exchanges of a round make together: bounds on steps are taken from it."""
+
+    network: ScheduleLike
+    exchanges: int
+    gap: float | None
+
+    @property
+    def agents(self):
+        return self.network.agents
+
+    @property
+    def static(self):
+        return is_static(self.network)
+
+    def key(self, round):
+        first = round * self.exchanges
+        return tuple(self.network.key(n) for n in range(first, first + self.exchanges))
+
+    def weights(self, key):
+        each = iter(key)
+        network = cast("Network", _Matrices(lambda block: self.network.weights(next(each)) @ block))
+        (product,) = _Repeated(network, self.exchanges, self.gap).mix(0, np.eye(self.agents))
+        return csr_array(product)
+
+
+@dataclass(frozen=True)
+class _Matrices:
+    """As a network, for one exchange after another."""
+
+    times: Callable[[np.ndarray], np.ndarray]
+
+    def mix(self, round, block, beside=0):
+        return (self.times(block),)
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -75,6 +75,19 @@ class Wrapper(Solver):
 
     def check_network(self, schedule: ScheduleLike) -> None:
         self.solver.check_network(schedule)
+
+    def matrices(self, network: ScheduleLike) -> ScheduleLike:
+        """A schedule of the matrices that a round's exchange amounts to, by which the inner solver's step is bounded."""
+        return network
+
+    def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
+        return self.solver.stable_step(problem, self.matrices(network))
+
+    def prepared(self, problem: BaseProblem, network: ScheduleLike) -> Self:
+        if not hasattr(self.solver, "prepared"):  # one that is not derived from Solver need not have it
+            return self
+        ready = self.solver.prepared(problem, self.matrices(network))
+        return self if ready is self.solver else replace(self, solver=ready)
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> Any:
         return self.solver.init(problem, w)

@@ -5,7 +5,7 @@ from topologies.analysis.connectivity import components, crossing, joint_connect
 from topologies.analysis.estimate import GapEstimate, estimate_gap
 from topologies.analysis.needs import Check, check
 from topologies.analysis.rates import contraction, mixing_time
-from topologies.analysis.spectrum import spectral_gap
+from topologies.analysis.spectrum import lowest_eigenvalue, spectral_gap
 
 __all__ = [
     "Check",
@@ -18,6 +18,7 @@ __all__ = [
     "crossing",
     "estimate_gap",
     "joint_connectivity",
+    "lowest_eigenvalue",
     "mixing_time",
     "parts",
     "spectral_gap",

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs, eigsh
 
-from topologies.matrices import MatrixLike, square, sums_to_one
+from topologies.matrices import TOLERANCE, MatrixLike, square, sums_to_one
 
 # Up to here all eigenvalues are found at once, in a second or so; beyond, Lanczos or Arnoldi finds the largest.
 DENSE = 1000
@@ -91,3 +91,39 @@ def _radius(matrix, symmetric):
         if 1 + lowest < 2 * (1 - second):
             lowest = eigsh(matrix, k=1, sigma=-end, v0=start, return_eigenvectors=False)[0]
         return max(second, -lowest)
+
+
+def lowest_eigenvalue(matrix: MatrixLike) -> float:
+    """The lowest eigenvalue of a symmetric matrix, by which steps of EXTRA, DGD and their kin are bounded.
+
+    Parameters
+    ----------
+    matrix : scipy sparse matrix or numpy array, shape (A, A)
+
+    Returns
+    -------
+    float
+        With more than 1000 rows it may be a lower bound, by Gershgorin's circles, where an iteration does not settle.
+
+    Raises
+    ------
+    ValueError
+        If `matrix` is not square, or not symmetric within 1e-8.
+
+    Examples
+    --------
+    >>> import topologies
+    >>> round(lowest_eigenvalue(topologies.metropolis(topologies.ring(4))), 4)
+    -0.3333
+    """
+    matrix = square(matrix)
+    if abs(matrix - matrix.T).max() > TOLERANCE:
+        raise ValueError("matrix must be symmetric")
+    if matrix.shape[0] <= DENSE:
+        return float(np.linalg.eigvalsh(matrix.toarray())[0])
+    start = np.random.default_rng(0).standard_normal(matrix.shape[0])
+    try:
+        return float(eigsh(matrix, k=1, which="SA", v0=start, maxiter=300, return_eigenvectors=False)[0])
+    except ArpackNoConvergence:
+        diagonal = matrix.diagonal()
+        return float((diagonal + abs(diagonal) - abs(matrix).sum(axis=1)).min())

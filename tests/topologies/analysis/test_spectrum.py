@@ -111,3 +111,15 @@ def test_negative_weights_can_make_disagreement_grow():
 def test_bad_matrices_are_refused(matrix, message):
     with pytest.raises(ValueError, match=message):
         topologies.spectral_gap(matrix)
+
+
+@pytest.mark.parametrize("agents", [6, 1500])
+def test_the_lowest_eigenvalue_of_a_ring_is_known(agents):
+    # Metropolis weights of an even ring are 1/3 each: 1/3 + 2/3 cos(pi) at the alternating vector.
+    found = topologies.lowest_eigenvalue(topologies.metropolis(topologies.ring(agents)))
+    assert -1 / 3 - 1e-12 <= found <= -1 / 3 + 1e-9
+
+
+def test_the_lowest_eigenvalue_is_of_symmetric_matrices():
+    with pytest.raises(ValueError, match="matrix must be symmetric"):
+        topologies.lowest_eigenvalue(np.array([[0.5, 0.5], [0.4, 0.6]]))

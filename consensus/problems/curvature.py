@@ -1,0 +1,91 @@
+"""How curved the costs of a model are."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from consensus._parallel import for_chunks
+from consensus.models.base import linearize
+
+if TYPE_CHECKING:
+    from consensus.problems.model import Problem
+
+_STEPS = 50  # of the power method: as many agents' gradients, twice
+_ROUNDING = 1e-12  # an eigenvalue below so much of the largest is zero
+
+
+def spectrum_ends(problem: "Problem") -> tuple[np.ndarray, np.ndarray]:
+    """The least and the largest eigenvalue of every agent's ``sum_m weights_m x_m x_m'``, for a linear model.
+
+    x_m are the features, and a one for the bias.
+
+    Parameters
+    ----------
+    problem : Problem
+        Of a :class:`consensus.Linear`.
+
+    Returns
+    -------
+    tuple of ndarray (agents,)
+    """
+    x, weights, width = problem.shards.features, problem.weights, problem.model.parameters // problem.model.outputs
+    agents, samples, features = x.shape
+    ends = np.empty((2, agents))
+
+    def chunk(rows):
+        roots = np.sqrt(weights[rows].astype(np.float64))[:, :, None]
+        matrix = np.empty((len(roots), samples, width))
+        np.multiply(x[rows], roots, out=matrix[:, :, :features])
+        matrix[:, :, features:] = roots
+        turned = matrix.swapaxes(1, 2)
+        values = np.linalg.eigvalsh(turned @ matrix if width <= samples else matrix @ turned)
+        ends[1, rows] = values[:, -1]
+        # Fewer samples than coordinates leave some of them without curvature.
+        least = values[:, 0] if width <= samples else 0.0
+        ends[0, rows] = np.where(least > _ROUNDING * values[:, -1], least, 0.0)
+
+    few = min(samples, width)
+    for_chunks(chunk, agents, 8 * (samples * width + few**2), few**2 * (samples + width))
+    return ends[0], ends[1]
+
+
+def largest_curvature(problem: "Problem", w: np.ndarray | None = None) -> np.ndarray:
+    """The largest eigenvalue (agents,) of every agent's ``sum_m weights_m J_m' H_m J_m`` at w, by the power method.
+
+    Where the model is linear and the loss has a ``curvature_bound``, that stands for H_m. All agents start from the same
+    direction, and take the same number of steps, so that none depends on others.
+
+    Parameters
+    ----------
+    problem : Problem
+    w : ndarray (agents, P), optional
+        By default the model's initial point of seed 0.
+
+    Returns
+    -------
+    ndarray (agents,)
+    """
+    model, loss, shards = problem.model, problem.loss, problem.shards
+    if w is None:
+        point = np.asarray(model.init(np.random.default_rng(0)), problem.dtype)
+        w = np.broadcast_to(point, (problem.agents, problem.parameters))
+    start = np.random.default_rng(0).standard_normal(problem.parameters)
+    start = (start / np.linalg.norm(start)).astype(problem.dtype)
+    bound = loss.curvature_bound if getattr(model, "jacobian_is_constant", False) else None
+    found = np.empty(problem.agents)
+
+    def chunk(rows):
+        outputs, linearization = linearize(model, np.ascontiguousarray(w[rows]), shards.features[rows])
+        whole = bound is None and not loss.separable
+        curvature = loss.curvature(outputs, shards.targets[rows]) if bound is None else np.full_like(outputs, bound)
+        curvature = curvature * problem.weights[rows].reshape(*outputs.shape[:2], *(1,) * (curvature.ndim - 2))
+        v = np.tile(start, (len(outputs), 1))
+        for _ in range(_STEPS):
+            u = linearization.jvp(v)
+            v = linearization.vjp((curvature @ u[..., None])[..., 0] if whole else curvature * u)
+            length = np.sqrt(np.vecdot(v, v))[:, None]
+            v = np.divide(v, length, out=np.zeros_like(v), where=length > 0)
+        found[rows] = length[:, 0]
+
+    for_chunks(chunk, problem.agents, problem._bytes(shards.features.shape[1]))
+    return found

@@ -1,0 +1,58 @@
+"""What bounds on steps take from a problem and a network."""
+
+import numpy as np
+
+import topologies
+from consensus.problems import BaseProblem
+from topologies.schedules import ScheduleLike, is_static
+
+_ROUNDS = 20  # looked at where matrices change
+_CONTRACTION = 200  # rounds, half of them a warm-up
+
+
+def steepest(problem: BaseProblem) -> float:
+    """``L = max_i L_i`` over the agents of ``problem``: see :meth:`consensus.problems.BaseProblem.lipschitz`.
+
+    Raises
+    ------
+    ValueError
+        If it is zero: any step is stable then.
+    """
+    largest = float(np.max(problem.lipschitz()))
+    if not largest > 0:
+        raise ValueError("the costs have no curvature, so that every step is stable: give step=")
+    return largest
+
+
+def lowest_eigenvalue(network: ScheduleLike) -> float:
+    """lmin, the lowest eigenvalue of the mixing matrices of the first 20 rounds, or of their symmetric parts.
+
+    Examples
+    --------
+    >>> round(lowest_eigenvalue(topologies.Static(topologies.ring(4))), 6)
+    -0.333333
+    """
+    keys = dict.fromkeys(network.key(n) for n in range(1 if is_static(network) else _ROUNDS))
+    matrices = (network.weights(key) for key in keys)
+    return min(topologies.lowest_eigenvalue((matrix + matrix.T) / 2) for matrix in matrices)
+
+
+def gap(network: ScheduleLike) -> float:
+    """1 - rho: the spectral gap of a static network; as measured over 200 rounds of one that changes.
+
+    Raises
+    ------
+    ValueError
+        If it is not positive: the agents do not come to agree.
+    """
+    static = is_static(network)
+    found = (
+        topologies.spectral_gap(network.weights(network.key(0)))
+        if static
+        else 1 - topologies.contraction(network, _CONTRACTION)
+    )
+    if not found > 1e-12:
+        raise ValueError(
+            f"no step is known for {network}, whose agents do not come to agree (spectral gap {found:.3g}): give step="
+        )
+    return float(found)
