@@ -82,9 +82,15 @@ def grid():
     return cases
 
 
-def part(cases, ranks):
-    """The names that so many ranks run: all of them on three, a third each on one, two and four."""
-    return list(cases) if ranks == 3 else list(cases)[ranks // 2 :: 3]
+def compared():
+    """What every engine runs: each method on each network, with equal and unequal shards in turn, and the special cases."""
+    turn = {name for k, name in enumerate(grid()) if (k // 6 + k // 2 % 3 + k) % 2}
+    return {name: case for name, case in grid().items() if name in turn} | special()
+
+
+def part(cases, many):
+    """The names that so many ranks or workers run: all of them on three, a third each on one, two and four."""
+    return list(cases) if many == 3 else list(cases)[many // 2 :: 3]
 
 
 def _numpy_rule(round):

@@ -29,7 +29,7 @@ def same_everywhere(engine, result):
 
 def equality(folder):
     engine, report = MPI(strict=True), {"differ": [], "own rows": True}
-    cases = {**engine_cases.grid(), **engine_cases.special()}
+    cases = engine_cases.compared()
     for number, name in enumerate(engine_cases.part(cases, engine.communicator.size)):
         case = cases[name]
         result = case.run(engine=engine)
@@ -45,20 +45,17 @@ def equality(folder):
         print(json.dumps(report))
 
 
-def save(folder):
-    for name, case in engine_cases.saved().items():
-        case.run(engine="mpi", rounds=engine_cases.UNTIL, checkpoint=folder / f"{name} mpi.npz")
-
-
 def resume(folder):
+    """Save what one process saves, and go on from what one process has saved."""
     engine, differ = MPI(), []
-    for path in sorted(folder.glob("*.npz")):
-        case = engine_cases.saved()[path.stem.rsplit(" ", 1)[0]]
-        result = case.run(engine=engine, resume=path)
+    (folder / "resumed").mkdir(exist_ok=True)
+    for name, case in engine_cases.saved().items():
+        case.run(engine=engine, rounds=engine_cases.UNTIL, checkpoint=folder / "mpi" / name)
+        result = case.run(engine=engine, resume=folder / "stacked" / name)
         if not same_everywhere(engine, result):
-            differ.append(path.name)
+            differ.append(name)
         if engine.root:
-            write(folder / "resumed" / path.name, result)
+            write(folder / "resumed" / f"{name}.npz", result)
     if engine.root:
         print(json.dumps({"differ": differ}))
 
@@ -314,7 +311,7 @@ def packed(_):
 
 
 if __name__ == "__main__":
-    DONE = equality, save, resume, callbacks, callback_fails, cheat, fail, refuse, look, faulty, differ, packed
+    DONE = equality, resume, callbacks, callback_fails, cheat, fail, refuse, look, faulty, differ, packed
     STUCK = absent, elsewhere, stopped, back, together, diverge
     tasks = {task.__name__: task for task in (*DONE, *STUCK)}
     tasks[sys.argv[1]](Path(sys.argv[2]))

@@ -12,7 +12,7 @@ import topologies
 from consensus.engines import Processes, Stacked
 from consensus.solvers import DGD, GradientTracking
 
-CASES = {**engine_cases.grid(), **engine_cases.special()}
+CASES = engine_cases.compared()
 
 
 @pytest.fixture(scope="module")
@@ -22,10 +22,8 @@ def references():
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
 def test_processes(workers, references, forked):
-    for name, case in CASES.items():
-        if (workers == 1 and "unequal" in name) or (workers == 2 and ", equal" in name):
-            continue  # half of the grid will do: three workers and the ranks take all of it
-        assert_same(case.run(engine=Processes(workers, strict=True)), references[name], name)
+    for name in engine_cases.part(CASES, workers):
+        assert_same(CASES[name].run(engine=Processes(workers, strict=True)), references[name], name)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +87,7 @@ def test_functions_and_classes_of_a_test_find_their_way():
 
 
 def test_threads_inside_a_worker(references, forked):
-    for name in ("NEXT blocks, random, unequal", "a larger network to train"):
+    for name in ("NEXT blocks, periodic, unequal", "a larger network to train"):
         assert_same(CASES[name].run(engine=Processes(2, cores=2)), references[name], name)
 
 

@@ -61,7 +61,7 @@ def finish(path):
 # kill -9
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(4))  # many more are in the campaign
 def test_a_killed_worker(seed, mark, reference, tmp_path):
     rng, path, workers, hit = random.Random(seed), tmp_path / "run.ckpt", 2 + seed % 2, []
     victim, early = rng.randrange(workers), seed % 4 == 3
@@ -94,7 +94,7 @@ def test_a_killed_worker(seed, mark, reference, tmp_path):
     assert multiprocessing.active_children() == []
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(4))  # many more are in the campaign
 def test_a_killed_run(seed, mark, reference, tmp_path):
     rng, path, workers = random.Random(100 + seed), tmp_path / "run.ckpt", 1 + seed % 3
     run = start(HERE / "engine_run.py", tmp_path, workers, PAUSE, mark=mark)
