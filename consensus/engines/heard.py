@@ -5,6 +5,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from consensus.engines.plans import Plan
+
 
 class Heard(NamedTuple):
     """What a block of agents hears in one exchange: an arc for each message, those to one agent side by side.
@@ -33,6 +35,18 @@ class Heard(NamedTuple):
     weights: np.ndarray
     rows: np.ndarray
     sources: np.ndarray
+
+    @classmethod
+    def of(cls, plan: Plan, agents: slice, rows: np.ndarray, own: np.ndarray) -> "Heard":
+        """What ``agents`` hear, of the ``rows`` that ``plan.matrix`` would multiply; ``own`` are theirs among them."""
+        matrix = plan.matrix
+        receivers = np.repeat(np.arange(len(own)), np.diff(matrix.indptr))
+        others = plan.senders != receivers + agents.start
+        own_weights = np.zeros(len(own), matrix.dtype)
+        own_weights[receivers[~others]] = matrix.data[~others]
+        arcs = (receivers[others], plan.senders[others], matrix.data[others])
+        rows, own = (block.reshape(len(block), -1) for block in (rows, own))
+        return cls(own, own_weights, *arcs, rows, matrix.indices[others])
 
     def differences(self) -> np.ndarray:
         """What came on each arc, less its receiver's own row: (arcs, P)."""

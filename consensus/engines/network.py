@@ -123,23 +123,13 @@ class Network(ABC):
         self.messages += plan.messages
         self._count(plan.messages * beside)
         wholes = zip(kinds, blocks, self._gather(plan, sent))
-        if rule is not None:
-            return tuple(
-                self._aggregated(plan, rule, self._rows(whole, block), self._rows(own, block))
-                for own, (_, block, whole) in zip(sent, wholes)
-            )
-        return tuple(plans[kind].matrix @ self._rows(whole, block) for kind, block, whole in wholes)
-
-    def _aggregated(self, plan, rule, rows, own):
-        """What ``rule`` makes of the ``rows`` that ``plan.matrix`` would multiply; ``own`` are those of the agents here."""
-        matrix = plan.matrix
-        receivers = np.repeat(np.arange(len(own)), np.diff(matrix.indptr))
-        others = plan.senders != receivers + self.rows.start
-        own_weights = np.zeros(len(own), self.dtype)
-        own_weights[receivers[~others]] = matrix.data[~others]
-        arcs = (receivers[others], plan.senders[others], matrix.data[others])
-        flat, own_flat = (block.reshape(len(block), -1) for block in (rows, own))
-        return rule(Heard(own_flat, own_weights, *arcs, flat, matrix.indices[others])).reshape(own.shape)
+        if rule is None:
+            return tuple(plans[kind].matrix @ self._rows(whole, block) for kind, block, whole in wholes)
+        new = []
+        for (_, block, whole), own in zip(wholes, sent):
+            rows, own = self._rows(whole, block), self._rows(own, block)
+            new.append(rule(Heard.of(plan, self.rows, rows, own)).reshape(own.shape))
+        return tuple(new)
 
     def _sent(self, plan, kind, block):
         """The array that is sent of a ``block``; counted."""

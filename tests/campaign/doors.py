@@ -81,6 +81,9 @@ GOOD = {
     "times": "[0.0, 5.0, 20.0]",
     "upper": "1.0",
     "v": "good.w()",
+    "tolerated": "0.1",
+    "liars": "[1]",
+    "lie": "consensus.robust.SignFlip()",
     "d": "good.w()",
     "value": "0.1",
     "w": "good.w()",
@@ -161,17 +164,18 @@ RECORDS = {
     "consensus.models.Linearization", "topologies.ScheduleLike", "consensus.local.LocalSolver",
     "consensus.surrogates.Surrogate", "consensus.surrogates.SurrogateModel",
     *(f"consensus.observe.{name}" for name in consensus.observe.__all__),
-    *(f"consensus.engines.{name}" for name in ("Begin", "Engine", "Network", "StackedNetwork")),
+    *(f"consensus.engines.{name}" for name in ("Begin", "Engine", "Heard", "Network", "StackedNetwork")),
     *(f"consensus.engines.{name}" for name in ("flatten", "joined", "reports", "run_rounds")),
-    "consensus.packing.Packed", "consensus.losses.Loss", "consensus.regularizers.Regularizer",
+    "consensus.robust.Robust", "consensus.packing.Packed", "consensus.losses.Loss", "consensus.regularizers.Regularizer",
     "consensus.regularizers.Separable", "consensus.regularizers.DifferenceOfConvex",
 }  # fmt: skip
 ARITHMETIC = ("consensus.losses", "consensus.regularizers", "consensus.models")
 READ_ONLY = {"clear", "pop", "popitem", "setdefault", "update"}  # of a mapping: refused whatever is given
 #: Methods between the package's own parts: an engine calls them with what it has checked.
 INNER = {
-    "active", "at", "check", "collect_list", "constraints", "curvature", "curvature_root", "expression", "gram", "init",
-    "jacobian", "linearize", "minimise", "on_root", "prox_jvp", "prox_slope", "report", "run", "slices", "smooth_gradient",
+    "active", "aggregate", "around", "at", "check", "collect_list", "constraints", "curvature", "curvature_root",
+    "expression", "gram", "init", "jacobian", "linearize", "minimise", "on_root", "prox_jvp", "prox_slope", "report",
+    "run", "slices", "smooth_gradient",
     "smooth_value", "solve", "split", "step", "weights", "width", "digests", "union", "drop_last", "last",
 }  # fmt: skip
 

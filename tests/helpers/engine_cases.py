@@ -15,6 +15,7 @@ from problems import data
 import consensus
 import topologies
 from consensus.packing import Quantised, Sparse
+from consensus.robust import ALIE, IPM, NNA, Attack, ClippedGossip, CSPlus, Dissensus, SignFlip
 from consensus.solvers import DGD, NEXT, SONATA, AdaptiveNEXT, Gossip, GradientTracking, PushDIGing, PushPull, Solver
 from consensus.steps import Diminishing, InverseSqrt
 from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
@@ -151,6 +152,15 @@ def special():
         "directed, push-pull": Case(smooth, directed, PushPull(0.02), OBSERVED),
         "matchings, gossip": Case(smooth, topologies.Matchings(AGENTS, seed=1), Gossip(GradientTracking(0.05), 3), OBSERVED),
         "accelerated gossip": Case(smooth, static, Gossip(partial, 3, topologies.spectral_gap(static.weights(0))), OBSERVED),
+        "CS+, signs": Case(wide, NETWORKS["random"], Attack(CSPlus(DGD(0.05), 0.1), [2, 5], SignFlip()), OBSERVED),
+        "NNA, a little": Case(single, static, Attack(NNA(GradientTracking(0.05), 0.15), [6], ALIE()), OBSERVED),
+        "ClippedGossip, inner product": Case(
+            smooth, NETWORKS["periodic"], Attack(ClippedGossip(partial, 0.1), [0], IPM()), OBSERVED
+        ),
+        "dissensus, several exchanges": Case(
+            smooth, static, Attack(CSPlus(Gossip(GradientTracking(0.05), 2), 0.07), [1, 4], Dissensus(1.5)), OBSERVED
+        ),
+        "lies among packed rows": Case(wide, NETWORKS["random"], Attack(Mixed(0.05), [3], Dissensus()), OBSERVED),
         "batches, DGD": Case(problem("logistic", consensus.L2(0.02)), static, DGD(0.05, batch=3), OBSERVED),
         "batches, tracking": Case(
             single, NETWORKS["random"], GradientTracking(0.05, batch=consensus.Minibatches(4, seed=1)), OBSERVED

@@ -1,0 +1,123 @@
+"""Aggregation that bears liars, in place of the weighted sum that a network mixes."""
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+import numpy as np
+
+from consensus import _checks
+from consensus.engines.heard import Heard
+from consensus.robust.network import ChangedNetwork, MessageWrapper
+from consensus.solvers.needs import Needs
+from topologies.schedules import ScheduleLike, is_static
+
+if TYPE_CHECKING:
+    from consensus.engines import Network
+
+SLACK = 1e-6  # of a weight: sums of weights are compared with each other up to rounding, in float32 too
+
+
+@dataclass(frozen=True)
+class Robust(MessageWrapper):
+    """Another solver whose agents do not believe everything that they hear: :meth:`aggregate` takes the place of W x.
+
+    Each block that is mixed is aggregated by itself, as one vector. On networks that change, who in a round hears no more
+    weight than it would leave out keeps its own row.
+
+    Parameters
+    ----------
+    solver : Solver
+        One for doubly stochastic matrices. What else changes exchanges, as :class:`consensus.solvers.Gossip`, goes inside.
+    tolerated : float
+        b, the weight of liars that every agent bears, in [0, 1): the liars j that agent i hears must have
+        ``sum_j W_ij <= b``. With 0 what is left is W x.
+
+    Raises
+    ------
+    ValueError
+        If ``tolerated`` is out of range; in :meth:`check_network`, if some agent of a static network hears so little that with
+        it nobody is listened to.
+    TypeError
+        If ``solver`` is none that can be wrapped.
+    """
+
+    tolerated: float
+
+    left_out = 1  # times the tolerated weight is what an agent does not listen to
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._takes_mix()
+        object.__setattr__(self, "tolerated", _checks.number("tolerated", self.tolerated, least=0, below=1))
+
+    @property
+    def needs(self) -> Needs:
+        return replace(super().needs, each_message=True)
+
+    def check_network(self, schedule: ScheduleLike) -> None:
+        super().check_network(schedule)
+        if not (self.tolerated and is_static(schedule)):
+            return
+        matrix = schedule.weights(schedule.key(0))
+        heard = matrix.sum(axis=1) - matrix.diagonal()
+        agent = int(heard.argmin())
+        least = heard[agent] / self.left_out
+        if self.tolerated >= least * (1 - SLACK):
+            part = "the weight" if self.left_out == 1 else f"1/{self.left_out} of the weight"
+            raise ValueError(
+                f"tolerated must be below {least:.4g}, {part} of those whom agent {agent} hears, or it listens to nobody; got "
+                f"{self.tolerated:g}"
+            )
+
+    @abstractmethod
+    def aggregate(self, heard: Heard) -> np.ndarray:
+        """The agents' new rows (agents, P)."""
+
+    def around(self, network: "Network") -> "Network":
+        return cast("Network", RobustNetwork(network, self))
+
+
+@dataclass(frozen=True)
+class RobustNetwork(ChangedNetwork):
+    """A network that mixes as ``solver`` aggregates."""
+
+    solver: Robust
+
+    def mix(self, round, *blocks, beside=0):
+        return self.network.aggregate(round, self.solver.aggregate, *blocks, beside=beside)
+
+
+class Messages(NamedTuple):
+    """What agents hear, seen from their own rows, for each arc.
+
+    Fields: the ``differences`` x_j - x_i (arcs, P), their norms ``distances`` (arcs,), and the weight of the arcs to the same
+    agent that come from ``farther`` away (arcs,). Rows that are not finite are infinitely far, with a difference of zero.
+    """
+
+    differences: np.ndarray
+    distances: np.ndarray
+    farther: np.ndarray
+
+    @classmethod
+    def of(cls, heard: Heard) -> "Messages":
+        differences = heard.differences()
+        distances = np.linalg.norm(differences, axis=1)
+        strange = ~np.isfinite(distances)
+        differences[strange], distances[strange] = 0, np.inf
+        receivers, arcs = heard.receivers, np.arange(len(distances))
+        order = np.lexsort((-distances, receivers))  # farthest first; of equal ones the first sender
+        place = arcs - np.searchsorted(receivers, receivers)
+        # A row an agent, added up from its left: sums do not depend on who else is in the block.
+        weights = np.zeros((len(heard.own), 2 + place.max(initial=-1)))
+        weights[receivers, place + 1] = heard.weights[order]
+        farther = np.empty(len(arcs))
+        farther[order] = weights.cumsum(axis=1)[receivers, place]
+        return cls(differences, distances, farther)
+
+
+def clipped(heard: Heard, messages: Messages, levels: np.ndarray) -> np.ndarray:
+    """``x_i + sum_j W_ij min(1, t_i / |x_j - x_i|) (x_j - x_i)``, with the ``levels`` t (agents,): shape (agents, P)."""
+    level = levels[heard.receivers]
+    kept = np.where(messages.distances <= level, 1.0, level / messages.distances)
+    return heard.own + heard.total(messages.differences, heard.weights * kept)

@@ -1,0 +1,170 @@
+"""Robust aggregation: what its definitions say, agent by agent, what it bears, and what is refused."""
+
+import numpy as np
+import pytest
+from lying import AGENTS, LIARS, NETWORKS, RULES, mixed, rows
+
+import consensus
+import topologies
+from consensus.robust import IPM, NNA, Attack, CSPlus, Dissensus, SignFlip
+from consensus.solvers import DGD, SONATA, AdaptiveNEXT, Gossip, GradientTracking, PushPull
+from consensus.surrogates import FullLinearization
+
+every = pytest.mark.parametrize("rule", RULES)
+
+
+def defined(rule, weights, x, b):
+    """The papers' definitions, for one agent after the other: the whole row of weights, own distance 0 first."""
+    new = []
+    for i, own in enumerate(x):
+        who = [j for j in range(len(x)) if weights[i, j]]
+        row, others = weights[i, who], x[who]
+        d = np.array([np.linalg.norm(own - other) for other in others])
+        near = np.argsort(d, kind="stable")
+        total = row[near].cumsum()
+        if rule is NNA:  # what is left of the weights when b is taken from the farthest
+            left = np.minimum(row[near], np.maximum(0, 1 - b - (total - row[near])))
+            new.append(left @ others[near] / left.sum())
+            continue
+        within = near[total <= 1 - (2 if rule is CSPlus else 1) * b + 1e-9]
+        if rule is CSPlus:
+            level = max((d[j] for j in within), default=0.0)
+        else:
+            level = np.sqrt(sum(row[j] * d[j] ** 2 for j in within) / b)
+        shares = [w * (1 if e <= level else level / e) for w, e in zip(row, d)]
+        new.append(own + sum(share * (other - own) for share, other in zip(shares, others)))
+    return np.array(new)
+
+
+@every
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("b", [0.03, 0.1, 0.17, 0.3, 0.45])
+def test_they_are_what_the_papers_define(rule, name, b):
+    x, schedule = rows(), NETWORKS[name]
+    for round in range(2):
+        expected = defined(rule, schedule.weights(schedule.key(round)).toarray(), x, b)
+        np.testing.assert_allclose(mixed(rule(DGD(0.1), b), schedule, x, round), expected, rtol=0, atol=1e-12)
+        assert b < 0.3 or not np.allclose(expected, schedule.weights(schedule.key(round)) @ x, atol=1e-3)
+
+
+@every
+def test_what_tolerates_nobody_mixes_as_ever(rule):
+    x, schedule = rows(), NETWORKS["metropolis"]
+    np.testing.assert_allclose(mixed(rule(DGD(0.1), 0), schedule, x), schedule.weights(0) @ x, rtol=0, atol=1e-14)
+
+
+def test_nearest_neighbours_on_a_complete_graph_are_the_mean_of_the_nearest():
+    x, network = rows(), topologies.Static(topologies.complete(AGENTS), weights=topologies.max_degree)
+    nearest = [np.argsort(((x - own) ** 2).sum(axis=1))[: AGENTS - 3] for own in x]
+    expected = [x[few].mean(axis=0) for few in nearest]
+    np.testing.assert_allclose(mixed(NNA(DGD(0.1), 3 / AGENTS), network, x), expected, rtol=0, atol=1e-14)
+
+
+def worst(scale, seed=0):
+    """Lies at random, from beside the agent that they are told to up to ``scale`` away from it."""
+
+    def lie(heard, lying):
+        rng = np.random.default_rng(seed)
+        away = rng.standard_normal((np.count_nonzero(lying), heard.rows.shape[1]))
+        return heard.own[heard.receivers[lying]] + scale ** rng.uniform(-1, 1, (len(away), 1)) * away
+
+    return lie
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_liars_move_an_agent_by_no_more_than_the_honest_messages_that_are_clipped(seed):
+    x, network = rows(seed=seed), NETWORKS["equal weights"]
+    weights, honest = network.weights(0).toarray(), np.setdiff1d(np.arange(AGENTS), LIARS)
+    among = weights[:, honest]
+    b = weights[:, LIARS][honest].sum(axis=1).max()
+    found = mixed(Attack(CSPlus(DGD(0.1), b), LIARS, worst(10.0, seed)), network, x)
+    lies = mixed(Attack(NNA(DGD(0.1), b), LIARS, worst(10.0, seed)), network, x)
+    bounds = []
+    for i in honest:
+        d = np.linalg.norm(x[honest] - x[i], axis=1)
+        error = np.linalg.norm(found[i] - x[i] - among[i] @ (x[honest] - x[i]))
+        order = np.argsort(-d)  # no more than the farthest honest weight 2b is clipped
+        share = np.clip(2 * b - (among[i][order].cumsum() - among[i][order]), 0, among[i][order])
+        bounds.append(error / (share @ d[order]))
+        assert np.linalg.norm(lies[i] - x[i]) <= (1 + 1e-12) * d[among[i] > 0].max()
+    assert max(bounds) <= 1 + 1e-12
+    assert max(bounds) > 0.2
+
+
+def averaged(rule, lie, rounds=300):
+    """The honest rows (honest, P) of 28 agents after some exchanges, three of whom lie, and how far apart they were before."""
+    network = topologies.Static(topologies.random_regular(28, 16, seed=0), weights=topologies.max_degree)
+    x = np.random.default_rng(3).standard_normal((28, 4))
+    solver = Attack(DGD(0.1) if rule is None else rule(DGD(0.1), 3 / 17), [0, 9, 20], lie)
+    away = [k for k in range(28) if k not in solver.liars]
+    mean, spread = x[away].mean(axis=0), x[away].std(axis=0)
+    for _ in range(rounds):
+        x = mixed(solver, network, x)
+    shift = np.linalg.norm(x[away].mean(axis=0) - mean) / np.linalg.norm(spread)
+    return shift, np.linalg.norm(x[away].std(axis=0)) / np.linalg.norm(spread)
+
+
+def far(heard, lying):
+    return np.full((np.count_nonzero(lying), heard.rows.shape[1]), 100.0)
+
+
+@every
+@pytest.mark.parametrize("lie", [far, SignFlip(), IPM(), Dissensus(), worst(5.0)], ids=repr)
+def test_honest_agents_agree_near_their_mean_whatever_liars_say(rule, lie):
+    shift, spread = averaged(rule, lie)
+    assert spread < 1e-6
+    assert shift < 1
+
+
+def test_plain_mixing_follows_liars():
+    assert averaged(None, far)[0] > 50
+    assert averaged(None, Dissensus(2.0), rounds=20)[1] > 10
+
+
+@every
+def test_rows_that_are_no_numbers_are_as_far_as_can_be(rule):
+    x, network = rows(), NETWORKS["equal weights"]
+    solver = rule(DGD(0.1), 0.2)
+    huge = mixed(Attack(solver, [3], lambda heard, lying: np.full((lying.sum(), 5), 1e100)), network, x)
+    for value in (np.nan, np.inf, -np.inf, 1e200):
+        found = mixed(Attack(solver, [3], lambda heard, lying, v=value: np.full((lying.sum(), 5), v)), network, x)
+        assert np.isfinite(found).all()
+        if rule is NNA:
+            np.testing.assert_array_equal(found, huge)
+
+
+@every
+def test_arguments_that_are_refused(rule):
+    for tolerated in (-0.1, 1.0, np.nan, "some", None):
+        with pytest.raises(ValueError, match=r"tolerated must be a finite number >= 0 and < 1; got"):
+            rule(DGD(0.1), tolerated)
+    with pytest.raises(TypeError, match=r"solver must be a Solver"):
+        rule("DGD", 0.1)
+    with pytest.raises(TypeError, match=r"AdaptiveNEXT finds its exchanges by itself"):
+        rule(AdaptiveNEXT(), 0.1)
+    for pushing in (SONATA(FullLinearization(1.0), 0.1), PushPull(0.1)):
+        with pytest.raises(TypeError, match=rf"solver of {rule.__name__} must be one for doubly stochastic matrices"):
+            rule(pushing, 0.1)
+    robust, name = rule(DGD(0.1), 0.1), rule.__name__
+    for outer in (Gossip, CSPlus):
+        said = rf"cannot be {name}, which takes messages one by one: {name}\({outer.__name__}\(...\), ...\)"
+        with pytest.raises(TypeError, match=said):
+            outer(robust, 0)
+    with pytest.raises(TypeError, match=rf"solver of {name} cannot be Attack"):
+        rule(Attack(DGD(0.1), [1], SignFlip()), 0.1)
+
+
+@every
+def test_who_tolerates_more_than_an_agent_hears_is_refused(rule):
+    problem = consensus.Problem.from_functions(
+        lambda w: (w**2).sum(axis=1), lambda w: 2 * w, agents=AGENTS, parameters=5, regularizer=consensus.L2(0.1)
+    )
+    star = topologies.Static(topologies.star(AGENTS))  # all but the centre hear one agent, with a weight of 1 / 12
+    most = 1 / 24 if rule is CSPlus else 1 / 12
+    share = r"1/2 of the weight" if rule is CSPlus else "the weight"
+    for tolerated in (most, 0.5):
+        with pytest.raises(ValueError, match=rf"tolerated must be below {most:.4g}, {share} of those whom agent 1 hears"):
+            consensus.solve(problem, star, rule(DGD(0.1), tolerated), rounds=1)
+    assert problem.work.gradients == 0
+    consensus.solve(problem, star, rule(DGD(0.1), 0.99 * most), rounds=1)
+    consensus.solve(problem, NETWORKS["changing"], rule(GradientTracking(0.1), 0.5), rounds=3)  # what is heard changes
