@@ -1,0 +1,107 @@
+"""What NumPy does slowly without AVX-512, compiled where the extra ``fast`` (Numba) is installed.
+
+A kernel takes float64 or float32, and is the NumPy function written here where nothing is compiled: without the extra, with
+``CONSENSUS_FAST=0`` in the environment, for other dtypes. The compiled ones are in ``source.py``, by the same names. Their
+results do not depend on an element's place, on chunks, threads or the machine. Those of a number (or a sum, or a label and a
+number) are within 4 units in the last place, tails, infinities and subnormal numbers included; NaN stays NaN.
+
+A kernel is compiled when it is first called, in about a second, and kept on disk: in ``NUMBA_CACHE_DIR``, else in the user's
+folder for such things (``~/.cache/consensus`` on Linux). Later processes load it in some hundredths of a second.
+"""
+
+import functools
+
+import numpy as np
+from scipy.special import expit
+
+from consensus.kernels.kernel import Kernel, compiles
+
+__all__ = [
+    "compiles",
+    "exp",
+    "logistic_curvature",
+    "logistic_slope",
+    "logistic_value",
+    "sigmoid",
+    "sigmoid_slope",
+    "sigmoid_sum",
+    "softmax_slope",
+    "softplus",
+    "tanh_slope",
+    "tanh_sum",
+]
+
+
+@Kernel
+def tanh_sum(a, b, out):
+    """tanh(a + b)."""
+    total = np.add(a, b, out)
+    return np.tanh(total, out=total)
+
+
+@Kernel
+def tanh_slope(h, out):
+    """1 - h^2, the derivative of tanh where it is h."""
+    slope = np.square(h, out)
+    return np.subtract(1, slope, out=slope)
+
+
+@Kernel
+def sigmoid_sum(a, b, out):
+    """1 / (1 + exp(-a - b))."""
+    total = np.add(a, b, out)
+    return expit(total, out=total)
+
+
+@Kernel
+def sigmoid_slope(h, out):
+    """h (1 - h), the derivative of the sigmoid where it is h."""
+    return np.multiply(h, 1 - h, out)
+
+
+@Kernel
+def sigmoid(a, out):
+    """1 / (1 + exp(-a)), the derivative of softplus."""
+    return expit(a, out)
+
+
+@Kernel
+def softplus(a, out):
+    """log(1 + exp(a))."""
+    return np.logaddexp(0, a, out)
+
+
+@Kernel
+def exp(a, out):
+    """exp(a) for a <= 0 or NaN."""
+    return np.exp(a, out)
+
+
+@Kernel
+def logistic_value(f, d, out):
+    """log(1 + exp(f)) - d f for d in [0, 1], without cancellation at large f."""
+    return np.logaddexp(-d * f, (1 - d) * f, out)
+
+
+@Kernel
+def logistic_slope(f, d, out):
+    """Its derivative in f, 1 / (1 + exp(-f)) - d."""
+    slope = expit(f, out)
+    return np.subtract(slope, d, out=slope)
+
+
+@Kernel
+def logistic_curvature(f, out):
+    """Its second derivative in f."""
+    return np.multiply(expit(f), expit(-f), out)
+
+
+@functools.partial(Kernel, signature="(k),()->(k)")
+def softmax_slope(f, d, out):
+    """softmax(f) of each row, less one at its class d; d = -1 is no class. ``out``, if given, is contiguous."""
+    # Transposed for the maximum: NumPy reduces long rows of samples many times faster than short rows of classes.
+    p = np.subtract(f, np.ascontiguousarray(f.swapaxes(-1, -2)).max(axis=-2)[..., None], out)
+    np.exp(p, out=p)
+    p /= p @ np.ones((p.shape[-1], 1), p.dtype)
+    p -= d[..., None] == np.arange(p.shape[-1])  # by comparison, without a gather
+    return p

@@ -1,0 +1,97 @@
+"""Machine code of the kernels: made by Numba once, kept on disk, made ufuncs of by NumPy.
+
+Importing Numba and loading what it keeps takes half a second. What it compiles is therefore kept as plain object files, which
+llvmlite loads in a tenth of that; Numba is imported where one is missing. As ufuncs, kernels cost a call about as much as
+``np.tanh`` does, release the interpreter lock and take arrays of any strides.
+"""
+
+import contextlib
+import ctypes
+import functools
+import hashlib
+import logging
+import os
+import sys
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+
+import llvmlite.binding as llvm
+from numpy._core import _multiarray_umath
+
+_MAKE = 31  # where NumPy's table of C functions has PyUFunc_FromFuncAndDataAndSignature: part of its binary interface
+_NO_IDENTITY = -1
+_kept = []  # what ufuncs point to
+
+
+def folder():
+    """Where object files are kept: ``NUMBA_CACHE_DIR``, or the user's folder for such things."""
+    if "NUMBA_CACHE_DIR" in os.environ:
+        return Path(os.environ["NUMBA_CACHE_DIR"]) / "consensus"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", tempfile.gettempdir())) / "consensus"
+    return Path(os.environ.get("XDG_CACHE_HOME", Path("~/.cache").expanduser())) / "consensus"
+
+
+def ufunc(name, arguments, signature, dtype):
+    """The kernel ``name`` of so many arguments, for arrays of ``dtype``; with a signature if it takes rows, not elements."""
+    symbol = f"consensus_{name}_{dtype.name}"
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())  # one for each, as it takes one object file
+    engine.add_object_file(llvm.ObjectFileRef.from_data(_object(name, dtype, symbol)))
+    engine.finalize_object()
+    _kept.append(engine)
+    return _as_ufunc(engine.get_function_address(symbol), name, arguments, signature, dtype)
+
+
+def _machine():
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    cpu, features = _processor()
+    return llvm.Target.from_default_triple().create_target_machine(cpu, features, opt=3, reloc="pic", jit=True)
+
+
+def _as_ufunc(address, name, arguments, signature, dtype):
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    table = ctypes.cast(pointer(_multiarray_umath._UFUNC_API, None), ctypes.POINTER(ctypes.c_void_p))
+    text, numbers = ctypes.c_char_p, [ctypes.c_int] * 4
+    kind = (ctypes.c_void_p, ctypes.c_void_p, text, *numbers, text, text, ctypes.c_int, text)
+    make = ctypes.PYFUNCTYPE(ctypes.py_object, *kind)(table[_MAKE])
+    loops, data = (ctypes.c_void_p * 1)(address), (ctypes.c_void_p * 1)()
+    types, title = bytes([dtype.num] * (arguments + 1)), name.encode()
+    _kept.append((loops, data, types, title))  # NumPy keeps the pointers, and no copies
+    pointers = ctypes.addressof(loops), ctypes.addressof(data)
+    return make(*pointers, types, 1, arguments, 1, _NO_IDENTITY, title, b"", 0, signature and signature.encode())
+
+
+@functools.cache
+def _processor():
+    """Its name and features, or those in the variables by which Numba is told to compile for another."""
+    name = os.environ.get("NUMBA_CPU_NAME") or llvm.get_host_cpu_name()
+    return name, os.environ.get("NUMBA_CPU_FEATURES", llvm.get_host_cpu_features().flatten())
+
+
+@functools.cache
+def _origin():
+    """What object files depend on besides their names."""
+    source = Path(__file__).with_name("source.py").read_bytes() + Path(__file__).read_bytes()
+    return repr((source, version("numba"), version("llvmlite"), sys.platform, *_processor())).encode()
+
+
+def _object(name, dtype, symbol):
+    """The object file of a kernel: from disk, or compiled and put there if that can be written to."""
+    digest = hashlib.sha256(_origin()).hexdigest()[:16]
+    path = folder() / f"{name}-{dtype.name}-{digest}.o"
+    with contextlib.suppress(OSError):
+        return path.read_bytes()
+    from consensus.kernels.source import machine_code  # imports Numba
+
+    code = machine_code(name, dtype, symbol, _machine())
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            file.write(code)
+        Path(file.name).replace(path)  # at once: another process may be reading
+    except OSError as error:
+        logging.getLogger("consensus").warning("compiled kernels cannot be kept (%s): set NUMBA_CACHE_DIR", error)
+    return code

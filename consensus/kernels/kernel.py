@@ -1,0 +1,49 @@
+"""What a kernel is: a NumPy function, and the compiled one in its place where the extra ``fast`` is installed."""
+
+import functools
+import inspect
+import os
+import threading
+from importlib.util import find_spec
+
+import numpy as np
+
+SWITCH = "CONSENSUS_FAST"  # environment variable
+_DTYPES = (np.dtype(np.float64), np.dtype(np.float32))
+_lock = threading.Lock()
+
+
+@functools.cache
+def compiles():
+    """Whether kernels are compiled in this process: by what is installed and the switch alone, so that no run mixes both."""
+    return os.environ.get(SWITCH) != "0" and find_spec("numba") is not None
+
+
+class Kernel:
+    """A function of an array or two and ``out``, which may be the first: ``plain``, or the compiled one of the same name.
+
+    That is found, or made, when it is called for the first time: importing the package compiles nothing. A function of rows has
+    the signature of a generalized ufunc.
+    """
+
+    def __init__(self, plain, signature=None):
+        functools.update_wrapper(self, plain)
+        self._plain, self._signature, self._chosen = plain, signature, {}
+
+    def __call__(self, first, *others, out=None):
+        dtype = first.dtype
+        if others and others[0].dtype != dtype:
+            return self._plain(first, *others, out)
+        chosen = self._chosen.get(dtype.char) or self._choose(dtype)
+        return chosen(first, *others, out)
+
+    def _choose(self, dtype):
+        with _lock:
+            if dtype.char not in self._chosen:
+                self._chosen[dtype.char] = self._compiled(dtype) if compiles() and dtype in _DTYPES else self._plain
+        return self._chosen[dtype.char]
+
+    def _compiled(self, dtype):
+        from consensus.kernels.compiled import ufunc
+
+        return ufunc(self.__name__, len(inspect.signature(self._plain).parameters) - 1, self._signature, dtype)

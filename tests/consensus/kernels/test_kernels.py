@@ -1,0 +1,262 @@
+"""The compiled kernels: errors against mpmath for any bits, special values, and the same bits wherever an element stands."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import special
+
+from consensus import kernels
+
+mpmath = pytest.importorskip("mpmath")
+pytestmark = pytest.mark.skipif(not kernels.compiles(), reason="nothing is compiled without Numba, or with CONSENSUS_FAST=0")
+DTYPES = [np.float64, np.float32]
+MOST = mpmath.mpf(2000)  # beyond it all of the functions are at their limits
+
+
+def sigmoid(x):
+    return 1 / (1 + mpmath.exp(-min(max(x, -MOST), MOST)))
+
+
+def softplus(x):
+    return x if x > MOST else mpmath.log1p(mpmath.exp(max(x, -MOST)))
+
+
+def tanh(x):
+    return mpmath.tanh(min(max(x, -MOST), MOST))
+
+
+EXACT = {  # of one argument; those of two are taken at some values of the other
+    "tanh": (lambda x: kernels.tanh_sum(x, np.zeros_like(x)), tanh),
+    "sigmoid": (kernels.sigmoid, sigmoid),
+    "sigmoid of a sum": (lambda x: kernels.sigmoid_sum(x, np.zeros_like(x)), sigmoid),
+    "softplus": (kernels.softplus, softplus),
+    "exp": (lambda x: kernels.exp(-np.abs(x)), lambda x: mpmath.exp(-min(abs(x), MOST))),
+    "value, no": (lambda x: kernels.logistic_value(x, np.zeros_like(x)), softplus),
+    "value, yes": (lambda x: kernels.logistic_value(x, np.ones_like(x)), lambda x: softplus(-x)),
+    "slope, no": (lambda x: kernels.logistic_slope(x, np.zeros_like(x)), sigmoid),
+    "slope, yes": (lambda x: kernels.logistic_slope(x, np.ones_like(x)), lambda x: -sigmoid(-x)),
+    "curvature": (kernels.logistic_curvature, lambda x: sigmoid(x) * sigmoid(-x)),
+}
+SLOPES = {  # of activations h, which are in an interval
+    "tanh": (kernels.tanh_slope, -1, lambda h: 1 - h * h),
+    "sigmoid": (kernels.sigmoid_slope, 0, lambda h: h * (1 - h)),
+}
+
+
+def errors(found, exact, x):
+    """In units in the last place, those of subnormal numbers where the exact value is one."""
+    with mpmath.workprec(200):
+        wanted = [exact(mpmath.mpf(float(one))) for one in x]
+        spacing = np.abs(np.spacing(np.array([float(one) for one in wanted]).astype(found.dtype)))
+        off = [abs(mpmath.mpf(float(one)) - other) for one, other in zip(found, wanted, strict=True)]
+        return np.array([float(one / mpmath.mpf(float(unit))) for one, unit in zip(off, spacing, strict=True)])
+
+
+def from_bits(numbers, dtype):
+    x = np.array(numbers, np.uint64).astype(f"u{np.dtype(dtype).itemsize}").view(dtype)
+    return x[np.isfinite(x)]
+
+
+def bits(x):
+    return np.ascontiguousarray(x).tobytes()
+
+
+def arguments(kernel, x):
+    labels = (np.arange(x.size) % 2).astype(x.dtype).reshape(x.shape)
+    return (x,) if kernel.__name__ in ONE else (x, labels)
+
+
+ONE = {"exp", "sigmoid", "softplus", "tanh_slope", "sigmoid_slope", "logistic_curvature"}
+ALL = [getattr(kernels, name) for name in kernels.__all__ if name not in ("compiles", "softmax_slope")]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", EXACT)
+@settings(deadline=None)
+@given(numbers=st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=30))
+def test_four_units_in_the_last_place_for_any_bits(name, dtype, numbers):
+    ours, exact = EXACT[name]
+    x = from_bits(numbers, dtype)
+    assert errors(ours(x), exact, x).max(initial=0) <= 4
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("size", [1e-3, 0.3, 1, 3, 30, 110, 760])
+@pytest.mark.parametrize("name", EXACT)
+def test_four_units_in_the_last_place_where_the_functions_bend(name, size, dtype):
+    ours, exact = EXACT[name]
+    x = np.random.default_rng(0).uniform(-size, size, 400).astype(dtype)
+    assert errors(ours(x), exact, x).max() <= 4
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", SLOPES)
+@settings(deadline=None)
+@given(numbers=st.lists(st.floats(0, 1) | st.floats(0, 1).map(lambda h: 1 - h / 2**20), min_size=1, max_size=30))
+def test_slopes_of_activations(name, dtype, numbers):
+    ours, least, exact = SLOPES[name]
+    h = np.array(numbers).astype(dtype)
+    h = np.concatenate([h, least * h])
+    h = np.abs(h) if least == 0 else h
+    assert errors(ours(h), exact, h).max() <= 4
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@settings(deadline=None)
+@given(numbers=st.lists(st.integers(0, 2**64 - 1), min_size=2, max_size=40))
+def test_a_kernel_of_a_sum_rounds_the_sum(dtype, numbers):
+    a = from_bits(numbers, dtype) / 4
+    b = a[::-1].copy()
+    for kernel in (kernels.tanh_sum, kernels.sigmoid_sum):
+        assert bits(kernel(a, b)) == bits(kernel(a + b, np.zeros_like(a)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_limits_and_signed_zeros(dtype):
+    x = np.array([-np.inf, -0.0, 0.0, np.inf], dtype)
+    zero, one, half, log2 = np.zeros_like(x), np.ones_like(x), 0.5, np.log(dtype(2))
+    with np.errstate(all="raise", under="ignore"):
+        found = {
+            "tanh": (kernels.tanh_sum(x, -zero), [-1, -0.0, 0, 1]),
+            "sigmoid": (kernels.sigmoid(x), [0, half, half, 1]),
+            "softplus": (kernels.softplus(x), [0, log2, log2, np.inf]),
+            "exp": (kernels.exp(x[:3]), [0, 1, 1]),
+            "value, no": (kernels.logistic_value(x, zero), [0, log2, log2, np.inf]),
+            "value, yes": (kernels.logistic_value(x, one), [np.inf, log2, log2, 0]),
+            "slope, no": (kernels.logistic_slope(x, zero), [0, half, half, 1]),
+            "slope, yes": (kernels.logistic_slope(x, one), [-1, -half, -half, 0]),
+            "curvature": (kernels.logistic_curvature(x), [0, 0.25, 0.25, 0]),
+        }
+    for name, (values, wanted) in found.items():
+        np.testing.assert_array_equal(values, np.array(wanted, dtype), err_msg=name)
+    np.testing.assert_array_equal(np.signbit(found["tanh"][0]), [True, True, False, False])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kernel", ALL)
+def test_nan_stays_nan_alone_and_without_a_warning(kernel, dtype):
+    x = -np.linspace(0, 1, 45, dtype=dtype)
+    clean = kernel(*arguments(kernel, x))
+    for place in range(len(x)):
+        holed = x.copy()
+        holed[place] = np.nan if place % 2 else -np.nan
+        with np.errstate(all="raise", under="ignore"):
+            found = kernel(*arguments(kernel, holed))
+        assert np.isnan(found[place])
+        assert bits(np.delete(found, place)) == bits(np.delete(clean, place))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kernel", ALL)
+def test_bits_do_not_depend_on_an_elements_place(kernel, dtype):
+    x = -np.abs(np.random.default_rng(1).normal(scale=3, size=70)).astype(dtype)
+    given = arguments(kernel, x)
+    whole = kernel(*given)
+    alone = [kernel(*(argument[i : i + 1] for argument in given)) for i in range(len(x))]
+    assert bits(np.concatenate(alone)) == bits(whole)
+    for offset in range(35):  # from every alignment, of every length, in every direction
+        assert bits(kernel(*(argument[offset:] for argument in given))) == bits(whole[offset:])
+        assert bits(kernel(*(argument[:offset] for argument in given))) == bits(whole[:offset])
+        assert bits(kernel(*(argument[offset::3] for argument in given))) == bits(whole[offset::3])
+    assert bits(kernel(*(argument[::-1] for argument in given))) == bits(whole[::-1])
+    shaped = [argument.reshape(2, 5, 7) for argument in given]
+    assert bits(kernel(*shaped)) == bits(whole)
+    assert kernel(*shaped, out=shaped[0]) is shaped[0]
+    assert bits(shaped[0]) == bits(whole)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_bias_is_added_to_every_row(dtype):
+    a, b = (np.random.default_rng(2).normal(size=shape).astype(dtype) for shape in ((3, 4, 9), (3, 1, 9)))
+    assert bits(kernels.tanh_sum(a, b)) == bits(kernels.tanh_sum(a, np.broadcast_to(b, a.shape).copy()))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kernel", ALL)
+def test_the_kernel_is_the_function_it_stands_for(kernel, dtype):
+    x = -np.linspace(0, 1, 99, dtype=dtype)
+    given = arguments(kernel, x)
+    np.testing.assert_allclose(kernel(*given), kernel.__wrapped__(*given, None), rtol=0, atol=8 * np.finfo(dtype).eps)
+    assert kernel(*given).dtype == dtype
+
+
+def softmax_slope(f, classes):
+    return kernels.softmax_slope(f, classes, out=np.empty(f.shape, f.dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("columns", [2, 3, 10, 33, 1500])
+def test_softmax_of_a_row_is_that_of_scipy_and_depends_on_the_row_alone(columns, dtype):
+    rng = np.random.default_rng(3)
+    f = rng.normal(scale=5, size=(3, 50, columns)).astype(dtype)
+    classes = rng.integers(-1, columns, (3, 50)).astype(dtype)
+    found = softmax_slope(f, classes)
+    wanted = special.softmax(f.astype(float), axis=-1) - (classes[..., None] == np.arange(columns))
+    # A sum of so many terms, one after another, may be off by half a unit for each.
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=(8 + columns / 2) * np.finfo(dtype).eps)
+    assert bits(softmax_slope(f[1:, 7:31], classes[1:, 7:31])) == bits(found[1:, 7:31])
+    assert bits(softmax_slope(f.swapaxes(0, 1), classes.T)) == bits(found.swapaxes(0, 1))
+    assert bits(softmax_slope(f[2, 4], classes[2, 4])) == bits(found[2, 4])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_softmax_at_logits_of_any_size(dtype):
+    largest = np.finfo(dtype).max / 2
+    f = np.array([[largest, -largest, 0], [-largest, -largest, -np.inf], [0, 1, np.nan], [-np.nan, 1, 0], [-3, -3, -3]], dtype)
+    with np.errstate(all="raise", under="ignore"):
+        found = softmax_slope(f, np.full(5, -1, dtype))
+    assert np.isnan(found[2:4]).all()
+    np.testing.assert_array_equal(found[[0, 1]], np.array([[1, 0, 0], [0.5, 0.5, 0]], dtype))
+    assert np.ptp(found[4]) == 0
+
+
+@pytest.mark.parametrize("kept", [-1, 0, 2, 3, 0.5, np.inf, -np.inf])
+def test_what_is_no_class_is_taken_from_nothing(kept):
+    f = np.zeros((1, 3))
+    found = softmax_slope(f, np.array([kept]))[0]
+    np.testing.assert_allclose(found, np.full(3, 1 / 3) - (np.arange(3) == kept), rtol=1e-15)
+
+
+def test_other_dtypes_are_left_to_numpy():
+    x = np.linspace(-1, 1, 9)
+    long, short = x.astype(np.longdouble), x.astype(np.float32)
+    np.testing.assert_array_equal(kernels.tanh_sum(long, long), np.tanh(long + long))
+    np.testing.assert_array_equal(kernels.tanh_sum(short, x), np.tanh(short + x))
+
+
+def run(code, **variables):
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | variables, capture_output=True, text=True, check=True, timeout=120
+    )
+    return done.stdout.strip()
+
+
+FIRST = "import sys, numpy as np; from consensus import kernels; x = np.ones(3); y = kernels.tanh_sum(x, x); "
+
+
+def test_importing_the_package_imports_no_compiler():
+    assert run("import sys, consensus; print('numba' in sys.modules, 'llvmlite' in sys.modules)") == "False False"
+
+
+def test_a_kernel_is_compiled_once_and_then_loaded_without_numba(tmp_path):
+    code = FIRST + "print('numba' in sys.modules, y.tobytes().hex())"
+    first, second = (run(code, NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2))
+    assert [first.split()[0], second.split()[0]] == ["True", "False"]
+    assert first.split()[1] == second.split()[1] == kernels.tanh_sum(np.ones(3), np.ones(3)).tobytes().hex()
+    assert len(list((tmp_path / "consensus").iterdir())) == 1
+
+
+def test_a_folder_that_cannot_be_written_to_costs_time_only(tmp_path):
+    (tmp_path / "file").touch()
+    code = FIRST + "print(y.tobytes().hex())"
+    assert run(code, NUMBA_CACHE_DIR=str(tmp_path / "file")) == run(code)
+
+
+def test_the_switch_leaves_everything_to_numpy():
+    code = FIRST + "print(kernels.compiles(), 'llvmlite' in sys.modules, (y == np.tanh(x + x)).all())"
+    assert run(code, CONSENSUS_FAST="0") == "False False True"
