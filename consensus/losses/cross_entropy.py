@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from consensus import _checks
+from consensus import _checks, kernels
 from consensus.losses.base import Loss, columns_of, scores
 
 if TYPE_CHECKING:
@@ -32,11 +32,12 @@ class CrossEntropy(Loss):
         outputs, right = _is_class(outputs, targets)
         shifted = outputs - outputs.max(axis=-1, keepdims=True)
         chosen = np.where(right, shifted, 0).sum(axis=-1)
-        return np.log(np.exp(shifted).sum(axis=-1)) - chosen
+        return np.log(kernels.exp(shifted).sum(axis=-1)) - chosen
 
     def gradient(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        outputs, right = _is_class(outputs, targets)
-        return _softmax(outputs) - right
+        outputs, targets = _with_classes(outputs, targets)
+        classes = targets[..., 0].astype(outputs.dtype, copy=False)
+        return kernels.softmax_slope(outputs, classes, out=np.empty(outputs.shape, outputs.dtype))
 
     def curvature(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         p = _softmax(outputs)
@@ -82,19 +83,22 @@ class CrossEntropy(Loss):
 
 
 def _softmax(outputs):
-    # Transposed for the maximum: NumPy reduces long rows of samples many times faster than short rows of classes.
     outputs = scores(outputs)
-    p = outputs - np.ascontiguousarray(outputs.swapaxes(-1, -2)).max(axis=-2)[..., None]
-    np.exp(p, out=p)
-    p /= p @ np.ones((p.shape[-1], 1), p.dtype)
-    return p
+    none = np.full(outputs.shape[:-1], -1, outputs.dtype)
+    return kernels.softmax_slope(outputs, none, out=np.empty(outputs.shape, outputs.dtype))
 
 
-def _is_class(outputs, targets):
-    """``(outputs, right)``, right one-hot rows of booleans (..., samples, outputs): by comparison, without a gather."""
+def _with_classes(outputs, targets):
+    """``(outputs, targets)``, the targets of shape (..., samples, 1)."""
     outputs, targets = scores(outputs), _checks.array("targets", targets)
     if targets.ndim == outputs.ndim - 1:
         targets = targets[..., None]
     if targets.shape != (*outputs.shape[:-1], 1):
         raise ValueError(f"targets must be one class a sample, shape {(*outputs.shape[:-1], 1)}; got {targets.shape}")
+    return outputs, targets
+
+
+def _is_class(outputs, targets):
+    """``(outputs, right)``, right one-hot rows of booleans (..., samples, outputs): by comparison, without a gather."""
+    outputs, targets = _with_classes(outputs, targets)
     return outputs, targets == np.arange(outputs.shape[-1])

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import expit
 
-from consensus.losses.base import Loss, aligned
+from consensus import kernels
+from consensus.losses.base import Loss, aligned, scores
 
 if TYPE_CHECKING:
     import cvxpy
@@ -30,14 +30,14 @@ class LogisticLoss(Loss):
 
     def value(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         outputs, targets = aligned(outputs, targets)
-        return np.logaddexp(-targets * outputs, (1 - targets) * outputs).sum(axis=-1)  # no cancellation at large logits
+        return kernels.logistic_value(outputs, targets).sum(axis=-1)
 
     def gradient(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         outputs, targets = aligned(outputs, targets)
-        return expit(outputs) - targets
+        return kernels.logistic_slope(outputs, targets)
 
     def curvature(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        return expit(outputs) * expit(-outputs)
+        return kernels.logistic_curvature(scores(outputs))
 
     def expression(self, outputs: "cvxpy.Expression", targets: np.ndarray, weights: np.ndarray) -> "cvxpy.Expression":
         import cvxpy as cp

@@ -1,56 +1,55 @@
 """Activation functions of a multilayer perceptron.
 
-Each is a pair of functions: ``apply(a)`` may overwrite its argument and returns ``(h, kept)``, the activation and what the
-derivative needs; ``derivative(kept)`` returns h'(a) as a new array.
+Each is a pair of functions: ``apply(a, bias)`` may overwrite a and returns ``(h, kept)``, the activation of a + bias and what
+the derivative needs; ``derivative(kept)`` returns h' as a new array.
 """
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import expit
+
+from consensus import kernels
 
 
 class Activation(NamedTuple):
-    """``apply(a) -> (h, kept)`` and ``derivative(kept) -> h'(a)``; ``gain`` scales the variance of a random start."""
+    """``apply(a, bias) -> (h, kept)`` and ``derivative(kept) -> h'``; ``gain`` scales the variance of a random start."""
 
-    apply: Callable[[np.ndarray], tuple[np.ndarray, Any]]
+    apply: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, Any]]
     derivative: Callable[[Any], np.ndarray]
     gain: float = 1.0
 
 
-def _tanh(a):
-    h = np.tanh(a, out=a)
+def _tanh(a, bias):
+    h = kernels.tanh_sum(a, bias, out=a)
     return h, h
 
 
-def _tanh_derivative(h):
-    slope = np.square(h)
-    return np.subtract(1, slope, out=slope)
-
-
-def _relu(a):
+def _relu(a, bias):
+    a += bias
     h = np.maximum(a, 0, out=a)
     return h, h
 
 
-def _sigmoid(a):
-    h = expit(a, out=a)
+def _sigmoid(a, bias):
+    h = kernels.sigmoid_sum(a, bias, out=a)
     return h, h
 
 
-def _softplus(a):
-    return np.logaddexp(0, a), a
+def _softplus(a, bias):
+    a += bias
+    return kernels.softplus(a), a
 
 
-def _quadratic(a):
+def _quadratic(a, bias):
+    a += bias
     return np.square(a), a
 
 
 ACTIVATIONS = {
-    "tanh": Activation(_tanh, _tanh_derivative),
+    "tanh": Activation(_tanh, kernels.tanh_slope),
     "relu": Activation(_relu, lambda h: (h > 0).astype(h.dtype), gain=2.0),
-    "sigmoid": Activation(_sigmoid, lambda h: h * (1 - h)),
-    "softplus": Activation(_softplus, expit),
+    "sigmoid": Activation(_sigmoid, kernels.sigmoid_slope),
+    "softplus": Activation(_softplus, kernels.sigmoid),
     "quadratic": Activation(_quadratic, lambda a: 2 * a),
 }

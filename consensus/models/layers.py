@@ -15,7 +15,10 @@ from consensus.models.activations import Activation
 
 
 class Layered:
-    """A model made of layers. Subclasses set ``widths``, ``bias`` and ``activation`` (an ``Activation`` or None)."""
+    """A model made of layers.
+
+    Subclasses set ``widths``, ``bias`` and ``activation``: an ``Activation``, or None of a single layer. Several have biases.
+    """
 
     def __init__(self, widths: Sequence[int], bias: bool, activation: Activation | None) -> None:
         self.widths, self.bias, self._activation = tuple(widths), bias, activation
@@ -41,11 +44,11 @@ class Layered:
         for layer, (weights, bias) in enumerate(self._split(w)):
             inputs.append(h)
             h = h @ weights
-            if bias is not None:
-                h += bias
             if layer < last:
-                h, keep = self._activation.apply(h)
+                h, keep = self._activation.apply(h, bias)
                 kept.append(keep)
+            elif bias is not None:
+                h += bias
         return h, inputs, kept
 
     def predict(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
