@@ -1,0 +1,108 @@
+"""Nanoseconds an element of the kernels: compiled, by NumPy, by JAX; in cache and out of it; with and without AVX-512."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+
+from consensus import kernels
+from experiments.benchmarks.timing import median_seconds
+
+NARROW = "X86_V4 AVX512_ICL AVX512_SPR"  # what NumPy calls AVX-512
+SIZES = {"in cache": 2_000, "out of it": 4_000_000}  # numbers
+COLUMNS = 10  # of logits, for the softmax
+
+
+def arguments(name, size, dtype):
+    """What the kernel is timed on: numbers of either sign, activations for slopes, labels or classes."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(scale=2, size=size).astype(dtype)
+    if name == "exp":
+        return (-np.abs(x),)
+    if name == "softmax_slope":
+        return x.reshape(-1, COLUMNS), rng.integers(0, COLUMNS, size // COLUMNS).astype(dtype)
+    if name in ("tanh_slope", "sigmoid_slope"):
+        return (rng.random(size).astype(dtype),)
+    if name.endswith("_sum"):
+        return x, rng.normal(size=size).astype(dtype)
+    return (x, (x > 0).astype(dtype)) if name in ("logistic_value", "logistic_slope") else (x,)
+
+
+def in_jax():
+    """``{name: function}``, jitted; none where JAX is not installed."""
+    try:
+        import jax
+    except ImportError:
+        return {}
+    jax.config.update("jax_enable_x64", True)
+    jnp, nn = jax.numpy, jax.nn
+    functions = {
+        "tanh_sum": lambda a, b: jnp.tanh(a + b),
+        "tanh_slope": lambda h: 1 - h * h,
+        "sigmoid_sum": lambda a, b: nn.sigmoid(a + b),
+        "sigmoid_slope": lambda h: h * (1 - h),
+        "sigmoid": nn.sigmoid,
+        "softplus": nn.softplus,
+        "exp": jnp.exp,
+        "logistic_value": lambda f, d: nn.softplus(f) - d * f,
+        "logistic_slope": lambda f, d: nn.sigmoid(f) - d,
+        "logistic_curvature": lambda f: nn.sigmoid(f) * nn.sigmoid(-f),
+        "softmax_slope": lambda f, d: nn.softmax(f) - (d[:, None] == jnp.arange(COLUMNS)),
+    }
+    return {name: jax.jit(function) for name, function in functions.items()}
+
+
+def nanoseconds(function, size):
+    calls = max(1, 100_000 // size)
+
+    def several():
+        for _ in range(calls):
+            function()
+
+    return median_seconds(several, repeats=15) / calls / size * 1e9
+
+
+def table():
+    names, jitted = [name for name in kernels.__all__ if name != "compiles"], in_jax()
+    print(f"{'ns an element':<20} {'dtype':>8} {'where':>10} {'here':>7} {'NumPy':>7} {'JAX':>7}")
+    for where, size in SIZES.items():
+        for dtype in (np.float64, np.float32):
+            source, target = np.ones(size, dtype), np.empty(size, dtype)
+            print(row("copy", dtype, where, nanoseconds(lambda: np.copyto(target, source), size)))  # noqa: B023
+            for name in names:
+                kernel, given = getattr(kernels, name), arguments(name, size, dtype)
+                out = np.empty_like(given[0])
+                times = [nanoseconds(lambda f=f: f(*given, out=out), size) for f in (kernel, kernel.__wrapped__)]  # noqa: B023
+                if name in jitted:
+                    device = [jitted[name], *map(on_device, given)]
+                    times.append(nanoseconds(lambda f=device: f[0](*f[1:]).block_until_ready(), size))
+                print(row(name, dtype, where, *times))
+
+
+def on_device(array):
+    import jax
+
+    return jax.numpy.asarray(array)
+
+
+def row(name, dtype, where, *times):
+    return f"{name:<20} {np.dtype(dtype).name:>8} {where:>10} " + " ".join(f"{time:>7.2f}" for time in times)
+
+
+def main():
+    table()
+    found = np.show_config(mode="dicts")["SIMD Extensions"]["found"]
+    if "NPY_DISABLE_CPU_FEATURES" not in os.environ and set(NARROW.split()) & set(found):
+        print(f"\nNPY_DISABLE_CPU_FEATURES={NARROW!r}: without AVX-512", flush=True)
+        subprocess.run([sys.executable, "-m", "experiments.benchmarks.kernels"], env=os.environ | narrow(), check=True)
+
+
+def narrow():
+    """Environment in which neither NumPy nor Numba nor XLA uses AVX-512."""
+    xla = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_max_isa=AVX2"
+    return {"NPY_DISABLE_CPU_FEATURES": NARROW, "NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "", "XLA_FLAGS": xla}
+
+
+if __name__ == "__main__":
+    main()
