@@ -17,11 +17,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 import llvmlite.binding as llvm
-from numpy._core import _multiarray_umath
+from numpy._core import _multiarray_umath  # type: ignore[attr-defined]
 
 _MAKE = 31  # where NumPy's table of C functions has PyUFunc_FromFuncAndDataAndSignature: part of its binary interface
 _NO_IDENTITY = -1
-_kept = []  # what ufuncs point to
+_kept: list[object] = []  # what ufuncs point to
 
 
 def folder():

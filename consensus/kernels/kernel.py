@@ -37,6 +37,9 @@ class Kernel:
         chosen = self._chosen.get(dtype.char) or self._choose(dtype)
         return chosen(first, *others, out)
 
+    def __reduce__(self):
+        return self.__name__  # pickled by name: machine code stays where it is
+
     def _choose(self, dtype):
         with _lock:
             if dtype.char not in self._chosen:

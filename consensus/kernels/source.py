@@ -189,8 +189,7 @@ def machine_code(name, dtype, symbol, machine):
     for function in module.functions:
         if function.name == loop.native_name:
             function.name = symbol
-        elif not function.is_declaration:  # into the loop, so that what Numba adds for errors, which there are none of, goes
-            function.add_function_attribute("alwaysinline")
+        elif not function.is_declaration:  # so that LLVM may see it returns no error, and drop what Numba does about one
             function.linkage = "internal"
     passes = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
     passes.getModulePassManager().run(module, passes)
