@@ -5,7 +5,6 @@ llvmlite loads in a tenth of that; Numba is imported where one is missing. As uf
 ``np.tanh`` does, release the interpreter lock and take arrays of any strides.
 """
 
-import contextlib
 import ctypes
 import functools
 import hashlib
@@ -13,6 +12,7 @@ import logging
 import os
 import sys
 import tempfile
+import uuid
 from importlib.metadata import version
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from numpy._core import _multiarray_umath  # type: ignore[attr-defined]
 
 _MAKE = 31  # where NumPy's table of C functions has PyUFunc_FromFuncAndDataAndSignature: part of its binary interface
 _NO_IDENTITY = -1
+_DIGEST = hashlib.sha256().digest_size
 _kept: list[object] = []  # what ufuncs point to
 
 
@@ -73,25 +74,47 @@ def _processor():
 
 @functools.cache
 def _origin():
-    """What object files depend on besides their names."""
-    source = Path(__file__).with_name("source.py").read_bytes() + Path(__file__).read_bytes()
-    return repr((source, version("numba"), version("llvmlite"), sys.platform, *_processor())).encode()
+    """What object files depend on besides their names: this folder, the compiler, the processor."""
+    sources = [path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))]
+    origin = repr((sources, version("numba"), version("llvmlite"), sys.platform, *_processor()))
+    return hashlib.sha256(origin.encode()).hexdigest()[:16]
 
 
 def _object(name, dtype, symbol):
     """The object file of a kernel: from disk, or compiled and put there if that can be written to."""
-    digest = hashlib.sha256(_origin()).hexdigest()[:16]
-    path = folder() / f"{name}-{dtype.name}-{digest}.o"
-    with contextlib.suppress(OSError):
-        return path.read_bytes()
-    from consensus.kernels.source import machine_code  # imports Numba
-
-    code = machine_code(name, dtype, symbol, _machine())
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(code)
-        Path(file.name).replace(path)  # at once: another process may be reading
-    except OSError as error:
-        logging.getLogger("consensus").warning("compiled kernels cannot be kept (%s): set NUMBA_CACHE_DIR", error)
+    path = folder() / f"{name}-{dtype.name}-{_origin()}.o"
+    if (code := _read(path)) is None:
+        code = _compile(name, dtype, symbol)
+        try:
+            _keep(path, code)
+        except OSError as error:
+            logging.getLogger("consensus").warning("compiled kernels cannot be kept (%s): set NUMBA_CACHE_DIR", error)
     return code
+
+
+def _compile(name, dtype, symbol):
+    try:
+        from consensus.kernels.loops import machine_code
+    except ImportError as error:  # not left to NumPy: other processes may have read what this one cannot make
+        raise ImportError(f"Numba does not work here: update it, or set CONSENSUS_FAST=0 to do without ({error})") from error
+    return machine_code(name, dtype, symbol, _machine())
+
+
+def _read(path):
+    """What :func:`_keep` wrote; None if there is nothing, or something else: what is half a file must never be run."""
+    try:
+        kept = path.read_bytes()
+    except OSError:
+        return None
+    digest, code = kept[:_DIGEST], kept[_DIGEST:]
+    return code if hashlib.sha256(code).digest() == digest else None
+
+
+def _keep(path, code):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
+    try:
+        draft.write_bytes(hashlib.sha256(code).digest() + code)
+        draft.replace(path)  # at once: other processes read and write here
+    finally:
+        draft.unlink(missing_ok=True)

@@ -1,9 +1,5 @@
 """The compiled kernels: errors against mpmath for any bits, special values, and the same bits wherever an element stands."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -197,8 +193,7 @@ def test_softmax_of_a_row_is_that_of_scipy_and_depends_on_the_row_alone(columns,
     classes = rng.integers(-1, columns, (3, 50)).astype(dtype)
     found = softmax_slope(f, classes)
     wanted = special.softmax(f.astype(float), axis=-1) - (classes[..., None] == np.arange(columns))
-    # A sum of so many terms, one after another, may be off by half a unit for each.
-    np.testing.assert_allclose(found, wanted, rtol=0, atol=(8 + columns / 2) * np.finfo(dtype).eps)
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=6 * np.finfo(dtype).eps)
     assert bits(softmax_slope(f[1:, 7:31], classes[1:, 7:31])) == bits(found[1:, 7:31])
     assert bits(softmax_slope(f.swapaxes(0, 1), classes.T)) == bits(found.swapaxes(0, 1))
     assert bits(softmax_slope(f[2, 4], classes[2, 4])) == bits(found[2, 4])
@@ -227,36 +222,3 @@ def test_other_dtypes_are_left_to_numpy():
     long, short = x.astype(np.longdouble), x.astype(np.float32)
     np.testing.assert_array_equal(kernels.tanh_sum(long, long), np.tanh(long + long))
     np.testing.assert_array_equal(kernels.tanh_sum(short, x), np.tanh(short + x))
-
-
-def run(code, **variables):
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | variables, capture_output=True, text=True, check=True, timeout=120
-    )
-    return done.stdout.strip()
-
-
-FIRST = "import sys, numpy as np; from consensus import kernels; x = np.ones(3); y = kernels.tanh_sum(x, x); "
-
-
-def test_importing_the_package_imports_no_compiler():
-    assert run("import sys, consensus; print('numba' in sys.modules, 'llvmlite' in sys.modules)") == "False False"
-
-
-def test_a_kernel_is_compiled_once_and_then_loaded_without_numba(tmp_path):
-    code = FIRST + "print('numba' in sys.modules, y.tobytes().hex())"
-    first, second = (run(code, NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2))
-    assert [first.split()[0], second.split()[0]] == ["True", "False"]
-    assert first.split()[1] == second.split()[1] == kernels.tanh_sum(np.ones(3), np.ones(3)).tobytes().hex()
-    assert len(list((tmp_path / "consensus").iterdir())) == 1
-
-
-def test_a_folder_that_cannot_be_written_to_costs_time_only(tmp_path):
-    (tmp_path / "file").touch()
-    code = FIRST + "print(y.tobytes().hex())"
-    assert run(code, NUMBA_CACHE_DIR=str(tmp_path / "file")) == run(code)
-
-
-def test_the_switch_leaves_everything_to_numpy():
-    code = FIRST + "print(kernels.compiles(), 'llvmlite' in sys.modules, (y == np.tanh(x + x)).all())"
-    assert run(code, CONSENSUS_FAST="0") == "False False True"

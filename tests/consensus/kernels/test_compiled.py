@@ -1,0 +1,92 @@
+"""What is kept of compiled kernels: files that are whole or made anew, by any number of processes."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from consensus import kernels
+
+pytestmark = pytest.mark.skipif(not kernels.compiles(), reason="nothing is compiled without Numba, or with CONSENSUS_FAST=0")
+FIRST = "import sys, numpy as np; from consensus import kernels; x = np.ones(3); y = kernels.tanh_sum(x, x); "
+SHOW = FIRST + "print('numba' in sys.modules, y.tobytes().hex())"
+
+
+def start(code, **variables):
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([sys.executable, "-c", code], env=os.environ | variables, **pipes)
+
+
+def printed(process):
+    said, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    return said.strip()
+
+
+def run(code, **variables):
+    return printed(start(code, **variables))
+
+
+def expected():
+    return kernels.tanh_sum(np.ones(3), np.ones(3)).tobytes().hex()
+
+
+def test_importing_the_package_imports_no_compiler():
+    assert run("import sys, consensus; print('numba' in sys.modules, 'llvmlite' in sys.modules)") == "False False"
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory):
+    """A folder into which two processes at once have put a kernel, and what they said."""
+    folder = tmp_path_factory.mktemp("kernels")
+    both = [start(SHOW, NUMBA_CACHE_DIR=str(folder)) for _ in range(2)]
+    return folder, [printed(process) for process in both]
+
+
+def test_two_processes_at_once_keep_one_file(filled):
+    folder, said = filled
+    assert [line.split()[1] for line in said] == [expected()] * 2
+    assert len(list((folder / "consensus").iterdir())) == 1
+
+
+def test_a_kernel_that_is_kept_is_loaded_without_numba(filled):
+    assert run(SHOW, NUMBA_CACHE_DIR=str(filled[0])) == f"False {expected()}"
+
+
+@pytest.mark.parametrize("harm", ["truncated", "flipped", "emptied"])
+def test_a_file_that_is_not_whole_is_made_anew(filled, harm, monkeypatch):
+    folder, _ = filled
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(folder))
+    (path,) = (folder / "consensus").iterdir()
+    whole = path.read_bytes()
+    flipped = whole[:-100] + bytes([whole[-100] ^ 1]) + whole[-99:]
+    path.write_bytes({"truncated": whole[:-100], "flipped": flipped, "emptied": b""}[harm])
+    from consensus.kernels import compiled
+
+    for _ in range(2):
+        made = compiled.ufunc("tanh_sum", 2, None, np.dtype(float))
+        assert made(np.ones(3), np.ones(3)).tobytes().hex() == expected()
+        monkeypatch.setattr(compiled, "_compile", None)  # the second time the file is whole again
+
+
+def test_a_folder_that_cannot_be_written_to_costs_time_only(tmp_path):
+    (tmp_path / "file").touch()
+    assert run(SHOW, NUMBA_CACHE_DIR=str(tmp_path / "file")) == f"True {expected()}"
+
+
+def test_a_numba_that_does_not_work_is_named(tmp_path):
+    (tmp_path / "numba.py").write_text("raise ImportError('Numba needs an older NumPy')")
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); " + SHOW
+    process = start(code, NUMBA_CACHE_DIR=str(tmp_path / "kept"))
+    errors = process.communicate(timeout=120)[1]
+    assert process.returncode == 1
+    assert errors.strip().endswith("set CONSENSUS_FAST=0 to do without (Numba needs an older NumPy)")
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_without_numba_or_by_the_switch_everything_is_left_to_numpy(missing):
+    blocked = "import sys; sys.modules['numba'] = sys.modules['llvmlite'] = None; " if missing else ""
+    code = blocked + FIRST + "print(kernels.compiles(), bool(sys.modules.get('llvmlite')), (y == np.tanh(x + x)).all())"
+    assert run(code, CONSENSUS_FAST="1" if missing else "0") == "False False True"
