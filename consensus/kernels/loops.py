@@ -38,8 +38,12 @@ def _loop(name, dtype):
         n, (x, out), (dx, dout) = carray(length, 1)[0], carray(addresses, 2), carray(steps, 2)
         if dx == step and dout == step:
             numbers, results = carray(_pointer(x, zero), n), carray(_pointer(out, zero), n)
-            for i in range(n):
-                results[i] = kernel(numbers[i])
+            if x == out:  # by one pointer: LLVM makes no vectors where two may overlap
+                for i in range(n):
+                    results[i] = kernel(results[i])
+            else:
+                for i in range(n):
+                    results[i] = kernel(numbers[i])
         else:
             for i in range(n):
                 carray(_pointer(out + i * dout, zero), 1)[0] = kernel(carray(_pointer(x + i * dx, zero), 1)[0])
@@ -49,8 +53,12 @@ def _loop(name, dtype):
         if dx == step and dy == step and dout == step:
             first, second = carray(_pointer(x, zero), n), carray(_pointer(y, zero), n)
             results = carray(_pointer(out, zero), n)
-            for i in range(n):
-                results[i] = kernel(first[i], second[i])
+            if x == out:
+                for i in range(n):
+                    results[i] = kernel(results[i], second[i])
+            else:
+                for i in range(n):
+                    results[i] = kernel(first[i], second[i])
         else:
             for i in range(n):
                 a, b = carray(_pointer(x + i * dx, zero), 1)[0], carray(_pointer(y + i * dy, zero), 1)[0]
