@@ -192,7 +192,11 @@ class Network(ABC):
         Agents find out when every message says whom its sender has heard from (:attr:`names` numbers ``beside`` the rest).
         ValueError if they never do.
         """
-        return crossing(self.schedule, round)
+        return self._diameter if self.static else crossing(self.schedule, round)
+
+    @functools.cached_property
+    def _diameter(self) -> int:
+        return crossing(self.schedule)
 
     def all_say(self, yes: np.ndarray) -> bool:
         """Whether ``yes`` (agents,) holds of all agents of the network, once the news has crossed it.
@@ -200,6 +204,21 @@ class Network(ABC):
         The caller counts the numbers that carry the news, ``beside`` the exchanges.
         """
         return bool(self._all_rows(np.asarray(yes, self.dtype)).all())
+
+    def least(self, round: int, exchanges: int, values: np.ndarray, beside: int = 0) -> float:
+        """The least of all agents' ``values`` (agents,), as all know it after some exchanges, the first in ``round``.
+
+        These are exchanges of their own, at least as many as :meth:`crossing` says: each message carries the least value that
+        its sender knows of, and ``beside`` more numbers.
+        """
+        for n in range(round, round + exchanges):
+            plan = self._plans.of(self.schedule.key(n), "mix")
+            if self.strict:
+                self._check_edges(n, plan)
+            self.exchanges += 1
+            self.messages += plan.messages
+            self._count(plan.messages * (1 + beside))
+        return float(self._all_rows(values[:, None].astype(self.dtype, copy=False)).min())
 
     def flood(self, round: int, exchanges: int, rows: np.ndarray) -> np.ndarray:
         """Every agent's row of numbers, shape (A, ...), as all know them after some exchanges, the first in ``round``.

@@ -73,8 +73,9 @@ class Solver(ABC):
     mixing : str
     counts_exchanges : bool
         As ``needs`` has them.
-    exchanges_a_round : int or None
-        How many exchanges a round has, shown by :func:`consensus.solvers.table`; None where that is not known before a run.
+    exchanges_a_round : number or None
+        How many exchanges a round has, on average where chance decides; None where that is not known before a run. It is shown
+        by :func:`consensus.solvers.table`.
     sends : str
         The vectors that an agent sends in a round, as ``"w, y"``, for that table, too. It also shows the first entry under
         *References* in the class's docstring, ``Authors, "Title", where, year``.
@@ -125,7 +126,7 @@ class Solver(ABC):
         @property
         def counts_exchanges(self) -> bool: ...
         @property
-        def exchanges_a_round(self) -> int | None: ...
+        def exchanges_a_round(self) -> float | None: ...
         @property
         def sends(self) -> str: ...
         @property

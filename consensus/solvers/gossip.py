@@ -67,7 +67,7 @@ class Gossip(Wrapper):
         return super().needs if self.gap is None else replace(super().needs, mixing="symmetric", static=True)
 
     @property
-    def exchanges_a_round(self) -> int | None:
+    def exchanges_a_round(self) -> float | None:
         inner = super().exchanges_a_round
         return None if inner is None else self.exchanges * inner
 

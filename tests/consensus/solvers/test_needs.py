@@ -15,13 +15,18 @@ import consensus
 import topologies
 from consensus import solvers
 from consensus.solvers import (
+    DATOS,
     DGD,
+    KGT,
+    LED,
     NEXT,
     SONATA,
     AdaptiveNEXT,
+    AutoGT,
     Gossip,
     GradientTracking,
     Needs,
+    ProxSkip,
     PushDIGing,
     PushPull,
     Solver,
@@ -36,15 +41,20 @@ STATIC = topologies.Static(GRAPH)
 FULL, PARTIAL = FullLinearization(4.0), PartialLinearization(1.0)
 ALL = [
     AdaptiveNEXT(),
+    AutoGT(),
+    DATOS(),
     DGD(0.02),
     Gossip(PushDIGing(0.02), 2),
     Gossip(GradientTracking(0.02), 3, gap=0.2),
     GradientTracking(0.02),
     GradientTracking(0.02, order="cta"),
+    KGT(0.02),
+    LED(0.02),
     NEXT(FULL, 0.2),
     NEXT(PARTIAL, 0.2),
     SONATA(FULL, 0.2),
     SONATA(Blocks(PARTIAL, 2), 0.2),
+    ProxSkip(0.02, probability=1.0),
     PushDIGing(0.02),
     PushPull(0.02),
 ]

@@ -1,0 +1,133 @@
+"""DATOS: three-operator splitting whose common step the agents find by backtracking."""
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from consensus.problems import BaseProblem
+from consensus.solvers.base import Solver
+from consensus.solvers.needs import Needs
+
+if TYPE_CHECKING:
+    from consensus.engines.network import Network
+
+_FIRST = 1.0  # step, from which the first backtracking starts
+_WEIGHT = 0.49  # c
+_CLEAR = 1000  # times rounding: what is smaller is not read off differences of the costs' values
+
+
+class DATOSState(NamedTuple):
+    """What DATOS remembers.
+
+    Fields: ``round``; iterates ``w``, dual variables ``s`` of r and ``d`` of the network, all (agents, P); the common step
+    ``alpha``, a number; how many exchanges were ``sent``; how many ``tries`` (agents,) the last backtracking took.
+    """
+
+    round: int
+    w: np.ndarray
+    s: np.ndarray
+    d: np.ndarray
+    alpha: float
+    sent: int
+    tries: np.ndarray
+
+
+@dataclass(frozen=True)
+class DATOS(Solver):
+    """Adaptive three-operator splitting, with the least of the agents' steps for all: nothing to tune, any convex r.
+
+    On ``f_i = A g_i``, with G the stacked gradients, W' = (1 - c) I + c W, c = 0.49, S0 = D0 = 0, a round is
+
+        X^ = W' X,   D^ = W' (G(X) + S + D)                           one exchange of two vectors
+        a_i = growth * a,   halved while   f_i(x_i + p) > f_i(x_i) + grad f_i(x_i) . p + (0.9 / (2 a_i)) |p|^2
+              with   p = x^_i - a_i d^_i - x_i
+        a = min_i a_i                                                 a flood of one number
+        X+ = prox_ar(X^ - a D^ + a S)
+        S+ = S + (X^ - X+ - a D^) / a
+        D+ = D^ + (X - X^ - a G(X) - a S) / a ,
+
+    growth = ((k + 10) / (k + 1))^0.6 in round k; the first a is 1. ``sum_i d_i = 0`` at every round. With r = 0 and a constant
+    a it is NIDS with W' in place of (I + W) / 2.
+
+    The flood takes as many exchanges as news takes to cross the network, its diameter. Every message in it carries the least
+    number that its sender knows of. Agents that do not know yet whom they heard from say so in more bits: in the first round,
+    where they find the diameter in twice as many exchanges, and where the network changes, in every round.
+
+    Near the optimum a cost's values differ by no more than their rounding. An agent whose |p|^2 / a_i is so small keeps the
+    last common step, for nothing that it could measure speaks against it.
+
+    Theory is of convex, locally smooth f_i and a fixed symmetric W: the rate is sublinear, and linear if the sum of the costs
+    is strongly convex and r partly smooth, as L1 is.
+
+    The history gets the columns ``step`` and ``tries``, the most evaluations of a cost by an agent in the round's backtracking.
+
+    References
+    ----------
+    Chen, Kuruzov, Scutari, Gasnikov, "Adaptive decentralized composite optimization via three-operator splitting",
+    arXiv 2602.17545, 2026, the variant with global min-consensus.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus, topologies
+    >>> centres = np.arange(5.0)[:, None]
+    >>> problem = consensus.Problem.from_functions(
+    ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=1,
+    ...     regularizer=consensus.L1(10.0))
+    >>> consensus.solve(problem, topologies.ring(5), DATOS(), rounds=100).w.round(6).ravel()
+    array([1., 1., 1., 1., 1.])
+    """
+
+    needs = Needs(convex=True, mixing="symmetric", static=True, counts_exchanges=True)
+    sends = "w, d, a"
+    columns = MappingProxyType({"step": np.max, "tries": np.max})
+
+    def report(self, state: DATOSState) -> np.ndarray:
+        return np.stack([np.full(len(state.w), state.alpha), state.tries], axis=1)
+
+    def init(self, problem: BaseProblem, w: np.ndarray) -> DATOSState:
+        zero = np.zeros_like(w)
+        return DATOSState(0, w, zero, zero, _FIRST, 0, np.zeros(len(w), int))
+
+    def step(self, problem: BaseProblem, network: "Network", state: DATOSState) -> DATOSState:
+        n, w, s, d, alpha, sent, _ = state
+        gradient = network.agents * problem.gradient(w)
+        dual = gradient + s + d
+        hats = zip((w, dual), network.mix(sent, w, dual), strict=True)
+        w_hat, d_hat = ((1 - _WEIGHT) * own + _WEIGHT * mixed for own, mixed in hats)
+        growth = ((n + 10) / (n + 1)) ** 0.6
+        steps, tries = _backtrack(problem, w, gradient, w_hat, d_hat, alpha, growth)
+        alpha, sent = _least(network, sent + 1, steps, first=n == 0)
+        w_new = problem.regularizer.prox(w_hat - alpha * (d_hat - s), alpha)
+        s_new = s + (w_hat - w_new) / alpha - d_hat
+        d = d_hat + (w - w_hat) / alpha - gradient - s
+        return DATOSState(n + 1, w_new, s_new, d, alpha, sent, tries)
+
+
+def _backtrack(problem, w, gradient, w_hat, d_hat, alpha, growth):
+    """The agents' own steps (agents,), from the last common one, ``alpha``, and how many evaluations each took."""
+    agents, rounding = problem.network_size, _CLEAR * np.finfo(w.dtype).eps
+    least = np.finfo(w.dtype).tiny  # where costs are not finite no step is short enough
+    value = agents * problem.value(w)
+    steps, tries, open_ = np.full(len(w), growth * alpha, w.dtype), np.zeros(len(w), int), np.ones(len(w), bool)
+    while open_.any():
+        p = w_hat - steps[:, None] * d_hat - w
+        new, slope = agents * problem.value(w + p), np.vecdot(gradient, p)
+        most = 0.9 / (2 * steps) * np.vecdot(p, p)
+        unclear = open_ & (most <= rounding * (np.abs(value) + np.abs(slope)))
+        tries += open_
+        steps[unclear] = np.minimum(steps[unclear], alpha)
+        open_ &= ~unclear & ~(new - value - slope <= most) & (steps > least)  # no number: too far
+        steps[open_] /= 2
+    return steps, tries
+
+
+def _least(network, round, steps, first):
+    """The least of all agents' ``steps``, by a flood that begins in ``round``; and the round after it."""
+    exchanges, beside = network.crossing(round), 0
+    if first or not network.static:
+        beside = network.names
+    if first and network.static:
+        exchanges *= 2
+    return network.least(round, exchanges, steps, beside), round + exchanges

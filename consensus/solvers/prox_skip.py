@@ -1,0 +1,95 @@
+"""ProxSkip: most rounds without an exchange."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from consensus import _checks
+from consensus.problems import BaseProblem
+from consensus.solvers.base import Solver
+from consensus.solvers.needs import Needs
+from consensus.steps import Rule, as_rule
+
+if TYPE_CHECKING:
+    from consensus.engines.network import Network
+
+
+class ProxSkipState(NamedTuple):
+    """Iterates w, dual variables y, both (agents, P)."""
+
+    round: int
+    w: np.ndarray
+    y: np.ndarray
+
+
+@dataclass(frozen=True, init=False)
+class ProxSkip(Solver):
+    """Decentralised ProxSkip (Scaffnew): every round a gradient, an exchange only where a coin says so.
+
+    On the average form ``f_i = A g_i + r`` with G the stacked gradients, Wt = (I + W) / 2 and Y0 = 0:
+
+        Z = X - alpha G(X) - Y;      with probability p   X+ = Wt Z,   Y+ = Y + p (Z - X+),      else   X+ = Z,   Y+ = Y .
+
+    The coin is one for all agents, who draw it from the seed and the round; a round without communication counts no exchange.
+    ``sum_i y_i = 0`` at every round. With p = 1 it is exact diffusion.
+
+    W is fixed and symmetric, r smooth, the f_i strongly convex with modulus mu: for ``alpha <= 1 / L`` the expected squared
+    error shrinks by ``1 - min(alpha mu, p^2 (1 - lambda_2) / 2)`` a round or faster, lambda_2 the second largest eigenvalue of
+    W. So a p of the order of ``1 / sqrt(kappa (1 - lambda_2))``, with kappa = L / mu, saves the most exchanges.
+
+    Parameters
+    ----------
+    step : float or rule
+        alpha > 0.
+    probability : float
+        p, in (0, 1].
+    seed : int
+        Of the coin, >= 0.
+
+    References
+    ----------
+    Mishchenko, Malinovsky, Stich, Richtarik, "ProxSkip: yes! Local gradient steps provably lead to communication
+    acceleration! Finally!", ICML 2022, Algorithm 4 (decentralised).
+
+    Examples
+    --------
+    >>> import numpy as np, consensus, topologies
+    >>> centres = np.arange(5.0)[:, None]
+    >>> problem = consensus.Problem.from_functions(
+    ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=1)
+    >>> result = consensus.solve(problem, topologies.ring(5), ProxSkip(0.05, probability=0.5), rounds=200)
+    >>> result.w.round(6).ravel(), int(result.history["exchanges"][-1])
+    (array([2., 2., 2., 2., 2.]), 105)
+    """
+
+    alpha: Rule
+    probability: float
+    seed: int
+
+    needs = Needs(regularizer="smooth", convex=True, mixing="symmetric", static=True)
+    sends = "w"
+
+    @property
+    def exchanges_a_round(self) -> float:
+        return self.probability
+
+    def __init__(self, step: float | Rule, probability: float = 0.5, seed: int = 0) -> None:
+        probability = _checks.number("probability", probability, above=0, most=1)
+        self._set(alpha=as_rule(step), probability=probability, seed=_checks.count("seed", seed, least=0))
+
+    def init(self, problem: BaseProblem, w: np.ndarray) -> ProxSkipState:
+        return ProxSkipState(0, w, np.zeros_like(w))
+
+    def communicates(self, round: int) -> bool:
+        """Whether there is an exchange in ``round``."""
+        return np.random.default_rng([self.seed, round]).random() < self.probability
+
+    def step(self, problem: BaseProblem, network: "Network", state: ProxSkipState) -> ProxSkipState:
+        n, w, y = state
+        z = w - float(self.alpha(n)) * problem.average_gradient(w) - y
+        if not self.communicates(n):
+            return ProxSkipState(n + 1, z, y)
+        (mixed,) = network.mix(n, z)
+        w = (z + mixed) / 2
+        return ProxSkipState(n + 1, w, y + self.probability * (z - w))
