@@ -37,9 +37,10 @@ class AutoGT(Solver):
         X+ = W (X - diag(a) Y),   Y+ = W (Y + G(X+) - G(X)),
         a_i+ = min( sqrt(1 + a_i / a_i before) a_i,  |x_i+ - x_i| / (2 |y_i+ - y_i|) ),   a_i = 1e-3 in the first two rounds.
 
-    An agent whose tracker did not change takes the first of the two. ``sum_i y_i = sum_i grad f_i(x_i)`` at every round, two
-    exchanges in each. Around ``AutoGT`` :class:`Gossip` gives the K inner exchanges of the paper's Algorithm 2; this is K = 1,
-    of which the paper shows less than of exact averages. r is smooth, W fixed.
+    An agent whose iterate or tracker did not change keeps its step. ``sum_i y_i = sum_i grad f_i(x_i)`` at every round, two
+    exchanges in each. Around ``AutoGT`` :class:`Gossip` gives the K inner exchanges of the paper's Algorithm 2. This is K = 1,
+    the furthest from the exact averages of its Algorithm 1: on badly connected networks it takes many rounds. r is smooth, W
+    fixed and symmetric.
 
     The history gets the columns ``step_least`` and ``step_largest``.
 
@@ -58,7 +59,7 @@ class AutoGT(Solver):
     array([2., 2., 2., 2., 2.])
     """
 
-    needs = Needs(regularizer="smooth", static=True)
+    needs = Needs(regularizer="smooth", mixing="symmetric", static=True)
     exchanges_a_round = 2
     sends = "w, y"
     columns = MappingProxyType({"step_least": np.min, "step_largest": np.max})
@@ -83,6 +84,5 @@ def _next(alpha, before, moved, turned):
     """The steps after ``alpha`` and those ``before`` it, once iterates have ``moved`` and trackers ``turned``."""
     grown = np.sqrt(1 + alpha / before) * alpha
     moved, turned = (np.sqrt(np.vecdot(v, v))[:, None] for v in (moved, turned))
-    # Of an agent that did not move at all no curvature was seen either.
     seen = (turned > 0) & (moved > 0)
-    return np.where(seen, np.minimum(grown, moved / (2 * np.where(seen, turned, 1))), grown)
+    return np.where(seen, np.minimum(grown, moved / (2 * np.where(seen, turned, 1))), alpha)

@@ -50,7 +50,7 @@ class Wrapper(Solver):
         return needs_of(self.solver)
 
     @property
-    def exchanges_a_round(self) -> int | None:
+    def exchanges_a_round(self) -> float | None:
         return getattr(self.solver, "exchanges_a_round", None)
 
     @property
