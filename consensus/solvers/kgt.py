@@ -8,8 +8,10 @@ import numpy as np
 from consensus import _checks
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
+from consensus.solvers.bounds import gap, lowest_eigenvalue, steepest
 from consensus.solvers.needs import Needs
-from consensus.steps import Rule, as_rule
+from consensus.steps import Rule, optional_rule
+from topologies.schedules import ScheduleLike, is_static
 
 if TYPE_CHECKING:
     from consensus.engines.network import Network
@@ -39,13 +41,14 @@ class KGT(Solver):
     ``X+ = W (X - alpha Y)``, ``Y+ = W Y + G(X+) - G(X)``.
 
     Theory is of a fixed W and smooth, also nonconvex f_i: stationary points for ``K alpha s = O((1 - rho)^2 / L)``. On convex
-    quadratics ``K alpha s < 2 / L`` was enough on all networks tried, and the rate is the spectral radius of the linear map
-    (X, C) -> (X+, C+).
+    quadratics the rate is the spectral radius of the linear map (X, C) -> (X+, C+); with Metropolis weights it was below one on
+    all rings, paths, stars and complete graphs tried, for ``K alpha s`` up to 1.5 / L.
 
     Parameters
     ----------
-    step : float or rule
-        alpha > 0.
+    step : float or rule, optional
+        alpha > 0. By default ``K alpha s = min(1, (1 - l^2) / |l|) / (2 L)`` with l the least eigenvalue of W, if negative
+        (with equal quadratics (1 - l^2) / (|l| L) is a bound for K = 1); times (1 - rho)^2 where W changes.
     local_steps : int
         K.
     scale : float
@@ -74,9 +77,14 @@ class KGT(Solver):
     exchanges_a_round = 1
     sends = "w, z"
 
-    def __init__(self, step: float | Rule, local_steps: int = 4, scale: float = 1.0) -> None:
-        self._set(alpha=as_rule(step), local_steps=_checks.count("local_steps", local_steps))
+    def __init__(self, step: float | Rule | None = None, local_steps: int = 4, scale: float = 1.0) -> None:
+        self._set(alpha=optional_rule(step), local_steps=_checks.count("local_steps", local_steps))
         self._set(scale=_checks.number("scale", scale, above=0))
+
+    def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
+        lowest = min(lowest_eigenvalue(network), -1e-9)
+        together = min(1.0, (1 - lowest**2) / -lowest) / (2 * steepest(problem))
+        return together * (1.0 if is_static(network) else gap(network) ** 2) / (self.local_steps * self.scale)
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> KGTState:
         return KGTState(0, w, np.zeros_like(w))

@@ -8,8 +8,10 @@ import numpy as np
 from consensus import _checks
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
+from consensus.solvers.bounds import steepest
 from consensus.solvers.needs import Needs
-from consensus.steps import Rule, as_rule
+from consensus.steps import Rule, optional_rule
+from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
     from consensus.engines.network import Network
@@ -37,8 +39,8 @@ class LED(Solver):
 
     Parameters
     ----------
-    step : float or rule
-        alpha > 0.
+    step : float or rule, optional
+        alpha > 0; 1 / (t L) by default.
     local_steps : int
         t.
 
@@ -63,8 +65,11 @@ class LED(Solver):
     exchanges_a_round = 1
     sends = "w"
 
-    def __init__(self, step: float | Rule, local_steps: int = 4) -> None:
-        self._set(alpha=as_rule(step), local_steps=_checks.count("local_steps", local_steps))
+    def __init__(self, step: float | Rule | None = None, local_steps: int = 4) -> None:
+        self._set(alpha=optional_rule(step), local_steps=_checks.count("local_steps", local_steps))
+
+    def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
+        return 1 / (self.local_steps * steepest(problem))
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> LEDState:
         return LEDState(0, w, np.zeros_like(w))

@@ -8,8 +8,10 @@ import numpy as np
 from consensus import _checks
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
+from consensus.solvers.bounds import steepest
 from consensus.solvers.needs import Needs
-from consensus.steps import Rule, as_rule
+from consensus.steps import Rule, optional_rule
+from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
     from consensus.engines.network import Network
@@ -40,8 +42,8 @@ class ProxSkip(Solver):
 
     Parameters
     ----------
-    step : float or rule
-        alpha > 0.
+    step : float or rule, optional
+        alpha > 0; 1 / L by default.
     probability : float
         p, in (0, 1].
     seed : int
@@ -74,9 +76,12 @@ class ProxSkip(Solver):
     def exchanges_a_round(self) -> float:
         return self.probability
 
-    def __init__(self, step: float | Rule, probability: float = 0.5, seed: int = 0) -> None:
+    def __init__(self, step: float | Rule | None = None, probability: float = 0.5, seed: int = 0) -> None:
         probability = _checks.number("probability", probability, above=0, most=1)
-        self._set(alpha=as_rule(step), probability=probability, seed=_checks.count("seed", seed, least=0))
+        self._set(alpha=optional_rule(step), probability=probability, seed=_checks.count("seed", seed, least=0))
+
+    def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
+        return 1 / steepest(problem)
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> ProxSkipState:
         return ProxSkipState(0, w, np.zeros_like(w))

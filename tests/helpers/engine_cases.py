@@ -16,7 +16,22 @@ import consensus
 import topologies
 from consensus.packing import Quantised, Sparse
 from consensus.robust import ALIE, IPM, NNA, Attack, ClippedGossip, CSPlus, Dissensus, SignFlip
-from consensus.solvers import DGD, NEXT, SONATA, AdaptiveNEXT, Gossip, GradientTracking, PushDIGing, PushPull, Solver
+from consensus.solvers import (
+    DATOS,
+    DGD,
+    KGT,
+    LED,
+    NEXT,
+    SONATA,
+    AdaptiveNEXT,
+    AutoGT,
+    Gossip,
+    GradientTracking,
+    ProxSkip,
+    PushDIGing,
+    PushPull,
+    Solver,
+)
 from consensus.steps import Diminishing, InverseSqrt
 from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
 
@@ -168,6 +183,15 @@ def special():
         "batches, cta, replacement": Case(
             smooth, static, GradientTracking(0.03, "cta", consensus.Minibatches(4, 1, replacement=True)), OBSERVED
         ),
+        "KGT": Case(smooth, NETWORKS["random"], KGT(local_steps=3), OBSERVED),
+        "KGT, float32, double rule": Case(single, static, KGT(_numpy_rule, local_steps=2), OBSERVED),
+        "LED": Case(single, static, LED(local_steps=3), OBSERVED),
+        "ProxSkip": Case(smooth, static, ProxSkip(probability=0.4), OBSERVED),
+        "ProxSkip, float32, double rule": Case(single, static, ProxSkip(_numpy_rule), OBSERVED),
+        "AutoGT": Case(single, static, AutoGT(), OBSERVED),
+        "DATOS": Case(problem("logistic", consensus.L1(0.01), consensus.Linear(4)), static, DATOS(), OBSERVED),
+        "DATOS, changing": Case(smooth, NETWORKS["random"], DATOS(), OBSERVED),
+        "DATOS, float32": Case(single, static, DATOS(), OBSERVED),
         "packed rows": Case(wide, NETWORKS["random"], Mixed(0.05), OBSERVED),
         "packed rows, float32": Case(single, NETWORKS["periodic"], Mixed(0.05), OBSERVED),
         "tolerance": Case(smooth, static, GradientTracking(0.05), {"rounds": 400, "record_every": 7, "tolerance": 1e-3}),
@@ -180,7 +204,7 @@ UNTIL = 8  # rounds done before the checkpoint of which the runs below are resum
 def saved():
     """Runs to stop and resume, most of them on networks that differ from round to round."""
     names = ("functions, tracking", "functions, NEXT", "directed, SONATA", "functions, adaptive", "directed, adaptive")
-    more = ("long, adaptive", "functions, a nested state", "batches, tracking")
+    more = ("long, adaptive", "functions, a nested state", "batches, tracking", "KGT", "ProxSkip", "AutoGT", "DATOS")
     chosen = {name: special()[name] for name in (*names, *more)}
     names = ("NEXT partial logistic L1", "NEXT blocks", "DGD", "adaptive")
     chosen |= {name: grid()[f"{name}, random, unequal"] for name in names}

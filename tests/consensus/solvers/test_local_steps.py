@@ -9,7 +9,7 @@ from steps_by_hand import MLP, SCHEDULES, states
 
 import consensus
 import topologies
-from consensus.solvers import KGT, LED, GradientTracking, ProxSkip
+from consensus.solvers import KGT, LED, Gossip, GradientTracking, ProxSkip
 
 NETWORKS = {
     "ring of 8": topologies.ring(8),
@@ -33,15 +33,17 @@ def regression(agents, loss="squared"):
 
 
 @pytest.mark.parametrize("network", NETWORKS)
-@pytest.mark.parametrize("solver", [KGT(0.08), LED(0.08), ProxSkip(0.3)], ids=lambda solver: type(solver).__name__)
+@pytest.mark.parametrize("solver", [KGT(), LED(), ProxSkip(probability=0.8)], ids=lambda solver: type(solver).__name__)
 def test_they_reach_the_optimum(solver, network):
+    """KGT takes tens of thousands of rounds on a ring of 30: there with ten exchanges a round."""
     graph = NETWORKS[network]
+    solver = Gossip(solver, 10) if isinstance(solver, KGT) and network == "ring of 30" else solver
     p, optimum = regression(len(graph))
-    result = consensus.solve(p, graph, solver, rounds=4000, record_every=100, tolerance=1e-11)
+    result = consensus.solve(p, graph, solver, rounds=3000, record_every=100, tolerance=1e-11)
     np.testing.assert_allclose(result.w, np.broadcast_to(optimum, result.w.shape), rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("solver", [KGT(0.2), LED(0.2), ProxSkip(0.8)], ids=lambda solver: type(solver).__name__)
+@pytest.mark.parametrize("solver", [KGT(), LED(), ProxSkip()], ids=lambda solver: type(solver).__name__)
 def test_they_reach_the_optimum_of_a_logistic_regression(solver):
     p, optimum = regression(8, "logistic")
     result = consensus.solve(p, NETWORKS["ring of 8"], solver, rounds=3000, record_every=50, tolerance=1e-11)
@@ -110,7 +112,7 @@ def test_the_rate_is_the_spectral_radius_of_the_iteration(method):
 
 
 def test_the_squared_error_of_proxskip_shrinks_as_its_theory_says():
-    """By 1 - min(alpha mu, p^2 (1 - lambda_2) / 2) or faster; here by the second, so that half of p takes four times as long."""
+    """By 1 - min(alpha mu, p^2 (1 - lambda_2) / 2) or faster; by the second here, so half of p takes four times as long."""
     p, H, optimum, L = _quadratic(8)
     network = topologies.Static(NETWORKS["ring of 8"])
     mu, second = np.linalg.eigvalsh(H)[0], np.linalg.eigvalsh(network.weights(0).toarray())[-2]
