@@ -11,8 +11,9 @@ from consensus._parallel import CHUNK_BYTES, for_chunks, threads
 from consensus.errors import UnfinishedWarning
 from consensus.local import careful
 from consensus.local.base import LocalSolution
+from consensus.local.costs import estimates, forms_jacobian
 from consensus.local.part import Part, has_prox_jvp
-from consensus.local.systems import SYSTEMS, estimates, forms_jacobian
+from consensus.local.systems import SYSTEMS
 from consensus.problems import BaseProblem
 from consensus.regularizers import Regularizer
 from consensus.surrogates import Surrogate

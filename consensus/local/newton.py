@@ -51,16 +51,17 @@ def newton(sub, system, x, tolerance, most, proximal=solve_proximal):
     quadratic, k = sub.regularizer.quadratic, sub.strong_convexity
     iterations, solved = np.zeros(len(x), int), np.zeros(len(x), bool)
     running, drowned = np.ones(len(x), bool), np.zeros(len(x), int)
-    start = sub.residual(sub.w, sub.linear + (sub.regularizer.gradient(sub.w) if quadratic else 0))
+    slope = sub.linear + (sub.regularizer.gradient(sub.w) if quadratic else 0)  # at w, where B has none
+    start = sub.residual(sub.w, slope)
     finite = np.isfinite(start).all(axis=0)
     x, running = np.where(finite[:, None], x, np.nan), running & finite
     if not quadratic:  # infinitely far from r's domain no decrease could be seen
         x = np.where(np.isinf(sub.regularizer.value(x))[:, None], sub.regularizer.prox(x, 1 / k), x)
-    begin = x
-    a = sub.operator.jvp(x - sub.w) if np.any(x != sub.w) else np.zeros_like(sub.outputs)
+    begin, moved = x, np.any(x != sub.w)
+    a = sub.operator.jvp(x - sub.w) if moved else np.zeros_like(sub.outputs)
     last = np.inf
     for iteration in range(most + 1):
-        gradient = sub.gradient(x, a)
+        gradient = sub.gradient(x, a) if moved or iteration else slope
         done, residual = sub.solved(x, gradient, tolerance, start)  # not so where it is NaN
         solved |= running & done
         running &= ~done

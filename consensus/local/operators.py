@@ -1,12 +1,14 @@
 """The Jacobian J of a block of agents as an operator, with the samples' curvature S = L L' applied to it.
 
 An operator has ``jvp(v)`` (J v, in the shape of the outputs), ``vjp(u)`` (J' u), ``jacobian(columns=None)``, ``gram()``
-(J J') and ``diagonal(weights)``: a model's linearization is one, :class:`Dense` another.
+(J J') or its ``upper_gram()``, and ``diagonal(weights)``: a model's linearization is one, :class:`Dense` another.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
+
+from consensus import _blas
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,8 +28,8 @@ class Dense:
     def jacobian(self, columns=None):
         return self.matrix.copy() if columns is None else self.matrix[:, :, columns]
 
-    def gram(self):
-        return self.matrix @ self.matrix.swapaxes(1, 2)
+    def upper_gram(self, scale=None):
+        return _blas.squares(self.matrix if scale is None else self.matrix * scale.reshape(len(scale), -1, 1))
 
     def diagonal(self, weights):
         return (weights.reshape(len(weights), 1, -1) @ np.square(self.matrix))[:, 0]
@@ -53,10 +55,25 @@ def rooted_rows(root, matrix):
     return (root.swapaxes(2, 3) @ blocks).reshape(matrix.shape)
 
 
-def rooted_gram(root, gram):
-    """L' K L for a symmetric K (agents, n, n); K itself is kept."""
-    half = rooted_rows(root, gram.copy())
-    if root.ndim == 3:
-        half *= root.reshape(len(root), 1, -1)
-        return half
-    return rooted_rows(root, half.swapaxes(1, 2).copy())
+def upper_gram(operator, root=None):
+    """J J' (agents, n, n), or L' J J' L; the upper triangles count."""
+    fused = hasattr(operator, "upper_gram")
+    if fused and (root is None or root.ndim == 3):
+        return operator.upper_gram(root)
+    gram = operator.upper_gram() if fused else operator.gram()
+    return gram if root is None else rooted_gram(root, gram, gram)
+
+
+def rooted_gram(root, gram, out):
+    """L' K L for symmetric K (agents, n, n), to ``out``, which may be K; the upper triangles count."""
+    outputs = root.shape[2]
+    for rows, columns in _blas.blocks(gram.shape[1], -(-_blas.BLOCK // outputs) * outputs):
+        block, result = gram[:, rows, columns], out[:, rows, columns]
+        few, rest = (slice(part.start // outputs, part.stop // outputs) for part in (rows, columns))
+        if root.ndim == 3:
+            np.multiply(block, root[:, rest].reshape(len(root), 1, -1), out=result)
+            result *= root[:, few].reshape(len(root), -1, 1)
+        else:
+            half = rooted_rows(root[:, few], block.copy()).reshape(*block.shape[:2], -1, outputs)
+            np.matmul(half.swapaxes(1, 2), root[:, rest], out=result.reshape(half.shape).swapaxes(1, 2))
+    return out

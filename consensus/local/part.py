@@ -79,15 +79,13 @@ class Part(NamedTuple):
     def _system(self, sub, rows, kind):
         """A linear system for the Jacobian; a linear model's, which never changes, is kept with the problem."""
         problem = self.model.problem
-        if not getattr(problem.model, "jacobian_is_constant", False):
-            return kind(sub.operator)
+        numbers = problem.agents * kind.numbers(sub.outputs[0].size, sub.w.shape[1])
+        if not getattr(problem.model, "jacobian_is_constant", False) or numbers > _KEPT_NUMBERS:
+            return kind(sub.operator, sub.loss.quadratic)
         which = (rows.start, rows.stop) if isinstance(rows, slice) else tuple(rows.tolist())
         key = (kind, which, sub.w.dtype, self.block.start, self.block.stop, self.model.scale, sub.strong_convexity)
         if key not in problem.memory:
-            system = kind(sub.operator)
-            if problem.agents * system.numbers > _KEPT_NUMBERS:
-                return system
-            problem.memory[key] = system
+            problem.memory[key] = kind(sub.operator, sub.loss.quadratic)
         return problem.memory[key]
 
 

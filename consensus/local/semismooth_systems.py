@@ -10,8 +10,9 @@ R = L'J (n, P) with n samples times outputs, M the derivative of the prox (P, P)
 
 import numpy as np
 
+from consensus.local.costs import LARGEST, PASS, batched
 from consensus.local.operators import rooted_rows
-from consensus.local.systems import LARGEST, PASS, Factors, batched, conjugate_gradients
+from consensus.local.systems import Factors, conjugate_gradients
 
 _ITERATIONS = 30  # of conjugate gradients, roughly
 _SYSTEMS = 8  # that what is formed once should serve

@@ -7,17 +7,16 @@
                 model's structured ``gram``, never J
     iterative   conjugate gradients on vjp and jvp, preconditioned by the diagonal
 
-Each is prepared once for a Jacobian, then set to any S and k (Newton's method changes only S), then solves for any u.
+Each is prepared once for a Jacobian, then set to any S and k (Newton's method changes only S; a system that is to be set
+``once`` keeps nothing to be set again), then solves for any u.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import lapack
 
-from consensus._parallel import CHUNK_BYTES
-from consensus.local.operators import rooted_gram, rooted_rows, times_root, times_root_transposed
+from consensus import _blas
+from consensus.local.operators import rooted_gram, rooted_rows, times_root, times_root_transposed, upper_gram
 
 _REFINEMENTS = 10
 
@@ -26,54 +25,54 @@ _REFINEMENTS = 10
 class Factors:
     """Cholesky factors of a stack of matrices, one an agent; None where a matrix is not finite or not definite."""
 
-    lower: list
+    uppers: list
+    dtype: np.dtype
 
     @classmethod
     def of(cls, matrices, shift):
-        """Factor ``M_i + shift I`` for stacks M (agents, n, n), which are overwritten."""
+        """Factor ``M_i + shift I`` in the place of M (agents, n, n), of which only the upper triangles count."""
         diagonal = np.einsum("ann->an", matrices)  # a view
+        # What rounding may take from an eigenvalue; where it may take all there is, a second try needs a copy.
+        rounding = len(diagonal.T) * np.finfo(matrices.dtype).eps * diagonal.sum(axis=1)
         diagonal += shift
-        factors = []
-        for matrix in matrices:
-            try:
-                factors.append(np.linalg.cholesky(matrix))  # NumPy's: it lets other threads run
-            except np.linalg.LinAlgError:
-                factors.append(_shifted(matrix))
-        return cls(factors)
+        return cls(
+            [_factor(matrix, loss, 10 * loss < shift) for matrix, loss in zip(matrices, rounding, strict=True)], matrices.dtype
+        )
 
     def solve(self, right):
         """``M_i^-1 b_i`` for b (agents, n); rows of NaN where there is no factor."""
-        solution = np.full_like(right, np.nan)
-        if not right.size:  # of order 0: LAPACK takes none
-            return solution
-        for agent, factor in enumerate(self.lower):
-            if factor is not None:
-                potrs = lapack.dpotrs if factor.dtype == np.float64 else lapack.spotrs
-                solution[agent] = potrs(factor.T, right[agent], lower=0)[0]
-        return solution
+        solution = right.astype(self.dtype, order="C")
+        for row, factor in zip(solution, self.uppers, strict=True):
+            if factor is None:
+                row[...] = np.nan
+            else:
+                _blas.solve(factor, row)
+        return solution.astype(right.dtype, copy=False)
 
 
-def _shifted(matrix):
-    """The factor of a matrix that only rounding makes indefinite, with its diagonal raised by as much; None of any other."""
-    shift = len(matrix) * np.finfo(matrix.dtype).eps * np.trace(matrix)
-    try:
-        return np.linalg.cholesky(matrix + shift * np.eye(len(matrix), dtype=matrix.dtype))
-    except np.linalg.LinAlgError:  # not finite any more: the run will stop with a DivergenceError
+def _factor(matrix, rounding, definite):
+    """The factor of M; if rounding makes it indefinite, with its diagonal raised by as much; None of any other."""
+    second = None if definite else matrix.copy()
+    if _blas.cholesky(matrix):
+        return matrix
+    if second is None:
         return None
+    np.einsum("nn->n", second)[...] += rounding
+    return second if _blas.cholesky(second) else None
 
 
 class Primal:
     """Systems of order P."""
 
     ready = False  #: whether S and k are set
+    numbers = staticmethod(lambda n, P: 2 * n * P + P * P)  #: kept for an agent
 
-    def __init__(self, operator):
-        self.jacobian = operator.jacobian()
-        self.numbers = 2 * self.jacobian[0].size + self.jacobian.shape[2] ** 2  # kept for an agent
+    def __init__(self, operator, once):
+        self.jacobian, self.once = operator.jacobian(), once
 
     def set(self, root, k):
-        self.rooted, self.k = rooted_rows(root, self.jacobian.copy()), k
-        matrix = self.rooted.swapaxes(1, 2) @ self.rooted
+        self.rooted, self.k = rooted_rows(root, self.jacobian if self.once else self.jacobian.copy()), k
+        matrix = _blas.squares(self.rooted.swapaxes(1, 2))
         self.lost = _lost(matrix, k)
         self.factors = Factors.of(matrix, k)
         self.ready = True
@@ -89,14 +88,17 @@ class Dual:
     """Systems of order n."""
 
     ready = False
+    numbers = staticmethod(lambda n, P: 2 * n * n)
 
-    def __init__(self, operator):
-        self.operator, self.gram = operator, operator.gram()
-        self.numbers = 2 * self.gram[0].size
+    def __init__(self, operator, once):
+        self.operator, self.gram = operator, None if once else upper_gram(operator)
 
     def set(self, root, k):
         self.root, self.k = root, k
-        gram = rooted_gram(root, self.gram)
+        if self.gram is None:
+            gram = upper_gram(self.operator, root)
+        else:
+            gram = rooted_gram(root, self.gram, np.empty_like(self.gram))
         self.lost = _lost(gram, k)  # R R' far above k: the difference in d cancels, and refinement gives it back
         self.factors = Factors.of(gram, k)
         self.ready = True
@@ -138,9 +140,9 @@ class Iterative:
     """Conjugate gradients: nothing is formed but the diagonal."""
 
     ready = False
-    numbers = 0
+    numbers = staticmethod(lambda n, P: 0)
 
-    def __init__(self, operator):
+    def __init__(self, operator, once):
         self.operator = operator
 
     def set(self, root, k):
@@ -207,56 +209,3 @@ def conjugate_gradients(apply, precondition, right, tolerance, most):
 
 
 SYSTEMS = {"primal": Primal, "dual": Dual, "iterative": Iterative}
-PASS = 30  # what reading and writing a number once costs, in the multiply-adds of a matrix product
-LARGEST = 1 << 27  # numbers in a matrix that is worth forming
-_FORMED = 1 << 24  # and in a J that saves passes through the model
-_SMALL = 1 << 16  # numbers in an agent's R, and in its matrices, below which agents are worked in batches
-_ITERATIONS = 55  # of conjugate gradients, as seen on networks with tau near the loss's scale
-
-
-class Estimate(NamedTuple):
-    """What a local solve should take of one agent: ``operations`` (multiply-adds), and ``numbers`` in its arrays."""
-
-    operations: float
-    numbers: int
-
-
-def batched(n, parameters):
-    """Whether proximal problems of these shapes are worked in batches of agents; others one by one."""
-    return n * parameters <= _SMALL and min(n, parameters) ** 2 <= _SMALL
-
-
-def forms_jacobian(problem):
-    """Whether local solves take J itself: every product would begin with a pass through a model that cannot share one."""
-    model, samples = problem.model, problem.shards.features.shape[1]
-    return not hasattr(model, "linearize") and samples * model.outputs * problem.parameters < _FORMED
-
-
-def estimates(problem, regularizer, columns, dense):
-    """What each way should cost an agent of ``problem`` for ``columns`` of its parameters; the cheapest is chosen.
-
-    From shapes alone, so that the choice is the same on every engine; ``experiments.benchmarks.choice`` compares it with the
-    clock. ``dense`` says that these columns of J are formed in any case.
-    """
-    model, loss = problem.model, problem.loss
-    samples, features = problem.shards.features.shape[1:]
-    n, P = samples * model.outputs, columns
-    widths = getattr(model, "widths", (features, model.outputs))
-    systems = 1 if loss.quadratic else 6  # Newton's method solves several, the first ones roughly
-    cholesky = 1.35 / 3  # n^3/3 at three quarters of the product's speed
-    iterations = _ITERATIONS * (1 + model.outputs / 12)  # more outputs, more large eigenvalues
-    formed = n * P if dense else 0
-    product = 4 * n * P if dense else 5 * samples * P + 100 * samples * sum(widths[1:]) + 250 * P + 2.5e6
-    costs = {"iterative": Estimate(iterations * (0.7 + 0.3 * systems) * product, 4 * samples * sum(widths) + 8 * P + formed)}
-    if not regularizer.quadratic:
-        few = min(n, P)
-        alone = 0 if batched(n, P) else CHUNK_BYTES  # numbers enough for a chunk of one agent
-        return {"iterative": Estimate(10 * systems * (product + n * P * few), max(2 * n * P, alone))}
-    if (dense or hasattr(model, "jacobian")) and max(P * P, n * P) < LARGEST:
-        operations = systems * (n * P * P + cholesky * P**3 + PASS * (2 * n * P + 2 * P * P))
-        costs["primal"] = Estimate(operations, 2 * n * P + 2 * P * P)
-    if (dense or hasattr(model, "gram")) and n * n < LARGEST:
-        form = n * n * P if dense else samples**2 * sum(widths[:-1]) + n**2 * sum(widths[1:-1])
-        operations = form + 2 * PASS * len(widths) * n**2 + systems * (cholesky * n**3 + 3 * PASS * n**2)
-        costs["dual"] = Estimate(operations, 4 * n * n + formed)
-    return costs

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from consensus import _checks
+from consensus import _blas, _checks
 from consensus.models.activations import Activation
 
 
@@ -214,22 +214,48 @@ class LayeredLinearization:
 
     def gram(self) -> np.ndarray:
         """J J' (agents, samples * outputs, samples * outputs), the sum over layers of (D D') o (H H' + 1)."""
-        outputs = self._model.outputs
-        total: Any = None
-        for h, d in zip(reversed(self._inputs), self._sensitivities(), strict=True):
-            inner = h @ h.swapaxes(1, 2)  # (agents, samples, samples)
-            if self._model.bias:
-                inner += 1
-            agents, samples = len(self._w), inner.shape[1]
-            if d is None:  # the last layer: D D' is one where the outputs agree, zero elsewhere
-                total = np.zeros((agents, samples, outputs, samples, outputs), inner.dtype)
-                np.einsum("amono->amno", total)[...] += inner[..., None]
-            else:
-                flat = d.reshape(agents, samples * outputs, -1)
-                part = (flat @ flat.swapaxes(1, 2)).reshape(total.shape)
-                part *= inner[:, :, None, :, None]
-                total += part
-        return total.reshape(agents, samples * outputs, samples * outputs)
+        gram = self.upper_gram()
+        for rows, _ in _blas.blocks(gram.shape[1]):
+            corner, below = np.triu(gram[:, rows, rows]), slice(rows.stop, None)
+            gram[:, rows, rows] = corner + np.triu(corner, 1).swapaxes(1, 2)
+            gram[:, below, rows] = gram[:, rows, below].swapaxes(1, 2)
+        return gram
+
+    def upper_gram(self, scale: np.ndarray | None = None) -> np.ndarray:
+        """The upper triangles of :meth:`gram`, at half its cost; what is below them does not count.
+
+        With a ``scale`` (agents, samples, outputs) those of diag(scale) J J' diag(scale).
+        """
+        agents, samples, outputs = len(self._w), self._inputs[0].shape[1], self._model.outputs
+        one, few = float(self._model.bias), -(-_blas.BLOCK // outputs)  # samples at a time
+        factors = zip(reversed(self._inputs), self._sensitivities(), strict=True)
+        (last, _), total = next(factors), None
+        scale = np.ones((agents, samples, outputs), last.dtype) if scale is None else scale
+
+        def worked(matrices, inner):  # a few samples of both at a time, which stay in cache: those of all outputs, and of one
+            pairs = zip(_blas.blocks(samples * outputs, few * outputs), _blas.blocks(samples, few), strict=True)
+            for place, small in pairs:
+                block = matrices[:, *place]
+                yield place, block.reshape(agents, -1, outputs, block.shape[2] // outputs, outputs), inner[:, *small]
+
+        for h, d in factors:
+            part = _blas.squares((d * scale[..., None]).reshape(agents, samples * outputs, -1), step=few * outputs)
+            for place, block, inner in worked(part, _blas.squares(h, one, step=few)):
+                block *= inner[:, :, None, :, None]
+                if total is not None:
+                    total[:, *place] += part[:, *place]
+            total = part if total is None else total
+        if total is None:
+            total = np.zeros((agents, samples * outputs, samples * outputs), scale.dtype)
+        if outputs == 1:
+            scaled = np.concatenate([last * scale, scale], axis=2) if self._model.bias else last * scale
+            return _blas.squares(scaled, out=total)
+        first = 0
+        for _, block, inner in worked(total, _blas.squares(last, one, step=few)):  # D D' is one where outputs agree, else zero
+            rows, columns = scale[:, first : first + inner.shape[1], None], scale[:, None, first:]
+            np.einsum("amono->amno", block)[...] += inner[..., None] * rows * columns
+            first += inner.shape[1]
+        return total
 
 
 def _for_several(several):

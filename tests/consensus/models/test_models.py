@@ -389,3 +389,17 @@ def test_wrong_shapes_of_tangents_and_cotangents_are_named(model):
 def test_bad_settings_are_named(make, words):
     with pytest.raises(ValueError, match=words):
         make()
+
+
+@pytest.mark.parametrize(
+    "model", [consensus.MLP([3, 8, 5, 2]), consensus.MLP([3, 9, 1]), consensus.Linear(3, 2, bias=False)], ids=str
+)
+def test_the_upper_triangle_of_a_scaled_gram_matrix(model):
+    """Over more than one block of rows; what lies below the diagonal does not count."""
+    rng = np.random.default_rng(0)
+    w, scale = rng.standard_normal((2, model.parameters)), rng.random((2, 150, model.outputs))
+    for x in rng.standard_normal((2, 150, 3)), rng.standard_normal((1, 150, 3)):
+        linearization = model.linearize(w, x)[1]
+        rooted = scale.reshape(2, -1, 1) * linearization.jacobian()
+        close(np.triu(linearization.upper_gram(scale)), np.triu(rooted @ rooted.swapaxes(1, 2)))
+        close(linearization.gram(), linearization.jacobian() @ linearization.jacobian().swapaxes(1, 2))

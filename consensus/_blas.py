@@ -1,0 +1,77 @@
+"""BLAS and LAPACK in place, without Python's lock: NumPy copies the matrices, SciPy's own calls keep other threads waiting.
+
+Symmetric matrices are row by row, (n, n) or a stack of them, and only their upper triangles count.
+"""
+
+import ctypes
+import functools
+from collections.abc import Iterator
+
+import numpy as np
+from scipy.linalg import cython_blas, cython_lapack
+
+BLOCK = 64  # rows of a triangle worked at a time: they stay in cache, and little below the diagonal is worked for nothing
+
+
+@functools.cache
+def _routine(name, dtype):
+    """A routine of SciPy's BLAS or LAPACK; its arguments are addresses, as in Fortran, and it lets other threads run."""
+    name = {"f": "s", "d": "d"}[np.dtype(dtype).char] + name
+    capsule = next(m.__pyx_capi__[name] for m in (cython_blas, cython_lapack) if name in m.__pyx_capi__)
+    of_capsule = ("PyCapsule_GetName", ctypes.pythonapi), ("PyCapsule_GetPointer", ctypes.pythonapi)
+    signature = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(of_capsule[0])(capsule)
+    address = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(of_capsule[1])(capsule, signature)
+    call = ctypes.CFUNCTYPE(None)(address)
+
+    def routine(*arguments):
+        call(*(ctypes.c_void_p(a.ctypes.data) if isinstance(a, np.ndarray) else a for a in arguments))
+
+    return routine
+
+
+def _whole(number):
+    return ctypes.byref(ctypes.c_int64(number))  # little-endian: right for BLAS of 32 and of 64 bits
+
+
+def blocks(n: int, step: int = BLOCK) -> Iterator[tuple[slice, slice]]:
+    """Rows and columns that cover the upper triangle of a matrix (n, n), ``step`` rows at a time."""
+    for first in range(0, n, step):
+        yield slice(first, min(first + step, n)), slice(first, n)
+
+
+def squares(rows: np.ndarray, start: float = 0.0, out: np.ndarray | None = None, step: int = BLOCK) -> np.ndarray:
+    """``R_i R_i' + start`` for a stack R (agents, n, k); or R_i R_i' added to ``out``.
+
+    What a new one has below its diagonal is finite within the :func:`blocks` of that ``step``.
+    """
+    agents, n, k = rows.shape
+    if n <= BLOCK:  # many matrices in one call
+        product = rows @ rows.swapaxes(1, 2)
+        return np.add(product, start if out is None else out, out=product if out is None else out)
+    if out is None:
+        out = np.empty((agents, n, n), rows.dtype)
+        for place in blocks(n, step):
+            out[:, *place] = start
+    one, item, syrk = np.ones((), rows.dtype), rows.itemsize, _routine("syrk", rows.dtype)
+    for matrix, square in zip(rows, out, strict=True):
+        if matrix.strides[0] == item and matrix.strides[1] >= n * item:  # the transpose of what is stored row by row
+            how, leading = b"N", matrix.strides[1] // item
+        else:
+            matrix = np.ascontiguousarray(matrix)
+            how, leading = b"T", max(k, 1)
+        syrk(b"L", how, _whole(n), _whole(k), one, matrix, _whole(leading), one, square, _whole(n))
+    return out
+
+
+def cholesky(matrix: np.ndarray) -> bool:
+    """Put the factor U with ``U' U = M`` in M's upper triangle; False if M is not definite."""
+    size, info = _whole(len(matrix)), ctypes.c_int64(0)
+    _routine("potrf", matrix.dtype)(b"L", size, matrix, size, ctypes.byref(info))
+    return info.value == 0
+
+
+def solve(factor: np.ndarray, right: np.ndarray) -> None:
+    """Put ``M^-1 b`` in the place of b (n,), given the factor of M that :func:`cholesky` has left."""
+    size, trsv = _whole(len(factor)), _routine("trsv", factor.dtype)
+    for how in (b"N", b"T"):
+        trsv(b"L", how, b"N", size, factor, size, right, _whole(1))

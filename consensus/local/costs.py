@@ -1,0 +1,59 @@
+"""What each way to solve a local problem should cost, from shapes alone."""
+
+from typing import NamedTuple
+
+from consensus._parallel import CHUNK_BYTES
+
+PASS = 30  # what reading and writing a number once costs, in the multiply-adds of a matrix product
+LARGEST = 1 << 27  # numbers in a matrix that is worth forming
+_FORMED = 1 << 24  # and in a J that saves passes through the model
+_SMALL = 1 << 16  # numbers in an agent's R, and in its matrices, below which agents are worked in batches
+_ITERATIONS = 55  # of conjugate gradients, as seen on networks with tau near the loss's scale
+
+
+class Estimate(NamedTuple):
+    """What a local solve should take of one agent: ``operations`` (multiply-adds), and ``numbers`` in its arrays."""
+
+    operations: float
+    numbers: int
+
+
+def batched(n, parameters):
+    """Whether proximal problems of these shapes are worked in batches of agents; others one by one."""
+    return n * parameters <= _SMALL and min(n, parameters) ** 2 <= _SMALL
+
+
+def forms_jacobian(problem):
+    """Whether local solves take J itself: every product would begin with a pass through a model that cannot share one."""
+    model, samples = problem.model, problem.shards.features.shape[1]
+    return not hasattr(model, "linearize") and samples * model.outputs * problem.parameters < _FORMED
+
+
+def estimates(problem, regularizer, columns, dense):
+    """What each way should cost an agent of ``problem`` for ``columns`` of its parameters; the cheapest is chosen.
+
+    From shapes alone, so that the choice is the same on every engine; ``experiments.benchmarks.choice`` compares it with the
+    clock. ``dense`` says that these columns of J are formed in any case.
+    """
+    model, loss = problem.model, problem.loss
+    samples, features = problem.shards.features.shape[1:]
+    n, P = samples * model.outputs, columns
+    widths = getattr(model, "widths", (features, model.outputs))
+    systems = 1 if loss.quadratic else 6  # Newton's method solves several, the first ones roughly
+    cholesky = 1.35 / 3  # n^3/3 at three quarters of the product's speed
+    iterations = _ITERATIONS * (1 + model.outputs / 12)  # more outputs, more large eigenvalues
+    formed = n * P if dense else 0
+    product = 4 * n * P if dense else 5 * samples * P + 100 * samples * sum(widths[1:]) + 250 * P + 2.5e6
+    costs = {"iterative": Estimate(iterations * (0.7 + 0.3 * systems) * product, 4 * samples * sum(widths) + 8 * P + formed)}
+    if not regularizer.quadratic:
+        few = min(n, P)
+        alone = 0 if batched(n, P) else CHUNK_BYTES  # numbers enough for a chunk of one agent
+        return {"iterative": Estimate(10 * systems * (product + n * P * few), max(2 * n * P, alone))}
+    if (dense or hasattr(model, "jacobian")) and max(P * P, n * P) < LARGEST:
+        operations = systems * (n * P * P + cholesky * P**3 + PASS * (2 * n * P + 2 * P * P))
+        costs["primal"] = Estimate(operations, 2 * n * P + 2 * P * P)
+    if (dense or hasattr(model, "gram")) and n * n < LARGEST:
+        form = n * n * P if dense else samples**2 * sum(widths[:-1]) + n**2 * sum(widths[1:-1])
+        operations = form + 2 * PASS * len(widths) * n**2 + systems * (cholesky * n**3 + 3 * PASS * n**2)
+        costs["dual"] = Estimate(operations, 4 * n * n + formed)
+    return costs
