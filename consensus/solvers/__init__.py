@@ -1,39 +1,55 @@
 """Decentralised methods: one file each."""
 
+from consensus.solvers.accgt import AccGT
 from consensus.solvers.adaptive import AdaptiveNEXT
 from consensus.solvers.auto_gt import AutoGT
 from consensus.solvers.base import Solver
 from consensus.solvers.check import check_needs
 from consensus.solvers.datos import DATOS
 from consensus.solvers.dgd import DGD
+from consensus.solvers.exact_diffusion import ExactDiffusion
+from consensus.solvers.extra import EXTRA
 from consensus.solvers.gossip import Gossip
 from consensus.solvers.gradient_tracking import GradientTracking
 from consensus.solvers.kgt import KGT
 from consensus.solvers.led import LED
 from consensus.solvers.needs import Needs
 from consensus.solvers.next import NEXT
+from consensus.solvers.nids import NIDS
+from consensus.solvers.opapc import OPAPC
+from consensus.solvers.pgextra import PGEXTRA
 from consensus.solvers.prox_skip import ProxSkip
+from consensus.solvers.proxgt import ProxGT
 from consensus.solvers.push_diging import PushDIGing
 from consensus.solvers.push_pull import PushPull
 from consensus.solvers.sonata import SONATA
 from consensus.solvers.table import table
+from consensus.solvers.wang_elia import WangElia
 
 __all__ = [
     "DATOS",
     "DGD",
+    "EXTRA",
     "KGT",
     "LED",
     "NEXT",
+    "NIDS",
+    "OPAPC",
+    "PGEXTRA",
     "SONATA",
+    "AccGT",
     "AdaptiveNEXT",
     "AutoGT",
+    "ExactDiffusion",
     "Gossip",
     "GradientTracking",
     "Needs",
+    "ProxGT",
     "ProxSkip",
     "PushDIGing",
     "PushPull",
     "Solver",
+    "WangElia",
     "check_needs",
     "table",
 ]

@@ -24,6 +24,20 @@ def steepest(problem: BaseProblem) -> float:
     return largest
 
 
+def convexity(problem: BaseProblem) -> float:
+    """``mu = min_i mu_i``, to six digits: see :meth:`consensus.problems.BaseProblem.strong_convexity`.
+
+    Raises
+    ------
+    ValueError
+        If it is not positive.
+    """
+    least = float(np.min(problem.strong_convexity()))
+    if not least > 0:
+        raise ValueError(f"the agents' costs are not known to be strongly convex (mu = {least:.3g}): give convexity=, or an L2")
+    return float(f"{least:.6g}")
+
+
 def lowest_eigenvalue(network: ScheduleLike) -> float:
     """lmin, the lowest eigenvalue of the mixing matrices of the first 20 rounds, or of their symmetric parts.
 

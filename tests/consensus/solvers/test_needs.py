@@ -17,19 +17,27 @@ from consensus import solvers
 from consensus.solvers import (
     DATOS,
     DGD,
+    EXTRA,
     KGT,
     LED,
     NEXT,
+    NIDS,
+    OPAPC,
+    PGEXTRA,
     SONATA,
+    AccGT,
     AdaptiveNEXT,
     AutoGT,
+    ExactDiffusion,
     Gossip,
     GradientTracking,
     Needs,
+    ProxGT,
     ProxSkip,
     PushDIGing,
     PushPull,
     Solver,
+    WangElia,
     check_needs,
     table,
 )
@@ -40,10 +48,13 @@ from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
 STATIC = topologies.Static(GRAPH)
 FULL, PARTIAL = FullLinearization(4.0), PartialLinearization(1.0)
 ALL = [
+    AccGT(0.02, convexity=0.1),
     AdaptiveNEXT(),
     AutoGT(),
     DATOS(),
     DGD(0.02),
+    EXTRA(0.02),
+    ExactDiffusion(0.02),
     Gossip(PushDIGing(0.02), 2),
     Gossip(GradientTracking(0.02), 3, gap=0.2),
     GradientTracking(0.02),
@@ -52,11 +63,16 @@ ALL = [
     LED(0.02),
     NEXT(FULL, 0.2),
     NEXT(PARTIAL, 0.2),
+    NIDS(0.02),
+    OPAPC(0.02, convexity=0.1, momentum=0.5, dual=20.0),
+    PGEXTRA(0.02),
+    ProxGT(0.02),
     SONATA(FULL, 0.2),
     SONATA(Blocks(PARTIAL, 2), 0.2),
     ProxSkip(0.02, probability=1.0),
     PushDIGing(0.02),
     PushPull(0.02),
+    WangElia(0.02),
 ]
 every = pytest.mark.parametrize("solver", ALL, ids=lambda solver: str(solver)[:60])
 L2 = consensus.L2(0.1)

@@ -1,0 +1,89 @@
+"""EXTRA."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from consensus.problems import BaseProblem
+from consensus.solvers.base import Solver
+from consensus.solvers.bounds import lowest_eigenvalue, steepest
+from consensus.solvers.needs import Needs
+from consensus.steps import Rule, optional_rule
+from topologies.schedules import ScheduleLike
+
+if TYPE_CHECKING:
+    from consensus.engines.network import Network
+
+
+class EXTRAState(NamedTuple):
+    """Iterates w and what has been mixed in so far, ``(W - I) / 2`` times the sum of all earlier w, both (agents, P)."""
+
+    round: int
+    w: np.ndarray
+    mixed: np.ndarray
+
+
+@dataclass(frozen=True, init=False)
+class EXTRA(Solver):
+    """The exact first-order algorithm: decentralised gradient descent, corrected by all its earlier exchanges.
+
+    G stacks the gradients of the average form ``f_i = A g_i + r``, and W~ = (I + W) / 2:
+
+        X1 = W X0 - alpha G(X0),   X_{k+2} = (I + W) X_{k+1} - W~ X_k - alpha (G(X_{k+1}) - G(X_k)) ,
+
+    which is computed as the sum that it telescopes to, ``X_{k+1} = W X_k - alpha G(X_k) + (1/2) sum_{t<k} (W - I) X_t``. The
+    agents send X.
+
+    Convex smooth f_i, one symmetric doubly stochastic W. Objective and disagreement fall as 1 / k, and linearly if U is
+    strongly convex.
+
+    Parameters
+    ----------
+    step : float or rule, optional
+        alpha > 0; a constant, for the theory. Stable below (1 + lmin(W)) / L, with L the largest of the Lipschitz constants of
+        the grad f_i; half of that by default.
+
+    References
+    ----------
+    Shi, Ling, Wu, Yin, "EXTRA: an exact first-order algorithm for decentralized consensus optimization", SIAM J. Optim. 25(2),
+    2015, Algorithm 1; Li, Yan, "A primal-dual algorithm with optimal stepsizes and its application in decentralized consensus
+    optimization", arXiv 1711.06785, for the bound.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus, topologies
+    >>> centres = np.arange(5.0)[:, None]
+    >>> problem = consensus.Problem.from_functions(
+    ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=1, lipschitz=2.0)
+    >>> result = consensus.solve(problem, topologies.ring(5), EXTRA(), rounds=300)
+    >>> result.w[:, 0].round(9).tolist()
+    [2.0, 2.0, 2.0, 2.0, 2.0]
+    """
+
+    alpha: Rule
+
+    needs = Needs(regularizer="smooth", convex=True, mixing="symmetric", static=True)
+    exchanges_a_round = 1
+    sends = "w"
+
+    def __init__(self, step: float | Rule | None = None) -> None:
+        self._set(alpha=optional_rule(step))
+
+    def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
+        return (1 + lowest_eigenvalue(network)) / (2 * steepest(problem))
+
+    def init(self, problem: BaseProblem, w: np.ndarray) -> EXTRAState:
+        return EXTRAState(0, w, np.zeros_like(w))
+
+    def step(self, problem: BaseProblem, network: "Network", state: EXTRAState) -> EXTRAState:
+        n, w, before = state
+        (mixed,) = network.mix(n, w)
+        new = problem.average_gradient(w)
+        new *= -self.alpha(n)
+        new += mixed
+        new += before
+        mixed -= w
+        mixed /= 2
+        mixed += before
+        return EXTRAState(n + 1, new, mixed)

@@ -1,0 +1,139 @@
+"""OPAPC."""
+
+import copy
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import numpy as np
+
+from consensus import _checks
+from consensus.problems import BaseProblem
+from consensus.solvers.base import Solver, repr_of_given
+from consensus.solvers.bounds import convexity, gap, lowest_eigenvalue, steepest
+from consensus.solvers.needs import Needs
+from consensus.steps import Rule, optional_rule
+from topologies.schedules import ScheduleLike
+
+if TYPE_CHECKING:
+    from consensus.engines.network import Network
+
+_MARGIN = 1 - 1e-5  # below the largest dual step, for rounding
+
+
+class OPAPCState(NamedTuple):
+    """Iterates w, the extrapolated points, and the dual variables y; all (agents, P)."""
+
+    round: int
+    w: np.ndarray
+    ahead: np.ndarray
+    y: np.ndarray
+
+
+@dataclass(frozen=True, init=False)
+class OPAPC(Solver):
+    """The optimal proximal alternating predictor-corrector: accelerated in the costs and in the network.
+
+    G stacks the gradients of the average form ``f_i = A g_i + r``, and Lap = I - W; Xf_0 = X_0, Y_0 = 0:
+
+        Xg = tau X + (1 - tau) Xf
+        Xh = (X - eta (G(Xg) - mu Xg + Y)) / (1 + eta mu)
+        Y+ = Y + theta Lap Xh
+        X+ = (X - eta (G(Xg) - mu Xg + Y+)) / (1 + eta mu)
+        Xf+ = Xg + (2 tau / (2 - tau)) (X+ - X) .
+
+    The agents send Xh. f_i smooth and mu-strongly convex, one symmetric doubly stochastic W. With L the largest Lipschitz
+    constant and chi = lmax / lmin+ of Lap, rounds grow as sqrt(chi L / mu) + chi; with sqrt(chi) Chebyshev exchanges,
+    ``Gossip(OPAPC(), k, gap)``, their number is optimal, as that of the gradients.
+
+    Parameters
+    ----------
+    step : float, optional
+        eta > 0. By default 1 / (4 tau L).
+    convexity : float, optional
+        mu > 0. By default the least of ``problem.strong_convexity()``.
+    momentum : float, optional
+        tau in (0, 1]. By default min(1, sqrt(chi mu / L) / 2), with lmin+ bounded by the spectral gap of W.
+    dual : float, optional
+        theta > 0. By default 1 / (eta lmax).
+
+    References
+    ----------
+    Kovalev, Salim, Richtarik, "Optimal and practical algorithms for smooth and strongly convex decentralized optimization",
+    NeurIPS 2020, Algorithm 1 and Theorem 1.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus, topologies
+    >>> centres = np.arange(5.0)[:, None]
+    >>> problem = consensus.Problem.from_functions(
+    ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=1, lipschitz=2.0)
+    >>> consensus.solve(problem, topologies.ring(5), OPAPC(convexity=2.0), rounds=500).w[:, 0].round(9).tolist()
+    [2.0, 2.0, 2.0, 2.0, 2.0]
+    """
+
+    alpha: Rule
+    convexity: float | None
+    momentum: float | None
+    dual: float | None
+
+    needs = Needs(regularizer="smooth", convex=True, mixing="symmetric", static=True)
+    exchanges_a_round = 1
+    sends = "w"
+
+    __repr__ = repr_of_given
+
+    def __init__(
+        self,
+        step: float | None = None,
+        convexity: float | None = None,
+        momentum: float | None = None,
+        dual: float | None = None,
+    ) -> None:
+        given = {"convexity": (convexity, None), "momentum": (momentum, 1), "dual": (dual, None)}
+        for name, (value, most) in given.items():
+            self._set(**{name: value if value is None else _checks.number(name, value, above=0, most=most)})
+        self._set(alpha=optional_rule(step))
+
+    def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
+        return 1 / (4 * self._tau(problem, network) * steepest(problem))
+
+    def prepared(self, problem: BaseProblem, network: ScheduleLike) -> Self:
+        mu = convexity(problem) if self.convexity is None else self.convexity
+        ready = copy.copy(super().prepared(problem, network))
+        dual = _MARGIN / (ready.alpha(0) * (1 - lowest_eigenvalue(network))) if self.dual is None else self.dual
+        ready._set(convexity=mu, momentum=self._tau(problem, network), dual=dual)
+        return ready
+
+    def _tau(self, problem, network):
+        if self.momentum is not None:
+            return self.momentum
+        mu = convexity(problem) if self.convexity is None else self.convexity
+        chi = (1 - lowest_eigenvalue(network)) / gap(network)
+        return float(f"{min(1.0, math.sqrt(chi * mu / steepest(problem)) / 2):.6g}")
+
+    def _settings(self):
+        """mu, tau and theta of a solver that is prepared."""
+        return self.convexity, self.momentum, self.dual
+
+    def init(self, problem: BaseProblem, w: np.ndarray) -> OPAPCState:
+        return OPAPCState(0, w, w, np.zeros_like(w))
+
+    def step(self, problem: BaseProblem, network: "Network", state: OPAPCState) -> OPAPCState:
+        n, w, ahead, y = state
+        eta, (mu, tau, theta) = self.alpha(n), self._settings()
+        scale = eta / (1 + eta * mu)
+        middle = tau * w
+        middle += (1 - tau) * ahead
+        predicted = problem.average_gradient(middle)
+        predicted -= mu * middle
+        predicted += y
+        predicted *= -scale
+        predicted += w / (1 + eta * mu)
+        (lap,) = network.mix(n, predicted)
+        np.subtract(predicted, lap, out=lap)
+        lap *= theta
+        predicted -= scale * lap
+        lap += y
+        middle += (2 * tau / (2 - tau)) * (predicted - w)
+        return OPAPCState(n + 1, predicted, middle, lap)

@@ -1,0 +1,87 @@
+"""Wang and Elia's controller."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from consensus.problems import BaseProblem
+from consensus.solvers.base import Solver
+from consensus.solvers.bounds import lowest_eigenvalue, steepest
+from consensus.solvers.needs import Needs
+from consensus.steps import Rule, optional_rule
+from topologies.schedules import ScheduleLike
+
+if TYPE_CHECKING:
+    from consensus.engines.network import Network
+
+
+class WangEliaState(NamedTuple):
+    """Iterates w and the integrals z of the disagreement, both (agents, P)."""
+
+    round: int
+    w: np.ndarray
+    z: np.ndarray
+
+
+@dataclass(frozen=True, init=False)
+class WangElia(Solver):
+    """Consensus as a control loop: the disagreement acts on X in proportion and by its integral Z.
+
+    G stacks the gradients of the average form ``f_i = A g_i + r``, K = (I - W) / 2, and Z_0 = 0:
+
+        X+ = X - K (X + Z) - alpha G(X),   Z+ = Z + K X .
+
+    The agents send X and Z together. Convex smooth f_i, one symmetric doubly stochastic W. Linear convergence if U is strongly
+    convex.
+
+    Parameters
+    ----------
+    step : float or rule, optional
+        alpha > 0; a constant, for the theory. With equal quadratics of curvature L at all agents it is stable below
+        ``(2 - k + k^2 / 2) / L``, k = (1 - lmin(W)) / 2 the largest eigenvalue of K; half of that by default.
+
+    References
+    ----------
+    Wang, Elia, "Control approach to distributed optimization", 48th Allerton Conference, 2010, discretised with a step of one.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus, topologies
+    >>> centres = np.arange(5.0)[:, None]
+    >>> problem = consensus.Problem.from_functions(
+    ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=1, lipschitz=2.0)
+    >>> consensus.solve(problem, topologies.ring(5), WangElia(), rounds=1000).w[:, 0].round(9).tolist()
+    [2.0, 2.0, 2.0, 2.0, 2.0]
+    """
+
+    alpha: Rule
+
+    needs = Needs(regularizer="smooth", convex=True, mixing="symmetric", static=True)
+    exchanges_a_round = 1
+    sends = "w, z"
+
+    def __init__(self, step: float | Rule | None = None) -> None:
+        self._set(alpha=optional_rule(step))
+
+    def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
+        k = (1 - lowest_eigenvalue(network)) / 2
+        return (2 - k + k**2 / 2) / (2 * steepest(problem))
+
+    def init(self, problem: BaseProblem, w: np.ndarray) -> WangEliaState:
+        return WangEliaState(0, w, np.zeros_like(w))
+
+    def step(self, problem: BaseProblem, network: "Network", state: WangEliaState) -> WangEliaState:
+        n, w, z = state
+        mixed, force = network.mix(n, w, z)
+        new = problem.average_gradient(w)
+        new *= -self.alpha(n)
+        new += w
+        force -= z
+        mixed -= w
+        force += mixed
+        force /= 2  # -K (X + Z)
+        new += force
+        mixed /= -2  # K X
+        mixed += z
+        return WangEliaState(n + 1, new, mixed)
