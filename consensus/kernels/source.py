@@ -167,8 +167,9 @@ def functions(dtype):
     @inline
     def logistic_curvature(f):
         up, N, D = parts(f)
-        total = D + (up * down) * N
-        return passing_nan(N * D / (total * total) * up * down, f)
+        scale = up * down
+        small = N / (D + scale * N)  # times the scale, the smaller of the two probabilities
+        return passing_nan(small * (one - scale * small) * up * down, f)
 
     kernels = (tanh_sum, tanh_slope, sigmoid_sum, sigmoid_slope, sigmoid, softplus, exp)
     kernels += (logistic_value, logistic_slope, logistic_curvature)

@@ -1,4 +1,4 @@
-"""Time of a round and of a gradient, against this machine's matrix-product rate."""
+"""Time of a round and of a gradient, against this machine's matrix-product rate, JAX and PyTorch (if installed)."""
 
 import itertools
 
@@ -7,7 +7,10 @@ import numpy as np
 import consensus
 import topologies
 from consensus.solvers import GradientTracking
-from experiments.benchmarks.timing import dgemm_rate, median_seconds, peak_bytes
+from experiments.benchmarks import rivals
+from experiments.benchmarks.timing import again_without_avx512, dgemm_rate, peak_bytes, side_by_side
+
+MLPS = (([64, 100, 10], 20, 500), ([784, 64, 10], 10, 1000), ([64, 100, 1], 20, 500))  # widths, agents, samples of each
 
 
 def shards(agents, samples, features, outputs=1, dtype=np.float64, seed=0):
@@ -54,62 +57,35 @@ def memory_of_many_agents():
 
 
 def gradients():
-    print("\nGradients of an MLP, 20 agents x 500 samples")
-    print(f"{'widths':>16} {'dtype':>8} {'ms':>8} {'GFLOP/s':>8} {'% of dgemm':>11}")
-    for widths, loss in (([64, 100, 10], consensus.CrossEntropy()), ([64, 100, 1], consensus.SquaredLoss())):
-        for dtype in (np.float64, np.float32):
-            data = shards(20, 500, 64, dtype=dtype)
-            problem = consensus.Problem(consensus.MLP(widths), loss, data)
-            rng = np.random.default_rng(0)
-            w = np.stack([problem.model.init(rng) for _ in range(20)]).astype(dtype)
-            seconds = median_seconds(lambda p=problem, w=w: p.gradient(w), repeats=31)
-            products = sum(a * b for a, b in itertools.pairwise(widths))
-            # Forward, and backward to every layer's weights and to all inputs but the first.
-            operations = 2 * 20 * 500 * (3 * products - widths[0] * widths[1])
-            share = operations / seconds / dgemm_rate(dtype=dtype)
-            name = "-".join(map(str, widths))
-            print(
-                f"{name:>16} {np.dtype(dtype).name:>8} {seconds * 1e3:>8.2f} {operations / seconds / 1e9:>8.1f} {share:>11.0%}"
-            )
-            if widths[-1] > 1:
-                against_jax(w, data, widths, dtype, seconds)
-
-
-def against_jax(w, data, widths, dtype, ours):
-    """The same gradients by a jitted ``vmap(grad)``, where JAX is installed."""
-    try:
-        import jax
-    except ImportError:
-        print(f"{'':>16} (install jax to compare with a jitted vmap(grad))")
-        return
-    jax.config.update("jax_enable_x64", True)
-    jnp = jax.numpy
-
-    def cost(w, x, d):
-        start, h = 0, x
-        for layer, (m, k) in enumerate(itertools.pairwise(widths)):
-            h = h @ w[start : start + m * k].reshape(m, k) + w[start + m * k : start + m * k + k]
-            start += m * k + k
-            h = jnp.tanh(h) if layer < len(widths) - 2 else h
-        logits = jax.nn.log_softmax(h)
-        return -jnp.take_along_axis(logits, d.astype(int), axis=1).sum() / data.samples
-
-    gradient = jax.jit(jax.vmap(jax.grad(cost)))
-    arguments = [jnp.asarray(array) for array in (w, data.features, data.targets)]
-    error = np.abs(np.asarray(gradient(*arguments)) - problem_gradient(w, data, widths)).max()
-    seconds = median_seconds(lambda: gradient(*arguments).block_until_ready(), repeats=31)
-    note = f"ours takes {ours / seconds:.2f} of its time; differ by {error:.1e}"
-    print(f"{'jax':>16} {np.dtype(dtype).name:>8} {seconds * 1e3:>8.2f}   {note}")
-
-
-def problem_gradient(w, data, widths):
-    return consensus.Problem(consensus.MLP(widths), consensus.CrossEntropy(), data).gradient(w)
+    print("\nGradients of an MLP")
+    print(f"{'widths':>16} {'agents':>8} {'samples':>8} {'dtype':>8} {'ms':>8} {'GFLOP/s':>8} {'% of dgemm':>11}")
+    for (widths, agents, samples), dtype in itertools.product(MLPS, (np.float64, np.float32)):
+        data = shards(agents, samples, widths[0], dtype=dtype)
+        loss = consensus.CrossEntropy() if widths[-1] > 1 else consensus.SquaredLoss()
+        problem = consensus.Problem(consensus.MLP(widths), loss, data)
+        rng = np.random.default_rng(0)
+        w = np.stack([problem.model.init(rng) for _ in range(agents)]).astype(dtype)
+        others = rivals.gradients(widths, data, w) if widths[-1] > 1 else {}
+        ours, *theirs = side_by_side([lambda p=problem, w=w: p.gradient(w), *others.values()])
+        products = sum(a * b for a, b in itertools.pairwise(widths))
+        # Forward, and backward to every layer's weights and to all inputs but the first.
+        rate = 2 * agents * samples * (3 * products - widths[0] * widths[1]) / np.median(ours)
+        name = "-".join(map(str, widths))
+        print(
+            f"{name:>16} {agents:>8} {samples:>8} {np.dtype(dtype).name:>8} {np.median(ours) * 1e3:>8.2f} {rate / 1e9:>8.1f} "
+            f"{rate / dgemm_rate(dtype=dtype):>11.0%}"
+        )
+        for (other, gradient), seconds in zip(others.items(), theirs, strict=True):
+            error = np.abs(gradient() - problem.gradient(w)).max()
+            note = f"ours takes {np.median(ours / seconds):.2f} of its time; they differ by {error:.1e}"
+            print(f"{other:>16} {np.median(seconds) * 1e3:>35.2f}   {note}")
 
 
 def main():
     rounds_of_gradient_tracking()
     memory_of_many_agents()
     gradients()
+    again_without_avx512("experiments.benchmarks.core")
 
 
 if __name__ == "__main__":

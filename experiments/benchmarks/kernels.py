@@ -1,15 +1,10 @@
 """Nanoseconds an element of the kernels: compiled, by NumPy, by JAX; in cache and out of it; with and without AVX-512."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 
 from consensus import kernels
-from experiments.benchmarks.timing import median_seconds
+from experiments.benchmarks.timing import again_without_avx512, median_seconds
 
-NARROW = "X86_V4 AVX512_ICL AVX512_SPR"  # what NumPy calls AVX-512
 SIZES = {"in cache": 2_000, "out of it": 4_000_000}  # numbers
 COLUMNS = 10  # of logits, for the softmax
 
@@ -72,7 +67,7 @@ def table():
             print(row("copy", dtype, where, nanoseconds(lambda: np.copyto(target, source), size)))  # noqa: B023
             for name in names:
                 kernel, given = getattr(kernels, name), arguments(name, size, dtype)
-                out = np.empty_like(given[0])
+                out = given[0] if name.endswith("_sum") else np.empty_like(given[0])  # as models call them
                 times = [nanoseconds(lambda f=f: f(*given, out=out), size) for f in (kernel, kernel.__wrapped__)]  # noqa: B023
                 if name in jitted:
                     device = [jitted[name], *map(on_device, given)]
@@ -92,16 +87,7 @@ def row(name, dtype, where, *times):
 
 def main():
     table()
-    found = np.show_config(mode="dicts")["SIMD Extensions"]["found"]
-    if "NPY_DISABLE_CPU_FEATURES" not in os.environ and set(NARROW.split()) & set(found):
-        print(f"\nNPY_DISABLE_CPU_FEATURES={NARROW!r}: without AVX-512", flush=True)
-        subprocess.run([sys.executable, "-m", "experiments.benchmarks.kernels"], env=os.environ | narrow(), check=True)
-
-
-def narrow():
-    """Environment in which neither NumPy nor Numba nor XLA uses AVX-512."""
-    xla = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_max_isa=AVX2"
-    return {"NPY_DISABLE_CPU_FEATURES": NARROW, "NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "", "XLA_FLAGS": xla}
+    again_without_avx512("experiments.benchmarks.kernels")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,14 @@
-"""What the benchmarks share: medians, the machine's own rates, a check of memory."""
+"""What the benchmarks share: medians, the machine's own rates, a check of memory, the other kind of processor."""
 
+import os
+import subprocess
+import sys
 import time
 import tracemalloc
 
 import numpy as np
+
+AVX512 = "X86_V4 AVX512_ICL AVX512_SPR"  # as NumPy names it
 
 
 def median_seconds(function, repeats=11):
@@ -15,6 +20,20 @@ def median_seconds(function, repeats=11):
         function()
         times.append(time.perf_counter() - begin)
     return float(np.median(times))
+
+
+def side_by_side(functions, repeats=31):
+    """Wall times (functions, repeats) of functions that take turns, so that what else the machine does meets them all."""
+    for function in functions:
+        function()
+    times = np.empty((len(functions), repeats))
+    for turn in range(repeats):
+        for row, function in zip(times, functions, strict=True):
+            time.sleep(0.005)  # threads of the one before may still look for work
+            begin = time.perf_counter()
+            function()
+            row[turn] = time.perf_counter() - begin
+    return times
 
 
 def dgemm_rate(size=1500, dtype=np.float64):
@@ -30,3 +49,18 @@ def peak_bytes(function):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return peak
+
+
+def again_without_avx512(module):
+    """Run a benchmark once more as on a processor without AVX-512, where this one has it: NumPy, Numba, OpenBLAS and XLA."""
+    found = np.show_config(mode="dicts")["SIMD Extensions"]["found"]
+    if "NPY_DISABLE_CPU_FEATURES" in os.environ:
+        return
+    if not set(AVX512.split()) & set(found):
+        print("\n(this processor has no AVX-512)")
+        return
+    xla = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_max_isa=AVX2"
+    narrow = {"NPY_DISABLE_CPU_FEATURES": AVX512, "NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": ""}
+    narrow |= {"OPENBLAS_CORETYPE": "Haswell", "ATEN_CPU_CAPABILITY": "avx2", "XLA_FLAGS": xla}
+    print("\nWithout AVX-512", flush=True)
+    subprocess.run([sys.executable, "-m", module], env=os.environ | narrow, check=True)
