@@ -1,5 +1,6 @@
-"""Which tests share a worker where several run at once."""
+"""Which tests share a worker where several run at once, and what tests of several packages use."""
 
+import multiprocessing
 from pathlib import Path
 
 import pytest
@@ -15,3 +16,15 @@ def pytest_collection_modifyitems(items):
         for folder, group in TOGETHER.items():
             if folder in item.path.parents:
                 item.add_marker(pytest.mark.xdist_group(group))
+
+
+@pytest.fixture
+def forked(monkeypatch):
+    """Worker processes begin as copies of this one, in milliseconds; what they do from then on is the same.
+
+    For comparisons over many settings. Tests of starting, dying and ending use the engine as it is.
+    """
+    if "fork" not in multiprocessing.get_all_start_methods():
+        pytest.skip("needs fork")
+    context = multiprocessing.get_context("fork")
+    monkeypatch.setattr(multiprocessing, "get_context", lambda method=None: context)

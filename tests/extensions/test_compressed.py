@@ -63,7 +63,7 @@ def same(engine):
     return differ
 
 
-def test_workers_and_ranks_come_to_the_same_bits():
+def test_workers_and_ranks_come_to_the_same_bits(forked):
     assert same(Processes(2)) == []
     done = mpiexec(2, Path(__file__))
     assert (done.returncode, done.stdout) == (0, "[]\n" * 2), done.stderr

@@ -51,7 +51,7 @@ def test_agents_find_scikit_learns_regression(solver, rounds):
     assert result.history["test_error"][-1] == pytest.approx(np.square(fitted.predict(X) - y).mean(), rel=1e-6)
 
 
-def test_workers_come_to_the_same_bits():
+def test_workers_come_to_the_same_bits(forked):
     run = lambda engine: consensus.solve(problem(), topologies.ring(AGENTS), AdaptiveNEXT(), rounds=5, engine=engine)  # noqa: E731
     np.testing.assert_array_equal(run("stacked").w, run(Processes(2)).w)
 

@@ -107,7 +107,7 @@ def test_its_jacobian_is_that_of_products_and_several_of_them_are_those_of_each(
 
 
 @pytest.mark.parametrize("solver", [*SOLVERS.values(), GradientTracking(0.1, batch=3)], ids=[*SOLVERS, "batches"])
-def test_workers_come_to_the_same_bits(solver):
+def test_workers_come_to_the_same_bits(solver, forked):
     run = lambda engine: consensus.solve(problem(Convolution(3, 2)), topologies.ring(AGENTS), solver, rounds=8, engine=engine)  # noqa: E731
     one, other = run("stacked"), run(Processes(2))
     np.testing.assert_array_equal(one.w, other.w)

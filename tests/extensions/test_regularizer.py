@@ -4,23 +4,23 @@ from pathlib import Path
 
 import cvxpy as cp
 import largest
+import networkx as nx
 import numpy as np
 import pytest
 from largest import Largest
 from problems import data, problem
 
-import topologies
 from consensus.engines import Processes
 from consensus.local import CVXPYSolver
 from consensus.solve import solve
 from consensus.solvers import DGD, NEXT, SONATA, AdaptiveNEXT
 from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
 
-NETWORK = topologies.erdos_renyi(6, 0.6, seed=1)
+NETWORK = nx.octahedral_graph()
 SOLVERS = {
     "full": (NEXT(FullLinearization(4.0), 0.5), 600),
-    "partial": (NEXT(PartialLinearization(0.5), 0.5), 100),
-    "SONATA": (SONATA(PartialLinearization(0.5), 0.5), 100),
+    "partial": (NEXT(PartialLinearization(1.0), 0.8), 40),
+    "SONATA": (SONATA(FullLinearization(4.0), 0.5), 600),
 }
 
 
@@ -55,7 +55,7 @@ def test_agents_find_the_optimum(name):
     assert np.isclose(np.abs(result.mean), largest, rtol=1e-9).sum() > 1  # several are held at the largest
 
 
-def test_workers_come_to_the_same_bits():
+def test_workers_come_to_the_same_bits(forked):
     runs = [
         solve(problem("squared", Largest(0.5)), NETWORK, SOLVERS["partial"][0], rounds=5, engine=e)
         for e in ("stacked", Processes(2))

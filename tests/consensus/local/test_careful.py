@@ -140,7 +140,7 @@ def hopeless():
 
 
 @pytest.mark.parametrize("engine", ["stacked", "processes"])
-def test_what_is_not_solved_is_counted_and_said_once(engine):
+def test_what_is_not_solved_is_counted_and_said_once(engine, forked):
     p, order = hopeless()
     engine = consensus.engines.Processes(workers=2) if engine == "processes" else engine
     solver = NEXT(PartialLinearization(1e-9), 0.5, local=Exact(iterations=3))

@@ -140,12 +140,8 @@ def test_gossip_does_not_take_it():
 
 
 @pytest.mark.parametrize("graph", [topologies.path(12), topologies.star(12)], ids=["path", "star"])
-def test_however_many_exchanges_the_first_round_takes_workers_have_room(graph, monkeypatch):
+def test_however_many_exchanges_the_first_round_takes_workers_have_room(graph, forked):
     """The common fit's equations are K (K + 1) numbers an agent, more than a small model's rounds ever send."""
-    import multiprocessing
-
-    context = multiprocessing.get_context("fork")
-    monkeypatch.setattr(multiprocessing, "get_context", lambda method=None: context)
     X, y = data()
     p = consensus.Problem(consensus.Linear(4), consensus.SquaredLoss(), consensus.partition(X, y, 12), consensus.L2(0.1))
     expected = consensus.solve(p, graph, rounds=3)
