@@ -1,5 +1,6 @@
 """A run to be hit: python -m tests.campaign.child folder engine; goes on from the checkpoint if there is one."""
 
+import signal
 import sys
 from pathlib import Path
 
@@ -30,4 +31,5 @@ def main(folder, engine):
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background jobs are born ignoring
     main(Path(sys.argv[1]), sys.argv[2])

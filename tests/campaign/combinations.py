@@ -1,6 +1,6 @@
 """Every solver on every schedule: equal bits on all engines, or refused on all in the same words.
 
-As a script, what comes out on one engine: python -m tests.campaign.combinations file engine count seed
+As a script, what comes out on some engines: python -m tests.campaign.combinations file count seed engine ...
 """
 
 import hashlib
@@ -18,8 +18,8 @@ from tqdm import tqdm
 from tests.campaign.outcome import Outcome
 from tests.campaign.started import Started
 
-ENGINES = {"stacked": None, "processes": None, "mpi": 3}  # and on how many ranks
-ENDING = 600.0  # seconds for the table of an engine
+JOBS = {("stacked", "processes"): None, ("mpi",): 3}  # engines of one job, and on how many ranks
+ENDING = 900.0  # seconds for the tables of a job
 ROUNDS = 5
 
 
@@ -27,16 +27,16 @@ def search(count, seed=0):
     """``count`` of the combinations, drawn at random; all of them if there are as many."""
     said, findings, names = {}, [], chosen(count, seed)
     with tempfile.TemporaryDirectory() as folder:
-        for engine, ranks in tqdm(ENGINES.items(), desc="combinations", disable=None):
-            path = Path(folder, engine)
-            run = Started(folder, "tests.campaign.combinations", path, engine, count, seed, ranks=ranks)
+        for engines, ranks in tqdm(JOBS.items(), desc="combinations", disable=None):
+            path = Path(folder, engines[0])
+            run = Started(folder, "tests.campaign.combinations", path, count, seed, *engines, ranks=ranks)
             code = run.wait(ENDING)
             run.end()
             if code != 0:
-                return Outcome(len(names), [f"{engine}: ended with {code}: {run.said()[-500:]}"])
-            said[engine] = json.loads(path.read_text())
+                return Outcome(len(names), [f"{', '.join(engines)}: ended with {code}: {run.said()[-500:]}"])
+            said |= json.loads(path.read_text())
     for name in names:
-        here = {engine: said[engine][name] for engine in ENGINES}
+        here = {engine: said[engine][name] for engine in said}
         if len(set(here.values())) > 1 or not here["stacked"].startswith(("bits", "ValueError", "TypeError")):
             findings.append(f"{name}: {here}")
     run = sum(text.startswith("bits") for text in said["stacked"].values())
@@ -117,19 +117,19 @@ def outcome(engine, problem, schedule, solver):
     return f"bits {digest.hexdigest()}"
 
 
-def main(path, engine, count, seed):
+def main(path, count, seed, *engines):
     warnings.simplefilter("ignore")
-    from consensus.engines import MPI, Processes
+    from consensus.engines import MPI, Processes, Stacked
 
-    if engine == "processes":  # which begin as copies of this one, in milliseconds: they are started hundreds of times
+    if "processes" in engines:  # which begin as copies of this one, in milliseconds: they are started hundreds of times
         context = multiprocessing.get_context("fork")
         multiprocessing.get_context = lambda method=None: context
-    made = {"stacked": "stacked", "processes": Processes(2), "mpi": MPI() if engine == "mpi" else None}[engine]
-    cases = table()
-    said = {name: outcome(made, *cases[name]) for name in chosen(count, seed)}
-    if getattr(made, "root", True):
+    made = {name: {"stacked": Stacked, "processes": lambda: Processes(2), "mpi": MPI}[name]() for name in engines}
+    cases, names = table(), chosen(count, seed)
+    said = {engine: {name: outcome(made[engine], *cases[name]) for name in names} for engine in engines}
+    if all(getattr(engine, "root", True) for engine in made.values()):
         path.write_text(json.dumps(said))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], *map(int, sys.argv[3:]))
+    main(Path(sys.argv[1]), *map(int, sys.argv[2:4]), *sys.argv[4:])

@@ -19,7 +19,7 @@ PARTS = {
     "damaged files": Part(damage.search, 2300, 200),
     "flipped bits": Part(damage.search_bits, 200, 40),
     "kills and stops": Part(kills.search, 60, 3),
-    "single ranks": Part(ranks.search, 16, 4),
+    "single ranks": Part(ranks.search, 16, 2),
     "combinations": Part(combinations.search, 228, 12),
     "runs in a row": Part(repeats.search, 100, 12),
 }

@@ -1,6 +1,7 @@
 """A run to be hit: usage engine_run.py folder workers pause [rounds between observations]."""
 
 import json
+import signal
 import sys
 from pathlib import Path
 
@@ -23,4 +24,5 @@ def main(folder, workers, pause, *observed):
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background jobs are born ignoring
     main(Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), *map(int, sys.argv[4:]))
