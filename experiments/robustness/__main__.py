@@ -1,4 +1,4 @@
-"""One setting for everything: AdaptiveNEXT over data sets, topologies, sizes and shards, against solvers tuned by a grid."""
+"""One setting for everything: AdaptiveNEXT, AutoGT, DATOS on many data, networks, shards, against solvers tuned by a grid."""
 
 import argparse
 import multiprocessing
@@ -26,7 +26,13 @@ def parse(arguments=None):
         help="folder for runs, tables, figure; runs that are there are kept: after a change of a solver take another",
     )
     parser.add_argument("--jobs", type=int, default=multiprocessing.cpu_count(), help="runs at a time")
-    parser.add_argument("--solvers", nargs="+", choices=tuple(GRIDS), default=list(GRIDS), help="the rows of the table")
+    parser.add_argument(
+        "--solvers",
+        nargs="+",
+        choices=tuple(GRIDS),
+        default=list(GRIDS),
+        help="rows of the tables; runs of others stay in the folder, for tables with all of them later",
+    )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="of shards, graphs and starts")
     parser.add_argument("--agents", type=int, nargs="+", choices=(10, 30), default=[10, 30], help="sizes of the networks")
     parser.add_argument("--quick", action="store_true", help="a few small cases only")
@@ -48,9 +54,9 @@ def main(arguments=None):
         "robustness": summary(done, chosen),
         "bytes": equal_bytes(done, chosen),
         "digits": summary(several, chosen),
-        "breakdown": breakdown(done),
-        "linear": linear_table(quick=options.quick),
     }
+    if "AdaptiveNEXT" in chosen:  # these are about it
+        tables |= {"breakdown": breakdown(done), "linear": linear_table(quick=options.quick)}
     for name, table in tables.items():
         table.write(options.output, name)
         print(f"{name}\n{table.markdown()}")

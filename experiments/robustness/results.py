@@ -106,15 +106,17 @@ def figure(rows, chosen):
         ax.grid(True, color="0.9", linewidth=0.6)
         ax.set_axisbelow(True)
     left.legend(frameon=False)
-    right.legend(frameon=False)
+    if own:
+        right.legend(frameon=False)
     left.set_ylabel("objective over L-BFGS's optimum")
     return canvas
 
 
 def _curve(ax, rows, across, marks, label, index, band):
     values = np.array([ratios(rows, mark) for mark in marks]).reshape(len(marks), len(rows))
-    colour, dash = plotting.COLOURS[index % 5], plotting.DASHES[index % 5]
+    shape = (index + index // 5) % 5  # the colours that come a second time have other dashes and markers
+    colour, dash = plotting.COLOURS[index % 5], plotting.DASHES[shape]
     means = np.exp(np.log(values).mean(axis=1))
-    ax.plot(across, means, linestyle=dash, color=colour, marker=plotting.MARKERS[index % 5], markersize=4, label=label)
+    ax.plot(across, means, linestyle=dash, color=colour, marker=plotting.MARKERS[shape], markersize=4, label=label)
     if band:
         ax.fill_between(across, *np.quantile(values, (0.1, 0.9), axis=1), color=colour, alpha=0.12, linewidth=0)

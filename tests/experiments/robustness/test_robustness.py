@@ -104,10 +104,12 @@ def test_the_figure_has_a_curve_a_solver_and_a_topology():
     rows = [row(solver, topology=topology) for solver in runs.GRIDS for topology in cases.TOPOLOGIES]
     canvas = results.figure(rows, dict.fromkeys(runs.GRIDS, "x"))
     names = [[text.get_text() for text in canvas.axes[k].get_legend().get_texts()] for k in (0, 2)]
-    assert names[0] == [line.get_label() for line in canvas.axes[1].get_lines()[:5]] == list(runs.GRIDS)
+    assert names[0] == [line.get_label() for line in canvas.axes[1].get_lines()[: len(runs.GRIDS)]] == list(runs.GRIDS)
     assert sorted(names[1]) == sorted(name.replace("_", " ") for name in cases.TOPOLOGIES)
     np.testing.assert_allclose(canvas.axes[0].get_lines()[0].get_ydata()[-1], 1.5)
     np.testing.assert_allclose(canvas.axes[1].get_lines()[0].get_ydata(), 3.0)
+    drawn = [(line.get_color(), str(line.get_linestyle()), line.get_marker()) for line in canvas.axes[0].get_lines()]
+    assert len(set(drawn[: len(runs.GRIDS)])) == len(runs.GRIDS)
     plt.close(canvas)
 
 
