@@ -73,10 +73,10 @@ class Part(NamedTuple):
         """
         if not (sub.regularizer.quadratic or has_prox_jvp(sub.regularizer)):
             return accelerated(sub, x, tolerance, 100 * most)
-        system = self._system(sub, rows, kind) if sub.regularizer.quadratic else None
+        system = self.system(sub, rows, kind) if sub.regularizer.quadratic else None
         return newton(sub, system, x, tolerance, most, proximal)
 
-    def _system(self, sub, rows, kind):
+    def system(self, sub, rows, kind):
         """A linear system for the Jacobian; a linear model's, which never changes, is kept with the problem."""
         problem = self.model.problem
         numbers = problem.agents * kind.numbers(sub.outputs[0].size, sub.w.shape[1])

@@ -2,18 +2,25 @@
 
 from consensus.solvers.accgt import AccGT
 from consensus.solvers.adaptive import AdaptiveNEXT
+from consensus.solvers.atg import ATG
 from consensus.solvers.auto_gt import AutoGT
 from consensus.solvers.base import Solver
 from consensus.solvers.check import check_needs
+from consensus.solvers.dadmm import DADMM
 from consensus.solvers.datos import DATOS
 from consensus.solvers.dgd import DGD
+from consensus.solvers.dinno import DiNNO
+from consensus.solvers.dlm import DLM
 from consensus.solvers.exact_diffusion import ExactDiffusion
 from consensus.solvers.extra import EXTRA
 from consensus.solvers.gossip import Gossip
 from consensus.solvers.gradient_tracking import GradientTracking
 from consensus.solvers.kgt import KGT
 from consensus.solvers.led import LED
+from consensus.solvers.ltadmm import LTADMM
 from consensus.solvers.needs import Needs
+from consensus.solvers.network_giant import NetworkGIANT
+from consensus.solvers.newton_tracking import NewtonTracking
 from consensus.solvers.next import NEXT
 from consensus.solvers.nids import NIDS
 from consensus.solvers.opapc import OPAPC
@@ -27,11 +34,15 @@ from consensus.solvers.table import table
 from consensus.solvers.wang_elia import WangElia
 
 __all__ = [
+    "ATG",
+    "DADMM",
     "DATOS",
     "DGD",
+    "DLM",
     "EXTRA",
     "KGT",
     "LED",
+    "LTADMM",
     "NEXT",
     "NIDS",
     "OPAPC",
@@ -40,10 +51,13 @@ __all__ = [
     "AccGT",
     "AdaptiveNEXT",
     "AutoGT",
+    "DiNNO",
     "ExactDiffusion",
     "Gossip",
     "GradientTracking",
     "Needs",
+    "NetworkGIANT",
+    "NewtonTracking",
     "ProxGT",
     "ProxSkip",
     "PushDIGing",

@@ -13,6 +13,7 @@ from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.steps import Rule, as_rule
 from consensus.surrogates import Surrogate
+from consensus.surrogates.base import SurrogateModel
 
 if TYPE_CHECKING:
     from consensus.engines.network import Network
@@ -55,10 +56,23 @@ class SuccessiveConvex(Solver):
         tolerance = self.tolerance(self.alpha(state.round)) if callable(self.tolerance) else self.tolerance
         model = self.surrogate.at(problem, state.w, state.gradient)
         linear = network.agents * state.y - state.gradient
-        try:
-            best, iterations = self.local.solve(model, linear, problem.regularizer, state.best, tolerance)
-        except LocalSolveError as error:
-            raise LocalSolveError(f"round {state.round + 1}, {error}") from error
-        problem.work.solves += 1
-        problem.work.iterations += int(iterations.sum())
-        return best
+        return minimise(self.local, problem, model, linear, state.best, tolerance, state.round)
+
+
+def minimise(
+    local: LocalSolver,
+    problem: BaseProblem,
+    model: SurrogateModel,
+    linear: np.ndarray,
+    start: np.ndarray,
+    tolerance: float,
+    round: int,
+) -> np.ndarray:
+    """The minimisers (agents, P) of ``model + linear . (w - w_i) + r`` by ``local``, counted; an error names the round."""
+    try:
+        best, iterations = local.solve(model, linear, problem.regularizer, start, tolerance)
+    except LocalSolveError as error:
+        raise LocalSolveError(f"round {round + 1}, {error}") from error
+    problem.work.solves += 1
+    problem.work.iterations += int(iterations.sum())
+    return best

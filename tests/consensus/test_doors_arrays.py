@@ -7,7 +7,7 @@ import scipy.sparse as sp
 import consensus
 import topologies
 from consensus.regularizers import SCAD, Box, ElasticNet, GroupL1, L2Ball, LogSum, NonNegative
-from consensus.solvers import DGD, NEXT, SONATA, GradientTracking, PushDIGing, PushPull
+from consensus.solvers import ATG, DGD, DLM, LTADMM, NEXT, SONATA, DiNNO, GradientTracking, NetworkGIANT, PushDIGing, PushPull
 from consensus.surrogates import FullLinearization, PartialLinearization
 
 V = np.random.default_rng(0).standard_normal((5, 4))
@@ -99,7 +99,7 @@ def test_classes_are_numbers():
 @pytest.mark.parametrize(
     "make",
     [
-        *(DGD, GradientTracking, PushDIGing, PushPull),
+        *(ATG, DGD, DLM, DiNNO, GradientTracking, LTADMM, NetworkGIANT, PushDIGing, PushPull),
         lambda step: NEXT(FullLinearization(1.0), step),
         lambda step: SONATA(PartialLinearization(1.0), step),
     ],

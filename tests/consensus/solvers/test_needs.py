@@ -15,11 +15,15 @@ import consensus
 import topologies
 from consensus import solvers
 from consensus.solvers import (
+    ATG,
+    DADMM,
     DATOS,
     DGD,
+    DLM,
     EXTRA,
     KGT,
     LED,
+    LTADMM,
     NEXT,
     NIDS,
     OPAPC,
@@ -28,10 +32,13 @@ from consensus.solvers import (
     AccGT,
     AdaptiveNEXT,
     AutoGT,
+    DiNNO,
     ExactDiffusion,
     Gossip,
     GradientTracking,
     Needs,
+    NetworkGIANT,
+    NewtonTracking,
     ProxGT,
     ProxSkip,
     PushDIGing,
@@ -55,6 +62,10 @@ ALL = [
     DGD(0.02),
     EXTRA(0.02),
     ExactDiffusion(0.02),
+    ATG(0.1),
+    DADMM(0.5),
+    DLM(0.1),
+    DiNNO(0.05),
     Gossip(PushDIGing(0.02), 2),
     Gossip(GradientTracking(0.02), 3, gap=0.2),
     GradientTracking(0.02),
@@ -67,6 +78,9 @@ ALL = [
     OPAPC(0.02, convexity=0.1, momentum=0.5, dual=20.0),
     PGEXTRA(0.02),
     ProxGT(0.02),
+    LTADMM(0.02),
+    NetworkGIANT(0.1),
+    NewtonTracking(0.5),
     SONATA(FULL, 0.2),
     SONATA(Blocks(PARTIAL, 2), 0.2),
     ProxSkip(0.02, probability=1.0),
@@ -140,7 +154,9 @@ def test_they_run_on_directed_graphs_with_the_weights_that_they_say(solver):
 def test_they_take_costs_without_a_model_as_they_say(solver):
     p = consensus.Problem.from_functions(lambda w: (w**2).sum(axis=1), lambda w: 2 * w, agents=AGENTS, parameters=3)
     if needs_of(solver).model:
-        with pytest.raises(TypeError, match=r"\(.*PartialLinearization\)+ needs a model to linearise, and Problem.from_func"):
+        with pytest.raises(
+            TypeError, match=r"\w(\(.*PartialLinearization\)+)? needs a model to linearise, and Problem.from_func"
+        ):
             consensus.solve(p, STATIC, solver, rounds=3)
     else:
         consensus.solve(p, STATIC, solver, rounds=3)

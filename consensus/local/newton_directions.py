@@ -1,0 +1,51 @@
+"""Newton's directions of the agents' local costs."""
+
+from typing import Any
+
+import numpy as np
+
+from consensus._parallel import for_chunks
+from consensus.local.costs import estimates, forms_jacobian
+from consensus.local.part import Part
+from consensus.local.systems import SYSTEMS
+from consensus.surrogates.partial import LinearizedModel
+
+_TOLERANCE, _MOST = 1e-12, 1000  # of conjugate gradients, where the systems are large
+
+
+def newton_directions(problem: Any, w: np.ndarray, right: np.ndarray, damping: float) -> np.ndarray:
+    """``(B_i + damping I)^-1 right_i`` for every agent, with B_i the Gauss-Newton matrix at w_i of ``f_i = A g_i + r``.
+
+    B_i is the Hessian where the model is linear: otherwise the curvature of the model itself is left out of it.
+
+    Parameters
+    ----------
+    problem : Linearizable
+        Its r must be quadratic.
+    w, right : ndarray (agents, P)
+    damping : float
+        >= 0; > 0 unless r is strongly convex.
+
+    Returns
+    -------
+    ndarray (agents, P)
+        A row is NaN where its matrix is no longer finite.
+    """
+    r, dense = problem.regularizer, forms_jacobian(problem)
+    costs = estimates(problem, r, problem.parameters, dense)
+    method = min(costs, key=lambda name: costs[name].operations)
+    part = Part(LinearizedModel(problem, w, right, problem.network_size, damping), r, slice(None), dense, right)
+    directions, iterations = np.empty_like(w), np.zeros(len(w), int)
+
+    def chunk(rows):
+        sub = part.subproblem(rows, problem.linearize(w, rows))
+        system = part.system(sub, rows, SYSTEMS[method])
+        if not (system.ready and sub.loss.quadratic):
+            system.set(sub.root(np.zeros_like(sub.outputs)), sub.strong_convexity)
+        tolerance = np.full(len(sub.w), _TOLERANCE if w.dtype == np.float64 else 1e-6)
+        directions[rows], iterations[rows], _ = system.solve(sub.linear, tolerance, _MOST)
+
+    for_chunks(chunk, problem.agents, costs[method].numbers * problem.dtype.itemsize, costs[method].operations)
+    problem.work.solves += 1
+    problem.work.iterations += int(iterations.sum())
+    return directions

@@ -1,0 +1,113 @@
+"""Decentralised ADMM."""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from consensus import _checks
+from consensus.local import Exact
+from consensus.problems import BaseProblem
+from consensus.solvers.base import Solver
+from consensus.solvers.bounds import steepest
+from consensus.solvers.needs import Needs
+from consensus.solvers.successive_convex import minimise
+from consensus.surrogates import PartialLinearization, Surrogate
+from topologies.schedules import ScheduleLike
+
+if TYPE_CHECKING:
+    from consensus.engines.network import Network
+
+_TOLERANCE = 1e-10  # of the local solves, relative to the residual before them
+
+
+class DADMMState(NamedTuple):
+    """Iterates w and the dual variables of the agents' disagreement, both (agents, P)."""
+
+    round: int
+    w: np.ndarray
+    dual: np.ndarray
+
+
+@dataclass(frozen=True)
+class DADMM(Solver):
+    """Decentralised alternating direction method of multipliers: every agent minimises its whole cost in every round.
+
+    On the average form ``f_i = A g_i + r``, with W the mixing matrix, and U before the first round zero:
+
+        U <- U + c (I - W) X
+        x_i <- argmin_v  f_i(v) + u_i . v + c |v - (x_i + sum_j w_ij x_j) / 2|^2
+
+    An edge has the penalty c w_ij where the paper gives all edges the same, and the agent's own weight is an edge to itself. r
+    may be any convex one with a prox. A model that is not linear is linearised at x_i inside its loss, which leaves the limit
+    points as they are. It needs a static symmetric W and convex f_i; then any c > 0 converges, linearly if the f_i are strongly
+    convex and smooth.
+
+    Parameters
+    ----------
+    penalty : float, optional
+        c; by default L/2, L the largest Lipschitz constant of the grad f_i. Slow networks ask for more, ill-conditioned costs
+        for less: see the notes.
+
+    Notes
+    -----
+    The local problem is a prox of f_i with step 1 / (2 c). Where all agents have the same quadratic, with curvatures of at
+    least m, what they have in common shrinks by 2 c / (m + 2 c) a round, and a smaller c is faster; what they differ in asks
+    for a larger c, the more so the nearer W's second eigenvalue is to one.
+
+    References
+    ----------
+    Shi, Ling, Yuan, Wu, Yin, "On the linear convergence of the ADMM in decentralized consensus optimization", IEEE TSP 62(7),
+    2014, Algorithm 1.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus, topologies
+    >>> X, y = np.eye(4), np.array([1.0, 2.0, 3.0, 4.0])
+    >>> shards = consensus.partition(X, y, agents=2)
+    >>> problem = consensus.Problem(consensus.Linear(4), consensus.SquaredLoss(), shards, consensus.L1(0.1))
+    >>> result = consensus.solve(problem, topologies.path(2), DADMM(penalty=0.1), rounds=300)
+    >>> bool(result.history["stationarity"][-1] < 1e-9)
+    True
+    """
+
+    penalty: float | None = None
+
+    needs = Needs(convex=True, model=True, mixing="symmetric", static=True)
+    exchanges_a_round = 1
+    sends = "w"
+
+    def __post_init__(self) -> None:
+        if self.penalty is not None:
+            self._set(penalty=_checks.number("penalty", self.penalty, above=0))
+
+    def check(self, problem: BaseProblem) -> None:
+        Exact().check(self._surrogate(self.penalty or 1.0), _checks.problem(problem))
+
+    def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
+        """1 / (2 c) with the default penalty c: all steps of the prox are stable."""
+        return 1 / steepest(problem)
+
+    def prepared(self, problem: BaseProblem, network: ScheduleLike) -> "DADMM":
+        if self.penalty is not None:
+            return self
+        return replace(self, penalty=float(f"{1 / (2 * self.stable_step(problem, network)):.6g}"))
+
+    def init(self, problem: BaseProblem, w: np.ndarray) -> DADMMState:
+        return DADMMState(0, w, np.zeros_like(w))
+
+    def step(self, problem: BaseProblem, network: "Network", state: DADMMState) -> DADMMState:
+        n, w, dual = state
+        assert self.penalty is not None, "a prepared solver has its penalty"
+        (mixed,) = network.mix(n, w)
+        apart = self.penalty * (w - mixed)
+        dual = dual + apart
+        # In the surrogate all of A g_i is kept, and c |v - x_i|^2; the linear term moves that to where it belongs.
+        gradient = problem.gradient(w)
+        model = self._surrogate(self.penalty).at(problem, w, gradient)
+        linear = (problem.network_size - 1) * gradient + dual + apart
+        return DADMMState(n + 1, minimise(Exact(), problem, model, linear, w, _TOLERANCE, n), dual)
+
+    @staticmethod
+    def _surrogate(penalty: float) -> Surrogate:
+        return PartialLinearization(2 * penalty, curvature="network")

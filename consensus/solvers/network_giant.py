@@ -1,0 +1,105 @@
+"""Network-GIANT."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from consensus import _checks
+from consensus.local.newton_directions import newton_directions
+from consensus.problems import BaseProblem
+from consensus.solvers.base import Solver
+from consensus.solvers.bounds import gap, lowest_eigenvalue
+from consensus.solvers.needs import Needs
+from consensus.steps import Rule, optional_rule
+from topologies.schedules import ScheduleLike
+
+if TYPE_CHECKING:
+    from consensus.engines.network import Network
+
+
+class NetworkGIANTState(NamedTuple):
+    """Iterates w, trackers y of the average of the grad f_i, and local gradients grad f_i, all (agents, P)."""
+
+    round: int
+    w: np.ndarray
+    y: np.ndarray
+    gradient: np.ndarray
+
+
+@dataclass(frozen=True, init=False)
+class NetworkGIANT(Solver):
+    """Gradient tracking along the agents' own Newton directions: the harmonic mean of the Hessians stands for their mean.
+
+    On the average form ``f_i = A g_i + r`` with G(X) the stacked gradients, B_i the Hessian of f_i at x_i, W the round's mixing
+    matrix, Y0 = G(X0):
+
+        n_i = (B_i + e I)^-1 y_i,       X+ = W (X - alpha N),       Y+ = W (Y + G(X+) - G(X))
+
+    Two exchanges a round. Of a model that is not linear B_i is the Gauss-Newton matrix. It needs a symmetric W, static for its
+    theory, r = L2 or none, and f_i strongly convex: then it converges linearly with small alpha, near the optimum at a rate of
+    ``1 - alpha`` or so where the Hessians are alike.
+
+    Parameters
+    ----------
+    step : float or rule, optional
+        alpha > 0, and small in the paper. The harmonic mean overestimates steps by at most ``b = (L + m)^2 / (4 L m)``
+        (Kantorovich's inequality for matrices), all f_i having curvatures in [m, L]. By default alpha is the spectral gap of W
+        over b, or less if W has eigenvalues near -1: all iteration matrices of quadratics that were tried are stable then.
+    damping : float
+        e >= 0; > 0 unless r is strongly convex. It is no part of the paper's method.
+
+    References
+    ----------
+    Maritan, Sharma, Schenato, Dey, "Network-GIANT: fully distributed Newton-type optimization via harmonic Hessian consensus",
+    IEEE GLOBECOM Workshops, 2023, Algorithm 1; Marshall, Olkin, "Matrix versions of the Cauchy and Kantorovich inequalities",
+    Aequationes Mathematicae 40, 1990.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus, topologies
+    >>> X, y = np.eye(4), np.array([1.0, 2.0, 3.0, 4.0])
+    >>> shards = consensus.partition(X, y, agents=2)
+    >>> problem = consensus.Problem(consensus.Linear(4), consensus.SquaredLoss(), shards, consensus.L2(0.1))
+    >>> result = consensus.solve(problem, topologies.path(2), NetworkGIANT(step=0.3), rounds=100)
+    >>> bool(result.history["stationarity"][-1] < 1e-9)
+    True
+    """
+
+    alpha: Rule
+    damping: float
+
+    needs = Needs(regularizer="smooth", convex=True, model=True, loss=("curvature_root",), mixing="symmetric", static=True)
+    exchanges_a_round = 2
+    sends = "w, y"
+
+    def __init__(self, step: float | Rule | None = None, damping: float = 0.0) -> None:
+        self._set(alpha=optional_rule(step), damping=_checks.number("damping", damping, least=0))
+
+    def check(self, problem: BaseProblem) -> None:
+        r = _checks.problem(problem).regularizer
+        if not r.quadratic:
+            raise TypeError(f"NetworkGIANT needs the Hessian of r, and knows that of L2 alone; got {r}")
+        if self.damping + r.strong_convexity == 0:
+            raise ValueError(f"damping must be > 0 with {r}, or the Hessians need not have inverses; got {self.damping}")
+
+    def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
+        most = float(np.max(problem.lipschitz())) + self.damping
+        least = float(np.min(problem.strong_convexity())) + self.damping
+        if not least > 0:
+            raise ValueError("the costs are not known to be strongly convex, so that no step is known to be stable: give step=")
+        lowest = lowest_eigenvalue(network)
+        # With equal Hessians modes with l < 0 are stable below (1 + l)^2 / (2 l^2), as those of gradient tracking are.
+        bound = (1 + lowest) ** 2 / (4 * lowest**2) if lowest < 0 else 1.0
+        return min(gap(network), bound) * 4 * most * least / (most + least) ** 2
+
+    def init(self, problem: BaseProblem, w: np.ndarray) -> NetworkGIANTState:
+        gradient = _checks.problem(problem).average_gradient(w)
+        return NetworkGIANTState(0, w, gradient, gradient)
+
+    def step(self, problem: BaseProblem, network: "Network", state: NetworkGIANTState) -> NetworkGIANTState:
+        n, w, y, gradient = state
+        (w,) = network.mix(n, w - float(self.alpha(n)) * newton_directions(problem, w, y, self.damping))
+        new = problem.average_gradient(w)
+        (y,) = network.mix(n, y + new - gradient)
+        return NetworkGIANTState(n + 1, w, y, new)

@@ -1,0 +1,256 @@
+"""ADMM and its kin: each against a plain statement of its update, edge by edge, its rate, and optima known from elsewhere."""
+
+import cvxpy as cp
+import networkx as nx
+import numpy as np
+import pytest
+from problems import problem, smooth_optimum
+from quadratics import NETWORKS, dense, fitted, hessians, linear_part, optimum, quadratic, rate, times
+from steps_by_hand import SCHEDULES, states
+
+import consensus
+import topologies
+from consensus.solvers import ATG, DADMM, DLM, LTADMM, DiNNO, check_needs
+
+METHODS = {"DADMM": DADMM, "DLM": DLM, "DiNNO": DiNNO, "LTADMM": LTADMM, "ATG": ATG}
+ROUNDS = 12
+
+
+# Plain statements: step(x, ...) -> (x, ...) from H, b, W and the settings of a prepared solver ----------------------
+
+
+def dadmm(H, b, W, solver):
+    c = solver.penalty
+
+    def step(x, u):
+        u = u + c * (x - W @ x)
+        around = np.stack([sum(W[i, j] * (x[i] + x[j]) for j in range(len(x))) for i in range(len(x))])
+        right = -b - u + c * around
+        return np.linalg.solve(H + 2 * c * np.eye(H.shape[1]), right[:, :, None])[:, :, 0], u
+
+    return step
+
+
+def dlm(H, b, W, solver):
+    alpha = solver.alpha(0)
+    c = 1 / (3 * alpha) if solver.penalty is None else solver.penalty
+    lap = np.eye(len(W)) - W
+
+    def step(x, u):
+        u = u + c * lap @ x
+        return x - alpha * (times(H, x) + b + c * lap @ x + u), u
+
+    return step
+
+
+def dinno(H, b, W, solver):
+    alpha = solver.alpha(0)
+    c = 1 / (4 * alpha) if solver.penalty is None else solver.penalty
+
+    def step(x, u):
+        u = u + c * (x - W @ x)
+        v = x
+        for _ in range(solver.local_steps):
+            pulls = [sum(2 * c * W[i, j] * (v[i] - (x[i] + x[j]) / 2) for j in range(len(x))) for i in range(len(x))]
+            v = v - alpha * (times(H, v) + b + u + np.stack(pulls))
+        return v, u
+
+    return step
+
+
+def lt_admm(H, b, W, solver):
+    gamma = solver.alpha(0)
+    rho = 1 / (2 * solver.local_steps * gamma) if solver.penalty is None else solver.penalty
+
+    def step(x, z):
+        v = x
+        for _ in range(solver.local_steps):
+            v = v - gamma * (times(H, v) + b) - gamma * (rho * W.sum(axis=1)[:, None] * x - z.sum(axis=1))
+        return v, (z - z.swapaxes(0, 1)) / 2 + rho * W[:, :, None] * v[None]
+
+    return step
+
+
+def atg(H, b, W, solver):
+    delta, gamma, rho, alpha = solver.alpha(0), solver.gamma, solver.penalty, solver.relaxation
+
+    def step(x, z):
+        q = (np.concatenate([x, times(H, x) + b], axis=1) + z.sum(axis=1)) / (1 + rho * W.sum(axis=1)[:, None])
+        y, s = np.split(q, 2, axis=1)
+        z = (1 - alpha) * z + alpha * (2 * rho * W[:, :, None] * q[None] - z.swapaxes(0, 1))
+        return x + gamma * (y - delta * s - x), z
+
+    return step
+
+
+PLAIN = {"DADMM": dadmm, "DLM": dlm, "DiNNO": dinno, "LTADMM": lt_admm, "ATG": atg}
+
+
+def begin(name, w, W, solver):
+    """What a plain statement begins with, beside the iterates."""
+    agents, parameters = w.shape
+    if name == "ATG":
+        return np.zeros((agents, agents, 2 * parameters))
+    if name == "LTADMM":
+        return W[:, :, None] * w[None] / (2 * solver.local_steps * solver.alpha(0))
+    return np.zeros_like(w)
+
+
+@pytest.mark.parametrize("network", ["ring of 8", "geometric of 8"])
+@pytest.mark.parametrize("name", METHODS)
+def test_iterates_are_those_of_a_plain_statement(name, network):
+    p, schedule = quadratic(8), NETWORKS[network]
+    solver, W = METHODS[name]().prepared(p, schedule), dense(schedule)
+    step = PLAIN[name](*hessians(p), W, solver)
+    found = [state.w for state in states(solver, p, schedule, ROUNDS)]
+    x, memory = found[0], begin(name, found[0], W, solver)
+    for w in found[1:]:
+        x, memory = step(x, memory)
+        np.testing.assert_allclose(w, x, rtol=0, atol=1e-12)
+
+
+# Rates and optima ---------------------------------------------------------------------------------------------------
+
+
+def atg_nodes(H, b, W, solver):
+    """ATG in the sums over edges alone: sums that it never changes would be in its spectrum with the edges."""
+    delta, gamma, rho, alpha = solver.alpha(0), solver.gamma, solver.penalty, solver.relaxation
+
+    def step(x, own, others):
+        q = (np.concatenate([x, times(H, x) + b], axis=1) + own) / (1 + rho)
+        y, s = np.split(q, 2, axis=1)
+        following = (1 - alpha) * own + alpha * (2 * rho * W @ q - others)
+        return x + gamma * (y - delta * s - x), following, (1 - alpha) * others + alpha * (2 * rho * q - own)
+
+    return step
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_rate_is_the_spectral_radius_of_the_iteration(name):
+    schedule, p = topologies.Static(topologies.path(4)), quadratic(4, parameters=2)
+    solver, W = METHODS[name]().prepared(p, schedule), dense(schedule)
+    memory = {"ATG": [(4, 4), (4, 4)], "LTADMM": [(4, 4, 2)]}.get(name, [(4, 2)])
+    plain = atg_nodes if name == "ATG" else PLAIN[name]
+    expected = rate(linear_part(plain(*hessians(p), W, solver), (4, 2), *memory))
+    errors = [np.linalg.norm(state.w - optimum(p)) for state in states(solver, p, schedule, 250)]
+    assert fitted(errors) == pytest.approx(expected, abs=0.005)
+    assert 0.5 < expected < 0.95
+
+
+RUNS = [(name, network, 500) for name in METHODS for network in ("ring of 8", "geometric of 30")]
+RUNS += [
+    ("DLM", "ring of 30", 2000),
+    ("ATG", "ring of 30", 500),
+    ("ATG", "geometric of 8", 250),
+    ("DADMM", "geometric of 8", 500),
+]
+
+
+@pytest.mark.parametrize(("name", "network", "rounds"), RUNS)
+def test_with_default_settings_they_reach_the_optimum(name, network, rounds):
+    schedule = NETWORKS[network]
+    p = quadratic(schedule.agents)
+    result = consensus.solve(p, schedule, METHODS[name](), rounds=rounds, record_every=rounds)
+    np.testing.assert_allclose(result.w, np.tile(optimum(p), (p.agents, 1)), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_logistic_costs_and_agents_that_start_apart(name):
+    p, schedule = problem("logistic", consensus.L2(0.1)), SCHEDULES["static"]
+    start = np.random.default_rng(0).standard_normal((p.agents, p.parameters))
+    options = {"rounds": 5000, "record_every": 50, "tolerance": 1e-11, "start": start}
+    result = consensus.solve(p, schedule, METHODS[name](), **options)
+    np.testing.assert_allclose(result.w, np.tile(smooth_optimum(p), (p.agents, 1)), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["DADMM", "DLM", "DiNNO", "LTADMM"])
+def test_dual_variables_sum_to_zero_on_networks_that_change(name):
+    p = problem("squared", consensus.L2(0.1))
+    solver = METHODS[name]().prepared(p, SCHEDULES["random"])
+    for state in states(solver, p, SCHEDULES["random"], 30):
+        np.testing.assert_allclose(state.dual.sum(axis=0), 0, rtol=0, atol=1e-13)
+
+
+# One method at a time -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("penalty", [1e-3, 0.1, 10.0, 1e3])
+def test_admm_is_stable_with_any_penalty(penalty):
+    schedule, p = topologies.Static(topologies.ring(4)), quadratic(4, parameters=2)
+    step = dadmm(*hessians(p), dense(schedule), DADMM(penalty))
+    assert rate(linear_part(step, (4, 2), (4, 2))) < 1
+
+
+@pytest.mark.parametrize("weight", [0.3])
+def test_admm_takes_regularizers_that_are_not_smooth(weight):
+    p = problem("squared", consensus.L1(weight))
+    w = cp.Variable(p.parameters)
+    x, d = p.shards.features.reshape(-1, 4), p.shards.targets.ravel()
+    cost = cp.sum_squares(x @ w[:4] + w[4] - d) / (2 * 60) + weight * cp.norm1(w)
+    cp.Problem(cp.Minimize(cost)).solve(solver="CLARABEL", tol_gap_abs=1e-12, tol_gap_rel=1e-12, tol_feas=1e-12)
+    result = consensus.solve(p, SCHEDULES["static"], DADMM(), rounds=150, record_every=150)
+    np.testing.assert_allclose(result.w, np.tile(w.value, (p.agents, 1)), rtol=0, atol=1e-7)
+    assert result.history["stationarity"][-1] < 1e-10
+
+
+@pytest.mark.parametrize("share", [0.1, 1 / 3, 0.5])  # of 1 / step that the penalty is
+def test_the_bound_on_the_step_of_dlm(share):
+    """Equal quadratics: modes of curvature L on the least eigenvalue of W are stable below the bound, and not above."""
+    W, L = dense(NETWORKS["ring of 8"]), 2.0
+    lowest = np.linalg.eigvalsh(W)[0]
+    bound = 2 * (1 - 3 / 4 * share * (1 - lowest)) / L  # of step = 1 / (L/2 + 3/4 c (1 - lmin)) with c = share / step
+    for factor, stable in ((0.999, True), (1.001, False)):
+        step = dlm(L * np.ones((8, 1, 1)), np.zeros((8, 1)), W, DLM(factor * bound, share / (factor * bound)))
+        moduli = np.abs(np.linalg.eigvals(linear_part(step, (8, 1), (8, 1))))
+        assert (moduli.max() < 1 + 1e-9) == stable
+    network, p = NETWORKS["ring of 8"], quadratic(8)
+    L = p.lipschitz().max()
+    proven = 1 / (L / 2 + share * L * (1 - lowest))
+    assert DLM(penalty=share * L).stable_step(p, network) == pytest.approx(0.9 * proven, rel=1e-12)
+    assert DLM().stable_step(p, network) == pytest.approx(0.9 * 2 / 3 * (2 + lowest) / L, rel=1e-12)
+
+
+def test_dlm_with_half_the_inverse_step_as_penalty_is_extra():
+    p, schedule, alpha = quadratic(8), NETWORKS["geometric of 8"], 0.3
+    (H, b), W = hessians(p), dense(schedule)
+    found = [state.w for state in states(DLM(alpha, 1 / (2 * alpha)), p, schedule, ROUNDS)]
+    for x, y, z in zip(found, found[1:], found[2:], strict=False):
+        change = times(H, y) - times(H, x)
+        np.testing.assert_allclose(z, y + W @ y - (x + W @ x) / 2 - alpha * change, rtol=0, atol=1e-13)
+    assert abs(b).max() > 0
+
+
+# Wrong pairs --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_wrong_pairs(name):
+    solver, p = METHODS[name](), problem("squared", consensus.L2(0.1))
+    with pytest.warns(UserWarning, match=f"{name}'s theory needs mixing matrices with the condition 'static'"):
+        check_needs(solver, p, SCHEDULES["random"])
+    directed = nx.DiGraph([(k, (k + 1) % 6) for k in range(6)] + [(0, 3)])
+    with pytest.raises(ValueError, match=f"{name} needs symmetric doubly stochastic mixing matrices"):
+        check_needs(solver, p, topologies.Static(directed, weights=topologies.push))
+    if name == "DADMM":
+        functions = consensus.Problem.from_functions(np.sum, np.copy, agents=6, parameters=2)
+        with pytest.raises(TypeError, match="DADMM needs a model to linearise"):
+            check_needs(solver, functions, SCHEDULES["static"])
+    else:
+        with pytest.raises(ValueError, match=f"{name} needs a smooth regularizer, and L1"):
+            check_needs(solver, problem("squared", consensus.L1(0.1)), SCHEDULES["static"])
+
+
+@pytest.mark.parametrize(
+    ("make", "match"),
+    [
+        (lambda: DADMM(0), "penalty must be"),
+        (lambda: DLM(penalty=-1), "penalty must be"),
+        (lambda: DiNNO(local_steps=0), "local_steps must be"),
+        (lambda: LTADMM(penalty=0.0), "penalty must be"),
+        (lambda: ATG(gamma=1.5), "gamma must be"),
+        (lambda: ATG(relaxation=1), "relaxation must be"),
+    ],
+)
+def test_bad_settings(make, match):
+    with pytest.raises(ValueError, match=match):
+        make()
