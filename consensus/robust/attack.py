@@ -77,7 +77,7 @@ class Attack(MessageWrapper):
             raise ValueError(f"liars must leave an honest agent; got all of 0 .. {schedule.agents - 1}")
 
     def around(self, network: "Network") -> "Network":
-        return cast("Network", AttackedNetwork(network, np.array(self.liars, int), self.lie))
+        return cast("Network", AttackedNetwork(network, list(self.liars), self.lie))
 
 
 def agents_of(liars: Sequence[int]) -> tuple[int, ...]:
@@ -99,9 +99,9 @@ def agents_of(liars: Sequence[int]) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class AttackedNetwork(ChangedNetwork):
-    """A network on which ``liars`` (an array of agents) tell honest agents what ``lie`` says."""
+    """A network on which ``liars`` tell honest agents what ``lie`` says."""
 
-    liars: np.ndarray
+    liars: list[int]
     lie: Lie
 
     def mix(self, round, *blocks, beside=0):
@@ -112,8 +112,9 @@ class AttackedNetwork(ChangedNetwork):
 
     def _told(self, heard):
         """What agents hear when liars lie."""
-        to_honest = ~np.isin(heard.receivers + self.network.rows.start, self.liars)
-        lying = np.isin(heard.senders, self.liars) & to_honest
+        liar = np.zeros(self.network.agents, bool)
+        liar[self.liars] = True
+        lying = liar[heard.senders] & ~liar[heard.receivers + self.network.rows.start]
         if not lying.any():
             return heard
         lies, shape = np.asarray(self.lie(heard, lying)), (int(lying.sum()), heard.rows.shape[1])
