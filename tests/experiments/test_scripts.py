@@ -31,7 +31,7 @@ def outcome(objective, exchanges=None, diverged=False):
 
 
 def test_all_of_them_are_found():
-    names = {"blocks", "convergence", "failures", "network", "scale", "shards", "solvers", "sparsity", "tangent"}
+    names = {"blocks", "convergence", "failures", "network", "robust", "scale", "shards", "solvers", "sparsity", "tangent"}
     assert names <= {module.removeprefix("experiments.") for module in SHARED}
 
 
