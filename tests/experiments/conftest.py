@@ -14,12 +14,17 @@ SHARED = [module for module, _, shared in listing.found(ROOT / "experiments") if
 
 
 @pytest.fixture(scope="session")
-def tiny(tmp_path_factory):
+def options():
+    """What makes an experiment tiny."""
+    return ["--quick", "--rounds", "3", "--repeats", "1", "--agents", "6"]
+
+
+@pytest.fixture(scope="session")
+def tiny(options, tmp_path_factory):
     """Their folder, and what they printed, by module."""
     folder, printed = tmp_path_factory.mktemp("tiny"), {}
-    options = ["--quick", "--rounds", "3", "--repeats", "1", "--agents", "6", "--output", str(folder)]
     for module in SHARED:
         with contextlib.redirect_stdout(io.StringIO()) as out:
-            importlib.import_module(module).main(options)
+            importlib.import_module(module).main([*options, "--output", str(folder)])
         printed[module] = out.getvalue()
     return folder, printed
