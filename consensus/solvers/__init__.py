@@ -1,6 +1,6 @@
 """Decentralised methods: one file each."""
 
-from consensus.solvers.accgt import AccGT
+from consensus.solvers.acc_gt import AccGT
 from consensus.solvers.adaptive import AdaptiveNEXT
 from consensus.solvers.atg import ATG
 from consensus.solvers.auto_gt import AutoGT
@@ -25,8 +25,8 @@ from consensus.solvers.next import NEXT
 from consensus.solvers.nids import NIDS
 from consensus.solvers.opapc import OPAPC
 from consensus.solvers.pgextra import PGEXTRA
+from consensus.solvers.prox_gt import ProxGT
 from consensus.solvers.prox_skip import ProxSkip
-from consensus.solvers.proxgt import ProxGT
 from consensus.solvers.push_diging import PushDIGing
 from consensus.solvers.push_pull import PushPull
 from consensus.solvers.sonata import SONATA

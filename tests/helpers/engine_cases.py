@@ -148,6 +148,7 @@ def special():
         regularizer=consensus.L1(0.5),
     )
     single = problem("squared", consensus.L2(0.02), dtype=np.float32)
+    flat = problem("squared", consensus.L2(0.02), consensus.Linear(4), dtype=np.float32)
     alone = topologies.Periodic([nx.empty_graph(AGENTS), PAIRS, topologies.ring(AGENTS)])
     rare = topologies.RandomEdges(GRAPH, 0.05, seed=4)
     static, smooth = NETWORKS["static"], problem("squared", consensus.L2(0.1), consensus.Linear(4), "equal")
@@ -218,10 +219,10 @@ def special():
         "packed rows": Case(wide, NETWORKS["random"], Mixed(0.05), OBSERVED),
         "packed rows, float32": Case(single, NETWORKS["periodic"], Mixed(0.05), OBSERVED),
         "EXTRA": Case(smooth, static, EXTRA(), OBSERVED),
-        "EXTRA, float32": Case(single, static, EXTRA(0.05), OBSERVED),
+        "EXTRA, float32": Case(flat, static, EXTRA(0.05), OBSERVED),
         "PG-EXTRA": Case(sparse, static, PGEXTRA(0.05), OBSERVED),
         "NIDS": Case(problem("logistic", consensus.L1(0.01), consensus.Linear(4)), static, NIDS(), OBSERVED),
-        "NIDS, float32": Case(single, static, NIDS(), OBSERVED),
+        "NIDS, float32": Case(flat, static, NIDS(), OBSERVED),
         "exact diffusion": Case(smooth, static, ExactDiffusion(), OBSERVED),
         "ProxGT": Case(problem("logistic", consensus.L1(0.01)), NETWORKS["random"], ProxGT(), OBSERVED),
         "AccGT": Case(smooth, NETWORKS["random"], AccGT(), OBSERVED),

@@ -28,7 +28,7 @@ def same_everywhere(engine, result):
 
 
 def equality(folder):
-    engine, report = MPI(strict=True), {"differ": [], "own rows": True}
+    engine, report = MPI(strict=True), {"differ": [], "own rows": True, "steps": []}
     cases = engine_cases.compared()
     for number, name in enumerate(engine_cases.part(cases, engine.communicator.size)):
         case = cases[name]
@@ -41,6 +41,12 @@ def equality(folder):
             own = case.run(engine=engine, gather=False)
             equal = np.array_equal(own.w, result.w[engine.rows(engine_cases.AGENTS)])
             report["own rows"] = all(engine.communicator.allgather(equal))
+    for name in ("AccGT", "OPAPC, gossip"):  # ranks with their own agents alone find the step of the whole network
+        problem = cases[name].problem
+        alone, own = cases[name].run(), cases[name]._replace(problem=problem.restrict(engine.rows(engine_cases.AGENTS)))
+        shared = own.run(engine=engine)
+        equal = np.array_equal(shared.w, alone.w) and repr(shared.solver) == repr(alone.solver)
+        report["steps"] += engine.communicator.allgather(equal)
     if engine.root:
         print(json.dumps(report))
 
@@ -111,6 +117,7 @@ def refuse(folder):
     other = case.problem.restrict(slice(3, 5))  # held by no rank
     mixed = other if engine.rank == 1 else case.problem
     few = consensus.Problem.from_functions(lambda w: w[:, 0], np.ones_like, agents=3, parameters=1)
+    unknown = engine_cases.special()["functions, DGD"]
     attempts = [
         lambda: consensus.solve(few, topologies.ring(3), DGD(0.1), rounds=3, engine=engine),
         lambda: case._replace(problem=other).run(engine=engine),
@@ -118,13 +125,14 @@ def refuse(folder):
         lambda: case.run(engine=engine, resume=folder / "nonsense"),
         lambda: case.run(engine=engine, resume=folder / "absent"),
         lambda: case._replace(solver=DGD(0.01)).run(engine=engine, resume=folder / "other"),
+        lambda: unknown._replace(problem=unknown.problem.restrict(engine.rows(7)), solver=DGD()).run(engine=engine),
         lambda: case.run(engine=engine, rounds=3),
     ]
     said = []
     for attempt in attempts:
         try:
             said.append(attempt().reason)
-        except (ValueError, OSError) as error:
+        except (ValueError, TypeError, OSError) as error:
             said.append(f"{type(error).__name__}: {error}")
     everyone = engine.communicator.gather(said)
     if engine.root:

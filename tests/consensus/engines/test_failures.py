@@ -526,7 +526,7 @@ def test_what_is_refused_is_refused_on_all_ranks(mark, tmp_path):
     engine_cases.special()["tolerance"].run(rounds=2, checkpoint=tmp_path / "other")
     done = mpiexec(4, HERE / "engine_ranks.py", "refuse", tmp_path)
     assert done.returncode == 0, done.stderr
-    few, nobody, one, nonsense, absent, other, good = zip(*json.loads(done.stdout), strict=True)
+    few, nobody, one, nonsense, absent, other, unknown, good = zip(*json.loads(done.stdout), strict=True)
     assert len(set(few)) == 1
     assert re.match("ValueError: 3 agents are too few for 4 ranks.*start at most 3 ranks", few[0])
     held = ["0 to 0", "1 to 2", "3 to 4", "5 to 6"]
@@ -541,4 +541,6 @@ def test_what_is_refused_is_refused_on_all_ranks(mark, tmp_path):
     assert "nonsense is no checkpoint of this package" in nonsense[0]
     assert absent[0].startswith("FileNotFoundError")
     assert "other is a checkpoint of another run: solver: " in other[0]
+    assert len(set(unknown)) == 1
+    assert "knows no Lipschitz constants of its gradients: give the solver a step=" in unknown[0]
     assert set(good) == {"all 3 rounds done"}
