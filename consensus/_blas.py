@@ -23,12 +23,14 @@ def _routine(name, dtype):
     address = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(of_capsule[1])(capsule, signature)
     call = ctypes.CFUNCTYPE(None)(address)
 
-    def routine(*arguments):
-        call(*(ctypes.c_void_p(a.ctypes.data) if isinstance(a, np.ndarray) else a for a in arguments))
-
-    return routine
+    return call
 
 
+def _address(array):
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+@functools.cache
 def _whole(number):
     return ctypes.byref(ctypes.c_int64(number))  # little-endian: right for BLAS of 32 and of 64 bits
 
@@ -48,30 +50,33 @@ def squares(rows: np.ndarray, start: float = 0.0, out: np.ndarray | None = None,
     if n <= BLOCK:  # many matrices in one call
         product = rows @ rows.swapaxes(1, 2)
         return np.add(product, start if out is None else out, out=product if out is None else out)
+    added = out is not None or start != 0
     if out is None:
         out = np.empty((agents, n, n), rows.dtype)
-        for place in blocks(n, step):
-            out[:, *place] = start
-    one, item, syrk = np.ones((), rows.dtype), rows.itemsize, _routine("syrk", rows.dtype)
+        for block, columns in blocks(n, step):
+            out[:, block, columns if added else block] = start
+    one, beta = (np.array(number, rows.dtype) for number in (1, added))
+    item, syrk = rows.itemsize, _routine("syrk", rows.dtype)
     for matrix, square in zip(rows, out, strict=True):
         if matrix.strides[0] == item and matrix.strides[1] >= n * item:  # the transpose of what is stored row by row
             how, leading = b"N", matrix.strides[1] // item
         else:
             matrix = np.ascontiguousarray(matrix)
             how, leading = b"T", max(k, 1)
-        syrk(b"L", how, _whole(n), _whole(k), one, matrix, _whole(leading), one, square, _whole(n))
+        order, scale = _whole(n), (_address(one), _address(beta))
+        syrk(b"L", how, order, _whole(k), scale[0], _address(matrix), _whole(leading), scale[1], _address(square), order)
     return out
 
 
 def cholesky(matrix: np.ndarray) -> bool:
     """Put the factor U with ``U' U = M`` in M's upper triangle; False if M is not definite."""
     size, info = _whole(len(matrix)), ctypes.c_int64(0)
-    _routine("potrf", matrix.dtype)(b"L", size, matrix, size, ctypes.byref(info))
+    _routine("potrf", matrix.dtype)(b"L", size, _address(matrix), size, ctypes.byref(info))
     return info.value == 0
 
 
 def solve(factor: np.ndarray, right: np.ndarray) -> None:
     """Put ``M^-1 b`` in the place of b (n,), given the factor of M that :func:`cholesky` has left."""
-    size, trsv = _whole(len(factor)), _routine("trsv", factor.dtype)
+    size, one, trsv = _whole(len(factor)), _whole(1), _routine("trsv", factor.dtype)
     for how in (b"N", b"T"):
-        trsv(b"L", how, b"N", size, factor, size, right, _whole(1))
+        trsv(b"L", how, b"N", size, _address(factor), size, _address(right), one)

@@ -140,7 +140,8 @@ class LayeredLinearization:
             if bias is not None:
                 np.matmul(ones, u, out=bias)
             if layer > 0:
-                u = u @ of(self._weights[layer]).swapaxes(-1, -2)
+                weights = of(self._weights[layer]).swapaxes(-1, -2)
+                u = u * weights if u.shape[-1] == 1 else u @ weights  # NumPy's outer products are slow
                 u *= of(self._slope(layer - 1))
         return out
 
@@ -248,8 +249,10 @@ class LayeredLinearization:
         if total is None:
             total = np.zeros((agents, samples * outputs, samples * outputs), scale.dtype)
         if outputs == 1:
-            scaled = np.concatenate([last * scale, scale], axis=2) if self._model.bias else last * scale
-            return _blas.squares(scaled, out=total)
+            rows = np.empty((agents, samples, last.shape[2] + self._model.bias), last.dtype)
+            np.multiply(last, scale, out=rows[:, :, : last.shape[2]])
+            rows[:, :, last.shape[2] :] = scale
+            return _blas.squares(rows, out=total)
         first = 0
         for _, block, inner in worked(total, _blas.squares(last, one, step=few)):  # D D' is one where outputs agree, else zero
             rows, columns = scale[:, first : first + inner.shape[1], None], scale[:, None, first:]
