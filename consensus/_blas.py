@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.linalg import cython_blas, cython_lapack
 
-BLOCK = 64  # rows of a triangle worked at a time: they stay in cache, and little below the diagonal is worked for nothing
+BLOCK = 128  # rows of a triangle worked at a time: little is worked for nothing, and they may stay in cache
 
 
 @functools.cache
@@ -41,21 +41,20 @@ def blocks(n: int, step: int = BLOCK) -> Iterator[tuple[slice, slice]]:
         yield slice(first, min(first + step, n)), slice(first, n)
 
 
-def squares(rows: np.ndarray, start: float = 0.0, out: np.ndarray | None = None, step: int = BLOCK) -> np.ndarray:
-    """``R_i R_i' + start`` for a stack R (agents, n, k); or R_i R_i' added to ``out``.
+def squares(rows: np.ndarray, out: np.ndarray | None = None, step: int = BLOCK) -> np.ndarray:
+    """``R_i R_i'`` for a stack R (agents, n, k), added to ``out`` if that is given.
 
     What a new one has below its diagonal is finite within the :func:`blocks` of that ``step``.
     """
     agents, n, k = rows.shape
     if n <= BLOCK:  # many matrices in one call
         product = rows @ rows.swapaxes(1, 2)
-        return np.add(product, start if out is None else out, out=product if out is None else out)
-    added = out is not None or start != 0
+        return product if out is None else np.add(out, product, out=out)
+    one, beta = (np.array(number, rows.dtype) for number in (1, out is not None))
     if out is None:
         out = np.empty((agents, n, n), rows.dtype)
-        for block, columns in blocks(n, step):
-            out[:, block, columns if added else block] = start
-    one, beta = (np.array(number, rows.dtype) for number in (1, added))
+        for block, _ in blocks(n, step):
+            out[:, block, block] = 0
     item, syrk = rows.itemsize, _routine("syrk", rows.dtype)
     for matrix, square in zip(rows, out, strict=True):
         if matrix.strides[0] == item and matrix.strides[1] >= n * item:  # the transpose of what is stored row by row

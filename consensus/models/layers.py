@@ -228,7 +228,7 @@ class LayeredLinearization:
         With a ``scale`` (agents, samples, outputs) those of diag(scale) J J' diag(scale).
         """
         agents, samples, outputs = len(self._w), self._inputs[0].shape[1], self._model.outputs
-        one, few = float(self._model.bias), -(-_blas.BLOCK // outputs)  # samples at a time
+        few = -(-_blas.BLOCK // outputs)  # samples at a time
         factors = zip(reversed(self._inputs), self._sensitivities(), strict=True)
         (last, _), total = next(factors), None
         scale = np.ones((agents, samples, outputs), last.dtype) if scale is None else scale
@@ -241,7 +241,7 @@ class LayeredLinearization:
 
         for h, d in factors:
             part = _blas.squares((d * scale[..., None]).reshape(agents, samples * outputs, -1), step=few * outputs)
-            for place, block, inner in worked(part, _blas.squares(h, one, step=few)):
+            for place, block, inner in worked(part, _blas.squares(self._with_ones(h), step=few)):
                 block *= inner[:, :, None, :, None]
                 if total is not None:
                     total[:, *place] += part[:, *place]
@@ -249,16 +249,24 @@ class LayeredLinearization:
         if total is None:
             total = np.zeros((agents, samples * outputs, samples * outputs), scale.dtype)
         if outputs == 1:
-            rows = np.empty((agents, samples, last.shape[2] + self._model.bias), last.dtype)
-            np.multiply(last, scale, out=rows[:, :, : last.shape[2]])
-            rows[:, :, last.shape[2] :] = scale
-            return _blas.squares(rows, out=total)
+            return _blas.squares(self._with_ones(last, scale), out=total)
         first = 0
-        for _, block, inner in worked(total, _blas.squares(last, one, step=few)):  # D D' is one where outputs agree, else zero
+        for _, block, inner in worked(
+            total, _blas.squares(self._with_ones(last), step=few)
+        ):  # D D' is one where outputs agree, else zero
             rows, columns = scale[:, first : first + inner.shape[1], None], scale[:, None, first:]
             np.einsum("amono->amno", block)[...] += inner[..., None] * rows * columns
             first += inner.shape[1]
         return total
+
+    def _with_ones(self, h, scale=1.0):
+        """The inputs h of a layer and a one for its bias, times ``scale``: products of these hold the bias' part."""
+        if not self._model.bias:
+            return h * scale
+        rows = np.empty((*np.broadcast_shapes(h.shape[:2], np.shape(scale)[:2]), h.shape[2] + 1), h.dtype)
+        np.multiply(h, scale, out=rows[:, :, :-1])
+        rows[:, :, -1:] = scale
+        return rows
 
 
 def _for_several(several):

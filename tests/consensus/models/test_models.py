@@ -397,8 +397,8 @@ def test_bad_settings_are_named(make, words):
 def test_the_upper_triangle_of_a_scaled_gram_matrix(model):
     """Over more than one block of rows; what lies below the diagonal does not count."""
     rng = np.random.default_rng(0)
-    w, scale = rng.standard_normal((2, model.parameters)), rng.random((2, 150, model.outputs))
-    for x in rng.standard_normal((2, 150, 3)), rng.standard_normal((1, 150, 3)):
+    w, scale = rng.standard_normal((2, model.parameters)), rng.random((2, 290, model.outputs))
+    for x in rng.standard_normal((2, 290, 3)), rng.standard_normal((1, 290, 3)):
         linearization = model.linearize(w, x)[1]
         rooted = scale.reshape(2, -1, 1) * linearization.jacobian()
         close(np.triu(linearization.upper_gram(scale)), np.triu(rooted @ rooted.swapaxes(1, 2)))
