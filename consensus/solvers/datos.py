@@ -65,7 +65,7 @@ class DATOS(Solver):
 
     References
     ----------
-    Chen, Kuruzov, Scutari, Gasnikov, "Adaptive decentralized composite optimization via three-operator splitting",
+    Chen, Kuruzov, Scutari, "Adaptive decentralized composite optimization via three-operator splitting",
     arXiv 2602.17545, 2026, the variant with global min-consensus.
 
     Examples
