@@ -23,10 +23,12 @@ __all__ = [
     "logistic_slope",
     "logistic_value",
     "sigmoid",
+    "sigmoid_pull",
     "sigmoid_slope",
     "sigmoid_sum",
     "softmax_slope",
     "softplus",
+    "tanh_pull",
     "tanh_slope",
     "tanh_sum",
 ]
@@ -47,6 +49,12 @@ def tanh_slope(h, out):
 
 
 @Kernel
+def tanh_pull(u, h, out):
+    """u (1 - h^2): the cotangent before tanh where that behind it is u."""
+    return np.multiply(u, tanh_slope.__wrapped__(h, None), out)
+
+
+@Kernel
 def sigmoid_sum(a, b, out):
     """1 / (1 + exp(-a - b))."""
     total = np.add(a, b, out)
@@ -57,6 +65,12 @@ def sigmoid_sum(a, b, out):
 def sigmoid_slope(h, out):
     """h (1 - h), the derivative of the sigmoid where it is h."""
     return np.multiply(h, 1 - h, out)
+
+
+@Kernel
+def sigmoid_pull(u, h, out):
+    """u h (1 - h): the cotangent before the sigmoid where that behind it is u."""
+    return np.multiply(u, sigmoid_slope.__wrapped__(h, None), out)
 
 
 @Kernel

@@ -143,8 +143,16 @@ def functions(dtype):
         return (one - h) * (one + h)
 
     @inline
+    def tanh_pull(u, h):
+        return u * tanh_slope(h)
+
+    @inline
     def sigmoid_slope(h):
         return h * (one - h)
+
+    @inline
+    def sigmoid_pull(u, h):
+        return u * sigmoid_slope(h)
 
     @inline
     def exp(x):
@@ -171,6 +179,6 @@ def functions(dtype):
         small = N / (D + scale * N)  # times the scale, the smaller of the two probabilities
         return passing_nan(small * (one - scale * small) * up * down, f)
 
-    kernels = (tanh_sum, tanh_slope, sigmoid_sum, sigmoid_slope, sigmoid, softplus, exp)
+    kernels = (tanh_sum, tanh_slope, tanh_pull, sigmoid_sum, sigmoid_slope, sigmoid_pull, sigmoid, softplus, exp)
     kernels += (logistic_value, logistic_slope, logistic_curvature)
     return {kernel.py_func.__name__: kernel for kernel in kernels}

@@ -1,7 +1,8 @@
 """Activation functions of a multilayer perceptron.
 
 Each is a pair of functions: ``apply(a, bias)`` may overwrite a and returns ``(h, kept)``, the activation of a + bias and what
-the derivative needs; ``derivative(kept)`` returns h' as a new array.
+the derivative needs; ``derivative(kept)`` returns h' as a new array. ``pull(u, kept, out)``, where there is one, is u h' in one
+pass.
 """
 
 from collections.abc import Callable
@@ -18,6 +19,7 @@ class Activation(NamedTuple):
     apply: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, Any]]
     derivative: Callable[[Any], np.ndarray]
     gain: float = 1.0
+    pull: Callable[..., np.ndarray] | None = None
 
 
 def _tanh(a, bias):
@@ -47,9 +49,9 @@ def _quadratic(a, bias):
 
 
 ACTIVATIONS = {
-    "tanh": Activation(_tanh, kernels.tanh_slope),
+    "tanh": Activation(_tanh, kernels.tanh_slope, pull=kernels.tanh_pull),
     "relu": Activation(_relu, lambda h: (h > 0).astype(h.dtype), gain=2.0),
-    "sigmoid": Activation(_sigmoid, kernels.sigmoid_slope),
+    "sigmoid": Activation(_sigmoid, kernels.sigmoid_slope, pull=kernels.sigmoid_pull),
     "softplus": Activation(_softplus, kernels.sigmoid),
     "quadratic": Activation(_quadratic, lambda a: 2 * a),
 }

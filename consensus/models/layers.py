@@ -142,8 +142,16 @@ class LayeredLinearization:
             if layer > 0:
                 weights = of(self._weights[layer]).swapaxes(-1, -2)
                 u = u * weights if u.shape[-1] == 1 else u @ weights  # NumPy's outer products are slow
-                u *= of(self._slope(layer - 1))
+                u = self._pull(u, layer - 1, of)
         return out
+
+    def _pull(self, u, layer, of):
+        """u times the slope of ``layer``, in place: a slope that nobody has asked for is not written to memory."""
+        pull = self._model._activation.pull
+        if pull is not None and self._slopes[layer] is None:
+            return pull(u, of(self._kept[layer]), out=u)
+        u *= of(self._slope(layer))
+        return u
 
     def jvp(self, v: np.ndarray) -> np.ndarray:
         """J v (agents, samples, outputs) for v (agents, P).

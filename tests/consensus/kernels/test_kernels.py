@@ -129,6 +129,13 @@ def test_a_kernel_of_a_sum_rounds_the_sum(dtype, numbers):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+def test_a_kernel_of_a_product_rounds_the_slope(dtype):
+    u, h = np.random.default_rng(4).uniform(0, 1, (2, 99)).astype(dtype)
+    assert bits(kernels.tanh_pull(u, -h)) == bits(u * kernels.tanh_slope(-h))
+    assert bits(kernels.sigmoid_pull(u, h)) == bits(u * kernels.sigmoid_slope(h))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_limits_and_signed_zeros(dtype):
     x = np.array([-np.inf, -0.0, 0.0, np.inf], dtype)
     zero, one, half, log2 = np.zeros_like(x), np.ones_like(x), 0.5, np.log(dtype(2))
