@@ -23,7 +23,8 @@ class Robust(MessageWrapper):
     """Another solver whose agents do not believe everything that they hear: :meth:`aggregate` takes the place of W x.
 
     Each block that is mixed is aggregated by itself, as one vector. On networks that change, who in a round hears no more
-    weight than it would leave out keeps its own row.
+    weight than it would leave out keeps its own row. Theory is of methods that average iterates and descend; the sum of
+    trackers, on which gradient tracking stands, is no longer kept.
 
     Parameters
     ----------
