@@ -10,7 +10,7 @@ from consensus.local.part import Part
 from consensus.local.systems import SYSTEMS
 from consensus.surrogates.partial import LinearizedModel
 
-_TOLERANCE, _MOST = 1e-12, 1000  # of conjugate gradients, where the systems are large
+_TOLERANCE, _MOST = 1e-10, 1000  # relative, and iterations of conjugate gradients where the systems are large
 
 
 def newton_directions(problem: Any, w: np.ndarray, right: np.ndarray, damping: float) -> np.ndarray:
