@@ -35,9 +35,8 @@ def test_without_the_audit_it_would_pass():
     assert engine_cases.cheating().run().rounds == 4
 
 
-@pytest.mark.parametrize("ranks", [1, 3])
-def test_a_matrix_that_uses_more_than_the_graph_is_caught_under_mpi(ranks, tmp_path):
-    done = mpiexec(ranks, HERE / "engine_ranks.py", "cheat", tmp_path)
+def test_a_matrix_that_uses_more_than_the_graph_is_caught_under_mpi(tmp_path):
+    done = mpiexec(3, HERE / "engine_ranks.py", "cheat", tmp_path)
     assert done.returncode != 0
     assert CHEATING in done.stderr
     assert "never printed" not in done.stdout

@@ -102,20 +102,22 @@ def assert_same_run(found, expected, factor):
     np.testing.assert_allclose(taus, factor * other_taus, rtol=1e-6, atol=0)
 
 
-@pytest.mark.parametrize("factor", [1e3, 1e-3])
 @pytest.mark.parametrize("random", [False, True], ids=["static", "random"])
 @pytest.mark.parametrize("name", ["MLP", "MLP, L1", "classes", "logistic MLP", "elastic net", "no regularizer"])
-def test_the_loss_and_the_regularizer_rescaled_together(name, random, factor):
+def test_the_loss_and_the_regularizer_rescaled_together(name, random):
     schedule = topologies.RandomEdges(GRAPH, 0.5, seed=1) if random else topologies.Static(GRAPH)
-    assert_same_run(iterates(scaled(name, factor), schedule), iterates(scaled(name, 1.0), schedule), factor)
+    expected = iterates(scaled(name, 1.0), schedule)
+    for factor in (1e3, 1e-3):
+        assert_same_run(iterates(scaled(name, factor), schedule), expected, factor)
 
 
-@pytest.mark.parametrize("factor", [2.0**10, 2.0**-10])
 @pytest.mark.parametrize("name", ["quadratic", "nonconvex", "L1"])
-def test_functions_and_the_regularizer_rescaled_together(name, factor):
+def test_functions_and_the_regularizer_rescaled_together(name):
     # By powers of two: tau begins with a difference of gradients, which has the rounding of its numbers.
     schedule = topologies.Static(GRAPH)
-    assert_same_run(iterates(functions(name, factor), schedule), iterates(functions(name, 1.0), schedule), factor)
+    expected = iterates(functions(name, 1.0), schedule)
+    for factor in (2.0**10, 2.0**-10):
+        assert_same_run(iterates(functions(name, factor), schedule), expected, factor)
 
 
 def test_the_sum_of_losses_is_their_mean_rescaled():

@@ -1,5 +1,7 @@
 """Where AdaptiveNEXT ends: at optima known from elsewhere, at stationary points of networks, and never far above its start."""
 
+import functools
+
 import numpy as np
 import pytest
 from problems import AGENTS, data, problem, smooth_optimum
@@ -43,11 +45,15 @@ OPTIMA = {
 }
 
 
+@functools.cache
+def known(name):
+    return OPTIMA[name][1]().ravel()
+
+
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("name", OPTIMA)
 def test_scikit_learns_optimum(name, schedule):
-    arguments, known = OPTIMA[name]
-    p, optimum = problem(*arguments, PLAIN), known().ravel()
+    p, optimum = problem(*OPTIMA[name][0], PLAIN), known(name)
     result = consensus.solve(p, SCHEDULES[schedule], rounds=60, tolerance=1e-12)
     np.testing.assert_allclose(result.w, np.tile(optimum, (AGENTS, 1)), rtol=0, atol=1e-8)
     assert p.objective(result.mean) <= p.objective(optimum) + 1e-14
@@ -77,7 +83,7 @@ def test_one_agent_alone():
     shards = consensus.partition(X, Y, 1)
     p = consensus.Problem(PLAIN, consensus.SquaredLoss(), shards, consensus.L2(0.1))
     result = consensus.solve(p, topologies.complete(1), rounds=20)
-    np.testing.assert_allclose(result.w[0], OPTIMA["ridge"][1](), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(result.w[0], known("ridge"), rtol=0, atol=1e-12)
     assert result.history["messages"][-1] == 0
 
 
@@ -104,11 +110,10 @@ NETWORKS = {
 }
 
 
-@pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_a_network_ends_at_a_stationary_point(name, seed):
+def test_a_network_ends_at_a_stationary_point(name):
     p = problem(*NETWORKS[name])
-    result = consensus.solve(p, SCHEDULES["static"], rounds=600, record_every=20, seed=seed, tolerance=1e-7)
+    result = consensus.solve(p, SCHEDULES["static"], rounds=600, record_every=20, tolerance=1e-7)
     assert result.history["stationarity"][-1] < 1e-6
     assert result.history["disagreement"][-1] < 1e-6
     if p.regularizer.quadratic:
