@@ -50,6 +50,13 @@ def test_they_reach_the_optimum_of_a_logistic_regression(solver):
     np.testing.assert_allclose(result.w, np.broadcast_to(optimum, result.w.shape), rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize("schedule", ["random", "periodic"])
+def test_kgt_reaches_the_optimum_on_changing_networks_too(schedule):
+    p = problem("squared", L2)
+    *_, end = states(KGT(0.02), p, SCHEDULES[schedule], 1500)
+    np.testing.assert_allclose(end.w, np.broadcast_to(smooth_optimum(p), end.w.shape), rtol=0, atol=1e-10)
+
+
 # Rates ------------------------------------------------------------------------------------------------------------------
 
 
