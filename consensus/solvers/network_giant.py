@@ -52,7 +52,7 @@ class NetworkGIANT(Solver):
     References
     ----------
     Maritan, Sharma, Schenato, Dey, "Network-GIANT: fully distributed Newton-type optimization via harmonic Hessian consensus",
-    IEEE GLOBECOM Workshops, 2023, Algorithm 1; Marshall, Olkin, "Matrix versions of the Cauchy and Kantorovich inequalities",
+    arXiv 2305.07898, 2023; Marshall, Olkin, "Matrix versions of the Cauchy and Kantorovich inequalities",
     Aequationes Mathematicae 40, 1990.
 
     Examples

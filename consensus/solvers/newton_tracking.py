@@ -52,8 +52,8 @@ class NewtonTracking(Solver):
 
     References
     ----------
-    Zhang, Ling, So, "A Newton tracking algorithm with exact linear convergence for decentralized consensus optimization", IEEE
-    Transactions on Signal and Information Processing over Networks 7, 2021, Algorithm 1.
+    Zhang, Ling, So, "A Newton tracking algorithm with exact linear convergence rate for decentralized consensus optimization",
+    CDC 2020 (arXiv 2008.10157).
 
     Examples
     --------
