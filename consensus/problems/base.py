@@ -184,7 +184,8 @@ class BaseProblem(ABC):
         array([1.5, 4.5])
         """
         if w is not None:
-            w = self._everywhere(_checks.floats("w", w)) if np.ndim(w) == 1 else self._stack(w)
+            w = _checks.floats("w", w)
+            w = self._stack(np.tile(w, (self.agents, 1)) if w.ndim == 1 else w)
         bound = self.network_size * self._lipschitz(w)
         if self.nonconvex is not None:  # f_i has -h, with 0 <= h'' <= -strong_convexity
             bound = np.maximum(bound, -self.nonconvex.strong_convexity)

@@ -167,6 +167,8 @@ class Solver(ABC):
         ValueError
             If there is no such step on this network.
         """
+        _checks.problem(problem)
+        _checks.schedule(network, "network")
         raise TypeError(f"{type(self).__name__} has no bound on its step from theory: give step=")
 
     def prepared(self, problem: BaseProblem, network: ScheduleLike) -> Self:
@@ -175,6 +177,8 @@ class Solver(ABC):
         :func:`consensus.solve` calls it before the first round; who calls :meth:`init` and :meth:`step` by hand has to, too.
         The step has six digits, which rounding errors of another machine do not change.
         """
+        _checks.problem(problem)
+        _checks.schedule(network, "network")
         if not isinstance(getattr(self, "alpha", None), Stable):
             return self
         ready = copy.copy(self)

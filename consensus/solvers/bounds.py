@@ -3,6 +3,7 @@
 import numpy as np
 
 import topologies
+from consensus import _checks
 from consensus.problems import BaseProblem
 from topologies.schedules import ScheduleLike, is_static
 
@@ -18,7 +19,7 @@ def steepest(problem: BaseProblem) -> float:
     ValueError
         If it is zero: any step is stable then.
     """
-    largest = float(np.max(problem.lipschitz()))
+    largest = float(np.max(_checks.problem(problem).lipschitz()))
     if not largest > 0:
         raise ValueError("the costs have no curvature, so that every step is stable: give step=")
     return largest
@@ -32,7 +33,7 @@ def convexity(problem: BaseProblem) -> float:
     ValueError
         If it is not positive.
     """
-    least = float(np.min(problem.strong_convexity()))
+    least = float(np.min(_checks.problem(problem).strong_convexity()))
     if not least > 0:
         raise ValueError(f"the agents' costs are not known to be strongly convex (mu = {least:.3g}): give convexity=, or an L2")
     return float(f"{least:.6g}")
@@ -46,6 +47,7 @@ def lowest_eigenvalue(network: ScheduleLike) -> float:
     >>> round(lowest_eigenvalue(topologies.Static(topologies.ring(4))), 6)
     -0.333333
     """
+    _checks.schedule(network, "network")
     keys = dict.fromkeys(network.key(n) for n in range(1 if is_static(network) else _ROUNDS))
     matrices = (network.weights(key) for key in keys)
     return min(topologies.lowest_eigenvalue((matrix + matrix.T) / 2) for matrix in matrices)
@@ -59,7 +61,7 @@ def gap(network: ScheduleLike) -> float:
     ValueError
         If it is not positive: the agents do not come to agree.
     """
-    static = is_static(network)
+    static = is_static(_checks.schedule(network, "network"))
     found = (
         topologies.spectral_gap(network.weights(network.key(0)))
         if static

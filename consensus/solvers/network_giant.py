@@ -9,7 +9,7 @@ from consensus import _checks
 from consensus.local.newton_directions import newton_directions
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
-from consensus.solvers.bounds import gap, lowest_eigenvalue
+from consensus.solvers.bounds import gap, lowest_eigenvalue, steepest
 from consensus.solvers.needs import Needs
 from consensus.steps import Rule, optional_rule
 from topologies.schedules import ScheduleLike
@@ -84,7 +84,7 @@ class NetworkGIANT(Solver):
             raise ValueError(f"damping must be > 0 with {r}, or the Hessians need not have inverses; got {self.damping}")
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
-        most = float(np.max(problem.lipschitz())) + self.damping
+        most = steepest(problem) + self.damping
         least = float(np.min(problem.strong_convexity())) + self.damping
         if not least > 0:
             raise ValueError("the costs are not known to be strongly convex, so that no step is known to be stable: give step=")

@@ -84,6 +84,8 @@ class Wrapper(Solver):
         return self.solver.stable_step(problem, self.matrices(network))
 
     def prepared(self, problem: BaseProblem, network: ScheduleLike) -> Self:
+        _checks.problem(problem)
+        _checks.schedule(network, "network")
         if not hasattr(self.solver, "prepared"):  # one that is not derived from Solver need not have it
             return self
         ready = self.solver.prepared(problem, self.matrices(network))
