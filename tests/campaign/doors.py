@@ -231,6 +231,8 @@ def _methods(name, kind, made):
         method = getattr(kind, attribute)
         if attribute.startswith("_") or attribute in INNER | READ_ONLY or not inspect.isroutine(method):
             continue
+        if method is consensus.solvers.Solver.stable_step:  # of methods that have none: refused whatever is given
+            continue
         if attribute == "gradient" and not getattr(kind, "smooth", True):
             continue
         if (getattr(method, "__module__", None) or "").split(".")[0] in ("consensus", "topologies"):
