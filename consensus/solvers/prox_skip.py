@@ -91,7 +91,7 @@ class ProxSkip(Solver):
 
     def communicates(self, round: int) -> bool:
         """Whether there is an exchange in ``round``."""
-        block, place = divmod(round, _BLOCK)
+        block, place = divmod(_checks.count("round", round, least=0), _BLOCK)
         return bool(_draws(self.seed, block)[place] < self.probability)
 
     def step(self, problem: BaseProblem, network: "Network", state: ProxSkipState) -> ProxSkipState:
