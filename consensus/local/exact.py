@@ -12,6 +12,7 @@ from consensus.errors import UnfinishedWarning
 from consensus.local import careful
 from consensus.local.base import LocalSolution
 from consensus.local.costs import estimates, forms_jacobian
+from consensus.local.operators import chosen
 from consensus.local.part import Part, has_prox_jvp
 from consensus.local.systems import SYSTEMS
 from consensus.problems import BaseProblem
@@ -143,7 +144,7 @@ class Exact:
         found, iterations, left = x, np.zeros(len(x), int), np.ones(len(x), x.dtype)
         if not hard.all():
             found, iterations, left = part.minimise(sub, rows, kind, x, tolerance, most)
-            found, iterations, left = np.where(hard[:, None], x, found), np.where(hard, 0, iterations), np.where(hard, 1, left)
+            found, iterations, left = chosen(hard, x, found), np.where(hard, 0, iterations), np.where(hard, 1, left)
         (again,) = np.nonzero((left > 0) | (single & np.isnan(left)))
         if len(again) and (single or proximal):
             begin = np.where(np.isfinite(found).all(axis=1)[:, None], found, x)[again]
@@ -172,4 +173,4 @@ def _note(problem, left, tau):
 def _better(sub, start):
     """Of ``start`` and w the one with the smaller objective, for every agent."""
     better = sub.value(start, sub.operator.jvp(start - sub.w)) < sub.value(sub.w, np.zeros_like(sub.outputs))
-    return np.where(better[:, None], start, sub.w)
+    return chosen(better, start, sub.w)

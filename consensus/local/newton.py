@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from consensus.local.operators import chosen
 from consensus.local.semismooth import solve_proximal
 
 _SUFFICIENT = 1e-4  # the part of the promised decrease that a step must bring
@@ -54,7 +55,7 @@ def newton(sub, system, x, tolerance, most, proximal=solve_proximal):
     slope = sub.linear + (sub.regularizer.gradient(sub.w) if quadratic else 0)  # at w, where B has none
     start = sub.residual(sub.w, slope)
     finite = np.isfinite(start).all(axis=0)
-    x, running = np.where(finite[:, None], x, np.nan), running & finite
+    x, running = chosen(finite, x, np.full_like(x[:1], np.nan)), running & finite
     if not quadratic:  # infinitely far from r's domain no decrease could be seen
         x = np.where(np.isinf(sub.regularizer.value(x))[:, None], sub.regularizer.prox(x, 1 / k), x)
     begin, moved = x, np.any(x != sub.w)
@@ -89,9 +90,9 @@ def newton(sub, system, x, tolerance, most, proximal=solve_proximal):
             step = end - x
         iterations += np.where(running, np.maximum(inner, 1), 0)
         running &= np.isfinite(step).all(axis=1)  # where rounding leaves no direction x stays as it is
-        end, step = np.where(running[:, None], end, x), np.where(running[:, None], step, 0)
+        end, step = chosen(running, end, x), chosen(running, step, np.zeros_like(step))
         certain &= running & sub.loss.quadratic  # one step from anywhere is exact
-        x, solved, running = np.where(certain[:, None], end, x), solved | certain, running & ~certain
+        x, solved, running = chosen(certain, end, x), solved | certain, running & ~certain
         if not running.any():
             break
         image = sub.operator.jvp(step)

@@ -77,3 +77,17 @@ def rooted_gram(root, gram, out):
             half = rooted_rows(root[:, few], block.copy()).reshape(*block.shape[:2], -1, outputs)
             np.matmul(half.swapaxes(1, 2), root[:, rest], out=result.reshape(half.shape).swapaxes(1, 2))
     return out
+
+
+def chosen(condition, first, second):
+    """Rows of ``first`` (agents, ...) where ``condition`` (agents,) holds, else of ``second``: one of them itself, if all."""
+    if condition.all():
+        return first
+    if not condition.any():
+        return second
+    return np.where(condition.reshape(-1, *(1,) * (first.ndim - 1)), first, second)
+
+
+def norms(v):
+    """Of the rows of v (agents, P)."""
+    return np.sqrt(np.vecdot(v, v))

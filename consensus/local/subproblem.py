@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from consensus.local.operators import norms
 from consensus.losses.base import Loss
 from consensus.regularizers.base import Regularizer
 
@@ -97,14 +98,14 @@ class Subproblem(NamedTuple):
         """
         k = self.strong_convexity
         if self.regularizer.quadratic:
-            return np.linalg.norm(gradient, axis=1)[None] / k
+            return norms(gradient)[None] / k
         scales = [np.full_like(self.bound, k)[:, None], self.bound[:, None]]
-        return np.array([np.linalg.norm(x - self.regularizer.prox(x - gradient / s, 1 / s), axis=1) for s in scales])
+        return np.array([norms(x - self.regularizer.prox(x - gradient / s, 1 / s)) for s in scales])
 
     def rounding(self, x):
         """Below which a :meth:`residual` at x is nothing but rounding, of the points and of the gradient over s."""
-        eps, linear = 10 * np.finfo(x.dtype).eps, np.linalg.norm(self.linear, axis=1)
-        size = np.linalg.norm(self.w, axis=1) + np.linalg.norm(x - self.w, axis=1)
+        eps, linear = 10 * np.finfo(x.dtype).eps, norms(self.linear)
+        size = norms(self.w) + norms(x - self.w)
         softest = size + linear / self.strong_convexity
         return eps * (softest[None] if self.regularizer.quadratic else np.array([softest, size + linear / self.bound]))
 

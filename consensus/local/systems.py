@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from consensus import _blas
-from consensus.local.operators import rooted_gram, rooted_rows, times_root, times_root_transposed, upper_gram
+from consensus.local.operators import norms, rooted_gram, rooted_rows, times_root, times_root_transposed, upper_gram
 
 _REFINEMENTS = 10
 
@@ -122,16 +122,16 @@ def _refined(once, apply, u, tolerance, lost):
     d = once(u)
     wanting = ~(lost <= tolerance)
     certain = ~wanting & np.isfinite(d).all(axis=1)
-    size = np.linalg.norm(u, axis=1)
+    size = norms(u)
     goal, last = np.maximum(tolerance, 10 * np.finfo(u.dtype).eps) * size, np.inf
     for _ in range(_REFINEMENTS):
         if not wanting.any():
             break
         residual = u - apply(d)
-        norms = np.linalg.norm(residual, axis=1)
-        certain |= wanting & (norms <= goal)
-        wanting &= (norms > goal) & (norms < last / 2)
-        last = norms
+        size = norms(residual)
+        certain |= wanting & (size <= goal)
+        wanting &= (size > goal) & (size < last / 2)
+        last = size
         d = np.where(wanting[:, None], d + once(residual), d)
     return d, np.zeros(len(u), int), certain
 
@@ -188,8 +188,8 @@ def conjugate_gradients(apply, precondition, right, tolerance, most):
     x, residual = np.zeros_like(right), right.copy()
     z = precondition(residual)
     direction, inner = z.copy(), np.vecdot(residual, z)
-    goal = tolerance * np.linalg.norm(right, axis=1)
-    running = np.linalg.norm(residual, axis=1) > goal
+    goal = tolerance * norms(right)
+    running = norms(residual) > goal
     iterations = np.zeros(len(right), int)
     for _ in range(most):
         if not running.any():
@@ -200,7 +200,7 @@ def conjugate_gradients(apply, precondition, right, tolerance, most):
         x += length[:, None] * direction
         residual -= length[:, None] * image
         iterations += running
-        running &= np.linalg.norm(residual, axis=1) > goal
+        running &= norms(residual) > goal
         z = precondition(residual)
         new = np.vecdot(residual, z)
         direction = np.where(running[:, None], z + (new / np.where(inner != 0, inner, 1))[:, None] * direction, direction)

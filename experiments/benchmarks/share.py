@@ -21,7 +21,7 @@ from consensus.surrogates import PartialLinearization
 from experiments.benchmarks.core import shards
 
 AGENTS, SAMPLES, INPUTS, HIDDEN = 20, 500, 64, 100
-REPEATS = 15
+REPEATS = 9
 
 
 class Calls:
@@ -97,7 +97,9 @@ def main():
     network = StackedNetwork(topologies.Static(topologies.random_regular(AGENTS, 4, seed=0)), problem.dtype)
     solver = NEXT(PartialLinearization(1.0), 0.1)
     start = np.tile(problem.model.init(np.random.default_rng(0)), (AGENTS, 1))
-    print(f"{'threads':>8} {'time of':>8} {'ms a round':>11} {'BLAS, LAPACK':>13} {'outside':>8}   to reach: <= 25%")
+    print(
+        f"{'threads':>8} {'time of':>8} {'ms a round':>11} {'BLAS, LAPACK':>13} {'outside':>8} {'of the least':>13}   to reach: <= 25%"
+    )
     for threads in (1, 2):
         calls, state = Calls(data.features), solver.init(problem, start)
         with threadpool_limits(threads), one_blas_thread():
@@ -111,7 +113,8 @@ def main():
             ).swapaxes(0, 1)
         for name, whole, part in zip(("cores", "clock"), rounds.T, inside.T, strict=True):
             ms = 1e3 * np.median(whole), 1e3 * np.median(part)
-            print(f"{threads:>8} {name:>8} {ms[0]:>11.1f} {ms[1]:>13.1f} {1 - np.median(part / whole):>8.0%}", flush=True)
+            outside, least = 1 - np.median(part / whole), 1 - part.min() / whole.min()  # what others do only adds to the least
+            print(f"{threads:>8} {name:>8} {ms[0]:>11.1f} {ms[1]:>13.1f} {outside:>8.0%} {least:>13.0%}", flush=True)
 
 
 if __name__ == "__main__":
