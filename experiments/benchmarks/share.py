@@ -98,7 +98,7 @@ def main():
     solver = NEXT(PartialLinearization(1.0), 0.1)
     start = np.tile(problem.model.init(np.random.default_rng(0)), (AGENTS, 1))
     print(
-        f"{'threads':>8} {'time of':>8} {'ms a round':>11} {'BLAS, LAPACK':>13} {'outside':>8} {'at least':>9}   (to reach: 25%)"
+        f"{'threads':>8} {'time of':>8} {'ms a round':>11} {'BLAS, LAPACK':>13} {'outside':>8} {'at least':>9}   to reach: 25%"
     )
     for threads in (1, 2):
         calls, state = Calls(data.features), solver.init(problem, start)
