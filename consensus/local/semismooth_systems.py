@@ -10,6 +10,7 @@ R = L'J (n, P) with n samples times outputs, M the derivative of the prox (P, P)
 
 import numpy as np
 
+from consensus import _blas
 from consensus.local.costs import LARGEST, PASS, batched
 from consensus.local.operators import rooted_rows
 from consensus.local.systems import Factors, conjugate_gradients
@@ -65,9 +66,12 @@ class Systems:
     def rows(self, z, b):
         if self._rows is None:
             self._rows = rooted_rows(self.root, self.sub.operator.jacobian())
-        moved = self.sub.regularizer.prox_jvp(z, 1 / self.sub.tau, self._rows)
-        matrix = moved @ self._rows.swapaxes(1, 2)
-        matrix /= self.sub.tau
+        r, tau = self.sub.regularizer, self.sub.tau
+        if self.diagonal:
+            matrix = _blas.squares(self._rows * np.sqrt(r.prox_slope(z, 1 / tau) / tau)[:, None])
+        else:
+            matrix = r.prox_jvp(z, 1 / tau, self._rows) @ self._rows.swapaxes(1, 2)
+            matrix /= tau
         return Factors.of(matrix, 1.0).solve(b)
 
     def gram(self, z, b):
@@ -96,8 +100,8 @@ class Systems:
         rows = rooted_rows(self.root, self.sub.operator.jacobian(columns))[0]
         rows *= np.sqrt(r.prox_slope(z, 1 / tau)[:, columns] / tau)
         if len(columns) < self.n:  # (I + Q Q')^-1 = I - Q (I + Q' Q)^-1 Q'
-            return b - Factors.of((rows.T @ rows)[None], 1.0).solve(b @ rows) @ rows.T
-        return Factors.of((rows @ rows.T)[None], 1.0).solve(b)
+            return b - Factors.of(_blas.squares(rows.T[None]), 1.0).solve(b @ rows) @ rows.T
+        return Factors.of(_blas.squares(rows[None]), 1.0).solve(b)
 
     def iterative(self, z, b):
         r, tau = self.sub.regularizer, self.sub.tau
