@@ -286,7 +286,7 @@ def test_group_l1_prunes_the_inputs_of_a_network():
     """Hidden units are in groups too: were they free, they would grow without end and the inputs' weights shrink."""
     model = consensus.MLP([12, 4, 1])
     p = sparse_problem(GroupL1.of_units(0.1, model), model)
-    *_, state = states(NEXT(PartialLinearization(0.3), 0.2), p, 700)
+    *_, state = states(NEXT(PartialLinearization(0.3), 0.2), p, 600)
     norms = np.linalg.norm(state.best[:, : 12 * 4].reshape(AGENTS, 12, 4), axis=2)
     assert (norms[:, :2] > 0.1).all()
     assert (norms[:, 3:] == 0).all()
