@@ -444,6 +444,7 @@ def test_full_shared_memory_is_refused_before_anything_starts(case, mark, monkey
     def full(descriptor, offset, size):
         raise OSError(errno.ENOSPC, "No space left on device")
 
+    resource_tracker.ensure_running()  # Python's own, whose pipe stays open once there are processes
     before = descriptors()
     with monkeypatch.context() as device:
         device.setattr(os, "posix_fallocate", full)
