@@ -84,7 +84,7 @@ def drawn(agents, count, seed):
 
 
 def excess(outcomes, cases, curve, seeds):
-    """How far the honest agents' objective is above its least, relative to that, at their own copies; its mean over them."""
+    """How far the honest agents' objective is above its least, in percent of that, at their own copies, on average."""
     data, _, _, count = curve
     values = []
     for outcome, seed in zip(outcomes, seeds, strict=True):
@@ -95,15 +95,16 @@ def excess(outcomes, cases, curve, seeds):
         shards = consensus.partition(own.features[real], own.targets[real], agents=len(honest))
         theirs = consensus.Problem(whole.model, whole.loss, shards, whole.regularizer)
         ends = np.inf if outcome.diverged else np.mean([theirs.objective(w) for w in outcome.w[honest]])
-        values.append(ends / smooth_optimum(theirs) - 1)
+        values.append(100 * (ends / smooth_optimum(theirs) - 1))
     return Spread.of(values)
 
 
 def figure(costs, datasets, counts, most):
+    usual = [spread.middle for spread in costs.values() if spread.middle < 1e6]  # what blows up leaves the axes
     canvas, axes = panels(len(datasets) * len(LIES), columns=3, size=(2.6, 2.4), share=True)
     for ax, (data, attack) in zip(axes, [(data, attack) for data in datasets for attack in LIES], strict=True):
         for index, mixing in enumerate(MIXING):
-            spreads = [Spread(*(100 * value for value in costs[data, mixing, attack, count])) for count in counts]
+            spreads = [costs[data, mixing, attack, count] for count in counts]
             points(ax, [(count,) * 3 for count in counts], spreads, mixing, index)
         ax.axvline(most, color="0.6", linewidth=3, zorder=1, label="as many are tolerated")
         ax.set(title=f"{data}, {attack}" if len(datasets) > 1 else attack, xlabel="agents that lie", yscale="log")
@@ -111,12 +112,13 @@ def figure(costs, datasets, counts, most):
         plain(ax.yaxis)
         if ax.get_subplotspec().is_first_col():
             ax.set_ylabel("honest agents' objective\nabove its least [%]")
+    axes[0].set_ylim(min(usual) / 2, 2 * max(usual))
     legend(canvas, axes[0], columns=5)
     return canvas
 
 
 def table(costs, datasets, counts):
-    rows = Table({"data set": "", "attack": "", "liars": "d", **dict.fromkeys(MIXING, ".1%")})
+    rows = Table({"data set": "", "attack": "", "liars": "d", **{f"{mixing}, % above": ".2g" for mixing in MIXING}})
     for data in datasets:
         for attack in LIES:
             for count in counts:
