@@ -39,6 +39,7 @@ paper: $(VENV)/installed
 
 benchmarks: $(VENV)/installed
 	$(RUN) -m experiments.benchmarks.core
+	$(RUN) -m experiments.benchmarks.rounds
 	$(RUN) -m experiments.benchmarks.kernels
 	$(RUN) -m experiments.benchmarks.local
 	$(RUN) -m experiments.benchmarks.choice

@@ -38,4 +38,4 @@ def start(problem: BaseProblem, start: ArrayLike | None, seed: int | np.random.G
         raise ValueError(f"start must have shape (P,) = {shape[1:]} or (agents, P) = {shape}; got {start.shape}")
     if start.dtype.kind not in "fiu" or not np.isfinite(start).all():
         raise ValueError(f"start must hold finite real numbers; got {start!r}")
-    return np.array(np.broadcast_to(start, shape), dtype=problem.dtype)
+    return np.array(np.broadcast_to(start, shape), problem.dtype, order="C")  # not that of what is broadcast

@@ -11,9 +11,9 @@ import functools
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -76,7 +76,7 @@ def _keep_freed_memory():
 
 
 class _Guard:
-    """How many callers are inside :func:`one_blas_thread`, and how many threads they may use for chunks."""
+    """How many threads are inside :func:`one_blas_thread`, and how many they may use for chunks."""
 
     lock = threading.Lock()
     depth = 0
@@ -84,12 +84,23 @@ class _Guard:
     limiter: Any = None
 
 
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Hold BLAS to one thread, leaving the cores it was allowed (``OMP_NUM_THREADS``, threadpoolctl) to the chunks.
+class _OneThread(threading.local):
+    """The context of :func:`one_blas_thread`: a thread that is inside, as it is in all rounds of a run, enters at no cost."""
 
-    May be nested, and entered from several threads; the last to leave restores what the first one found.
-    """
+    depth = 0  # how often this thread is inside
+
+    def __enter__(self) -> None:
+        if self.depth == 0:
+            _enter()
+        self.depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.depth -= 1
+        if self.depth == 0:
+            _leave()
+
+
+def _enter():
     with _Guard.lock:
         if _Guard.depth == 0:
             _keep_freed_memory()
@@ -98,14 +109,25 @@ def one_blas_thread() -> Iterator[None]:
             with _in_control():
                 _Guard.limiter = _blas().limit(limits=1)
         _Guard.depth += 1
-    try:
-        yield
-    finally:
-        with _Guard.lock:
-            _Guard.depth -= 1
-            if _Guard.depth == 0:
-                with _in_control():
-                    _Guard.limiter.restore_original_limits()
+
+
+def _leave():
+    with _Guard.lock:
+        _Guard.depth -= 1
+        if _Guard.depth == 0:
+            with _in_control():
+                _Guard.limiter.restore_original_limits()
+
+
+_one_thread = _OneThread()
+
+
+def one_blas_thread() -> AbstractContextManager[None]:
+    """Hold BLAS to one thread, leaving the cores it was allowed (``OMP_NUM_THREADS``, threadpoolctl) to the chunks.
+
+    May be nested, and entered from several threads; the last to leave restores what the first one found.
+    """
+    return _one_thread
 
 
 def threads() -> int:
@@ -127,13 +149,17 @@ def for_chunks(function: Callable[[slice], None], agents: int, bytes_per_agent: 
     operations_per_agent : float
         Multiply-adds for one agent, where they are many more than the bytes.
     """
-    size = max(1, CHUNK_BYTES // max(1, bytes_per_agent))
-    with one_blas_thread():
-        if agents * bytes_per_agent <= _WORTH_BYTES and agents * operations_per_agent <= _WORTH_OPERATIONS:
+    size = CHUNK_BYTES // max(1, bytes_per_agent)
+    small = agents * bytes_per_agent <= _WORTH_BYTES and agents * operations_per_agent <= _WORTH_OPERATIONS
+    if small and size > 1 and agents and _one_thread.depth:  # in rounds of a small network: at once
+        function(slice(0, agents))
+        return
+    with _one_thread:
+        if small:
             size, threads = agents if size > 1 else 1, 1
         else:
             threads = _Guard.threads
-            size = min(size, -(-agents // (4 * threads)))  # some chunks for each, to even out
+            size = min(max(1, size), -(-agents // (4 * threads)))  # some chunks for each, to even out
         starts = range(0, agents, max(1, size))
         helpers = min(threads, len(starts)) - 1
         if helpers < 1:

@@ -114,17 +114,17 @@ class Network(ABC):
         if len(kinds) < len(blocks):  # all of one kind
             kinds = kinds * len(blocks)
         key = self.schedule.key(round)
-        plans = {kind: self._plans.of(key, kind) for kind in dict.fromkeys(kinds)}
-        plan = plans[kinds[0]]  # of one round all have the same edges
+        plans = [self._plans.of(key, kind) for kind in kinds]
+        plan = plans[0]  # of one round all have the same edges
         if self.strict:
             self._check_edges(round, plan)
         sent = [self._sent(plan, kind, block) for kind, block in zip(kinds, blocks)]
         self.exchanges += 1
         self.messages += plan.messages
         self._count(plan.messages * beside)
-        wholes = zip(kinds, blocks, self._gather(plan, sent))
+        wholes = zip(plans, blocks, self._gather(plan, sent))
         if rule is None:
-            return tuple(plans[kind].matrix @ self._rows(whole, block) for kind, block, whole in wholes)
+            return tuple([plan.times(self._rows(whole, block)) for plan, block, whole in wholes])
         new = []
         for (_, block, whole), own in zip(wholes, sent):
             rows, own = self._rows(whole, block), self._rows(own, block)
@@ -133,23 +133,23 @@ class Network(ABC):
 
     def _sent(self, plan, kind, block):
         """The array that is sent of a ``block``; counted."""
-        count, packed = self.rows.stop - self.rows.start, hasattr(block, "unpack")
-        arrays = block.arrays if packed else (block,)
+        count = self.rows.stop - self.rows.start
+        if isinstance(block, np.ndarray) and block.shape[:1] == (count,):
+            self._count(plan.messages * (block.size // count))
+            return block if block.dtype == self.dtype else block.astype(self.dtype)
+        arrays = block.arrays if hasattr(block, "unpack") else (block,)
         if not all(isinstance(array, np.ndarray) and array.shape[:1] == (count,) for array in arrays):
             got = ", ".join(f"shape {a.shape}" if isinstance(a, np.ndarray) else _checks.shown(a) for a in arrays)
             raise TypeError(
                 f"network.{kind}(round, *blocks) takes arrays, or packed rows, with a row for each of the {count} agents held "
                 f"here; got {got}"
             )
-        if packed:
-            self._count(int(plan.copies @ block.numbers), int(plan.copies @ block.bytes))
-            return to_bytes(block)
-        self._count(plan.messages * block[0].size)
-        return block.astype(self.dtype, copy=False)
+        self._count(int(plan.copies @ block.numbers), int(plan.copies @ block.bytes))
+        return to_bytes(block)
 
     def _rows(self, whole, block):
         """The rows to multiply, of the ``whole`` of what was sent of a ``block``."""
-        return from_bytes(whole, block).unpack().astype(self.dtype, copy=False) if hasattr(block, "unpack") else whole
+        return whole if isinstance(block, np.ndarray) else from_bytes(whole, block).unpack().astype(self.dtype, copy=False)
 
     def _count(self, numbers, size=None):
         """Count numbers sent, of ``size`` bytes, by default in the problem's dtype."""

@@ -7,6 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from consensus import _checks
+from consensus._rows import multiplication
 from topologies.schedules import ScheduleLike
 
 _KEPT = 64  # plans, by the schedule's key,
@@ -18,12 +19,13 @@ Prepare: TypeAlias = Callable[[sp.csr_array, sp.csr_array], tuple[sp.csr_array, 
 class Plan(NamedTuple):
     """What one mixing matrix asks of a block of agents.
 
-    Fields: the block's rows of the ``matrix``, as CSR; for each of its entries the agent whose row it multiplies, in
-    ``senders``; the number of ``messages`` that its agents receive, one an edge; to how many others each of them sends, in
-    ``copies`` (agents here,); whatever else an engine prepares, in ``extra``.
+    Fields: the block's rows of the ``matrix``, as CSR; its product with rows, a function, in ``times``; for each of its entries
+    the agent whose row it multiplies, in ``senders``; the number of ``messages`` that its agents receive, one an edge; to how
+    many others each of them sends, in ``copies`` (agents here,); whatever else an engine prepares, in ``extra``.
     """
 
     matrix: sp.csr_array
+    times: Callable[[np.ndarray], np.ndarray]
     senders: np.ndarray
     messages: int
     copies: np.ndarray
@@ -50,10 +52,11 @@ class Plans:
 
     def of(self, key: Hashable, kind: str) -> Plan:
         """That of the schedule's ``key``; ``kind`` is "mix", or "average" for equal weights in its place."""
-        if (key, kind) not in self.kept:
+        plan = self.kept.get((key, kind))
+        if plan is None:
             self._make_room()
-            self.kept[key, kind] = self._made(key, kind)
-        return self.kept[key, kind]
+            plan = self.kept[key, kind] = self._made(key, kind)
+        return plan
 
     def _made(self, key, kind):
         agents = self.schedule.agents
@@ -67,7 +70,7 @@ class Plans:
         copies = np.bincount(whole.indices, minlength=agents)[self.rows] - own
         senders = matrix.indices
         matrix, extra = self.prepare(whole, matrix)
-        return Plan(matrix, senders, messages, copies, extra)
+        return Plan(matrix, multiplication(matrix), senders, messages, copies, extra)
 
     def _make_room(self):
         """Forget the oldest plans where there are many or large ones."""

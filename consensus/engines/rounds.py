@@ -2,12 +2,12 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import TypeAlias
 
 import numpy as np
 
 from consensus._parallel import one_blas_thread
+from consensus._rows import kept_memory
 from consensus.engines.network import Network
 from consensus.engines.states import Begin, State, checked
 from consensus.errors import DivergenceError
@@ -49,20 +49,28 @@ def run_rounds(problem: BaseProblem, network: Network, solver: Solver, begin: Be
     """
     seconds, name = 0.0, f"{type(solver).__name__}.step"
     # Overflow is not a warning here: what comes of it is tested every round.
-    with one_blas_thread(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+    with one_blas_thread(), kept_memory(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         since = time.perf_counter()
         state = begin.state(problem, solver)
         if begin.resumed:
             since = time.perf_counter()  # that was no part of the run
         while True:
-            if not -_LARGEST < state.w.min() <= state.w.max() < _LARGEST:  # false for NaN too
+            if not _all_small(state.w):
                 raise DivergenceError(state.round, solver)
             seconds += time.perf_counter() - since
-            reason = report(state, network.counts | asdict(problem.work), seconds)
+            reason = report(state, network.counts | vars(problem.work), seconds)
             if reason or state.round >= rounds:
                 return reason
             since = time.perf_counter()
             state = checked(solver.step(problem, network, state), state.round + 1, problem, name)
+
+
+def _all_small(w):
+    """Whether no number in ``w`` is NaN or beyond what is lost."""
+    numbers = w.reshape(-1)
+    if np.dot(numbers, numbers) < _LARGEST**2:  # in one go; false for NaN, and for squares beyond the dtype
+        return True
+    return bool(-_LARGEST < w.min() <= w.max() < _LARGEST)
 
 
 def reports(observer: Observer, solver: Solver, gather: Gather | None = None) -> Report:

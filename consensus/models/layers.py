@@ -4,6 +4,7 @@ A layer l takes inputs h (samples, m) to a = h W + b, with W (m, k) stored row b
 vector, and to its activation. Everything is a batched matrix product over agents; NumPy hands each agent's to BLAS.
 """
 
+import functools
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -33,9 +34,11 @@ class Layered:
 
     def _split(self, w):
         """Views of every layer's weights (..., m, k) and biases (..., 1, k) or None, for w (..., P)."""
-        for start, weights, end, inputs, outputs in self._spans:
-            bias = w[..., weights:end].reshape(*w.shape[:-1], 1, outputs) if self.bias else None
-            yield w[..., start:weights].reshape(*w.shape[:-1], inputs, outputs), bias
+        parts, of = [], w.shape[:-1]
+        for start, weights, end, m, k in self._spans:
+            bias = w[..., weights:end].reshape(*of, 1, k) if self.bias else None
+            parts.append((w[..., start:weights].reshape(*of, m, k), bias))
+        return parts
 
     def _forward(self, w, x):
         """The outputs, and per layer its inputs and what the derivative of its activation needs."""
@@ -112,7 +115,10 @@ class LayeredLinearization:
     def __init__(self, model, w, inputs, kept):
         self._model, self._w, self._inputs, self._kept = model, w, inputs, kept
         self._slopes = [None] * len(kept)
-        self._weights = [weights for weights, _ in model._split(w)]
+
+    @functools.cached_property
+    def _weights(self):
+        return [weights for weights, _ in self._model._split(self._w)]
 
     def _slope(self, layer):
         """Derivative of the activation of ``layer``, computed once."""
@@ -132,13 +138,12 @@ class LayeredLinearization:
         of = _for_several(u.ndim == 4)
         if out is None:
             out = np.empty((*u.shape[:-2], self._model.parameters), u.dtype)
-        ones = np.ones((1, wanted[1]), u.dtype)
-        targets = list(self._model._split(out))
+        targets = self._model._split(out)
         for layer in reversed(range(len(targets))):
             weights, bias = targets[layer]
             np.matmul(of(self._inputs[layer]).swapaxes(-1, -2), u, out=weights)
             if bias is not None:
-                np.matmul(ones, u, out=bias)
+                np.matmul(_ones(wanted[1], u.dtype), u, out=bias)
             if layer > 0:
                 weights = of(self._weights[layer]).swapaxes(-1, -2)
                 u = u * weights if u.shape[-1] == 1 else u @ weights  # NumPy's outer products are slow
@@ -213,7 +218,7 @@ class LayeredLinearization:
     def diagonal(self, weights: np.ndarray) -> np.ndarray:
         """The diagonal of J' diag(weights) J, shape (agents, P), for weights (agents, samples, outputs)."""
         diagonal = np.zeros((len(self._w), self._model.parameters), self._w.dtype)
-        parts = reversed(list(self._model._split(diagonal)))
+        parts = reversed(self._model._split(diagonal))
         for (part, bias), h, d in zip(parts, reversed(self._inputs), self._sensitivities(), strict=True):
             spread = weights if d is None else (weights[..., None] * np.square(d)).sum(axis=2)  # (agents, samples, k)
             np.matmul(np.square(h).swapaxes(1, 2), spread, out=part)
@@ -275,6 +280,11 @@ class LayeredLinearization:
         np.multiply(h, scale, out=rows[:, :, :-1])
         rows[:, :, -1:] = scale
         return rows
+
+
+@functools.lru_cache(maxsize=16)
+def _ones(count, dtype):
+    return np.ones((1, count), dtype)
 
 
 def _for_several(several):

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from consensus import _checks
+from consensus._parallel import for_chunks
+from consensus._rows import rowwise
 
 
 def measure(metrics: Mapping[str, Callable[[np.ndarray], float]], mean: np.ndarray, round: int) -> dict[str, float]:
@@ -64,7 +66,19 @@ def call(name: str, round: int, function: Callable, argument: Any) -> Any:
 
 def agents_mean(w: np.ndarray) -> np.ndarray:
     """The mean of the rows of ``w``; exactly the common row where they are equal, so that agreement is measured as zero."""
-    return w[0] + (w - w[0]).mean(axis=0)
+    first = w[0]
+    return first + rowwise(lambda w: w - first, w).mean(axis=0)
+
+
+def disagreement(w: np.ndarray, mean: np.ndarray) -> float:
+    """``sqrt(mean_i |w_i - mean|^2)``."""
+    squares = np.empty(len(w), w.dtype)
+
+    def chunk(rows):
+        squares[rows] = np.square(w[rows] - mean).sum(axis=1)
+
+    for_chunks(chunk, len(w), 3 * w[0].nbytes)
+    return float(np.sqrt(squares.mean()))
 
 
 def read_only(array: np.ndarray) -> np.ndarray:

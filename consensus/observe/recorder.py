@@ -11,7 +11,7 @@ from consensus.data.partitions import arrays
 from consensus.history import History
 from consensus.observe.counts import NAMES
 from consensus.observe.gather import Gather, Whole
-from consensus.observe.metrics import agents_mean, measure
+from consensus.observe.metrics import agents_mean, disagreement, measure
 from consensus.problems import Problem
 from consensus.problems.base import BaseProblem
 from consensus.solvers.base import Solver
@@ -100,7 +100,7 @@ class Recorder:
         row = {
             "objective": self._objective(mean),
             "stationarity": self._stationarity(mean),
-            "disagreement": float(np.sqrt(np.square(w - mean).sum(axis=1).mean())),
+            "disagreement": disagreement(w, mean),
         }
         if self.agent_objectives:
             row["agent_objective"] = np.array([self._objective(point) for point in w])

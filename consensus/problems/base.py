@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from consensus import _checks
+from consensus._rows import rowwise
 from consensus.problems.minibatches import Batch
 from consensus.regularizers import L2, DifferenceOfConvex, Regularizer
 
@@ -148,9 +149,8 @@ class BaseProblem(ABC):
             If r is not smooth; or if there is a ``batch``, but no samples.
         """
         gradient = self.gradient(w, batch)
-        gradient *= self.network_size
-        gradient += self.regularizer.gradient(w)
-        return gradient
+        size, smooth = self.network_size, self.regularizer.gradient
+        return rowwise(lambda g, w: size * g + smooth(w), gradient, w, over=gradient)
 
     def lipschitz(self, w: ArrayLike | None = None) -> np.ndarray:
         """L_i, Lipschitz constants of the gradients of the average form ``f_i = A g_i + r``, shape (agents,).
@@ -243,7 +243,8 @@ class BaseProblem(ABC):
         return np.broadcast_to(point, (self.agents, self.parameters))
 
     def _stack(self, w: ArrayLike) -> np.ndarray:
-        w = _checks.array("w", w)
+        if type(w) is not np.ndarray or w.dtype != self.dtype:
+            w = _checks.array("w", w).astype(self.dtype, copy=False)
         if w.shape != (self.agents, self.parameters):
             raise ValueError(f"w must have shape (agents, P) = {(self.agents, self.parameters)}; got {w.shape}")
-        return w.astype(self.dtype, copy=False)
+        return w

@@ -1,5 +1,6 @@
 """Training a model on shards."""
 
+import functools
 import hashlib
 from typing import Literal, Self
 
@@ -8,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from consensus import _checks
 from consensus._parallel import for_chunks
+from consensus._rows import empty
 from consensus.data import Shards
 from consensus.losses.base import Loss
 from consensus.losses.squared import SquaredLoss
@@ -82,6 +84,7 @@ class Problem(BaseProblem):
         scale = 1 / shards.samples if reduction == "mean" else 1.0
         self.weights = shards.weights * shards.weights.dtype.type(scale)  #: c on samples, zero on padding
         self._samples = int(np.count_nonzero(self.weights))
+        self._width = sum(getattr(model, "widths", (features, model.outputs)))  # numbers that a sample takes on its way
 
     def __repr__(self) -> str:
         return (
@@ -121,14 +124,17 @@ class Problem(BaseProblem):
 
     def _sum(self, w, weights, places=None):
         """The sum of the samples' gradients times ``weights``: of all of them, or of those at ``places`` in the shards."""
-        gradient = np.empty((self.agents, self.parameters), self.dtype)
-        agents = np.arange(self.agents)[:, None]
+        gradient = empty((self.agents, self.parameters), self.dtype)
+        agents = None if places is None else np.arange(self.agents)[:, None]
+        # One product with the Jacobian is all that is asked for: of a model's own linearization no more is needed.
+        at = getattr(self.model, "linearize", None) or functools.partial(linearize, self.model)
+        features, targets, weights = self.shards.features, self.shards.targets, weights[:, :, None]
 
         def chunk(rows):
             chosen = rows if places is None else (agents[rows], places[rows])
-            outputs, linearization = linearize(self.model, w[rows], self.shards.features[chosen])
-            slopes = self.loss.gradient(outputs, self.shards.targets[chosen])
-            slopes *= weights[rows][:, :, None]
+            outputs, linearization = at(w[rows], features[chosen])
+            slopes = self.loss.gradient(outputs, targets[chosen])
+            slopes *= weights[rows]
             linearization.vjp(slopes, out=gradient[rows])
 
         for_chunks(chunk, self.agents, self._bytes(weights.shape[1]))
@@ -148,8 +154,7 @@ class Problem(BaseProblem):
 
     def _bytes(self, samples):
         """What a gradient on so many samples touches for one agent."""
-        widths = sum(getattr(self.model, "widths", (self.shards.features.shape[2], self.model.outputs)))
-        return (2 * samples * widths + 2 * self.parameters) * self.dtype.itemsize
+        return (2 * samples * self._width + 2 * self.parameters) * self.dtype.itemsize
 
     def digests(self) -> list[str]:
         shards = self.shards

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from consensus import _checks
+from consensus._rows import rowwise
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import as_minibatches, draw
 from consensus.solvers.base import Solver, repr_of_given
@@ -104,12 +105,12 @@ class GradientTracking(Solver):
         n, w, y, gradient = state
         alpha, batch = self.alpha(n), draw(self.batch, problem, n + 1)
         if self.order == "atc":
-            (w,) = network.mix(n, w - alpha * y)
+            (w,) = network.mix(n, rowwise(lambda w, y: w - alpha * y, w, y))
             new = problem.average_gradient(w, batch)
-            (y,) = network.mix(n, y + new - gradient)
+            (y,) = network.mix(n, rowwise(lambda y, new, gradient: y + new - gradient, y, new, gradient))
         else:
             w, mixed = network.mix(n, w, y)
-            w -= alpha * y
+            w = rowwise(lambda w, y: w - alpha * y, w, y, over=w)
             new = problem.average_gradient(w, batch)
-            y = mixed + new - gradient
+            y = rowwise(lambda mixed, new, gradient: mixed + new - gradient, mixed, new, gradient, over=mixed)
         return GradientTrackingState(n + 1, w, y, new)

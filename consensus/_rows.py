@@ -1,0 +1,111 @@
+"""Work on arrays (agents, ...) whose rows never meet: in chunks where they are large, into memory that rounds keep.
+
+A new array of more than some pages costs more than what is computed for it: the system hands out and clears its pages one by
+one. So what a round computes goes into arrays that an earlier round no longer needs.
+"""
+
+import math
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import DTypeLike
+from scipy.sparse import _sparsetools
+
+from consensus._parallel import for_chunks
+
+_LARGE = 1 << 17  # bytes: smaller arrays come from the C library's heap, which keeps its pages
+_SIZES = 8  # of which free memory is kept
+
+
+class _Kept(threading.local):
+    """The memory of this thread's run that nobody has at present, by its size in bytes; None outside of runs."""
+
+    free: dict[int, list[memoryview]] | None = None
+
+
+_kept = _Kept()
+
+
+@contextmanager
+def kept_memory() -> Iterator[None]:
+    """Inside, large arrays that :func:`empty` made in this thread are made of memory that earlier ones of them had."""
+    before, _kept.free = _kept.free, {}
+    try:
+        yield
+    finally:
+        _kept.free = before
+
+
+def empty(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
+    """An uninitialised array; its memory is handed out again only when neither it nor a view of it is left."""
+    dtype = np.dtype(dtype)
+    size = math.prod(shape) * dtype.itemsize
+    if size < _LARGE or _kept.free is None:
+        return np.empty(shape, dtype)
+    if size not in _kept.free and len(_kept.free) >= _SIZES:
+        del _kept.free[next(iter(_kept.free))]
+    free = _kept.free.setdefault(size, [])
+    memory = free.pop() if free else np.empty(size, np.uint8).data
+    # The base of all views of it, as what it is itself made of is no array: so it lives as long as they do.
+    flat = np.frombuffer(memory, dtype)
+    weakref.finalize(flat, free.append, memory).atexit = False
+    return flat.reshape(shape)
+
+
+def rowwise(function: Callable[..., np.ndarray], *arrays: np.ndarray, over: np.ndarray | None = None) -> np.ndarray:
+    """``function(*arrays)``, a sum or the like of arrays of one shape, worked row by row; an array of the first one's dtype.
+
+    Parameters
+    ----------
+    function : callable
+        Takes the same rows of all ``arrays``, by several threads at the same time; returns a new array of their shape.
+    *arrays : ndarray (agents, ...)
+    over : ndarray, optional
+        One that is not needed any more, maybe of these: if they are large, the result is written over it.
+    """
+    first = arrays[0]
+    if first.nbytes < _LARGE:
+        small = function(*arrays)
+        return small if small.dtype == first.dtype else small.astype(first.dtype)
+    result = empty(first.shape, first.dtype) if over is None else over
+
+    def chunk(rows):
+        result[rows] = function(*(array[rows] for array in arrays))
+
+    for_chunks(chunk, len(first), (len(arrays) + 2) * first[0].nbytes)
+    return result
+
+
+def multiplication(matrix: sp.csr_array) -> Callable[[np.ndarray], np.ndarray]:
+    """The function ``rows -> matrix @ rows``, to the bit: on all cores if they are many, at once if they are few.
+
+    SciPy takes some microseconds to find out how to multiply, longer than it then takes for a small network.
+    """
+    (agents, others), numbers = matrix.shape, matrix.dtype
+    indptr, indices, weights = matrix.indptr, matrix.indices, matrix.data
+    touched = (2 + len(weights) // max(1, agents)) * numbers.itemsize
+
+    def multiply(rows):
+        if rows.ndim != 2 or rows.shape[1] < 2 or rows.dtype != numbers or len(rows) != others:
+            return matrix @ rows
+        width, flat = rows.shape[1], rows.reshape(-1)
+        if agents * width * numbers.itemsize < _LARGE:
+            result = np.zeros((agents, width), numbers)
+            _sparsetools.csr_matvecs(agents, others, width, indptr, indices, weights, flat, result.reshape(-1))
+            return result
+        result = empty((agents, width), numbers)
+
+        def chunk(part):
+            into, start, stop = result[part].reshape(-1), part.start, part.stop
+            into.fill(0)
+            # These offsets into indices and weights are the whole matrix's.
+            _sparsetools.csr_matvecs(stop - start, others, width, indptr[start : stop + 1], indices, weights, flat, into)
+
+        for_chunks(chunk, agents, touched * width)
+        return result
+
+    return multiply

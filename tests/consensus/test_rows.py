@@ -1,0 +1,53 @@
+"""Memory that rounds keep is nobody else's; rows are worked as NumPy and SciPy would work them, to the bit."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from consensus._rows import empty, kept_memory, multiplication, rowwise
+
+SHAPE = (1000, 50)  # large enough to be kept
+
+
+def place(array):
+    return array.__array_interface__["data"][0]
+
+
+def test_memory_comes_back_when_no_view_of_it_is_left():
+    with kept_memory():
+        array = empty(SHAPE, float)
+        array[...] = 1
+        first, views = place(array), [array[3:5, 2:], array.reshape(-1), array.T[::2]]
+        del array
+        while views:
+            other = empty(SHAPE, float)
+            other[...] = 2
+            assert place(other) != first
+            assert all((view == 1).all() for view in views)
+            views.pop()
+        assert place(empty(SHAPE[::-1], float)) == first
+
+
+def test_outside_of_runs_nothing_is_kept():
+    with kept_memory():
+        kept = empty(SHAPE, float)
+        kept[...] = 3
+    others = [empty(SHAPE, float) for _ in range(3)]
+    assert all(other.flags.owndata for other in others)
+    assert (kept == 3).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("agents", [7, 3000])
+def test_rows_are_those_of_numpy_and_scipy(agents, dtype):
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal((agents, 40)).astype(dtype) for _ in range(2))
+    matrix = sp.csr_array(sp.random_array((agents, agents), density=5 / agents, rng=rng, dtype=dtype))
+    step = np.float64(0.1)  # as a user's rule may give
+    with kept_memory():
+        for block in (x, x[:, :1], x[:, 0], x[::-1], np.asfortranarray(x)):
+            assert multiplication(matrix)(block).tobytes() == (matrix @ block).tobytes()
+        expected = (x - step * y).astype(dtype).tobytes()
+        assert rowwise(lambda x, y: x - step * y, x, y).tobytes() == expected
+        result = rowwise(lambda x, y: x - step * y, x, y, over=x)
+        assert (result.dtype, result.tobytes()) == (dtype, expected)
