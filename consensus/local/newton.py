@@ -55,7 +55,7 @@ def newton(sub, system, x, tolerance, most, proximal=solve_proximal):
     slope = sub.linear + (sub.regularizer.gradient(sub.w) if quadratic else 0)  # at w, where B has none
     start = sub.residual(sub.w, slope)
     finite = np.isfinite(start).all(axis=0)
-    x, running = chosen(finite, x, np.full_like(x[:1], np.nan)), running & finite
+    x, running = chosen(finite, x, np.full_like(x, np.nan)), running & finite
     if not quadratic:  # infinitely far from r's domain no decrease could be seen
         x = np.where(np.isinf(sub.regularizer.value(x))[:, None], sub.regularizer.prox(x, 1 / k), x)
     begin, moved = x, np.any(x != sub.w)

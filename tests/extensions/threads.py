@@ -33,7 +33,8 @@ class ThreadNetwork(Network):
         return np.concatenate(self.meet(rows))
 
     def _gather(self, plan, blocks):
-        return [np.concatenate(parts) for parts in zip(*self.meet(blocks), strict=True)]
+        copies = [block.copy() for block in blocks]  # a solver may change its own as soon as it has heard the others'
+        return [np.concatenate(parts) for parts in zip(*self.meet(copies), strict=True)]
 
 
 class Threads(Engine):
