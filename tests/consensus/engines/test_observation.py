@@ -31,9 +31,8 @@ def test_a_callback_sees_what_is_recorded(name, references):
     for number, (_, w, mean, row, rows) in enumerate(seen):
         assert rows == number + 1
         assert row == {column: result.history[column][number].tolist() for column in result.history if column != "seconds"}
-        np.testing.assert_allclose(
-            mean, np.mean(w, axis=0, dtype=float), rtol=0, atol=4 * np.finfo(w.dtype).eps * np.abs(w).max()
-        )
+        rounding = 4 * np.finfo(result.w.dtype).eps * np.abs(w).max()
+        np.testing.assert_allclose(mean, np.mean(w, axis=0), rtol=0, atol=rounding)
         assert row["norm"] == pytest.approx(np.linalg.norm(mean), rel=1e-6)
         assert row["first"] == mean[0]
     assert seen[-1][1] == result.w.tolist()
