@@ -69,6 +69,8 @@ def squares(rows: np.ndarray, out: np.ndarray | None = None, step: int = BLOCK) 
 
 def cholesky(matrix: np.ndarray) -> bool:
     """Put the factor U with ``U' U = M`` in M's upper triangle; False if M is not definite."""
+    if not len(matrix):
+        return True  # LAPACK refuses a leading dimension of zero
     size, info = _whole(len(matrix)), ctypes.c_int64(0)
     _routine("potrf", matrix.dtype)(b"L", size, _address(matrix), size, ctypes.byref(info))
     return info.value == 0
@@ -76,6 +78,8 @@ def cholesky(matrix: np.ndarray) -> bool:
 
 def solve(factor: np.ndarray, right: np.ndarray) -> None:
     """Put ``M^-1 b`` in the place of b (n,), given the factor of M that :func:`cholesky` has left."""
+    if not len(factor):
+        return
     size, one, trsv = _whole(len(factor)), _whole(1), _routine("trsv", factor.dtype)
     for how in (b"N", b"T"):
         trsv(b"L", how, b"N", size, _address(factor), size, _address(right), one)

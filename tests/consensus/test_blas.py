@@ -39,3 +39,9 @@ def test_a_factor_needs_the_upper_triangle_only(n, dtype):
 
 def test_a_matrix_that_is_not_definite_has_no_factor():
     assert not _blas.cholesky(np.diag([1.0, -1.0, 1.0]))
+
+
+def test_an_empty_matrix_is_its_own_factor(capfd):
+    assert _blas.cholesky(np.empty((0, 0)))
+    _blas.solve(np.empty((0, 0)), np.empty(0))
+    assert capfd.readouterr() == ("", "")
