@@ -24,6 +24,11 @@ _WORTH_BYTES = 4 << 20  # below these, handing chunks around (some 50 us) costs 
 _WORTH_OPERATIONS = 3e7
 
 
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 @functools.cache
 def _blas():
     return ThreadpoolController().select(user_api="blas")  # scanning the loaded libraries is slow: once
@@ -106,7 +111,7 @@ def _enter():
         if _Guard.depth == 0:
             _keep_freed_memory()
             allowed = max((library.num_threads for library in _blas().lib_controllers), default=1)
-            _Guard.threads = min(allowed, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else allowed)
+            _Guard.threads = min(allowed, cores())
             with _in_control():
                 _Guard.limiter = _blas().limit(limits=1)
         _Guard.depth += 1

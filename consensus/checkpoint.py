@@ -72,12 +72,21 @@ def load(path: str | os.PathLike) -> Checkpoint:
     return Checkpoint(fields, history, about["counts"], about["seconds"], about["fingerprint"])
 
 
-def check_same(path: object, ours: dict[str, Any], theirs: dict[str, Any]) -> None:
-    """Refuse to resume another run: raise ``ValueError`` that names what differs between two fingerprints."""
+def check_fits(path: object, checkpoint: Checkpoint, ours: dict[str, Any], rounds: int) -> None:
+    """Refuse to resume another run, or one that has gone beyond ``rounds``.
+
+    Raises
+    ------
+    ValueError
+        That names what differs between the checkpoint's fingerprint and ``ours``, or the rounds.
+    """
+    theirs = checkpoint.fingerprint
     differ = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
     if differ:
         shown = "; ".join(f"{name}: {_short(theirs.get(name))} there, {_short(ours.get(name))} here" for name in differ)
         raise ValueError(f"{path} is a checkpoint of another run: {shown}")
+    if checkpoint.round > rounds:
+        raise ValueError(f"rounds must be at least the checkpoint's, {checkpoint.round}; got {rounds}")
 
 
 def fingerprint(

@@ -2,18 +2,18 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from dataclasses import replace
 
 import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks, _doors, _progress
+from consensus._ending import ended
 from consensus._prepared import prepared
-from consensus.checkpoint import check_same, digest, fingerprint, known_by, load
+from consensus.checkpoint import check_fits, digest, fingerprint, known_by, load
 from consensus.engines import MPI, Engine, Processes, Stacked
 from consensus.engines.states import Begin
-from consensus.errors import Interrupted
 from consensus.observe import Seen
 from consensus.observe.callbacks import checked_callbacks
 from consensus.observe.metrics import checked_metrics
@@ -207,9 +207,7 @@ def solve(
         identity["data"] = digest(*where.collect_list(problem.digests()))
     resumed = where.on_root(lambda: load(resume)) if resume else None
     if resumed:
-        check_same(resume, identity, resumed.fingerprint)
-        if resumed.round > rounds:
-            raise ValueError(f"rounds must be at least the checkpoint's, {resumed.round}; got {rounds}")
+        check_fits(resume, resumed, identity, rounds)
     with _progress.bar(progress and where.root, total=rounds, desc=type(solver).__name__, unit="round") as bar:
         saver = Saver(checkpoint, every, identity, where.root) if checkpoint else None
         recorder, stopper = Recorder(problem, solver, test, agent_objectives, metrics), Stopper(tolerance, exchanges, seconds)
@@ -218,18 +216,5 @@ def solve(
         if resumed:
             observer.resume(resumed, resume)
             begin = Begin(resumed.fields, resumed=True)
-        try:
-            reason = where.run(problem, edges, solver, begin, rounds, observer)
-        except KeyboardInterrupt:
-            if observer.latest is None:  # not even the start was seen
-                raise
-            done, w = observer.latest
-            raise Interrupted(Result(w, observer.history, done, "stopped by the user", solver), checkpoint) from None
-        except Exception as error:
-            with suppress(AttributeError):  # a user's own may have another history
-                error.history = observer.history  # type: ignore[attr-defined]  # all are given one
-            raise
-    assert observer.latest is not None, "a run that ends has been seen"
-    done, w = observer.latest
-    w = w if gather else w[where.rows(problem.network_size)].copy()
-    return Result(w, observer.history, done, reason or f"all {rounds} rounds done", solver)
+        result = ended(lambda: where.run(problem, edges, solver, begin, rounds, observer), observer, rounds, solver, checkpoint)
+    return result if gather else replace(result, w=result.w[where.rows(problem.network_size)].copy())

@@ -1,11 +1,11 @@
 """The local step cut into blocks: what 1, 2, 4 and 8 of them save on the cores there are, and what they cost in rounds."""
 
-import os
 import time
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from consensus import _parallel
 from consensus.history import History
 from consensus.local import Exact
 from consensus.solvers import NEXT
@@ -18,7 +18,7 @@ from experiments.shared.results import Outcome, Run, training
 from experiments.shared.tables import Spread, Table
 
 BLOCKS = (1, 2, 4, 8)
-AVAILABLE = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+AVAILABLE = _parallel.cores()
 CORES = [2**k for k in range(AVAILABLE.bit_length())]  # 1, 2, 4, ... of them
 SYSTEMS = {"normal equations": "primal", "by size": "auto"}  # how the linear systems of a local step are solved
 HIDDEN, ROWS = 100, 2000  # units, for a step that is worth cutting; at most so many rows, on one agent

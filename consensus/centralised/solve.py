@@ -3,17 +3,17 @@
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks, _doors, _progress
+from consensus._ending import ended
 from consensus._parallel import one_blas_thread
 from consensus.centralised.system import System, Traffic, whole_problem
-from consensus.checkpoint import check_same, fingerprint, load
+from consensus.checkpoint import check_fits, fingerprint, load
 from consensus.engines.rounds import all_small
-from consensus.errors import DivergenceError, Interrupted, WorkerError
+from consensus.errors import DivergenceError, WorkerError
 from consensus.observe import Gathered, Seen
 from consensus.observe.callbacks import checked_callbacks
 from consensus.observe.metrics import checked_metrics
@@ -115,9 +115,7 @@ def solve(
     identity = fingerprint(problem, None, system, w) if checkpoint or resume else {}
     resumed = load(resume) if resume else None
     if resumed:
-        check_same(resume, identity, resumed.fingerprint)
-        if resumed.round > rounds:
-            raise ValueError(f"rounds must be at least the checkpoint's, {resumed.round}; got {rounds}")
+        check_fits(resume, resumed, identity, rounds)
     with _progress.bar(progress, total=rounds, desc=type(system).__name__, unit="round") as bar:
         saver = Saver(checkpoint, every, identity) if checkpoint else None
         recorder = Recorder(problem, system, test, metrics=metrics, counted=("bytes_busiest",))
@@ -126,20 +124,7 @@ def solve(
         if resumed:
             observer.resume(resumed, resume)
             state = rebuild(state, resumed.fields)
-        try:
-            reason = _run(problem, system, state, rounds, observer)
-        except KeyboardInterrupt:
-            if observer.latest is None:  # not even the start was seen
-                raise
-            done, w = observer.latest
-            raise Interrupted(Result(w, observer.history, done, "stopped by the user", system), checkpoint) from None
-        except Exception as error:
-            with suppress(AttributeError):  # a user's own may have another history
-                error.history = observer.history  # type: ignore[attr-defined]  # all are given one
-            raise
-    assert observer.latest is not None, "a run that ends has been seen"
-    done, w = observer.latest
-    return Result(w, observer.history, done, reason or f"all {rounds} rounds done", system)
+        return ended(lambda: _run(problem, system, state, rounds, observer), observer, rounds, system, checkpoint)
 
 
 def _run(problem, system, state, rounds, observer):

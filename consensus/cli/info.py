@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from importlib import metadata
 
 import consensus
+from consensus._parallel import cores
 
 NEEDED = ("numpy", "scipy", "networkx", "cvxpy", "scikit-learn", "matplotlib")
 OPTIONAL = {
@@ -28,11 +28,6 @@ def info() -> str:
     rows |= {"MPI": _mpi(), "GPU, PyTorch": _cuda(), "GPU, JAX": _jax()}
     width = max(map(len, rows))
     return "\n".join(f"{name:<{width}}  {value}" for name, value in rows.items())
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _version(name, extra):

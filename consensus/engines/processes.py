@@ -1,7 +1,6 @@
 """Blocks of agents on worker processes of this machine."""
 
 import multiprocessing
-import os
 import signal
 import threading
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ import cloudpickle
 import numpy as np
 
 from consensus import _checks
+from consensus._parallel import cores
 from consensus.engines.base import Engine
 from consensus.engines.crew import crew
 from consensus.engines.parent import Parent
@@ -69,8 +69,7 @@ class Processes(Engine):
         self, problem: BaseProblem, schedule: ScheduleLike, solver: Solver, begin: Begin, rounds: int, observer: Observer
     ) -> str | None:
         context = multiprocessing.get_context("spawn")
-        available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        blocks = by_cost(problem, min(self.workers or available, problem.agents))
+        blocks = by_cost(problem, min(self.workers or cores(), problem.agents))
         with _interrupted_later():
             lock = context.Lock()
         sizes = problem.parameters, problem.dtype, solver.width(problem), len(solver.columns)

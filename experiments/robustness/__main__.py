@@ -1,7 +1,6 @@
 """One setting for everything: AdaptiveNEXT, AutoGT, DATOS on many data, networks, shards, against solvers tuned by a grid."""
 
 import argparse
-import multiprocessing
 import sys
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import matplotlib
 
 matplotlib.use("Agg")  # writes files, also where there is no screen
 
+from consensus._parallel import cores
 from experiments.robustness import cases
 from experiments.robustness.linear import linear_table
 from experiments.robustness.results import breakdown, equal_bytes, figure, summary
@@ -25,7 +25,7 @@ def parse(arguments=None):
         default=Path("results/robustness"),
         help="folder for runs, tables, figure; runs that are there are kept: after a change of a solver take another",
     )
-    parser.add_argument("--jobs", type=int, default=multiprocessing.cpu_count(), help="runs at a time")
+    parser.add_argument("--jobs", type=int, default=cores(), help="runs at a time")
     parser.add_argument(
         "--solvers",
         nargs="+",

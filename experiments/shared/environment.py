@@ -1,13 +1,13 @@
 """Where a run was done: versions, machine, commit."""
 
 import functools
-import os
 import platform
 import subprocess
 from importlib import metadata
 from pathlib import Path
 
 import consensus
+from consensus._parallel import cores
 
 PACKAGES = ("numpy", "scipy", "networkx", "matplotlib", "scikit-learn", "threadpoolctl")
 
@@ -26,7 +26,7 @@ def _machine():
         **{package: metadata.version(package) for package in PACKAGES},
         "system": platform.platform(),
         "processor": _processor(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": cores(),
     }
 
 
