@@ -1,5 +1,6 @@
 """Which tests share a worker where several run at once, and what tests of several packages use."""
 
+import itertools
 import multiprocessing
 import warnings
 from pathlib import Path
@@ -13,10 +14,10 @@ TOGETHER = {HERE / "consensus" / "engines": "processes", HERE / "campaign": "pro
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
 def pytest_collection_modifyitems(items):
-    for item in items:
-        for folder, group in TOGETHER.items():
-            if folder in item.path.parents:
-                item.add_marker(pytest.mark.xdist_group(group))
+    for path, those in itertools.groupby(items, key=lambda item: item.path):
+        groups = [group for folder, group in TOGETHER.items() if folder in path.parents]
+        for item, group in itertools.product(those, groups):
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture

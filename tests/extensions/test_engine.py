@@ -14,6 +14,7 @@ def test_it_gives_the_same_bits(name):
     assert_same(CASES[name].run(engine=Threads(3)), CASES[name].run())
 
 
+@pytest.mark.slow
 def test_its_checkpoints_are_everybodys(tmp_path):
     case, path = engine_cases.saved()["directed, adaptive"], tmp_path / "run.ckpt"
     case.run(engine=Threads(3), rounds=engine_cases.UNTIL, checkpoint=path)

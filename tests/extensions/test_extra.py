@@ -40,6 +40,7 @@ def test_its_steps_are_the_papers_recursion():
         np.testing.assert_allclose(z, y + W @ y - (x + W @ x) / 2 - alpha * change, rtol=0, atol=1e-13)
 
 
+@pytest.mark.slow
 def test_workers_give_the_same_bits_and_checkpoints_go_on_with_them(tmp_path):
     p, path = problem("squared", consensus.L2(0.1)), tmp_path / "run.ckpt"
     whole = consensus.solve(p, STATIC, EXTRA(0.1), rounds=40, start=np.ones(p.parameters))

@@ -1,5 +1,6 @@
 """Runs to be compared between engines: solvers, problems and networks by name."""
 
+import functools
 import itertools
 import os
 import signal
@@ -132,6 +133,7 @@ METHODS = {
 }
 
 
+@functools.cache
 def grid():
     """Every method on every network, with equal and unequal shards."""
     cases = {}
@@ -159,6 +161,7 @@ def _numpy_rule(round):
     return 0.3 / np.sqrt(round + 1)  # a NumPy double, which turns float32 arrays into float64
 
 
+@functools.cache
 def special():
     """What engines may stumble over, one at a time."""
     rng = np.random.default_rng(2)

@@ -8,6 +8,7 @@ import pytest
 from consensus.centralised import MapReduceGradientDescent, pool, solve
 
 
+@pytest.mark.slow
 def test_a_worker_that_starts_afresh_gives_the_same_bits_and_is_gone_afterwards(problem, start, monkeypatch, request):
     pids, begin = [], pool.Pool.__init__
 

@@ -74,6 +74,7 @@ def test_more_workers_than_agents(forked):
     assert_same(consensus.solve(problem, network, GradientTracking(0.1), rounds=5, engine=Processes(9)), reference)
 
 
+@pytest.mark.slow
 def test_functions_and_classes_of_a_test_find_their_way():
     centres = np.random.default_rng(1).standard_normal((5, 3))
     problem = consensus.Problem.from_functions(

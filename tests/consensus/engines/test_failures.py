@@ -125,6 +125,7 @@ def test_workers_notice_between_observations_that_the_run_is_gone(workers, mark,
     wait_for(lambda: not living(mark), 15)
 
 
+@pytest.mark.slow
 def test_a_worker_killed_at_the_worst_moment(mark, tmp_path):
     class Rude(DGD):
         """Dies with the lock that all workers share in its hand."""
@@ -149,6 +150,7 @@ def case():
     return engine_cases.special()["functions, DGD"]
 
 
+@pytest.mark.slow
 def test_an_exception_keeps_its_type_and_says_where(case, mark):
     with pytest.raises(engine_cases.Trouble, match="agent 5 gives up after round 3") as caught:
         case._replace(solver=engine_cases.Faulty(0.02)).run(engine=Processes(2))
@@ -296,6 +298,7 @@ def test_a_run_that_was_stopped_as_a_whole_has_not_waited(mark, reference, tmp_p
     assert_same(read(tmp_path / "result.npz"), reference)
 
 
+@pytest.mark.slow
 def test_long_rounds_of_all_workers_are_nobodys_delay(forked, mark, monkeypatch, recwarn):
     monkeypatch.setattr(waiting, "PATIENCE", 0.2)
     engine_cases.slow(0.6, rounds=3).run(engine=Processes(2))
@@ -334,6 +337,7 @@ class LateStart(DGD):
         return super().init(problem, w)
 
 
+@pytest.mark.slow
 def test_observing_takes_as_long_as_it_takes(forked, mark):
     def value(w):
         time.sleep(0.5)  # only the observer calls it
@@ -402,6 +406,7 @@ def test_ctrl_c_reaches_workers_too_but_ends_the_run_in_order(mark, reference, t
     assert_same(finish(path), reference)
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_workers_start_leaves_none(mark, tmp_path):
     run = start(HERE / "engine_run.py", tmp_path, 3, PAUSE, mark=mark, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     wait_for(lambda: len(living(mark, helpers=False)) > 1)
@@ -466,6 +471,7 @@ def test_full_shared_memory_is_refused_before_anything_starts(case, mark, monkey
     assert_same(case.run(engine=Processes(2)), case.run())  # and once there is room again it works
 
 
+@pytest.mark.slow
 def test_runs_keep_no_file_open(case, forked, mark):
     case.run(engine=Processes(2))
     before = descriptors()

@@ -58,6 +58,7 @@ def test_a_faulty_solver_or_schedule_is_named(name, engine, forked):
         assert part in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_faulty_solver_or_schedule_is_named_under_mpi(tmp_path):
     done = mpiexec(1, HERE / "engine_ranks.py", "faulty", tmp_path)
     assert done.returncode == 0, done.stderr

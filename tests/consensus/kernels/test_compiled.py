@@ -54,6 +54,7 @@ def test_two_processes_at_once_keep_one_file(filled):
     assert len(list((folder / "consensus").iterdir())) == 1
 
 
+@pytest.mark.slow
 def test_a_kernel_that_is_kept_is_loaded_without_numba(filled):
     assert run(SHOW, NUMBA_CACHE_DIR=str(filled[0])) == f"False {expected()}"
 
@@ -81,6 +82,7 @@ def test_a_folder_that_cannot_be_written_to_costs_time_only(tmp_path):
     assert run(SHOW, NUMBA_CACHE_DIR=str(tmp_path / "file")) == f"True {expected()}"
 
 
+@pytest.mark.slow
 def test_a_numba_that_does_not_work_is_named(tmp_path):
     (tmp_path / "numba.py").write_text("raise ImportError('Numba needs an older NumPy')")
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); " + SHOW

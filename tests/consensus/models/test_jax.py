@@ -19,6 +19,7 @@ def apply(parameters, x):
     return jnp.tanh(x @ parameters["in"]) @ weights + bias
 
 
+@pytest.mark.slow
 def test_it_passes_the_check():
     """In float32: in float64 the comparison with ours does the same."""
     model = cloudpickle.loads(cloudpickle.dumps(JAX(apply, ZEROS)))  # as a worker gets it

@@ -105,6 +105,7 @@ def test_values_must_fit():
         plotting.topology(topologies.ring(5), values=np.ones(4))
 
 
+@pytest.mark.slow
 def test_an_animation_has_a_frame_for_each_round(tmp_path):
     schedule = topologies.RandomEdges(topologies.ring(6), 0.5, seed=0)
     path = plotting.animate(schedule, history(rows=5), tmp_path / "run.gif", y="objective")
@@ -311,6 +312,7 @@ def test_kinds_of_networks_are_animated(tmp_path, schedule):
         assert (np.asarray(image.convert("L"))[40:, : image.width // 2 - 60] < 200).sum() > 100
 
 
+@pytest.mark.slow
 def test_a_frame_draws_no_axis_again(tmp_path, monkeypatch):
     drawn = []
     draw = matplotlib.axis.Axis.draw

@@ -54,6 +54,7 @@ def test_a_number_of_samples_is_a_rule_and_all_of_them_the_method_without(make):
     assert_same(batched, whole)
 
 
+@pytest.mark.slow
 def test_tracking_ends_near_the_least_squares_optimum_and_nearer_with_smaller_steps():
     """The mean squared distance in the steady state is of order alpha."""
     p, network = pooled(), topologies.Static(topologies.erdos_renyi(6, 0.6, seed=1))

@@ -85,6 +85,7 @@ def one_by_one(graphs, rounds, connected):
     return None
 
 
+@pytest.mark.slow
 @settings(derandomize=True, deadline=None, database=None, max_examples=150)
 @given(
     agents=st.integers(1, 5),

@@ -140,6 +140,7 @@ def test_disagreement_that_grows_contracts_by_more_than_one():
     assert topologies.contraction(Turns([[[2.0, -1.0], [-1.0, 2.0]]]), 10) == pytest.approx(3, rel=1e-14)
 
 
+@pytest.mark.slow
 def test_contraction_depends_on_the_seed_alone_and_little():
     schedule = topologies.RandomEdges(topologies.erdos_renyi(12, 0.4, seed=0), 0.5, seed=1)
     found = [topologies.contraction(schedule, 1000, seed=seed) for seed in range(3)]

@@ -68,6 +68,7 @@ def test_links_fail_with_the_given_frequency_and_independently(probability, symm
     assert abs(successive) < 5 * probability * (1 - probability) / math.sqrt(failed[1:].size)
 
 
+@pytest.mark.slow
 def test_failures_are_independent_of_random_edges_under_the_same_seed():
     graph, rounds = topologies.complete(10), 2000
     inner = topologies.RandomEdges(graph, 0.5, seed=4)

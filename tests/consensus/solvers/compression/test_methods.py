@@ -151,6 +151,7 @@ def rest_of_descent(p, W, alpha):
     return np.linalg.solve(apply.T, -alpha * (W @ constant).ravel()).reshape(shape)
 
 
+@pytest.mark.slow
 def test_choco_rests_where_descent_on_a_slower_network_does_away_from_the_optimum_by_as_much_as_the_step():
     net = NETWORKS["ring of 8"]
     p, W = quadratic(8), (1 - GAMMA) * np.eye(8) + GAMMA * dense(net)
