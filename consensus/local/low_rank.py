@@ -13,8 +13,9 @@ _ITERATIONS = 100
 def low_rank(V, tau, w, gradient, regularizer, tolerance=1e-10):
     """Minimise ``gradient . d + 1/2 |V' d|^2 + tau/2 |d|^2 + r(w + d)`` for every agent; return d (agents, P).
 
-    Without r (None) it is the linear system (V V' + tau I) d = -gradient, by the Woodbury identity of order ``count``. With
-    one, Newton's method on the dual, of the same order; w + d then has the exact zeros that the prox of r gives.
+    Without r (None) it is the linear system (V V' + tau I) d = -gradient, by the Woodbury identity of order ``count``; with
+    a weighted sum of squares another such system. With any other r, Newton's method on the dual, of the same order; w + d then
+    has the exact zeros that the prox of r gives.
 
     Parameters
     ----------
@@ -34,6 +35,9 @@ def low_rank(V, tau, w, gradient, regularizer, tolerance=1e-10):
         np.einsum("ann->an", inner)[...] += tau[:, None]
         coefficients = np.linalg.solve(inner, V.swapaxes(1, 2) @ gradient[:, :, None])
         return (((V @ coefficients)[:, :, 0] - gradient) / tau[:, None]).astype(dtype)
+    if regularizer.squares is not None:  # (V V' + D) d = -slope with a diagonal D: the first system for D^1/2 d
+        root, slope = np.sqrt(tau[:, None] + regularizer.squares), gradient + regularizer.squares * w
+        return (low_rank(V / root[:, :, None], np.ones_like(tau), w, slope / root, None) / root).astype(dtype)
     d = np.empty_like(w)
     for agent in range(len(w)):  # each is a Newton's method of its own
         d[agent] = _proximal(

@@ -51,6 +51,8 @@ class Regularizer(ABC):
         Whether r is differentiable; :meth:`gradient` exists exactly then.
     quadratic : bool
         Whether r is ``strong_convexity / 2 |w|^2``, so that local problems become linear systems.
+    squares : ndarray (P,) or None
+        The weights s where r is ``sum_k s_k/2 w_k^2``, another that is not ``quadratic``; None of all others.
     strong_convexity : float
         An m for which r - m/2 |w|^2 is still convex; below zero where r itself is not convex.
     curvature_bound : float or None
@@ -60,6 +62,7 @@ class Regularizer(ABC):
     is_convex: bool = True
     smooth: bool = False
     quadratic: bool = False
+    squares: np.ndarray | None = None
     if TYPE_CHECKING:  # to be read only: some have it as a property
 
         @property

@@ -44,6 +44,7 @@ class WeightedElasticNet(Separable):
     l1: ArrayLike
     l2: ArrayLike
     smooth: bool = field(init=False, compare=False)
+    squares: np.ndarray | None = field(init=False, compare=False)
     _l1: np.ndarray = field(init=False, compare=False)
     _l2: np.ndarray = field(init=False, compare=False)
 
@@ -56,6 +57,7 @@ class WeightedElasticNet(Separable):
         if self._l1.shape != self._l2.shape:
             raise ValueError(f"l1 and l2 of WeightedElasticNet must be of one length; got {len(self._l1)} and {len(self._l2)}")
         put("smooth", not self._l1.any())
+        put("squares", self._l2 if self.smooth else None)
 
     def __repr__(self) -> str:
         l1, l2 = (f"<{len(weights)} weights, {zlib.crc32(weights.tobytes()):08x}>" for weights in (self._l1, self._l2))

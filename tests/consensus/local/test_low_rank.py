@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from consensus.local.low_rank import low_rank
-from consensus.regularizers import L1, L2, Box, ElasticNet, GroupL1, L2Ball, NonNegative
+from consensus.regularizers import L1, L2, Box, ElasticNet, GroupL1, L2Ball, NonNegative, WeightedElasticNet
 
 SIZES = [(1, 1), (6, 2), (6, 6), (30, 5), (5, 12)]  # P and the columns of V
 SHAPES = [L1(0.3), ElasticNet(0.2, 0.5), Box(-0.4, 0.6)]
@@ -104,6 +104,15 @@ def test_without_an_l1_part_both_ways_agree(regularizer):
     taus, l2 = np.array([0.1, 0.4, 1.0, 2.0]), getattr(regularizer, "l2", 0.0)
     direct = low_rank(V, taus + l2, w, gradient + L2(l2).gradient(w), None)
     np.testing.assert_allclose(low_rank(V, taus, w, gradient, regularizer), direct, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize(("size", "count"), SIZES)
+def test_weighted_squares_are_the_explicit_system(size, count):
+    V, w, gradient = made(size, count)
+    taus, weights = np.array([0.1, 0.05, 0.2, 1.0]), np.arange(size) % 3 / 2  # those of biases are zero
+    d = low_rank(V, taus, w, gradient, WeightedElasticNet(np.zeros(size), weights))
+    left = (hessians(V, taus) @ d[:, :, None])[:, :, 0] + gradient + weights * (w + d)
+    assert np.abs(left).max() <= 1e-12 * np.abs(gradient).max()
 
 
 @pytest.mark.parametrize("regularizer", [None, *SHAPES], ids=str)
