@@ -22,14 +22,16 @@ _ROUNDS = 8  # whose graphs, the first, stand for a schedule's
 class Load(NamedTuple):
     """What the busiest machine has to do, cumulated, one entry a recorded round; see :func:`load`.
 
-    Fields: ``exchanges``; ``bytes`` that it sends and receives; ``flops``, floating-point operations; how many machines are
-    waited for in every exchange, itself included, a number.
+    Fields: ``exchanges``; ``bytes`` that it sends and receives; ``flops``, floating-point operations of gradients and local
+    solves; how many machines are waited for in every exchange, itself included, a number; ``adds``, the numbers in vectors that
+    its agents, or the server, hear and add up.
     """
 
     exchanges: np.ndarray
     bytes: np.ndarray
     flops: np.ndarray
     waits: float
+    adds: np.ndarray | float = 0.0
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,8 @@ class Cluster:
 
     What a run takes there, by the busiest machine's :class:`Load`:
 
-        seconds = latency exchanges + bytes / bandwidth + slowest(waits) flops / flops per second ,
+        seconds = latency exchanges + bytes / bandwidth
+                  + slowest(waits) (flops / flops per second + adds / adds per second) ,
 
     with slowest(n) the mean of the largest of n factors, log-normal with mean one and ``stragglers`` the standard deviation of
     their logarithm, by which computing takes longer: who waits for others waits for the slowest of them.
@@ -50,9 +53,12 @@ class Cluster:
     bandwidth : float
         Bytes a second through a machine's link, both ways together, > 0.
     flops : float
-        Floating-point operations a second of one machine, > 0.
+        Floating-point operations a second of one machine, > 0: those of matrix products, which caches feed.
     stragglers : float
         >= 0; 0: all machines are as fast at all times.
+    adds : float, optional
+        Numbers in vectors a second that one machine adds up, and updates its own by, > 0: as fast as memory is, often
+        a hundredth of ``flops``. By default a quarter of ``flops``.
 
     Examples
     --------
@@ -66,19 +72,21 @@ class Cluster:
     bandwidth: float
     flops: float
     stragglers: float = 0.0
+    adds: float | None = None
 
     def __post_init__(self) -> None:
         _checks.number("latency", self.latency, least=0)
-        for name in ("bandwidth", "flops"):
+        for name in ("bandwidth", "flops", "adds"):
             value = getattr(self, name)
-            if not (isinstance(value, float) and value == np.inf):  # what a fit finds to cost nothing
+            if value is not None and not (isinstance(value, float) and value == np.inf):  # what a fit finds to cost nothing
                 _checks.number(name, value, above=0)
         _checks.number("stragglers", self.stragglers, least=0)
 
     def seconds(self, load: Load) -> np.ndarray:
         """The predicted seconds of every recorded round, (rows,)."""
-        exchanges, size, operations, waits = _checked(load)
-        return self.latency * exchanges + size / self.bandwidth + self.slowest(waits) * operations / self.flops
+        exchanges, size, operations, waits, numbers = _checked(load)
+        work = operations / self.flops + numbers / (self.flops / 4 if self.adds is None else self.adds)
+        return self.latency * exchanges + size / self.bandwidth + self.slowest(waits) * work
 
     def slowest(self, machines: float) -> float:
         """How much longer the slowest of so many machines computes than one does on average.
@@ -99,7 +107,7 @@ class Cluster:
         Parameters
         ----------
         loads : sequence of Load
-            At least three, unlike in their exchanges, bytes and flops.
+            At least three, unlike in their exchanges, bytes, flops and adds.
         seconds : array_like
         """
         measured = _checks.floats("seconds", seconds)
@@ -111,11 +119,12 @@ class Cluster:
             )
         for load in loads:
             _checked(load)
-        ends = np.array([[load.exchanges[-1], load.bytes[-1], load.flops[-1]] for load in loads], float)
+        ends = np.array([[np.ravel(part)[-1] for part in (*load[:3], load.adds)] for load in loads], float)
         scale = np.maximum(ends.max(axis=0), 1)
         costs = nnls(ends / scale / measured[:, None], np.ones(len(loads)))[0] / scale
         with np.errstate(divide="ignore"):
-            return cls(float(costs[0]), float(1 / costs[1]), float(1 / costs[2]))
+            bandwidth, flops, adds = (float(1 / cost) for cost in costs[1:])
+        return cls(float(costs[0]), bandwidth, flops, adds=adds)
 
 
 def load(
@@ -124,9 +133,9 @@ def load(
     """What the busiest machine had to do in the run of ``history``.
 
     A sample's gradient takes 6 P operations (2 P forward, 4 P backward: exact for the matrix products of multilayer perceptrons
-    with many samples), and a vector that is sent 4 a number. A local solve of an agent with n samples and o outputs, with
-    q = min(P, n o), takes ``2 q^2 max(P, n o) + q^3 / 3``: that of a linear system, made and solved. With a server, machines
-    are the agents, and ``bytes_busiest`` is in the history.
+    with many samples). A local solve of an agent with n samples and o outputs, with
+    q = min(P, n o), takes ``2 q^2 max(P, n o) + q^3 / 3``: that of a linear system, made and solved. With a server
+    ``bytes_busiest`` is in the history, and the server adds up half of all that is sent.
 
     Parameters
     ----------
@@ -135,7 +144,7 @@ def load(
     network : schedule or networkx.Graph, optional
         That of a run without a server: the busiest machine has the most neighbours. Without it all have as many.
     machines : int, optional
-        On which the agents of a network are, in blocks of neighbouring ones; by default each agent has a machine of its own.
+        That compute, with the agents in blocks of neighbouring ones; by default each agent has a machine of its own.
 
     Returns
     -------
@@ -154,11 +163,9 @@ def load(
     q = min(float(parameters), rows_of_jacobian)
     flops = flops + several * history["solves"] * (2 * q**2 * max(parameters, rows_of_jacobian) + q**3 / 3)
     if "bytes_busiest" in history:
-        # The server adds up what it hears.
-        return Load(history["exchanges"], history["bytes_busiest"], flops + 4 * history["floats"] / 2, machines)
+        return Load(history["exchanges"], history["bytes_busiest"], flops, machines, history["floats"] / 2)
     share, waits = _busiest(None if network is None else _doors.schedule(network), blocks)
-    flops = flops + 4 * most * history["floats"]
-    return Load(history["exchanges"], share * history["bytes"], flops, waits)
+    return Load(history["exchanges"], share * history["bytes"], flops, waits, most * history["floats"])
 
 
 def _checked(load):

@@ -1,14 +1,13 @@
 """What a server buys and costs: one network trained with and without one, and which way wins on which cluster."""
 
-import os
 import time
+from typing import NamedTuple
 
-import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.colors import ListedColormap
 
 import consensus
 import topologies
+from consensus._parallel import cores
 from consensus.centralised import (
     SCAFFOLD,
     DownpourSGD,
@@ -18,16 +17,35 @@ from consensus.centralised import (
     SandblasterLBFGS,
     SplitMLP,
     SynchronousSGD,
+    System,
     solve,
 )
-from consensus.costs import Cluster, Load, load
+from consensus.costs import Load, load
 from consensus.history import History
 from consensus.solvers import NEXT, AdaptiveNEXT, GradientTracking
 from consensus.surrogates import PartialLinearization
+from experiments.shared import clusters
 from experiments.shared.curves import LEGEND, draw, panels
 from experiments.shared.harness import Experiment
 from experiments.shared.results import Outcome, Run, training
 from experiments.shared.tables import Spread, Table, last
+
+
+class Served(NamedTuple):
+    """A system with a server.
+
+    Fields: the ``system``; how many of its rounds are taken for one of --rounds; the machines that ``compute``, None for one an
+    agent, and those that only ``serve``. With a machine an agent: how many ``vectors`` there are and back go through the server
+    for each of them in an exchange, and of how many messages one after another that is.
+    """
+
+    system: System
+    times: float
+    compute: int | None = None
+    serve: int = 1
+    vectors: int = 2
+    messages: int = 2
+
 
 HIDDEN, DECAY = 64, consensus.L2(1e-3)
 NEIGHBOURS = 4
@@ -36,20 +54,22 @@ WITHOUT = {
     "AdaptiveNEXT": AdaptiveNEXT(),
     "gradient tracking": GradientTracking(0.3),
 }
-WITH = {  # systems, and how many rounds of theirs are taken for one of --rounds
-    "synchronous SGD": (SynchronousSGD(100, 0.1, 0.9, workers=2), 3),
-    "map-reduce": (MapReduceGradientDescent(0.5, workers=2), 1),
-    "Downpour SGD": (DownpourSGD(2, seed=0), 3),
-    "Sandblaster L-BFGS": (SandblasterLBFGS(2), 0.5),
-    "FedAvg": (FedAvg(0.1, 10, batch=30), 0.5),
-    "SCAFFOLD": (SCAFFOLD(0.1, 10, batch=30), 0.5),
-    "FedAdam": (FedAdam(0.1, 10, batch=30, server_rate=0.02), 0.5),
+WITH = {
+    "synchronous SGD": Served(SynchronousSGD(100, 0.1, 0.9, workers=2), 3),
+    "map-reduce": Served(MapReduceGradientDescent(0.5, workers=2), 1, 2, 0),  # one of the two adds
+    "Downpour SGD": Served(DownpourSGD(2, seed=0), 3, 2),
+    # A shard and the coordinator serve; its orders go to the shard and the replicas, and scalars come back from both.
+    "Sandblaster L-BFGS": Served(SandblasterLBFGS(2), 0.5, 2, 2, messages=6),
+    "FedAvg": Served(FedAvg(0.1, 10, batch=30), 0.5),
+    "SCAFFOLD": Served(SCAFFOLD(0.1, 10, batch=30), 0.5, vectors=4),
+    "FedAdam": Served(FedAdam(0.1, 10, batch=30, server_rate=0.02), 0.5),
 }
-MACHINES = {"map-reduce": 2, "Downpour SGD": 2}  # of others: one an agent
+METHODS = (*WITHOUT, *WITH)
 BUSIEST = "bytes through the busiest machine"
-CLOSE = 2.0  # times the least objective seen: who gets there first wins
-SPEED, SPREAD = 1e10, 0.2  # operations a second of a machine, and the spread of machines
+CLOSE = 2  # times the least objective seen: who gets there first wins
+NEAR = ("to there: epochs", "MB", "seconds")  # columns of the table: what is needed for that
 SIZES = (20, 1000, 1_000_000)  # agents of the clusters
+WIDTHS = [256, 1024, 1024, 10]  # of the network whose units are split
 
 
 def main(arguments=None):
@@ -68,20 +88,25 @@ def main(arguments=None):
         settings = {"dataset": data, "method": name, "agents": experiment.agents, "seed": seed}
         if name in WITHOUT:
             return training(settings, cases[data, seed], net, WITHOUT[name], rounds=experiment.rounds, seed=seed)
-        system, times = WITH[name]
-        return with_server(settings, cases[data, seed], system, max(2, int(times * experiment.rounds)), seed)
+        rounds = max(2, int(WITH[name].times * experiment.rounds))
+        return with_server(settings, cases[data, seed], WITH[name].system, rounds, seed)
 
-    methods = [(data, name) for data in experiment.datasets for name in (*WITHOUT, *WITH)]
-    found = experiment.repeat(run, methods)
+    found = experiment.repeat(run, [(data, name) for data in experiment.datasets for name in METHODS])
     for (data, name), outcomes in found.items():
         problems = [cases[data, seed].problem for seed in experiment.seeds]
         outcomes[:] = [counted(outcome, problem, net, name) for outcome, problem in zip(outcomes, problems, strict=True)]
-    widths = [64, 64, 64, 10] if experiment.quick else [256, 1024, 1024, 10]
-    split = experiment.run({workers: passes(widths, workers) for workers in range(1, 1 + (os.cpu_count() or 1))}, "passes")
+    widths = [64, 64, 64, 10] if experiment.quick else WIDTHS
+    split = experiment.run({workers: passes(widths, workers) for workers in range(1, 1 + cores())}, "passes")
     experiment.figure(figure(found, experiment.datasets, split))
     experiment.table(table(found, experiment.agents))
-    loads = {name: to_target(found, experiment.datasets[0], name) for name in (*WITHOUT, *WITH)}
-    experiment.figure(clusters({name: reached for name, reached in loads.items() if reached}, experiment.agents), "clusters")
+    experiment.table(speed_up(split), "passes")
+    data, seed = experiment.datasets[0], experiment.seeds[0]
+    there = {name: found[data, name][0].until(target(found, data, 0)) for name in METHODS}
+    there = {name: load for name, load in there.items() if load is not None}
+    size = cases[data, seed].problem.parameters, cases[data, seed].problem.dtype.itemsize
+    maps = {agents: clusters.first([scaled(*pair, agents, *size) for pair in there.items()]) for agents in SIZES}
+    experiment.figure(clusters.figure(maps, list(there)), "clusters")
+    experiment.table(clusters.table(maps, list(there)), "clusters")
 
 
 def neighbours(agents):
@@ -103,7 +128,7 @@ def with_server(settings, case, system, rounds, seed):
 
 def passes(widths, workers):
     """A run that times the forward and backward pass of one network, its units split over ``workers``."""
-    samples, repeats = 1024, 5
+    samples, repeats = 1024, 25
 
     def work(engine):
         rng, history = np.random.default_rng(0), History()
@@ -122,95 +147,97 @@ def passes(widths, workers):
 
 def counted(outcome, problem, net, name):
     """The outcome with the bytes through the busiest machine as a column, and what that machine had to do."""
-    replicas = MACHINES[name] if name == "Downpour SGD" else None  # map-reduce is scaled to a machine an agent
-    load_there = load(outcome.history, problem, net if name in WITHOUT else None, replicas)
-    return Counted({**dict(outcome.history), BUSIEST: load_there.bytes}, load_there, outcome)
+    done = load(outcome.history, problem, net if name in WITHOUT else None)
+    if name == "Downpour SGD":  # where a machine takes as many steps however many there are
+        done = done._replace(flops=load(outcome.history, problem, machines=WITH[name].compute).flops)
+    return Counted({**dict(outcome.history), BUSIEST: done.bytes}, done, outcome)
 
 
 class Counted:
-    """An outcome as figures take it."""
+    """An outcome as figures take it; its ``load`` is that of machines with an agent each."""
 
-    def __init__(self, history, load_there, outcome):
-        self.history, self.load, self.w, self.diverged = history, load_there, outcome.w, outcome.diverged
+    def __init__(self, history, load, outcome):
+        self.history, self.load, self.w, self.diverged = history, load, outcome.w, outcome.diverged
+
+    def first(self, level):
+        """The number of the first record with an objective of at most ``level``; None if there is none."""
+        there = np.flatnonzero(self.history["objective"] <= level)
+        return int(there[0]) if len(there) else None
+
+    def until(self, level):
+        """What the busiest machine had to do until then."""
+        row = self.first(level)
+        if row is None:
+            return None
+        exchanges, size, flops, waits, adds = self.load
+        return Load(exchanges[[row]], size[[row]], flops[[row]], waits, adds[[row]])
+
+
+def target(found, data, repeat):
+    """An objective near the least that anybody came to."""
+    return CLOSE * min(np.min(found[data, name][repeat].history["objective"]) for name in METHODS)
 
 
 def figure(found, datasets, split):
     canvas, axes = panels(3 * len(datasets) + 1, columns=2, size=(3.4, 2.6))
     for row, data in enumerate(datasets):
         for column, x in enumerate(("seconds", "epochs", BUSIEST)):
-            draw(axes[3 * row + column], {name: found[data, name] for name in (*WITHOUT, *WITH)}, "objective", x)
+            draw(axes[3 * row + column], {name: found[data, name] for name in METHODS}, "objective", x)
     canvas.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, **LEGEND)
-    workers = sorted(split)
-    seconds = {count: float(np.min(split[count].history["seconds"])) for count in workers}
-    axes[-1].plot(workers, [seconds[1] / seconds[count] for count in workers], marker="o", label="measured")
-    axes[-1].plot(workers, workers, color="0.6", linestyle="--", label="ideal")
-    axes[-1].set(xlabel="workers", ylabel="speed-up of a pass", title="one network, its units split")
-    axes[-1].set_xticks(workers)
+    gains = gained(split)
+    axes[-1].plot(list(gains), list(gains.values()), color="black", marker="o", label="measured")
+    axes[-1].plot(list(gains), list(gains), color="0.6", linestyle="--", label="ideal")
+    axes[-1].set(xlabel="workers", ylabel="speed-up of a pass", title="one network, its units split", ylim=(0, None))
+    axes[-1].set_xticks(list(gains))
     axes[-1].legend(**LEGEND)
     return canvas
 
 
-def table(found, agents):
-    columns = {"objective": ".3g", "test error": ".3g", "epochs": ".3g", "busiest, MB": ".3g", "seconds": ".2g"}
-    rows = Table({"data set": "", "method": "", "server": "", "machines": "d", **columns})
-    for (data, name), outcomes in found.items():
-        ends = [last(outcomes, column) for column in ("objective", "test_error", "epochs")]
-        busiest = Spread.of(outcome.history[BUSIEST][-1] / 1e6 for outcome in outcomes)
-        machines = MACHINES.get(name, agents)
-        rows.add(data, name, "yes" if name in WITH else "no", machines, *ends, busiest, last(outcomes, "seconds"))
+def gained(split):
+    """``{workers: speed-up}``, of the fastest passes."""
+    seconds = {workers: float(np.min(outcome.history["seconds"])) for workers, outcome in sorted(split.items())}
+    return {workers: seconds[1] / own for workers, own in seconds.items()}
+
+
+def speed_up(split):
+    rows = Table({"workers": "d", "ms a pass": ".3g", "speed-up": ".2f", "kB between workers": ".3g"})
+    for workers, gain in gained(split).items():
+        history = split[workers].history
+        rows.add(workers, 1e3 * float(np.min(history["seconds"])), gain, history["bytes"][-1] / 1e3)
     return rows
 
 
-def to_target(found, data, name):
-    """What the first repeat's busiest machine had to do until U was near the best seen; None if it never was."""
-    best = min(np.min(found[data, other][0].history["objective"]) for other in (*WITHOUT, *WITH))
-    outcome = found[data, name][0]
-    there = np.flatnonzero(outcome.history["objective"] <= CLOSE * best)
-    if not len(there):
-        return None
-    return Load(*(part[there[0] : there[0] + 1] for part in outcome.load[:3]), outcome.load.waits)
+def table(found, agents):
+    """Where runs end, and what they need to come near the least objective."""
+    ends = {"objective": ".3g", "test error": ".3g"}
+    needed = zip(NEAR, (".3g", ".3g", ".2g"), strict=True)
+    rows = Table({"data set": "", "method": "", "compute": "d", "serve": "d", **ends, **dict(needed)})
+    for (data, name), outcomes in found.items():
+        machines = (WITH[name].compute or agents, WITH[name].serve) if name in WITH else (agents, 0)
+        there = [outcome.first(target(found, data, repeat)) for repeat, outcome in enumerate(outcomes)]
+        spreads = [
+            Spread.of(np.inf if row is None else outcome.history[column][row] / scale for row, outcome in zip(there, outcomes))
+            for column, scale in (("epochs", 1), (BUSIEST, 1e6), ("seconds", 1))
+        ]
+        rows.add(data, name, *machines, last(outcomes, "objective"), last(outcomes, "test_error"), *spreads)
+    return rows
 
 
-def scaled(reached, name, agents, now):
-    """The same with more agents, each with as many data as now: rounds stay, what passes through a server grows.
+def scaled(name, until, agents, parameters, itemsize):
+    """The load with more agents, each on a machine of its own with as many data as now: what passes through a server grows.
 
-    Map-reduce is taken over a binary tree, where latency and bytes grow with the number of its levels.
+    Rounds are taken to stay. Map-reduce goes over a binary tree, where messages and bytes grow with the number of its levels.
     """
-    exchanges, size, flops, _ = reached
     if name in WITHOUT:
-        return reached
+        return until
+    exchanges, served = until.exchanges, WITH[name]
     if name == "map-reduce":
         levels = np.log2(agents)
-        return Load(2 * levels * exchanges, size * levels, flops, agents)
+        numbers = levels * parameters * exchanges
+        return Load(2 * levels * exchanges, 2 * numbers * itemsize, until.flops, agents, numbers)
+    numbers = served.vectors * agents * parameters * exchanges
     waits = 1 if name == "Downpour SGD" else agents
-    return Load(exchanges, size * agents / MACHINES.get(name, now), flops, waits)
-
-
-def clusters(loads, now):
-    """Who is near the best first, over latency and bandwidth, for more and more agents."""
-    names = list(loads)
-    latencies, bandwidths = np.logspace(-6, 0, 61), np.logspace(5, 11, 61)
-    canvas, axes = panels(len(SIZES), columns=3, size=(2.7, 2.7))
-    colours = ListedColormap([plt.get_cmap("tab10")(index) for index in range(len(names))])
-    seen = set()
-    for ax, agents in zip(axes, SIZES, strict=True):
-        times = np.array(
-            [
-                [
-                    [Cluster(latency, bandwidth, SPEED, SPREAD).seconds(part)[0] for latency in latencies]
-                    for bandwidth in bandwidths
-                ]
-                for part in (scaled(loads[name], name, agents, now) for name in names)
-            ]
-        )
-        winner = times.argmin(axis=0)
-        seen |= set(np.unique(winner))
-        ax.pcolormesh(latencies, bandwidths, winner, cmap=colours, vmin=-0.5, vmax=len(names) - 0.5, rasterized=True)
-        ax.set(xscale="log", yscale="log", xlabel="latency [s]", title=f"{agents:,} agents")
-    axes[0].set_ylabel("bandwidth of a link [bytes/s]")
-    patches = [plt.Rectangle((0, 0), 1, 1, color=colours(index)) for index in sorted(seen)]
-    canvas.legend(patches, [names[index] for index in sorted(seen)], loc="outside upper center", ncols=4, **LEGEND)
-    return canvas
+    return Load(served.messages * exchanges, numbers * itemsize, until.flops, waits, numbers / 2)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from consensus.solvers.adaptive import sketch
-from experiments import blocks, convergence, failures, scale, sparsity, tangent
-from experiments.shared import cases
+from experiments import blocks, centralised, convergence, failures, scale, sparsity, tangent
+from experiments.shared import cases, clusters
 from experiments.shared.tables import latex_text
 
 FIGURES = {
@@ -26,6 +26,7 @@ FIGURES = {
     "failures": ("disagreement",),
     "tangent": ("figure",),
     "scale": ("figure",),
+    "centralised": ("figure", "clusters"),
 }
 TABLES = {
     "convergence": ("table", "ratios"),
@@ -37,6 +38,7 @@ TABLES = {
     "failures": ("table",),
     "tangent": ("table",),
     "scale": ("table",),
+    "centralised": ("table",),
 }
 SHORT = {convergence.LOCAL: "local", convergence.FULL: "full", convergence.TRACKING: "tracking", "DGD": "DGD"}
 SLACK = 0.05  # of the test error, that zeros may cost
@@ -91,9 +93,14 @@ def numbers(results):
         "scale.samples": scale.SAMPLES,
         "scale.degree": scale.DEGREE,
         "scale.largest": f"{max(config['settings']['agents'] for config in _configs(results / 'scale')):,}",
+        "centralised.hidden": centralised.HIDDEN,
+        "centralised.decay": f"{centralised.DECAY.weight:g}",
+        "centralised.close": centralised.CLOSE,
+        "centralised.speed": latex_text(f"{clusters.SPEED:.0e}"),
+        "centralised.adds": latex_text(f"{clusters.ADDS:.0e}"),
         "environment": latex_text(_environment(results)),
     }
-    return {key: str(value) for key, value in (found | _measured(results)).items()}
+    return {key: str(value) for key, value in (found | _measured(results) | _served(results / "centralised")).items()}
 
 
 def _measured(results):
@@ -151,13 +158,30 @@ def _mnist(path):
     return found
 
 
+def _served(folder):
+    """Who comes near the least objective with the least, with and without a server; who is first on how many clusters."""
+    rows = _rows(folder / "table.csv")
+    found = {"centralised.agents": rows[0]["compute"]}
+    for column, unit in zip(centralised.NEAR, ("epochs", "MB", "s"), strict=True):
+        for part, names in (("without", centralised.WITHOUT), ("with", centralised.WITH)):
+            value, name = min((float(row[column]), row["method"]) for row in rows if row["method"] in names)
+            needed = f"{latex_text(name)} ({latex_text(f'{value:.3g}')}\\,{unit})"
+            found[f"centralised.{unit}.{part}"] = needed if math.isfinite(value) else "nobody"
+    maps = ((f"{int(agents):,}", list(own)) for agents, own in _grouped(folder / "clusters.csv", "agents"))
+    for (agents, own), size in zip(maps, ("few", "many", "most"), strict=True):
+        shares = (f"{latex_text(row['first'])} ({_percent(float(row['part of the map']))})" for row in own)
+        found |= {f"centralised.{size}": agents, f"centralised.{size}.first": "; ".join(shares)}
+    split = {int(row["workers"]): float(row["speed-up"]) for row in _rows(folder / "passes.csv")}
+    return found | {"centralised.workers": max(split), "centralised.gain": f"{split[max(split)]:.2f}"}
+
+
 def _rows(path):
     with open(path, newline="") as file:
         return list(csv.DictReader(file))
 
 
-def _grouped(path):
-    return ((name, list(rows)) for name, rows in itertools.groupby(_rows(path), key=lambda row: row["data set"]))
+def _grouped(path, by="data set"):
+    return ((name, list(rows)) for name, rows in itertools.groupby(_rows(path), key=lambda row: row[by]))
 
 
 def _configs(folder):

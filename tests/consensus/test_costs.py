@@ -25,7 +25,8 @@ def test_the_hub_of_a_star_is_its_busiest_machine(problem):
     # The hub sends to seven and hears seven, four numbers each, in ten rounds; it has an eighth of all samples and messages.
     np.testing.assert_array_equal(found.bytes, 14 * 4 * 8 * np.arange(11))
     assert found.waits == 8
-    assert found.flops[-1] == pytest.approx(6 * 4 * 5 * 10 + 4 * (14 * 4 * 10) / 8)
+    assert found.flops[-1] == pytest.approx(6 * 4 * 5 * 10)
+    assert found.adds[-1] == pytest.approx(14 * 4 * 10 / 8)
     evenly = load(run.history, problem)
     assert evenly.bytes[-1] == pytest.approx(2 * 14 * 4 * 8 * 10 / 8)
 
@@ -47,8 +48,9 @@ def test_everything_goes_through_the_server(problem):
     assert found.bytes[-1] == 2 * 8 * 4 * 8 * 10
     assert found.waits == 8
     cluster = Cluster(0.5, 1e3, 1e4)
-    flops = 6 * 4 * 5 * 30 + 4 * 8 * 4 * 10
-    assert cluster.seconds(found)[-1] == pytest.approx(0.5 * 10 + found.bytes[-1] / 1e3 + flops / 1e4)
+    flops, adds, sent = 6 * 4 * 5 * 30, 8 * 4 * 10, 0.5 * 10 + found.bytes[-1] / 1e3
+    assert cluster.seconds(found)[-1] == pytest.approx(sent + (flops + 4 * adds) / 1e4)
+    assert Cluster(0.5, 1e3, 1e4, adds=1e2).seconds(found)[-1] == pytest.approx(sent + flops / 1e4 + adds / 1e2)
 
 
 def test_the_slowest_of_many_is_that_of_draws():
@@ -62,15 +64,16 @@ def test_the_slowest_of_many_is_that_of_draws():
 
 
 def test_a_cluster_is_found_again_from_what_it_took():
-    rng, true = np.random.default_rng(0), Cluster(1e-3, 1e8, 1e9)
-    loads = [Load(*(10.0 ** rng.uniform(low, low + 2, (3, 1)) * [[1], [1e4], [1e5]])[:, :1], 4) for low in (2, 3, 2, 3, 2)]
+    rng, true = np.random.default_rng(0), Cluster(1e-3, 1e8, 1e9, adds=1e7)
+    parts = [10.0 ** rng.uniform(low, low + 2, (4, 1)) * [[1], [1e4], [1e5], [1e3]] for low in (2, 3, 2, 3, 2, 3)]
+    loads = [Load(exchanges, size, flops, 4, adds) for exchanges, size, flops, adds in parts]
     found = Cluster.fitted(loads, [true.seconds(one)[-1] for one in loads])
-    for name in ("latency", "bandwidth", "flops"):
+    for name in ("latency", "bandwidth", "flops", "adds"):
         assert getattr(found, name) == pytest.approx(getattr(true, name), rel=1e-6)
 
 
 def test_what_is_no_cluster_is_refused_by_name():
-    for name, value in {"latency": -1, "bandwidth": 0, "flops": -1, "stragglers": -0.1}.items():
+    for name, value in {"latency": -1, "bandwidth": 0, "flops": -1, "stragglers": -0.1, "adds": 0}.items():
         with pytest.raises(ValueError, match=f"{name} must be"):
             Cluster(**({"latency": 0, "bandwidth": 1, "flops": 1} | {name: value}))
     with pytest.raises(ValueError, match="at least three loads"):
