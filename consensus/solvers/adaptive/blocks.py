@@ -36,8 +36,20 @@ def unpack(columns: np.ndarray, like: Blocks) -> Blocks:
     return _named(like, iter(parts))
 
 
+def rows(blocks: Blocks, agents: np.ndarray) -> Blocks:
+    """The rows of some ``agents``, an array of indices, of an array, or of a NamedTuple's fields."""
+    if isinstance(blocks, tuple):
+        return type(blocks)(*(rows(block, agents) for block in blocks))
+    return blocks[agents]  # type: ignore[return-value]  # here they are arrays, which the type of both does not say
+
+
 def choose(chosen: np.ndarray, a: Blocks, b: Blocks) -> Blocks:
-    """The rows of an array, or of a NamedTuple's fields: those of ``a`` where ``chosen`` (agents,), else those of ``b``."""
+    """The rows of an array, or of a NamedTuple's fields: those of ``a`` where ``chosen`` (agents,), else those of ``b``.
+
+    Where all are of one, it is that one itself: curvature is large.
+    """
+    if chosen.all() or not chosen.any():
+        return a if chosen.any() else b
     if isinstance(a, tuple):
         return type(a)(*(choose(chosen, x, y) for x, y in zip(a, b, strict=True)))
     chosen = chosen.reshape(-1, *(1,) * (a.ndim - 1))

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from consensus.problems import Linearizable
 from consensus.problems.base import BaseProblem
 
 
@@ -30,7 +31,7 @@ def gradient(problem: BaseProblem, w: np.ndarray) -> np.ndarray:
     return local + share * w if weight else local
 
 
-def quadratic_weight(problem: BaseProblem) -> float:
+def quadratic_weight(problem: BaseProblem | Linearizable) -> float:
     """The weight of a quadratic r in the costs: zero where r is another, and stays out of them."""
     r = problem.regularizer
     return r.strong_convexity if r.quadratic else 0.0

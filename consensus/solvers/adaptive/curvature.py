@@ -1,13 +1,16 @@
-"""The two kinds of curvature that agents can know of."""
+"""The kinds of curvature that agents can know of."""
 
 from typing import Any, Protocol, Self
 
 import numpy as np
 
+from consensus.models.layers import Layered
 from consensus.problems import BaseProblem, has_model
 from consensus.solvers.adaptive.gauss_newton import Test
+from consensus.solvers.adaptive.kronecker import Kronecker
+from consensus.solvers.adaptive.quadratic import Hessian
 from consensus.solvers.adaptive.secants import Secants
-from consensus.solvers.adaptive.sketch import Sketch
+from consensus.solvers.adaptive.sketch import DIRECTIONS, Sketch, columns
 
 
 class Curvature(Protocol):
@@ -27,12 +30,15 @@ class Curvature(Protocol):
     def scale(self, problem: Any, w: np.ndarray, gradient: np.ndarray) -> tuple[np.ndarray, float]:
         """How large H is (agents,), as the local cost says; and tau's first value in units of that."""
 
+    def unknown(self) -> Hessian:
+        """H = 0, before any curvature of the network is known."""
+
     def sent(self) -> tuple:
         """The blocks that are summed over the network, as a NamedTuple."""
 
-    def of_network(self, problem: Any, round: int, sums: Any, step: np.ndarray, change: np.ndarray) -> tuple[np.ndarray, Self]:
-        """V (agents, P, columns) with V V' ~ H, from the ``sums`` of what was sent in a round, or from how the network's
-        gradient changed along the last step, ``change`` and ``step`` (agents, P); and what is kept of it."""
+    def of_network(self, problem: Any, round: int, sums: Any, step: np.ndarray, change: np.ndarray) -> tuple[Hessian, Self]:
+        """H, from the ``sums`` of what was sent in a round, or from how the network's gradient changed along the last step,
+        ``change`` and ``step`` (agents, P); and what is kept of it."""
 
     def moved(self, problem: Any, trial: np.ndarray, round: int) -> Self:
         """At new trial points (agents, P)."""
@@ -42,5 +48,13 @@ class Curvature(Protocol):
 
 
 def curvature_of(problem: BaseProblem) -> type[Curvature]:
-    """The kind of curvature for ``problem``: :class:`Sketch` where its model can be linearised, else :class:`Secants`."""
-    return Sketch if has_model(problem) else Secants
+    """The kind of curvature for ``problem``: :class:`Secants` where its model cannot be linearised, else :class:`Sketch`.
+
+    Of a layered model with so many parameters that a sketch would have few columns it is :class:`Kronecker`, if r is quadratic:
+    others take more to solve with.
+    """
+    if not has_model(problem):
+        return Secants
+    layered = isinstance(problem.model, Layered) and problem.model.bias and problem.regularizer.quadratic
+    few = columns(problem) < min(problem.parameters, DIRECTIONS)
+    return Kronecker if layered and few else Sketch

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from consensus.local.low_rank import low_rank
 from consensus.problems.base import BaseProblem
 from consensus.solvers.adaptive.costs import quadratic_weight
 from consensus.solvers.adaptive.curvature import Curvature
@@ -17,7 +16,7 @@ _TRUST, _TRIES = 0.25, 2
 def solve(
     problem: BaseProblem, w: np.ndarray, model: Quadratic, damping: Damping, curvature: Curvature
 ) -> tuple[np.ndarray, Damping]:
-    """Minimise every agent's ``G . d + 1/2 |V' d|^2 + tau/2 |d|^2 + r(w + d)``, with more tau while the local cost doubts it.
+    """Minimise every agent's ``G . d + 1/2 d' H d + tau/2 |d|^2 + r(w + d)``, with more tau while the local cost doubts it.
 
     tau doubles, at most twice, while the local cost at w + d is further from its Gauss-Newton model than a quarter of the
     decrease that the local problem promises.
@@ -27,7 +26,7 @@ def solve(
     problem : Problem
     w : ndarray (agents, P)
     model : Quadratic
-        G and V.
+        G and H.
     damping : Damping
     curvature : Curvature
 
@@ -40,7 +39,7 @@ def solve(
     r, weight = problem.regularizer, quadratic_weight(problem)
     prox = None if r.quadratic else r
     used, tries = damping.tau.copy(), np.ones_like(damping.tau)
-    d = low_rank(model.V, used + weight, w, model.slope, prox)
+    d = model.minimiser(used + weight, w, prox)
 
     def test(rows, error, rounding):
         again = np.arange(rows.start, rows.stop)
@@ -54,7 +53,7 @@ def solve(
                 break
             used[again] *= 2
             tries[again] += 1
-            d[again] = low_rank(model.V[again], used[again] + weight, w[again], model.slope[again], prox)
+            d[again] = model.of(again).minimiser(used[again] + weight, w[again], prox)
 
     curvature.each_local_model(problem, w, test)
     problem.work.solves += 1

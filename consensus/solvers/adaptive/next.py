@@ -85,8 +85,11 @@ class AdaptiveNEXT(Solver):
     A quadratic r (L2) is part of the costs; L1, ElasticNet and others stay in step 2, whose points have their exact zeros.
     The fourth power of tau is averaged along with w, in units of a common scale: the mean is near the largest. Where there is
     no Jacobian (costs given by functions) V_i comes from the last 20 secant pairs (w_new - w_old, G_new - G_old), and nothing
-    is tested in step 2. K is the first number of exchanges after which all have heard from all and the misfit of all
-    averages is at most 1/100 on a static graph, 1/20 on a changing one. Directed graphs take push-sum's masses.
+    is tested in step 2. Where a layered model has so many parameters (over 4,096) that few directions would fit into a message,
+    and r is quadratic, Kronecker factors of its layers take the place of V_i V_i'
+    (:class:`consensus.solvers.adaptive.kronecker.Kronecker`): far fewer numbers than parameters, but for those of the first
+    layer's inputs, which are sent once. K is the first number of exchanges after which all have heard from all and the misfit
+    of all averages is at most 1/100 on a static graph, 1/20 on a changing one. Directed graphs take push-sum's masses.
 
     The history gets the columns ``tau_least``, ``tau_largest``, ``exchanges_a_round``, ``tries`` (the most local solves of an
     agent in the round) and ``pairs`` (the fewest columns of V in use).
@@ -98,7 +101,8 @@ class AdaptiveNEXT(Solver):
     ----------
     Di Lorenzo, Scutari, "NEXT: in-network nonconvex optimization", IEEE TSIPN 2(2), 2016; Scardapane, Di Lorenzo, Neural
     Networks 91, 2017, section 4, for partial linearization; Marquardt, "An algorithm for least-squares estimation of nonlinear
-    parameters", J. SIAM 11(2), 1963, for tau; :func:`consensus.solvers.adaptive.nystrom.factor` for V.
+    parameters", J. SIAM 11(2), 1963, for tau; :func:`consensus.solvers.adaptive.nystrom.factor` for V; Martens, Grosse,
+    "Optimizing neural networks with Kronecker-factored approximate curvature", ICML 2015, for Kronecker factors.
 
     Examples
     --------
@@ -121,7 +125,7 @@ class AdaptiveNEXT(Solver):
 
     def report(self, state: AdaptiveState) -> np.ndarray:
         (tau, _, _, tries), pace = state.damping, np.full(len(state.w), state.averaging.pace)
-        return np.stack([tau, tau, pace, tries, state.model.V.any(axis=1).sum(axis=1)], axis=1)
+        return np.stack([tau, tau, pace, tries, state.model.H.rank()], axis=1)
 
     def check(self, problem: BaseProblem) -> None:
         _checks.problem(problem)
@@ -139,7 +143,8 @@ class AdaptiveNEXT(Solver):
         local = costs(_checks.problem(problem), w)
         curvature = curvature_of(problem).at_start(problem, w)
         damping = Damping.at_start(*curvature.scale(problem, w, local.gradient))
-        return AdaptiveState(0, w, Quadratic.unknown(w), w, local, local, curvature, damping, Averaging.at_start(w))
+        unknown = Quadratic(np.zeros_like(local.cost), np.zeros_like(w), curvature.unknown())
+        return AdaptiveState(0, w, unknown, w, local, local, curvature, damping, Averaging.at_start(w))
 
     def step(self, problem: BaseProblem, network: "Network", state: AdaptiveState) -> AdaptiveState:
         # Exchange: estimate what the network's costs are around the agents' mean.
@@ -148,8 +153,8 @@ class AdaptiveNEXT(Solver):
         averaging, means, totals, mixed = average(network, state.averaging, averaged, summed)
         w, damping, (total, slope) = means.trial, state.damping.agreed(means.damping), totals.trackers
         pair = w - state.w, slope - state.model.slope
-        V, curvature = state.curvature.of_network(problem, state.round, totals.curvature, *pair)
-        model = Quadratic(total, slope, V)
+        H, curvature = state.curvature.of_network(problem, state.round, totals.curvature, *pair)
+        model = Quadratic(total, slope, H)
         # 1. Judge the last trial, if there was one.
         if state.round > 0:
             damping = damping.judged(problem, state.w, state.model, w, model)

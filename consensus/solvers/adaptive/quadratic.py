@@ -1,30 +1,66 @@
 """What an agent knows of the network's costs."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from consensus.local.low_rank import low_rank
+from consensus.regularizers.base import Regularizer
+from consensus.solvers.adaptive.blocks import rows
+
+
+class Hessian(Protocol):
+    """A positive semidefinite H of every agent: a NamedTuple, part of the state of AdaptiveNEXT."""
+
+    def square(self, d: np.ndarray) -> np.ndarray:
+        """``d' H d``, shape (agents,), for d (agents, P)."""
+
+    def minimiser(self, tau: np.ndarray, w: np.ndarray, slope: np.ndarray, prox: Regularizer | None) -> np.ndarray:
+        """The d (agents, P) of least ``slope . d + 1/2 d' H d + tau/2 |d|^2 + r(w + d)``, r being ``prox``, or zero if None."""
+
+    def rank(self) -> np.ndarray:
+        """How many directions it is made of (agents,)."""
+
+
+class LowRank(NamedTuple):
+    """``H = V V'`` with few columns: V (agents, P, columns)."""
+
+    V: np.ndarray
+
+    def square(self, d: np.ndarray) -> np.ndarray:
+        """``|V' d|^2``, shape (agents,), for d (agents, P)."""
+        image = (d[:, None, :] @ self.V)[:, 0]
+        square: np.ndarray = np.vecdot(image, image)
+        return square
+
+    def minimiser(self, tau: np.ndarray, w: np.ndarray, slope: np.ndarray, prox: Regularizer | None) -> np.ndarray:
+        """As :meth:`Hessian.minimiser`."""
+        return low_rank(self.V, tau, w, slope, prox)
+
+    def rank(self) -> np.ndarray:
+        """How many columns of V are not zero (agents,)."""
+        return self.V.any(axis=1).sum(axis=1)
+
 
 class Quadratic(NamedTuple):
-    """Every agent's model of the network's costs around its w: their sum at w + d is near ``T + G . d + 1/2 |V' d|^2``.
+    """Every agent's model of the network's costs around its w: their sum at w + d is near ``T + G . d + 1/2 d' H d``.
 
-    Fields: ``total`` T (agents,), ``slope`` G (agents, P), ``V`` (agents, P, columns).
+    Fields: ``total`` T (agents,), ``slope`` G (agents, P), the :class:`Hessian` H.
     """
 
     total: np.ndarray
     slope: np.ndarray
-    V: np.ndarray
-
-    @classmethod
-    def unknown(cls, w: np.ndarray) -> "Quadratic":
-        """Nothing known yet, at w (agents, P): no slope and no curvature."""
-        return cls(np.zeros(len(w), w.dtype), np.zeros_like(w), np.zeros((*w.shape, 1), w.dtype))
+    H: Any  # a Hessian; a NamedTuple that is a Protocol cannot be said
 
     def change(self, d: np.ndarray, weight: float) -> np.ndarray:
-        """``G . d + 1/2 |V' d|^2 + weight/2 |d|^2``, shape (agents,): the change along d with a quadratic r's curvature."""
-        image = (d[:, None, :] @ self.V)[:, 0]
-        return np.vecdot(self.slope, d) + (np.vecdot(image, image) + weight * np.vecdot(d, d)) / 2
+        """``G . d + 1/2 d' H d + weight/2 |d|^2``, shape (agents,): the change along d with a quadratic r's curvature."""
+        change: np.ndarray = np.vecdot(self.slope, d) + (self.H.square(d) + weight * np.vecdot(d, d)) / 2
+        return change
+
+    def minimiser(self, tau: np.ndarray, w: np.ndarray, prox: Regularizer | None) -> np.ndarray:
+        """The d (agents, P) of least ``G . d + 1/2 d' H d + tau/2 |d|^2 + r(w + d)``, r being ``prox``, or zero if None."""
+        return self.H.minimiser(tau, w, self.slope, prox)
 
     def of(self, agents: np.ndarray) -> "Quadratic":
         """The models of some ``agents``, an array of indices."""
-        return Quadratic(*(field[agents] for field in self))
+        return rows(self, agents)

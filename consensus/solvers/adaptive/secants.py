@@ -8,6 +8,7 @@ from consensus.problems.base import BaseProblem
 from consensus.solvers.adaptive.costs import gradient as local_gradient
 from consensus.solvers.adaptive.gauss_newton import Test
 from consensus.solvers.adaptive.nystrom import factor
+from consensus.solvers.adaptive.quadratic import LowRank
 
 _PAIRS = 20  # kept
 
@@ -45,16 +46,20 @@ class Secants(NamedTuple):
         there = local_gradient(problem, w + h * along)
         return problem.network_size * np.linalg.norm((there - gradient) / h, axis=1), 1.0
 
+    def unknown(self) -> LowRank:
+        """No curvature, before any is known."""
+        return LowRank(np.zeros((*self.steps.shape[:2], 1), self.steps.dtype))
+
     def sent(self) -> Nothing:
         """The blocks that are summed over the network: none."""
         return Nothing()
 
     def of_network(
         self, problem: BaseProblem, round: int, sums: Nothing, step: np.ndarray, change: np.ndarray
-    ) -> tuple[np.ndarray, "Secants"]:
-        """V (agents, P, 20) with V V' ~ H, and the pairs with that of the last ``step`` and ``change`` (agents, P)."""
+    ) -> tuple[LowRank, "Secants"]:
+        """H = V V' with V (agents, P, 20), and the pairs with that of the last ``step`` and ``change`` (agents, P)."""
         pairs = self if round == 0 else self._with(step, change)  # before round 0 no slope was known
-        return factor(*pairs), pairs
+        return LowRank(factor(*pairs)), pairs
 
     def _with(self, step, change):
         length = np.linalg.norm(step, axis=1, keepdims=True)

@@ -9,6 +9,7 @@ from consensus.problems import Linearizable
 from consensus.solvers.adaptive import gauss_newton
 from consensus.solvers.adaptive.gauss_newton import Test
 from consensus.solvers.adaptive.nystrom import factor
+from consensus.solvers.adaptive.quadratic import LowRank
 
 DIRECTIONS, _NUMBERS = 64, 1 << 18  # columns of curvature in a message, and numbers in them, at most
 
@@ -38,15 +39,19 @@ class Sketch(NamedTuple):
         # A loss may have no curvature at the start, as Huber's far away: then by what step would be as long as w.
         return np.maximum(scale, A * np.linalg.norm(gradient, axis=1) / (1 + np.linalg.norm(w, axis=1))), 3e-3
 
+    def unknown(self) -> LowRank:
+        """No curvature, before any is known."""
+        return LowRank(np.zeros((*self.products.shape[:2], 1), self.products.dtype))
+
     def sent(self) -> "Sketch":
         """The blocks that are summed over the network."""
         return self
 
     def of_network(
         self, problem: Linearizable, round: int, sums: "Sketch", step: np.ndarray, change: np.ndarray
-    ) -> tuple[np.ndarray, "Sketch"]:
-        """V (agents, P, count) with V V' ~ H, from the ``sums`` of what was sent in a round, and what is kept of it."""
-        return factor(_basis(problem, round), sums.products), self
+    ) -> tuple[LowRank, "Sketch"]:
+        """H = V V' with V (agents, P, count), from the ``sums`` of what was sent in a round, and what is kept of it."""
+        return LowRank(factor(_basis(problem, round), sums.products)), self
 
     def moved(self, problem: Linearizable, trial: np.ndarray, round: int) -> "Sketch":
         """At new trial points (agents, P), for the directions of ``round``."""

@@ -6,9 +6,14 @@ from problems import AGENTS, problem
 
 import consensus
 import topologies
+from consensus.solvers.adaptive import sketch
+from consensus.solvers.adaptive.blocks import pack
 from consensus.solvers.adaptive.curvature import curvature_of
+from consensus.solvers.adaptive.kronecker import Kronecker
 from consensus.solvers.adaptive.secants import Secants
 from consensus.solvers.adaptive.sketch import Sketch
+
+L1, L2 = consensus.L1(0.1), consensus.L2(0.1)
 
 
 def functions(p, linearized=False):
@@ -25,11 +30,27 @@ def test_models_are_sketched_and_functions_leave_secants():
     assert curvature_of(functions(problem())) is Secants
 
 
-@pytest.mark.parametrize("kind", [Sketch, Secants])
+@pytest.mark.parametrize(("regularizer", "bias", "kind"), [(L2, True, Kronecker), (L1, True, Sketch), (L2, False, Sketch)])
+def test_many_parameters_of_a_layered_model_make_kronecker_factors(regularizer, bias, kind, monkeypatch):
+    p = problem(regularizer=regularizer, model=consensus.Linear(4, bias=bias))
+    assert curvature_of(p) is Sketch
+    monkeypatch.setattr(sketch, "_NUMBERS", 10)
+    assert curvature_of(p) is kind
+    assert curvature_of(functions(p)) is Secants
+
+
+@pytest.mark.parametrize("kind", [Sketch, Secants, Kronecker])
+def test_at_first_no_curvature_is_known(kind):
+    p = functions(problem()) if kind is Secants else problem()
+    H = kind.at_start(p, np.zeros((AGENTS, 5))).unknown()
+    assert H.rank().tolist() == [0] * AGENTS
+
+
+@pytest.mark.parametrize("kind", [Sketch, Secants, Kronecker])
 def test_what_is_sent_is_what_is_said(kind):
-    p = problem() if kind is Sketch else functions(problem())
+    p = functions(problem()) if kind is Secants else problem(model=consensus.MLP([4, 3, 1]))
     sent = kind.at_start(p, np.zeros((AGENTS, p.parameters))).sent()
-    assert sum(block[0].size for block in sent) == kind.numbers(p)
+    assert (pack(sent)[0].size if sent else 0) == kind.numbers(p)
 
 
 def test_a_problem_of_ones_own_that_can_be_linearised_is_sketched():

@@ -8,10 +8,10 @@ import consensus
 from consensus.local.low_rank import low_rank
 from consensus.solvers.adaptive.damping import Damping
 from consensus.solvers.adaptive.local import solve
-from consensus.solvers.adaptive.quadratic import Quadratic
+from consensus.solvers.adaptive.quadratic import LowRank, Quadratic
 
 RNG = np.random.default_rng(0)
-MODEL = Quadratic(np.zeros(AGENTS), RNG.standard_normal((AGENTS, 5)), RNG.standard_normal((AGENTS, 5, 2)))
+MODEL = Quadratic(np.zeros(AGENTS), RNG.standard_normal((AGENTS, 5)), LowRank(RNG.standard_normal((AGENTS, 5, 2))))
 W = RNG.standard_normal((AGENTS, 5))
 TAU = np.linspace(0.5, 1.0, AGENTS)
 DAMPING = Damping(TAU, np.ones(AGENTS), np.zeros(AGENTS), np.zeros(AGENTS))
@@ -41,7 +41,7 @@ def test_it_is_the_minimiser_for_the_tau_used(regularizer):
     d, damping = solve(p, W, MODEL, DAMPING, Doubts([0, 1, 2, 3, 0, 9]))
     doubled = np.array([0, 1, 2, 2, 0, 2])
     weight, prox = (0.3, None) if regularizer.quadratic else (0.0, regularizer)
-    expected = low_rank(MODEL.V, TAU * 2.0**doubled + weight, W, MODEL.slope, prox)
+    expected = low_rank(MODEL.H.V, TAU * 2.0**doubled + weight, W, MODEL.slope, prox)
     np.testing.assert_allclose(d, expected, rtol=0, atol=1e-12)
     assert damping.tries.tolist() == (1 + doubled).tolist()
     # What doubled twice keeps one of them: the next round's trial may need less.
@@ -54,7 +54,7 @@ def test_it_is_the_minimiser_for_the_tau_used(regularizer):
 def test_an_error_is_too_large_from_a_quarter_of_the_promised_decrease(regularizer):
     p = problem("logistic", regularizer)
     d, _ = solve(p, W, MODEL, DAMPING, Doubts([0] * AGENTS))
-    square = np.square(np.einsum("apk,ap->ak", MODEL.V, d)).sum(axis=1)
+    square = np.square(np.einsum("apk,ap->ak", MODEL.H.V, d)).sum(axis=1)
     promised = -(MODEL.slope * d).sum(axis=1) - square / 2
     if regularizer.quadratic:
         promised -= 0.15 * np.square(d).sum(axis=1)  # r's slope is in G

@@ -77,7 +77,7 @@ def test_agents_agree_and_know_the_networks_gradient_and_curvature_in_the_end(sc
     trace = np.trace(hessian)
     if schedule == "static":  # averages of curvature are as rough as a round's few exchanges leave them
         assert AdaptiveNEXT().report(state)[:, 4].tolist() == [5.0] * AGENTS
-    for V in state.model.V:
+    for V in state.model.H.V:
         np.testing.assert_allclose(V @ V.T, hessian, rtol=0, atol=0.1 * trace)
     assert network.exchanges == state.averaging.sent
 

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from consensus.solvers.adaptive.quadratic import Quadratic
+from consensus.solvers.adaptive.quadratic import LowRank, Quadratic
 
 
 def drawn(agents=4, size=5, columns=3):
     rng = np.random.default_rng(0)
     model = Quadratic(
-        rng.standard_normal(agents), rng.standard_normal((agents, size)), rng.standard_normal((agents, size, columns))
+        rng.standard_normal(agents), rng.standard_normal((agents, size)), LowRank(rng.standard_normal((agents, size, columns)))
     )
     return model, rng.standard_normal((agents, size))
 
@@ -16,7 +16,7 @@ def drawn(agents=4, size=5, columns=3):
 def test_the_change_is_that_of_the_quadratic():
     model, d = drawn()
     for agent in range(4):
-        H = model.V[agent] @ model.V[agent].T + 0.7 * np.eye(5)
+        H = model.H.V[agent] @ model.H.V[agent].T + 0.7 * np.eye(5)
         expected = model.slope[agent] @ d[agent] + d[agent] @ H @ d[agent] / 2
         np.testing.assert_allclose(model.change(d, 0.7)[agent], expected, rtol=1e-12)
 
@@ -28,8 +28,7 @@ def test_of_some_agents():
     assert model.of(some).total.tolist() == model.total[some].tolist()
 
 
-def test_at_first_nothing_is_known():
-    w = np.ones((3, 2), np.float32)
-    model = Quadratic.unknown(w)
-    assert all(field.dtype == np.float32 for field in model)
-    assert (model.change(w, 0.0) == 0).all()
+def test_the_rank_is_how_many_columns_are_not_zero():
+    V = np.ones((2, 4, 3))
+    V[1, :, 0] = 0
+    assert LowRank(V).rank().tolist() == [3, 2]

@@ -56,7 +56,7 @@ def test_the_networks_sums_give_the_factor_of_its_curvature(round):
     total = Sketch(np.broadcast_to(own.products.sum(axis=0), own.products.shape))
     V, kept = own.of_network(p, round, total, None, None)
     H = hessians(p, w).sum(axis=0)
-    np.testing.assert_allclose(V @ V.swapaxes(1, 2), np.broadcast_to(H, V.shape), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(V.V @ V.V.swapaxes(1, 2), np.broadcast_to(H, V.V.shape), rtol=0, atol=1e-6)
     assert kept is own
 
 
