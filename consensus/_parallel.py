@@ -13,7 +13,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -197,6 +197,7 @@ def for_chunks(
         try:
             work()
         finally:
-            wait(futures)  # before any of them raises: nobody writes into the results once this returns
+            for future in futures:
+                future.exception()  # waits for all before any raises: nobody writes into the results once this returns
             for future in futures:
                 future.result()

@@ -21,6 +21,7 @@ __all__ = [
     "combined",
     "combined_three",
     "compiles",
+    "descended",
     "exp",
     "linear_huber",
     "linear_logistic",
@@ -172,6 +173,13 @@ def combined_three(x, y, z, a, b, c, out):
     """(a x + b y) + c z for numbers a, b and c."""
     third = c * z
     return np.add(combined.__wrapped__(x, y, a, b, out), third, out)
+
+
+@Kernel
+def descended(x, g, w, alpha, scale, ridge, out):
+    """x - alpha (scale g + ridge w) for numbers alpha, scale and ridge."""
+    step = alpha * combined.__wrapped__(g, w, scale, ridge, None)
+    return np.subtract(x, step, out)
 
 
 @functools.partial(Kernel, signature="(n,p),(k),(k),(m)->(q,p)", integers=2)

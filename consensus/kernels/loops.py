@@ -29,7 +29,7 @@ def _loop(name, dtype):
         return _softmax_loop(functions(dtype)["exp"], dtype)
     if name.startswith("linear"):
         return linear.loop(name, dtype)
-    if name in ("combined", "combined_three", "mixed"):
+    if name in ("combined", "combined_three", "descended", "mixed"):
         return rows.loop(name, dtype)
     kernel, zero, step = functions(dtype)[name], dtype.type(0), dtype.itemsize
 

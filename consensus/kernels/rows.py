@@ -51,6 +51,26 @@ def loop(name, dtype):
                 total += carray(pointer(c + i * dc, zero), 1)[0] * carray(pointer(z + i * dz, zero), 1)[0]
                 carray(pointer(out + i * dout, zero), 1)[0] = total
 
+    def descended(addresses, lengths, steps, _):
+        n, (x, g, w, a, s, r, out) = carray(lengths, 1)[0], carray(addresses, 7)
+        dx, dg, dw, da, ds, dr, dout = carray(steps, 7)
+        if dx == step and dg == step and dw == step and da == 0 and ds == 0 and dr == 0 and dout == step:
+            point, slope, own = carray(pointer(x, zero), n), carray(pointer(g, zero), n), carray(pointer(w, zero), n)
+            results, alpha = carray(pointer(out, zero), n), carray(pointer(a, zero), 1)[0]
+            scale, ridge = carray(pointer(s, zero), 1)[0], carray(pointer(r, zero), 1)[0]
+            if x == out:
+                for i in range(n):
+                    results[i] = results[i] - alpha * (scale * slope[i] + ridge * own[i])
+            else:
+                for i in range(n):
+                    results[i] = point[i] - alpha * (scale * slope[i] + ridge * own[i])
+        else:
+            for i in range(n):
+                total = carray(pointer(s + i * ds, zero), 1)[0] * carray(pointer(g + i * dg, zero), 1)[0]
+                total += carray(pointer(r + i * dr, zero), 1)[0] * carray(pointer(w + i * dw, zero), 1)[0]
+                total = carray(pointer(x + i * dx, zero), 1)[0] - carray(pointer(a + i * da, zero), 1)[0] * total
+                carray(pointer(out + i * dout, zero), 1)[0] = total
+
     def mixed(addresses, lengths, steps, _):
         p, entries, ends, rows = carray(lengths, 6)[2:]
         x, weights, indices, begins, out = carray(addresses, 5)
@@ -70,4 +90,4 @@ def loop(name, dtype):
                     for i in range(width):
                         total[i] += weight * sent[i]
 
-    return {"combined": two, "combined_three": three, "mixed": mixed}[name]
+    return {"combined": two, "combined_three": three, "descended": descended, "mixed": mixed}[name]

@@ -154,6 +154,15 @@ class BaseProblem(ABC):
         """
         return self._averaged(self.gradient(w, batch), w)
 
+    def descended(
+        self, x: np.ndarray, alpha: float, w: np.ndarray, batch: Batch | None = None, over: np.ndarray | None = None
+    ) -> np.ndarray:
+        """``x - alpha average_gradient(w, batch)``, all (agents, P); maybe written over ``over``, which may be x.
+
+        What a step of descent is: where agents are worked chunk by chunk, their gradients need not leave the cache for it.
+        """
+        return combined((1, -float(alpha)), x, self.average_gradient(w, batch), over=over)
+
     def average_form(self, data_gradient: np.ndarray, w: np.ndarray) -> np.ndarray:
         """As :meth:`average_gradient`, where the gradient of the samples' part of g_i is known already; written over.
 

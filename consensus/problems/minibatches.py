@@ -102,14 +102,14 @@ class _Order:
 
     def __init__(self, rule, problem):
         real = problem.shards.weights > 0
-        self.rule, self.agents, self.dtype = rule, problem.rows, problem.dtype
+        self.rule, self.agents = rule, problem.rows
         self.places = [np.flatnonzero(own) for own in real]
         self.samples = real.sum(axis=1)
         self.batches = np.maximum(1, -(-self.samples // rule.size))  # of an epoch
         width = min(rule.size, real.shape[1])  # the same on all processes, as sums' bits depend on it
-        self.column, self.everyone = np.arange(width), np.arange(len(real))
+        self.everyone = np.arange(len(real))
         self.indices = np.zeros((len(real), self.batches.max(), width), np.intp)
-        self.counts = np.zeros(self.indices.shape[:2], np.intp)  # of samples in a batch
+        self.weights = np.zeros(self.indices.shape, problem.dtype)
         self.epoch = np.full(len(real), -1)
 
     def batch(self, round):
@@ -117,9 +117,7 @@ class _Order:
         epoch[self.batches == 1] = 0  # they use all samples, in whatever order
         for row in np.flatnonzero(epoch != self.epoch):
             self._draw(row, epoch[row])
-        count = self.counts[self.everyone, turn][:, None]
-        scale = self.samples[:, None] / np.maximum(1, count)
-        return Batch(self.indices[self.everyone, turn], ((self.column < count) * scale).astype(self.dtype))
+        return Batch(self.indices[self.everyone, turn], self.weights[self.everyone, turn])
 
     def _draw(self, row, epoch):
         places, batches, size = self.places[row], self.batches[row], self.rule.size
@@ -133,8 +131,9 @@ class _Order:
         order = np.full((batches, size), none)
         order.reshape(-1)[: len(drawn)] = places[drawn]
         order.sort(axis=1)  # as in the shard, what is missing at the end: all samples at once give the whole gradient's bits
-        self.counts[row, :batches] = (order < none).sum(axis=1)
-        self.indices[row, :batches, :size] = np.where(order < none, order, 0)
+        there = order < none
+        self.indices[row, :batches, :size] = np.where(there, order, 0)
+        self.weights[row, :batches, :size] = there * (self.samples[row] / np.maximum(1, there.sum(axis=1, keepdims=True)))
         self.epoch[row] = epoch
 
 

@@ -114,11 +114,32 @@ class Problem(BaseProblem):
         return self._sum(w, *self._chosen(batch))
 
     def average_gradient(self, w: np.ndarray, batch: Batch | None = None) -> np.ndarray:
-        if self.nonconvex is not None or type(self.regularizer) is not L2:
+        if self._ridge is None:
             return super().average_gradient(w, batch)
         self.work.gradients += 1
         weights, places = self._chosen(batch)
-        return self._sum(self._stack(w), weights, places, self.network_size, self.regularizer.weight)
+        return self._sum(self._stack(w), weights, places, self.network_size, self._ridge)
+
+    def descended(
+        self, x: np.ndarray, alpha: float, w: np.ndarray, batch: Batch | None = None, over: np.ndarray | None = None
+    ) -> np.ndarray:
+        if self._ridge is None or self._fused is not None or x.dtype != self.dtype:
+            return super().descended(x, alpha, w, batch, over)
+        self.work.gradients += 1
+        w, result = self._stack(w), empty(x.shape, self.dtype) if over is None else over
+        numbers = [np.array(number, self.dtype) for number in (alpha, self.network_size, self._ridge)]
+
+        def descend(rows, gradient):
+            kernels.descended(x[rows], gradient, w[rows], *numbers, out=result[rows])
+
+        weights, places = self._chosen(batch)
+        self._sum(w, weights, places, use=descend)
+        return result
+
+    @property
+    def _ridge(self) -> float | None:
+        """The number times w that the regularizer adds to gradients; None where that is not all."""
+        return self.regularizer.weight if self.nonconvex is None and type(self.regularizer) is L2 else None
 
     def _chosen(self, batch):
         """The weights of a ``batch``'s samples and their places in the shards, or of all samples; they are counted."""
@@ -129,12 +150,13 @@ class Problem(BaseProblem):
         self.work.samples += int(np.count_nonzero(batch.weights))
         return taken(self.weights, batch.indices) * batch.weights, batch.indices
 
-    def _sum(self, w, weights, places=None, scale=None, ridge=0.0):
+    def _sum(self, w, weights, places=None, scale=None, ridge=0.0, use=None):
         """The sum of the samples' gradients times ``weights``: of all of them, or of those at ``places`` in the shards.
 
-        With a ``scale`` it is taken times that, and ``ridge`` w added, while it is in cache.
+        With a ``scale`` it is taken times that, and ``ridge`` w added, while it is in cache. Or ``use(rows, gradient)`` gets
+        a few agents' after another, while they are: then nothing is returned.
         """
-        gradient = empty((self.agents, self.parameters), self.dtype)
+        whole = empty((self.agents, self.parameters), self.dtype) if use is None else None
         # One product with the Jacobian is all that is asked for: of a model's own linearization no more is needed.
         at = getattr(self.model, "linearize", None) or functools.partial(linearize, self.model)
         features, targets = self.shards.features, self.shards.targets
@@ -142,20 +164,23 @@ class Problem(BaseProblem):
 
         def chunk(rows):
             x, d = (array[rows] if places is None else taken(array[rows], places[rows]) for array in (features, targets))
+            gradient = np.empty(w[rows].shape, self.dtype) if use else whole[rows]
             if self._fused is not None:
-                self._fused.gradient(w[rows], x, d, weights[rows], settings, gradient[rows])
+                self._fused.gradient(w[rows], x, d, weights[rows], settings, gradient)
                 return
             outputs, linearization = at(w[rows], x)
             slopes = self.loss.gradient(outputs, d)
             slopes *= weights[rows, :, None]
-            linearization.vjp(slopes, out=gradient[rows])
-            if scale is not None:
-                kernels.combined(gradient[rows], w[rows], *factors, out=gradient[rows])
+            linearization.vjp(slopes, out=gradient)
+            if use:
+                use(rows, gradient)
+            elif scale is not None:
+                kernels.combined(gradient, w[rows], *factors, out=gradient)
 
         factors = None if scale is None else [np.array(factor, self.dtype) for factor in (scale, ridge)]
         streamed = 2 * self.parameters * self.dtype.itemsize
         for_chunks(chunk, self.agents, self._bytes(weights.shape[1]), streamed=streamed)
-        return gradient
+        return whole
 
     def _lipschitz(self, w: np.ndarray | None) -> np.ndarray:
         bound = getattr(self.loss, "curvature_bound", None)

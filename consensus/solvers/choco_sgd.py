@@ -79,7 +79,7 @@ class ChocoSGD(CompressedMethod):
 
     def step(self, problem: BaseProblem, network: "Network", state: ChocoSGDState) -> ChocoSGDState:
         n, w, known = state
-        half = w - float(self.alpha(n)) * problem.average_gradient(w, draw(self.batch, problem, n))
+        half = problem.descended(w, self.alpha(n), w, draw(self.batch, problem, n))
         (news,) = self.send(problem, network, n, half - known.sent)
         known = known.plus(news, self.share(problem))
         return ChocoSGDState(n + 1, half + self.gamma * known.pull(), known)

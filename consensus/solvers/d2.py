@@ -93,9 +93,7 @@ class D2(Solver):
 
     def step(self, problem: BaseProblem, network: "Network", state: D2State) -> D2State:
         n, w, before = state
-        p = problem.average_gradient(w, draw(self.batch, problem, n))
-        p *= -self.alpha(n)
-        p += w
+        p = problem.descended(w, self.alpha(n), w, draw(self.batch, problem, n))
         corrected = p + w
         corrected -= before
         (w,) = network.mix(n, corrected)

@@ -82,7 +82,6 @@ class DecentLaM(Solver):
     def step(self, problem: BaseProblem, network: "Network", state: DecentLaMState) -> DecentLaMState:
         n, w, m = state
         alpha, beta = positive(self.alpha, n), self.momentum
-        gradient = problem.average_gradient(w, draw(self.batch, problem, n))
-        (mixed,) = network.mix(n, combined((1, -alpha), w, gradient, over=gradient))
+        (mixed,) = network.mix(n, problem.descended(w, alpha, w, draw(self.batch, problem, n)))
         m = rowwise(lambda m, w, mixed: beta * m + (w - mixed) / alpha, m, w, mixed, over=mixed)
         return DecentLaMState(n + 1, combined((1, -alpha), w, m), m)

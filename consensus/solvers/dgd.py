@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from consensus._rows import combined
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import as_minibatches, draw
 from consensus.solvers.base import Solver, repr_of_given
@@ -71,5 +70,4 @@ class DGD(Solver):
     def step(self, problem: BaseProblem, network: "Network", state: DGDState) -> DGDState:
         n, w = state
         (mixed,) = network.mix(n, w)
-        gradient = problem.average_gradient(w, draw(self.batch, problem, n))
-        return DGDState(n + 1, combined((1, -self.alpha(n)), mixed, gradient, over=mixed))
+        return DGDState(n + 1, problem.descended(mixed, self.alpha(n), w, draw(self.batch, problem, n), over=mixed))

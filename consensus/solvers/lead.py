@@ -91,7 +91,7 @@ class LEAD(CompressedMethod):
         assert self.gamma is not None, "prepared finds it"
         n, w, dual, known = state
         alpha = float(self.alpha(n))
-        down = w - alpha * problem.average_gradient(w, draw(self.batch, problem, n))
+        down = problem.descended(w, alpha, w, draw(self.batch, problem, n))
         (news,) = self.send(problem, network, n, down - alpha * dual - known.sent)
         dual = dual - self.gamma / (2 * alpha) * known.plus(news).pull()
         return LEADState(n + 1, down - alpha * dual, dual, known.plus(news, self.share(problem)))

@@ -93,7 +93,7 @@ class ProxSkip(Solver):
 
     def step(self, problem: BaseProblem, network: "Network", state: ProxSkipState) -> ProxSkipState:
         n, w, y = state
-        z = w - float(self.alpha(n)) * problem.average_gradient(w) - y
+        z = problem.descended(w, self.alpha(n), w) - y
         if not self.communicates(n):
             return ProxSkipState(n + 1, z, y)
         (mixed,) = network.mix(n, z)

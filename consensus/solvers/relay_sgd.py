@@ -109,7 +109,7 @@ class RelaySGD(Solver):
 
     def step(self, problem: BaseProblem, network: "Network", state: RelaySGDState) -> RelaySGDState:
         n, w, received, sent = state
-        y = w - float(self.alpha(n)) * problem.average_gradient(w, draw(self.batch, problem, n))
+        y = problem.descended(w, self.alpha(n), w, draw(self.batch, problem, n))
         # A number more, one at each agent, is relayed as models are: it counts them.
         total = np.concatenate([y, np.ones_like(y, shape=(len(y), 1))], axis=1) + received.sum(axis=1)
         arrived, gone = np.zeros_like(received), np.zeros_like(sent)

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from consensus._rows import combined
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import as_minibatches, draw
 from consensus.solvers.base import Solver, repr_of_given
@@ -79,6 +78,5 @@ class SGP(Solver):
 
     def step(self, problem: BaseProblem, network: "Network", state: SGPState) -> SGPState:
         n, w, u, mass = state
-        alpha, gradient = self.alpha(n), problem.average_gradient(w, draw(self.batch, problem, n))
-        mass, u = network.mix(n, mass, combined((1, -alpha), u, gradient, over=gradient))
+        mass, u = network.mix(n, mass, problem.descended(u, self.alpha(n), w, draw(self.batch, problem, n)))
         return SGPState(n + 1, u / mass, u, mass)

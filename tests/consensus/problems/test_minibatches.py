@@ -22,6 +22,10 @@ PROBLEMS = {
 }
 
 
+class OwnL2(consensus.L2):
+    """A smooth regularizer that is not the package's own."""
+
+
 def problem(name="linear squared", reduction="mean"):
     model, loss, y, regularizer = PROBLEMS[name]
     return consensus.Problem(model, loss, consensus.partition(X, y, 4, "sizes", **SHARDS), regularizer, reduction)
@@ -120,6 +124,22 @@ def test_the_average_form_of_a_batch():
     p = problem()
     w, batch = RNG.standard_normal((4, 5)), Minibatches(3).at(p, 1)
     np.testing.assert_allclose(p.average_gradient(w, batch), 4 * p.gradient(w, batch) + 0.1 * w, rtol=1e-14)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("regularizer", [None, OwnL2(0.1)])
+def test_descent_has_the_bits_of_its_gradient(name, regularizer):
+    p = problem(name)
+    p = consensus.Problem(p.model, p.loss, p.shards, regularizer)
+    x, w = RNG.standard_normal((2, 4, p.parameters))
+    for batch in (None, Minibatches(3).at(p, 1)):
+        expected = x - 0.3 * p.average_gradient(w, batch)
+        work = vars(p.work).copy()
+        assert p.descended(x, 0.3, w, batch).tobytes() == expected.tobytes()
+        again = p.descended(own := x.copy(), np.float64(0.3), w, batch, over=own)
+        assert again.tobytes() == expected.tobytes()
+        assert p.work.gradients == work["gradients"] + 2
+        assert p.work.samples == work["samples"] + 2 * (23 if batch is None else np.count_nonzero(batch.weights))
 
 
 def test_samples_between_padding_are_found():
