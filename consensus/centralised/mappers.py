@@ -1,6 +1,7 @@
 """Where the map of a map-reduce runs: processes of this machine, joblib's backends, Dask's distributed scheduler."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import BrokenExecutor, CancelledError
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -11,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from consensus import _checks, _extras
 from consensus._memory import SharedArray
-from consensus.centralised.pool import pool
+from consensus.centralised.pool import died, pool
 from consensus.engines.shared import SharedProblem
 from consensus.problems import BaseProblem
 
@@ -119,7 +120,14 @@ class Joblib:
     def open(self, problem: BaseProblem, blocks: list[slice], tree: bool) -> Iterator[Total]:
         parts = [problem.restrict(rows) for rows in blocks]
         with Parallel(n_jobs=self.jobs, backend=self.backend) as parallel:
-            yield lambda w: _added(parallel(delayed(partial)(part, w) for part in parts), tree)
+
+            def total(w):
+                try:
+                    return _added(parallel(delayed(partial)(part, w) for part in parts), tree)
+                except BrokenExecutor as error:  # of "loky"; "multiprocessing" does not notice
+                    raise died("a worker of joblib's died") from error
+
+            yield total
 
 
 @dataclass(frozen=True)
@@ -146,6 +154,7 @@ class Dask:
     @contextmanager
     def open(self, problem: BaseProblem, blocks: list[slice], tree: bool) -> Iterator[Total]:
         client = self.client
+        killed = _extras.module("distributed", "consensus.centralised.Dask", "dask").KilledWorker
         parts = client.scatter([problem.restrict(rows) for rows in blocks], hash=False)
 
         def total(w):
@@ -157,7 +166,13 @@ class Dask:
                     sums[first] = client.submit(_added, [sums[first], sums[second]], False, pure=False)
             return sums[0].result()
 
-        yield total
+        def watched(w):
+            try:
+                return total(w)
+            except (CancelledError, killed) as error:
+                raise died("a worker of Dask's died with its part of the data") from error
+
+        yield watched
 
 
 def _added(sums, tree):

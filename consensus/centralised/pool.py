@@ -118,10 +118,7 @@ class Pool:
     def lost(self, worker: int) -> WorkerError:
         """The error that a worker died."""
         self._processes[worker].join(1.0)
-        return WorkerError(
-            f"{self.name(worker)} died (exit code {self._processes[worker].exitcode}): the run cannot go on without it. If "
-            "there is a checkpoint, go on with solve(..., resume=path)"
-        )
+        return died(f"{self.name(worker)} died (exit code {self._processes[worker].exitcode})")
 
     def name(self, worker: int) -> str:
         return f"{self._what} {worker} (process {self.pids[worker]})"
@@ -138,6 +135,11 @@ class Pool:
         if not ready:
             raise WorkerError(f"{self.name(min(pipes.values()))} gave no answer for {_TIMEOUT:g} s")
         return ready
+
+
+def died(what: str) -> WorkerError:
+    """The error that ``what`` happened to a worker that the run needs."""
+    return WorkerError(f"{what}: the run cannot go on without it. If there is a checkpoint, go on with solve(..., resume=path)")
 
 
 @contextmanager

@@ -1,8 +1,5 @@
 """Systems that wait for all their workers: the same bits with any number of them, and batch gradient descent."""
 
-import os
-import signal
-
 import numpy as np
 import pytest
 
@@ -87,35 +84,6 @@ def test_a_regularizer_that_is_not_smooth_is_met_by_its_prox(problem, start):
     run = solve(sparse, MapReduceGradientDescent(0.5), rounds=1, start=start)
     moved = start - 0.5 * problem.total_gradient(start)
     np.testing.assert_allclose(run.mean, np.sign(moved) * np.maximum(np.abs(moved) - 0.025, 0), rtol=1e-12, atol=1e-15)
-
-
-def test_a_killed_worker_ends_the_run_with_a_checkpoint_to_go_on_from(problem, start, tmp_path, monkeypatch):
-    from consensus.centralised import pool
-
-    pools, begin = [], pool.Pool.__init__
-
-    def kept(self, *arguments):
-        begin(self, *arguments)
-        pools.append(self)
-
-    monkeypatch.setattr(pool.Pool, "__init__", kept)
-    system, path = SynchronousSGD(12, 0.3, 0.9, workers=2), tmp_path / "run.ckpt"
-
-    def kill(seen):
-        if seen.round == 3:
-            os.kill(pools[0].pids[1], signal.SIGKILL)
-
-    with pytest.raises(consensus.WorkerError, match=r"worker 1 \(process \d+\) died \(exit code -9\).*resume=path") as caught:
-        solve(problem, system, rounds=ROUNDS, start=start, callbacks=[kill], checkpoint=path, every=100)
-    assert caught.value.history["round"].tolist() == [0, 1, 2, 3]
-    again = solve(problem, system, rounds=ROUNDS, start=start, resume=path)
-    whole = solve(problem, system, rounds=ROUNDS, start=start)
-    np.testing.assert_array_equal(again.w, whole.w)
-    for name in set(whole.history) - {"seconds"}:
-        np.testing.assert_array_equal(again.history[name], whole.history[name])
-    for pid in (pid for used in pools for pid in used.pids):
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
 
 
 def test_an_error_in_a_worker_is_raised_here(start):
