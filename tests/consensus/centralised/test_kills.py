@@ -116,9 +116,7 @@ def test_so_does_a_map_reduce_over_joblib(deadly, start, tmp_path):
 @pytest.mark.slow
 def test_and_one_over_dask(deadly, start, tmp_path):
     distributed = pytest.importorskip("distributed")
-    with distributed.Client(
-        n_workers=1, threads_per_worker=1, dashboard_address=None
-    ) as client:  # nobody has copies of its data
+    with distributed.Client(n_workers=1, threads_per_worker=1, dashboard_address=None) as client:  # no copies of its data
         system = MapReduceGradientDescent(0.5, 3, on=Dask(client))
         ends_with_a_checkpoint(deadly, start, system, tmp_path / "run", "a worker of Dask's died with its part of the data")
 
