@@ -59,6 +59,7 @@ def figure(found, places):
     for row, (data, scheme) in zip(axes, places, strict=True):
         for ax, across in zip(row, ACROSS, strict=True):
             draw(ax, {name: after_start(found[data, scheme, name]) for name in METHODS}, "test_error_worst", across)
+            ax.autoscale(axis="x")
             plain(ax.xaxis)
         row[0].set_title(f"{data}, {SHARED_OUT[scheme]}", loc="left")
     legend(canvas, axes[0, 0], columns=4)

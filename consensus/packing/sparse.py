@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +14,10 @@ from consensus import _checks
 class Sparse:
     """Rows of which a few entries are sent, and the others taken as zero.
 
-    A message holds each value in the dtype of the rows and its column in four bytes.
+    A message holds the values in the dtype of the rows, and their columns as Elias and Fano write ascending numbers: of each
+    its last ``l = floor(log2(P / most))`` bits, and the others in a row of ``most + floor(P / 2^l)`` bits, where entry i with
+    column c sets number ``floor(c / 2^l) + i``. That is at most ``2 + log2(P / most)`` bits an entry; where entries are few,
+    half a bit more than the least that tells any ``most`` of P columns.
 
     Parameters
     ----------
@@ -28,6 +32,11 @@ class Sparse:
     ValueError, TypeError
         If the arrays do not belong together.
 
+    References
+    ----------
+    Elias, "Efficient storage and retrieval by content and address of static files", Journal of the ACM 21(2), 1974; Fano, "On
+    the number of bits required to implement an associative memory", MIT Project MAC Memorandum 61, 1971 (both from memory).
+
     Examples
     --------
     >>> import numpy as np
@@ -37,7 +46,7 @@ class Sparse:
     array([[ 3., -5.,  0.,  0.],
            [ 0.,  2.,  4.,  0.]])
     >>> sparse.bytes
-    array([24, 24])
+    array([17, 17])
     """
 
     values: np.ndarray
@@ -68,10 +77,12 @@ class Sparse:
         indices.sort(axis=1)
         return cls(np.take_along_axis(rows, indices, axis=1), indices.astype(np.int32), rows.shape[1])
 
-    @property
+    @functools.cached_property
     def arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        """Values and indices, as they are sent."""
-        return self.values, self.indices
+        """Values in the order of their columns, and the bytes that hold these, as they are sent."""
+        places = np.where(self.indices < 0, self.columns, self.indices)  # what is missing comes last
+        order = np.argsort(places, axis=1, kind="stable")
+        return np.take_along_axis(self.values, order, axis=1), self._coded(np.take_along_axis(places, order, axis=1))
 
     @property
     def numbers(self) -> np.ndarray:
@@ -80,12 +91,37 @@ class Sparse:
 
     @property
     def bytes(self) -> np.ndarray:
-        """Those of each row's values and indices (agents,)."""
-        return self.numbers * (self.values.itemsize + self.indices.itemsize)
+        """Those of each row's values and columns (agents,)."""
+        return self.numbers * self.values.itemsize + -(-sum(self._bits) // 8)
 
-    def of(self, values: np.ndarray, indices: np.ndarray) -> Sparse:
+    def of(self, values: np.ndarray, codes: np.ndarray) -> Sparse:
         """Rows of as many columns with these entries."""
-        return replace(self, values=values, indices=indices)
+        upper, lower = self._bits
+        bits = np.unpackbits(codes, axis=1, count=upper + lower, bitorder="little")
+        most, low = values.shape[1], self._low
+        high = bits[:, :upper].nonzero()[1].reshape(len(values), most) - np.arange(most)
+        places = (high << low) + bits[:, upper:].reshape(len(values), most, low) @ (1 << np.arange(low))
+        return replace(self, values=values, indices=np.where(places < self.columns, places, -1).astype(np.int32))
+
+    def _coded(self, places):
+        """Ascending ``places`` (agents, most) from 0 to P as bytes (agents, ...)."""
+        agents, most = places.shape
+        upper, lower = self._bits
+        bits = np.zeros((agents, upper + lower), np.uint8)
+        np.put_along_axis(bits, (places >> self._low) + np.arange(most), 1, axis=1)
+        bits[:, upper:] = (places[:, :, None] >> np.arange(self._low) & 1).reshape(agents, lower)
+        return np.packbits(bits, axis=1, bitorder="little")
+
+    @property
+    def _low(self):
+        """How many of a column's last bits are written as they are."""
+        return max(1, self.columns // max(1, self.values.shape[1])).bit_length() - 1
+
+    @property
+    def _bits(self):
+        """How many bits hold the upper parts of a row's columns, and how many the lower."""
+        most = self.values.shape[1]
+        return (most + (self.columns >> self._low) if most else 0), most * self._low
 
     def unpack(self) -> np.ndarray:
         """The rows (agents, P), zero where nothing was sent."""

@@ -18,7 +18,7 @@ from consensus.packing import Quantised, Sparse
 
 AGENTS, P, STEP, C = 6, 5, 0.05, 0.2
 FORMS = {
-    "2 of 5": (lambda rows: Sparse.largest(rows, 2), 2 * (8 + 4)),
+    "2 of 5": (lambda rows: Sparse.largest(rows, 2), 2 * 8 + 1),
     "3 bits": (lambda rows: Quantised.nearest(rows, 3), 2 + 8),
     "signs": (Signs.of_rows, 1 + 8),
 }

@@ -14,7 +14,8 @@ from consensus.solvers.compression.counts import entries, some
 class TopK(Compressor):
     """The k entries of a row that are largest in modulus; the others count as zero.
 
-    ``|Q(x) - x|^2 <= (1 - k/P) |x|^2``. A message holds k values and their places, of four bytes each.
+    ``|Q(x) - x|^2 <= (1 - k/P) |x|^2``. A message holds k values and their places, of at most
+    ``2 + log2(P / k)`` bits each: see :class:`consensus.packing.Sparse`.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ def network(schedule=STAR, dtype=np.float64):
 
 
 def test_bytes_by_hand_where_rows_differ_in_size():
-    """Rows of 3, 1, 0 and 2 entries, 12 bytes each: agent 0's goes over three edges, the others' over one."""
+    """Rows of 3, 1, 0 and 2 entries, 8 bytes each, and a byte of places: agent 0's goes over three edges, others' over one."""
     indices = np.array([[0, 3, 4], [2, -1, -1], [-1, -1, -1], [1, 0, -1]], np.int32)
     sparse = Sparse(np.arange(12.0).reshape(4, 3), indices, columns=5)
     net = network()
@@ -33,7 +33,7 @@ def test_bytes_by_hand_where_rows_differ_in_size():
         "exchanges": 1,
         "messages": 6,
         "floats": 3 * 3 + 1 + 0 + 2,
-        "bytes": 12 * (3 * 3 + 1 + 0 + 2),
+        "bytes": 8 * (3 * 3 + 1 + 0 + 2) + 6,
     }
 
 
@@ -55,7 +55,7 @@ def test_directed_edges_cost_their_sender():
     net = network(topologies.Static(graph, weights=topologies.push))
     sparse = Sparse(np.ones((3, 3)), np.array([[0, 1, 2], [0, 1, -1], [0, -1, -1]], np.int32), 3)
     net.average(0, sparse)
-    assert (net.messages, net.floats, net.bytes) == (3, 2 * 3 + 2, 12 * 8)
+    assert (net.messages, net.floats, net.bytes) == (3, 2 * 3 + 2, 8 * 8 + 3)
 
 
 def test_several_exchanges_a_round_send_packed_rows_first():
@@ -81,7 +81,7 @@ def test_several_exchanges_a_round_send_packed_rows_first():
     np.testing.assert_allclose(results[1].w, x[-1], rtol=1e-12, atol=1e-15)
     for result in results:
         messages = result.history["messages"][-1] // 3
-        assert result.history["bytes"][-1] == messages * (24 + 2 * 40)
+        assert result.history["bytes"][-1] == messages * (17 + 2 * 40)
 
 
 @pytest.mark.slow
@@ -93,7 +93,7 @@ def test_ranks_send_packed_rows_as_they_are(tmp_path):
     rows = 5 * sum(W[block][:, other].any(axis=0).sum() for block in blocks for other in blocks if other != block)
     assert json.loads(done.stdout) == {
         "arrays": 8 * 19 * rows,
-        "4 of 19": 12 * 4 * rows,
+        "4 of 19": (8 * 4 + 2) * rows,  # two bits a place, and 4 + 19 // 4
         "4 bits": (10 + 8) * rows,
         "halves": (2 * 19 + 2) * rows,
         "4 drawn": (8 * 4 + 4) * rows,

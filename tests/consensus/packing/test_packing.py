@@ -28,7 +28,8 @@ def test_the_largest_entries_of_each_row_are_kept(k, dtype):
         np.testing.assert_array_equal(own[largest], row[largest])
         assert np.count_nonzero(own) == min(k, 13)
     assert sparse.numbers.tolist() == [min(k, 13)] * 5
-    assert sparse.bytes.tolist() == [min(k, 13) * (rows.itemsize + 4)] * 5
+    places = {1: 5, 4: 4 * 1 + 4 + 6, 13: 13 + 13, 20: 13 + 13}[k]  # bits: 3 and 1 + 13 // 8 of one, ...
+    assert sparse.bytes.tolist() == [min(k, 13) * rows.itemsize + -(-places // 8)] * 5
 
 
 def test_rows_may_have_fewer_entries():
@@ -36,7 +37,31 @@ def test_rows_may_have_fewer_entries():
     sparse = Sparse(values, np.array([[2, 0], [1, -1], [-1, -1]], np.int32), columns=3)
     np.testing.assert_array_equal(sparse.unpack(), [[8, 0, 7], [0, 9, 0], [0, 0, 0]])
     assert sparse.numbers.tolist() == [2, 1, 0]
-    assert sparse.bytes.tolist() == [24, 12, 0]
+    assert sparse.bytes.tolist() == [17, 9, 1]
+    np.testing.assert_array_equal(from_bytes(to_bytes(sparse), sparse).unpack(), sparse.unpack())
+
+
+def test_places_are_what_the_documentation_says():
+    """3 and 6 of 8 columns: two last bits each, 11 and 01, the lowest first; above them 0 and 1, which set bits 0 and 1 + 1."""
+    sparse = Sparse(np.array([[7.0, 5.0]]), np.array([[6, 3]], np.int32), columns=8)
+    values, codes = sparse.arrays
+    assert values.tolist() == [[5, 7]]
+    assert [f"{byte:08b}"[::-1] for byte in codes[0].tolist()] == ["1010" + "11" + "01"]
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 64, 65, 1000])
+def test_places_take_few_bits(columns):
+    """At most 2 + log2(P / k) each; and all come back, whichever they are."""
+    for k in sorted({1, 2, columns // 10, columns // 2, columns} - {0}):
+        if k > columns:
+            continue
+        chosen = [RNG.choice(columns, k, replace=False) for _ in range(3)]
+        indices = np.array([np.arange(k), np.arange(columns - k, columns), *chosen], np.int32)
+        sparse = Sparse(RNG.standard_normal(indices.shape), indices, columns)
+        rows = to_bytes(sparse)
+        assert rows.shape == (5, sparse.bytes[0])
+        assert 8 * (rows.shape[1] - 8 * k) < k * (2 + np.log2(columns / k)) + 8
+        np.testing.assert_array_equal(from_bytes(rows, sparse).unpack(), sparse.unpack())
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

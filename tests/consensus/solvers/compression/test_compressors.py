@@ -74,8 +74,8 @@ def test_a_message_is_its_agents_alone_and_the_same_every_time(compressor):
 @pytest.mark.parametrize(
     ("compressor", "size"),
     [
-        (TopK(3), 3 * (8 + 4)),
-        (TopK(0.1), 8 + 4),
+        (TopK(3), 3 * 8 + 2),
+        (TopK(0.1), 8 + 1),
         (RandomK(3), 3 * 8 + 4),
         (Quantize(3), 5 + 8),
         (Half(), 2 * P + 2),

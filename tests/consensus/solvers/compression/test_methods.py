@@ -243,8 +243,8 @@ def test_they_reach_the_optimum_with_compressed_messages(inner, network):
                             record_every=100, tolerance=1e-13)  # fmt: skip
     np.testing.assert_allclose(result.w, np.tile(exact.mean, (6, 1)), rtol=0, atol=1e-10)
     edges = result.history["messages"][-1] / result.history["exchanges"][-1]
-    numbers = (2 + 2) * 12 + (8 if isinstance(inner, SONATA) else 0)  # two entries of w and y, and a mass
-    assert result.history["bytes"][-1] == result.rounds * edges * numbers
+    message = 2 * TopK(2).pack(np.ones((1, p.parameters)), np.arange(1), 0).bytes[0]  # of w and of y; and a mass
+    assert result.history["bytes"][-1] == result.rounds * edges * (message + (8 if isinstance(inner, SONATA) else 0))
 
 
 # What they need -----------------------------------------------------------------------------------------------------
