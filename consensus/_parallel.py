@@ -12,12 +12,15 @@ import itertools
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from threadpoolctl import ThreadpoolController
+
+if TYPE_CHECKING:
+    import numpy as np
 
 CHUNK_BYTES = 1 << 20  # about one core's private cache
 _WORTH_BYTES = 4 << 20  # below these, handing chunks around (some 50 us) costs more than it saves
@@ -201,3 +204,17 @@ def for_chunks(
                 future.exception()  # waits for all before any raises: nobody writes into the results once this returns
             for future in futures:
                 future.result()
+
+
+def for_rows(
+    function: Callable[..., None], arrays: "Sequence[np.ndarray]", bytes_per_agent: int, streamed: int = 0, *more: Any
+) -> None:
+    """Call ``function(*parts, *more)`` for the same rows of all ``arrays`` (agents, ...), as :func:`for_chunks` chooses them.
+
+    In rounds of a small network at once, with the arrays themselves: to take parts of them is as much work as there is.
+    """
+    agents = len(arrays[0])
+    if _one_thread.depth and 0 < agents * bytes_per_agent <= _WORTH_BYTES and 2 * (bytes_per_agent - streamed) <= CHUNK_BYTES:
+        function(*arrays, *more)
+    else:
+        for_chunks(lambda rows: function(*[array[rows] for array in arrays], *more), agents, bytes_per_agent, streamed=streamed)

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import DTypeLike
 from scipy.sparse import _sparsetools
 
 from consensus import kernels
@@ -42,9 +41,8 @@ def kept_memory() -> Iterator[None]:
         _kept.free = before
 
 
-def empty(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
+def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """An uninitialised array; its memory is handed out again only when neither it nor a view of it is left."""
-    dtype = np.dtype(dtype)
     size = math.prod(shape) * dtype.itemsize
     if size < _LARGE or _kept.free is None:
         return np.empty(shape, dtype)
@@ -97,8 +95,11 @@ def combined(factors: tuple[float, ...], *arrays: np.ndarray, over: np.ndarray |
     the first of these arrays.
     """
     first = arrays[0]
-    dtype, large = first.dtype, first.nbytes >= _LARGE
-    if not large or any(np.result_type(factor, dtype) != dtype for factor in factors):  # a user's own step may be a float64
+    dtype = first.dtype
+    if first.nbytes < _LARGE:
+        small = _sum(factors, arrays)
+        return small if small.dtype == dtype else small.astype(dtype)
+    if any(np.result_type(factor, dtype) != dtype for factor in factors):  # a user's own step may be a float64
         return rowwise(lambda *rows: _sum(factors, rows), *arrays, over=over)
     result = empty(first.shape, dtype) if over is None else over
     kernel = kernels.combined if len(arrays) == 2 else kernels.combined_three
@@ -113,12 +114,13 @@ def combined(factors: tuple[float, ...], *arrays: np.ndarray, over: np.ndarray |
 
 def _sum(factors, arrays):
     total = None
-    for factor, array in zip(factors, arrays, strict=True):
-        if total is not None and factor == -1:
+    for factor, array in zip(factors, arrays):  # strict would be slow
+        if total is None:
+            total = array if factor == 1 else factor * array
+        elif factor == -1:
             total = total - array
         else:
-            term = array if factor == 1 else factor * array
-            total = term if total is None else total + term
+            total = total + (array if factor == 1 else factor * array)
     return total
 
 
@@ -134,9 +136,11 @@ def multiplication(matrix: sp.csr_array) -> Callable[[np.ndarray], np.ndarray]:
     places = [part.astype(np.intp, copy=False) for part in (indices, indptr)]
 
     def multiply(rows):
-        if rows.ndim != 2 or rows.shape[1] < 2 or rows.dtype != numbers or len(rows) != others:
+        if rows.ndim != 2 or rows.dtype != numbers:
             return matrix @ rows
-        width = rows.shape[1]
+        length, width = rows.shape
+        if width < 2 or length != others:
+            return matrix @ rows
         rows = np.ascontiguousarray(rows)
         if agents * width * numbers.itemsize < _LARGE:
             result = np.zeros((agents, width), numbers)

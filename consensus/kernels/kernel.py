@@ -34,8 +34,11 @@ class Kernel:
         dtype = first.dtype
         if others and others[0].dtype != dtype:
             return self._plain(first, *others, out)
-        chosen = self._chosen.get(dtype.char) or self._choose(dtype)
-        return chosen(first, *others, out)
+        return self.of(dtype)(first, *others, out)
+
+    def of(self, dtype):
+        """The function itself, for arrays that are all of ``dtype``: who calls it often."""
+        return self._chosen.get(dtype.char) or self._choose(dtype)
 
     def __reduce__(self):
         return self.__name__  # pickled by name: machine code stays where it is

@@ -47,7 +47,8 @@ class Due:
         return self.saves is not None and (round % self.saves == 0 or round == self.rounds)
 
     def __call__(self, round: int) -> bool:
-        return self.recorded(round) or self.saved(round)
+        last = round == self.rounds  # at once, not by the methods: asked in every round
+        return last or round % self.every == 0 or (self.saves is not None and round % self.saves == 0)
 
 
 class Gathered(NamedTuple):

@@ -1,5 +1,6 @@
 """Gradients that one compiled kernel computes: of linear models with one output, in the losses that the package has."""
 
+import functools
 import math
 from typing import NamedTuple
 
@@ -19,17 +20,19 @@ class Fused(NamedTuple):
     kernel: Kernel
     most: float = math.inf
 
-    def settings(self, scale: float, ridge: float, dtype: np.dtype) -> np.ndarray:
-        """What makes gradients of ``scale sum_m c_m l(f(w, x_m), d_m) + ridge/2 |w|^2``."""
-        return np.array((scale, ridge, self.most), dtype)
-
-    def gradient(self, w, x, d, c, settings, out):
-        """Put those of agents with parameters w, samples (x, d) and weights c into ``out``.
+    def gradient(self, x, d, c, w, out, scale, ridge):
+        """Put the gradients of ``scale sum_m c_m l(f(w, x_m), d_m) + ridge/2 |w|^2`` into ``out``; no scale is one.
 
         Shapes: w and the result (agents, P), x (agents, samples, features), d (agents, samples, 1), c (agents, samples).
         """
         whole, dtype = np.ascontiguousarray, out.dtype
-        self.kernel(whole(w, dtype), whole(x, dtype), whole(d[:, :, 0], dtype), whole(c, dtype), settings, out=out)
+        settings = _settings(1.0 if scale is None else scale, ridge, self.most, dtype.char)
+        self.kernel.of(dtype)(whole(w), whole(x), whole(d[:, :, 0]), whole(c), settings, out)
+
+
+@functools.lru_cache(maxsize=64)
+def _settings(scale, ridge, most, dtype):
+    return np.array((scale, ridge, most), dtype)
 
 
 def fused(model: Model, loss: Loss) -> Fused | None:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks, kernels
-from consensus._parallel import for_chunks
+from consensus._parallel import for_rows
 from consensus._rows import empty, taken
 from consensus.data import Shards
 from consensus.losses.base import Loss
@@ -88,8 +88,10 @@ class Problem(BaseProblem):
         self.weights = shards.weights * shards.weights.dtype.type(scale)  #: c on samples, zero on padding
         self._samples = int(np.count_nonzero(self.weights))
         self._fused = fused(model, loss)
-        self._features = math.prod(shape)
-        self._width = sum(getattr(model, "widths", (self._features, model.outputs))[1:])  # numbers a sample takes on its way
+        # What a gradient touches: for a sample, with its numbers on their way through the model, and for an agent once.
+        size = math.prod(shape)
+        numbers = size + 2 * sum(getattr(model, "widths", (size, model.outputs))[1:])
+        self._sample_bytes, self._agent_bytes = (count * self.dtype.itemsize for count in (numbers, 2 * model.parameters))
 
     def __repr__(self) -> str:
         return (
@@ -98,27 +100,25 @@ class Problem(BaseProblem):
         )
 
     def _value(self, w: np.ndarray) -> np.ndarray:
-        values = np.empty(self.agents, self.dtype)
+        values, x, d, c = np.empty(self.agents, self.dtype), self.shards.features, self.shards.targets, self.weights
 
-        def chunk(rows):
-            losses = self.loss.value(self.model.predict(w[rows], self.shards.features[rows]), self.shards.targets[rows])
-            values[rows] = np.vecdot(losses, self.weights[rows])
+        def chunk(w, x, d, c, out):
+            np.vecdot(self.loss.value(self.model.predict(w, x), d), c, out)
 
-        for_chunks(chunk, self.agents, self._bytes(self.shards.features.shape[1]))
+        for_rows(chunk, (w, x, d, c, values), self._bytes(x.shape[1]))
         return values
 
     def _gradient(self, w: np.ndarray) -> np.ndarray:
-        return self._sum(w, *self._chosen(None))
+        return self._sum(w, None)
 
     def _batch_gradient(self, w: np.ndarray, batch: Batch) -> np.ndarray:
-        return self._sum(w, *self._chosen(batch))
+        return self._sum(w, batch)
 
     def average_gradient(self, w: np.ndarray, batch: Batch | None = None) -> np.ndarray:
         if self._ridge is None:
             return super().average_gradient(w, batch)
         self.work.gradients += 1
-        weights, places = self._chosen(batch)
-        return self._sum(self._stack(w), weights, places, self.network_size, self._ridge)
+        return self._sum(self._stack(w), batch, self.network_size, self._ridge)
 
     def descended(
         self, x: np.ndarray, alpha: float, w: np.ndarray, batch: Batch | None = None, over: np.ndarray | None = None
@@ -129,11 +129,12 @@ class Problem(BaseProblem):
         w, result = self._stack(w), empty(x.shape, self.dtype) if over is None else over
         numbers = [np.array(number, self.dtype) for number in (alpha, self.network_size, self._ridge)]
 
-        def descend(rows, gradient):
-            kernels.descended(x[rows], gradient, w[rows], *numbers, out=result[rows])
+        def descend(features, targets, weights, w, x, result):
+            gradient = np.empty(w.shape, self.dtype)
+            self._linearized(features, targets, weights, w, gradient)
+            kernels.descended(x, gradient, w, *numbers, out=result)
 
-        weights, places = self._chosen(batch)
-        self._sum(w, weights, places, use=descend)
+        self._with_samples(descend, batch, (w, x, result))
         return result
 
     @property
@@ -141,46 +142,45 @@ class Problem(BaseProblem):
         """The number times w that the regularizer adds to gradients; None where that is not all."""
         return self.regularizer.weight if self.nonconvex is None and type(self.regularizer) is L2 else None
 
-    def _chosen(self, batch):
-        """The weights of a ``batch``'s samples and their places in the shards, or of all samples; they are counted."""
+    def _sum(self, w, batch, scale=None, ridge=0.0):
+        """The sum of the gradients of a ``batch``'s samples times their weights, or of all samples'.
+
+        With a ``scale`` it is taken times that, and ``ridge`` w added, while it is in cache.
+        """
+        gradient = empty(w.shape, self.dtype)
+        into = self._linearized if self._fused is None else self._fused.gradient
+        self._with_samples(into, batch, (w, gradient), scale, ridge)
+        return gradient
+
+    def _with_samples(self, function, batch, arrays, *more):
+        """Call ``function(x, d, c, *arrays, *more)``, some agents after others, with a ``batch``'s samples or all.
+
+        These are x (agents, samples, ...), targets d and weights c (agents, samples); they are counted.
+        """
+        x, d, c, once = self.shards.features, self.shards.targets, self.weights, self._agent_bytes
         if batch is None:
             self.work.samples += self._samples
-            return self.weights, None
-        batch = checked(batch, self.agents, self.weights.shape[1])
+            for_rows(function, (x, d, c, *arrays), self._bytes(x.shape[1]), once, *more)
+            return
+
+        def of_batch(places, x, d, *rest):
+            function(taken(x, places), taken(d, places), *rest)
+
+        batch = checked(batch, self.agents, c.shape[1])
         self.work.samples += int(np.count_nonzero(batch.weights))
-        return taken(self.weights, batch.indices) * batch.weights, batch.indices
+        c = taken(c, batch.indices) * batch.weights
+        for_rows(of_batch, (batch.indices, x, d, c, *arrays), self._bytes(c.shape[1]), once, *more)
 
-    def _sum(self, w, weights, places=None, scale=None, ridge=0.0, use=None):
-        """The sum of the samples' gradients times ``weights``: of all of them, or of those at ``places`` in the shards.
-
-        With a ``scale`` it is taken times that, and ``ridge`` w added, while it is in cache. Or ``use(rows, gradient)`` gets
-        a few agents' after another, while they are: then nothing is returned.
-        """
-        whole = empty((self.agents, self.parameters), self.dtype) if use is None else None
+    def _linearized(self, x, d, c, w, out, scale=None, ridge=0.0):
+        """Put the sum for agents with samples (x, d), weights c and parameters w into ``out``, by the model's linearization."""
         # One product with the Jacobian is all that is asked for: of a model's own linearization no more is needed.
         at = getattr(self.model, "linearize", None) or functools.partial(linearize, self.model)
-        features, targets = self.shards.features, self.shards.targets
-        settings = self._fused and self._fused.settings(1.0 if scale is None else scale, ridge, self.dtype)
-
-        def chunk(rows):
-            x, d = (array[rows] if places is None else taken(array[rows], places[rows]) for array in (features, targets))
-            gradient = np.empty(w[rows].shape, self.dtype) if use else whole[rows]
-            if self._fused is not None:
-                self._fused.gradient(w[rows], x, d, weights[rows], settings, gradient)
-                return
-            outputs, linearization = at(w[rows], x)
-            slopes = self.loss.gradient(outputs, d)
-            slopes *= weights[rows, :, None]
-            linearization.vjp(slopes, out=gradient)
-            if use:
-                use(rows, gradient)
-            elif scale is not None:
-                kernels.combined(gradient, w[rows], *factors, out=gradient)
-
-        factors = None if scale is None else [np.array(factor, self.dtype) for factor in (scale, ridge)]
-        streamed = 2 * self.parameters * self.dtype.itemsize
-        for_chunks(chunk, self.agents, self._bytes(weights.shape[1]), streamed=streamed)
-        return whole
+        outputs, linearization = at(w, x)
+        slopes = self.loss.gradient(outputs, d)
+        slopes *= c[:, :, None]
+        linearization.vjp(slopes, out=out)
+        if scale is not None:
+            kernels.combined(out, w, np.array(scale, out.dtype), np.array(ridge, out.dtype), out=out)
 
     def _lipschitz(self, w: np.ndarray | None) -> np.ndarray:
         bound = getattr(self.loss, "curvature_bound", None)
@@ -197,7 +197,7 @@ class Problem(BaseProblem):
 
     def _bytes(self, samples):
         """What a gradient on so many samples touches for one agent."""
-        return (samples * (self._features + 2 * self._width) + 2 * self.parameters) * self.dtype.itemsize
+        return samples * self._sample_bytes + self._agent_bytes
 
     def digests(self) -> list[str]:
         shards = self.shards

@@ -75,7 +75,7 @@ def test_results_do_not_depend_on_chunks_or_threads(cores, monkeypatch):
     start = model.init(rng)
     users = [module for name, module in sys.modules.items() if name.startswith("consensus.") and hasattr(module, "for_chunks")]
     users.remove(consensus._parallel)
-    assert consensus.problems.model in users
+    assert consensus.problems.curvature in users
 
     def outcome(bytes_per_agent):
         """The bits of a short run, when an agent is taken to touch that many bytes."""
@@ -83,8 +83,12 @@ def test_results_do_not_depend_on_chunks_or_threads(cores, monkeypatch):
         def in_chunks(function, agents, *_, **__):
             for_chunks(function, agents, bytes_per_agent)
 
+        def in_rows(function, arrays, _, streamed=0, *more):
+            in_chunks(lambda rows: function(*(array[rows] for array in arrays), *more), len(arrays[0]))
+
         for module in users:
             monkeypatch.setattr(module, "for_chunks", in_chunks)
+        monkeypatch.setattr(consensus.problems.model, "for_rows", in_rows)
         problem = consensus.Problem(model, consensus.SquaredLoss(), shards, consensus.L2(0.01))
         result = consensus.solve(problem, schedule, NEXT(PartialLinearization(1.0), Constant(0.2)), rounds=2, start=start)
         return [array.tobytes() for array in (result.w, problem.value(result.w), problem.gradient(result.w))]

@@ -7,6 +7,7 @@ import scipy.sparse as sp
 from consensus._rows import combined, empty, kept_memory, multiplication, rowwise, taken
 
 SHAPE = (1000, 50)  # large enough to be kept
+DTYPE = np.dtype(float)
 
 
 def place(array):
@@ -15,24 +16,24 @@ def place(array):
 
 def test_memory_comes_back_when_no_view_of_it_is_left():
     with kept_memory():
-        array = empty(SHAPE, float)
+        array = empty(SHAPE, DTYPE)
         array[...] = 1
         first, views = place(array), [array[3:5, 2:], array.reshape(-1), array.T[::2]]
         del array
         while views:
-            other = empty(SHAPE, float)
+            other = empty(SHAPE, DTYPE)
             other[...] = 2
             assert place(other) != first
             assert all((view == 1).all() for view in views)
             views.pop()
-        assert place(empty(SHAPE[::-1], float)) == first
+        assert place(empty(SHAPE[::-1], DTYPE)) == first
 
 
 def test_outside_of_runs_nothing_is_kept():
     with kept_memory():
-        kept = empty(SHAPE, float)
+        kept = empty(SHAPE, DTYPE)
         kept[...] = 3
-    others = [empty(SHAPE, float) for _ in range(3)]
+    others = [empty(SHAPE, DTYPE) for _ in range(3)]
     assert all(other.flags.owndata for other in others)
     assert (kept == 3).all()
 

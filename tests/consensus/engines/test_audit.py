@@ -1,6 +1,7 @@
 """Agents speak with their neighbours only: strict engines check it, and ranks send no row twice."""
 
 import itertools
+import re
 
 import engine_cases
 import networkx as nx
@@ -17,7 +18,7 @@ from consensus.engines.mpi import MPINetwork
 from consensus.engines.stacked import StackedNetwork
 from consensus.solvers import DGD
 
-CHEATING = r"in round 2 agent 5 sent to agent 1, which is no edge of the graph"
+CHEATING = r"in round 2 agent (5 sent to agent 1|1 sent to agent 5), which is no edge of the graph"  # whoever sees it first
 
 
 @pytest.mark.parametrize(
@@ -28,7 +29,7 @@ def test_a_matrix_that_uses_more_than_the_graph_is_caught(engine, forked):
     with pytest.raises(RuntimeError, match=CHEATING) as caught:
         case.run(engine=engine)
     if engine == Processes(3, strict=True):
-        assert "in worker 0 (agents 0 to " in "".join(caught.value.__notes__)
+        assert re.search(r"in worker [02] \(agents \d to ", "".join(caught.value.__notes__))
 
 
 def test_without_the_audit_it_would_pass():
@@ -39,7 +40,7 @@ def test_without_the_audit_it_would_pass():
 def test_a_matrix_that_uses_more_than_the_graph_is_caught_under_mpi(tmp_path):
     done = mpiexec(3, HERE / "engine_ranks.py", "cheat", tmp_path)
     assert done.returncode != 0
-    assert CHEATING in done.stderr
+    assert re.search(CHEATING, done.stderr)
     assert "never printed" not in done.stdout
 
 

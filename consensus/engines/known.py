@@ -1,0 +1,165 @@
+"""What a block of agents knows of the whole network, and what was counted of its exchanges."""
+
+import functools
+from abc import ABC, abstractmethod
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from consensus.engines.plans import Plans
+from topologies.analysis import crossing
+from topologies.schedules import ScheduleLike, is_static
+
+_CHUNK = 1 << 22  # rows over edges that a flood treats together
+
+
+class Known(ABC):
+    """What is known without an exchange, or beside those that are made anyway; :class:`Network` makes these."""
+
+    def __init__(self, schedule: ScheduleLike, rows: slice, dtype: np.dtype, strict: bool = False) -> None:
+        self.schedule, self.rows, self.dtype, self.strict = schedule, rows, np.dtype(dtype), strict
+        self.exchanges = self.messages = self.floats = self.bytes = 0
+        self.record: list[tuple[int, int, int]] = []
+        self._plans = Plans(schedule, rows, self.dtype, self._prepare)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What was sent so far, by name, for the history: exchanges, messages, floats and bytes."""
+        return {
+            "exchanges": self.exchanges,
+            "messages": self.messages,
+            "floats": self.floats,
+            "bytes": self.bytes,
+        }
+
+    def per_edge(self) -> dict[tuple[int, int], int]:
+        """How many messages each edge carried, {(sender, receiver): count}; a ``strict`` network knows."""
+        return dict(Counter((sender, receiver) for sender, receiver, _ in self.record))
+
+    @property
+    def agents(self) -> int:
+        """A, the number of agents of the whole network."""
+        return self.schedule.agents
+
+    @property
+    def static(self) -> bool:
+        """Whether every round has the same matrix, as the schedule says: agents know that of their network from the start."""
+        return is_static(self.schedule)
+
+    @functools.cached_property
+    def least_eigenvalue(self) -> float | None:
+        """Gershgorin's lower bound for the eigenvalues of W, where that is symmetric and the same in all rounds; else None.
+
+        Agents know it after an exchange in which each told its neighbours their weights, and as many more as :meth:`crossing`
+        takes, in which the least diagonal and whether all is symmetric went round.
+        """
+        matrix = self.schedule.weights(self.schedule.key(0)) if self.static and self.agents > 1 else None
+        if matrix is None or abs(matrix - matrix.T).max() > 1e-12:
+            return None
+        return 2 * float(matrix.diagonal().min()) - 1
+
+    @functools.cached_property
+    def doubly_stochastic(self) -> bool:
+        """Whether W is the same in all rounds, and its rows sum to one, as its columns do.
+
+        Agents know it at the same time as :attr:`least_eigenvalue`.
+        """
+        return self.static and bool((abs(self.schedule.weights(self.schedule.key(0)).sum(axis=1) - 1) < 1e-8).all())
+
+    @property
+    def names(self) -> int:
+        """How many numbers it takes to say for each of A agents yes or no: a bit each."""
+        return -(-self.agents // (8 * self.dtype.itemsize))
+
+    def crossing(self, round: int) -> int:
+        """How many exchanges, the first in ``round``, it takes until everyone has heard from everyone.
+
+        Agents find out when every message says whom its sender has heard from (:attr:`names` numbers ``beside`` the rest).
+        ValueError if they never do.
+        """
+        return self._diameter if self.static else crossing(self.schedule, round)
+
+    @functools.cached_property
+    def _diameter(self) -> int:
+        return crossing(self.schedule)
+
+    def all_say(self, yes: np.ndarray) -> bool:
+        """Whether ``yes`` (agents,) holds of all agents of the network, once the news has crossed it.
+
+        The caller counts the numbers that carry the news, ``beside`` the exchanges.
+        """
+        return bool(self._all_rows(np.asarray(yes, self.dtype)).all())
+
+    def least(self, round: int, exchanges: int, values: np.ndarray, beside: int = 0) -> float:
+        """The least of all agents' ``values`` (agents,), as all know it after some exchanges, the first in ``round``.
+
+        These are exchanges of their own, at least as many as :meth:`crossing` says: each message carries the least value that
+        its sender knows of, and ``beside`` more numbers.
+        """
+        for n in range(round, round + exchanges):
+            plan = self._plans.of(self.schedule.key(n), "mix")
+            if self.strict:
+                self._check_edges(n, plan)
+            self.exchanges += 1
+            self.messages += plan.messages
+            self._count(plan.messages * (1 + beside))
+        return float(self._all_rows(values[:, None].astype(self.dtype, copy=False)).min())
+
+    def flood(self, round: int, exchanges: int, rows: np.ndarray) -> np.ndarray:
+        """Every agent's row of numbers, shape (A, ...), as all know them after some exchanges, the first in ``round``.
+
+        Rows ride along with exchanges that are made anyway: no messages of their own are counted, but all the numbers are that
+        neighbours send each other over the edges of these rounds. In every exchange agent j sends to i the rows that it had
+        before, each with its owner's name as one number more; it leaves out i's row and those that one of the two has sent to
+        the other. ValueError if not everyone has all rows in the end.
+        """
+        everyone = np.arange(self.agents)
+        got = np.full((self.agents, self.agents), exchanges + 1)  # after how many exchanges an agent (row) has whose row
+        got[everyone, everyone] = 0
+        met = np.zeros_like(got)  # after which exchange, the latest, agent (row) had something from whom
+        carried = 0
+        for t in range(exchanges):
+            matrix = self.schedule.weights(self.schedule.key(round + t)).tocoo()
+            edges = np.argwhere(matrix.row != matrix.col)[:, 0]
+            before = got.copy()
+            for part in np.array_split(edges, 1 + len(edges) * self.agents // _CHUNK):
+                i, j = matrix.row[part], matrix.col[part]
+                new = (before[j] <= t) & (before[j] >= met[i, j, None]) & (before[i] >= met[j, i, None])
+                new[np.arange(len(i)), i] = False
+                here = (i >= self.rows.start) & (i < self.rows.stop)
+                carried += int(np.count_nonzero(new[here]))
+                edge, owner = new.nonzero()
+                got[i[edge], owner] = np.minimum(got[i[edge], owner], t + 1)
+            met[matrix.row[edges], matrix.col[edges]] = t + 1
+        if (got > exchanges).any():
+            raise ValueError(f"{exchanges} exchanges do not bring every agent's row to every other")
+        self._count(carried * (1 + rows[0].size))
+        return self._all_rows(rows.astype(self.dtype))
+
+    @abstractmethod
+    def _all_rows(self, rows: np.ndarray) -> np.ndarray:
+        """The rows (A, ...) of all agents, from those of the agents held here. Not counted: it is no exchange of agents."""
+
+    def _prepare(self, whole: sp.csr_array, matrix: sp.csr_array) -> tuple[sp.csr_array, Any]:
+        """``(matrix, extra)`` of a plan, from the ``whole`` mixing matrix (A, A) and its rows of the agents held here.
+
+        A narrower ``matrix`` keeps its entries in their order.
+        """
+        return matrix, None
+
+    def _count(self, numbers, size=None):
+        """Count numbers sent, of ``size`` bytes, by default in the problem's dtype."""
+        self.floats += numbers
+        self.bytes += numbers * self.dtype.itemsize if size is None else size
+
+    def _check_edges(self, round, plan):
+        graph = self.schedule.graph(round)
+        whole = self.schedule.weights(self.schedule.key(round))[self.rows].tocoo()
+        for receiver, sender in zip(whole.row + self.rows.start, whole.col, strict=True):
+            if receiver == sender:
+                continue
+            if not graph.has_edge(sender, receiver):
+                raise RuntimeError(f"in round {round} agent {sender} sent to agent {receiver}, which is no edge of the graph")
+            self.record.append((int(sender), int(receiver), round))
