@@ -11,38 +11,12 @@ from typing import Any, TypeVar
 import numpy as np
 import scipy.sparse as sp
 
-from topologies._checks import flag, mixing, offers, real, schedule, shown
-
-__all__ = [
-    "array",
-    "axes",
-    "choice",
-    "count",
-    "dense",
-    "engine",
-    "flag",
-    "floats",
-    "history",
-    "loss",
-    "mixing",
-    "model",
-    "needs",
-    "number",
-    "offers",
-    "optional_number",
-    "path",
-    "problem",
-    "real",
-    "regularizer",
-    "rows",
-    "schedule",
-    "seed",
-    "shape",
-    "shards",
-    "shown",
-    "solver",
-    "warn",
-]
+from topologies._checks import flag as flag
+from topologies._checks import mixing as mixing
+from topologies._checks import offers as offers
+from topologies._checks import real as real
+from topologies._checks import schedule as schedule
+from topologies._checks import shown as shown
 
 T = TypeVar("T")
 _NUMBERS = (bool, np.bool_, Real)

@@ -1,7 +1,8 @@
 """Figures of runs and networks. Colours and line styles differ in grey print too."""
 
 from consensus.plotting.animation import animate
-from consensus.plotting.networks import degrees, spectrum, topology
+from consensus.plotting.networks import topology
+from consensus.plotting.properties import degrees, spectrum
 from consensus.plotting.runs import COLOURS, DASHES, LABELS, MARKERS, adaptation, convergence
 
 __all__ = [

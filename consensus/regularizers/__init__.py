@@ -1,7 +1,8 @@
 """Regularizers: the term r that all agents share, constraints among them."""
 
-from consensus.regularizers.base import DifferenceOfConvex, Regularizer, Separable
+from consensus.regularizers.base import Regularizer, Separable
 from consensus.regularizers.box import Box
+from consensus.regularizers.difference import DifferenceOfConvex
 from consensus.regularizers.elastic_net import ElasticNet
 from consensus.regularizers.group_l1 import GroupL1
 from consensus.regularizers.l1 import L1

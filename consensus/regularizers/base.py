@@ -176,33 +176,6 @@ class Separable(Regularizer):
         return [self] * len(slices)
 
 
-class DifferenceOfConvex(Separable):
-    """A nonconvex r = convex - smooth: a convex regularizer less a convex function with a Lipschitz gradient.
-
-    Linearising the latter at a point gives a convex r~ that lies above r and touches it there. The Lipschitz constant of
-    ``smooth_gradient`` is ``-strong_convexity``.
-    """
-
-    is_convex = False
-
-    @property
-    @abstractmethod
-    def convex(self) -> Regularizer:
-        """The convex part, a regularizer."""
-
-    @abstractmethod
-    def smooth_value(self, w: np.ndarray) -> np.ndarray | float:
-        """What is subtracted from it: shape (agents,), or a float for one point."""
-
-    @abstractmethod
-    def smooth_gradient(self, w: np.ndarray) -> np.ndarray:
-        """The gradient of :meth:`smooth_value`, the shape of ``w``."""
-
-    def expression(self, w: "cvxpy.Variable") -> "cvxpy.Expression":
-        """Raises ``TypeError``: CVXPY states convex functions only."""
-        raise TypeError(f"{self} is not convex and has no CVXPY expression; its convex part, .convex = {self.convex}, has one")
-
-
 def points(name: str, value: ArrayLike) -> np.ndarray:
     """``value`` as an array of floats (P,) or (agents, P); raise ``TypeError`` or ``ValueError`` if it is none."""
     if type(value) is not np.ndarray or value.dtype.kind != "f":  # as floats asks, without the call

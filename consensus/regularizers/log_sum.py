@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks
-from consensus.regularizers.base import DifferenceOfConvex, like, points, to_prox
+from consensus.regularizers.base import like, points, to_prox
+from consensus.regularizers.difference import DifferenceOfConvex
 from consensus.regularizers.l1 import L1
 
 

@@ -197,7 +197,7 @@ def test_graphs_that_stay_disconnected_are_refused_with_the_remedy(call, message
 
 def test_small_world_that_stays_disconnected_is_refused_with_the_remedy(monkeypatch):
     # One draw in a few dozen is connected here, so that the full number of draws would find one.
-    monkeypatch.setattr(topologies.graphs, "DRAWS", 2)
+    monkeypatch.setattr(topologies.graphs.random, "DRAWS", 2)
     with pytest.raises(ValueError, match=r"small_world\(agents=600, neighbours=2.* none of 2 draws.*raise neighbours"):
         topologies.small_world(600, 2, 1.0)
 

@@ -1,0 +1,22 @@
+"""Undirected graphs by name and size: ``networkx.Graph`` objects with nodes 0, ..., agents - 1 in that order.
+
+A wrong argument raises ValueError with its name, its value and what is allowed.
+"""
+
+from topologies.graphs.fixed import complete, grid, hypercube, path, ring, star, torus
+from topologies.graphs.random import barabasi_albert, erdos_renyi, random_geometric, random_regular, small_world
+
+__all__ = [
+    "barabasi_albert",
+    "complete",
+    "erdos_renyi",
+    "grid",
+    "hypercube",
+    "path",
+    "random_geometric",
+    "random_regular",
+    "ring",
+    "small_world",
+    "star",
+    "torus",
+]
