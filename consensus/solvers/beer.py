@@ -49,9 +49,10 @@ class BEER(CompressedMethod):
         alpha > 0. ``gamma / (4 L)`` is the default without a batch, L the largest Lipschitz constant of the grad f_i: stable on
         all networks and with all compressors tried. Theory has alpha of the order of gamma (1 - rho)^2 / L.
     gamma : float, optional
-        In (0, 1]; ``min(1, omega / (1 - lmin(W)))`` by default. Theory has a gamma of the order of omega (1 - rho).
+        The step towards neighbours, in (0, 1]; ``min(1, omega / (1 - lmin(W)))`` by default, omega the compressor's, lmin
+        the least eigenvalue of W: found by trying, as of :class:`ChocoSGD`. Theory has a gamma of the order of omega (1 - rho).
     batch : int or Minibatches, optional
-        G from so many samples of each agent in every round, those of the round at which X+ is the iterate, instead of all.
+        G from so many samples of each agent in every round, those of the round at which X+ is the iterate; by default all.
 
     References
     ----------

@@ -46,11 +46,11 @@ class CGT(CompressedMethod):
     compressor : Compressor
         Q, and with it b, as of :class:`ChocoSGD`.
     step : float or rule, optional
-        alpha > 0; ``gamma / (4 L)`` by default, as of :class:`BEER`.
+        alpha > 0; without a batch ``gamma / (4 L)`` by default, as of :class:`BEER`.
     gamma : float, optional
-        In (0, 1]; ``min(1, omega / (1 - lmin(W)))`` by default.
+        The step towards neighbours, in (0, 1]; ``min(1, omega / (1 - lmin(W)))`` by default, as of :class:`BEER`.
     batch : int or Minibatches, optional
-        G from so many samples of each agent in every round, those of the round at which X+ is the iterate, instead of all.
+        G from so many samples of each agent in every round, those of the round at which X+ is the iterate; by default all.
 
     References
     ----------

@@ -45,10 +45,11 @@ class ChocoSGD(CompressedMethod):
         alpha > 0. Without a batch ``1 / (2 L)`` is the default, which shrinks the distance between any two points that descend
         on the same convex cost; L the largest Lipschitz constant of the grad f_i.
     gamma : float, optional
-        In (0, 1]; ``min(1, omega / (1 - lmin(W)))`` by default. Twice that was too much for random entries on some networks,
-        and what theory has for all compressors is far smaller.
+        The step towards neighbours, in (0, 1]; ``min(1, omega / (1 - lmin(W)))`` by default, with the least eigenvalue of W:
+        found by trying. Twice that was too much for random entries on some networks, and what theory has for all compressors is
+        far smaller.
     batch : int or Minibatches, optional
-        G from so many samples of each agent in every round, instead of all.
+        G from so many samples of each agent in every round; by default all.
 
     References
     ----------

@@ -1,32 +1,21 @@
 """DecentLaM: momentum that does not add to the bias of decentralised descent."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from consensus import _checks
 from consensus._rows import combined, rowwise
-from consensus.problems import BaseProblem, Minibatches
-from consensus.problems.minibatches import as_minibatches, draw
-from consensus.solvers.base import Solver, repr_of_given
+from consensus.problems import BaseProblem
+from consensus.problems.minibatches import draw
+from consensus.solvers.momentum import MomentumMethod, MomentumState
 from consensus.solvers.needs import Needs
-from consensus.steps import Rule, as_rule, positive
+from consensus.steps import positive
 
 if TYPE_CHECKING:
     from consensus.engines.network import Network
 
 
-class DecentLaMState(NamedTuple):
-    """Iterates w, momenta m, both (agents, P)."""
-
-    round: int
-    w: np.ndarray
-    m: np.ndarray
-
-
-@dataclass(frozen=True, init=False)
-class DecentLaM(Solver):
+@dataclass(frozen=True, init=False, repr=False)
+class DecentLaM(MomentumMethod):
     """Decentralised large-batch momentum descent: momentum of what mixing and gradient do together.
 
     G stacks the gradients of the average form ``f_i = A g_i + r``, and M_0 = 0:
@@ -62,26 +51,11 @@ class DecentLaM(Solver):
     array([2.])
     """
 
-    alpha: Rule
-    batch: Minibatches | None
-    momentum: float
-
     needs = Needs(regularizer="smooth", mixing="symmetric", static=True)
-    exchanges_a_round = 1
-    sends = "w"
 
-    __repr__ = repr_of_given
-
-    def __init__(self, step: float | Rule, batch: int | Minibatches | None = None, momentum: float = 0.9) -> None:
-        momentum = _checks.number("momentum", momentum, least=0, below=1)
-        self._set(alpha=as_rule(step), batch=as_minibatches(batch), momentum=momentum)
-
-    def init(self, problem: BaseProblem, w: np.ndarray) -> DecentLaMState:
-        return DecentLaMState(0, w, np.zeros_like(w))
-
-    def step(self, problem: BaseProblem, network: "Network", state: DecentLaMState) -> DecentLaMState:
+    def step(self, problem: BaseProblem, network: "Network", state: MomentumState) -> MomentumState:
         n, w, m = state
         alpha, beta = positive(self.alpha, n), self.momentum
         (mixed,) = network.mix(n, problem.descended(w, alpha, w, draw(self.batch, problem, n)))
         m = rowwise(lambda m, w, mixed: beta * m + (w - mixed) / alpha, m, w, mixed, over=mixed)
-        return DecentLaMState(n + 1, combined((1, -alpha), w, m), m)
+        return MomentumState(n + 1, combined((1, -alpha), w, m), m)

@@ -44,12 +44,14 @@ class LEAD(CompressedMethod):
     compressor : Compressor
         Q, and with it b, as of :class:`ChocoSGD`.
     step : float or rule, optional
-        alpha > 0; without a batch 1 / L by default. Theory has up to ``2 / (mu + L)``.
+        alpha > 0; without a batch 1 / L by default, L the largest Lipschitz constant of the grad f_i. Theory has up to
+        ``2 / (mu + L)``.
     gamma : float, optional
-        In (0, 1]; by default ``min(1, 2 / ((3 C + 1) (1 - lmin(W))))``, one of the bounds of theory, with ``C = 1 / omega - 1``
-        where Q is biased. Theory has another, of the order of mu / (C L).
+        The step of the dual, in (0, 1]; by default ``min(1, 2 / ((3 C + 1) (1 - lmin(W))))``, one of the bounds of theory, with
+        the C of ``E |Q(x) - x|^2 <= C |x|^2``; where Q is biased with ``C = 1 / omega - 1``. Theory has another, of the order
+        of mu / (C L).
     batch : int or Minibatches, optional
-        G from so many samples of each agent in every round, instead of all.
+        G from so many samples of each agent in every round; by default all.
 
     References
     ----------

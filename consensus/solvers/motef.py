@@ -50,11 +50,12 @@ class MoTEF(CompressedMethod):
     step : float or rule, optional
         alpha > 0; without a batch ``gamma / (4 L)`` by default, as of :class:`BEER`.
     gamma : float, optional
-        In (0, 1]; ``min(1, omega / (1 - lmin(W)))`` by default. Theory has a gamma of the order of omega (1 - rho).
+        The step towards neighbours, in (0, 1]; ``min(1, omega / (1 - lmin(W)))`` by default, omega the compressor's, lmin
+        the least eigenvalue of W: found by trying, as of :class:`ChocoSGD`. Theory has a gamma of the order of omega (1 - rho).
     batch : int or Minibatches, optional
-        G from so many samples of each agent in every round, those of the round at which X+ is the iterate, instead of all.
+        G from so many samples of each agent in every round, those of the round at which X+ is the iterate; by default all.
     momentum : float
-        l, in (0, 1].
+        l, in (0, 1], the part of the new gradients in the average; 0.1, the default, is this package's choice.
 
     References
     ----------

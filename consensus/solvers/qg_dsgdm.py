@@ -1,32 +1,22 @@
 """QG-DSGDm: decentralised descent with quasi-global momentum."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from consensus import _checks
 from consensus._rows import rowwise
 from consensus.problems import BaseProblem, Minibatches
-from consensus.problems.minibatches import as_minibatches, draw
-from consensus.solvers.base import Solver, repr_of_given
+from consensus.problems.minibatches import draw
+from consensus.solvers.momentum import MomentumMethod, MomentumState
 from consensus.solvers.needs import Needs
-from consensus.steps import Rule, as_rule, positive
+from consensus.steps import Rule, positive
 
 if TYPE_CHECKING:
     from consensus.engines.network import Network
 
 
-class QGDSGDmState(NamedTuple):
-    """Iterates w, momenta m, both (agents, P)."""
-
-    round: int
-    w: np.ndarray
-    m: np.ndarray
-
-
-@dataclass(frozen=True, init=False)
-class QGDSGDm(Solver):
+@dataclass(frozen=True, init=False, repr=False)
+class QGDSGDm(MomentumMethod):
     """Descent whose momentum follows how the network's models move, not an agent's own gradients.
 
     G stacks the gradients of the average form ``f_i = A g_i + r``, and M_0 = 0:
@@ -62,16 +52,9 @@ class QGDSGDm(Solver):
     array([2.])
     """
 
-    alpha: Rule
-    batch: Minibatches | None
-    momentum: float
     averaging: float
 
     needs = Needs(regularizer="smooth")
-    exchanges_a_round = 1
-    sends = "w"
-
-    __repr__ = repr_of_given
 
     def __init__(
         self,
@@ -80,17 +63,13 @@ class QGDSGDm(Solver):
         momentum: float = 0.9,
         averaging: float | None = None,
     ) -> None:
-        momentum = _checks.number("momentum", momentum, least=0, below=1)
-        averaging = momentum if averaging is None else _checks.number("averaging", averaging, least=0, below=1)
-        self._set(alpha=as_rule(step), batch=as_minibatches(batch), momentum=momentum, averaging=averaging)
+        super().__init__(step, batch, momentum)
+        self._set(averaging=self.momentum if averaging is None else _checks.number("averaging", averaging, least=0, below=1))
 
-    def init(self, problem: BaseProblem, w: np.ndarray) -> QGDSGDmState:
-        return QGDSGDmState(0, w, np.zeros_like(w))
-
-    def step(self, problem: BaseProblem, network: "Network", state: QGDSGDmState) -> QGDSGDmState:
+    def step(self, problem: BaseProblem, network: "Network", state: MomentumState) -> MomentumState:
         n, w, m = state
         alpha, beta, mu = positive(self.alpha, n), self.momentum, self.averaging
         gradient = problem.average_gradient(w, draw(self.batch, problem, n))
         (new,) = network.mix(n, rowwise(lambda w, m, g: w - alpha * (beta * m + g), w, m, gradient, over=gradient))
         m = rowwise(lambda m, w, new: mu * m + (1 - mu) / alpha * (w - new), m, w, new)
-        return QGDSGDmState(n + 1, new, m)
+        return MomentumState(n + 1, new, m)

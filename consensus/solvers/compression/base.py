@@ -27,7 +27,7 @@ class Compressor(ABC):
     >>> from consensus.solvers import TopK
     >>> packed = TopK(2).pack(np.array([[3.0, -5.0, 1.0, 0.5]]), agents=np.array([0]), number=0)
     >>> packed.unpack(), packed.bytes, TopK(2).omega(4)
-    (array([[ 3., -5.,  0.,  0.]]), array([24]), 0.5)
+    (array([[ 3., -5.,  0.,  0.]]), array([17]), 0.5)
     """
 
     unbiased: bool = False
