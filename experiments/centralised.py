@@ -1,6 +1,7 @@
 """What a server buys and costs: one network trained with and without one, and which way wins on which cluster."""
 
 import time
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from consensus.centralised import (
     System,
     solve,
 )
+from consensus.centralised.federated import Federated
 from consensus.costs import Load, load
 from consensus.history import History
 from consensus.solvers import NEXT, AdaptiveNEXT, GradientTracking
@@ -115,7 +117,9 @@ def neighbours(agents):
 
 
 def with_server(settings, case, system, rounds, seed):
-    """A run of ``consensus.centralised.solve``."""
+    """A run of ``consensus.centralised.solve``; clients with fewer samples than a batch take all of them."""
+    if isinstance(system, Federated):
+        system = replace(system, batch=min(system.batch, case.problem.shards.weights.shape[1]))
     start, every = case.problem.model.init(np.random.default_rng(seed)), max(1, rounds // 100)
     config = {"system": str(system), "rounds": rounds, "record_every": every, **case.identity(start)}
 

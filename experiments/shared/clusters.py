@@ -10,7 +10,7 @@ from experiments.shared.curves import LEGEND, panels
 from experiments.shared.tables import Table
 
 LATENCIES, BANDWIDTHS = np.logspace(-6, 0, 49), np.logspace(5, 11, 49)
-SPEED, ADDS = 2e10, 3e8  # operations, and numbers added up, a second and machine: about what one core does
+SPEED, ADDS = 2e10, 5e8  # operations, and numbers added up, a second and machine: about what one core does
 SPREAD = 0.2  # of machines
 LETTER = 1.4  # cells of a map that a letter is wide
 
