@@ -3,14 +3,18 @@
 import functools
 from abc import ABC, abstractmethod
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from consensus.engines.plans import Plans
+from consensus.engines.trees import Tree, total
 from topologies.analysis import crossing
 from topologies.schedules import ScheduleLike, is_static
+
+if TYPE_CHECKING:
+    from consensus.packing import Multiples
 
 _CHUNK = 1 << 22  # rows over edges that a flood treats together
 
@@ -137,6 +141,27 @@ class Known(ABC):
             raise ValueError(f"{exchanges} exchanges do not bring every agent's row to every other")
         self._count(carried * (1 + rows[0].size))
         return self._all_rows(rows.astype(self.dtype))
+
+    @functools.cached_property
+    def tree(self) -> Tree | None:
+        """The tree of shortest ways from the centre of a graph that stands still, if its links go both ways; else None.
+
+        Agents know it as soon as they know, by :meth:`crossing`, that they have heard from everyone: the agent whose news was
+        everywhere first (of several the one with the least number) is the centre, and an agent's parent is the neighbour
+        from whom it first heard of it, which it then tells that neighbour. So they know the tree of every other agent, too.
+        """
+        return Tree.of(self.schedule.weights(self.schedule.key(0))) if self.static and self.agents > 1 else None
+
+    def total(self, own: "Multiples", exchanges: int) -> tuple[np.ndarray, np.ndarray]:
+        """The sum (P, columns) of all agents' blocks, the same for all, and the blocks' steps (A,).
+
+        It rides along with ``exchanges`` that are made anyway, at least as many as :meth:`crossing` says: no messages of their
+        own are counted, but the bytes are. Where there is time to go up the :attr:`tree` to the centre and down again, that is
+        2 (A - 1) messages. Otherwise each agent's block goes to all others along a tree of its own, A (A - 1) messages. Steps
+        that are powers of two of one another make all sums on the way exact. Only where there is a :attr:`tree`.
+        """
+        assert self.tree is not None, "sums go along trees"
+        return total(self, self.tree, own, exchanges)
 
     @abstractmethod
     def _all_rows(self, rows: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ import numpy as np
 
 from consensus.solvers.adaptive import chebyshev, fit
 from consensus.solvers.adaptive.blocks import pack, unpack
-from consensus.solvers.adaptive.first_exchanges import find_pace, introduce
+from consensus.solvers.adaptive.first_exchanges import beside, find_pace, introduce
 from consensus.solvers.adaptive.held import PROBES, Held
 
 if TYPE_CHECKING:
@@ -18,9 +18,10 @@ _MISFIT, _MISFIT_STATIC = 0.05, 0.01  # of the agents' averages after a round's 
 class Averaging(NamedTuple):
     """What agents remember of their exchanges.
 
-    Fields: their ``mass`` (agents, 1); how many exchanges a round takes, its ``pace``, 0 before that is found; how many were
-    ``sent``; on a static graph with doubly stochastic weights what every agent brings to a common fit, ``equations`` (agents,
-    K, K + 1), then that ``fit`` (agents, K), all rows the same. Before they are there, and elsewhere, these have K = 0.
+    Fields: their ``mass`` (agents, 1); how many exchanges a round takes, its ``pace``, 0 before that is found, -1 before it is
+    looked for; how many were ``sent``; on a static graph with doubly stochastic weights what every agent brings to a common
+    fit, ``equations`` (agents, K, K + 1), then that ``fit`` (agents, K), all rows the same. Before they are there, and
+    elsewhere, these have K = 0.
     """
 
     mass: np.ndarray
@@ -33,7 +34,7 @@ class Averaging(NamedTuple):
     def at_start(cls, w: np.ndarray) -> "Averaging":
         """Of agents with iterates w (agents, P), before the first exchange."""
         agents = len(w)
-        return cls(np.ones((agents, 1), w.dtype), 0, 0, np.zeros((agents, 0, 1), w.dtype), np.zeros((agents, 0), w.dtype))
+        return cls(np.ones((agents, 1), w.dtype), -1, 0, np.zeros((agents, 0, 1), w.dtype), np.zeros((agents, 0), w.dtype))
 
 
 Means = TypeVar("Means", bound=tuple)
@@ -53,11 +54,29 @@ class Averages(NamedTuple, Generic[Means, Sums]):
     mixed: Sums
 
 
+class Message(NamedTuple):
+    """What is mixed in an exchange without probes."""
+
+    mass: np.ndarray
+    data: np.ndarray
+
+
 class Data(NamedTuple, Generic[Means, Sums]):
     """What is mixed: named blocks to average, and others to sum."""
 
     averaged: Means
     summed: Sums
+
+
+def mix(network: "Network", state: Averaging, averaged: Means, summed: Sums) -> Averages[Means, Sums]:
+    """One exchange, in which an agent takes what mixing makes of the data for their averages: as :func:`average` otherwise."""
+    data = Message(state.mass, np.concatenate([state.mass * pack(averaged), pack(summed)], axis=1))
+    (sent,) = network.mix(state.sent, pack(data), beside=beside(network, state.sent))
+    mass, mixed = unpack(sent, data)
+    like = Data(averaged, summed)
+    estimates = unpack(mixed / mass, like)
+    totals = unpack(network.agents * mixed / mass, like).summed
+    return Averages(state._replace(mass=mass, sent=state.sent + 1), estimates.averaged, totals, unpack(mixed, like).summed)
 
 
 def average(network: "Network", state: Averaging, averaged: Means, summed: Sums) -> Averages[Means, Sums]:
@@ -103,10 +122,10 @@ def average(network: "Network", state: Averaging, averaged: Means, summed: Sums)
 def _mixed(network, state, data):
     """The next state, and of the data (agents, columns) the estimated means and what mixing made of them."""
     target = _MISFIT_STATIC if network.static else _MISFIT
-    if network.static and not state.sent:
-        held, pace = introduce(network, state.mass, data, target)
+    if network.static and state.pace < 0:
+        held, pace = introduce(network, state.mass, data, target, state.sent)
         return _from(held, state._replace(pace=pace))
-    if not state.pace:
+    if state.pace <= 0:
         held, pace, probes = find_pace(network, state.mass, data, target, state.sent)
         return _from(held, _with_equations(network, state._replace(pace=pace), probes, held.goal))
     if state.equations.size:  # what was sent reaches the others with the exchanges of this round

@@ -1,10 +1,14 @@
 """Named blocks of numbers: the fields of a NamedTuple, which may nest, as the columns of one array."""
 
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 Blocks = TypeVar("Blocks", bound=tuple | np.ndarray)
+
+
+class Nothing(NamedTuple):
+    """No blocks."""
 
 
 def pack(blocks: tuple) -> np.ndarray:

@@ -1,6 +1,6 @@
 """The kinds of curvature that agents can know of."""
 
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
@@ -8,9 +8,13 @@ from consensus.models.layers import Layered
 from consensus.problems import BaseProblem, has_model
 from consensus.solvers.adaptive.gauss_newton import Test
 from consensus.solvers.adaptive.kronecker import Kronecker
+from consensus.solvers.adaptive.news import News
 from consensus.solvers.adaptive.quadratic import Hessian
 from consensus.solvers.adaptive.secants import Secants
 from consensus.solvers.adaptive.sketch import DIRECTIONS, Sketch, columns
+
+if TYPE_CHECKING:
+    from consensus.engines.network import Network
 
 
 class Curvature(Protocol):
@@ -33,12 +37,14 @@ class Curvature(Protocol):
     def unknown(self) -> Hessian:
         """H = 0, before any curvature of the network is known."""
 
-    def sent(self) -> tuple:
-        """The blocks that are summed over the network, as a NamedTuple."""
+    def alone(self, network: "Network") -> Hessian | None:
+        """H as an agent can know it by itself, to begin with; None if that is not to be used."""
 
-    def of_network(self, problem: Any, round: int, sums: Any, step: np.ndarray, change: np.ndarray) -> tuple[Hessian, Self]:
-        """H, from the ``sums`` of what was sent in a round, or from how the network's gradient changed along the last step,
-        ``change`` and ``step`` (agents, P); and what is kept of it."""
+    def mixed(self, network: "Network") -> tuple:
+        """The blocks that are mixed, whose sums over the network are wanted, as a NamedTuple."""
+
+    def of_network(self, problem: Any, network: "Network", round: int, news: News) -> tuple[Hessian, Self]:
+        """H, from the ``news`` that the exchanges of a round brought; and what is kept of them."""
 
     def moved(self, problem: Any, trial: np.ndarray, round: int) -> Self:
         """At new trial points (agents, P)."""

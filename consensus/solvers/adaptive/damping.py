@@ -8,7 +8,7 @@ from consensus.problems.base import BaseProblem
 from consensus.solvers.adaptive.costs import quadratic_weight
 from consensus.solvers.adaptive.quadratic import Quadratic
 
-_LEAST, _LARGEST = 1e-7, 1.0  # tau in units of H's trace
+LEAST, _LARGEST = 1e-7, 1.0  # tau in units of H's trace
 _POWER = 4  # by which tau is averaged: near its largest, for one agent's trouble is everyone's
 _MARKED = 1e-3  # rise of the costs, relative: what the agents disagree by may hide smaller ones
 _REFUSALS = 4  # in a row
@@ -46,7 +46,7 @@ class Damping(NamedTuple):
     def agreed(self, means: Sent) -> "Damping":
         """With the network's scale and tau, of which the exchanges brought the ``means`` (Sent)."""
         scale = np.maximum(means.scale, 1e-3 * self.scale)
-        return self._replace(tau=scale * np.maximum(means.power, _LEAST**_POWER) ** (1 / _POWER), scale=scale)
+        return self._replace(tau=scale * np.maximum(means.power, LEAST**_POWER) ** (1 / _POWER), scale=scale)
 
     def judged(self, problem: BaseProblem, w_old: np.ndarray, old: Quadratic, w: np.ndarray, new: Quadratic) -> "Damping":
         """By what the last trial brought: whether it is refused (``refused`` > 0), and how tau changes.
@@ -73,6 +73,10 @@ class Damping(NamedTuple):
         times_refused = np.where(refused, self.refused + 1, 0).astype(dtype)
         return self._replace(tau=self.tau * factor.astype(dtype), refused=times_refused)
 
+    def unrefused(self) -> "Damping":
+        """With a next trial that counts in any case."""
+        return self._replace(refused=np.full_like(self.refused, _REFUSALS))
+
     def limited(self) -> "Damping":
         """With tau between its least and its largest."""
-        return self._replace(tau=np.clip(self.tau, _LEAST * self.scale, _LARGEST * self.scale))
+        return self._replace(tau=np.clip(self.tau, LEAST * self.scale, _LARGEST * self.scale))

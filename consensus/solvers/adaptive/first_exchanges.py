@@ -13,18 +13,21 @@ if TYPE_CHECKING:
     from consensus.engines.network import Network
 
 
-def introduce(network: "Network", mass: np.ndarray, data: np.ndarray, target: float) -> tuple[Held, int]:
-    """The first exchanges on a static graph of which the agents know nothing yet.
+def introduce(network: "Network", mass: np.ndarray, data: np.ndarray, target: float, first: int = 0) -> tuple[Held, int]:
+    """The exchanges on a static graph, the ``first`` of which are done, in which agents get to know it.
 
     Beside the data every message says
 
-    - whom its sender has heard from, and who, as far as it knows, has heard from all;
+    - whom its sender has heard from, of whom the receiver was the first to tell it, and who, as far as it knows, has heard
+      from all;
+    - who of those was the first, of several the one with the least number, and after how many exchanges;
     - who of the latter has a misfit of at most ``target``, and after how many exchanges the slowest of them had heard from all;
     - of all agents that it has heard from: the least weight for themselves, whether their rows of W are symmetric (a
       neighbour's weight comes with the first message), and whether these sum to one.
 
     After D exchanges, the diameter, each has heard from all. After D more all know D, know that all know it, and know whether D
-    exchanges were enough for everyone: then the pace is D, for fewer are never enough.
+    exchanges were enough for everyone: then the pace is D, for fewer are never enough. (Probes are mixed from the first
+    exchange on, whatever the data are.)
 
     Parameters
     ----------
@@ -32,20 +35,32 @@ def introduce(network: "Network", mass: np.ndarray, data: np.ndarray, target: fl
     mass : ndarray (agents, 1)
     data : ndarray (agents, columns)
     target : float
+    first : int
+        How many exchanges there were, with :func:`beside` numbers beside their data.
 
     Returns
     -------
     held : Held
-        What the agents held.
+        What the agents held since then.
     pace : int
         D, or 0 if that was not enough.
     """
     held, least = Held(network, mass, data), max(1, network.crossing(0))
-    for k in range(2 * least):
-        held.mix(k, beside=3 * network.names + 4 + (k == 0))
+    for k in range(first, max(first + least, 2 * least)):
+        held.mix(k, beside=_news(network, k))
     # Nothing is made of these coefficients, so that they may be as large as they like.
     misfit = fit.own(held.probes(least), held.goal, cut=1e3 * np.finfo(data.dtype).eps)[1]
     return held, least if network.all_say(misfit <= target) else 0
+
+
+def beside(network: "Network", round: int) -> int:
+    """How many numbers go beside the data of an exchange before :func:`introduce`: the same as there, and the probes."""
+    return _news(network, round) + min(network.agents, PROBES) if network.static else 0
+
+
+def _news(network, round):
+    """How many numbers tell what agents say of their network; a neighbour's weight goes once."""
+    return 4 * network.names + 6 + (round == 0)
 
 
 def find_pace(

@@ -1,7 +1,7 @@
 """Curvature of layered models with many parameters: for every layer a Kronecker product of two small matrices."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,10 @@ from consensus.solvers.adaptive import gauss_newton
 from consensus.solvers.adaptive.costs import quadratic_weight
 from consensus.solvers.adaptive.gauss_newton import Test
 from consensus.solvers.adaptive.layered import Layer, Nothing
+from consensus.solvers.adaptive.news import News
+
+if TYPE_CHECKING:
+    from consensus.engines.network import Network
 
 _FASTEST = 4.0  # by which the stretch changes in a round, at most
 
@@ -87,16 +91,17 @@ class Kronecker(NamedTuple):
         shortest = np.linalg.norm(gradient, axis=1) / (1 + np.linalg.norm(w, axis=1))
         return problem.network_size * np.maximum(sum(traces), shortest), 3e-3
 
-    def sent(self) -> Factors:
-        """The blocks that are summed over the network."""
+    def alone(self, network: "Network") -> None:
+        """The curvature of the local cost alone is not used."""
+
+    def mixed(self, network: "Network") -> Factors:
+        """The blocks that are mixed, whose sums over the network are wanted."""
         return Factors.row((_triangle(A), _triangle(G)) for A, G in self.own.pairs())
 
-    def of_network(
-        self, problem: Linearizable, round: int, sums: Factors, step: np.ndarray, change: np.ndarray
-    ) -> tuple[Layer, "Kronecker"]:
-        """H, from the ``sums`` of what was sent in a round and how the network's gradient changed along the last step,
-        ``change`` and ``step`` (agents, P); and what is kept of it."""
-        (A, _), *_ = pairs = [(_whole(A), _whole(G)) for A, G in sums.pairs()]
+    def of_network(self, problem: Linearizable, network: "Network", round: int, news: News) -> tuple[Layer, "Kronecker"]:
+        """H, from the sums of what was mixed in a round and how the network's gradient changed along the last step; and what is
+        kept of it."""
+        (A, _), *_ = pairs = [(_whole(A), _whole(G)) for A, G in news.sums.pairs()]
         values, vectors = (self.values, self.vectors) if self.values.size else _spectrum(A)
         layers = []
         for place, (A, G) in enumerate(pairs):
@@ -105,7 +110,9 @@ class Kronecker(NamedTuple):
             # The inputs' last entry, which the first layer's spectrum has, too, is the sum of all weights.
             weight = np.einsum("am,am->a", Q[:, -1] ** 2, a)[:, None, None]
             layers.append((Q, R, a[:, :, None] * g[:, None] / np.where(weight > 0, weight, 1)))
-        stretch = self.stretch if round == 0 else self._stretch(Layer.row(layers), quadratic_weight(problem), step, change)
+        stretch = self.stretch
+        if round > 0:
+            stretch = self._stretch(Layer.row(layers), quadratic_weight(problem), news.step, news.change)
         H = Layer.row((Q, R, stretch[:, None, None] * values) for Q, R, values in layers)
         return H, self._replace(stretch=stretch, values=values, vectors=vectors)._without_first()
 

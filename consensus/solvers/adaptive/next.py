@@ -8,15 +8,17 @@ import numpy as np
 
 from consensus import _checks
 from consensus.problems import BaseProblem, has_model
-from consensus.solvers.adaptive import standardised
+from consensus.solvers.adaptive import standardised, start
 from consensus.solvers.adaptive.averaging import Averaging, average, numbers
 from consensus.solvers.adaptive.blocks import choose
 from consensus.solvers.adaptive.costs import Costs, costs, track
 from consensus.solvers.adaptive.curvature import Curvature, curvature_of
-from consensus.solvers.adaptive.damping import Damping, Sent
+from consensus.solvers.adaptive.damping import Damping
 from consensus.solvers.adaptive.first_exchanges import least_exchanges
 from consensus.solvers.adaptive.local import solve
+from consensus.solvers.adaptive.news import News
 from consensus.solvers.adaptive.quadratic import Quadratic
+from consensus.solvers.adaptive.start import Averaged, Origin
 from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs
 from topologies import ScheduleLike
@@ -30,7 +32,7 @@ class AdaptiveState(NamedTuple):
 
     Fields: ``round``; the iterates ``w`` (agents, P), as agreed on in the last exchanges, and the ``model`` of the network's
     costs around them; the ``trial`` points (agents, P), with the ``local`` costs and their ``curvature`` there; ``trackers`` u
-    of the average cost and y of its gradient; the ``damping``; the ``averaging``.
+    of the average cost and y of its gradient; the ``damping``; the ``averaging``; the ``origin``, while it may be gone back to.
     """
 
     round: int
@@ -42,20 +44,15 @@ class AdaptiveState(NamedTuple):
     curvature: Curvature
     damping: Damping
     averaging: Averaging
-
-
-class Averaged(NamedTuple):
-    """What the exchanges average: the trial points, and how much the agents damp."""
-
-    trial: np.ndarray
-    damping: Sent
+    origin: Origin
 
 
 class Summed(NamedTuple):
-    """What the exchanges sum: trackers, and what the curvature is made of."""
+    """What the exchanges sum: trackers, what the curvature is made of, and once the costs at the start."""
 
     trackers: Costs
     curvature: tuple
+    origin: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -63,11 +60,12 @@ class AdaptiveNEXT(Solver):
     """NEXT without settings: every local problem knows the network's curvature, and a step counts if U falls by it.
 
     A round is K exchanges, one local solve and one evaluation of the local cost, at a trial point x_i = w_i + d_i. What the
-    agents exchange are the trial points, trackers y_i of the average gradient and u_i of the average cost, curvature products
-    J_i' S_i J_i Omega with at most 64 random directions Omega, which all agents draw alike.
+    agents exchange are the trial points, trackers y_i of the average gradient and u_i of the average cost;
     :func:`consensus.solvers.adaptive.averaging.average` makes of them each agent's estimates w_i of the mean trial point, G_i
-    of ``grad sum_j g_j``, T_i of ``sum_j g_j``, and Z_i of H Omega, with ``H = sum_j J_j' S_j J_j`` the Gauss-Newton
-    curvature of all costs. Then agent i
+    of ``grad sum_j g_j``, and T_i of ``sum_j g_j``. Of the Gauss-Newton curvature of all costs, ``H = sum_j J_j' S_j J_j``,
+    they learn Z_i, about H Omega, with at most 64 directions Omega that all know: on a static graph whose links go both ways
+    the products J_i' S_i J_i Omega go along trees, rounded to what tau_i does not see anyway, and Z is their exact sum
+    (:class:`consensus.solvers.adaptive.sketch.Sketch`); on others they are mixed as the trackers are. Then agent i
 
     1.  compares the change of U from its last w_i to the new one, ``s . (G_old + G_new) / 2 + r(w_new) - r(w_old)`` (with T_new
         - T_old instead of the trapezoid, if that is larger and a rise by over a thousandth: the trapezoid is exact for short
@@ -81,6 +79,10 @@ class AdaptiveNEXT(Solver):
         and doubles tau_i, at most twice, while its local cost at w_i + d_i is further from that of its Gauss-Newton model
         than a quarter of the decrease promised (times 1/A; nothing is sent);
     3.  moves: x_i = w_i + d_i,  y_i <- (what mixing made of y_i) + grad g_i(x_i new) - grad g_i(x_i old).
+
+    On a graph with trees four rounds of one exchange come first, in which agents know their own curvature only
+    (:func:`consensus.solvers.adaptive.start.step_alone`); they go back to the start if U rose. Where H is the same everywhere,
+    with the squared loss of a linear model of at most 64 parameters, it is sent once.
 
     A quadratic r (L2) is part of the costs; L1, ElasticNet and others stay in step 2, whose points have their exact zeros.
     The fourth power of tau is averaged along with w, in units of a common scale: the mean is near the largest. Where there is
@@ -118,13 +120,13 @@ class AdaptiveNEXT(Solver):
     needs = Needs(
         regularizer="prox_jvp", loss=("quadratic", "curvature_root"), mixing="column stochastic", counts_exchanges=True
     )
-    sends = "mass, w, y, u, H Omega"
+    sends = "mass, w, y, u, rounded H Omega"
     columns = MappingProxyType(
         {"tau_least": np.min, "tau_largest": np.max, "exchanges_a_round": np.max, "tries": np.max, "pairs": np.min}
     )
 
     def report(self, state: AdaptiveState) -> np.ndarray:
-        (tau, _, _, tries), pace = state.damping, np.full(len(state.w), state.averaging.pace)
+        (tau, _, _, tries), pace = state.damping, np.full(len(state.w), max(state.averaging.pace, 0))
         return np.stack([tau, tau, pace, tries, state.model.H.rank()], axis=1)
 
     def check(self, problem: BaseProblem) -> None:
@@ -144,26 +146,35 @@ class AdaptiveNEXT(Solver):
         curvature = curvature_of(problem).at_start(problem, w)
         damping = Damping.at_start(*curvature.scale(problem, w, local.gradient))
         unknown = Quadratic(np.zeros_like(local.cost), np.zeros_like(w), curvature.unknown())
-        return AdaptiveState(0, w, unknown, w, local, local, curvature, damping, Averaging.at_start(w))
+        origin = Origin(w, local.cost[:, None])
+        return AdaptiveState(0, w, unknown, w, local, local, curvature, damping, Averaging.at_start(w), origin)
 
     def step(self, problem: BaseProblem, network: "Network", state: AdaptiveState) -> AdaptiveState:
+        alone = state.curvature.alone(network) if state.round < start.ROUNDS else None
+        if alone is not None:
+            return start.step_alone(problem, network, state, alone)
+        first, origin = state.averaging.pace < 0, state.origin if state.round else state.origin.forgotten()
         # Exchange: estimate what the network's costs are around the agents' mean.
         averaged = Averaged(state.trial, state.damping.sent())
-        summed = Summed(state.trackers, state.curvature.sent())
+        summed = Summed(state.trackers, state.curvature.mixed(network), origin.cost)
         averaging, means, totals, mixed = average(network, state.averaging, averaged, summed)
         w, damping, (total, slope) = means.trial, state.damping.agreed(means.damping), totals.trackers
-        pair = w - state.w, slope - state.model.slope
-        H, curvature = state.curvature.of_network(problem, state.round, totals.curvature, *pair)
+        exchanges, pair = 0 if first else averaging.sent - state.averaging.sent, (w - state.w, slope - state.model.slope)
+        news = News(exchanges, totals.curvature, *pair, state.damping, state.model)
+        H, curvature = state.curvature.of_network(problem, network, state.round, news)
         model = Quadratic(total, slope, H)
         # 1. Judge the last trial, if there was one.
-        if state.round > 0:
+        if not first:
             damping = damping.judged(problem, state.w, state.model, w, model)
             refused = damping.refused > 0
             w, model = choose(refused, state.w, w), choose(refused, state.model, model)
+        elif origin.cost.size:
+            damping = damping.unrefused()
         # 2. Solve the local problem.
         d, damping = solve(problem, w, model, damping.limited(), curvature)
         # 3. Move, and evaluate the local cost there.
-        trial = w + d
+        trial = origin.or_back(problem, w, w + d, total, totals.origin)
         local, curvature = costs(problem, trial), curvature.moved(problem, trial, state.round + 1)
         trackers = track(mixed.trackers, local, state.local)
-        return AdaptiveState(state.round + 1, w, model, trial, local, trackers, curvature, damping, averaging)
+        origin = origin.forgotten()
+        return AdaptiveState(state.round + 1, w, model, trial, local, trackers, curvature, damping, averaging, origin)

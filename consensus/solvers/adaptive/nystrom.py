@@ -4,10 +4,10 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 
-def factor(basis: np.ndarray, products: np.ndarray) -> np.ndarray:
+def factor(basis: np.ndarray, products: np.ndarray, noise: float = 0.0) -> np.ndarray:
     """V (agents, P, count) with V V' the Nystrom approximation of a positive semidefinite H, from H Omega.
 
-        H ~ (H Omega) (Omega' H Omega + nu I)^-1 (Omega' H) = V V',      nu = 1e-7 trace(Omega' H Omega)
+        H ~ (H Omega) (Omega' H Omega + nu I)^-1 (Omega' H) = V V',      nu = max(1e-7 trace(Omega' H Omega), noise)
 
     It is below H, and H itself (up to nu) where Omega spans everything. Where estimates leave Omega' H Omega indefinite, its
     eigenvalues below 1e-6 of the largest are dropped, and the directions that belong to them.
@@ -18,6 +18,8 @@ def factor(basis: np.ndarray, products: np.ndarray) -> np.ndarray:
         Omega.
     products : ndarray (agents, P, count)
         H Omega.
+    noise : float
+        How far Omega' H Omega may be from what it should be, as 2-norm.
 
     References
     ----------
@@ -26,7 +28,7 @@ def factor(basis: np.ndarray, products: np.ndarray) -> np.ndarray:
     """
     core = basis.swapaxes(-1, -2) @ products
     core = (core + core.swapaxes(1, 2)) / 2
-    shift = 1e-7 * np.einsum("ann->a", core)
+    shift = np.maximum(1e-7 * np.einsum("ann->a", core), noise)
     V = np.empty_like(products)
     for agent in range(len(core)):  # each takes the way that its own numbers ask for
         V[agent] = products[agent] @ _root_of_inverse(core[agent], shift[agent])

@@ -1,20 +1,21 @@
 """Curvature of costs given by functions: how the network's gradient changed along the last steps."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from consensus.problems.base import BaseProblem
+from consensus.solvers.adaptive.blocks import Nothing
 from consensus.solvers.adaptive.costs import gradient as local_gradient
 from consensus.solvers.adaptive.gauss_newton import Test
+from consensus.solvers.adaptive.news import News
 from consensus.solvers.adaptive.nystrom import factor
 from consensus.solvers.adaptive.quadratic import LowRank
 
+if TYPE_CHECKING:
+    from consensus.engines.network import Network
+
 _PAIRS = 20  # kept
-
-
-class Nothing(NamedTuple):
-    """No blocks."""
 
 
 class Secants(NamedTuple):
@@ -50,15 +51,16 @@ class Secants(NamedTuple):
         """No curvature, before any is known."""
         return LowRank(np.zeros((*self.steps.shape[:2], 1), self.steps.dtype))
 
-    def sent(self) -> Nothing:
-        """The blocks that are summed over the network: none."""
+    def alone(self, network: "Network") -> None:
+        """Nothing is known of the local cost's curvature alone."""
+
+    def mixed(self, network: "Network") -> Nothing:
+        """The blocks that are mixed: none."""
         return Nothing()
 
-    def of_network(
-        self, problem: BaseProblem, round: int, sums: Nothing, step: np.ndarray, change: np.ndarray
-    ) -> tuple[LowRank, "Secants"]:
-        """H = V V' with V (agents, P, 20), and the pairs with that of the last ``step`` and ``change`` (agents, P)."""
-        pairs = self if round == 0 else self._with(step, change)  # before round 0 no slope was known
+    def of_network(self, problem: BaseProblem, network: "Network", round: int, news: News) -> tuple[LowRank, "Secants"]:
+        """H = V V' with V (agents, P, 20), and the pairs with the last one."""
+        pairs = self if round == 0 else self._with(news.step, news.change)  # before round 0 no slope was known
         return LowRank(factor(*pairs)), pairs
 
     def _with(self, step, change):

@@ -1,31 +1,57 @@
-"""Curvature of costs that have a model: products of their Gauss-Newton curvature with random directions."""
+"""Curvature of costs that have a model: products of their Gauss-Newton curvature with directions that all agents know."""
 
 import functools
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from consensus.packing import Multiples
 from consensus.problems import Linearizable
 from consensus.solvers.adaptive import gauss_newton
+from consensus.solvers.adaptive.blocks import Nothing
+from consensus.solvers.adaptive.damping import LEAST
 from consensus.solvers.adaptive.gauss_newton import Test
+from consensus.solvers.adaptive.news import News
 from consensus.solvers.adaptive.nystrom import factor
 from consensus.solvers.adaptive.quadratic import LowRank
 
+if TYPE_CHECKING:
+    from consensus.engines.network import Network
+
 DIRECTIONS, _NUMBERS = 64, 1 << 18  # columns of curvature in a message, and numbers in them, at most
+_ROUNDING = 0.5  # what all agents' rounding may do to H, in units of tau
+
+
+class Products(NamedTuple):
+    """What is mixed where there is no tree."""
+
+    products: np.ndarray
 
 
 class Sketch(NamedTuple):
-    """The local curvature, as far as it is known: ``products`` J_i' S_i J_i Omega (agents, P, count) at the trial points.
+    """The local curvature, as far as it is known.
 
-    All agents draw the directions Omega of a round alike. The products are what they send; their sums over the network give V.
+    Fields: ``products`` J_i' S_i J_i Omega (agents, P, count) at the trial points; the directions Omega (agents, P, count), the
+    same for all, as ``basis``; the ``unit`` (agents,) of what products are rounded to, the same for all, 0 before they know it.
+
+    On a graph with a tree (:attr:`consensus.engines.Network.tree`) the products go along trees, rounded, and are summed
+    exactly. All agents then have the same V, so that the next directions need no message: half of them span what V is largest
+    in, the others are drawn. Where H is the same everywhere, and a message can hold all of it, that is done once. On other
+    graphs products are mixed as trackers are, and all directions are drawn.
     """
 
     products: np.ndarray
+    basis: np.ndarray
+    unit: np.ndarray
 
     @classmethod
     def at_start(cls, problem: Linearizable, w: np.ndarray) -> "Sketch":
         """At the start w (agents, P)."""
-        return cls(gauss_newton.products(problem, w, _basis(problem, 0)))
+        return cls._at(problem, w, _drawn(problem, 0), np.zeros(len(w)))
+
+    @classmethod
+    def _at(cls, problem, w, basis, unit):
+        return cls(gauss_newton.products(problem, w, basis), np.broadcast_to(basis, (len(w), *basis.shape)), unit)
 
     @staticmethod
     def numbers(problem: Linearizable) -> int:
@@ -35,7 +61,7 @@ class Sketch(NamedTuple):
     def scale(self, problem: Linearizable, w: np.ndarray, gradient: np.ndarray) -> tuple[np.ndarray, float]:
         """The trace of H (agents,) as the local cost lets an agent estimate it, and tau's first value in units of that."""
         A, P = problem.network_size, problem.parameters
-        scale = A * P / columns(problem) * np.einsum("pk,apk->a", _basis(problem, 0), self.products)
+        scale = A * P / columns(problem) * np.einsum("apk,apk->a", self.basis, self.products)
         # A loss may have no curvature at the start, as Huber's far away: then by what step would be as long as w.
         return np.maximum(scale, A * np.linalg.norm(gradient, axis=1) / (1 + np.linalg.norm(w, axis=1))), 3e-3
 
@@ -43,19 +69,39 @@ class Sketch(NamedTuple):
         """No curvature, before any is known."""
         return LowRank(np.zeros((*self.products.shape[:2], 1), self.products.dtype))
 
-    def sent(self) -> "Sketch":
-        """The blocks that are summed over the network."""
-        return self
+    def alone(self, network: "Network") -> LowRank | None:
+        """H = V V' if all local costs were as an agent's own: where a tree will tell more of the network's."""
+        if network.tree is None:
+            return None
+        return LowRank(np.sqrt(network.agents).astype(self.products.dtype) * factor(self.basis[0], self.products))
 
-    def of_network(
-        self, problem: Linearizable, round: int, sums: "Sketch", step: np.ndarray, change: np.ndarray
-    ) -> tuple[LowRank, "Sketch"]:
-        """H = V V' with V (agents, P, count), from the ``sums`` of what was sent in a round, and what is kept of it."""
-        return LowRank(factor(_basis(problem, round), sums.products)), self
+    def mixed(self, network: "Network") -> Products | Nothing:
+        """The blocks that are mixed, whose sums over the network are wanted."""
+        return Products(self.products) if network.tree is None else Nothing()
+
+    def of_network(self, problem: Linearizable, network: "Network", round: int, news: News) -> tuple[LowRank, "Sketch"]:
+        """H = V V' with V (agents, P, count), and what is kept of it."""
+        if network.tree is None:
+            return LowRank(factor(self.basis[0], news.sums.products)), self
+        if not self.products.shape[2]:  # everything was sent before
+            return news.known.H, self
+        (_, P, count), once = self.products.shape, sent_once(problem)
+        tau = LEAST * news.damping.scale if once else news.damping.tau
+        # The rounding errors of A agents add up to a matrix (P, count) of about this 2-norm in units of _ROUNDING tau.
+        step = _ROUNDING * np.sqrt(12 / network.agents) / (np.sqrt(P) + np.sqrt(count)) * tau.astype(float)
+        if self.unit.all():
+            step = np.ldexp(self.unit, np.floor(np.log2(step / self.unit)).astype(int))
+        total, steps = network.total(Multiples.nearest(self.products, step), news.exchanges)
+        noise = np.sqrt(2 * count * np.square(steps).sum() / 12)
+        V = factor(self.basis[0], total[None].astype(problem.dtype), noise)
+        basis = self.basis[0, :, :0] if once else turned(V[0], _drawn(problem, round + 1))
+        unit = self.unit if self.unit.all() else np.full(len(step), steps.max())
+        return LowRank(np.broadcast_to(V, self.products.shape)), self._replace(basis=basis[None], unit=unit)
 
     def moved(self, problem: Linearizable, trial: np.ndarray, round: int) -> "Sketch":
-        """At new trial points (agents, P), for the directions of ``round``."""
-        return Sketch(gauss_newton.products(problem, trial, _basis(problem, round)))
+        """At new trial points (agents, P)."""
+        basis = self.basis[0] if self.unit.all() else _drawn(problem, round)
+        return self._at(problem, trial, basis, self.unit)
 
     def each_local_model(self, problem: Linearizable, w: np.ndarray, test: Test) -> None:
         """As :func:`gauss_newton.each_local_model`, if there is anything to test."""
@@ -68,8 +114,13 @@ def columns(problem: Linearizable) -> int:
     return max(1, min(problem.parameters, DIRECTIONS, _NUMBERS // problem.parameters))
 
 
-def _basis(problem, round):
-    return directions(problem.parameters, columns(problem), round, problem.dtype)
+def sent_once(problem: Linearizable) -> bool:
+    """Whether H is the same everywhere, and one message holds all of it."""
+    return gauss_newton.exact(problem) and columns(problem) == problem.parameters
+
+
+def _drawn(problem, seed):
+    return directions(problem.parameters, columns(problem), seed, problem.dtype)
 
 
 @functools.lru_cache(maxsize=2)
@@ -79,3 +130,13 @@ def directions(parameters: int, count: int, seed: int, dtype: np.dtype) -> np.nd
     basis = np.linalg.qr(draw)[0].astype(dtype)
     basis.flags.writeable = False  # it is kept, for whoever asks next
     return basis
+
+
+def turned(V: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+    """Orthonormal directions (P, count): half of them span the left singular vectors of V (P, count) with the largest singular
+    values, the others are of those ``drawn`` (P, count)."""
+    V = np.nan_to_num(V.astype(float))
+    squares, vectors = np.linalg.eigh(V.T @ V)
+    large = (np.arange(len(squares)) >= -(-len(squares) // 2)) & (squares > 1e-12 * squares[-1])
+    basis: np.ndarray = np.linalg.qr(np.concatenate([V @ vectors[:, large], drawn[:, : (~large).sum()]], axis=1))[0]
+    return basis.astype(drawn.dtype)

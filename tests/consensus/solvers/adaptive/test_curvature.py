@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from problems import AGENTS, problem
+from problems import AGENTS, SCHEDULES, problem
 
 import consensus
 import topologies
+from consensus.engines.stacked import StackedNetwork
 from consensus.solvers.adaptive import sketch
 from consensus.solvers.adaptive.blocks import pack
 from consensus.solvers.adaptive.curvature import curvature_of
@@ -49,7 +50,8 @@ def test_at_first_no_curvature_is_known(kind):
 @pytest.mark.parametrize("kind", [Sketch, Secants, Kronecker])
 def test_what_is_sent_is_what_is_said(kind):
     p = functions(problem()) if kind is Secants else problem(model=consensus.MLP([4, 3, 1]))
-    sent = kind.at_start(p, np.zeros((AGENTS, p.parameters))).sent()
+    network = StackedNetwork(SCHEDULES["directed"], p.dtype)
+    sent = kind.at_start(p, np.zeros((AGENTS, p.parameters))).mixed(network)
     assert (pack(sent)[0].size if sent else 0) == kind.numbers(p)
 
 

@@ -122,8 +122,8 @@ def test_in_an_introduction_agents_learn_whether_the_diameter_is_enough(schedule
     assert pace == (D if enough else 0)
     edges = schedule.weights(0).nnz - A
     assert network.messages == 2 * D * edges
-    # Three sets of at most 64 agents, a bit each; two times, a diagonal, flags; and once a weight.
-    assert network.floats == edges * (2 * D * (1 + 7 + A + 3 + 4) + 1)
+    # Four sets of at most 64 agents, a bit each; two times, a diagonal, flags, the centre and its eccentricity; once a weight.
+    assert network.floats == edges * (2 * D * (1 + 7 + A + 4 + 6) + 1)
     np.testing.assert_allclose(held.last.data, products(schedule, 2 * D)[-1] @ data, rtol=0, atol=1e-14)
 
 

@@ -36,21 +36,29 @@ def test_other_solvers_have_no_columns_of_their_own():
 @pytest.mark.parametrize("model", [MLP, None], ids=["MLP", "linear"])
 def test_after_two_rounds_of_finding_out_every_round_has_as_many_exchanges(model, graph):
     p = problem("squared", consensus.L2(0.01), model)
-    history = consensus.solve(p, graph, rounds=12, engine=Stacked(strict=True)).history
+    history = consensus.solve(p, graph, rounds=14, engine=Stacked(strict=True)).history
     pace, diameter = int(history["exchanges_a_round"][-1]), nx.diameter(graph)
+    first, second = max(diameter, 2 * diameter - 4), pace  # four are done when the first round begins
     at_once = pace == diameter  # then the first round finds it
-    assert history["exchanges_a_round"].tolist() == [0, pace * at_once, *11 * [pace]]
-    assert np.diff(history["exchanges"]).tolist() == [2 * diameter, pace + diameter * (not at_once), *10 * [pace]]
+    if not at_once:
+        second += diameter
+    assert history["exchanges_a_round"].tolist() == [0] * 5 + [pace * at_once] + 9 * [pace]
+    assert np.diff(history["exchanges"]).tolist() == [1] * 4 + [first, second] + 8 * [pace]
     assert history["messages"].tolist() == (2 * graph.number_of_edges() * history["exchanges"]).tolist()
-    # Then every message is w, tau and its scale, both trackers and the curvature, P numbers a direction.
-    width = p.parameters + 2 + 1 + p.parameters * (1 + min(p.parameters, 64))
-    np.testing.assert_array_equal(np.diff(history["floats"])[3:], width * np.diff(history["messages"])[3:])
-    edges, probes, K = 2 * graph.number_of_edges(), 1 + AGENTS, pace
-    assert history["floats"][1] == edges * (2 * diameter * (width + probes + 3 + 4) + 1)
-    assert np.diff(history["floats"])[1] == edges * (K if at_once else K + diameter) * (width + probes + 2 * (not at_once))
-    flood = np.diff(history["floats"])[2] - width * edges * K
-    assert AGENTS * (AGENTS - 1) <= flood / (1 + K * (K + 3) / 2) <= AGENTS * edges
-    assert (history["bytes"] == 8 * history["floats"]).all()
+    # Every message is w, tau and its scale, and both trackers; first with the mass, probes, news of the network.
+    width, edges, alone = 2 * p.parameters + 3, 2 * graph.number_of_edges(), 1 + AGENTS + 4 + 6
+    assert np.diff(history["floats"])[:4].tolist() == [edges * (width + alone + (k == 0)) for k in range(4)]
+    # Curvature goes along trees; that of a linear model once.
+    block, everyone = p.parameters * min(p.parameters, 64), AGENTS * (AGENTS - 1)
+    assert np.diff(history["floats"])[4] == edges * first * (width + 1 + alone) + everyone * block
+    radius = nx.radius(graph)
+    sums = [2 * (AGENTS - 1) if 2 * radius <= K else everyone for K in (second, pace)]
+    sums = [number * block * (model is not None) for number in sums]
+    assert np.diff(history["floats"])[5] == edges * second * (width + 1 + AGENTS + 2 * (not at_once)) + sums[0]
+    flood = np.diff(history["floats"])[6] - width * edges * pace - sums[1]
+    assert everyone <= flood / (1 + pace * (pace + 3) / 2) <= AGENTS * edges
+    np.testing.assert_array_equal(np.diff(history["floats"])[7:], width * edges * pace + sums[1])
+    assert (history["bytes"] <= 8 * history["floats"]).all()
 
 
 def test_floats_of_a_changing_graph_have_masses_and_probes_too():

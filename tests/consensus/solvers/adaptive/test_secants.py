@@ -3,6 +3,8 @@
 import numpy as np
 
 import consensus
+from consensus.solvers.adaptive.blocks import Nothing
+from consensus.solvers.adaptive.news import News
 from consensus.solvers.adaptive.secants import Secants
 
 AGENTS, P = 3, 30
@@ -17,13 +19,19 @@ def problem(regularizer=None):
     return consensus.Problem.from_functions(value, gradient, agents=AGENTS, parameters=P, regularizer=regularizer)
 
 
+def with_pair(pairs, round, step):
+    """The V that a step shows, and all pairs."""
+    (V,), pairs = pairs.of_network(problem(), None, round, News(0, Nothing(), step, step @ H, None, None))
+    return V, pairs
+
+
 def after(rounds, pairs=None):
     """Pairs of so many rounds, and the last V."""
     pairs = pairs or Secants.at_start(problem(), np.zeros((AGENTS, P)))
     for round in range(rounds):
         step = RNG.standard_normal((AGENTS, P))
-        V, pairs = pairs.of_network(problem(), round, None, step, step @ H)
-    return V.V, pairs
+        V, pairs = with_pair(pairs, round, step)
+    return V, pairs
 
 
 def test_the_first_round_brings_none():
@@ -51,9 +59,9 @@ def test_v_has_the_hessian_along_the_steps():
 def test_a_step_of_no_length_is_a_pair_of_zeros():
     pairs = after(5)[1]
     nothing = np.zeros((AGENTS, P))
-    V, pairs = pairs.of_network(problem(), 5, None, nothing, nothing)
+    V, pairs = with_pair(pairs, 5, nothing)
     assert not any(block[:, :, -1].any() for block in pairs)
-    assert np.isfinite(V.V).all()
+    assert np.isfinite(V).all()
 
 
 def test_the_scale_is_the_curvature_along_the_own_gradient():

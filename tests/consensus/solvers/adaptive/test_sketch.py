@@ -1,12 +1,18 @@
 """Directions that all agents draw alike, and what products with them tell."""
 
+import functools
+
 import numpy as np
 import pytest
-from problems import AGENTS, problem
+from problems import AGENTS, SCHEDULES, problem
 
 import consensus
+from consensus.engines.stacked import StackedNetwork
 from consensus.solvers.adaptive import sketch
-from consensus.solvers.adaptive.sketch import Sketch, columns, directions
+from consensus.solvers.adaptive.damping import Damping
+from consensus.solvers.adaptive.news import News
+from consensus.solvers.adaptive.quadratic import Quadratic
+from consensus.solvers.adaptive.sketch import Products, Sketch, columns, directions
 
 
 def test_directions_are_orthonormal_and_drawn_from_their_seed():
@@ -42,10 +48,19 @@ def test_the_scale_is_the_trace_of_the_networks_curvature_as_the_own_cost_has_it
 
 def test_a_cost_without_curvature_gives_a_step_as_long_as_w():
     p, w = problem(), np.random.default_rng(0).standard_normal((AGENTS, 5))
-    flat = Sketch(np.zeros((AGENTS, 5, 5)))
+    flat = Sketch(*(np.zeros((AGENTS, 5, 5)) for _ in range(2)), np.zeros(AGENTS))
     gradient = np.random.default_rng(1).standard_normal((AGENTS, 5))
     scale, _ = flat.scale(p, w, gradient)
     np.testing.assert_allclose(AGENTS * np.linalg.norm(gradient, axis=1) / scale, 1 + np.linalg.norm(w, axis=1), rtol=1e-12)
+
+
+def network(name):
+    return StackedNetwork(SCHEDULES[name], np.float64)
+
+
+def news(sums=None, exchanges=0, tau=1e-3, known=None):
+    """What exchanges brought to agents with that tau."""
+    return News(exchanges, sums, None, None, Damping(*np.tile([[tau], [1.0], [0.0], [0.0]], AGENTS)), known)
 
 
 @pytest.mark.parametrize("round", [0, 3])
@@ -53,11 +68,60 @@ def test_the_networks_sums_give_the_factor_of_its_curvature(round):
     """Exactly, as there are as many directions as parameters."""
     p, w = problem(), np.zeros((AGENTS, 5))
     own = Sketch.at_start(p, w) if round == 0 else Sketch.at_start(p, w).moved(p, w, round)
-    total = Sketch(np.broadcast_to(own.products.sum(axis=0), own.products.shape))
-    V, kept = own.of_network(p, round, total, None, None)
+    (products,) = own.mixed(network("directed"))
+    total = Products(np.broadcast_to(products.sum(axis=0), products.shape))
+    (V,), kept = own.of_network(p, network("directed"), round, news(total))
     H = hessians(p, w).sum(axis=0)
-    np.testing.assert_allclose(V.V @ V.V.swapaxes(1, 2), np.broadcast_to(H, V.V.shape), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(V @ V.swapaxes(1, 2), np.broadcast_to(H, V.shape), rtol=0, atol=1e-6)
     assert kept is own
+
+
+MANY = functools.partial(problem, "logistic", consensus.L2(0.1), consensus.MLP([4, 12, 1]))  # 73 parameters
+
+
+@pytest.mark.parametrize("exchanges", [0, 4])
+def test_along_trees_all_get_one_curvature_as_near_as_tau_asks(exchanges):
+    p, net, tau = MANY(), network("static"), 1e-2
+    own = Sketch.at_start(p, np.tile(p.model.init(np.random.default_rng(0)), (AGENTS, 1)))
+    assert own.mixed(net) == ()
+    (V,), kept = own.of_network(p, net, 0, news(exchanges=exchanges, tau=tau))
+    assert (V[0] == V).all()
+    total = own.products.sum(axis=0)
+    rounded = V[0] @ (V[0].T @ own.basis[0])
+    assert 0 < np.linalg.norm(rounded - total, 2) < 3 * tau  # half of it, and what the Nystrom factor's shift adds
+    messages = 2 * (AGENTS - 1) if exchanges else AGENTS * (AGENTS - 1)
+    assert net.floats == messages * own.products[0].size
+    assert net.bytes < net.floats  # a byte a number would be much
+    # The next directions: half of them are V's, and they are the same for all.
+    assert (kept.basis == kept.basis[0]).all()
+    left = np.linalg.svd(V[0])[0][:, :32]
+    np.testing.assert_allclose(np.linalg.norm(kept.basis[0].T @ left, axis=0), 1, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(kept.basis[0].T @ kept.basis[0], np.eye(64), rtol=0, atol=1e-13)
+    assert (kept.moved(p, np.zeros((AGENTS, 73)), 1).basis == kept.basis[0]).all()
+
+
+def test_steps_are_a_common_unit_times_powers_of_two():
+    p, net = MANY(), network("static")
+    own = Sketch.at_start(p, np.tile(p.model.init(np.random.default_rng(0)), (AGENTS, 1)))
+    for tau in (1e-2, 3e-3 * np.arange(1, 7)):
+        damped = news(exchanges=4)._replace(damping=news().damping._replace(tau=np.broadcast_to(tau, AGENTS)))
+        seen = []
+        net.total = lambda blocks, exchanges: (seen.append(blocks.step), (blocks.values.sum(axis=0), blocks.step))[1]  # noqa: B023
+        own = own.of_network(p, net, 0, damped)[1]
+    ratio = np.log2(seen[0] / own.unit)
+    np.testing.assert_array_equal(ratio, np.round(ratio))
+    assert len(set(ratio)) > 2
+
+
+def test_curvature_that_is_the_same_everywhere_is_sent_once():
+    p, w, net = problem(), np.zeros((AGENTS, 5)), network("static")
+    H, kept = Sketch.at_start(p, w).of_network(p, net, 0, news())
+    np.testing.assert_allclose(H.V[0] @ H.V[0].T, hessians(p, w).sum(axis=0), rtol=0, atol=1e-6)
+    sent = net.bytes
+    moved = kept.moved(p, w + 1, 1)
+    assert moved.products.shape == (AGENTS, 5, 0)
+    assert moved.of_network(p, net, 1, news(known=Quadratic(None, None, H)))[0] is H
+    assert net.bytes == sent
 
 
 def test_local_models_that_are_exact_are_not_tested():

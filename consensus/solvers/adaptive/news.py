@@ -1,0 +1,24 @@
+"""What the exchanges of a round tell of the network's curvature."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from consensus.solvers.adaptive.damping import Damping
+from consensus.solvers.adaptive.quadratic import Quadratic
+
+
+class News(NamedTuple):
+    """After the exchanges of a round.
+
+    Fields: how many ``exchanges`` sums have had that go along trees, 0 if the agents did not know the tree of the centre yet;
+    the ``sums`` of what was mixed; the last ``step`` of w and the ``change`` of the network's gradient along it
+    (agents, P); how the agents were ``damping`` before, and the model that was ``known`` to them.
+    """
+
+    exchanges: int
+    sums: Any
+    step: np.ndarray
+    change: np.ndarray
+    damping: Damping
+    known: Quadratic

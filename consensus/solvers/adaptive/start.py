@@ -1,0 +1,78 @@
+"""The start of a run on a static graph: the agents move from the first exchange on, each with the curvature of its own cost."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from consensus.problems.base import BaseProblem
+from consensus.solvers.adaptive.averaging import mix
+from consensus.solvers.adaptive.blocks import choose
+from consensus.solvers.adaptive.costs import costs, track
+from consensus.solvers.adaptive.damping import Sent
+from consensus.solvers.adaptive.local import solve
+from consensus.solvers.adaptive.quadratic import Hessian, Quadratic
+
+if TYPE_CHECKING:
+    from consensus.engines.network import Network
+    from consensus.solvers.adaptive.next import AdaptiveState
+
+ROUNDS = 4
+_TAU, _STEP = 0.03, 0.5  # tau in units of the curvature's scale
+
+
+class Averaged(NamedTuple):
+    """What exchanges average: the trial points, and how much the agents damp."""
+
+    trial: np.ndarray
+    damping: Sent
+
+
+class Origin(NamedTuple):
+    """Where agents that move alone started: ``w`` (agents, P) and the local ``cost`` there (agents, 1).
+
+    Nothing, (agents, 0), where they do not, and as soon as they know the network's costs.
+    """
+
+    w: np.ndarray
+    cost: np.ndarray
+
+    def forgotten(self) -> "Origin":
+        """Nothing."""
+        return Origin(self.w[:, :0], self.cost[:, :0])
+
+    def or_back(
+        self, problem: BaseProblem, w: np.ndarray, trial: np.ndarray, total: np.ndarray, then: np.ndarray
+    ) -> np.ndarray:
+        """The ``trial`` points (agents, P), or this origin where U rose: from the network's costs ``then`` (agents, 1 or
+        0) to the ``total`` (agents,) at w."""
+        if not then.size:
+            return trial
+        r = problem.regularizer
+        rise = 0 if r.quadratic else r.value(w) - r.value(self.w)
+        return choose(total + rise > then[:, 0], self.w, trial)
+
+
+def step_alone(problem: BaseProblem, network: "Network", state: "AdaptiveState", H: Hessian) -> "AdaptiveState":
+    """A round of NEXT with one exchange, in which every agent takes its own curvature, times A, for the network's, ``H``.
+
+        w_i = sum_j W_ij x_j,   x_i = w_i + d_i / 2,   d_i = argmin_d  A y_i . d + 1/2 d' H_i d + tau/2 |d|^2 + r(w_i + d)
+
+    with tau three hundredths of the curvature's scale.
+    """
+    averaged = Averaged(state.trial, state.damping.sent())
+    averaging, means, totals, mixed = mix(network, state.averaging, averaged, state.trackers)
+    w, damping, model = means.trial, state.damping.agreed(means.damping), Quadratic(totals.cost, totals.gradient, H)
+    d, solved = solve(problem, w, model, damping._replace(tau=(_TAU * damping.scale).astype(w.dtype)), state.curvature)
+    trial = w + _STEP * d
+    local, curvature = costs(problem, trial), state.curvature.moved(problem, trial, state.round + 1)
+    return state._replace(
+        round=state.round + 1,
+        w=w,
+        model=model,
+        trial=trial,
+        local=local,
+        trackers=track(mixed, local, state.local),
+        curvature=curvature,
+        damping=damping._replace(tries=solved.tries),
+        averaging=averaging,
+    )

@@ -1,0 +1,65 @@
+"""The first exchanges of a run, in which agents move by what they know of their own costs."""
+
+import numpy as np
+import pytest
+from problems import AGENTS, SCHEDULES, problem
+
+import consensus
+from consensus.engines.stacked import StackedNetwork
+from consensus.solvers import AdaptiveNEXT
+from consensus.solvers.adaptive.costs import costs
+from consensus.solvers.adaptive.start import ROUNDS, Origin
+
+MLP = consensus.MLP([4, 3, 1])
+
+
+def after(rounds, p, schedule="static"):
+    """All states of a run."""
+    network, solver = StackedNetwork(SCHEDULES[schedule], p.dtype), AdaptiveNEXT()
+    states = [solver.init(p, np.tile(p.model.init(np.random.default_rng(0)), (AGENTS, 1)))]
+    for _ in range(rounds):
+        states.append(solver.step(p, network, states[-1]))
+    return states, network
+
+
+def test_a_round_is_one_exchange_and_half_a_step_of_ones_own():
+    p = problem("logistic", consensus.L2(0.02), MLP)
+    (start, state, *_), network = after(1, p)
+    assert network.exchanges == 1
+    W, local = SCHEDULES["static"].weights(0).toarray(), costs(p, start.trial)
+    np.testing.assert_allclose(state.w, W @ start.trial, rtol=0, atol=1e-15)
+    # As linear systems of order P: H_i = A J_i' S_i J_i, known exactly, with the mixed tracker and the mean scale.
+    slope, tau = AGENTS * W @ local.gradient, 0.03 * W @ start.damping.scale
+    for agent in range(AGENTS):
+        H = AGENTS * start.curvature.products[agent] @ start.curvature.basis[agent].T
+        d = -np.linalg.solve(H + (0.02 + tau[agent] * 2.0 ** max(0, state.damping.tries[agent] - 1)) * np.eye(19), slope[agent])
+        np.testing.assert_allclose(state.trial[agent], state.w[agent] + d / 2, rtol=0, atol=1e-5)
+
+
+def test_it_moves_from_the_first_exchange_on_and_sums_are_kept():
+    p = problem("squared", consensus.L2(0.01), MLP)
+    states, _ = after(ROUNDS + 1, p)
+    values = [p.objective(state.w.mean(axis=0)) for state in states]
+    assert values[ROUNDS] < 0.9 * values[0]
+    for state in states:
+        now = costs(p, state.trial)
+        np.testing.assert_allclose(state.trackers.cost.sum(), now.cost.sum(), rtol=1e-12)
+        np.testing.assert_allclose(state.trackers.gradient.sum(axis=0), now.gradient.sum(axis=0), rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("schedule", ["random", "directed"])
+def test_where_there_are_no_trees_nobody_moves_alone(schedule):
+    (start, state), network = after(1, problem("squared", consensus.L2(0.01), MLP), schedule)
+    assert network.exchanges > 1
+    assert not state.origin.w.size
+    np.testing.assert_allclose(state.w, start.w, rtol=0, atol=1e-12)
+
+
+def test_who_finds_the_costs_risen_goes_back():
+    for regularizer, risen in ((consensus.L2(1.0), [False, True]), (consensus.L1(1.0), [True, True])):
+        p = problem(regularizer=regularizer)
+        w, trial = np.ones((2, 5)), np.full((2, 5), 7.0)
+        origin = Origin(np.zeros((2, 5)), np.zeros((2, 1)))
+        found = origin.or_back(p, w, trial, np.array([-1.0, 1.0]), np.zeros((2, 1)))  # |w|_1 has risen by five
+        assert (found[:, 0] == 0).tolist() == risen
+        assert origin.or_back(p, w, trial, np.ones(2), origin.forgotten().cost) is trial
