@@ -1,47 +1,58 @@
-"""Decentralised nonconvex optimisation by consensus."""
+"""Decentralised nonconvex optimisation by consensus.
 
-import importlib
-from typing import TYPE_CHECKING, Any
+Importing it imports nothing else: its parts are, when they are first used.
+"""
 
-from consensus import (
-    data,
-    datasets,
-    engines,
-    local,
-    losses,
-    models,
-    observe,
-    packing,
-    plotting,
-    regularizers,
-    robust,
-    solvers,
-    steps,
-    surrogates,
-)
-from consensus.data import Shards, partition
-from consensus.errors import DivergenceError, Interrupted, LocalSolveError, WorkerError
-from consensus.history import History
-from consensus.losses import CrossEntropy, Huber, LogisticLoss, SquaredLoss
-from consensus.models import MLP, Linear, Model
-from consensus.problems import Minibatches, Problem
-from consensus.regularizers import L1, L2, SCAD, Box, ElasticNet, GroupL1, L2Ball, LogSum, NonNegative
-from consensus.result import Result, load
-from consensus.solve import solve
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from topologies._lazy import attach
 
 if TYPE_CHECKING:
-    from consensus import centralised, costs
+    from consensus import (
+        centralised,
+        costs,
+        data,
+        datasets,
+        engines,
+        estimators,
+        local,
+        losses,
+        models,
+        observe,
+        packing,
+        plotting,
+        regularizers,
+        robust,
+        solvers,
+        steps,
+        surrogates,
+    )
+    from consensus.data import Shards, partition
+    from consensus.errors import DivergenceError, Interrupted, LocalSolveError, WorkerError
+    from consensus.history import History
+    from consensus.losses import CrossEntropy, Huber, LogisticLoss, SquaredLoss
+    from consensus.models import MLP, Linear, Model
+    from consensus.problems import Minibatches, Problem
+    from consensus.regularizers import L1, L2, SCAD, Box, ElasticNet, GroupL1, L2Ball, LogSum, NonNegative
+    from consensus.result import Result, load
+    from consensus.solve import solve
+else:
+    __getattr__, __dir__ = attach(__name__, __file__)
 
 __version__ = "0.1.0"
 
-_LATER = ("centralised", "costs", "estimators")  # scipy.stats and scikit-learn take longer to import than all the rest
+
+class _Package(ModuleType):
+    """``consensus.solve`` is the function, also once something imported its module, whose name is the same."""
+
+    def __setattr__(self, name, value):
+        if not (name == "solve" and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
 
 
-def __getattr__(name: str) -> Any:
-    if name in _LATER:  # workers have no use for them
-        return importlib.import_module(f"consensus.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
+sys.modules[__name__].__class__ = _Package
 
 __all__ = [
     "L1",
@@ -74,6 +85,7 @@ __all__ = [
     "data",
     "datasets",
     "engines",
+    "estimators",
     "load",
     "local",
     "losses",

@@ -1,6 +1,8 @@
 """Who imports whom: no circle, and one way only between the packages and their rooms."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import networkx as nx
@@ -77,3 +79,24 @@ def test_imports_run_one_way(room, others):
     members = within(MODULES, room)
     assert members
     assert [(module, name) for module in members for name in within(ARROWS.successors(module), *others)] == []
+
+
+AT_FIRST = """
+import sys, consensus, topologies
+print(*sorted(name for name in sys.modules if name.startswith(("consensus", "topologies", "numpy", "scipy", "networkx"))))
+from consensus.solve import solve  # of a module whose name the function has
+assert consensus.solve is solve and consensus.history.History is consensus.History
+assert "Problem" in dir(consensus)
+"""
+
+
+def test_packages_import_their_parts_when_they_are_used():
+    done = subprocess.run([sys.executable, "-c", AT_FIRST], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["consensus", "topologies", "topologies._lazy"]
+
+
+@pytest.mark.parametrize("package", [consensus, topologies])
+def test_packages_have_what_they_list_and_nothing_else(package):
+    assert [name for name in package.__all__ if name not in dir(package) or not hasattr(package, name)] == []
+    with pytest.raises(AttributeError, match=f"module '{package.__name__}' has no attribute 'nonsense'"):
+        getattr(package, "nonsense")  # noqa: B009

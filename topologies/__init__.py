@@ -1,49 +1,66 @@
 """Communication graphs, their mixing matrices, and schedules that give one matrix a round."""
 
-from topologies.analysis import (
-    Check,
-    Conditions,
-    GapEstimate,
-    check,
-    components,
-    conditions,
-    contraction,
-    estimate_gap,
-    joint_connectivity,
-    lowest_eigenvalue,
-    mixing_time,
-    spectral_gap,
-)
-from topologies.graphs import (
-    barabasi_albert,
-    complete,
-    erdos_renyi,
-    grid,
-    hypercube,
-    path,
-    random_geometric,
-    random_regular,
-    ring,
-    small_world,
-    star,
-    torus,
-)
-from topologies.pattern import adjacency
-from topologies.schedules import (
-    AgentFailure,
-    LinkFailure,
-    Matchings,
-    Mobile,
-    OnePeerExponential,
-    Periodic,
-    RandomEdges,
-    ScheduleLike,
-    Sequence,
-    Static,
-    Temporal,
-    schedule_from_matrix,
-)
-from topologies.weights import fastest, from_matrix, laplacian, lazy, max_degree, metropolis, pull, push, sinkhorn
+from typing import TYPE_CHECKING
+
+from topologies._lazy import attach
+
+if TYPE_CHECKING:
+    from topologies.analysis import (  # type: ignore[no-redef]  # functions whose modules have the same name
+        Check,
+        Conditions,
+        GapEstimate,
+        check,
+        components,
+        conditions,
+        contraction,
+        estimate_gap,
+        joint_connectivity,
+        lowest_eigenvalue,
+        mixing_time,
+        spectral_gap,
+    )
+    from topologies.graphs import (
+        barabasi_albert,
+        complete,
+        erdos_renyi,
+        grid,
+        hypercube,
+        path,
+        random_geometric,
+        random_regular,
+        ring,
+        small_world,
+        star,
+        torus,
+    )
+    from topologies.pattern import adjacency
+    from topologies.schedules import (
+        AgentFailure,
+        LinkFailure,
+        Matchings,
+        Mobile,
+        OnePeerExponential,
+        Periodic,
+        RandomEdges,
+        ScheduleLike,
+        Sequence,
+        Static,
+        Temporal,
+        schedule_from_matrix,
+    )
+    from topologies.weights import (  # type: ignore[no-redef]
+        fastest,
+        from_matrix,
+        laplacian,
+        lazy,
+        max_degree,
+        metropolis,
+        pull,
+        push,
+        sinkhorn,
+    )
+else:
+    __getattr__, __dir__ = attach(__name__, __file__)
 
 __all__ = [
     "AgentFailure",
