@@ -53,13 +53,15 @@ class Subproblem(NamedTuple):
     def bounded(self):
         """The same with its :attr:`bound`, ``k + trace(J' diag(c) J)``: our losses have curvatures of at most one.
 
-        Without the operator's ``diagonal`` it is found by a few steps of power iteration.
+        Without the operator's ``diagonal`` it is found by a few steps of power iteration; by fewer where r is quadratic, for
+        then its order of magnitude is all that is asked for.
         """
         if hasattr(self.operator, "diagonal"):
             shape = (*self.weights.shape, self.outputs.shape[2])
             trace = self.operator.diagonal(np.broadcast_to(self.weights[:, :, None], shape)).sum(axis=1)
         else:
-            trace = _power(self.operator, self.weights[:, :, None], self.w.shape, self.w.dtype)
+            steps = 2 if self.regularizer.quadratic else 8
+            trace = _power(self.operator, self.weights[:, :, None], self.w.shape, self.w.dtype, steps)
         return self._replace(bound=self.strong_convexity + trace)
 
     def bregman(self, a):
@@ -126,7 +128,7 @@ class Subproblem(NamedTuple):
         return -(np.vecdot(gradient, y - x) + k / 2 * np.vecdot(y - x, y - x) + r.value(y) - r.value(x))
 
 
-def _power(operator, weights, shape, dtype, steps=8):
+def _power(operator, weights, shape, dtype, steps):
     """About the largest eigenvalue of J' diag(weights) J, shape (agents,), and not much less."""
     v = np.random.default_rng(0).standard_normal(shape).astype(dtype)
     for _ in range(steps):
