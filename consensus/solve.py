@@ -165,12 +165,10 @@ def solve(
         every = _checks.count("every", every)
         flags = (("progress", progress), ("gather", gather), ("agent_objectives", agent_objectives))
         progress, gather, agent_objectives = (_checks.flag(name, value) for name, value in flags)
-        if tolerance is not None:
-            tolerance = _checks.number("tolerance", tolerance, above=0)
+        tolerance = _checks.optional_number("tolerance", tolerance, above=0)
+        seconds = _checks.optional_number("seconds", seconds, above=0)
         if exchanges is not None:
             exchanges = _checks.count("exchanges", exchanges)
-        if seconds is not None:
-            seconds = _checks.number("seconds", seconds, above=0)
         callbacks = checked_callbacks(callbacks)
         for name, value in (("checkpoint", checkpoint), ("resume", resume)):
             if value is not None:
