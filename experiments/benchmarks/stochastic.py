@@ -1,4 +1,7 @@
-"""Seconds to a test accuracy on MNIST by batches of 32: against full batches, PyTorch, and the bare matrix products."""
+"""Seconds to a test accuracy on MNIST by batches of 32: against full batches, PyTorch, and the bare matrix products.
+
+And bytes to a stationarity by compressed messages. Each ratio is printed beside the bar that it is to keep below.
+"""
 
 import argparse
 import sys
@@ -6,16 +9,21 @@ import time
 from importlib.util import find_spec
 
 import numpy as np
+from tqdm import tqdm
 
 import consensus
 import topologies
 from consensus import datasets
 from consensus._parallel import for_chunks, one_blas_thread
+from consensus.engines import Stacked
 from consensus.solvers import DGD, GradientTracking
-from experiments.shared.cases import graph
+from experiments.compression import METHODS, MORE, PLAIN, end, needed
+from experiments.shared.cases import case, graph
+from experiments.shared.results import training
 
 AGENTS, BATCH, WIDTHS, DECAY = 10, 32, [784, 64, 10], 1e-4
 NETWORK = topologies.Static(graph(AGENTS, 0))
+BARS = {"full": 0.5, "torch": 1.0, "products": 1.3, "bytes": 0.2}
 CASES = {  # how the images are shared out: a test accuracy, the method with batches, full-batch tracking
     "sorted": (0.92, GradientTracking(0.2, batch=BATCH), GradientTracking(1.0)),
     "iid": (0.94, DGD(1.2, batch=BATCH), GradientTracking(1.0)),
@@ -105,7 +113,8 @@ def in_torch(problem, test, solver, level, rounds, every):
 
 def to_a_test_accuracy(dtype, repeats, epochs):
     train, test = images(dtype)
-    print(f"Seconds until the mean and all agents have a test accuracy, medians of {repeats} runs in turn, {np.dtype(dtype)}")
+    print(f"\nSeconds until the mean and all agents have a test accuracy, medians of {repeats} runs in turn, {np.dtype(dtype)}")
+    print(f"(batches take at most {BARS['full']} of full batches' and {BARS['torch']} of PyTorch's)")
     names = ("shards", "accuracy", "batches", "rounds", "full", "rounds", "ratio", "torch", "rounds", "ratio")
     print(" ".join(f"{name:>8}" for name in names))
     for scheme, (level, solver, full) in CASES.items():
@@ -113,7 +122,8 @@ def to_a_test_accuracy(dtype, repeats, epochs):
         every = -(-problem.shards.features.shape[1] // BATCH)  # an epoch
         few, many = (problem, test, solver, level, epochs * every, every), (problem, test, full, level, 10 * epochs, 10)
         runs = [(ours, few), (ours, many), *([(in_torch, few)] if find_spec("torch") else [])]
-        found = np.array([[run(*settings) for run, settings in runs] for _ in range(repeats)])
+        turns = tqdm([turn for _ in range(repeats) for turn in runs], f"{scheme}, {np.dtype(dtype)}", unit="run", leave=False)
+        found = np.array([run(*settings) for run, settings in turns]).reshape(repeats, len(runs), 2)
         (batches, whole, *torch), rounds = np.median(found[:, :, 0], axis=0).tolist(), found[0, :, 1].astype(int)
         line = f"{scheme:>8} {level:>8.0%} {batches:>8.2f} {rounds[0]:>8} {whole:>8.2f} {rounds[1]:>8} {batches / whole:>8.2f} "
         beside = f"{torch[0]:>8.2f} {rounds[2]:>8} {batches / torch[0]:>8.2f}" if torch else "(PyTorch is not installed)"
@@ -157,14 +167,29 @@ def an_epoch(dtype, repeats):
         bare(), epoch()
         times = np.array([(epoch(), bare()) for _ in range(repeats)])
     mine, products, ratio = *np.median(times, axis=0), np.median(times[:, 0] / times[:, 1])
-    print(f"An epoch of D-PSGD on 10,000 images, {np.dtype(dtype)}: {mine:.3f} s, its products {products:.3f} s, {ratio:.2f}")
+    what = f"An epoch of D-PSGD on 10,000 images, {np.dtype(dtype)}"
+    print(f"{what}: {mine:.3f} s, its products {products:.3f} s, ratio {ratio:.2f} (at most {BARS['products']})", flush=True)
+
+
+def fewer_bytes(rounds=1000):
+    """Bytes to the stationarity at which tracking ends, over those of tracking: each with the best of some steps."""
+    boston, names = case("boston", AGENTS, 0, scheme="sorted"), (PLAIN, "BEER, top 10%", "CGT, top 10%")
+    runs, found = [(name, setting) for name in names for setting in METHODS[name]], {}
+    for name, setting in tqdm(runs, "boston", unit="run", leave=False):
+        several = rounds * (1 if name == PLAIN else MORE)
+        found[name, setting] = training({}, boston, NETWORK, METHODS[name][setting], rounds=several, seed=0).work(Stacked())
+    level = min(end(found[PLAIN, setting]) for setting in METHODS[PLAIN])
+    least = {name: min(needed(found[name, setting], level) for setting in METHODS[name]) for name in names}
+    parts = ", ".join(f"{name}: {least[name] / least[PLAIN]:.3f}" for name in names[1:])
+    print(f"Bytes to the stationarity {level:.1e} on boston, of tracking's: {parts} (at most {BARS['bytes']})", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=100, help="at most")
     options = parser.parse_args()
+    fewer_bytes()
     for dtype in (np.float64, np.float32):
         an_epoch(dtype, 4 * options.repeats)
         to_a_test_accuracy(dtype, options.repeats, options.epochs)
