@@ -64,14 +64,6 @@ class Known(ABC):
             return None
         return 2 * float(matrix.diagonal().min()) - 1
 
-    @functools.cached_property
-    def doubly_stochastic(self) -> bool:
-        """Whether W is the same in all rounds, and its rows sum to one, as its columns do.
-
-        Agents know it at the same time as :attr:`least_eigenvalue`.
-        """
-        return self.static and bool((abs(self.schedule.weights(self.schedule.key(0)).sum(axis=1) - 1) < 1e-8).all())
-
     @property
     def names(self) -> int:
         """How many numbers it takes to say for each of A agents yes or no: a bit each."""
@@ -102,14 +94,35 @@ class Known(ABC):
         These are exchanges of their own, at least as many as :meth:`crossing` says: each message carries the least value that
         its sender knows of, and ``beside`` more numbers.
         """
+        self.talk(round, exchanges, 1 + beside)
+        return float(self._all_rows(values[:, None].astype(self.dtype, copy=False)).min())
+
+    def talk(self, round: int, exchanges: int, numbers: int) -> None:
+        """So many exchanges, the first in ``round``, in which neighbours tell each other ``numbers`` of what they know.
+
+        They are counted, no more: what the agents know thereby is the caller's to say.
+        """
         for n in range(round, round + exchanges):
             plan = self._plans.of(self.schedule.key(n), "mix")
             if self.strict:
                 self._check_edges(n, plan)
             self.exchanges += 1
             self.messages += plan.messages
-            self._count(plan.messages * (1 + beside))
-        return float(self._all_rows(values[:, None].astype(self.dtype, copy=False)).min())
+            self._count(plan.messages * numbers)
+
+    def sum(self, exchanges: int, rows: np.ndarray) -> np.ndarray:
+        """The sum (n,) of all agents' ``rows`` (agents, n) on a graph that stands still, as all know it after ``exchanges``.
+
+        These are exchanges of their own, twice as many as :meth:`crossing` says: partial sums go up the tree on which the news
+        of the first agent came to all others, and the whole comes down again, in a message an edge each.
+        """
+        messages = 2 * (self.rows.stop - max(self.rows.start, 1))
+        self.exchanges += exchanges
+        self.messages += messages
+        self._count(messages * rows.shape[1])
+        everyone = self._all_rows(rows.astype(self.dtype, copy=False))
+        total: np.ndarray = everyone.sum(axis=0, dtype=np.float64)
+        return total
 
     def flood(self, round: int, exchanges: int, rows: np.ndarray) -> np.ndarray:
         """Every agent's row of numbers, shape (A, ...), as all know them after some exchanges, the first in ``round``.

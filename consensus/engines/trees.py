@@ -39,8 +39,9 @@ class Tree(NamedTuple):
         links = sp.csr_array(abs(matrix) + sp.eye_array(agents))
         if ((links != 0) != (links.T != 0)).nnz:
             return None
-        everything = np.packbits(np.ones(agents, bool))
-        heard, distance = np.packbits(np.eye(agents, dtype=bool), axis=1), 0
+        bits = -(-agents // 64) * 64  # of whole words
+        everything = np.packbits(np.arange(bits) < agents).view(np.uint64)
+        heard, distance = np.packbits(np.eye(agents, bits, dtype=bool), axis=1).view(np.uint64), 0
         while not (done := (heard == everything).all(axis=1)).any():
             before, heard = heard, np.bitwise_or.reduceat(heard[links.indices], links.indptr[:-1])
             if (heard == before).all():
@@ -48,6 +49,16 @@ class Tree(NamedTuple):
             distance += 1
         order, parent = breadth_first_order(links, int(done.argmax()), directed=False)
         return cls(distance, order, parent)
+
+    def levels(self) -> list[np.ndarray]:
+        """All but the centre: those as far from it as one another together, sorted by parents; the farthest first."""
+        levels, distance = [], np.zeros(len(self.order), int)
+        for agent in self.order[1:].tolist():
+            distance[agent] = distance[self.parent[agent]] + 1
+        for far in range(self.depth, 0, -1):
+            level = np.flatnonzero(distance == far)
+            levels.append(level[np.argsort(self.parent[level], kind="stable")])
+        return levels
 
 
 def total(network: "Known", tree: Tree, own: Multiples, exchanges: int) -> tuple[np.ndarray, np.ndarray]:
@@ -61,15 +72,17 @@ def total(network: "Known", tree: Tree, own: Multiples, exchanges: int) -> tuple
         network._count(copies * len(here) * numbers, copies * int(here.sum()))
         return values.sum(axis=0), step
     # Up: an agent sends on what came from its children, with its own block added; then the whole comes down as it is.
-    least = step.copy()
-    for agent in tree.order[:0:-1]:
-        least[tree.parent[agent]] = min(least[tree.parent[agent]], least[agent])
-    largest = np.zeros((network.agents, columns))
+    least, largest = step.copy(), np.zeros((network.agents, columns))
     few = max(1, _CHUNK // (network.agents * parameters))
+    levels = tree.levels()
+    for level in levels:
+        with np.errstate(invalid="ignore"):  # of a block that is lost
+            np.minimum.at(least, tree.parent[level], least[level])
     for first in range(0, columns, few):
         sums = values[:, :, first : first + few]
-        for agent in tree.order[:0:-1]:
-            sums[tree.parent[agent]] += sums[agent]
+        for level in levels:
+            parents, starts = np.unique(tree.parent[level], return_index=True)
+            sums[parents] += np.add.reduceat(sums[level], starts)
         largest[:, first : first + few] = np.abs(sums).max(axis=1)
     # Beside its step every sum has that of the squares of all steps in it.
     sizes = 8 + length(np.rint(np.nan_to_num(largest / least[:, None])), parameters)

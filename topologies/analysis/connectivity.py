@@ -153,15 +153,18 @@ def crossing(schedule: ScheduleLike, round: int = 0) -> int:
     5
     """
     agents = _checks.schedule(schedule).agents
-    everything = np.packbits(np.ones(agents, bool))
-    heard = np.packbits(np.eye(agents, dtype=bool), axis=1)
+    bits = -(-agents // 64) * 64  # of whole words
+    everything = np.packbits(np.arange(bits) < agents).view(np.uint64)
+    heard = np.packbits(np.eye(agents, bits, dtype=bool), axis=1).view(np.uint64)
+    static, matrix = is_static(schedule), None
     for count in range(_PATIENCE * agents + 10):
         if (heard == everything).all():
             return count
-        matrix = _checks.matrix(schedule, round + count)
-        matrix = sparse.csr_array(abs(matrix) + sparse.eye_array(agents))
+        if matrix is None or not static:
+            matrix = _checks.matrix(schedule, round + count)
+            matrix = sparse.csr_array(abs(matrix) + sparse.eye_array(agents))
         before, heard = heard, np.bitwise_or.reduceat(heard[matrix.indices], matrix.indptr[:-1])
-        if is_static(schedule) and (heard == before).all():
+        if static and (heard == before).all():
             break
     groups = components(schedule) if hasattr(schedule, "union") else []
     apart = f"; its {len(groups)} parts are of the agents {parts(schedule, groups)}" if len(groups) > 1 else ""

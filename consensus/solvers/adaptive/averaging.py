@@ -8,6 +8,7 @@ from consensus.solvers.adaptive import chebyshev, fit
 from consensus.solvers.adaptive.blocks import pack, unpack
 from consensus.solvers.adaptive.first_exchanges import beside, find_pace, introduce
 from consensus.solvers.adaptive.held import PROBES, Held
+from consensus.solvers.adaptive.survey import survey
 
 if TYPE_CHECKING:
     from consensus.engines.network import Network
@@ -19,22 +20,23 @@ class Averaging(NamedTuple):
     """What agents remember of their exchanges.
 
     Fields: their ``mass`` (agents, 1); how many exchanges a round takes, its ``pace``, 0 before that is found, -1 before it is
-    looked for; how many were ``sent``; on a static graph with doubly stochastic weights what every agent brings to a common
-    fit, ``equations`` (agents, K, K + 1), then that ``fit`` (agents, K), all rows the same. Before they are there, and
-    elsewhere, these have K = 0.
+    looked for; how many were ``sent``; on a static graph with symmetric weights what every agent brings to a common fit,
+    ``moments`` (agents, 2 K + 1), then that ``fit`` (agents, K), all rows the same. Before they are there, and elsewhere, there
+    are none.
     """
 
     mass: np.ndarray
     pace: int
     sent: int
-    equations: np.ndarray
+    moments: np.ndarray
     fit: np.ndarray
 
     @classmethod
     def at_start(cls, w: np.ndarray) -> "Averaging":
         """Of agents with iterates w (agents, P), before the first exchange."""
         agents = len(w)
-        return cls(np.ones((agents, 1), w.dtype), -1, 0, np.zeros((agents, 0, 1), w.dtype), np.zeros((agents, 0), w.dtype))
+        none = np.zeros((agents, 0), w.dtype)
+        return cls(np.ones((agents, 1), w.dtype), -1, 0, none, none)
 
 
 Means = TypeVar("Means", bound=tuple)
@@ -90,10 +92,11 @@ def average(network: "Network", state: Averaging, averaged: Means, summed: Sums)
         x^ = z_K + sum_k b_k (z_k - z_{k-1}),      b = argmin | p^ - (its probes, combined so) |^2 ,
 
     which keeps an agreement whatever b is (up to rounding times b). On a changing, failing or directed graph every agent has a
-    b of its own in every round; what is summed goes on as C_K ... C_1 x_0, which keeps the sum. On a static graph with doubly
-    stochastic weights one b fits the probes of all agents together: x^ is then the best polynomial of degree K in the mixing
-    matrix W, which keeps sums too, and no probes are needed. What each agent brings to its least squares goes round in the
-    next K exchanges.
+    b of its own in every round; what is summed goes on as C_K ... C_1 x_0, which keeps the sum. On a static graph with
+    symmetric weights one b fits the probes of all agents together: x^ is then the best polynomial of degree K in the mixing
+    matrix W, which keeps sums too, and no probes are needed. What each agent brings to its least squares, 2 K + 1 numbers,
+    goes round in the next K exchanges. Among more than 256 agents it is found before any data are sent
+    (:func:`consensus.solvers.adaptive.survey.survey`), and K is at most 128.
 
     Parameters
     ----------
@@ -122,25 +125,34 @@ def average(network: "Network", state: Averaging, averaged: Means, summed: Sums)
 def _mixed(network, state, data):
     """The next state, and of the data (agents, columns) the estimated means and what mixing made of them."""
     target = _MISFIT_STATIC if network.static else _MISFIT
-    if network.static and state.pace < 0:
+    if network.static and state.pace < 0 and network.agents > PROBES:
+        state = survey(network, state, target)
+    elif network.static and state.pace < 0:
         held, pace = introduce(network, state.mass, data, target, state.sent)
         return _from(held, state._replace(pace=pace))
     if state.pace <= 0:
-        held, pace, probes = find_pace(network, state.mass, data, target, state.sent)
-        return _from(held, _with_equations(network, state._replace(pace=pace), probes, held.goal))
-    if state.equations.size:  # what was sent reaches the others with the exchanges of this round
-        state = state._replace(fit=fit.common(network, state.sent, state.equations), equations=state.equations[:, :0, :1])
+        held, pace = find_pace(network, state.mass, data, target, state.sent)
+        return _from(held, _with_moments(network, state._replace(pace=pace), held))
+    if state.moments.size:  # what was sent reaches the others with the exchanges of this round
+        state = state._replace(fit=_common(network, state, data.dtype), moments=state.moments[:, :0])
     if state.fit.size:
         mixed = chebyshev.polynomial(network, state.sent, state.fit, data)
         return state._replace(sent=state.sent + state.pace), mixed, mixed
     held = Held(network, state.mass, data)
     for k in range(state.pace):
         held.exchange(state.sent + k)
-    return _from(held, _with_equations(network, state, held.probes(), held.goal))
+    return _from(held, _with_moments(network, state, held))
 
 
-def _with_equations(network, state, probes, goal):
-    return state._replace(equations=fit.equations(probes, goal)) if network.doubly_stochastic else state
+def _with_moments(network, state, held):
+    return state if network.least_eigenvalue is None else state._replace(moments=held.moments(state.pace))
+
+
+def _common(network, state, dtype):
+    """The b of all agents, (agents, K), all rows the same: each has a probe of its own."""
+    rows = network.flood(state.sent, state.pace, state.moments)
+    b, _ = fit.polynomial(rows.sum(axis=0, dtype=float), 1.0, float(np.finfo(dtype).eps))
+    return np.tile(b.astype(dtype), (len(state.mass), 1))
 
 
 def _from(held, state):

@@ -4,13 +4,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from consensus.solvers.adaptive import fit
 from consensus.solvers.adaptive.held import PROBES, Held
-from topologies import ScheduleLike
-from topologies.analysis import crossing
 
 if TYPE_CHECKING:
     from consensus.engines.network import Network
+
+MOST = PROBES // 2  # exchanges in a round of more agents than there are probes: on long graphs they take averages of regions
 
 
 def introduce(network: "Network", mass: np.ndarray, data: np.ndarray, target: float, first: int = 0) -> tuple[Held, int]:
@@ -48,14 +47,17 @@ def introduce(network: "Network", mass: np.ndarray, data: np.ndarray, target: fl
     held, least = Held(network, mass, data), max(1, network.crossing(0))
     for k in range(first, max(first + least, 2 * least)):
         held.mix(k, beside=_news(network, k))
-    # Nothing is made of these coefficients, so that they may be as large as they like.
-    misfit = fit.own(held.probes(least), held.goal, cut=1e3 * np.finfo(data.dtype).eps)[1]
+        if held.exchanges == least:  # nothing is made of these coefficients, so that they may be as large as they like
+            misfit = held.misfit(cut=1e3 * np.finfo(data.dtype).eps)
     return held, least if network.all_say(misfit <= target) else 0
 
 
 def beside(network: "Network", round: int) -> int:
-    """How many numbers go beside the data of an exchange before :func:`introduce`: the same as there, and the probes."""
-    return _news(network, round) + min(network.agents, PROBES) if network.static else 0
+    """How many numbers go beside the data of an exchange before :func:`introduce`: the same as there, and the probes.
+
+    Many agents talk of that later (:func:`consensus.solvers.adaptive.survey.survey`).
+    """
+    return _news(network, round) + min(network.agents, PROBES) if network.static and network.agents <= PROBES else 0
 
 
 def _news(network, round):
@@ -63,9 +65,7 @@ def _news(network, round):
     return 4 * network.names + 6 + (round == 0)
 
 
-def find_pace(
-    network: "Network", mass: np.ndarray, data: np.ndarray, target: float, first: int = 0
-) -> tuple[Held, int, np.ndarray]:
+def find_pace(network: "Network", mass: np.ndarray, data: np.ndarray, target: float, first: int = 0) -> tuple[Held, int]:
     """Exchanges until the misfit of every agent is at most ``target``, and until all know that.
 
     An agent is done when it has heard from everyone and its misfit is at most ``target``, where it stays. Every message says
@@ -73,6 +73,7 @@ def find_pace(
     the agents know from :func:`introduce`, all know K after D more exchanges. On a changing one the messages also say whom the
     sender has heard from, and K more exchanges follow. That is enough unless news goes more slowly the second time. Then the
     agents are given by how much: on a network that changes as it likes no message tells for sure that the last one arrived.
+    Among more than 256 agents K is at most 128, after which nobody needs to be told.
 
     Parameters
     ----------
@@ -89,35 +90,18 @@ def find_pace(
         What the agents held.
     pace : int
         K.
-    probes : ndarray (agents, K + 1, probes)
-        What the fit is made of: the probes as they were until then.
     """
     held, pace, end, least = Held(network, mass, data), 0, np.inf, network.crossing(first)
+    most = MOST if network.agents > PROBES else np.inf
     beside = network.names + 1 if network.static else 2 * network.names + 1
     while held.exchanges < end:
         held.exchange(first + held.exchanges, beside)
         done = held.exchanges
-        refuse_long(network.agents, done)
-        if pace or done < least:
+        if pace or (done < least and done < most):
             continue
-        probes = held.probes()
-        if network.all_say(fit.own(probes, held.goal)[1] <= target):
-            pace, found = done, probes
+        if done == most:  # as all know
+            return held, done
+        if network.all_say(held.misfit() <= target):
+            pace = done
             end = done + (least if network.static else max(done, network.crossing(first + done)))
-    return held, pace, found
-
-
-def refuse_long(agents: int, exchanges: int) -> None:
-    """Raise ``ValueError`` if so many exchanges, the first ones on a network of so many agents, cannot be averaging."""
-    if agents > PROBES and exchanges > PROBES // 2:  # so many coefficients fit too few probes to anything
-        raise ValueError(
-            f"{exchanges} exchanges, or more, are needed to find the averages of {agents} agents: among more than {PROBES} "
-            f"AdaptiveNEXT takes networks where {PROBES // 2} are enough; NEXT and GradientTracking take this one"
-        )
-
-
-def least_exchanges(schedule: ScheduleLike) -> int:
-    """How many exchanges the first round takes at least: news crosses the network twice. ValueError if they are too many."""
-    least = crossing(schedule)
-    refuse_long(schedule.agents, 2 * least)
-    return 2 * least
+    return held, pace

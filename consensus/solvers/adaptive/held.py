@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from consensus.engines.network import Network
 
 PROBES = 256  # at most: up to so many agents each has a probe of its own
+_KEPT = PROBES + 1  # messages, at most: a fit could not tell more apart
 
 
 class Message(NamedTuple):
@@ -24,6 +25,8 @@ class Message(NamedTuple):
 class Held:
     """What the agents of a block hold before some exchanges and after each.
 
+    They keep at most 257 messages: then the best combination of all so far takes the place of all but the last two.
+
     Parameters
     ----------
     network : Network
@@ -34,6 +37,8 @@ class Held:
     ----------
     goal : ndarray (probes,)
         The mean of all agents' probes, which everyone knows.
+    exchanges : int
+        How many there were.
     """
 
     def __init__(self, network: "Network", mass: np.ndarray, data: np.ndarray) -> None:
@@ -44,12 +49,10 @@ class Held:
             everyone = np.random.default_rng(agents).choice(np.array([-1, 1], data.dtype), (agents, PROBES))
         self.network, self.goal = network, everyone.mean(axis=0)
         self._like = Message(mass, data, everyone[network.rows])
-        self._sent = [pack(self._like)]
-
-    @property
-    def exchanges(self) -> int:
-        """How many there were."""
-        return len(self._sent) - 1
+        self._sent, self.exchanges = [pack(self._like)], 0
+        scale = np.linalg.norm(self.goal - self._like.probes / mass, axis=1)
+        self._scale = np.where(scale > 0, scale, 1)  # a network of one agent has nothing to fit
+        self._products = [np.vecdot(self._like.probes, self._like.probes)[:, None]]
 
     @property
     def last(self) -> Message:
@@ -58,27 +61,49 @@ class Held:
 
     def mix(self, round: int, beside: int = 0) -> None:
         """One more exchange: C x_{k-1}."""
-        self._sent += self.network.mix(round, self._sent[-1], beside=beside)
+        self._keep(*self.network.mix(round, self._sent[-1], beside=beside))
 
     def exchange(self, round: int, beside: int = 0) -> None:
         """One more exchange; where W is symmetric, of :func:`chebyshev.exchange`."""
-        self._sent.append(chebyshev.exchange(self.network, round, self._sent, beside))
+        self._keep(chebyshev.exchange(self.network, round, self._sent, beside))
 
-    def probes(self, exchanges: int | None = None) -> np.ndarray:
-        """The probes per mass after the first ``exchanges``, or all: (agents, exchanges + 1, probes)."""
-        messages = [unpack(x, self._like) for x in self._sent[: None if exchanges is None else exchanges + 1]]
+    def _keep(self, message):
+        if len(self._sent) == _KEPT:
+            best, last, self._sent = self._best(), self._sent[-2:], []
+            self._sent += [best, *last]
+        self._products.append(fit.neighbours(self.last.probes, unpack(message, self._like).probes))
+        self._sent.append(message)
+        self.exchanges += 1
+
+    def probes(self) -> np.ndarray:
+        """The probes per mass of what is kept: (agents, messages, probes)."""
+        messages = [unpack(x, self._like) for x in self._sent]
         return np.stack([message.probes / message.mass for message in messages], axis=1)
+
+    def misfit(self, cut: float | None = None) -> np.ndarray:
+        """How far from the goal the best combination leaves an agent's probes, relative to where they began (agents,).
+
+        Coefficients may be as large as ``cut`` lets them (:func:`fit.own`).
+        """
+        return fit.own(self.probes(), self.goal, cut)[1] / self._scale
+
+    def moments(self, exchanges: int) -> np.ndarray:
+        """As :func:`fit.moments`, of the first ``exchanges``."""
+        return fit.moments(np.concatenate(self._products[: exchanges + 1], axis=1))
 
     def estimates(self) -> np.ndarray:
         """What each agent makes of all that it held: estimates of the means of the data per mass, (agents, columns)."""
+        return unpack(self._best(), self._like).data
+
+    def _best(self):
+        """Each agent's best combination of all that it keeps per mass, as a message."""
         b, _ = fit.own(self.probes(), self.goal)
         old, result = self._per_mass(0), self._per_mass(-1)
-        for k in range(self.exchanges):
+        for k in range(len(self._sent) - 1):
             new = self._per_mass(k + 1)
             result += b[:, k, None] * (new - old)
             old = new
         return result
 
     def _per_mass(self, k):
-        message = unpack(self._sent[k], self._like)
-        return message.data / message.mass
+        return self._sent[k] / unpack(self._sent[k], self._like).mass

@@ -14,7 +14,6 @@ from consensus.solvers.adaptive.blocks import choose
 from consensus.solvers.adaptive.costs import Costs, costs, track
 from consensus.solvers.adaptive.curvature import Curvature, curvature_of
 from consensus.solvers.adaptive.damping import Damping
-from consensus.solvers.adaptive.first_exchanges import least_exchanges
 from consensus.solvers.adaptive.local import solve
 from consensus.solvers.adaptive.news import News
 from consensus.solvers.adaptive.quadratic import Quadratic
@@ -22,6 +21,7 @@ from consensus.solvers.adaptive.start import Averaged, Origin
 from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs
 from topologies import ScheduleLike
+from topologies.analysis import crossing
 
 if TYPE_CHECKING:
     from consensus.engines.network import Network
@@ -135,7 +135,7 @@ class AdaptiveNEXT(Solver):
             standardised.warn_if_not(problem.shards, targets_too=problem.loss.quadratic)
 
     def check_network(self, schedule: ScheduleLike) -> None:
-        least_exchanges(schedule)
+        crossing(schedule)
 
     def width(self, problem: BaseProblem) -> int:
         parts = 2 * _checks.problem(problem).parameters + curvature_of(problem).numbers(problem)
@@ -159,7 +159,8 @@ class AdaptiveNEXT(Solver):
         summed = Summed(state.trackers, state.curvature.mixed(network), origin.cost)
         averaging, means, totals, mixed = average(network, state.averaging, averaged, summed)
         w, damping, (total, slope) = means.trial, state.damping.agreed(means.damping), totals.trackers
-        exchanges, pair = 0 if first else averaging.sent - state.averaging.sent, (w - state.w, slope - state.model.slope)
+        exchanges = averaging.sent - state.averaging.sent if averaging.fit.size or not first else 0
+        pair = (w - state.w, slope - state.model.slope)
         news = News(exchanges, totals.curvature, *pair, state.damping, state.model)
         H, curvature = state.curvature.of_network(problem, network, state.round, news)
         model = Quadratic(total, slope, H)

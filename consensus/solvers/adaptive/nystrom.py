@@ -1,7 +1,6 @@
 """A factor of a curvature from its products with few directions."""
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 
 def factor(basis: np.ndarray, products: np.ndarray, noise: float = 0.0) -> np.ndarray:
@@ -29,20 +28,21 @@ def factor(basis: np.ndarray, products: np.ndarray, noise: float = 0.0) -> np.nd
     core = basis.swapaxes(-1, -2) @ products
     core = (core + core.swapaxes(1, 2)) / 2
     shift = np.maximum(1e-7 * np.einsum("ann->a", core), noise)
-    V = np.empty_like(products)
-    for agent in range(len(core)):  # each takes the way that its own numbers ask for
-        V[agent] = products[agent] @ _root_of_inverse(core[agent], shift[agent])
+    shifted = core + shift[:, None, None] * np.eye(core.shape[1], dtype=core.dtype)
+    shifted[~np.isfinite(core).all(axis=(1, 2))] = np.nan  # the run will stop with a DivergenceError
+    V: np.ndarray = products @ _roots_of_inverses(shifted, core)
     return V
 
 
-def _root_of_inverse(core, shift):
-    """X with X X' the inverse of ``core + shift I``, or its pseudoinverse if that is not definite."""
-    if not np.isfinite(core).all():
-        return np.full_like(core, np.nan)  # the run will stop with a DivergenceError
+def _roots_of_inverses(shifted, core):
+    """X with X X' the inverse of each ``shifted`` (agents, count, count); where that is not definite the pseudoinverse of the
+    ``core``."""
     try:
-        lower = np.linalg.cholesky(core + shift * np.eye(len(core), dtype=core.dtype))
-        return solve_triangular(lower, np.eye(len(core), dtype=core.dtype), lower=True, trans=0, check_finite=False).T
+        return np.linalg.inv(np.linalg.cholesky(shifted)).swapaxes(1, 2)
     except np.linalg.LinAlgError:
-        values, vectors = np.linalg.eigh(core)
-        kept = values > max(1e-6 * values[-1], 0)
-        return vectors * np.where(kept, 1 / np.sqrt(np.where(kept, values, 1)), 0)
+        if len(core) > 1:  # each takes the way that its own numbers ask for
+            return np.concatenate([_roots_of_inverses(shifted[k : k + 1], core[k : k + 1]) for k in range(len(core))])
+    values, vectors = np.linalg.eigh(np.nan_to_num(core))
+    kept = values > np.maximum(1e-6 * values[:, -1:], 0)
+    roots = vectors * np.where(kept, 1 / np.sqrt(np.where(kept, values, 1)), 0)[:, None]
+    return np.where(np.isfinite(shifted).all(), roots, np.nan).astype(core.dtype)

@@ -10,7 +10,9 @@ from consensus.problems import Linearizable
 from consensus.solvers.adaptive import gauss_newton
 from consensus.solvers.adaptive.blocks import Nothing
 from consensus.solvers.adaptive.damping import LEAST
+from consensus.solvers.adaptive.first_exchanges import MOST
 from consensus.solvers.adaptive.gauss_newton import Test
+from consensus.solvers.adaptive.held import PROBES
 from consensus.solvers.adaptive.news import News
 from consensus.solvers.adaptive.nystrom import factor
 from consensus.solvers.adaptive.quadratic import LowRank
@@ -71,17 +73,17 @@ class Sketch(NamedTuple):
 
     def alone(self, network: "Network") -> LowRank | None:
         """H = V V' if all local costs were as an agent's own: where a tree will tell more of the network's."""
-        if network.tree is None:
+        if not on_trees(network):
             return None
         return LowRank(np.sqrt(network.agents).astype(self.products.dtype) * factor(self.basis[0], self.products))
 
     def mixed(self, network: "Network") -> Products | Nothing:
         """The blocks that are mixed, whose sums over the network are wanted."""
-        return Products(self.products) if network.tree is None else Nothing()
+        return Products(self.products) if not on_trees(network) else Nothing()
 
     def of_network(self, problem: Linearizable, network: "Network", round: int, news: News) -> tuple[LowRank, "Sketch"]:
         """H = V V' with V (agents, P, count), and what is kept of it."""
-        if network.tree is None:
+        if not on_trees(network):
             return LowRank(factor(self.basis[0], news.sums.products)), self
         if not self.products.shape[2]:  # everything was sent before
             return news.known.H, self
@@ -112,6 +114,11 @@ class Sketch(NamedTuple):
 def columns(problem: Linearizable) -> int:
     """How many directions there are."""
     return max(1, min(problem.parameters, DIRECTIONS, _NUMBERS // problem.parameters))
+
+
+def on_trees(network: "Network") -> bool:
+    """Whether sums go along trees: where there are some, and up and down them is not too far for a round of many agents."""
+    return network.tree is not None and (network.agents <= PROBES or 2 * network.tree.depth <= MOST)
 
 
 def sent_once(problem: Linearizable) -> bool:

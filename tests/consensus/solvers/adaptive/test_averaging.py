@@ -54,8 +54,9 @@ def test_averages_are_exact_after_as_many_exchanges_as_there_are_other_eigenvalu
     _, *later = rounds(network, 4, averaged, summed)
     for news in later:
         assert news.state.pace == needed
-        np.testing.assert_allclose(news.means.rows, np.tile(averaged.rows.mean(axis=0), (A, 1)), rtol=0, atol=3e-7)
-        np.testing.assert_allclose(news.totals.rows, np.tile(summed.rows.sum(axis=0), (A, 1)), rtol=0, atol=3e-8 * A)
+        # Half of the digits of the data, which are up to 30: moments are squares.
+        np.testing.assert_allclose(news.means.rows, np.tile(averaged.rows.mean(axis=0), (A, 1)), rtol=0, atol=1e-6)
+        np.testing.assert_allclose(news.totals.rows, np.tile(summed.rows.sum(axis=0), (A, 1)), rtol=0, atol=1e-7 * A)
     assert later[-1].state.sent == network.exchanges == later[-2].state.sent + needed
 
 
@@ -93,7 +94,7 @@ def test_elsewhere_every_agent_takes_its_own_best_combination(name, count):
     chain = products(schedule, count, first=7)[-1]
     np.testing.assert_allclose(news.mixed.rows, chain @ summed.rows, rtol=0, atol=1e-14)
     np.testing.assert_allclose(news.state.mass, chain @ state.mass, rtol=0, atol=1e-14)
-    assert (news.state.sent, news.state.fit.size, news.state.equations.size) == (7 + count, 0, 0)
+    assert (news.state.sent, news.state.fit.size, news.state.moments.size) == (7 + count, 0, 0)
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -120,15 +121,17 @@ def test_an_agreement_is_kept(name):
         assert np.ptp(news.state.mass) > 0.1
 
 
-@pytest.mark.parametrize("graph", [topologies.erdos_renyi(300, 0.05, seed=1), topologies.star(270)], ids=["random", "star"])
-def test_more_agents_than_probes(graph, monkeypatch):
+@pytest.mark.parametrize(
+    ("graph", "fewest"), [(topologies.erdos_renyi(300, 0.05, seed=1), 5), (topologies.star(270), 2)], ids=["random", "star"]
+)
+def test_more_agents_than_probes(graph, fewest, monkeypatch):
     monkeypatch.setattr(averaging, "_MISFIT_STATIC", 0.05)
     averaged, summed = rows(len(graph), seed=2)
     data = np.concatenate([averaged.rows, summed.rows], axis=1)
     start = data - data.mean(axis=0)
     _, _, *later = rounds(StackedNetwork(topologies.Static(graph), np.float64), 5, averaged, summed)
+    assert later[0].state.pace == max(2 * StackedNetwork(topologies.Static(graph), np.float64).tree.depth, fewest)
     for news in later:
-        assert news.state.pace <= 5
         left = np.concatenate([news.means.rows, news.totals.rows / len(graph)], axis=1) - data.mean(axis=0)
         assert (np.linalg.norm(left, axis=0) < 0.05 * np.linalg.norm(start, axis=0)).all()
 
@@ -152,10 +155,10 @@ def test_what_rounds_send_is_counted(name):
         assert more - some == edges
         width = 7 if new.fit.size else wide
         flood = after - before - edges * width
-        if old.equations.size:  # every row of K (K + 3) / 2 numbers, with a name, reaches everyone; over an edge once each way
-            assert A * (A - 1) <= flood / (1 + K * (K + 3) / 2) <= A * (schedule.weights(0).nnz - A)
+        if old.moments.size:  # every row of 2 K + 1 numbers, with a name, reaches everyone; over an edge once each way
+            assert A * (A - 1) <= flood / (2 + 2 * K) <= A * (schedule.weights(0).nnz - A)
             if name == "ring":  # it goes over every edge one way, and over one both ways
-                assert flood == A * A * (1 + K * (K + 3) // 2)
+                assert flood == A * A * (2 + 2 * K)
         else:
             assert flood == 0
     assert bool(new.fit.size) is common

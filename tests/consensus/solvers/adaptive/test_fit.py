@@ -6,7 +6,7 @@ from exchanges import COMMON
 from scipy.linalg import lstsq
 
 from consensus.engines.stacked import StackedNetwork
-from consensus.solvers.adaptive import fit
+from consensus.solvers.adaptive import chebyshev, fit
 
 
 def drawn(agents, exchanges, probes, seed=0):
@@ -27,7 +27,7 @@ def test_an_agents_own_fit_is_least_squares(exchanges, probes):
         columns, right = system(seen[agent], goal)
         expected = lstsq(columns, right)[0]  # of least length where there are more coefficients than probes
         np.testing.assert_allclose(b[agent], expected, rtol=0, atol=1e-10)
-        left = np.linalg.norm(columns @ expected - right) / np.linalg.norm(goal - seen[agent, 0])
+        left = np.linalg.norm(columns @ expected - right)
         assert misfit[agent] == pytest.approx(left, abs=1e-12)
 
 
@@ -50,14 +50,20 @@ def test_an_agent_alone_has_nothing_to_fit():
 
 @pytest.mark.parametrize("probes", [8, 3])
 @pytest.mark.parametrize("name", ["ring", "path"])
-def test_the_common_fit_is_least_squares_over_all_agents(name, probes):
-    schedule = COMMON[name]
-    K = 7  # news crosses both graphs in as many exchanges
-    seen, goal = drawn(schedule.agents, K, probes)
-    equations = fit.equations(seen, goal)
-    assert equations.shape == (schedule.agents, K, K + 1)
-    assert (np.tril(equations[:, :, :K], -1) == 0).all()
-    b = fit.common(StackedNetwork(schedule, np.float64), 0, equations)
-    systems = [system(agent, goal) for agent in seen]
-    expected = lstsq(*(np.concatenate(part) for part in zip(*systems, strict=True)))[0]
-    np.testing.assert_allclose(b, np.tile(expected, (schedule.agents, 1)), rtol=0, atol=1e-10)
+def test_one_polynomial_is_least_squares_over_all_agents(name, probes):
+    """On the probes themselves, though moments are all that it knows of them."""
+    schedule, K = COMMON[name], 2
+    start = np.random.default_rng(0).standard_normal((schedule.agents, probes))
+    network, history = StackedNetwork(schedule, np.float64), [start]
+    products = [fit.neighbours(start, start)[:, :1]]
+    for k in range(K):
+        history.append(chebyshev.exchange(network, k, history))
+        products.append(fit.neighbours(*history[-2:]))
+    moments = fit.moments(np.concatenate(products, axis=1)).sum(axis=0)
+    goal = start.mean(axis=0)
+    b, misfit = fit.polynomial(moments, schedule.agents * goal @ goal, np.finfo(float).eps)
+    systems = [system(np.array([x[agent] for x in history]), goal) for agent in range(schedule.agents)]
+    columns, right = (np.concatenate(part) for part in zip(*systems, strict=True))
+    expected = lstsq(columns, right)[0]
+    np.testing.assert_allclose(b, expected, rtol=0, atol=1e-10)
+    assert misfit == pytest.approx(np.linalg.norm(columns @ expected - right) / np.linalg.norm(goal - start), rel=1e-8)

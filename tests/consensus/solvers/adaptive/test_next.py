@@ -56,7 +56,7 @@ def test_after_two_rounds_of_finding_out_every_round_has_as_many_exchanges(model
     sums = [number * block * (model is not None) for number in sums]
     assert np.diff(history["floats"])[5] == edges * second * (width + 1 + AGENTS + 2 * (not at_once)) + sums[0]
     flood = np.diff(history["floats"])[6] - width * edges * pace - sums[1]
-    assert everyone <= flood / (1 + pace * (pace + 3) / 2) <= AGENTS * edges
+    assert everyone <= flood / (2 + 2 * pace) <= AGENTS * edges
     np.testing.assert_array_equal(np.diff(history["floats"])[7:], width * edges * pace + sums[1])
     assert (history["bytes"] <= 8 * history["floats"]).all()
 
