@@ -1,6 +1,5 @@
 """What a server buys and costs: one network trained with and without one, and which way wins on which cluster."""
 
-import time
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -8,7 +7,6 @@ import numpy as np
 
 import consensus
 import topologies
-from consensus._parallel import cores
 from consensus.centralised import (
     SCAFFOLD,
     DownpourSGD,
@@ -16,17 +14,15 @@ from consensus.centralised import (
     FedAvg,
     MapReduceGradientDescent,
     SandblasterLBFGS,
-    SplitMLP,
     SynchronousSGD,
     System,
     solve,
 )
 from consensus.centralised.federated import Federated
 from consensus.costs import Load, load
-from consensus.history import History
 from consensus.solvers import NEXT, AdaptiveNEXT, GradientTracking
 from consensus.surrogates import PartialLinearization
-from experiments.shared import clusters
+from experiments.shared import clusters, passes
 from experiments.shared.curves import LEGEND, draw, panels
 from experiments.shared.harness import Experiment
 from experiments.shared.results import Outcome, Run, training
@@ -98,10 +94,10 @@ def main(arguments=None):
         problems = [cases[data, seed].problem for seed in experiment.seeds]
         outcomes[:] = [counted(outcome, problem, net, name) for outcome, problem in zip(outcomes, problems, strict=True)]
     widths = [64, 64, 64, 10] if experiment.quick else WIDTHS
-    split = experiment.run({workers: passes(widths, workers) for workers in range(1, 1 + cores())}, "passes")
+    split = experiment.run({"split": passes.run(widths)}, "passes")["split"].history
     experiment.figure(figure(found, experiment.datasets, split))
     experiment.table(table(found, experiment.agents))
-    experiment.table(speed_up(split), "passes")
+    experiment.table(passes.table(split), "passes")
     data, seed = experiment.datasets[0], experiment.seeds[0]
     there = {name: found[data, name][0].until(target(found, data, 0)) for name in METHODS}
     there = {name: load for name, load in there.items() if load is not None}
@@ -128,25 +124,6 @@ def with_server(settings, case, system, rounds, seed):
         return Outcome(result.history, result.w, result.reason)
 
     return Run(settings, config, work)
-
-
-def passes(widths, workers):
-    """A run that times the forward and backward pass of one network, its units split over ``workers``."""
-    samples, repeats = 1024, 25
-
-    def work(engine):
-        rng, history = np.random.default_rng(0), History()
-        with SplitMLP(widths, workers) as model:
-            w, x, u = model.init(rng)[None], rng.standard_normal((1, samples, widths[0])), rng.standard_normal((1, samples, 10))
-            model.vjp(w, x, u)
-            for repeat in range(repeats):
-                since = time.perf_counter()
-                model.vjp(w, x, u)
-                crossed = model.crossed_bytes // (repeat + 2)
-                history.append({"round": repeat, "bytes": crossed, "seconds": time.perf_counter() - since})
-        return Outcome(history, w)
-
-    return Run({"model": f"mlp {widths}", "workers": workers}, {"samples": samples, "repeats": repeats}, work)
 
 
 def counted(outcome, problem, net, name):
@@ -188,27 +165,13 @@ def figure(found, datasets, split):
         for column, x in enumerate(("seconds", "epochs", BUSIEST)):
             draw(axes[3 * row + column], {name: found[data, name] for name in METHODS}, "objective", x)
     canvas.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, **LEGEND)
-    gains = gained(split)
+    gains = passes.gained(split)
     axes[-1].plot(list(gains), list(gains.values()), color="black", marker="o", label="measured")
     axes[-1].plot(list(gains), list(gains), color="0.6", linestyle="--", label="ideal")
     axes[-1].set(xlabel="workers", ylabel="speed-up of a pass", title="one network, its units split", ylim=(0, None))
     axes[-1].set_xticks(list(gains))
     axes[-1].legend(**LEGEND)
     return canvas
-
-
-def gained(split):
-    """``{workers: speed-up}``, of the fastest passes."""
-    seconds = {workers: float(np.min(outcome.history["seconds"])) for workers, outcome in sorted(split.items())}
-    return {workers: seconds[1] / own for workers, own in seconds.items()}
-
-
-def speed_up(split):
-    rows = Table({"workers": "d", "ms a pass": ".3g", "speed-up": ".2f", "kB between workers": ".3g"})
-    for workers, gain in gained(split).items():
-        history = split[workers].history
-        rows.add(workers, 1e3 * float(np.min(history["seconds"])), gain, history["bytes"][-1] / 1e3)
-    return rows
 
 
 def table(found, agents):
