@@ -19,13 +19,17 @@ def loop(name, dtype):
     slope = functions(dtype)[name]
 
     @inline
+    def least(i, j):  # Python's own takes a third of a second to compile
+        return i if i < j else j
+
+    @inline
     def rows(x, dx, end):
-        return x, min(x + dx, end), min(x + 2 * dx, end), min(x + 3 * dx, end)
+        return x, least(x + dx, end), least(x + 2 * dx, end), least(x + 3 * dx, end)
 
     def agents(addresses, lengths, steps, _):
         (count, p, n, m, _), at, by = carray(lengths, 5), carray(addresses, 6), carray(steps, 13)
         u, dx = carray(pointer(memory(zero), zero), _SAMPLES + 3), by[7]
-        few = max(1, min(_SAMPLES, _NUMBERS // m))
+        few = least(_SAMPLES, _NUMBERS // m) or 1
         left = m % LANES
         whole = (m - left) * step
         for agent in range(count):
@@ -36,7 +40,7 @@ def loop(name, dtype):
                 gradient[j] = ridge * parameters[j] if ridge != zero else zero
             bias, w_left = parameters[m] if p > m else zero, load(w + whole, left, zero)
             for begin in range(0, n, few):
-                k = min(few, n - begin)
+                k = least(few, n - begin)
                 d = carray(pointer(at[2] + agent * by[2] + begin * step, zero), k)
                 c = carray(pointer(at[3] + agent * by[3] + begin * step, zero), k)
                 x = at[1] + agent * by[1] + begin * dx

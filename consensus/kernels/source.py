@@ -22,7 +22,7 @@ from numba.extending import intrinsic
 
 _INTEGERS = {types.float64: types.int64, types.float32: types.int32}
 _FLOATS = {integer: number for number, integer in _INTEGERS.items()}
-inline = njit(error_model="numpy")
+inline = njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)  # only other compiled functions call them
 
 
 def cast(result, how):
@@ -81,14 +81,6 @@ def functions(dtype):
             return two + w * (T(2 / 3) + w * (T(2 / 5) + w * (T(2 / 7) + w * T(2 / 9))))
 
     @inline
-    def magnitude(x):
-        return float_of(integer(bits(x) & size))
-
-    @inline
-    def positive(x):
-        return bits(x) >= 0
-
-    @inline
     def passing_nan(result, x):
         return result if integer(bits(x) & size) <= infinity else x
 
@@ -105,7 +97,7 @@ def functions(dtype):
     @inline
     def parts(x):
         """``(up, N, D)`` with ``exp(-|x|) = up down N / D``."""
-        up, Q, R = expand(half * magnitude(x))
+        up, Q, R = expand(half * abs(x))
         return up, Q - R, Q + R
 
     @inline
@@ -119,7 +111,7 @@ def functions(dtype):
 
     @inline
     def tanh(x):
-        up, Q, R = expand(magnitude(x))
+        up, Q, R = expand(abs(x))
         s = up * down
         h = ((one - s) * Q + (one + s) * R) / ((one + s) * Q + (one - s) * R)
         return passing_nan(float_of(integer(bits(h) | (bits(x) & sign))), x)
@@ -127,13 +119,13 @@ def functions(dtype):
     @inline
     def sigmoid(x):
         up, N, D = parts(x)
-        right = positive(x)
+        right = bits(x) >= 0
         ratio = (D if right else N) / (D + (up * down) * N)
         return passing_nan(ratio * (one if right else up) * (one if right else down), x)
 
     @inline
     def softplus(x):
-        return passing_nan((x if positive(x) else zero) + log1p_exp(x), x)
+        return passing_nan((x if bits(x) >= 0 else zero) + log1p_exp(x), x)
 
     @inline
     def tanh_sum(a, b):
@@ -166,7 +158,7 @@ def functions(dtype):
 
     @inline
     def logistic_value(f, d):
-        weight = one - d if positive(f) else -d
+        weight = one - d if bits(f) >= 0 else -d
         linear = weight * (f if weight != zero else zero)  # an infinite logit on the right side costs nothing
         return passing_nan(linear + log1p_exp(f), f)
 
@@ -174,7 +166,7 @@ def functions(dtype):
     def logistic_slope(f, d):
         up, N, D = parts(f)
         N *= up * down
-        yes, no = (D if positive(f) else N), (N if positive(f) else D)
+        yes, no = (D if bits(f) >= 0 else N), (N if bits(f) >= 0 else D)
         return passing_nan(((one - d) * yes - d * no) / (N + D), f)
 
     @inline
