@@ -24,7 +24,9 @@ __all__ = [
     "descended",
     "exp",
     "linear_huber",
+    "linear_huber_value",
     "linear_logistic",
+    "linear_logistic_value",
     "logistic_curvature",
     "logistic_slope",
     "logistic_value",
@@ -129,9 +131,9 @@ def softmax_slope(f, d, out):
 
 
 # Gradients of a linear model with one output: sums over samples of the loss's slope times the sample's weight, times a scale,
-# plus ridge times the parameters. Parameters w have shape (agents, P), features x (agents, samples, m), targets d and weights c
-# (agents, samples), all contiguous; P is m, or m + 1 with a bias. Settings are scale, ridge and the largest slope, if there is
-# one.
+# plus ridge times the parameters; and values, sums of the loss times the weight. Parameters w have shape (agents, P), features
+# x (agents, samples, m), targets d and weights c (agents, samples), all contiguous; P is m, or m + 1 with a bias. Settings are
+# scale, ridge and the largest slope, if there is one.
 
 
 @functools.partial(Kernel, signature="(p),(n,m),(n),(n),(k)->(p)")
@@ -144,6 +146,20 @@ def linear_logistic(w, x, d, c, settings, out):
 def linear_huber(w, x, d, c, settings, out):
     """Of the Huber loss, which turns into a line where its slope is ``most``: the squared loss where that is infinite."""
     return _pulled(w, x, np.clip(_outputs(w, x) - d, -settings[2], settings[2]), c, settings, out)
+
+
+@functools.partial(Kernel, signature="(p),(n,m),(n),(n),(k)->()")
+def linear_logistic_value(w, x, d, c, settings, out):
+    """The value of the logistic loss."""
+    return np.vecdot(logistic_value(_outputs(w, x), d), c, out)
+
+
+@functools.partial(Kernel, signature="(p),(n,m),(n),(n),(k)->()")
+def linear_huber_value(w, x, d, c, settings, out):
+    """That of the Huber loss."""
+    error = _outputs(w, x) - d
+    inner = np.clip(error, -settings[2], settings[2])
+    return np.vecdot(inner * (error - inner / 2), c, out)
 
 
 def _outputs(w, x):

@@ -1,4 +1,4 @@
-"""The gradient of a linear model with one output, all in one pass: outputs, slopes of the loss, their sum over samples."""
+"""Gradients and values of a linear model with one output, in one pass each: outputs, the loss or its slope, their sum."""
 
 from numba import carray
 
@@ -10,13 +10,13 @@ _NUMBERS = 1 << 14  # features of these: they stay in a core's cache from the ou
 
 
 def loop(name, dtype):
-    """The loop over agents: of w, features, targets, weights, settings, and of the result.
+    """The loop over agents: of w, features, targets, weights, settings, and of the result, gradients or values.
 
     Rows are contiguous. Samples are taken four at a time; where fewer are left, the last one stands in, with slope zero.
     """
     zero, step, wide = dtype.type(0), dtype.itemsize, LANES * dtype.itemsize
     memory = room(_SAMPLES + 3)
-    slope = functions(dtype)[name]
+    loss = functions(dtype)[name]  # its slope or its value
 
     @inline
     def least(i, j):  # Python's own takes a third of a second to compile
@@ -26,38 +26,44 @@ def loop(name, dtype):
     def rows(x, dx, end):
         return x, least(x + dx, end), least(x + 2 * dx, end), least(x + 3 * dx, end)
 
-    def agents(addresses, lengths, steps, _):
+    @inline
+    def outputs(f, x, dx, k, w, m, bias):
+        """Put those of k samples, whose features begin at x, into f; the last one's fill up the four."""
+        left = m % LANES
+        whole, end = (m - left) * step, x + (k - 1) * dx
+        w_left = load(w + whole, left, zero)
+        for s in range(0, k, 4):
+            x0, x1, x2, x3 = rows(x + s * dx, dx, end)
+            f0, f1 = times(load(x0 + whole, left, zero), w_left), times(load(x1 + whole, left, zero), w_left)
+            f2, f3 = times(load(x2 + whole, left, zero), w_left), times(load(x3 + whole, left, zero), w_left)
+            for j in range(0, whole, wide):
+                part = load(w + j, LANES, zero)
+                f0 = plus(f0, times(load(x0 + j, LANES, zero), part))
+                f1 = plus(f1, times(load(x1 + j, LANES, zero), part))
+                f2 = plus(f2, times(load(x2 + j, LANES, zero), part))
+                f3 = plus(f3, times(load(x3 + j, LANES, zero), part))
+            f[s], f[s + 1], f[s + 2], f[s + 3] = total(f0) + bias, total(f1) + bias, total(f2) + bias, total(f3) + bias
+
+    def gradients(addresses, lengths, steps, _):
         (count, p, n, m, _), at, by = carray(lengths, 5), carray(addresses, 6), carray(steps, 13)
         u, dx = carray(pointer(memory(zero), zero), _SAMPLES + 3), by[7]
         few = least(_SAMPLES, _NUMBERS // m) or 1
-        left = m % LANES
-        whole = (m - left) * step
         for agent in range(count):
             w, g = at[0] + agent * by[0], at[5] + agent * by[5]
             parameters, gradient = carray(pointer(w, zero), p), carray(pointer(g, zero), p)
             scale, ridge, most = carray(pointer(at[4] + agent * by[4], zero), 3)
             for j in range(p):
                 gradient[j] = ridge * parameters[j] if ridge != zero else zero
-            bias, w_left = parameters[m] if p > m else zero, load(w + whole, left, zero)
+            bias = parameters[m] if p > m else zero
             for begin in range(0, n, few):
                 k = least(few, n - begin)
                 d = carray(pointer(at[2] + agent * by[2] + begin * step, zero), k)
                 c = carray(pointer(at[3] + agent * by[3] + begin * step, zero), k)
                 x = at[1] + agent * by[1] + begin * dx
                 end = x + (k - 1) * dx
-                for s in range(0, k, 4):
-                    x0, x1, x2, x3 = rows(x + s * dx, dx, end)
-                    f0, f1 = times(load(x0 + whole, left, zero), w_left), times(load(x1 + whole, left, zero), w_left)
-                    f2, f3 = times(load(x2 + whole, left, zero), w_left), times(load(x3 + whole, left, zero), w_left)
-                    for j in range(0, whole, wide):
-                        part = load(w + j, LANES, zero)
-                        f0 = plus(f0, times(load(x0 + j, LANES, zero), part))
-                        f1 = plus(f1, times(load(x1 + j, LANES, zero), part))
-                        f2 = plus(f2, times(load(x2 + j, LANES, zero), part))
-                        f3 = plus(f3, times(load(x3 + j, LANES, zero), part))
-                    u[s], u[s + 1], u[s + 2], u[s + 3] = total(f0) + bias, total(f1) + bias, total(f2) + bias, total(f3) + bias
+                outputs(u, x, dx, k, w, m, bias)
                 for s in range(k):
-                    u[s] = slope(u[s], d[s], most) * (scale * c[s])
+                    u[s] = loss(u[s], d[s], most) * (scale * c[s])
                 for s in range(k, k + 3):
                     u[s] = zero
                 for j in range(0, m, LANES):
@@ -73,4 +79,24 @@ def loop(name, dtype):
                     for s in range(0, k, 4):
                         gradient[m] += (u[s] + u[s + 1]) + (u[s + 2] + u[s + 3])
 
-    return agents
+    def values(addresses, lengths, steps, _):
+        (count, p, n, m, _), at, by = carray(lengths, 5), carray(addresses, 6), carray(steps, 12)
+        u, dx = carray(pointer(memory(zero), zero), _SAMPLES + 3), by[7]
+        for agent in range(count):
+            w, value = at[0] + agent * by[0], zero
+            bias = carray(pointer(w, zero), p)[m] if p > m else zero
+            most = carray(pointer(at[4] + agent * by[4], zero), 3)[2]
+            for begin in range(0, n, _SAMPLES):
+                k = least(_SAMPLES, n - begin)
+                d = carray(pointer(at[2] + agent * by[2] + begin * step, zero), k)
+                c = carray(pointer(at[3] + agent * by[3] + begin * step, zero), k)
+                outputs(u, at[1] + agent * by[1] + begin * dx, dx, k, w, m, bias)
+                for s in range(k):
+                    u[s] = loss(u[s], d[s], most) * c[s]
+                for s in range(k, k + 3):
+                    u[s] = zero
+                for s in range(0, k, 4):
+                    value += (u[s] + u[s + 1]) + (u[s + 2] + u[s + 3])
+            carray(pointer(at[5] + agent * by[5], zero), 1)[0] = value
+
+    return values if name.endswith("value") else gradients

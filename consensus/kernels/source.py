@@ -186,6 +186,17 @@ def functions(dtype):
         inside = integer(bits(e) & size) <= bits(most)
         return passing_nan(e if inside else float_of(integer((bits(e) & sign) | bits(most))), e)
 
+    @inline
+    def linear_logistic_value(f, d, most):
+        return logistic_value(f, d)
+
+    @inline
+    def linear_huber_value(f, d, most):
+        e = f - d
+        size = abs(e)
+        return half * e * e if bits(size) <= bits(most) else most * (size - half * most)
+
     kernels = (tanh_sum, tanh_slope, tanh_pull, sigmoid_sum, sigmoid_slope, sigmoid_pull, sigmoid, softplus, exp)
     kernels += (logistic_value, logistic_slope, logistic_curvature, linear_logistic, linear_huber)
+    kernels += (linear_logistic_value, linear_huber_value)
     return {kernel.py_func.__name__: kernel for kernel in kernels}

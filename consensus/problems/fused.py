@@ -1,4 +1,4 @@
-"""Gradients that one compiled kernel computes: of linear models with one output, in the losses that the package has."""
+"""What one compiled kernel computes: gradients and values of linear models with one output, in the package's losses."""
 
 import functools
 import math
@@ -15,9 +15,10 @@ from consensus.models.linear import Linear
 
 
 class Fused(NamedTuple):
-    """The kernel, and the largest slope of the loss where that is a setting."""
+    """The kernels of gradients and values, and the largest slope of the loss where that is a setting."""
 
-    kernel: Kernel
+    gradients: Kernel
+    values: Kernel
     most: float = math.inf
 
     def gradient(self, x, d, c, w, out, scale, ridge):
@@ -25,9 +26,17 @@ class Fused(NamedTuple):
 
         Shapes: w and the result (agents, P), x (agents, samples, features), d (agents, samples, 1), c (agents, samples).
         """
-        whole, dtype = np.ascontiguousarray, out.dtype
-        settings = _settings(1.0 if scale is None else scale, ridge, self.most, dtype.char)
-        self.kernel.of(dtype)(whole(w), whole(x), whole(d[:, :, 0]), whole(c), settings, out)
+        settings = _settings(1.0 if scale is None else scale, ridge, self.most, out.dtype.char)
+        _call(self.gradients, x, d, c, w, settings, out)
+
+    def value(self, x, d, c, w, out):
+        """Put ``sum_m c_m l(f(w, x_m), d_m)`` of every agent into ``out`` (agents,)."""
+        _call(self.values, x, d, c, w, _settings(1.0, 0.0, self.most, out.dtype.char), out)
+
+
+def _call(kernel, x, d, c, w, settings, out):
+    whole = np.ascontiguousarray
+    kernel.of(out.dtype)(whole(w), whole(x), whole(d[:, :, 0]), whole(c), settings, out)
 
 
 @functools.lru_cache(maxsize=64)
@@ -40,7 +49,7 @@ def fused(model: Model, loss: Loss) -> Fused | None:
     if type(model) is not Linear or model.outputs > 1 or not kernels.compiles():
         return None
     if type(loss) is LogisticLoss:
-        return Fused(kernels.linear_logistic)
+        return Fused(kernels.linear_logistic, kernels.linear_logistic_value)
     if type(loss) is SquaredLoss:
-        return Fused(kernels.linear_huber)
-    return Fused(kernels.linear_huber, loss.delta) if type(loss) is Huber else None
+        return Fused(kernels.linear_huber, kernels.linear_huber_value)
+    return Fused(kernels.linear_huber, kernels.linear_huber_value, loss.delta) if type(loss) is Huber else None

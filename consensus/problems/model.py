@@ -102,10 +102,11 @@ class Problem(BaseProblem):
     def _value(self, w: np.ndarray) -> np.ndarray:
         values, x, d, c = np.empty(self.agents, self.dtype), self.shards.features, self.shards.targets, self.weights
 
-        def chunk(w, x, d, c, out):
+        def predicted(x, d, c, w, out):
             np.vecdot(self.loss.value(self.model.predict(w, x), d), c, out)
 
-        for_rows(chunk, (w, x, d, c, values), self._bytes(x.shape[1]))
+        into = predicted if self._fused is None else self._fused.value
+        for_rows(into, (x, d, c, w, values), self._bytes(x.shape[1]))
         return values
 
     def _gradient(self, w: np.ndarray) -> np.ndarray:

@@ -13,6 +13,16 @@ KERNELS = {"logistic": (kernels.linear_logistic, np.inf), "huber": (kernels.line
 KERNELS["squared"] = (kernels.linear_huber, np.inf)
 
 
+VALUES = {"logistic": kernels.linear_logistic_value, "huber": kernels.linear_huber_value, "squared": kernels.linear_huber_value}
+
+
+def losses(name, f, d):
+    if name == "logistic":
+        return np.logaddexp(-d * f, (1 - d) * f)
+    e = abs(f - d)
+    return np.where(e < 0.7, e**2 / 2, 0.7 * (e - 0.35)) if name == "huber" else e**2 / 2
+
+
 def slopes(name, f, d):
     if name == "logistic":
         return 1 / (1 + np.exp(-f)) - d
@@ -26,8 +36,9 @@ def drawn(samples, features, bias, dtype, agents=5):
     return [array.astype(dtype) for array in (w, x, d, c)]
 
 
-def called(name, given, scale=1.0, ridge=0.0):
-    kernel, most = KERNELS[name]
+def called(name, given, scale=1.0, ridge=0.0, kernel=None):
+    gradients, most = KERNELS[name]
+    kernel = kernel or gradients
     return kernel(*given, np.array([scale, ridge, most], given[0].dtype))
 
 
@@ -55,6 +66,26 @@ def test_gradients_are_those_of_numpy_in_long_doubles(name, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", KERNELS)
+def test_values_are_those_of_numpy_in_long_doubles(name, dtype):
+    for samples, features in SHAPES:
+        for bias in (0, 1):
+            given = drawn(samples, features, bias, dtype)
+            w, x, d, c = (array.astype(np.longdouble) for array in given)
+            x = np.concatenate([x, np.ones((*x.shape[:2], bias))], axis=2)
+            f = (x @ w[:, :, None])[:, :, 0]
+            found = called(name, given, kernel=VALUES[name])
+            # Errors of outputs are passed on by slopes.
+            off = features**0.5 * (abs(slopes(name, f, d)) * (abs(x) @ abs(w)[:, :, None])[:, :, 0] * c).sum(axis=1)
+            exact = (losses(name, f, d) * c).sum(axis=1)
+            assert (abs(found - exact) <= (samples / 4 + 8) * np.finfo(dtype).eps * (exact + off)).all()
+            plain = VALUES[name].__wrapped__(*given, np.array([1, 0, KERNELS[name][1]], dtype), None)
+            np.testing.assert_allclose(found, plain, rtol=120 * np.finfo(dtype).eps)
+            for agent in range(len(w)):
+                assert bits(called(name, [array[agent:][:1] for array in given], kernel=VALUES[name])) == bits(found[agent])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", KERNELS)
 def test_an_agents_bits_do_not_depend_on_its_place_or_alignment(name, dtype):
     for samples, features in SHAPES:
         given = drawn(samples, features, 1, dtype)
@@ -76,12 +107,13 @@ def test_an_agents_bits_do_not_depend_on_its_place_or_alignment(name, dtype):
 def test_nan_comes_out_of_the_agent_that_has_it_and_of_no_other(name, dtype):
     for which in range(4):  # parameters, features, targets, weights
         given = drawn(6, 11, 1, dtype)
-        clean = called(name, given)
+        clean, value = called(name, given), called(name, given, kernel=VALUES[name])
         given[which][1].flat[-1] = np.nan
         with np.errstate(all="raise", under="ignore"):
-            found = called(name, given)
-        assert np.isnan(found[1]).all()
+            found, valued = called(name, given), called(name, given, kernel=VALUES[name])
+        assert np.isnan([*found[1], valued[1]]).all()
         assert bits(np.delete(found, 1, 0)) == bits(np.delete(clean, 1, 0))
+        assert bits(np.delete(valued, 1, 0)) == bits(np.delete(value, 1, 0))
 
 
 @pytest.mark.parametrize("loss", [consensus.LogisticLoss(), consensus.SquaredLoss(), consensus.Huber(0.3)], ids=repr)
@@ -95,7 +127,13 @@ def test_problems_have_the_same_gradients_with_and_without(loss, dtype):
     batch = consensus.Minibatches(5).at(problem, 0)
 
     def gradients():
-        return problem.gradient(w), problem.gradient(w, batch), problem.average_gradient(w), problem.average_gradient(w, batch)
+        both = (
+            problem.gradient(w),
+            problem.gradient(w, batch),
+            problem.average_gradient(w),
+            problem.average_gradient(w, batch),
+        )
+        return *both, problem.value(w)
 
     fused, counts = gradients(), dict(vars(problem.work))
     problem._fused = None
