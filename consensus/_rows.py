@@ -153,7 +153,8 @@ def multiplication(matrix: sp.csr_array) -> Callable[[np.ndarray], np.ndarray]:
                 part = slice(part.start * _COLUMNS, min(part.stop * _COLUMNS, width))
                 kernels.mixed(rows[:, part], weights, *places, out=result[:, part])
 
-            for_chunks(columns, -(-width // _COLUMNS), (agents + others) * _COLUMNS * numbers.itemsize)
+            size = (agents + others) * _COLUMNS * numbers.itemsize
+            for_chunks(columns, -(-width // _COLUMNS), size, streamed=size)  # the kernel keeps to few columns by itself
             return result
 
         def chunk(part):
