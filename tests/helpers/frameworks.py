@@ -18,6 +18,22 @@ def torch_mlp():
     return Torch(nn.Sequential(nn.Linear(*WIDTHS[:2]), nn.Tanh(), nn.Linear(*WIDTHS[1:])))
 
 
+def torch_mlp_in_our_order():
+    """The same with weights (inputs, outputs), as ours has them."""
+    import torch
+    from torch import nn
+
+    class Affine(nn.Module):
+        def __init__(self, inputs, outputs):
+            super().__init__()
+            self.weight, self.bias = nn.Parameter(torch.zeros(inputs, outputs)), nn.Parameter(torch.zeros(outputs))
+
+        def forward(self, x):
+            return x @ self.weight + self.bias
+
+    return Torch(nn.Sequential(Affine(*WIDTHS[:2]), nn.Tanh(), Affine(*WIDTHS[1:])))
+
+
 def torch_cnn():
     from torch import nn
 

@@ -89,6 +89,8 @@ def train(problem, solver, start, **options):
 @pytest.mark.parametrize("name", SOLVERS)
 def test_histories_are_those_of_our_mlp(name, framework, references, start):
     mlp, _, order = framework
+    if name == "AdaptiveNEXT" and order is ORDER:  # it rounds and turns the coordinates that it is given: they must be ours
+        mlp, order = frameworks.torch_mlp_in_our_order(), np.arange(len(ORDER))
     found, wanted = train(frameworks.problem(mlp), SOLVERS[name], start[order]), references[name]
     for column in ("objective", "stationarity", "disagreement"):
         np.testing.assert_allclose(found.history[column], wanted.history[column], rtol=1e-8, atol=1e-12, err_msg=column)
