@@ -9,9 +9,10 @@ import numpy as np
 
 from consensus import _checks
 from consensus._parallel import CHUNK_BYTES
+from consensus.models.linearized import Linearized
 
 
-class Framework:
+class Framework(Linearized):
     """A model whose outputs and derivatives another framework computes.
 
     Agents that have much to do are worked one at a time; where a call costs more than the arithmetic in it, all of a block at
@@ -71,21 +72,7 @@ class Framework:
             raise AttributeError(f"{name} of {self} are known for samples of a known shape: model.for_samples(shape)")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    def predict(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """f(w, x).
-
-        Parameters
-        ----------
-        w : ndarray (agents, P), or (P,)
-        x : ndarray (agents, samples, ...), or (samples, ...)
-
-        Returns
-        -------
-        ndarray (agents, samples, outputs), or (samples, outputs) for one point
-        """
-        w, x = _checks.floats("w", w), _checks.floats("x", x)
-        if w.ndim == 1:
-            return self.predict(w[None], x[None])[0]
+    def _predicted(self, w, x):
         model, w, x = self._check(w, x)
         outputs = np.empty((*x.shape[:2], model.outputs), w.dtype)
         with self._context(w.dtype):
@@ -104,22 +91,6 @@ class Framework:
                 outputs[part.rows] = part.own(found)
                 parts.append((part, derivatives))
         return outputs, FrameworkLinearization(model, w, x, parts)
-
-    def vjp(self, w: np.ndarray, x: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """J' u for cotangents u (agents, samples, outputs); shape (agents, P)."""
-        return self.linearize(w, x)[1].vjp(u)
-
-    def jvp(self, w: np.ndarray, x: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """J v for tangents v (agents, P); shape (agents, samples, outputs)."""
-        return self.linearize(w, x)[1].jvp(v)
-
-    def jacobian(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """J, shape (agents, samples * outputs, P); the outputs of one sample are neighbouring rows."""
-        return self.linearize(w, x)[1].jacobian()
-
-    def gram(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """J J', shape (agents, samples * outputs, samples * outputs), made of J."""
-        return self.linearize(w, x)[1].gram()
 
     def _check(self, w, x):
         """This model for samples of x's shape, and the arrays; ``TypeError`` or ``ValueError`` where they do not fit it."""

@@ -4,18 +4,18 @@ A layer l takes inputs h (samples, m) to a = h W + b, with W (m, k) stored row b
 vector, and to its activation. Everything is a batched matrix product over agents; NumPy hands each agent's to BLAS.
 """
 
-import functools
 import itertools
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from consensus import _blas, _checks
+from consensus import _checks
 from consensus.models.activations import Activation
+from consensus.models.layers_linearized import LayeredLinearization
+from consensus.models.linearized import Linearized
 
 
-class Layered:
+class Layered(Linearized):
     """A model made of layers.
 
     Subclasses set ``widths``, ``bias`` and ``activation``: an ``Activation``, or None of a single layer. Several have biases.
@@ -59,44 +59,14 @@ class Layered:
                 h += bias
         return h, inputs, kept
 
-    def predict(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """f(w, x).
-
-        Parameters
-        ----------
-        w : ndarray (agents, P), or (P,)
-        x : ndarray (agents, samples, features), or (samples, features)
-
-        Returns
-        -------
-        ndarray (agents, samples, outputs), or (samples, outputs) for one point
-        """
-        w, x = _checks.floats("w", w), _checks.floats("x", x)
-        if w.ndim == 1:
-            return self.predict(w[None], x[None])[0]
+    def _predicted(self, w, x):
         return self._forward(*self._check(w, x))[0]
 
-    def linearize(self, w: np.ndarray, x: np.ndarray) -> "tuple[np.ndarray, LayeredLinearization]":
+    def linearize(self, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, LayeredLinearization]:
         """``(f(w, x), linearization)``: one forward pass serves all products with the Jacobian at w."""
         w, x = self._check(w, x)
         outputs, inputs, kept = self._forward(w, x)
         return outputs, LayeredLinearization(self, w, inputs, kept)
-
-    def vjp(self, w: np.ndarray, x: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """J' u for cotangents u (agents, samples, outputs); shape (agents, P)."""
-        return self.linearize(w, x)[1].vjp(u)
-
-    def jvp(self, w: np.ndarray, x: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """J v for tangents v (agents, P); shape (agents, samples, outputs)."""
-        return self.linearize(w, x)[1].jvp(v)
-
-    def jacobian(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """J, shape (agents, samples * outputs, P); the outputs of one sample are neighbouring rows."""
-        return self.linearize(w, x)[1].jacobian()
-
-    def gram(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """J J', shape (agents, samples * outputs, samples * outputs), without forming J."""
-        return self.linearize(w, x)[1].gram()
 
     def _check(self, w, x):
         """``w`` and ``x`` as arrays of floats; raise ``TypeError`` or ``ValueError`` where they do not fit the model."""
@@ -106,225 +76,3 @@ class Layered:
         if x.ndim != 3 or x.shape[2] != self.features or x.shape[0] not in (1, len(w)):
             raise ValueError(f"x must have shape ({len(w)}, samples, {self.features}) for {self}; got {x.shape}")
         return w, x
-
-
-class LayeredLinearization:
-    """Products with the Jacobian J of a layered model at fixed parameters and features.
-
-    The row of J that belongs to sample m and output o holds, for a layer with inputs h and sensitivities
-    d = df_o/da, the outer product of h_m and d_m (and d_m itself for the bias). So neither J nor J J' needs J.
-    """
-
-    several = True  # vjp and jvp take several (co)tangents of an agent at once
-
-    def __init__(self, model, w, inputs, kept):
-        self._model, self._w, self._inputs, self._kept = model, w, inputs, kept
-        self._slopes = [None] * len(kept)
-
-    @functools.cached_property
-    def _weights(self):
-        return [weights for weights, _ in self._model._split(self._w)]
-
-    def _slope(self, layer):
-        """Derivative of the activation of ``layer``, computed once."""
-        if self._slopes[layer] is None:
-            self._slopes[layer] = self._model._activation.derivative(self._kept[layer])
-        return self._slopes[layer]
-
-    def vjp(self, u: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        """J' u (agents, P) for u (agents, samples, outputs), written to ``out`` if given.
-
-        Of several cotangents u (agents, count, samples, outputs) it is (agents, count, P).
-        """
-        u = _checks.floats("u", u)
-        wanted = (len(self._w), self._inputs[0].shape[1], self._model.outputs)
-        if u.ndim not in (3, 4) or (len(u), *u.shape[-2:]) != wanted:
-            raise ValueError(f"u must have shape {wanted} for {self._model}; got {u.shape}")
-        of = _for_several(u.ndim == 4)
-        if out is None:
-            out = np.empty((*u.shape[:-2], self._model.parameters), u.dtype)
-        targets = self._model._split(out)
-        for layer in reversed(range(len(targets))):
-            weights, bias = targets[layer]
-            np.matmul(of(self._inputs[layer]).swapaxes(-1, -2), u, out=weights)
-            if bias is not None:
-                np.matmul(_ones(wanted[1], u.dtype), u, out=bias)
-            if layer > 0:
-                weights = of(self._weights[layer]).swapaxes(-1, -2)
-                u = u * weights if u.shape[-1] == 1 else u @ weights  # NumPy's outer products are slow
-                u = self._pull(u, layer - 1, of)
-        return out
-
-    def _pull(self, u, layer, of):
-        """u times the slope of ``layer``, in place: a slope that nobody has asked for is not written to memory."""
-        pull = self._model._activation.pull
-        if pull is not None and self._slopes[layer] is None:
-            return pull(u, of(self._kept[layer]), out=u)
-        u *= of(self._slope(layer))
-        return u
-
-    def jvp(self, v: np.ndarray) -> np.ndarray:
-        """J v (agents, samples, outputs) for v (agents, P).
-
-        Of several tangents v (agents, count, P) it is (agents, count, samples, outputs).
-        """
-        v = _checks.floats("v", v)
-        if v.ndim not in (2, 3) or (len(v), v.shape[-1]) != self._w.shape:
-            raise ValueError(f"v must have the shape of w, {self._w.shape}, for {self._model}; got {v.shape}")
-        of = _for_several(v.ndim == 3)
-        tangent: Any = None  # of the layer's inputs; the features themselves do not move
-        for layer, (weights, bias) in enumerate(self._model._split(v)):
-            moved = of(self._inputs[layer]) @ weights
-            if tangent is not None:
-                moved += tangent @ of(self._weights[layer])
-            if bias is not None:
-                moved += bias
-            if layer < len(self._kept):
-                moved *= of(self._slope(layer))
-            tangent = moved
-        return tangent
-
-    def _sensitivities(self):
-        """Per layer df/da, shape (agents, samples, outputs, k), last layer first; None stands for its identity."""
-        yield None
-        d = None
-        for layer in reversed(range(len(self._kept))):
-            weights = self._weights[layer + 1].swapaxes(1, 2)  # (agents, k', k) with k' the wider layer's outputs
-            slope = self._slope(layer)[:, :, None, :]
-            if d is None:
-                d = weights[:, None] * slope
-            else:
-                agents, samples, outputs, width = d.shape
-                d = (d.reshape(agents, -1, width) @ weights).reshape(agents, samples, outputs, -1) * slope
-            yield d
-
-    def jacobian(self, columns: np.ndarray | None = None) -> np.ndarray:
-        """J (agents, samples * outputs, P), or only its ``columns``, given by a sorted integer array."""
-        agents, samples = len(self._w), self._inputs[0].shape[1]
-        outputs, bias = self._model.outputs, self._model.bias
-        width = self._model.parameters if columns is None else len(columns)
-        jacobian = np.empty((agents, samples, outputs, width), self._w.dtype)
-        layers = zip(reversed(self._model._spans), reversed(self._inputs), self._sensitivities(), strict=True)
-        for (start, weights, end, m, k), h, d in layers:
-            if d is None:
-                d = np.eye(outputs, dtype=self._w.dtype)[None, None]
-            if columns is None:
-                block = jacobian[..., start:weights].reshape(agents, samples, outputs, m, k)
-                np.multiply(h[:, :, None, :, None], d[..., None, :], out=block)
-                if bias:
-                    jacobian[..., weights:end] = d
-            else:
-                first, middle, last = np.searchsorted(columns, (start, weights, end))
-                row, column = np.divmod(columns[first:middle] - start, k)
-                np.multiply(h[:, :, None, row], d[..., column], out=jacobian[..., first:middle])
-                jacobian[..., middle:last] = d[..., columns[middle:last] - weights]
-        return jacobian.reshape(agents, samples * outputs, width)
-
-    def diagonal(self, weights: np.ndarray) -> np.ndarray:
-        """The diagonal of J' diag(weights) J, shape (agents, P), for weights (agents, samples, outputs)."""
-        diagonal = np.zeros((len(self._w), self._model.parameters), self._w.dtype)
-        parts = reversed(self._model._split(diagonal))
-        for (part, bias), h, d in zip(parts, reversed(self._inputs), self._sensitivities(), strict=True):
-            spread = weights if d is None else (weights[..., None] * np.square(d)).sum(axis=2)  # (agents, samples, k)
-            np.matmul(np.square(h).swapaxes(1, 2), spread, out=part)
-            if bias is not None:
-                np.sum(spread, axis=1, keepdims=True, out=bias)
-        return diagonal
-
-    def kronecker(self, weights: np.ndarray, root: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        """What J' S J is about, layer by layer: the sums of ``c_m h_m h_m'`` and of ``c_m D_m' S_m D_m`` over the samples m.
-
-        h_m (m,) are the layer's inputs, and a one for its bias; D_m (outputs, k) how the outputs change with what the layer
-        gives before its activation. Their Kronecker product, over the sum of the c_m, is the layer's block of
-        ``sum_m c_m J_m' S_m J_m`` where h_m and D_m are independent.
-
-        Parameters
-        ----------
-        weights : ndarray (agents, samples)
-            The c_m.
-        root : ndarray (agents, samples, outputs), or (agents, samples, outputs, outputs)
-            L with ``L L' = c_m S_m``, as its diagonal or as a matrix a sample.
-
-        Returns
-        -------
-        list of tuple of ndarray (agents, m, m) and (agents, k, k)
-
-        References
-        ----------
-        Martens, Grosse, "Optimizing neural networks with Kronecker-factored approximate curvature", ICML 2015, equations (1)
-        and (3) (from memory), with the expectation over the model's outputs taken exactly.
-        """
-        factors, outputs = [], self._model.outputs
-        for h, d in zip(reversed(self._inputs), self._sensitivities(), strict=True):
-            if d is None:
-                d = np.eye(outputs, dtype=root.dtype)[None, None]
-            rooted = d * root[..., None] if root.ndim == 3 else root.swapaxes(2, 3) @ d
-            rooted = rooted.reshape(len(root), -1, rooted.shape[3])
-            h = self._with_ones(h, np.sqrt(weights)[..., None])
-            factors.append((h.swapaxes(1, 2) @ h, rooted.swapaxes(1, 2) @ rooted))
-        return factors[::-1]
-
-    def gram(self) -> np.ndarray:
-        """J J' (agents, samples * outputs, samples * outputs), the sum over layers of (D D') o (H H' + 1)."""
-        gram = self.upper_gram()
-        for rows, _ in _blas.blocks(gram.shape[1]):
-            corner, below = np.triu(gram[:, rows, rows]), slice(rows.stop, None)
-            gram[:, rows, rows] = corner + np.triu(corner, 1).swapaxes(1, 2)
-            gram[:, below, rows] = gram[:, rows, below].swapaxes(1, 2)
-        return gram
-
-    def upper_gram(self, scale: np.ndarray | None = None) -> np.ndarray:
-        """The upper triangles of :meth:`gram`, at half its cost; what is below them does not count.
-
-        With a ``scale`` (agents, samples, outputs) those of diag(scale) J J' diag(scale).
-        """
-        agents, samples, outputs = len(self._w), self._inputs[0].shape[1], self._model.outputs
-        few = -(-_blas.BLOCK // outputs)  # samples at a time
-        factors = zip(reversed(self._inputs), self._sensitivities(), strict=True)
-        (last, _), total = next(factors), None
-        scale = np.ones((agents, samples, outputs), last.dtype) if scale is None else scale
-
-        def worked(matrices, inner):  # a few samples of both at a time, which stay in cache: those of all outputs, and of one
-            pairs = zip(_blas.blocks(samples * outputs, few * outputs), _blas.blocks(samples, few), strict=True)
-            for place, small in pairs:
-                block = matrices[:, *place]
-                yield place, block.reshape(agents, -1, outputs, block.shape[2] // outputs, outputs), inner[:, *small]
-
-        for h, d in factors:
-            part = _blas.squares((d * scale[..., None]).reshape(agents, samples * outputs, -1), step=few * outputs)
-            for place, block, inner in worked(part, _blas.squares(self._with_ones(h), step=few)):
-                block *= inner[:, :, None, :, None]
-                if total is not None:
-                    total[:, *place] += part[:, *place]
-            total = part if total is None else total
-        if total is None:
-            total = np.zeros((agents, samples * outputs, samples * outputs), scale.dtype)
-        if outputs == 1:
-            return _blas.squares(self._with_ones(last, scale), out=total)
-        first = 0
-        for _, block, inner in worked(
-            total, _blas.squares(self._with_ones(last), step=few)
-        ):  # D D' is one where outputs agree, else zero
-            rows, columns = scale[:, first : first + inner.shape[1], None], scale[:, None, first:]
-            np.einsum("amono->amno", block)[...] += inner[..., None] * rows * columns
-            first += inner.shape[1]
-        return total
-
-    def _with_ones(self, h, scale=1.0):
-        """The inputs h of a layer and a one for its bias, times ``scale``: products of these hold the bias' part."""
-        if not self._model.bias:
-            return h * scale
-        rows = np.empty((*np.broadcast_shapes(h.shape[:2], np.shape(scale)[:2]), h.shape[2] + 1), h.dtype)
-        np.multiply(h, scale, out=rows[:, :, :-1])
-        rows[:, :, -1:] = scale
-        return rows
-
-
-@functools.lru_cache(maxsize=16)
-def _ones(count, dtype):
-    return np.ones((1, count), dtype)
-
-
-def _for_several(several):
-    """What gives the arrays of an agent an axis to go with ``several`` (co)tangents of it; else leaves them alone."""
-    return (lambda array: array[:, None]) if several else (lambda array: array)

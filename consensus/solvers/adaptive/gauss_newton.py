@@ -55,8 +55,8 @@ def products(problem: Linearizable, w: np.ndarray, basis: np.ndarray) -> np.ndar
 def kronecker(problem: Linearizable, w: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
     """The Kronecker factors of every layer of a layered model, for every agent's local cost at w (agents, P).
 
-    As :meth:`consensus.models.layers.LayeredLinearization.kronecker`, ``(A, G)`` for a layer with shapes (agents, m, m) and
-    (agents, k, k). The samples are taken some at a time.
+    As :meth:`consensus.models.layers_linearized.LayeredLinearization.kronecker`, ``(A, G)`` for a layer with shapes
+    (agents, m, m) and (agents, k, k). The samples are taken some at a time.
     """
     samples, outputs = problem.shards.features.shape[1], problem.model.outputs
     sizes = problem.model.matrices  # type: ignore[attr-defined]  # a Layered's

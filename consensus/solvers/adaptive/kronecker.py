@@ -49,8 +49,8 @@ class Kronecker(NamedTuple):
 
     Of a layer with m inputs, the bias' one among them, and k outputs the network's curvature is near ``stretch / C  A x G``,
     with sums over the samples of all agents: A (m, m) of ``c h h'``, G (k, k) of ``c D' S D`` and C, A's last entry, of the
-    samples' weights c (:meth:`consensus.models.layers.LayeredLinearization.kronecker`). The stretch makes this the curvature
-    that the network's gradient has shown along the last step.
+    samples' weights c (:meth:`consensus.models.layers_linearized.LayeredLinearization.kronecker`). The stretch makes this
+    the curvature that the network's gradient has shown along the last step.
 
     Fields: the local A and G of every layer, ``own``; the eigenvalues ``values`` (agents, m) and eigenvectors ``vectors``
     (agents, m, m) of the first layer's A, which does not change: it is sent until they are there, m = 0 at first; the
