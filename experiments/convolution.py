@@ -9,7 +9,7 @@ from consensus.solvers import DGD, NEXT, GradientTracking
 from consensus.steps import CosineAnnealing
 from consensus.surrogates import PartialLinearization
 from experiments.shared.cases import ROWS, Case, load
-from experiments.shared.curves import draw, legend, panels
+from experiments.shared.curves import after_start, draw, legend, panels
 from experiments.shared.harness import Experiment
 from experiments.shared.results import training
 from experiments.shared.tables import Spread, Table, last
@@ -30,7 +30,7 @@ def solver(name, rounds):
         step, surrogate = CosineAnnealing(0.9, rounds=rounds), PartialLinearization(1.0, curvature="local")
         return NEXT(surrogate, step, Exact("iterative"), tolerance=0.5, batch=BATCH, averaging=0.1)
     if name == TRACKING:
-        return GradientTracking(1.0)
+        return GradientTracking(0.7)
     return DGD(CosineAnnealing(0.5, rounds=rounds), batch=BATCH)
 
 
@@ -113,7 +113,7 @@ def net(agents, seed):
 def figure(found, datasets):
     canvas, axes = panels(len(datasets) * len(XS), columns=len(XS), share="row")
     for ax, (data, x) in zip(axes, [(data, x) for data in datasets for x in XS], strict=True):
-        draw(ax, {name: found[data, name] for name in MORE}, "test_error_worst", x)
+        draw(ax, {name: after_start(found[data, name]) for name in MORE}, "test_error_worst", x)
         ax.axhline(GOAL, color="0.6", linewidth=2, zorder=1)
         ax.set_title(data if len(datasets) > 1 else f"by {x}")
     legend(canvas, axes[0])

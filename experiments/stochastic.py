@@ -7,7 +7,7 @@ import consensus
 import topologies
 from consensus.solvers import D2, DGD, GTHSGD, AdaptiveNEXT, GradientTracking, QGDSGDm
 from experiments.shared.cases import graph
-from experiments.shared.curves import draw, legend, plain
+from experiments.shared.curves import after_start, draw, legend, plain
 from experiments.shared.harness import Experiment
 from experiments.shared.results import training
 from experiments.shared.tables import Spread, Table, last
@@ -64,11 +64,6 @@ def figure(found, places):
         row[0].set_title(f"{data}, {SHARED_OUT[scheme]}", loc="left")
     legend(canvas, axes[0, 0], columns=4)
     return canvas
-
-
-def after_start(outcomes):
-    """Without the start, which logarithmic axes would put far to the left."""
-    return [outcome._replace(history={name: outcome.history[name][1:] for name in outcome.history}) for outcome in outcomes]
 
 
 def table(found):

@@ -72,6 +72,11 @@ def draw(ax, repeats, y, x="exchanges", *, log=(True, True)):
     return ax
 
 
+def after_start(outcomes):
+    """Without the start, which logarithmic axes would put far to the left."""
+    return [outcome._replace(history={name: outcome.history[name][1:] for name in outcome.history}) for outcome in outcomes]
+
+
 def plain(axis):
     """Numbers that are short in plain digits at the ticks of a logarithmic axis."""
     axis.set_major_formatter(Plain())
