@@ -22,7 +22,8 @@ from numba.extending import intrinsic
 
 _INTEGERS = {types.float64: types.int64, types.float32: types.int32}
 _FLOATS = {integer: number for number, integer in _INTEGERS.items()}
-inline = njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)  # only other compiled functions call them
+# Only compiled functions call them: no wrappers are needed for others, options that Numba's annotations do not know.
+inline = njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)  # type: ignore[call-overload]
 
 
 def cast(result, how):
