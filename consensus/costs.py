@@ -133,9 +133,10 @@ def load(
     """What the busiest machine had to do in the run of ``history``.
 
     A sample's gradient takes 6 P operations (2 P forward, 4 P backward: exact for the matrix products of multilayer perceptrons
-    with many samples). A local solve of an agent with n samples and o outputs, with
-    q = min(P, n o), takes ``2 q^2 max(P, n o) + q^3 / 3``: that of a linear system, made and solved. With a server
-    ``bytes_busiest`` is in the history, and the server adds up half of all that is sent.
+    with many samples). A local solve of an agent with n samples and o outputs, with q = min(P, n o), takes
+    ``2 q^2 max(P, n o) + q^3 / 3``: that of a linear system, made and solved. With a server ``bytes_busiest`` is in the
+    history, the server adds up half of all that is sent, and an exchange is there and back, one with neighbours one way:
+    two ``exchanges`` where ``latency`` is that of a message.
 
     Parameters
     ----------
