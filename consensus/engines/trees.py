@@ -6,12 +6,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order
 
-from consensus.packing.multiples import Multiples, length
+from consensus.packing.multiples import Multiples, largest, length
 
 if TYPE_CHECKING:
     from consensus.engines.known import Known
-
-_CHUNK = 1 << 22  # numbers of partial sums that are treated together
 
 
 class Tree(NamedTuple):
@@ -65,27 +63,23 @@ def total(network: "Known", tree: Tree, own: Multiples, exchanges: int) -> tuple
     """The sum of all agents' blocks, and their steps, as all know them after ``exchanges``, for ``network.total``."""
     everyone = _everyone(network, own)
     values, step = everyone.values, everyone.step
-    _, parameters, columns = values.shape
-    here, numbers = own.bytes, parameters * columns
+    agents, parameters, columns = values.shape
+    numbers = parameters * columns
     if 2 * tree.depth > exchanges:
-        copies = network.agents - 1
+        copies, here = agents - 1, own.bytes
         network._count(copies * len(here) * numbers, copies * int(here.sum()))
         return values.sum(axis=0), step
     # Up: an agent sends on what came from its children, with its own block added; then the whole comes down as it is.
-    least, largest = step.copy(), np.zeros((network.agents, columns))
-    few = max(1, _CHUNK // (network.agents * parameters))
-    levels = tree.levels()
-    for level in levels:
+    least, flat = step.copy(), values.reshape(agents, numbers)
+    for level in tree.levels():
+        parents, starts = np.unique(tree.parent[level], return_index=True)
         with np.errstate(invalid="ignore"):  # of a block that is lost
-            np.minimum.at(least, tree.parent[level], least[level])
-    for first in range(0, columns, few):
-        sums = values[:, :, first : first + few]
-        for level in levels:
-            parents, starts = np.unique(tree.parent[level], return_index=True)
-            sums[parents] += np.add.reduceat(sums[level], starts)
-        largest[:, first : first + few] = np.abs(sums).max(axis=1)
+            least[parents] = np.minimum(least[parents], np.minimum.reduceat(least[level], starts))
+        ends = np.append(starts, len(level))
+        flat[parents] += sp.csr_array((np.ones(len(level)), level, ends), shape=(len(parents), agents)) @ flat
+    top = largest(values)
     # Beside its step every sum has that of the squares of all steps in it.
-    sizes = 8 + length(np.rint(np.nan_to_num(largest / least[:, None])), parameters)
+    sizes = 8 + length(np.rint(np.nan_to_num(top / least[:, None])), parameters)
     centre = tree.order[0]
     children = np.arange(network.rows.start, network.rows.stop)
     children = children[children != centre]

@@ -46,12 +46,13 @@ class Multiples:
         The factor, usually one, is the least for which codes are not too long. A block that holds a NaN or an infinity becomes
         all NaN: a run that diverges is seen to diverge.
         """
-        ratio = np.abs(blocks).max(axis=(1, 2), initial=0) / step
+        ratio = largest(blocks.reshape(len(blocks), -1)) / step
         finite = np.isfinite(ratio)
         excess = np.frexp(np.where(finite, ratio, 0))[1] - (_BITS - 1)
         step = np.where(finite, np.ldexp(step, np.maximum(excess, 0)), np.nan)
-        units = np.where(finite, step, 1)[:, None, None]
-        return cls(np.rint(np.where(finite[:, None, None], blocks, 0) / units), step)
+        codes = np.divide(blocks, np.where(finite, step, 1)[:, None, None], dtype=np.float64)
+        codes[~finite] = 0
+        return cls(np.rint(codes, out=codes), step)
 
     @property
     def values(self) -> np.ndarray:
@@ -62,11 +63,11 @@ class Multiples:
     @property
     def bytes(self) -> np.ndarray:
         """How long each agent's message is (agents,)."""
-        return length(np.abs(self.codes).max(axis=1, initial=0), self.codes.shape[1])
+        return length(largest(self.codes), self.codes.shape[1])
 
     def messages(self) -> list[np.ndarray]:
         """What each agent sends: an array of bytes each, of the lengths :attr:`bytes`."""
-        widths = bits(np.abs(self.codes).max(axis=1, initial=0))
+        widths = bits(largest(self.codes))
         parts = [[step, width] for step, width in zip(self.step[:, None].view(np.uint8), widths.astype(np.uint8), strict=True)]
         columns = {b: _to_bytes(self.codes.swapaxes(1, 2)[widths == b], b) for b in np.unique(widths).tolist() if b}
         taken = dict.fromkeys(columns, 0)
@@ -90,6 +91,11 @@ class Multiples:
                 rows = np.stack([messages[agent][(end := ends[agent, column]) - size : end] for agent, column in places])
                 codes[widths == b] = _from_bytes(rows, b, parameters)
         return cls(codes.swapaxes(1, 2), step)
+
+
+def largest(numbers: np.ndarray) -> np.ndarray:
+    """The largest modulus along the second axis, without an array of moduli, which takes longer than to look for it."""
+    return np.maximum(numbers.max(axis=1, initial=0), -numbers.min(axis=1, initial=0))
 
 
 def bits(largest: np.ndarray) -> np.ndarray:

@@ -44,6 +44,8 @@ def rows(blocks: Blocks, agents: np.ndarray) -> Blocks:
     """The rows of some ``agents``, an array of indices, of an array, or of a NamedTuple's fields."""
     if isinstance(blocks, tuple):
         return type(blocks)(*(rows(block, agents) for block in blocks))
+    if blocks.strides[0] == 0:  # one for all
+        return np.broadcast_to(blocks[:1], (len(agents), *blocks.shape[1:]))  # type: ignore[return-value]
     return blocks[agents]  # type: ignore[return-value]  # here they are arrays, which the type of both does not say
 
 

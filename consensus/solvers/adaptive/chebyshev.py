@@ -22,8 +22,12 @@ def exchange(network: "Network", round: int, history: list[np.ndarray], beside: 
     a = network.least_eigenvalue
     if a is None:
         return x
-    x = (2 * x - (1 + a) * history[-1]) / (1 - a)
-    return 2 * x - history[-2] if len(history) > 1 else x
+    twice = 1 + (len(history) > 1)
+    x *= 2 * twice / (1 - a)
+    x -= twice * (1 + a) / (1 - a) * history[-1]
+    if twice > 1:
+        x -= history[-2]
+    return x
 
 
 def polynomial(network: "Network", first: int, b: np.ndarray, data: np.ndarray) -> np.ndarray:
@@ -34,6 +38,8 @@ def polynomial(network: "Network", first: int, b: np.ndarray, data: np.ndarray) 
     history, total = [data], np.zeros_like(data)
     for k in range(b.shape[1]):
         history = [*history[-1:], exchange(network, first + k, history[-2:])]
-        total = total + b[:, k, None] * (history[1] - history[0])
+        step = history[1] - history[0]
+        step *= b[:, k, None]
+        total += step
     total += history[-1]
     return total

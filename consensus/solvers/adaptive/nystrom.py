@@ -27,7 +27,7 @@ def factor(basis: np.ndarray, products: np.ndarray, noise: float = 0.0) -> np.nd
     """
     core = basis.swapaxes(-1, -2) @ products
     core = (core + core.swapaxes(1, 2)) / 2
-    shift = np.maximum(1e-7 * np.einsum("ann->a", core), noise)
+    shift = np.maximum(1e-7 * np.einsum("ann->a", core), noise).astype(core.dtype)
     shifted = core + shift[:, None, None] * np.eye(core.shape[1], dtype=core.dtype)
     shifted[~np.isfinite(core).all(axis=(1, 2))] = np.nan  # the run will stop with a DivergenceError
     V: np.ndarray = products @ _roots_of_inverses(shifted, core)

@@ -23,9 +23,28 @@ class Hessian(Protocol):
 
 
 class LowRank(NamedTuple):
-    """``H = V V'`` with few columns: V (agents, P, columns)."""
+    """``H = V V'`` with few columns.
+
+    Fields: V (agents, P, columns); the ``squares`` (agents, columns) of their lengths where they are orthogonal, which makes
+    H easy to solve with; else there are none, (agents, 0).
+    """
 
     V: np.ndarray
+    squares: np.ndarray
+
+    @classmethod
+    def of(cls, V: np.ndarray) -> "LowRank":
+        """With columns that may lie as they like."""
+        return cls(V, V[:, 0, :0])
+
+    @classmethod
+    def common(cls, V: np.ndarray, agents: int) -> "LowRank":
+        """Of one V (P, columns) for all, in double precision with its columns made orthogonal: H stays as it is."""
+        squares = V[0, :0]
+        if V.dtype == np.float64 and np.isfinite(V).all():  # rounded to single, products of columns would be as large as tau
+            V = V @ np.linalg.eigh(V.T @ V)[1]
+            squares = np.vecdot(V.T, V.T)
+        return cls(np.broadcast_to(V, (agents, *V.shape)), np.broadcast_to(squares, (agents, len(squares))))
 
     def square(self, d: np.ndarray) -> np.ndarray:
         """``|V' d|^2``, shape (agents,), for d (agents, P)."""
@@ -35,6 +54,9 @@ class LowRank(NamedTuple):
 
     def minimiser(self, tau: np.ndarray, w: np.ndarray, slope: np.ndarray, prox: Regularizer | None) -> np.ndarray:
         """As :meth:`Hessian.minimiser`."""
+        if prox is None and self.squares.size:
+            image = (slope[:, None, :] @ self.V)[:, 0] / (self.squares + tau[:, None])
+            return ((self.V @ image[:, :, None])[:, :, 0] - slope) / tau[:, None]
         return low_rank(self.V, tau, w, slope, prox)
 
     def rank(self) -> np.ndarray:

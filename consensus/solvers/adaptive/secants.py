@@ -49,7 +49,7 @@ class Secants(NamedTuple):
 
     def unknown(self) -> LowRank:
         """No curvature, before any is known."""
-        return LowRank(np.zeros((*self.steps.shape[:2], 1), self.steps.dtype))
+        return LowRank.of(np.zeros((*self.steps.shape[:2], 1), self.steps.dtype))
 
     def alone(self, network: "Network") -> None:
         """Nothing is known of the local cost's curvature alone."""
@@ -61,7 +61,7 @@ class Secants(NamedTuple):
     def of_network(self, problem: BaseProblem, network: "Network", round: int, news: News) -> tuple[LowRank, "Secants"]:
         """H = V V' with V (agents, P, 20), and the pairs with the last one."""
         pairs = self if round == 0 else self._with(news.step, news.change)  # before round 0 no slope was known
-        return LowRank(factor(*pairs)), pairs
+        return LowRank.of(factor(*pairs)), pairs
 
     def _with(self, step, change):
         length = np.linalg.norm(step, axis=1, keepdims=True)

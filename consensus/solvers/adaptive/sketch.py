@@ -69,13 +69,13 @@ class Sketch(NamedTuple):
 
     def unknown(self) -> LowRank:
         """No curvature, before any is known."""
-        return LowRank(np.zeros((*self.products.shape[:2], 1), self.products.dtype))
+        return LowRank.of(np.zeros((*self.products.shape[:2], 1), self.products.dtype))
 
     def alone(self, network: "Network") -> LowRank | None:
         """H = V V' if all local costs were as an agent's own: where a tree will tell more of the network's."""
         if not on_trees(network):
             return None
-        return LowRank(np.sqrt(network.agents).astype(self.products.dtype) * factor(self.basis[0], self.products))
+        return LowRank.of(np.sqrt(network.agents).astype(self.products.dtype) * factor(self.basis[0], self.products))
 
     def mixed(self, network: "Network") -> Products | Nothing:
         """The blocks that are mixed, whose sums over the network are wanted."""
@@ -84,7 +84,7 @@ class Sketch(NamedTuple):
     def of_network(self, problem: Linearizable, network: "Network", round: int, news: News) -> tuple[LowRank, "Sketch"]:
         """H = V V' with V (agents, P, count), and what is kept of it."""
         if not on_trees(network):
-            return LowRank(factor(self.basis[0], news.sums.products)), self
+            return LowRank.of(factor(self.basis[0], news.sums.products)), self
         if not self.products.shape[2]:  # everything was sent before
             return news.known.H, self
         (_, P, count), once = self.products.shape, sent_once(problem)
@@ -98,7 +98,7 @@ class Sketch(NamedTuple):
         V = factor(self.basis[0], total[None].astype(problem.dtype), noise)
         basis = self.basis[0, :, :0] if once else turned(V[0], _drawn(problem, round + 1))
         unit = self.unit if self.unit.all() else np.full(len(step), steps.max())
-        return LowRank(np.broadcast_to(V, self.products.shape)), self._replace(basis=basis[None], unit=unit)
+        return LowRank.common(V[0], len(self.products)), self._replace(basis=basis[None], unit=unit)
 
     def moved(self, problem: Linearizable, trial: np.ndarray, round: int) -> "Sketch":
         """At new trial points (agents, P)."""

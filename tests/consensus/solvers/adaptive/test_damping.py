@@ -17,9 +17,11 @@ def judge(actual, refused=0, marked=None, regularizer=None, dtype=float):
     The new total shows the same, or else ``marked``.
     """
     p = problem("squared", regularizer)
-    old = Quadratic(np.array([5.0]), np.array([[1.0]]), LowRank(np.zeros((1, 1, 1))))  # G = 1: 1 * (-1) = -1
+    old = Quadratic(np.array([5.0]), np.array([[1.0]]), LowRank.of(np.zeros((1, 1, 1))))  # G = 1: 1 * (-1) = -1
     slope = -2 * actual - 1  # the trapezoid: -(1 + slope) / 2 = actual
-    new = Quadratic(5.0 + np.array([actual if marked is None else marked]), np.array([[slope]]), LowRank(np.zeros((1, 1, 1))))
+    new = Quadratic(
+        5.0 + np.array([actual if marked is None else marked]), np.array([[slope]]), LowRank.of(np.zeros((1, 1, 1)))
+    )
     before = Damping(np.ones(1, dtype), SCALE.astype(dtype), np.full(1, refused, dtype), np.zeros(1, dtype))
     return before.judged(p, np.zeros((1, 1)), old, -np.ones((1, 1)), new)
 

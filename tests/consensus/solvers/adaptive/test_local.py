@@ -11,7 +11,7 @@ from consensus.solvers.adaptive.local import solve
 from consensus.solvers.adaptive.quadratic import LowRank, Quadratic
 
 RNG = np.random.default_rng(0)
-MODEL = Quadratic(np.zeros(AGENTS), RNG.standard_normal((AGENTS, 5)), LowRank(RNG.standard_normal((AGENTS, 5, 2))))
+MODEL = Quadratic(np.zeros(AGENTS), RNG.standard_normal((AGENTS, 5)), LowRank.of(RNG.standard_normal((AGENTS, 5, 2))))
 W = RNG.standard_normal((AGENTS, 5))
 TAU = np.linspace(0.5, 1.0, AGENTS)
 DAMPING = Damping(TAU, np.ones(AGENTS), np.zeros(AGENTS), np.zeros(AGENTS))

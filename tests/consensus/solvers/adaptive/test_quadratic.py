@@ -7,9 +7,8 @@ from consensus.solvers.adaptive.quadratic import LowRank, Quadratic
 
 def drawn(agents=4, size=5, columns=3):
     rng = np.random.default_rng(0)
-    model = Quadratic(
-        rng.standard_normal(agents), rng.standard_normal((agents, size)), LowRank(rng.standard_normal((agents, size, columns)))
-    )
+    slope, V = rng.standard_normal((agents, size)), rng.standard_normal((agents, size, columns))
+    model = Quadratic(rng.standard_normal(agents), slope, LowRank.of(V))
     return model, rng.standard_normal((agents, size))
 
 
@@ -31,4 +30,14 @@ def test_of_some_agents():
 def test_the_rank_is_how_many_columns_are_not_zero():
     V = np.ones((2, 4, 3))
     V[1, :, 0] = 0
-    assert LowRank(V).rank().tolist() == [3, 2]
+    assert LowRank.of(V).rank().tolist() == [3, 2]
+
+
+def test_one_v_for_all_is_as_easy_to_solve_with_as_it_is_to_multiply_by():
+    rng, tau = np.random.default_rng(1), np.array([0.1, 1e-6])
+    V, d, slope = rng.standard_normal((6, 3)), rng.standard_normal((2, 6)), rng.standard_normal((2, 6))
+    common, plain = LowRank.common(V, 2), LowRank.of(np.tile(V, (2, 1, 1)))
+    np.testing.assert_allclose(common.square(d), plain.square(d), rtol=1e-13)
+    expected = [-np.linalg.solve(V @ V.T + t * np.eye(6), g) for t, g in zip(tau, slope, strict=True)]
+    np.testing.assert_allclose(common.minimiser(tau, d, slope, None), expected, rtol=1e-8)
+    assert LowRank.common(V.astype(np.float32), 2).squares.size == 0

@@ -70,7 +70,7 @@ def test_the_networks_sums_give_the_factor_of_its_curvature(round):
     own = Sketch.at_start(p, w) if round == 0 else Sketch.at_start(p, w).moved(p, w, round)
     (products,) = own.mixed(network("directed"))
     total = Products(np.broadcast_to(products.sum(axis=0), products.shape))
-    (V,), kept = own.of_network(p, network("directed"), round, news(total))
+    (V, _), kept = own.of_network(p, network("directed"), round, news(total))
     H = hessians(p, w).sum(axis=0)
     np.testing.assert_allclose(V @ V.swapaxes(1, 2), np.broadcast_to(H, V.shape), rtol=0, atol=1e-6)
     assert kept is own
@@ -84,7 +84,7 @@ def test_along_trees_all_get_one_curvature_as_near_as_tau_asks(exchanges):
     p, net, tau = MANY(), network("static"), 1e-2
     own = Sketch.at_start(p, np.tile(p.model.init(np.random.default_rng(0)), (AGENTS, 1)))
     assert own.mixed(net) == ()
-    (V,), kept = own.of_network(p, net, 0, news(exchanges=exchanges, tau=tau))
+    (V, _), kept = own.of_network(p, net, 0, news(exchanges=exchanges, tau=tau))
     assert (V[0] == V).all()
     total = own.products.sum(axis=0)
     rounded = V[0] @ (V[0].T @ own.basis[0])
