@@ -26,17 +26,14 @@ class Fused(NamedTuple):
 
         Shapes: w and the result (agents, P), x (agents, samples, features), d (agents, samples, 1), c (agents, samples).
         """
+        whole, kernel = np.ascontiguousarray, self.gradients.of(out.dtype)
         settings = _settings(1.0 if scale is None else scale, ridge, self.most, out.dtype.char)
-        _call(self.gradients, x, d, c, w, settings, out)
+        kernel(whole(w), whole(x), whole(d[:, :, 0]), whole(c), settings, out)
 
     def value(self, x, d, c, w, out):
         """Put ``sum_m c_m l(f(w, x_m), d_m)`` of every agent into ``out`` (agents,)."""
-        _call(self.values, x, d, c, w, _settings(1.0, 0.0, self.most, out.dtype.char), out)
-
-
-def _call(kernel, x, d, c, w, settings, out):
-    whole = np.ascontiguousarray
-    kernel.of(out.dtype)(whole(w), whole(x), whole(d[:, :, 0]), whole(c), settings, out)
+        whole, kernel = np.ascontiguousarray, self.values.of(out.dtype)
+        kernel(whole(w), whole(x), whole(d[:, :, 0]), whole(c), _settings(1.0, 0.0, self.most, out.dtype.char), out)
 
 
 @functools.lru_cache(maxsize=64)

@@ -24,6 +24,8 @@ from consensus.problems.fused import fused
 from consensus.problems.minibatches import Batch, checked
 from consensus.regularizers import L2, Regularizer
 
+_FEW = 1 << 20  # bytes of features, of all agents: one core reads them in less time than is spent on handing them out
+
 
 class Problem(BaseProblem):
     """Training a model on shards: ``g_i(w) = c sum_m l(f(w, x_m), d_m)`` over the samples m of agent i.
@@ -88,6 +90,8 @@ class Problem(BaseProblem):
         self.weights = shards.weights * shards.weights.dtype.type(scale)  #: c on samples, zero on padding
         self._samples = int(np.count_nonzero(self.weights))
         self._fused = fused(model, loss)
+        # The number times w that the regularizer adds to gradients; None where that is not all.
+        self._ridge = self.regularizer.weight if self.nonconvex is None and type(self.regularizer) is L2 else None
         # What a gradient touches: for a sample, with its numbers on their way through the model, and for an agent once.
         size = math.prod(shape)
         numbers = size + 2 * sum(getattr(model, "widths", (size, model.outputs))[1:])
@@ -138,19 +142,17 @@ class Problem(BaseProblem):
         self._with_samples(descend, batch, (w, x, result))
         return result
 
-    @property
-    def _ridge(self) -> float | None:
-        """The number times w that the regularizer adds to gradients; None where that is not all."""
-        return self.regularizer.weight if self.nonconvex is None and type(self.regularizer) is L2 else None
-
     def _sum(self, w, batch, scale=None, ridge=0.0):
         """The sum of the gradients of a ``batch``'s samples times their weights, or of all samples'.
 
         With a ``scale`` it is taken times that, and ``ridge`` w added, while it is in cache.
         """
-        gradient = empty(w.shape, self.dtype)
-        into = self._linearized if self._fused is None else self._fused.gradient
-        self._with_samples(into, batch, (w, gradient), scale, ridge)
+        gradient, shards, fused = empty(w.shape, self.dtype), self.shards, self._fused
+        if fused is not None and batch is None and shards.features.nbytes <= _FEW:
+            self.work.samples += self._samples
+            fused.gradient(shards.features, shards.targets, self.weights, w, gradient, scale, ridge)
+        else:
+            self._with_samples(fused.gradient if fused else self._linearized, batch, (w, gradient), scale, ridge)
         return gradient
 
     def _with_samples(self, function, batch, arrays, *more):
