@@ -87,6 +87,9 @@ class NetworkEstimator(BaseEstimator):
             warnings.warn(words, ConvergenceWarning, stacklevel=3)
         self.model_, self.parameters_ = model, to.original(model, result.mean)
         self.history_, self.network_, self.agents_, self.n_iter_ = result.history, network, agents, result.rounds
+        if not hidden:
+            ((weights, biases),) = model._split(self.parameters_)
+            self.coef_, self.intercept_ = weights.T, biases[0]  # views: what is done to them is done to the model
         return self
 
     def _agents(self, samples, groups):
@@ -100,11 +103,6 @@ class NetworkEstimator(BaseEstimator):
         if agents > samples:
             raise ValueError(f"agents must be at most the number of samples; got {agents} agents and n_samples = {samples}")
         return agents
-
-    def _layer(self):
-        """The weights (outputs, features) and biases (outputs,) of a linear model."""
-        ((weights, biases),) = self.model_._split(self.parameters_)
-        return weights.T.copy(), biases[0].copy()
 
     def _outputs(self, X: ArrayLike) -> np.ndarray:
         """The model's outputs (samples, outputs) at the agents' mean."""

@@ -12,6 +12,7 @@ from sklearn.utils.validation import column_or_1d
 from consensus.estimators.base import NetworkEstimator, validated
 from consensus.estimators.coordinates import Coordinates
 from consensus.losses import CrossEntropy, LogisticLoss
+from consensus.models import Linear
 
 
 class NetworkClassifier(ClassifierMixin, NetworkEstimator):
@@ -116,11 +117,8 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
             )
         loss, outputs = (LogisticLoss(), 1) if count == 2 else (CrossEntropy(), count)
         self._train(features, codes[:, None], loss, outputs, groups, Coordinates.of(features))
-        if not self.model_.widths[1:-1]:
-            biases = self.model_._split(self.parameters_)[0][1]
-            if count > 2:  # the same number in all of them changes nothing
-                biases -= biases.mean()
-            self.coef_, self.intercept_ = self._layer()
+        if count > 2 and isinstance(self.model_, Linear):  # the same number in all biases changes nothing
+            self.intercept_ -= self.intercept_.mean()
         return self
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:

@@ -10,6 +10,7 @@ from sklearn.utils.validation import column_or_1d
 from consensus.estimators.base import NetworkEstimator, validated
 from consensus.estimators.coordinates import Coordinates
 from consensus.losses import SquaredLoss
+from consensus.models import Linear
 
 
 class NetworkRegressor(RegressorMixin, NetworkEstimator):
@@ -114,10 +115,8 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         targets = np.asarray(targets, float).reshape(len(targets), -1)
         to = Coordinates.of(features, targets)
         self._train(features, (targets - to.shift) / to.spread, SquaredLoss(), targets.shape[1], groups, to)
-        if not self.model_.widths[1:-1]:
-            self.coef_, self.intercept_ = self._layer()
-            if self._single:
-                self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
+        if self._single and isinstance(self.model_, Linear):
+            self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
         return self
 
     def predict(self, X: ArrayLike) -> np.ndarray:
