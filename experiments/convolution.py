@@ -30,7 +30,7 @@ def solver(name, rounds):
         step, surrogate = CosineAnnealing(0.9, rounds=rounds), PartialLinearization(1.0, curvature="local")
         return NEXT(surrogate, step, Exact("iterative"), tolerance=0.5, batch=BATCH, averaging=0.1)
     if name == TRACKING:
-        return GradientTracking(0.7)
+        return GradientTracking(CosineAnnealing(0.7, rounds=rounds))
     return DGD(CosineAnnealing(0.5, rounds=rounds), batch=BATCH)
 
 
