@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from consensus import _checks
+
 _BITS = 40  # of a code, at most
 
 
@@ -24,6 +26,11 @@ class Multiples:
     step : ndarray (agents,)
         > 0.
 
+    Raises
+    ------
+    ValueError, TypeError
+        If the arrays do not belong together.
+
     Examples
     --------
     >>> import numpy as np
@@ -39,6 +46,11 @@ class Multiples:
     codes: np.ndarray
     step: np.ndarray
 
+    def __post_init__(self) -> None:
+        codes, step = _belonging(self.codes, self.step, "codes", "step")
+        object.__setattr__(self, "codes", codes)
+        object.__setattr__(self, "step", step)
+
     @classmethod
     def nearest(cls, blocks: np.ndarray, step: np.ndarray) -> Multiples:
         """The ``blocks`` (agents, P, columns) rounded to multiples of ``step`` (agents,), or of 2^k times that.
@@ -46,6 +58,7 @@ class Multiples:
         The factor, usually one, is the least for which codes are not too long. A block that holds a NaN or an infinity becomes
         all NaN: a run that diverges is seen to diverge.
         """
+        blocks, step = _belonging(blocks, step, "blocks", "step")
         ratio = largest(blocks.reshape(len(blocks), -1)) / step
         finite = np.isfinite(ratio)
         excess = np.frexp(np.where(finite, ratio, 0))[1] - (_BITS - 1)
@@ -91,6 +104,16 @@ class Multiples:
                 rows = np.stack([messages[agent][(end := ends[agent, column]) - size : end] for agent, column in places])
                 codes[widths == b] = _from_bytes(rows, b, parameters)
         return cls(codes.swapaxes(1, 2), step)
+
+
+def _belonging(blocks, step, *names):
+    blocks, step = (_checks.floats(f"{name} of Multiples", value) for name, value in zip(names, (blocks, step), strict=True))
+    if blocks.ndim != 3 or step.shape != blocks.shape[:1]:
+        raise ValueError(
+            f"{names[0]} of Multiples must have shape (agents, P, columns) and {names[1]} (agents,); "
+            f"got {blocks.shape} and {step.shape}"
+        )
+    return blocks, step
 
 
 def largest(numbers: np.ndarray) -> np.ndarray:

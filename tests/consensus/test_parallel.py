@@ -88,7 +88,7 @@ def test_results_do_not_depend_on_chunks_or_threads(cores, monkeypatch):
 
         for module in users:
             monkeypatch.setattr(module, "for_chunks", in_chunks)
-        monkeypatch.setattr(consensus.problems.model, "for_rows", in_rows)
+        monkeypatch.setattr(consensus.problems.sums, "for_rows", in_rows)
         problem = consensus.Problem(model, consensus.SquaredLoss(), shards, consensus.L2(0.01))
         result = consensus.solve(problem, schedule, NEXT(PartialLinearization(1.0), Constant(0.2)), rounds=2, start=start)
         return [array.tobytes() for array in (result.w, problem.value(result.w), problem.gradient(result.w))]

@@ -1,0 +1,125 @@
+"""Values and gradients of sums over samples: some agents after others, by compiled kernels where there are some."""
+
+import functools
+import math
+
+import numpy as np
+
+from consensus import kernels
+from consensus._parallel import for_rows
+from consensus._rows import empty, taken
+from consensus.data import Shards
+from consensus.losses.base import Loss
+from consensus.models.base import Model, linearize
+from consensus.problems.base import BaseProblem
+from consensus.problems.fused import fused
+from consensus.problems.minibatches import Batch, checked
+from consensus.regularizers import L2
+
+_FEW = 1 << 20  # bytes of features, of all agents: one core reads them in less time than is spent on handing them out
+
+
+class SampleSums(BaseProblem):
+    """``g_i(w) = sum_m c_m l(f(w, x_m), d_m)``: the part of a :class:`consensus.Problem` that adds."""
+
+    model: Model
+    loss: Loss
+    shards: Shards
+    weights: np.ndarray
+    _samples: int
+
+    def _prepare_sums(self):
+        """Find out how to add, once the attributes above are there."""
+        self._fused = fused(self.model, self.loss)
+        # The number times w that the regularizer adds to gradients; None where that is not all.
+        self._ridge = self.regularizer.weight if self.nonconvex is None and type(self.regularizer) is L2 else None
+        # What a gradient touches: for a sample, with its numbers on their way through the model, and for an agent once.
+        size = math.prod(self.shards.features.shape[2:])
+        numbers = size + 2 * sum(getattr(self.model, "widths", (size, self.model.outputs))[1:])
+        self._sample_bytes, self._agent_bytes = (count * self.dtype.itemsize for count in (numbers, 2 * self.parameters))
+
+    def _value(self, w: np.ndarray) -> np.ndarray:
+        values, x, d, c = np.empty(self.agents, self.dtype), self.shards.features, self.shards.targets, self.weights
+
+        def predicted(x, d, c, w, out):
+            np.vecdot(self.loss.value(self.model.predict(w, x), d), c, out)
+
+        into = predicted if self._fused is None else self._fused.value
+        for_rows(into, (x, d, c, w, values), self._bytes(x.shape[1]))
+        return values
+
+    def _gradient(self, w: np.ndarray) -> np.ndarray:
+        return self._sum(w, None)
+
+    def _batch_gradient(self, w: np.ndarray, batch: Batch) -> np.ndarray:
+        return self._sum(w, batch)
+
+    def average_gradient(self, w: np.ndarray, batch: Batch | None = None) -> np.ndarray:
+        if self._ridge is None:
+            return super().average_gradient(w, batch)
+        self.work.gradients += 1
+        return self._sum(self._stack(w), batch, self.network_size, self._ridge)
+
+    def descended(
+        self, x: np.ndarray, alpha: float, w: np.ndarray, batch: Batch | None = None, over: np.ndarray | None = None
+    ) -> np.ndarray:
+        if self._ridge is None or self._fused is not None or x.dtype != self.dtype:
+            return super().descended(x, alpha, w, batch, over)
+        self.work.gradients += 1
+        w, result = self._stack(w), empty(x.shape, self.dtype) if over is None else over
+        numbers = [np.array(number, self.dtype) for number in (alpha, self.network_size, self._ridge)]
+
+        def descend(features, targets, weights, w, x, result):
+            gradient = np.empty(w.shape, self.dtype)
+            self._linearized(features, targets, weights, w, gradient)
+            kernels.descended(x, gradient, w, *numbers, out=result)
+
+        self._with_samples(descend, batch, (w, x, result))
+        return result
+
+    def _sum(self, w, batch, scale=None, ridge=0.0):
+        """The sum of the gradients of a ``batch``'s samples times their weights, or of all samples'.
+
+        With a ``scale`` it is taken times that, and ``ridge`` w added, while it is in cache.
+        """
+        gradient, shards, fused = empty(w.shape, self.dtype), self.shards, self._fused
+        if fused is not None and batch is None and shards.features.nbytes <= _FEW:
+            self.work.samples += self._samples
+            fused.gradient(shards.features, shards.targets, self.weights, w, gradient, scale, ridge)
+        else:
+            self._with_samples(fused.gradient if fused else self._linearized, batch, (w, gradient), scale, ridge)
+        return gradient
+
+    def _with_samples(self, function, batch, arrays, *more):
+        """Call ``function(x, d, c, *arrays, *more)``, some agents after others, with a ``batch``'s samples or all.
+
+        These are x (agents, samples, ...), targets d and weights c (agents, samples); they are counted.
+        """
+        x, d, c, once = self.shards.features, self.shards.targets, self.weights, self._agent_bytes
+        if batch is None:
+            self.work.samples += self._samples
+            for_rows(function, (x, d, c, *arrays), self._bytes(x.shape[1]), once, *more)
+            return
+
+        def of_batch(places, x, d, *rest):
+            function(taken(x, places), taken(d, places), *rest)
+
+        batch = checked(batch, self.agents, c.shape[1])
+        self.work.samples += int(np.count_nonzero(batch.weights))
+        c = taken(c, batch.indices) * batch.weights
+        for_rows(of_batch, (batch.indices, x, d, c, *arrays), self._bytes(c.shape[1]), once, *more)
+
+    def _linearized(self, x, d, c, w, out, scale=None, ridge=0.0):
+        """Put the sum for agents with samples (x, d), weights c and parameters w into ``out``, by the model's linearization."""
+        # One product with the Jacobian is all that is asked for: of a model's own linearization no more is needed.
+        at = getattr(self.model, "linearize", None) or functools.partial(linearize, self.model)
+        outputs, linearization = at(w, x)
+        slopes = self.loss.gradient(outputs, d)
+        slopes *= c[:, :, None]
+        linearization.vjp(slopes, out=out)
+        if scale is not None:
+            kernels.combined(out, w, np.array(scale, out.dtype), np.array(ridge, out.dtype), out=out)
+
+    def _bytes(self, samples):
+        """What a gradient on so many samples touches for one agent."""
+        return samples * self._sample_bytes + self._agent_bytes
