@@ -43,10 +43,13 @@ class Curvature(Protocol):
     def mixed(self, network: "Network") -> tuple:
         """The blocks that are mixed, whose sums over the network are wanted, as a NamedTuple."""
 
+    def rounded(self, network: "Network") -> np.ndarray | None:
+        """Blocks (agents, P, count) that are mixed in few bits, whose sums are wanted; None if there are none."""
+
     def of_network(self, problem: Any, network: "Network", round: int, news: News) -> tuple[Hessian, Self]:
         """H, from the ``news`` that the exchanges of a round brought; and what is kept of them."""
 
-    def moved(self, problem: Any, trial: np.ndarray, round: int) -> Self:
+    def moved(self, problem: Any, trial: np.ndarray) -> Self:
         """At new trial points (agents, P)."""
 
     def each_local_model(self, problem: Any, w: np.ndarray, test: Test) -> None:

@@ -14,6 +14,13 @@ PROBES = 256  # at most: up to so many agents each has a probe of its own
 _KEPT = PROBES + 1  # messages, at most: a fit could not tell more apart
 
 
+def draw(agents: int, dtype: np.dtype) -> np.ndarray:
+    """Everyone's probes (A, probes), which all agents know: of up to 256 each has its own, of more they are signs."""
+    if agents <= PROBES:
+        return np.eye(agents, dtype=dtype)
+    return np.random.default_rng(agents).choice(np.array([-1, 1], dtype), (agents, PROBES))
+
+
 class Message(NamedTuple):
     """What an agent sends: its ``mass``, the ``data`` that are mixed, its combination of all agents' ``probes``."""
 
@@ -42,11 +49,7 @@ class Held:
     """
 
     def __init__(self, network: "Network", mass: np.ndarray, data: np.ndarray) -> None:
-        agents = network.agents
-        if agents <= PROBES:
-            everyone = np.eye(agents, dtype=data.dtype)
-        else:
-            everyone = np.random.default_rng(agents).choice(np.array([-1, 1], data.dtype), (agents, PROBES))
+        everyone = draw(network.agents, data.dtype)
         self.network, self.goal = network, everyone.mean(axis=0)
         self._like = Message(mass, data, everyone[network.rows])
         self._sent, self.exchanges = [pack(self._like)], 0

@@ -94,6 +94,9 @@ class Kronecker(NamedTuple):
     def alone(self, network: "Network") -> None:
         """The curvature of the local cost alone is not used."""
 
+    def rounded(self, network: "Network") -> None:
+        """Nothing is rounded."""
+
     def mixed(self, network: "Network") -> Factors:
         """The blocks that are mixed, whose sums over the network are wanted."""
         return Factors.row((_triangle(A), _triangle(G)) for A, G in self.own.pairs())
@@ -125,7 +128,7 @@ class Kronecker(NamedTuple):
     def _without_first(self):
         return self._replace(own=self.own._replace(inputs=self.own.inputs[:, :0, :0]))
 
-    def moved(self, problem: Linearizable, trial: np.ndarray, round: int) -> "Kronecker":
+    def moved(self, problem: Linearizable, trial: np.ndarray) -> "Kronecker":
         """At new trial points (agents, P)."""
         moved = self._replace(own=Factors.row(gauss_newton.kronecker(problem, trial)))
         return moved._without_first() if self.values.size else moved

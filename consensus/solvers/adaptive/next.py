@@ -9,6 +9,7 @@ import numpy as np
 from consensus import _checks
 from consensus.problems import BaseProblem, has_model
 from consensus.solvers.adaptive import standardised, start
+from consensus.solvers.adaptive.alongside import Alongside
 from consensus.solvers.adaptive.averaging import Averaging, average, numbers
 from consensus.solvers.adaptive.blocks import choose
 from consensus.solvers.adaptive.costs import Costs, costs, track
@@ -65,7 +66,7 @@ class AdaptiveNEXT(Solver):
     of ``grad sum_j g_j``, and T_i of ``sum_j g_j``. Of the Gauss-Newton curvature of all costs, ``H = sum_j J_j' S_j J_j``,
     they learn Z_i, about H Omega, with at most 64 directions Omega that all know: on a static graph whose links go both ways
     the products J_i' S_i J_i Omega go along trees, rounded to what tau_i does not see anyway, and Z is their exact sum
-    (:class:`consensus.solvers.adaptive.sketch.Sketch`); on others they are mixed as the trackers are. Then agent i
+    (:class:`consensus.solvers.adaptive.sketch.Sketch`); on others they are mixed in eight bits. Then agent i
 
     1.  compares the change of U from its last w_i to the new one, ``s . (G_old + G_new) / 2 + r(w_new) - r(w_old)`` (with T_new
         - T_old instead of the trapezoid, if that is larger and a rise by over a thousandth: the trapezoid is exact for short
@@ -157,11 +158,14 @@ class AdaptiveNEXT(Solver):
         # Exchange: estimate what the network's costs are around the agents' mean.
         averaged = Averaged(state.trial, state.damping.sent())
         summed = Summed(state.trackers, state.curvature.mixed(network), origin.cost)
-        averaging, means, totals, mixed = average(network, state.averaging, averaged, summed)
+        rounded = state.curvature.rounded(network)
+        along: Network = network if rounded is None else Alongside(network, rounded)  # type: ignore[assignment]  # a network's part
+        averaging, means, totals, mixed = average(along, state.averaging, averaged, summed)
         w, damping, (total, slope) = means.trial, state.damping.agreed(means.damping), totals.trackers
         exchanges = averaging.sent - state.averaging.sent if averaging.fit.size or not first else 0
         pair = (w - state.w, slope - state.model.slope)
-        news = News(exchanges, totals.curvature, *pair, state.damping, state.model)
+        rounded = along.total() if isinstance(along, Alongside) else None
+        news = News(exchanges, totals.curvature, rounded, *pair, state.damping, state.model)
         H, curvature = state.curvature.of_network(problem, network, state.round, news)
         model = Quadratic(total, slope, H)
         # 1. Judge the last trial, if there was one.
@@ -175,7 +179,7 @@ class AdaptiveNEXT(Solver):
         d, damping = solve(problem, w, model, damping.limited(), curvature)
         # 3. Move, and evaluate the local cost there.
         trial = origin.or_back(problem, w, w + d, total, totals.origin)
-        local, curvature = costs(problem, trial), curvature.moved(problem, trial, state.round + 1)
+        local, curvature = costs(problem, trial), curvature.moved(problem, trial)
         trackers = track(mixed.trackers, local, state.local)
         origin = origin.forgotten()
         return AdaptiveState(state.round + 1, w, model, trial, local, trackers, curvature, damping, averaging, origin)

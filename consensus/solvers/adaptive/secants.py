@@ -54,6 +54,9 @@ class Secants(NamedTuple):
     def alone(self, network: "Network") -> None:
         """Nothing is known of the local cost's curvature alone."""
 
+    def rounded(self, network: "Network") -> None:
+        """Nothing is rounded."""
+
     def mixed(self, network: "Network") -> Nothing:
         """The blocks that are mixed: none."""
         return Nothing()
@@ -69,7 +72,7 @@ class Secants(NamedTuple):
         added = zip(self, (inverse * step, inverse * change), strict=True)
         return Secants(*(np.concatenate([old[:, :, 1:], new[:, :, None]], axis=2) for old, new in added))
 
-    def moved(self, problem: BaseProblem, trial: np.ndarray, round: int) -> "Secants":
+    def moved(self, problem: BaseProblem, trial: np.ndarray) -> "Secants":
         """At new trial points: nothing changes."""
         return self
 

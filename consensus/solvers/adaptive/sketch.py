@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     from consensus.engines.network import Network
 
 DIRECTIONS, _NUMBERS = 64, 1 << 18  # columns of curvature in a message, and numbers in them, at most
-_ROUNDING = 0.5  # what all agents' rounding may do to H, in units of tau
+_ROUNDING = 0.5  # what all agents' rounding may do to H along trees, in units of tau
+_FEW, _NOISE = 32, 1e-3  # without trees: columns in a message but the first, and what estimates do to H, in units of its trace
 
 
 class Products(NamedTuple):
-    """What is mixed where there is no tree."""
+    """What is mixed in full."""
 
     products: np.ndarray
 
@@ -38,8 +39,11 @@ class Sketch(NamedTuple):
 
     On a graph with a tree (:attr:`consensus.engines.Network.tree`) the products go along trees, rounded, and are summed
     exactly. All agents then have the same V, so that the next directions need no message: half of them span what V is largest
-    in, the others are drawn. Where H is the same everywhere, and a message can hold all of it, that is done once. On other
-    graphs products are mixed as trackers are, and all directions are drawn.
+    in, the others are drawn. Where H is the same everywhere, and a message can hold all of it, that is done once.
+
+    On changing and directed graphs products are mixed in eight bits
+    (:class:`consensus.solvers.adaptive.alongside.Alongside`), from the second time on half as many: the other half of V stays
+    (:func:`updated`). On long graphs of many agents (:func:`on_trees`) they are mixed as the trackers are.
     """
 
     products: np.ndarray
@@ -78,13 +82,21 @@ class Sketch(NamedTuple):
         return LowRank.of(np.sqrt(network.agents).astype(self.products.dtype) * factor(self.basis[0], self.products))
 
     def mixed(self, network: "Network") -> Products | Nothing:
-        """The blocks that are mixed, whose sums over the network are wanted."""
-        return Products(self.products) if not on_trees(network) else Nothing()
+        """The blocks that are mixed in full, whose sums over the network are wanted: on long graphs of many agents."""
+        return Products(self.products) if network.least_eigenvalue is not None and not on_trees(network) else Nothing()
+
+    def rounded(self, network: "Network") -> np.ndarray | None:
+        """The products, where agents fit their averages themselves, and nothing goes along trees."""
+        return self.products if network.least_eigenvalue is None and not on_trees(network) else None
 
     def of_network(self, problem: Linearizable, network: "Network", round: int, news: News) -> tuple[LowRank, "Sketch"]:
         """H = V V' with V (agents, P, count), and what is kept of it."""
+        drawn = _drawn(problem, round + 1)
+        if news.rounded is not None:
+            V = updated(news.known.H.V, self.basis[0], news.rounded)
+            return LowRank.of(V), self._replace(basis=drawn[None, :, :_FEW])
         if not on_trees(network):
-            return LowRank.of(factor(self.basis[0], news.sums.products)), self
+            return LowRank.of(factor(self.basis[0], news.sums.products)), self._replace(basis=drawn[None])
         if not self.products.shape[2]:  # everything was sent before
             return news.known.H, self
         (_, P, count), once = self.products.shape, sent_once(problem)
@@ -96,14 +108,13 @@ class Sketch(NamedTuple):
         total, steps = network.total(Multiples.nearest(self.products, step), news.exchanges)
         noise = np.sqrt(2 * count * np.square(steps).sum() / 12)
         V = factor(self.basis[0], total[None].astype(problem.dtype), noise)
-        basis = self.basis[0, :, :0] if once else turned(V[0], _drawn(problem, round + 1))
+        basis = self.basis[0, :, :0] if once else turned(V[0], drawn)
         unit = self.unit if self.unit.all() else np.full(len(step), steps.max())
         return LowRank.common(V[0], len(self.products)), self._replace(basis=basis[None], unit=unit)
 
-    def moved(self, problem: Linearizable, trial: np.ndarray, round: int) -> "Sketch":
+    def moved(self, problem: Linearizable, trial: np.ndarray) -> "Sketch":
         """At new trial points (agents, P)."""
-        basis = self.basis[0] if self.unit.all() else _drawn(problem, round)
-        return self._at(problem, trial, basis, self.unit)
+        return self._at(problem, trial, self.basis[0], self.unit)
 
     def each_local_model(self, problem: Linearizable, w: np.ndarray, test: Test) -> None:
         """As :func:`gauss_newton.each_local_model`, if there is anything to test."""
@@ -137,6 +148,22 @@ def directions(parameters: int, count: int, seed: int, dtype: np.dtype) -> np.nd
     basis = np.linalg.qr(draw)[0].astype(dtype)
     basis.flags.writeable = False  # it is kept, for whoever asks next
     return basis
+
+
+def updated(V: np.ndarray, basis: np.ndarray, products: np.ndarray) -> np.ndarray:
+    """V (agents, P, columns) after new ``products`` H Omega: that of these, and of the old V what is conjugate to Omega.
+
+        V+ = [V N, factor(Omega, H Omega)],      N an orthonormal basis of what is orthogonal to V' Omega ,
+
+    the block update of Broyden, Fletcher, Goldfarb and Shanno, with as many columns as before or the new ones.
+    """
+    noise = _NOISE * np.abs(np.einsum("pk,apk->a", basis, products))
+    new = factor(basis, products, noise)
+    few = new.shape[2]
+    if few >= V.shape[2]:
+        return new
+    across = np.linalg.qr(np.nan_to_num(V.swapaxes(1, 2) @ basis), mode="complete")[0][:, :, few:]
+    return np.concatenate([V @ across, new], axis=2)
 
 
 def turned(V: np.ndarray, drawn: np.ndarray) -> np.ndarray:

@@ -64,7 +64,7 @@ def step_alone(problem: BaseProblem, network: "Network", state: "AdaptiveState",
     w, damping, model = means.trial, state.damping.agreed(means.damping), Quadratic(totals.cost, totals.gradient, H)
     d, solved = solve(problem, w, model, damping._replace(tau=(_TAU * damping.scale).astype(w.dtype)), state.curvature)
     trial = w + _STEP * d
-    local, curvature = costs(problem, trial), state.curvature.moved(problem, trial, state.round + 1)
+    local, curvature = costs(problem, trial), state.curvature.moved(problem, trial)
     return state._replace(
         round=state.round + 1,
         w=w,

@@ -51,8 +51,9 @@ def test_at_first_no_curvature_is_known(kind):
 def test_what_is_sent_is_what_is_said(kind):
     p = functions(problem()) if kind is Secants else problem(model=consensus.MLP([4, 3, 1]))
     network = StackedNetwork(SCHEDULES["directed"], p.dtype)
-    sent = kind.at_start(p, np.zeros((AGENTS, p.parameters))).mixed(network)
-    assert (pack(sent)[0].size if sent else 0) == kind.numbers(p)
+    sent = kind.at_start(p, np.zeros((AGENTS, p.parameters)))
+    mixed, rounded = sent.mixed(network), sent.rounded(network)
+    assert (pack(mixed)[0].size if mixed else 0) + (0 if rounded is None else rounded[0].size) == kind.numbers(p)
 
 
 def test_a_problem_of_ones_own_that_can_be_linearised_is_sketched():

@@ -25,7 +25,7 @@ def stack(p, seed=0):
 def summed(p, curvature, round=0, step=0, change=0):
     """What comes of sums over the network that are exact."""
     total = [np.broadcast_to(block.sum(axis=0), block.shape) for block in flat(curvature.mixed(None))]
-    news = News(0, whole(curvature.mixed(None), iter(total)), step, change, None, None)
+    news = News(0, whole(curvature.mixed(None), iter(total)), None, step, change, None, None)
     return curvature.of_network(p, None, round, news)
 
 
@@ -74,11 +74,11 @@ def test_a_block_of_agents_has_the_same_bits():
     p = made("deep")
     w = stack(p)
     curvature = Kronecker.at_start(p, w)
-    H, _ = curvature.of_network(p, None, 0, News(0, curvature.mixed(None), None, None, None, None))
+    H, _ = curvature.of_network(p, None, 0, News(0, curvature.mixed(None), None, None, None, None, None))
     d = H.minimiser(np.ones(AGENTS), w, w, None)
     for rows in (slice(0, 2), slice(2, 6)):
         block = Kronecker.at_start(p.restrict(rows), w[rows])
-        part, _ = block.of_network(p, None, 0, News(0, block.mixed(None), None, None, None, None))
+        part, _ = block.of_network(p, None, 0, News(0, block.mixed(None), None, None, None, None, None))
         np.testing.assert_array_equal(part.minimiser(np.ones(AGENTS)[rows], w[rows], w[rows], None), d[rows])
         np.testing.assert_array_equal(part.square(w[rows]), H.square(w)[rows])
 
@@ -103,7 +103,7 @@ def test_the_scale_is_the_trace():
     p = made("deep")
     curvature = Kronecker.at_start(p, stack(p))
     unit, (scale, share) = np.eye(p.parameters), curvature.scale(p, np.zeros((AGENTS, 2)), np.zeros((AGENTS, 2)))
-    alone = curvature.of_network(p, None, 0, News(0, curvature.mixed(None), None, None, None, None))[0]
+    alone = curvature.of_network(p, None, 0, News(0, curvature.mixed(None), None, None, None, None, None))[0]
     trace = sum(alone.square(np.tile(e, (AGENTS, 1))) for e in unit)
     np.testing.assert_allclose(scale, AGENTS * trace, rtol=1e-12)
     assert share == 3e-3
@@ -113,7 +113,7 @@ def test_the_stretch_is_what_the_last_step_has_shown_and_the_first_factor_is_sen
     p = made("deep")
     w = stack(p)
     H, kept = summed(p, Kronecker.at_start(p, w))
-    kept = kept.moved(p, w, 1)
+    kept = kept.moved(p, w)
     assert [block.shape[1] for block in flat(kept.mixed(None))] == [0, 6, 10, 3, 6, 6]
     step = stack(p, 1)
     for shown, stretch in ((2.5, 2.5), (40.0, 4.0), (1e-3, 0.25), (-1.0, 1.0)):

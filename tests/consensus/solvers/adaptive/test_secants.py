@@ -21,7 +21,7 @@ def problem(regularizer=None):
 
 def with_pair(pairs, round, step):
     """The V that a step shows, and all pairs."""
-    (V, _), pairs = pairs.of_network(problem(), None, round, News(0, Nothing(), step, step @ H, None, None))
+    (V, _), pairs = pairs.of_network(problem(), None, round, News(0, Nothing(), None, step, step @ H, None, None))
     return V, pairs
 
 
