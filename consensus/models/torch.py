@@ -78,9 +78,10 @@ class Torch(Framework):
             raise ValueError(f"module must have parameters that require a gradient; got {self}")
         ends = np.cumsum([part.numel() for part in trainable.values()]).tolist()
         self.parameters = ends[-1]
+        names = list(self._module.named_parameters(remove_duplicate=False))  # some may be tied, and have several
         self._spans = [
-            (name, end - part.numel(), end, tuple(part.shape))
-            for (name, part), end in zip(trainable.items(), ends, strict=True)
+            ([name for name, other in names if other is part], end - part.numel(), end, tuple(part.shape))
+            for part, end in zip(trainable.values(), ends, strict=True)
         ]
         # Several agents at once cost less than one after another where all is products of matrices. Of convolutions,
         # which gain by it in small batches of single precision alone, the last bits would show how many agents there are.
@@ -103,7 +104,7 @@ class Torch(Framework):
         _checks.offers("rng", rng, ("integers",), "a NumPy generator, such as numpy.random.default_rng(0)")
         module = self._module if self._make is None else self._made(int(rng.integers(2**63)))
         values = dict(module.named_parameters())
-        return np.concatenate([values[name].detach().cpu().numpy().ravel() for name, *_ in self._spans])
+        return np.concatenate([values[name].detach().cpu().numpy().ravel() for (name, *_), *_ in self._spans])
 
     def unflatten(self, w: np.ndarray) -> dict[str, torch.Tensor]:
         """The state dict of the module with the parameters w (P,), for ``module.load_state_dict``."""
@@ -111,11 +112,8 @@ class Torch(Framework):
         if w.shape != (self.parameters,):
             raise ValueError(f"w must have shape ({self.parameters},) for {self}, such as result.mean; got {w.shape}")
         state = {name: copy.deepcopy(value) for name, value in self._module.state_dict().items()}
-        spans = {id(self._module.get_parameter(name)): (start, end, shape) for name, start, end, shape in self._spans}
-        for name, parameter in self._module.named_parameters(remove_duplicate=False):  # some may be tied
-            if id(parameter) in spans:
-                start, end, shape = spans[id(parameter)]
-                state[name] = _torch().from_numpy(w[start:end].reshape(shape).copy())
+        for names, start, end, shape in self._spans:
+            state |= {name: _torch().from_numpy(w[start:end].reshape(shape).copy()) for name in names}
         return state
 
     def _made(self, seed):
@@ -143,8 +141,13 @@ class Torch(Framework):
         torch, modules = _torch(), self._here.__dict__.setdefault("modules", {})
         if dtype not in modules:
             modules[dtype] = copy.deepcopy(self._module).to(self.device, dtype).requires_grad_(False)
-        module, names = modules[dtype], [name for name, *_ in self._spans]
-        return lambda leaves, x: torch.func.functional_call(module, dict(zip(names, leaves, strict=True)), (x,))
+        module, all_names = modules[dtype], [names for names, *_ in self._spans]
+
+        def function(leaves, x):
+            named = {name: leaf for names, leaf in zip(all_names, leaves, strict=True) for name in names}
+            return torch.func.functional_call(module, named, (x,), tie_weights=False)  # else it looks for tied ones every time
+
+        return function
 
     def _leaves(self, w):
         """The parameters in w (..., P), as views (..., *shape)."""
