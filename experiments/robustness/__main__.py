@@ -11,7 +11,7 @@ matplotlib.use("Agg")  # writes files, also where there is no screen
 from consensus._parallel import cores
 from experiments.robustness import cases
 from experiments.robustness.linear import linear_table
-from experiments.robustness.results import breakdown, equal_bytes, figure, summary
+from experiments.robustness.results import at_equal, breakdown, figure, summary
 from experiments.robustness.runs import GRIDS, Runs, choose
 
 
@@ -52,7 +52,8 @@ def main(arguments=None):
         sys.exit(f"error: {error}")
     tables = {
         "robustness": summary(done, chosen),
-        "bytes": equal_bytes(done, chosen),
+        "bytes": at_equal("bytes", done, chosen),
+        "seconds": at_equal("seconds", done, chosen),
         "digits": summary(several, chosen),
     }
     if "AdaptiveNEXT" in chosen:  # these are about it

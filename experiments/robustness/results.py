@@ -7,12 +7,14 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from consensus import plotting
+from experiments.robustness import cases
 from experiments.shared.tables import Table
 
 MARKS = (10, 20, 30, 50, 70, 100, 140, 200, 300, 400, 500, 600, 700, 800, 900, 1000)  # exchanges
 SHOWN = (50, 200, 1000)  # of them in the tables; settings are chosen by all three
 BYTES = tuple(round(10 ** (k / 2)) for k in range(10, 19))  # sent in the whole network
-BYTES_SHOWN = BYTES[::2]
+SECONDS = (0.1, 0.3, 1, 3, 10)  # of the run, observation taken out
+EQUAL = {"bytes": BYTES[::2], "seconds": SECONDS}  # what the tables show at equal cost
 BLOWN_UP = 1e3  # what a run that diverged, or ended far above its start, counts as
 
 
@@ -49,29 +51,30 @@ def summary(rows, chosen):
     return table
 
 
-def equal_bytes(rows, chosen):
-    """A row a solver: how far it is once so many bytes were sent in the whole network, and how many runs never sent them.
+def at_equal(unit, rows, chosen):
+    """A row a solver: how far it is once so many ``unit`` ("bytes" or "seconds") went, and how many runs had ended before.
 
-    Those ended at the last mark of exchanges, and count with their last objective.
+    Bytes are those of the whole network. Runs end at the last mark of exchanges, and count with their last objective.
     """
-    names = {f"at {sent:.0e} bytes": ".2f" for sent in BYTES_SHOWN} | {f"ended before {s:.0e}": ".0%" for s in BYTES_SHOWN}
+    marks = {mark: f"{mark:.0e}" if unit == "bytes" else f"{mark:g}" for mark in EQUAL[unit]}
+    names = {f"at {mark} {unit}": ".2f" for mark in marks.values()} | {f"ended before {mark}": ".0%" for mark in marks.values()}
     table = Table({"solver": "", "setting": "", **names})
     for solver, setting in chosen.items():
         own = [row for row in rows if row["solver"] == solver]
         if not own:
             continue
-        means = [mean_ratio(own, f"{sent}_bytes") for sent in BYTES_SHOWN]
-        table.add(solver, setting, *means, *(ended_before(own, sent) for sent in BYTES_SHOWN))
+        means = [mean_ratio(own, f"{mark}_{unit}") for mark in marks]
+        table.add(solver, setting, *means, *(ended_before(own, mark, unit) for mark in marks))
     return table
 
 
-def ended_before(rows, sent):
-    """The part of the runs that sent fewer bytes, and did not diverge."""
-    return float(np.mean([row["bytes"] < sent and math.isfinite(row[f"at_{sent}_bytes"]) for row in rows]))
+def ended_before(rows, mark, unit="bytes"):
+    """The part of the runs that had ended with fewer ``unit``, and did not diverge."""
+    return float(np.mean([row[unit] < mark and math.isfinite(row[f"at_{mark}_{unit}"]) for row in rows]))
 
 
 def breakdown(rows):
-    """AdaptiveNEXT by data set, topology, agents and shards."""
+    """AdaptiveNEXT by data set, topology, agents and shards; and on the cases by which its constants were not chosen."""
     table = Table({"runs with": "", "at 50": ".2f", "at 200": ".2f", "at 1000": ".3f", "worst at 1000": ".2f", "runs": ".0f"})
     own = [row for row in rows if row["solver"] == "AdaptiveNEXT"]
     for name in ("dataset", "topology", "agents", "shards"):
@@ -79,7 +82,16 @@ def breakdown(rows):
             some = [row for row in own if row[name] == value]
             shown = f"{value:.0f} agents" if name == "agents" else str(value).replace("_", " ")
             table.add(shown, *(mean_ratio(some, m) for m in SHOWN), ratios(some, 1000).max(), len(some))
+    for name, held_out in (("cases its constants were chosen on", False), ("cases held out", True)):
+        some = [row for row in own if cases.held_out(case_of(row)) == held_out]
+        if some:
+            table.add(name, *(mean_ratio(some, m) for m in SHOWN), ratios(some, 1000).max(), len(some))
     return table
+
+
+def case_of(row):
+    """The case of a run."""
+    return row["dataset"], row["topology"], int(row["agents"]), row["shards"], int(row["seed"])
 
 
 def figure(rows, chosen):

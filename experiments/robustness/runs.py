@@ -4,7 +4,6 @@ import csv
 import itertools
 import math
 import multiprocessing
-import time
 import warnings
 from concurrent.futures import ProcessPoolExecutor
 
@@ -16,7 +15,7 @@ from consensus.solvers import DATOS, DGD, NEXT, AdaptiveNEXT, AutoGT, GradientTr
 from consensus.steps import Diminishing
 from consensus.surrogates import FullLinearization, PartialLinearization
 from experiments.robustness import cases
-from experiments.robustness.results import BYTES, MARKS, score
+from experiments.robustness.results import BYTES, MARKS, SECONDS, case_of, score
 
 ONCE = {f"{step:g}": step for step in (0.03, 0.1, 0.3, 1.0)}
 STEPS = ONCE | {f"{step:g} falling": Diminishing(step, 0.01) for step in (0.3, 1.0)}
@@ -42,6 +41,7 @@ GRIDS = {  # one setting for all cases, the best on those for tuning
 }
 FIELDS = ("solver", "setting", "dataset", "topology", "agents", "shards", "seed", "optimum", "start", "highest", "end")
 FIELDS += ("exchanges", "bytes", "seconds", *(f"at_{mark}" for mark in MARKS), *(f"at_{sent}_bytes" for sent in BYTES))
+FIELDS += tuple(f"at_{mark}_seconds" for mark in SECONDS)
 
 
 def choose(runs, solver, tuning):
@@ -94,14 +94,13 @@ class Runs:
 
 
 def _key(row):
-    return (*(row[name] for name in FIELDS[:4]), int(row["agents"]), row["shards"], int(row["seed"]))
+    return (row["solver"], row["setting"], *case_of(row))
 
 
 def run(task):
     """One run, as a row."""
     solver, setting, case = task
     problem, network, start = cases.make(case)
-    started = time.perf_counter()
     try:
         method = GRIDS[solver][setting]
         with warnings.catch_warnings():
@@ -110,18 +109,19 @@ def run(task):
     except consensus.errors.RunError as error:
         history = error.history
     row = dict(zip(FIELDS, (solver, setting, *case), strict=False)) | {"optimum": cases.optimum(case)}
-    return row | {"seconds": round(time.perf_counter() - started, 2)} | measured(history)
+    return row | measured(history)
 
 
 def measured(history):
-    """What a row says of a history: where the run started and ended, and where it was after so many exchanges and bytes."""
+    """What a row says of a history: where the run started and ended, and where it was when so much had been spent."""
     objective = np.where(np.isfinite(history["objective"]), history["objective"], np.inf)
-    exchanges, sent = history["exchanges"], history["bytes"]
+    exchanges, sent, seconds = (history[name] for name in ("exchanges", "bytes", "seconds"))
     row = {"start": objective[0], "highest": objective.max(), "end": objective[-1]}
-    row |= {"exchanges": int(exchanges[-1]), "bytes": int(sent[-1])}
+    row |= {"exchanges": int(exchanges[-1]), "bytes": int(sent[-1]), "seconds": round(seconds[-1], 3)}
     diverged = exchanges[-1] < MARKS[-1] and history["round"][-1] < MARKS[-1]
-    for column, marks, name in ((exchanges, MARKS, "at_{}"), (sent, BYTES, "at_{}_bytes")):
+    every = (exchanges, MARKS, "at_{}"), (sent, BYTES, "at_{}_bytes"), (seconds, SECONDS, "at_{}_seconds")
+    for column, marks, name in every:
         for mark in marks:
             lost = diverged and column[-1] < mark
-            row[name.format(mark)] = math.inf if lost else objective[np.searchsorted(column, mark, side="right") - 1]
+            row[name.format(mark)] = math.inf if lost else objective[max(np.searchsorted(column, mark, side="right") - 1, 0)]
     return row

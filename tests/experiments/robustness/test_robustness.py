@@ -17,13 +17,14 @@ def row(solver, ratios=(4.0, 2.0, 1.5), *, setting="x", topology="ring", highest
     found = dict(zip(runs.FIELDS, (solver, setting, "diabetes", topology, 10, "iid", 0), strict=False))
     found |= {"optimum": 0.1, "start": 1.0, "highest": highest, "end": end, "exchanges": 1000, "bytes": sent, "seconds": 1.0}
     found |= {f"at_{mark}": 0.1 * value for mark, value in zip(results.MARKS, after, strict=True)}
-    return found | {f"at_{mark}_bytes": 0.1 * at_bytes for mark in results.BYTES}
+    found |= {f"at_{mark}_bytes": 0.1 * at_bytes for mark in results.BYTES}
+    return found | {f"at_{mark}_seconds": 0.1 * at_bytes for mark in results.SECONDS}
 
 
-def history(objective, exchanges, sent):
+def history(objective, exchanges, sent, seconds):
     made = History()
-    for number, values in enumerate(zip(objective, exchanges, sent, strict=True)):
-        made.append({"round": number, **dict(zip(("objective", "exchanges", "bytes"), values, strict=True))})
+    for number, values in enumerate(zip(objective, exchanges, sent, seconds, strict=True)):
+        made.append({"round": number, **dict(zip(("objective", "exchanges", "bytes", "seconds"), values, strict=True))})
     return made
 
 
@@ -75,19 +76,22 @@ def test_rivals_have_falling_steps_and_tracking_both_orders():
     assert {setting.order for setting in runs.GRIDS["gradient tracking"].values()} == {"atc", "cta"}
 
 
-def test_at_equal_bytes_the_last_round_that_had_sent_no_more_counts():
-    run = history([8.0, 4.0, 2.0, 1.0], [0, 300, 600, 1000], [0, 10**5, 2 * 10**6, 5 * 10**7])
+def test_at_equal_cost_the_last_round_that_had_cost_no_more_counts():
+    run = history(
+        [8.0, 4.0, 2.0, 1.0], [0, 300, 600, 1000], [0, 10**5, 2 * 10**6, 5 * 10**7], [0.12, 0.2, 1, 4.5]
+    )  # of which the start took 0.12
     found = runs.measured(run)
     assert [found[f"at_{sent}_bytes"] for sent in (10**5, 10**6, 10**7, 10**8, 10**9)] == [4.0, 4.0, 2.0, 1.0, 1.0]
+    assert [found[f"at_{mark}_seconds"] for mark in (0.1, 0.3, 1, 3, 10)] == [8.0, 4.0, 2.0, 2.0, 1.0]
     assert [found[f"at_{mark}"] for mark in (200, 300, 1000)] == [8.0, 4.0, 1.0]
     assert (found["bytes"], found["exchanges"], found["start"], found["end"]) == (5 * 10**7, 1000, 8.0, 1.0)
-    lost = runs.measured(history([8.0, 4.0, 9.0], [0, 1, 2], [0, 10**5, 10**6]))  # it diverged
+    lost = runs.measured(history([8.0, 4.0, 9.0], [0, 1, 2], [0, 10**5, 10**6], [0, 1, 2]))  # it diverged
     assert [lost[f"at_{sent}_bytes"] for sent in (10**5, 10**6, 10**7)] == [4.0, 9.0, np.inf]
 
 
 def test_runs_that_never_sent_so_many_bytes_are_counted_beside():
     ended, lost = row("A", sent=10**7, at_bytes=2.0), row("A", sent=10**6, at_bytes=np.inf)
-    lines = results.equal_bytes([row("A", at_bytes=4.5), ended, lost, lost], {"A": "x", "B": "x"}).csv().splitlines()
+    lines = results.at_equal("bytes", [row("A", at_bytes=4.5), ended, lost, lost], {"A": "x", "B": "x"}).csv().splitlines()
     found = dict(zip(lines[0].split(","), lines[1].split(","), strict=True))
     assert float(found["at 1e+08 bytes"]) == pytest.approx((4.5 * 2 * results.BLOWN_UP**2) ** 0.25)
     assert [float(found[f"ended before 1e+0{power}"]) for power in (5, 6, 7, 8, 9)] == [0, 0, 0, 0.25, 0.25]
@@ -117,7 +121,8 @@ def test_the_figure_has_a_curve_a_solver_and_a_topology():
 def test_a_run_is_what_solve_does_and_is_done_once(tmp_path, monkeypatch):
     monkeypatch.setattr(runs, "MARKS", (10, 20))
     monkeypatch.setattr(runs, "BYTES", (10**5,))
-    monkeypatch.setattr(runs, "FIELDS", (*runs.FIELDS[:14], "at_10", "at_20", "at_100000_bytes"))
+    monkeypatch.setattr(runs, "SECONDS", (1,))
+    monkeypatch.setattr(runs, "FIELDS", (*runs.FIELDS[:14], "at_10", "at_20", "at_100000_bytes", "at_1_seconds"))
     found = runs.run(("DGD", "step 0.1", CASE))
     problem, network, start = cases.make(CASE)
     history = runs.consensus.solve(problem, network, runs.DGD(0.1), rounds=20, start=start).history
@@ -130,6 +135,17 @@ def test_a_run_is_what_solve_does_and_is_done_once(tmp_path, monkeypatch):
         runs.csv.DictWriter(file, runs.FIELDS).writerow(found)
     again = runs.Runs(tmp_path / "runs.csv", jobs=1).of([("DGD", "step 0.1", CASE)])
     assert again[0] == found
+
+
+def test_half_of_the_cases_are_held_out_along_every_axis():
+    panel, *_ = cases.panels((10, 30), (0, 1, 2))
+    for axis, value in {(axis, value) for case in panel for axis, value in enumerate(case)}:
+        held = [cases.held_out(case) for case in panel if case[axis] == value]
+        assert sum(held) == len(held) / 2
+    rows = [row("AdaptiveNEXT", (4.0, 2.0, 1.5)), row("AdaptiveNEXT", (9.0, 8.0, 6.0), topology="erdos_renyi")]
+    last = results.breakdown(rows).csv().splitlines()[-2:]
+    assert [line.split(",")[-1] for line in last] == ["1", "1"]
+    assert [float(line.split(",")[1]) for line in last] == pytest.approx([4.0, 9.0])
 
 
 def test_the_optimum_is_that_of_all_data_in_one_place():
