@@ -4,18 +4,15 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
 from consensus import _checks
 from consensus.engines.agreement import agree
 from consensus.engines.base import Engine, blocks_of
-from consensus.engines.ends import Ends
-from consensus.engines.network import Network
-from consensus.engines.plans import Plan
+from consensus.engines.halo import MPINetwork
 from consensus.engines.ranks import Ranks
 from consensus.engines.rounds import reports, run_rounds
 from consensus.engines.states import Begin
@@ -27,91 +24,6 @@ from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
     from mpi4py.MPI import Comm
-
-
-class Halo(NamedTuple):
-    """Which rows go where for one mixing matrix.
-
-    Fields: ``sends`` as (rank, indices of own rows), ``receives`` as (rank, slice of the received rows), the number of rows
-    received from lower ranks and in all.
-    """
-
-    sends: list[tuple[int, np.ndarray]]
-    receives: list[tuple[int, slice]]
-    below: int
-    total: int
-
-
-class MPINetwork(Network):
-    """Mixes by messages between ranks: a row goes once to each rank that needs it, whatever number of edges need it.
-
-    Every rank computes the plan from the schedule; nothing is negotiated. Rows keep the order of agents, so that sums are
-    added as on every other engine.
-    """
-
-    def __init__(
-        self, schedule: ScheduleLike, rows: slice, dtype: np.dtype, strict: bool, ranks: Ranks, blocks: list[slice]
-    ) -> None:
-        super().__init__(schedule, rows, dtype, strict)
-        self.ranks, self.me = ranks, ranks.me
-        self.counts_of_ranks = np.array([block.stop - block.start for block in blocks])
-        self.owner = np.repeat(np.arange(len(blocks)), self.counts_of_ranks)
-
-    def _all_rows(self, rows: np.ndarray) -> np.ndarray:
-        return self.ranks.allgather_rows(rows, self.counts_of_ranks)
-
-    def _prepare(self, whole: sp.csr_array, matrix: sp.csr_array) -> tuple[sp.csr_array, Halo]:
-        first, count = self.rows.start, self.rows.stop - self.rows.start
-        entries = whole.tocoo()
-        to, source = self.owner[entries.row], self.owner[entries.col]
-        out = (source == self.me) & (to != self.me)
-        sends = np.unique(to[out] * np.int64(self.agents) + entries.col[out])  # by rank, then by agent; each once
-        ranks, rows = np.divmod(sends, self.agents)
-        needed = np.unique(entries.col[(to == self.me) & (source != self.me)])
-        below = int(np.searchsorted(needed, first))
-        order = np.concatenate([needed[:below], np.arange(first, first + count), needed[below:]])
-        local = sp.csr_array((matrix.data, np.searchsorted(order, matrix.indices), matrix.indptr), shape=(count, len(order)))
-        owners = self.owner[needed]
-        halo = Halo(
-            sends=[(int(rank), rows[ranks == rank] - first) for rank in np.unique(ranks)],
-            receives=[(int(r), slice(*np.searchsorted(owners, (r, r + 1)))) for r in np.unique(owners)],
-            below=below,
-            total=len(needed),
-        )
-        return local, halo
-
-    def _gather(self, plan: Plan, blocks: list[np.ndarray]) -> list[np.ndarray]:
-        halo, own = plan.extra, len(blocks[0])
-        dtypes = {block.dtype for block in blocks}
-        sent = dtypes.pop() if len(dtypes) == 1 else np.uint8  # arrays beside packed rows go as bytes
-        flat = [np.ascontiguousarray(block).reshape(own, -1).view(sent) for block in blocks]
-        joined = flat[0] if len(flat) == 1 else np.concatenate(flat, axis=1)
-        received = np.empty((halo.total, joined.shape[1]), joined.dtype)
-        receives = [(rank, received[part]) for rank, part in halo.receives]
-        self.ranks.exchange(receives, [(rank, joined[rows]) for rank, rows in halo.sends])
-        wholes, start = [], 0
-        for block, columns in zip(blocks, flat, strict=True):
-            end = start + columns.shape[1]
-            parts = (received[: halo.below, start:end], columns, received[halo.below :, start:end])
-            wholes.append(np.concatenate(parts).view(block.dtype).reshape(-1, *block.shape[1:]))
-            start = end
-        return wholes
-
-    def _told(self, ends: Ends, said: np.ndarray) -> np.ndarray:
-        """What is said to agents of other ranks goes to these alone, in the order of its senders and their places."""
-        agents, places = ends.there.nonzero()
-        others, back = ends.others[agents, places], ends.places[agents, places]
-        heard, owners = np.zeros_like(said), self.owner[others]
-        here = owners == self.me
-        heard[agents[here], places[here]] = said[others[here] - self.rows.start, back[here]]
-        # They arrive by the other ends, their agents first, then their places.
-        ranks = {int(rank): np.flatnonzero(owners == rank) for rank in np.unique(owners[~here])}
-        come = {rank: edges[np.lexsort((back[edges], others[edges]))] for rank, edges in ranks.items()}
-        rooms = {rank: np.empty((len(edges), said.shape[2]), said.dtype) for rank, edges in come.items()}
-        self.ranks.exchange(list(rooms.items()), [(rank, said[agents[edges], places[edges]]) for rank, edges in ranks.items()])
-        for rank, edges in come.items():
-            heard[agents[edges], places[edges]] = rooms[rank]
-        return heard
 
 
 class AllRanks:

@@ -7,7 +7,8 @@ import numpy as np
 from consensus.data import Shards
 from consensus.losses.base import Loss
 from consensus.models.base import Linearization, Model
-from consensus.problems.base import BaseProblem, Work
+from consensus.problems.base import BaseProblem
+from consensus.problems.work import Work
 from consensus.regularizers.base import Regularizer
 
 

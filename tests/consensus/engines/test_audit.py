@@ -14,7 +14,7 @@ import consensus
 import topologies
 from consensus.engines import Processes, Stacked
 from consensus.engines.base import blocks_of
-from consensus.engines.mpi import MPINetwork
+from consensus.engines.halo import MPINetwork
 from consensus.engines.stacked import StackedNetwork
 from consensus.solvers import DGD
 
