@@ -202,7 +202,7 @@ class Warmup:
     rounds: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rule", as_rule(self.rule))
+        object.__setattr__(self, "rule", _named("rule", self.rule))
         object.__setattr__(self, "rounds", _checks.count("rounds of Warmup", self.rounds))
 
     def __call__(self, round: int) -> float:
@@ -219,7 +219,7 @@ class Stable:
 
 def positive(rule: Rule, round: int) -> float:
     """The rule's step in ``round``, for methods that divide by it; ``ValueError`` if it is not positive."""
-    return _checks.number(f"the step of {rule} in round {round}", float(as_rule(rule)(round)), above=0)
+    return _checks.number(f"the step of {rule} in round {round}", float(_named("rule", rule)(round)), above=0)
 
 
 def optional_rule(step: float | Rule | None) -> Rule:
@@ -232,13 +232,18 @@ def as_rule(step: float | Rule, most: float | None = None) -> Rule:
 
     Raises ``ValueError`` if its first value is not in (0, most], ``TypeError`` if it is neither number nor callable.
     """
+    return _named("step", step, most)
+
+
+def _named(name, step, most=None):
+    """As :func:`as_rule`, in whose errors the step is called ``name``."""
     if not callable(step):
         if isinstance(step, bool) or not isinstance(step, Real):
-            raise TypeError(f"step must be a number or a rule such as Diminishing(0.5, 0.01); got {_checks.shown(step)}")
-        step = Constant(_checks.number("step", step, above=0))
+            raise TypeError(f"{name} must be a number or a rule such as Diminishing(0.5, 0.01); got {_checks.shown(step)}")
+        step = Constant(_checks.number(name, step, above=0))
     if most is not None:
         _checks.number("most", most, above=0)
     first = step(0)
     first = first.item() if isinstance(first, np.ndarray) and first.ndim == 0 else first
-    _checks.number(f"the first value of step={step}", first, above=0, most=most)
+    _checks.number(f"the first value of {name}={step}", first, above=0, most=most)
     return step

@@ -114,7 +114,26 @@ def validated(estimator: BaseEstimator, *data: Any, **options: Any) -> Any:
     """``data`` as scikit-learn checks them, which keeps how many features there are and what they are called."""
     options = {"dtype": np.float64} | options
     try:
-        from sklearn.utils.validation import validate_data
-    except ImportError:  # a method before 1.6
-        return estimator._validate_data(*data, **options)  # type: ignore[attr-defined]
-    return validate_data(estimator, *data, **options)
+        try:
+            from sklearn.utils.validation import validate_data
+        except ImportError:  # a method before 1.6
+            return estimator._validate_data(*data, **options)  # type: ignore[attr-defined]
+        return validate_data(estimator, *data, **options)
+    except (TypeError, ValueError):
+        for name, values in zip("Xy", data, strict=False):
+            _refuse(name, values, numbers=name == "X" or "y_numeric" in options)
+        raise
+
+
+def _refuse(name: str, values: Any, numbers: bool) -> None:
+    """Raise an error that says which argument it is, where scikit-learn passes on what NumPy has to say."""
+    found = _checks.dense(name, values)
+    if values is not None and found.dtype == object and found.ndim == 0:
+        raise TypeError(f"{name} must be an array; got {_checks.shown(values)}")
+    if numbers and found.dtype.kind in "OSU":
+        if hasattr(values, "columns"):
+            _checks.array(name, values)  # says which columns
+        try:
+            found.astype(float)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{name} must hold real numbers: {error}") from error

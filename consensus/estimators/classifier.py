@@ -113,7 +113,7 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         if count < 2:
             raise ValueError(
                 "NetworkClassifier needs samples of at least 2 classes in the data, but the data contains only one class: "
-                f"{self.classes_[0]!r}"
+                f"{self.classes_.tolist()[0]!r}"
             )
         loss, outputs = (LogisticLoss(), 1) if count == 2 else (CrossEntropy(), count)
         self._train(features, codes[:, None], loss, outputs, groups, Coordinates.of(features))

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d
 
+from consensus import _checks
 from consensus.estimators.base import NetworkEstimator, validated
 from consensus.estimators.coordinates import Coordinates
 from consensus.losses import SquaredLoss
@@ -112,7 +113,7 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         if targets.ndim == 2 and targets.shape[1] == 1:
             targets = column_or_1d(targets, warn=True)
         self._single = targets.ndim == 1
-        targets = np.asarray(targets, float).reshape(len(targets), -1)
+        targets = _checks.floats("y", targets).astype(float, copy=False).reshape(len(targets), -1)
         to = Coordinates.of(features, targets)
         self._train(features, (targets - to.shift) / to.spread, SquaredLoss(), targets.shape[1], groups, to)
         if self._single and isinstance(self.model_, Linear):

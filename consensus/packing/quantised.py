@@ -76,9 +76,9 @@ class Quantised:
 
         ``uniform`` (agents, P) are draws from the uniform distribution on [0, 1).
         """
-        if np.shape(uniform) != np.shape(rows):
-            raise ValueError(f"uniform must have the shape of rows, {np.shape(rows)}; got {np.shape(uniform)}")
-        uniform = _checks.floats("uniform", uniform)
+        rows, uniform = _checks.floats("rows", rows), _checks.floats("uniform", uniform)
+        if uniform.shape != rows.shape:
+            raise ValueError(f"uniform must have the shape of rows, {rows.shape}; got {uniform.shape}")
         return cls._of(rows, bits, lambda steps: np.floor(steps + uniform))
 
     @classmethod

@@ -155,6 +155,7 @@ SPECIAL = {
         "network": "topologies.Static(topologies.ring(4), weights=topologies.lazy(topologies.metropolis))",
     },
     "consensus.data.Columns": {"names": "('a', 'b', 'c')", "categories": "{'b': ('u', 'v')}", "frame": "good.frame()"},
+    "consensus.estimators.NetworkClassifier.fit": {"y": "good.y() > 0"},
     "consensus.data.load_shards": {"folder": "good.shard_folder()"},
     "consensus.datasets.load": {"target": "'target'"},
     "consensus.datasets.Split": {"X_scaler": "None"},
@@ -203,6 +204,11 @@ SPECIAL = {
         "columns": "4",
         "rows": "good.w()",
     },
+}
+#: Objects for the methods of classes whose constructor does not make one that is ready.
+MADE = {
+    "consensus.estimators.NetworkClassifier": "good.classifier()",
+    "consensus.estimators.NetworkRegressor": "good.regressor()",
 }
 # Not made by users, or asked for on purpose: records that the package fills in, abstract classes, what engines alone call.
 RECORDS = {
@@ -277,7 +283,7 @@ def doors():
         door = _door(name, name, value)
         found.append(door)
         if inspect.isclass(value):
-            found += _methods(name, value, door.call())
+            found += _methods(name, value, MADE.get(name) or door.call())
     return found
 
 

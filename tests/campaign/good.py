@@ -74,6 +74,23 @@ def result():
     return consensus.Result(w(), history(), 3, "all 3 rounds done")
 
 
+@functools.cache
+def _fitted():
+    from consensus.estimators import NetworkClassifier, NetworkRegressor
+
+    settings = {"hidden_layer_sizes": (), "agents": AGENTS, "network": "ring", "random_state": 0}
+    return NetworkRegressor(**settings).fit(_X, _Y), NetworkClassifier(**settings).fit(_X, _Y > 0)
+
+
+def regressor():
+    """Fitted, as is :func:`classifier`."""
+    return copy.deepcopy(_fitted()[0])
+
+
+def classifier():
+    return copy.deepcopy(_fitted()[1])
+
+
 def row():
     return history().last()
 

@@ -6,11 +6,14 @@ import re
 import traceback
 from pathlib import Path
 
+import sklearn
+
 import consensus
 import topologies
 from consensus.errors import RunError
 
 OURS = tuple(str(Path(package.__file__).parent) for package in (consensus, topologies))
+ESTIMATORS = (str(Path(sklearn.__file__).parent),)  # refuse data in scikit-learn's words, which check_estimator asks for
 # Of Python, NumPy and the parsers: right about something inside, not about what the user did.
 FOREIGN = ("LinAlgError", "UnicodeError", "UnicodeDecodeError", "UnicodeEncodeError", "JSONDecodeError", "ComplexWarning")
 
@@ -25,15 +28,15 @@ def judge(error, names):
     if not text:
         return "no message"
     words = set(re.findall(r"\w+", text))
-    if words & set(names):
+    if words & set(names) or raised_in(ESTIMATORS, error):
         return None
-    return "names no argument" if raised_here(error) else "comes from inside"
+    return "names no argument" if raised_in(OURS, error) else "comes from inside"
 
 
-def raised_here(error):
-    """Whether the exception was raised by a ``raise`` of the package."""
+def raised_in(folders, error):
+    """Whether the exception was raised by a ``raise`` of a file in ``folders``."""
     last = traceback.extract_tb(error.__traceback__)[-1]
-    return last.filename.startswith(OURS) and any(a <= last.lineno <= b for a, b in _raises(last.filename))
+    return last.filename.startswith(folders) and any(a <= last.lineno <= b for a, b in _raises(last.filename))
 
 
 @functools.cache

@@ -121,7 +121,7 @@ def test_a_warm_up_rises_along_a_line_to_the_rule_inside():
         (lambda: CosineAnnealing(0.1, 9, 0.2), ValueError, "final of CosineAnnealing must be .* <= 0.1; got 0.2"),
         (lambda: CosineAnnealing(0.1, 9, -0.1), ValueError, "final of CosineAnnealing must be .* >= 0 .*; got -0.1"),
         (lambda: Warmup(0.1, 0), ValueError, "rounds of Warmup must be a whole number >= 1; got 0"),
-        (lambda: Warmup("0.1", 3), TypeError, "step must be a number or a rule"),
+        (lambda: Warmup("0.1", 3), TypeError, "rule must be a number or a rule"),
         (lambda: Warmup(0.1, 3)(-1), ValueError, "round must be a whole number >= 0; got -1"),
     ],
 )

@@ -195,7 +195,13 @@ def test_bad_settings_are_refused_when_fitted(settings, error, words):
 def test_bad_data_are_refused_as_scikit_learn_does():
     with pytest.raises(TypeError, match=r"[Ss]parse"):
         NetworkRegressor(**LINEAR).fit(sp.csr_array(X), Y)
-    with pytest.raises(ValueError, match=r"at least 2 classes in the data, but the data contains only one class: .*cat"):
+    with pytest.raises(TypeError, match="X must be an array; got <object"):
+        NetworkClassifier(**LINEAR).fit(object(), MALIGN)
+    with pytest.raises(ValueError, match=r"X must hold real numbers; not so its columns 'kind' \('x'\)"):
+        NetworkRegressor(**LINEAR).fit(pd.DataFrame({"age": [1, 2], "kind": ["x", "y"]}), [0, 1])
+    with pytest.raises(ValueError, match="y must hold real numbers"):
+        NetworkRegressor(**LINEAR).fit(X, ["cat"] * N)
+    with pytest.raises(ValueError, match="at least 2 classes in the data, but the data contains only one class: 'cat'"):
         NetworkClassifier(**LINEAR).fit(X, ["cat"] * N)
     with pytest.raises(ValueError, match="contains NaN"):
         NetworkRegressor(**LINEAR).fit(np.where(X > 0.1, np.nan, X), Y)
