@@ -15,22 +15,23 @@ _LARGE = 1 << 24  # bytes: what is smaller may be copied for workers
 class SharedBuffer:
     """Memory without a name: the system frees it with the last process that maps it, however that process ends.
 
-    Pickled while a process is being started, it takes its file descriptor along.
+    It is full of zeros. Room is made at once for the ``parts`` (first, size) of it, by default all; for the rest where it is
+    touched. Pickled while a process is being started, it takes its file descriptor along.
     """
 
-    def __init__(self, size):
+    def __init__(self, size, parts=None):
         self.size = max(1, size)
         self.descriptor = _nameless_file()
+        reserve = getattr(os, "posix_fallocate", lambda *_: None)  # not on every Unix
         try:
-            os.posix_fallocate(self.descriptor, 0, self.size)  # fails here if memory is short, not at the first touch
-        except (OSError, AttributeError) as error:
-            if isinstance(error, AttributeError):  # not on every Unix
-                os.ftruncate(self.descriptor, self.size)
-            else:
-                raise MemoryError(
-                    f"no room for {self.size / 1e6:.0f} MB of memory shared with the workers ({error.strerror}): use "
-                    "engine='stacked', fewer samples or float32"
-                ) from error
+            os.ftruncate(self.descriptor, self.size)
+            for first, count in [(0, self.size)] if parts is None else parts:
+                reserve(self.descriptor, first, count)  # fails here if memory is short, not at the first touch
+        except OSError as error:
+            raise MemoryError(
+                f"no room for {self.size / 1e6:.0f} MB of memory shared with the workers ({error.strerror}): use "
+                "engine='stacked', fewer samples or float32"
+            ) from error
         self._map()
 
     def _map(self):
@@ -55,9 +56,13 @@ class SharedArray:
     # By the address of their first number.
     _known: ClassVar[weakref.WeakValueDictionary[int, "SharedArray"]] = weakref.WeakValueDictionary()
 
-    def __init__(self, shape, dtype):
+    def __init__(self, shape, dtype, used=None):
         self.shape, self.dtype = tuple(shape), np.dtype(dtype)
-        self.buffer = SharedBuffer(int(np.prod(self.shape)) * self.dtype.itemsize)
+        size = int(np.prod(self.shape)) * self.dtype.itemsize
+        if used is not None:
+            row, each = (size // count for count in (self.shape[0], self.shape[0] * self.shape[1]))
+            used = [(row * place, each * count) for place, count in enumerate(used) if count]
+        self.buffer = SharedBuffer(size, used)
         self._view()
 
     def _view(self):
@@ -83,15 +88,16 @@ class SharedArray:
         self._view()
 
 
-def empty(shape, dtype):
-    """``(array, owner)``: uninitialised, and in shared memory if it is large, so that workers need no copy of it.
+def zeros(shape, dtype, used):
+    """``(array, owner)``: zeros, in shared memory if it is large, so that workers need no copy of it.
 
-    The array is known as shared while ``owner`` lives.
+    Only ``used[i]`` places of row i are going to be filled: what is never touched takes no memory. The array is known as shared
+    while ``owner`` lives.
     """
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     if size < _LARGE or not hasattr(os, "memfd_create"):
-        return np.empty(shape, dtype), None
-    shared = SharedArray(shape, dtype)
+        return np.zeros(shape, dtype), None
+    shared = SharedArray(shape, dtype, used)
     return shared.array, shared
 
 

@@ -143,12 +143,13 @@ def _dirichlet(labels, agents, concentration, rng):
 
 
 def _padded(X, y, members):
-    indices = np.full((len(members), max(map(len, members))), -1)
+    sizes = [len(own) for own in members]
+    indices = np.full((len(members), max(sizes)), -1)
+    features, owner = _memory.zeros((*indices.shape, *X.shape[1:]), X.dtype, sizes)
     for agent, own in enumerate(members):
         indices[agent, : len(own)] = own
+        np.take(X, own, axis=0, out=features[agent, : len(own)], mode="clip")  # other modes take a copy first
     real = indices >= 0
-    features, owner = _memory.empty((*indices.shape, *X.shape[1:]), X.dtype)
-    np.take(X, indices, axis=0, out=features, mode="wrap")  # -1 fetches the last row: cleared below
     targets = y[indices]
-    features[~real], targets[~real] = 0, 0
+    targets[~real] = 0
     return Shards(features, targets, real.astype(X.dtype), indices, len(X), memory=(owner,))

@@ -16,6 +16,8 @@ from consensus.data.samples import arrays
 class Shards:
     """Every agent's own samples, padded once to the largest shard with samples of zero weight.
 
+    Where shards are large, padding takes memory only once somebody looks at it.
+
     Attributes
     ----------
     features : ndarray (agents, most, features), or (agents, most, ...)
@@ -160,8 +162,8 @@ def _check_shapes(shards):
 def padded(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], most: int) -> dict[str, Any]:
     """The arrays of :class:`Shards`, by name, from every agent's features, targets and indices; ``most`` places an agent."""
     (X, y, _), shape = parts[0], (len(parts), most)
-    features, owner = _memory.empty((*shape, *X.shape[1:]), dtype := np.result_type(*(X for X, _, _ in parts)))
-    features[...] = 0
+    dtype, sizes = np.result_type(*(X for X, _, _ in parts)), [len(own) for _, _, own in parts]
+    features, owner = _memory.zeros((*shape, *X.shape[1:]), dtype, sizes)
     targets, indices = np.zeros((*shape, *y.shape[1:]), np.result_type(*(y for _, y, _ in parts))), np.full(shape, -1)
     for row, part in enumerate(parts):
         for array, own in zip((features, targets, indices), part, strict=True):

@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from consensus import kernels
-from consensus._parallel import for_rows
+from consensus._parallel import CHUNK_BYTES, for_rows
 from consensus._rows import empty, taken
 from consensus.data import Shards
 from consensus.losses.base import Loss
@@ -45,7 +45,7 @@ class SampleSums(BaseProblem):
             np.vecdot(self.loss.value(self.model.predict(w, x), d), c, out)
 
         into = predicted if self._fused is None else self._fused.value
-        for_rows(into, (x, d, c, w, values), self._bytes(x.shape[1]))
+        for_rows(self._unpadded(into, x.shape[1]), (x, d, c, w, values), self._bytes(x.shape[1]))
         return values
 
     def _gradient(self, w: np.ndarray) -> np.ndarray:
@@ -83,7 +83,8 @@ class SampleSums(BaseProblem):
         With a ``scale`` it is taken times that, and ``ridge`` w added, while it is in cache.
         """
         gradient, shards, fused = empty(w.shape, self.dtype), self.shards, self._fused
-        if fused is not None and batch is None and shards.features.nbytes <= _FEW:
+        few = shards.features.nbytes <= _FEW and not self._fills_cache(shards.features.shape[1])
+        if fused is not None and batch is None and few:
             self.work.samples += self._samples
             fused.gradient(shards.features, shards.targets, self.weights, w, gradient, scale, ridge)
         else:
@@ -98,16 +99,33 @@ class SampleSums(BaseProblem):
         x, d, c, once = self.shards.features, self.shards.targets, self.weights, self._agent_bytes
         if batch is None:
             self.work.samples += self._samples
-            for_rows(function, (x, d, c, *arrays), self._bytes(x.shape[1]), once, *more)
+            for_rows(self._unpadded(function, x.shape[1]), (x, d, c, *arrays), self._bytes(x.shape[1]), once, *more)
             return
+
+        batch = checked(batch, self.agents, c.shape[1])
+        self.work.samples += int(np.count_nonzero(batch.weights))
+        c, count = taken(c, batch.indices) * batch.weights, batch.indices.shape[1]
+        function = self._unpadded(function, count)
 
         def of_batch(places, x, d, *rest):
             function(taken(x, places), taken(d, places), *rest)
 
-        batch = checked(batch, self.agents, c.shape[1])
-        self.work.samples += int(np.count_nonzero(batch.weights))
-        c = taken(c, batch.indices) * batch.weights
-        for_rows(of_batch, (batch.indices, x, d, c, *arrays), self._bytes(c.shape[1]), once, *more)
+        for_rows(of_batch, (batch.indices, x, d, c, *arrays), self._bytes(count), once, *more)
+
+    def _unpadded(self, function, count):
+        """``function(x, d, c, *rest)`` without the samples of weight zero at an agent's end, where agents come one by one."""
+        if not self._fills_cache(count):
+            return function
+
+        def of_one(x, d, c, *rest):
+            used = c.shape[1] - int(np.argmax(c[0, ::-1] != 0))
+            function(x[:, :used], d[:, :used], c[:, :used], *rest)
+
+        return of_one
+
+    def _fills_cache(self, count):
+        """Whether so many samples are a chunk by themselves. Of the largest shard's, sums have the same bits on all engines."""
+        return 2 * count * self._sample_bytes > CHUNK_BYTES
 
     def _linearized(self, x, d, c, w, out, scale=None, ridge=0.0):
         """Put the sum for agents with samples (x, d), weights c and parameters w into ``out``, by the model's linearization."""

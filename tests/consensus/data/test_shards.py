@@ -1,5 +1,7 @@
 """Shards: blocks of them, and parts that do not belong together."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -40,3 +42,19 @@ def test_shards_of_parts_that_do_not_belong_together_are_refused(shards):
                 consensus.Shards(**parts | {name: odd})
         with pytest.raises(ValueError, match=rf"^{'targets' if name == 'features' else name} of Shards must have shape"):
             consensus.Shards(**parts | {name: parts[name][:2]})
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="no memory without a name")
+@pytest.mark.parametrize("apart", [False, True])
+def test_large_shards_take_the_memory_of_their_samples_alone(apart):
+    """Padding is zeros that are in no memory, neither after costs and gradients on all samples nor on batches."""
+    sizes, X = [2000, 150, 50], np.ones((2200, 1000))
+    pairs = ((X[: sizes[agent]], np.ones(sizes[agent])) for agent in range(3))
+    given = consensus.Shards.from_list(pairs) if apart else consensus.partition(X, X[:, 0], 3, "sizes", sizes=sizes)
+    assert given.features.shape == (3, 2000, 1000)
+    p = consensus.Problem(consensus.Linear(1000), consensus.SquaredLoss(), given)
+    w = np.zeros((3, 1001))
+    p.value(w), p.gradient(w), p.gradient(w, consensus.Minibatches(8).at(p, 0))
+    room = 512 * os.fstat(given.memory[0].buffer.descriptor).st_blocks
+    assert X.nbytes <= room <= 1.01 * X.nbytes
+    assert [np.count_nonzero(own.sum(axis=1)) for own in given.features] == sizes

@@ -184,3 +184,27 @@ def test_gradients_are_free_to_be_overwritten():
 def test_bad_input(make, error, match):
     with pytest.raises(error, match=match):
         make()
+
+
+LARGE = np.random.default_rng(1).standard_normal((620, 200))
+
+
+@pytest.mark.parametrize("model", [consensus.Linear(200), consensus.MLP([200, 3, 1])], ids=["linear", "mlp"])
+def test_padding_of_large_shards_is_not_looked_at(model):
+    """Sums over them are those of the agents' own problems, and have the same bits in every block and for a batch of all."""
+    shards = consensus.partition(LARGE, LARGE[:, 0], 3, "sizes", sizes=[500, 90, 30])
+    p = consensus.Problem(model, consensus.SquaredLoss(), shards, reduction="sum")
+    shards.features[shards.weights == 0] = np.nan
+    w = 0.1 * RNG.standard_normal((3, model.parameters))
+    values, gradients = p.value(w), p.gradient(w)
+    for agent, own in enumerate(shards.weights > 0):
+        part = consensus.Shards.from_list([(shards.features[agent, own], shards.targets[agent, own])])
+        alone, at = consensus.Problem(model, consensus.SquaredLoss(), part, reduction="sum"), w[agent : agent + 1]
+        np.testing.assert_allclose(values[agent], alone.value(at)[0], rtol=1e-12)
+        np.testing.assert_allclose(gradients[agent], alone.gradient(at)[0], rtol=1e-12, atol=1e-12)
+    for rows in (slice(1, 3), [2, 0], [1]):
+        block = p.restrict(rows)
+        np.testing.assert_array_equal(block.value(w[rows]), values[rows])
+        np.testing.assert_array_equal(block.gradient(w[rows]), gradients[rows])
+    batch = consensus.Minibatches(500).at(p, 3)
+    np.testing.assert_array_equal(p.gradient(w, batch), gradients)
