@@ -3,7 +3,7 @@
 from numba import carray
 
 from consensus.kernels.source import functions, inline, pointer
-from consensus.kernels.vectors import LANES, load, plus, room, store, times, total
+from consensus.kernels.vectors import LANES, load, plus, room, store, store_totals, times
 
 _SAMPLES = 64  # worked at a time, at most;
 _NUMBERS = 1 << 14  # features of these: they stay in a core's cache from the outputs to the sum
@@ -28,7 +28,7 @@ def loop(name, dtype):
 
     @inline
     def outputs(f, x, dx, k, w, m, bias):
-        """Put those of k samples, whose features begin at x, into f; the last one's fill up the four."""
+        """Put those of k samples, whose features begin at x, at the address f; the last one's fill up the four."""
         left = m % LANES
         whole, end = (m - left) * step, x + (k - 1) * dx
         w_left = load(w + whole, left, zero)
@@ -42,12 +42,25 @@ def loop(name, dtype):
                 f1 = plus(f1, times(load(x1 + j, LANES, zero), part))
                 f2 = plus(f2, times(load(x2 + j, LANES, zero), part))
                 f3 = plus(f3, times(load(x3 + j, LANES, zero), part))
-            f[s], f[s + 1], f[s + 2], f[s + 3] = total(f0) + bias, total(f1) + bias, total(f2) + bias, total(f3) + bias
+            store_totals(f + s * step, bias, f0, f1, f2, f3)
+
+    @inline
+    def add_pull(g, x, dx, k, u, count):
+        """Add k samples times their u to ``count`` numbers of the gradient at g; the last one fills up the four."""
+        part, end = load(g, count, zero), x + (k - 1) * dx
+        for s in range(0, k, 4):
+            x0, x1, x2, x3 = rows(x + s * dx, dx, end)
+            four = carray(pointer(u + s * step, zero), 4)
+            first = plus(times(load(x0, count, zero), four[0]), times(load(x1, count, zero), four[1]))
+            second = plus(times(load(x2, count, zero), four[2]), times(load(x3, count, zero), four[3]))
+            part = plus(part, plus(first, second))
+        store(part, g, count)
 
     def gradients(addresses, lengths, steps, _):
         (count, p, n, m, _), at, by = carray(lengths, 5), carray(addresses, 6), carray(steps, 13)
-        u, dx = carray(pointer(memory(zero), zero), _SAMPLES + 3), by[7]
-        few = least(_SAMPLES, _NUMBERS // m) or 1
+        held, dx = memory(zero), by[7]
+        u = carray(pointer(held, zero), _SAMPLES + 3)
+        few, left = least(_SAMPLES, _NUMBERS // m) or 1, m % LANES
         for agent in range(count):
             w, g = at[0] + agent * by[0], at[5] + agent * by[5]
             parameters, gradient = carray(pointer(w, zero), p), carray(pointer(g, zero), p)
@@ -60,28 +73,23 @@ def loop(name, dtype):
                 d = carray(pointer(at[2] + agent * by[2] + begin * step, zero), k)
                 c = carray(pointer(at[3] + agent * by[3] + begin * step, zero), k)
                 x = at[1] + agent * by[1] + begin * dx
-                end = x + (k - 1) * dx
-                outputs(u, x, dx, k, w, m, bias)
+                outputs(held, x, dx, k, w, m, bias)
                 for s in range(k):
                     u[s] = loss(u[s], d[s], most) * (scale * c[s])
                 for s in range(k, k + 3):
                     u[s] = zero
-                for j in range(0, m, LANES):
-                    more = m - j
-                    part = load(g + j * step, more, zero)
-                    for s in range(0, k, 4):
-                        x0, x1, x2, x3 = rows(x + s * dx + j * step, dx, end + j * step)
-                        first = plus(times(load(x0, more, zero), u[s]), times(load(x1, more, zero), u[s + 1]))
-                        second = plus(times(load(x2, more, zero), u[s + 2]), times(load(x3, more, zero), u[s + 3]))
-                        part = plus(part, plus(first, second))
-                    store(part, g + j * step, more)
+                for j in range(0, m - left, LANES):
+                    add_pull(g + j * step, x + j * step, dx, k, held, LANES)
+                if left:
+                    add_pull(g + (m - left) * step, x + (m - left) * step, dx, k, held, left)
                 if p > m:
                     for s in range(0, k, 4):
                         gradient[m] += (u[s] + u[s + 1]) + (u[s + 2] + u[s + 3])
 
     def values(addresses, lengths, steps, _):
         (count, p, n, m, _), at, by = carray(lengths, 5), carray(addresses, 6), carray(steps, 12)
-        u, dx = carray(pointer(memory(zero), zero), _SAMPLES + 3), by[7]
+        held, dx = memory(zero), by[7]
+        u = carray(pointer(held, zero), _SAMPLES + 3)
         for agent in range(count):
             w, value = at[0] + agent * by[0], zero
             bias = carray(pointer(w, zero), p)[m] if p > m else zero
@@ -90,7 +98,7 @@ def loop(name, dtype):
                 k = least(_SAMPLES, n - begin)
                 d = carray(pointer(at[2] + agent * by[2] + begin * step, zero), k)
                 c = carray(pointer(at[3] + agent * by[3] + begin * step, zero), k)
-                outputs(u, at[1] + agent * by[1] + begin * dx, dx, k, w, m, bias)
+                outputs(held, at[1] + agent * by[1] + begin * dx, dx, k, w, m, bias)
                 for s in range(k):
                     u[s] = loss(u[s], d[s], most) * c[s]
                 for s in range(k, k + 3):

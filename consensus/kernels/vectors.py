@@ -27,17 +27,17 @@ class _VectorModel(models.PrimitiveModel):
         super().__init__(manager, kind, ir.VectorType(manager[kind.number].get_value_type(), LANES))
 
 
-def _eight_times(builder, number):
-    nothing = ir.Constant(ir.VectorType(number.type, LANES), ir.Undefined)
+def _repeated(builder, number, count=LANES):
+    nothing = ir.Constant(ir.VectorType(number.type, count), ir.Undefined)
     one = builder.insert_element(nothing, number, _INT(0))
-    return builder.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(_INT, LANES), [0] * LANES))
+    return builder.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(_INT, count), [0] * count))
 
 
 def _masked(builder, what, number, result, vector, address, count):
     """The LLVM function that loads or stores the first ``count`` numbers, its pointer, alignment (bytes) and mask."""
     pointer = builder.inttoptr(address, vector.as_pointer())
     places = ir.Constant(ir.VectorType(count.type, LANES), [*range(LANES)])
-    mask = builder.icmp_signed("<", places, _eight_times(builder, count))
+    mask = builder.icmp_signed("<", places, _repeated(builder, count))
     given = [vector] if what == "store" else []
     after = [] if what == "store" else [vector]
     kind = ir.FunctionType(result, [*given, pointer.type, _INT, mask.type, *after])
@@ -75,7 +75,7 @@ def times(typing, vector, number):
     """Each of the numbers times one, or times that in the same place of another vector."""
 
     def make(context, builder, signature, arguments):
-        factor = arguments[1] if number == vector else _eight_times(builder, arguments[1])
+        factor = arguments[1] if number == vector else _repeated(builder, arguments[1])
         return builder.fmul(arguments[0], factor)
 
     return vector(vector, number), make
@@ -87,18 +87,24 @@ def plus(typing, a, b):
 
 
 @intrinsic
-def total(typing, vector):
-    """The sum of the eight: halves of halves."""
+def store_totals(typing, address, number, a, b, c, d):
+    """Put a number plus the sum of each of four vectors at an address; sums are of halves of halves, all four at once."""
 
     def make(context, builder, signature, arguments):
-        (value,), lanes = arguments, LANES
-        while lanes > 1:
-            lanes //= 2
-            halves = [ir.Constant(ir.VectorType(_INT, lanes), [*range(k, k + lanes)]) for k in (0, lanes)]
-            value = builder.fadd(*(builder.shuffle_vector(value, value, half) for half in halves))
-        return builder.extract_element(value, _INT(0))
+        address, number, *vectors = arguments
 
-    return vector.number(vector), make
+        def added(x, y, left, right):  # some places of two vectors, and some others
+            parts = [builder.shuffle_vector(x, y, ir.Constant(ir.VectorType(_INT, 4), at)) for at in (left, right)]
+            return builder.fadd(*parts)
+
+        fours = [added(vector, vector, [0, 1, 2, 3], [4, 5, 6, 7]) for vector in vectors]
+        pairs = [added(x, y, [0, 1, 4, 5], [2, 3, 6, 7]) for x, y in (fours[:2], fours[2:])]
+        sums = added(*pairs, [0, 2, 4, 6], [1, 3, 5, 7])
+        result = builder.fadd(sums, _repeated(builder, number, 4))
+        builder.store(result, builder.inttoptr(address, result.type.as_pointer()), align=context.get_abi_sizeof(number.type))
+        return context.get_dummy_value()
+
+    return types.void(address, number, a, b, c, d), make
 
 
 def room(count):
