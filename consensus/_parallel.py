@@ -178,7 +178,9 @@ def for_chunks(
             size, threads = agents if size > 1 else 1, 1
         else:
             threads = _Guard.threads
-            most = -(-agents // ((4 if operations_per_agent else 2) * threads))  # some chunks for each, to even out
+            # Some chunks for each, to even out, but not of little work: to hand one out and to begin it takes time, too.
+            each = 4 if operations_per_agent else 2 if agents * bytes_per_agent > 2 * threads * _WORTH_BYTES else 1
+            most = -(-agents // (each * threads))
             size = max(1, min(size, most))
         chunks = -(-agents // size)
         chunks = min(agents, chunks + -chunks % threads)  # as many for each

@@ -82,12 +82,20 @@ def loop(name, dtype):
             width = min(_BLOCK, p - begin)
             for row in range(rows):
                 total = carray(pointer(out + row * dout + begin * step, zero), width)
-                for i in range(width):
-                    total[i] = zero
-                for entry in range(first[row], first[row + 1]):
-                    weight = data[entry]
-                    sent = carray(pointer(x + senders[entry] * dx + begin * step, zero), width)
+                entry, end = first[row], first[row + 1]
+                if (end - entry) % 2:
+                    weight, sent = data[entry], carray(pointer(x + senders[entry] * dx + begin * step, zero), width)
                     for i in range(width):
-                        total[i] += weight * sent[i]
+                        total[i] = zero + weight * sent[i]
+                    entry += 1
+                else:
+                    for i in range(width):
+                        total[i] = zero
+                while entry < end:  # two rows at a time, in their order: half as many sums are written
+                    weight, sent = data[entry], carray(pointer(x + senders[entry] * dx + begin * step, zero), width)
+                    later, other = data[entry + 1], carray(pointer(x + senders[entry + 1] * dx + begin * step, zero), width)
+                    for i in range(width):
+                        total[i] = (total[i] + weight * sent[i]) + later * other[i]
+                    entry += 2
 
     return {"combined": two, "combined_three": three, "descended": descended, "mixed": mixed}[name]
