@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from contextlib import ExitStack, contextmanager
@@ -63,8 +64,10 @@ class JAX(Framework):
         self._apply = _checks.offers("apply", apply, ("__call__",), "a function apply(parameters, x)")
         leaves = jax.tree.leaves(parameters)
         self._draw = parameters if len(leaves) == 1 and callable(leaves[0]) else None
+        if not isinstance(device, str):
+            raise TypeError(f"device must be a name such as 'cpu' or 'cuda:1'; got {_checks.shown(device)}")
+        _device(device)
         self.device = device
-        self._device()
         with self._context(np.float32):
             tree = parameters if self._draw is None else jax.eval_shape(self._draw, jax.random.key(0))
         leaves, self._tree = jax.tree.flatten(tree)
@@ -107,18 +110,11 @@ class JAX(Framework):
     def _outputs(self, w, x):
         return self._apply(self._unflatten(w), x)
 
-    def _device(self):
-        platform, _, number = self.device.partition(":")
-        try:
-            return _jax().devices(platform)[int(number or 0)]
-        except (RuntimeError, IndexError, ValueError) as error:
-            raise ValueError(f"device must be one that JAX has here, such as 'cpu'; got {self.device!r} ({error})") from error
-
     @contextmanager
     def _context(self, dtype):
         jax = _jax()
         with ExitStack() as settings:  # only what would change anything: each of them takes as long as a small product
-            if (device := self._device()) != (jax.config.jax_default_device or jax.local_devices()[0]):
+            if (device := _device(self.device)) != (jax.config.jax_default_device or jax.local_devices()[0]):
                 settings.enter_context(jax.default_device(device))
             if dtype == np.float64 and not jax.config.jax_enable_x64:
                 settings.enter_context(jax.enable_x64(True))
@@ -203,5 +199,15 @@ class _Derivatives:
         return np.asarray(self._compiled.call("jvp", self._shape[0] > 1, self._linear, v)).reshape(*self._shape, -1)
 
 
+@functools.cache
+def _device(name: str) -> Any:
+    platform, _, number = name.partition(":")
+    try:
+        return _jax().devices(platform)[int(number or 0)]
+    except (RuntimeError, IndexError, ValueError) as error:
+        raise ValueError(f"device must be one that JAX has here, such as 'cpu'; got {name!r} ({error})") from error
+
+
+@functools.cache  # calls of small networks take no longer than to look for it
 def _jax() -> Any:
     return _extras.module("jax", "consensus.models.JAX", "jax")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import hashlib
 import math
 import threading
@@ -153,10 +154,14 @@ class Torch(Framework):
         """The parameters in w (..., P), as views (..., *shape)."""
         return [w[..., start:end].reshape((*w.shape[:-1], *shape)) for _, start, end, shape in self._spans]
 
+    def _stack(self, array):
+        """``array`` (agents, ...) on the device; of one agent without that axis, which else is cut leaf by leaf."""
+        return self._tensor(array[0] if len(array) == 1 else array)
+
     def _outputs(self, leaves, x):
-        """Of x (agents, samples, ...): of a single agent by the module's own call."""
+        """Of x (agents, samples, ...), or of a single agent's (samples, ...) by the module's own call."""
         function = self._function(x.dtype)
-        return _torch().func.vmap(function)(leaves, x) if len(x) > 1 else function([leaf[0] for leaf in leaves], x[0])
+        return function(leaves, x) if x.ndim == len(self.features) + 1 else _torch().func.vmap(function)(leaves, x)
 
     @contextmanager
     def _context(self, dtype):
@@ -173,7 +178,7 @@ class Torch(Framework):
 
     def _predict(self, w, x):
         with _torch().no_grad():
-            return self._array(self._outputs(self._leaves(self._tensor(w)), self._tensor(x)), x)
+            return self._array(self._outputs(self._leaves(self._stack(w)), self._stack(x)), x)
 
     def _derivatives(self, w, x):
         derivatives = _Derivatives(self, w, x)
@@ -220,8 +225,8 @@ class _Derivatives:
 
     def __init__(self, model, w, x):
         self._model, self._x = model, x
-        self._leaves = [leaf.detach().requires_grad_() for leaf in model._leaves(model._tensor(w))]
-        self.outputs = model._outputs(self._leaves, model._tensor(x))
+        self._leaves = [leaf.detach().requires_grad_() for leaf in model._leaves(model._stack(w))]
+        self.outputs = model._outputs(self._leaves, model._stack(x))
         self._transposed = None
 
     def vjp(self, u):
@@ -235,7 +240,7 @@ class _Derivatives:
             self._transposed = u, self._back(u, create_graph=True)
         u, products = self._transposed
         (moved,) = torch.autograd.grad(
-            products, u, self._model._leaves(self._model._tensor(v)), retain_graph=True, materialize_grads=True
+            products, u, self._model._leaves(self._model._stack(v)), retain_graph=True, materialize_grads=True
         )
         return self._model._array(moved, self._x)
 
@@ -247,5 +252,6 @@ class _Derivatives:
         return _torch().cat([part.reshape(len(self._x), -1) for part in parts], dim=1).cpu().numpy()
 
 
+@functools.cache
 def _torch() -> Any:
     return _extras.module("torch", "consensus.models.Torch", "torch")

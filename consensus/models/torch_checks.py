@@ -1,11 +1,15 @@
 """Which modules of PyTorch, and which devices, can be taken."""
 
+from consensus import _checks
+
 
 def checked_device(torch, device):
     """``device``, if it is one of this machine."""
+    if not isinstance(device, str | torch.device):
+        raise TypeError(f"device must be a name such as 'cpu' or 'cuda:1'; got {_checks.shown(device)}")
     try:
         torch.empty(0, device=device)
-    except (RuntimeError, AssertionError, TypeError) as error:
+    except (RuntimeError, AssertionError) as error:
         raise ValueError(f"device must be one that PyTorch has here, such as 'cpu'; got {device!r} ({error})") from error
     return str(device)
 

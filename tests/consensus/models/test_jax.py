@@ -71,6 +71,8 @@ def test_bad_arguments():
         JAX(3, ZEROS)
     with pytest.raises(ValueError, match=r"^device must be one that JAX has here, such as 'cpu'; got 'abacus'"):
         JAX(apply, ZEROS, device="abacus")
+    with pytest.raises(TypeError, match="device must be a name such as 'cpu' or 'cuda:1'; got 3"):
+        JAX(apply, ZEROS, device=3)
     with pytest.raises(ValueError, match=r"fails on samples of shape \(5,\): TypeError: dot_general"):
         JAX(apply, ZEROS).for_samples((5,))
 

@@ -162,6 +162,8 @@ def test_bad_arguments():
         Torch(lambda: 3)
     with pytest.raises(ValueError, match=r"^device must be one that PyTorch has here, such as 'cpu'; got 'abacus'"):
         Torch(mlp(), device="abacus")
+    with pytest.raises(TypeError, match="device must be a name such as 'cpu' or 'cuda:1'; got None"):
+        Torch(mlp(), device=None)
     model = Torch(mlp())
     with pytest.raises(AttributeError, match=r"^outputs of Torch.* are known for samples of a known shape: model.for_samples"):
         model.outputs  # noqa: B018
