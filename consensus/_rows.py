@@ -22,10 +22,14 @@ _SIZES = 8  # of which free memory is kept
 _COLUMNS = 4096  # of wide rows that are mixed at a time
 
 
+class _Free(list[memoryview]):
+    """Memory of one size that nobody has at present. It ends with the run: arrays that outlive that must not hold it."""
+
+
 class _Kept(threading.local):
     """The memory of this thread's run that nobody has at present, by its size in bytes; None outside of runs."""
 
-    free: dict[int, list[memoryview]] | None = None
+    free: dict[int, _Free] | None = None
 
 
 _kept = _Kept()
@@ -48,12 +52,18 @@ def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         return np.empty(shape, dtype)
     if size not in _kept.free and len(_kept.free) >= _SIZES:
         del _kept.free[next(iter(_kept.free))]
-    free = _kept.free.setdefault(size, [])
+    free = _kept.free.setdefault(size, _Free())
     memory = free.pop() if free else np.empty(size, np.uint8).data
     # The base of all views of it, as what it is itself made of is no array: so it lives as long as they do.
     flat = np.frombuffer(memory, dtype)
-    weakref.finalize(flat, free.append, memory).atexit = False
+    weakref.finalize(flat, _give_back, weakref.ref(free), memory).atexit = False
     return flat.reshape(shape)
+
+
+def _give_back(run, memory):
+    free = run()
+    if free is not None:
+        free.append(memory)
 
 
 def rowwise(function: Callable[..., np.ndarray], *arrays: np.ndarray, over: np.ndarray | None = None) -> np.ndarray:

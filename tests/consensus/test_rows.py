@@ -1,5 +1,7 @@
 """Memory that rounds keep is nobody else's; rows are worked as NumPy and SciPy would work them, to the bit."""
 
+import weakref
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -27,6 +29,18 @@ def test_memory_comes_back_when_no_view_of_it_is_left():
             assert all((view == 1).all() for view in views)
             views.pop()
         assert place(empty(SHAPE[::-1], DTYPE)) == first
+
+
+def test_what_outlives_its_run_holds_no_memory_of_others():
+    """As the iterates of a result do."""
+    with kept_memory():
+        arrays = [empty(SHAPE, DTYPE) for _ in range(3)]
+        ends = [weakref.ref(array.base.base.obj) for array in arrays]
+        del arrays[2]
+        assert ends[2]() is not None  # for the next one
+    assert [end() is None for end in ends] == [False, False, True]
+    del arrays[1]
+    assert [end() is None for end in ends] == [False, True, True]
 
 
 def test_outside_of_runs_nothing_is_kept():
