@@ -196,7 +196,7 @@ def shards(value: T, name: str = "shards") -> T:
 def model(value: T, name: str = "model") -> T:
     """Return ``value`` if it has what every model needs; raise ``TypeError`` otherwise."""
     needed = ("parameters", "outputs", "init", "predict", "vjp", "jvp")
-    return offers(name, value, needed, "a model, such as consensus.MLP([10, 20, 1])")
+    return offers(name, value, needed, "a model, such as consensus.MLP([10, 20, 1]) or consensus.models.Torch(module)")
 
 
 def loss(value: T, name: str = "loss") -> T:

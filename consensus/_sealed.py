@@ -68,7 +68,8 @@ def read(path: str | os.PathLike, what: str, form: int | str, remedy: str = "") 
     except FileNotFoundError:
         raise
     except Exception as error:
-        raise ValueError(f"{path} is no {what} of this package ({error})") from error
+        inside = isinstance(error, ValueError | KeyError)  # what NumPy makes of another file, and advises, helps nobody here
+        raise ValueError(f"{path} is no {what} of this package" + ("" if inside else f" ({error})")) from error
     if found != form:
         raise ValueError(f"{path} has {what} format {found}; this version reads format {form}")
     if not whole:
