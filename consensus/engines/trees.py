@@ -62,7 +62,7 @@ class Tree(NamedTuple):
 def total(network: "Known", tree: Tree, own: Multiples, exchanges: int) -> tuple[np.ndarray, np.ndarray]:
     """The sum of all agents' blocks, and their steps, as all know them after ``exchanges``, for ``network.total``."""
     everyone = _everyone(network, own)
-    values, step = everyone.values, everyone.step
+    values, step = np.ascontiguousarray(everyone.values), everyone.step  # those of messages lie column by column
     agents, parameters, columns = values.shape
     numbers = parameters * columns
     if 2 * tree.depth > exchanges:
