@@ -56,6 +56,8 @@ def test_along_a_tree_every_sum_is_sent_in_what_it_takes(graph):
     exact = np.rint(own.values / 0.3 * 8).sum(axis=0) * 0.3 / 8  # all are whole multiples of the unit over eight
     np.testing.assert_allclose(total, exact, rtol=0, atol=1e-13)
     np.testing.assert_array_equal(steps, own.step)
+    read = Multiples.of_messages(own.messages(), P, COLUMNS)  # as other processes have it, its numbers in another order
+    np.testing.assert_array_equal(network(graph).total(read, 2 * tree.depth)[0], total)
     sums, least, up = own.values, own.step.copy(), 0
     for agent in tree.order[::-1]:
         (message,) = Multiples.nearest(sums[agent : agent + 1], least[agent : agent + 1]).messages()
