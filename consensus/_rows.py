@@ -98,40 +98,40 @@ def taken(array: np.ndarray, places: np.ndarray) -> np.ndarray:
     return array.reshape(agents * most, *array.shape[2:]).take(places + most * np.arange(agents)[:, None], axis=0, mode="clip")
 
 
-def combined(factors: tuple[float, ...], *arrays: np.ndarray, over: np.ndarray | None = None) -> np.ndarray:
+def combined(
+    factors: tuple[float, ...], x: np.ndarray, y: np.ndarray, z: np.ndarray | None = None, over: np.ndarray | None = None
+) -> np.ndarray:
     """``a x + b y``, or ``(a x + b y) + c z``, of two or three arrays (agents, ...) of one shape, in the first one's dtype.
 
     As NumPy would compute it, to the bit, but in one pass where kernels are compiled. ``over`` is as for :func:`rowwise`: best
     the first of these arrays.
     """
-    first = arrays[0]
-    dtype = first.dtype
-    if first.nbytes < _LARGE:
-        small = _sum(factors, arrays)
+    dtype = x.dtype
+    if x.nbytes < _LARGE:
+        small = _sum(factors, x, y, z)
         return small if small.dtype == dtype else small.astype(dtype)
+    arrays = (x, y) if z is None else (x, y, z)
     if any(np.result_type(factor, dtype) != dtype for factor in factors):  # a user's own step may be a float64
-        return rowwise(lambda *rows: _sum(factors, rows), *arrays, over=over)
-    result = empty(first.shape, dtype) if over is None else over
-    kernel = kernels.combined if len(arrays) == 2 else kernels.combined_three
+        return rowwise(lambda *rows: _sum(factors, *rows), *arrays, over=over)
+    result = empty(x.shape, dtype) if over is None else over
+    kernel = kernels.combined if z is None else kernels.combined_three
     numbers = [np.array(factor, dtype) for factor in factors]
 
     def chunk(rows):
         kernel(*(array[rows] for array in arrays), *numbers, out=result[rows])
 
-    for_chunks(chunk, len(first), (len(arrays) + 1) * first[0].nbytes)
+    for_chunks(chunk, len(x), (len(arrays) + 1) * x[0].nbytes)
     return result
 
 
-def _sum(factors, arrays):
-    total = None
-    for factor, array in zip(factors, arrays):  # strict would be slow
-        if total is None:
-            total = array if factor == 1 else factor * array
-        elif factor == -1:
-            total = total - array
-        else:
-            total = total + (array if factor == 1 else factor * array)
-    return total
+def _sum(factors, x, y, z=None):
+    # Spelled out, as in small networks a loop over the arrays takes as long as the sum.
+    a, b = factors[0], factors[1]
+    total = (x if a == 1 else a * x) + (y if b == 1 else b * y)
+    if z is None:
+        return total
+    c = factors[2]
+    return total - z if c == -1 else total + (z if c == 1 else c * z)
 
 
 def multiplication(matrix: sp.csr_array) -> Callable[[np.ndarray], np.ndarray]:

@@ -31,29 +31,48 @@ def newton_directions(problem: Any, w: np.ndarray, right: np.ndarray, damping: f
     ndarray (agents, P)
         A row is NaN where its matrix is no longer finite.
     """
+    directions, iterations = np.empty_like(w), []
+    tolerance = _TOLERANCE if w.dtype == np.float64 else 1e-6
+
+    def solve(rows, system):
+        directions[rows], taken, _ = system.solve(right[rows], np.full(rows.stop - rows.start, tolerance), _MOST)
+        iterations.append(int(taken.sum()))
+
+    def solve_again(some):
+        for rows, system, at_once in kept[some]:
+            if at_once:
+                directions[rows] = at_once(right[rows])
+            else:
+                solve(rows, system)
+
+    key = newton_directions, damping
+    kept = problem.memory.get(key)
+    if kept:  # of a linear model: not even its outputs are needed
+        for_chunks(solve_again, len(kept), right.nbytes * problem.parameters // len(kept))
+    else:
+        problem.memory[key] = _made(problem, w, right, damping, tolerance, solve)
+    problem.work.solves += 1
+    problem.work.iterations += sum(iterations)
+    return directions
+
+
+def _made(problem, w, right, damping, tolerance, solve):
+    """Make the systems, some agents at a time, and ``solve(rows, system)`` them; return those that all rounds have, if any."""
     r, dense = problem.regularizer, forms_jacobian(problem)
     costs = estimates(problem, r, problem.parameters, dense)
     method = min(costs, key=lambda name: costs[name].operations)
     part = Part(LinearizedModel(problem, w, right, problem.network_size, damping), r, slice(None), dense, right)
-    directions, iterations = np.empty_like(w), np.zeros(len(w), int)
-    constant = problem.loss.quadratic and getattr(problem.model, "jacobian_is_constant", False)
+    constant = problem.loss.quadratic and part.keeps(SYSTEMS[method])
+    kept = []
 
-    def made(rows):
+    def chunk(rows):
         sub = part.subproblem(rows, problem.linearize(w, rows))
         system = part.system(sub, rows, SYSTEMS[method])
         if not (system.ready and constant):
             system.set(sub.root(np.zeros_like(sub.outputs)), sub.strong_convexity)
-        return system
-
-    def chunk(rows):
-        key = newton_directions, method, damping, rows.start, rows.stop
-        system = problem.memory.get(key) or made(rows)
-        if constant and part.keeps(SYSTEMS[method]):
-            problem.memory[key] = system  # then not even the model's outputs are needed
-        tolerance = np.full(rows.stop - rows.start, _TOLERANCE if w.dtype == np.float64 else 1e-6)
-        directions[rows], iterations[rows], _ = system.solve(right[rows], tolerance, _MOST)
+        if constant:
+            kept.append((rows, system, system.at_once(tolerance)))
+        solve(rows, system)
 
     for_chunks(chunk, problem.agents, costs[method].numbers * problem.dtype.itemsize, costs[method].operations)
-    problem.work.solves += 1
-    problem.work.iterations += int(iterations.sum())
-    return directions
+    return kept

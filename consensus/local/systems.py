@@ -9,6 +9,8 @@
 
 Each is prepared once for a Jacobian, then set to any S and k (Newton's method changes only S; a system that is to be set
 ``once`` keeps nothing to be set again), then solves for any u, for many if it is ``constant``, the same in all rounds.
+Where that takes no iterations, nor refinement for a ``tolerance``, ``at_once(tolerance)`` is the function from u to d; else
+None.
 """
 
 from dataclasses import dataclass
@@ -24,13 +26,13 @@ _INVERTED = 128  # order up to which matrices are inverted that many right-hand 
 
 @dataclass(frozen=True, eq=False)
 class Factors:
-    """Cholesky factors of a stack of matrices, one an agent; None where a matrix is not finite or not definite.
+    """Cholesky factors of a stack of matrices, by agent; none where a matrix is not finite or not definite.
 
     Those of small matrices that are ``constant`` are made into inverses where that loses little: one product for all agents
     takes less than two calls of BLAS for each.
     """
 
-    uppers: list
+    uppers: dict[int, np.ndarray]
     dtype: np.dtype
     inverses: np.ndarray | None = None
 
@@ -41,26 +43,25 @@ class Factors:
         # What rounding may take from an eigenvalue; where it may take all there is, a second try needs a copy.
         rounding = len(diagonal.T) * np.finfo(matrices.dtype).eps * diagonal.sum(axis=1)
         diagonal += shift
-        uppers = [_factor(matrix, loss, 10 * loss < shift) for matrix, loss in zip(matrices, rounding, strict=True)]
+        factors = [_factor(matrix, loss, 10 * loss < shift) for matrix, loss in zip(matrices, rounding, strict=True)]
+        uppers = {agent: factor for agent, factor in enumerate(factors) if factor is not None}
         if not constant or len(diagonal.T) > _INVERTED:
             return cls(uppers, matrices.dtype)
         inverses = np.full_like(matrices, np.nan)
         for agent in np.flatnonzero(rounding < np.sqrt(np.finfo(matrices.dtype).eps) * shift):
-            if uppers[agent] is not None:
-                inverses[agent], uppers[agent] = _blas.inverse(uppers[agent]), None
+            if agent in uppers:
+                inverses[agent] = _blas.inverse(uppers.pop(agent))
         return cls(uppers, matrices.dtype, inverses)
 
     def solve(self, right):
         """``M_i^-1 b_i`` for b (agents, n); rows of NaN where there is no factor."""
-        solution = right.astype(self.dtype, order="C")
-        if self.inverses is not None:
-            solution = (self.inverses @ solution[..., None])[..., 0]
-        for agent, factor in enumerate(self.uppers):
-            if factor is not None:
-                solution[agent] = right[agent]
-                _blas.solve(factor, solution[agent])
-            elif self.inverses is None:
-                solution[agent] = np.nan
+        if self.inverses is None:
+            solution = np.full(right.shape, np.nan, self.dtype)
+        else:
+            solution = (self.inverses @ right.astype(self.dtype, copy=False)[..., None])[..., 0]
+        for agent, factor in self.uppers.items():
+            solution[agent] = right[agent]
+            _blas.solve(factor, solution[agent])
         return solution.astype(right.dtype, copy=False)
 
 
@@ -91,6 +92,9 @@ class Primal:
         self.factors = Factors.of(matrix, k, self.constant)
         self.ready = True
 
+    def at_once(self, tolerance):
+        return self.factors.solve if (self.lost <= tolerance).all() else None
+
     def solve(self, u, tolerance, most):
         return _refined(self.factors.solve, self._apply, u, tolerance, self.lost)
 
@@ -118,6 +122,9 @@ class Dual:
         self.factors = Factors.of(gram, k, self.constant)
         self.ready = True
 
+    def at_once(self, tolerance):
+        return self._once if (self.lost <= tolerance).all() else None
+
     def solve(self, u, tolerance, most):
         return _refined(self._once, lambda v: _apply(self, v), u, tolerance, self.lost)
 
@@ -135,10 +142,11 @@ def _lost(matrices, k):
 def _refined(once, apply, u, tolerance, lost):
     """Solve by ``once``, again for what is left where that may be more than ``tolerance``; zero iterations; who is certain."""
     d = once(u)
-    wanting = ~(lost <= tolerance)
-    certain = ~wanting & np.isfinite(d).all(axis=1)
-    if not wanting.any():
+    enough = lost <= tolerance
+    certain = enough & np.isfinite(d.sum(axis=1))
+    if enough.all():
         return d, np.zeros(len(u), int), certain
+    wanting = ~enough
     size = norms(u)
     goal, last = np.maximum(tolerance, 10 * np.finfo(u.dtype).eps) * size, np.inf
     for _ in range(_REFINEMENTS):
@@ -168,6 +176,9 @@ class Iterative:
         diagonal = getattr(self.operator, "diagonal", None)  # a user's model may have none
         self.diagonal = k + (diagonal(curvature) if diagonal else 0)
         self.ready = True
+
+    def at_once(self, tolerance):
+        return None
 
     def solve(self, u, tolerance, most):
         d, iterations = conjugate_gradients(lambda v: _apply(self, v), lambda v: v / self.diagonal, u, tolerance, most)

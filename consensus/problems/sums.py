@@ -7,7 +7,7 @@ import numpy as np
 
 from consensus import kernels
 from consensus._parallel import CHUNK_BYTES, for_rows
-from consensus._rows import empty, taken
+from consensus._rows import combined, empty, taken
 from consensus.data import Shards
 from consensus.losses.base import Loss
 from consensus.models.base import Model, linearize
@@ -63,8 +63,15 @@ class SampleSums(BaseProblem):
     def descended(
         self, x: np.ndarray, alpha: float, w: np.ndarray, batch: Batch | None = None, over: np.ndarray | None = None
     ) -> np.ndarray:
-        if self._ridge is None or self._fused is not None or x.dtype != self.dtype:
+        if self._ridge is None or x.dtype != self.dtype:
             return super().descended(x, alpha, w, batch, over)
+        if self._fused is not None:
+            gradient = self.average_gradient(w, batch)
+            if self.shards.features.nbytes > _FEW:
+                return combined((1, -float(alpha)), x, gradient, over=over)
+            gradient *= -float(alpha)
+            gradient += x
+            return gradient
         self.work.gradients += 1
         w, result = self._stack(w), empty(x.shape, self.dtype) if over is None else over
         numbers = [np.array(number, self.dtype) for number in (alpha, self.network_size, self._ridge)]
