@@ -40,7 +40,8 @@ class AutoGT(Solver):
     An agent whose iterate or tracker did not change keeps its step. ``sum_i y_i = sum_i grad f_i(x_i)`` at every round, two
     exchanges in each. Around ``AutoGT`` :class:`Gossip` gives the K inner exchanges of the paper's Algorithm 2. This is K = 1,
     the furthest from the exact averages of its Algorithm 1: on badly connected networks it takes many rounds. r is smooth, W
-    fixed and symmetric.
+    fixed and symmetric. Where the f_i are strongly convex and smooth the paper's rate is linear, with K large enough (from
+    memory).
 
     The history gets the columns ``step_least`` and ``step_largest``.
 
