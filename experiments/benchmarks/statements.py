@@ -1,8 +1,10 @@
 """Updates of the exact methods as a user of NumPy would write them down, to compare with: generators of iterates.
 
-Arguments: the mixing matrix W (CSR), gradients G of the average form, a :class:`Costs` with what else a method asks for, the
-iterates X to begin with, and the solver, prepared, for its settings.
+Arguments: the mixing matrix W (an array: for so few agents it is faster than a sparse one), the costs, the iterates X to begin
+with, and the solver, prepared, for its settings. What stays the same in all rounds is computed once.
 """
+
+import itertools
 
 import numpy as np
 
@@ -15,23 +17,37 @@ class Costs:
     def __init__(self, features, targets, weights):
         ones = np.ones((*features.shape[:2], 1), features.dtype)
         self.x, self.d, self.scale = np.concatenate([features, ones], axis=2), targets, len(features) * weights[:, :, None]
-        self.hessians = self.x.swapaxes(1, 2) @ (self.scale * self.x) + RIDGE * np.eye(self.x.shape[2], dtype=features.dtype)
+
+    def smooth(self, w):
+        """The gradients of A g_i, without r."""
+        residuals = self.x @ w[:, :, None] - self.d
+        return (self.x.swapaxes(1, 2) @ (self.scale * residuals))[:, :, 0]
 
     def gradient(self, w):
-        residuals = self.x @ w[:, :, None] - self.d
-        return (self.x.swapaxes(1, 2) @ (self.scale * residuals))[:, :, 0] + RIDGE * w
+        return self.smooth(w) + RIDGE * w
 
     def value(self, w):
+        """A g_i, without r."""
         residuals = self.x @ w[:, :, None] - self.d
-        return (self.scale * residuals**2).sum(axis=(1, 2)) / 2 + RIDGE / 2 * (w * w).sum(axis=1)
+        return (self.scale * residuals**2).sum(axis=(1, 2)) / 2
+
+    def solved(self, shift):
+        """The function ``B -> (H + shift I)^-1 B`` for the Hessians H of the f_i, which solves these systems in every round."""
+        hessians = self._hessians(shift)
+        return lambda B: np.linalg.solve(hessians, B[:, :, None])[:, :, 0]
+
+    def inverted(self, shift):
+        """The same with inverses that are kept: faster, and where H is badly conditioned less exact."""
+        inverses = np.linalg.inv(self._hessians(shift))
+        return lambda B: (inverses @ B[:, :, None])[:, :, 0]
+
+    def _hessians(self, shift):
+        hessians = self.x.swapaxes(1, 2) @ (self.scale * self.x)
+        return hessians + (RIDGE + shift) * np.eye(self.x.shape[2], dtype=self.x.dtype)
 
 
 def prox(V, a):
     return V / (1 + RIDGE * a)
-
-
-def solved(matrices, right):
-    return np.linalg.solve(matrices, right[:, :, None])[:, :, 0]
 
 
 def dgd(W, costs, X, solver):
@@ -62,11 +78,7 @@ def extra(W, costs, X, solver):
 
 
 def pgextra(W, costs, X, solver):
-    a = solver.alpha(0)
-
-    def G(X):
-        return costs.gradient(X) - RIDGE * X
-
+    a, G = solver.alpha(0), costs.smooth
     before, last, old = X, W @ X, G(X)
     V = last - a * old
     while True:
@@ -78,11 +90,7 @@ def pgextra(W, costs, X, solver):
 
 
 def nids(W, costs, X, solver):
-    a = solver.alpha(0)
-
-    def G(X):
-        return costs.gradient(X) - RIDGE * X
-
+    a, G = solver.alpha(0), costs.smooth
     before, old = X, G(X)
     Z = X - a * old
     Z = (Z + W @ Z) / 2
@@ -107,7 +115,7 @@ def exact_diffusion(W, costs, X, solver):
 def prox_gt(W, costs, X, solver):
     a, Y, before = solver.alpha(0), 0 * X, 0 * X
     while True:
-        new = costs.gradient(X) - RIDGE * X
+        new = costs.smooth(X)
         Y, before = W @ (Y + new - before), new
         X = W @ prox(X - a * Y, a)
         yield X
@@ -128,10 +136,10 @@ def acc_gt(W, costs, X, solver):
     q = solver.convexity * a / theta
     Z, S, before = X, 0 * X, 0 * X
     while True:
-        gradient = G(theta * Z + (1 - theta) * X)
+        Y = theta * Z + (1 - theta) * X
+        gradient = G(Y)
         S = W @ S + gradient - before
         before = gradient
-        Y = theta * Z + (1 - theta) * X
         Z = (W @ (q * Y + Z) - (a / theta) * S) / (1 + q)
         X = theta * Z + (1 - theta) * (W @ X)
         yield X
@@ -150,14 +158,14 @@ def opapc(W, costs, X, solver):
         yield X
 
 
-def dadmm(W, costs, X, solver):
+def dadmm(W, costs, X, solver, systems=Costs.solved):
     c, U = solver.penalty, 0 * X
-    systems = costs.hessians + 2 * c * np.eye(X.shape[1], dtype=X.dtype)
+    solved = systems(costs, 2 * c)
     linear = costs.gradient(0 * X)
     while True:
         mixed = W @ X
         U = U + c * (X - mixed)
-        X = solved(systems, c * (X + mixed) - linear - U)
+        X = solved(c * (X + mixed) - linear - U)
         yield X
 
 
@@ -207,23 +215,23 @@ def atg(W, costs, X, solver):
         yield X
 
 
-def network_giant(W, costs, X, solver):
-    a, G = solver.alpha(0), costs.gradient
+def network_giant(W, costs, X, solver, systems=Costs.solved):
+    a, G, solved = solver.alpha(0), costs.gradient, systems(costs, solver.damping)
     Y = before = G(X)
     while True:
-        X = W @ (X - a * solved(costs.hessians, Y))
+        X = W @ (X - a * solved(Y))
         new = G(X)
         Y, before = W @ (Y + new - before), new
         yield X
 
 
-def newton_tracking(W, costs, X, solver):
+def newton_tracking(W, costs, X, solver, systems=Costs.solved):
     c, U = solver.penalty, 0 * X
-    systems = costs.hessians + solver.damping * np.eye(X.shape[1], dtype=X.dtype)
+    solved = systems(costs, solver.damping)
     while True:
         apart = c * (X - W @ X)
         U = U + apart
-        X = X - solved(systems, costs.gradient(X) + U + apart)
+        X = X - solved(costs.gradient(X) + U + apart)
         yield X
 
 
@@ -249,6 +257,17 @@ def led(W, costs, X, solver):
         yield X
 
 
+def prox_skip(W, costs, X, solver):
+    a, p, Y = solver.alpha(0), solver.probability, 0 * X
+    coins = [solver.communicates(k) for k in range(10_000)]  # in advance: to draw one by one takes longer than a round
+    for coin in itertools.cycle(coins):
+        X = X - a * costs.gradient(X) - Y
+        if coin:
+            Z, X = X, (X + W @ X) / 2
+            Y = Y + p * (Z - X)
+        yield X
+
+
 def auto_gt(W, costs, X, solver):
     G, a = costs.gradient, np.full((len(X), 1), 1e-3)
     Y, before, first = G(X), a, True
@@ -268,15 +287,15 @@ def auto_gt(W, costs, X, solver):
 def datos(W, costs, X, solver):
     agents, S, D, a, k = len(X), 0 * X, 0 * X, 1.0, 0
     while True:
-        gradient = costs.gradient(X) - RIDGE * X
-        value = costs.value(X) - RIDGE / 2 * (X * X).sum(axis=1)
+        gradient = costs.smooth(X)
+        value = costs.value(X)
         dual = gradient + S + D
         Xh, Dh = 0.51 * X + 0.49 * (W @ X), 0.51 * dual + 0.49 * (W @ dual)
         steps, open_ = np.full(agents, ((k + 10) / (k + 1)) ** 0.6 * a), np.ones(agents, bool)
         while open_.any():
             trial = Xh - steps[:, None] * Dh
             move = trial - X
-            new = costs.value(trial) - RIDGE / 2 * (trial * trial).sum(axis=1)
+            new = costs.value(trial)
             most = value + (gradient * move).sum(axis=1) + 0.9 / (2 * steps) * (move * move).sum(axis=1)
             open_ &= ~(new <= most + 1e-13 * abs(value))
             steps[open_] /= 2
