@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from consensus.engines.network import Network
 
 DIRECTIONS, _NUMBERS = 64, 1 << 18  # columns of curvature in a message, and numbers in them, at most
-_ROUNDING = 0.5  # what all agents' rounding may do to H along trees, in units of tau
+_ROUNDING = 0.125  # what all agents' rounding may do to H along trees, in units of tau
 _FEW, _NOISE = 32, 1e-3  # without trees: columns in a message but the first, and what estimates do to H, in units of its trace
 
 

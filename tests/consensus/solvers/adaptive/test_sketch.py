@@ -106,10 +106,10 @@ def test_along_trees_all_get_one_curvature_as_near_as_tau_asks(exchanges):
     assert (V[0] == V).all()
     total = own.products.sum(axis=0)
     rounded = V[0] @ (V[0].T @ own.basis[0])
-    assert 0 < np.linalg.norm(rounded - total, 2) < 3 * tau  # half of it, and what the Nystrom factor's shift adds
+    assert 0 < np.linalg.norm(rounded - total, 2) < 2 * tau  # an eighth of it, and what the Nystrom factor's shift adds
     messages = 2 * (AGENTS - 1) if exchanges else AGENTS * (AGENTS - 1)
     assert net.floats == messages * own.products[0].size
-    assert net.bytes < net.floats  # a byte a number would be much
+    assert net.bytes < 1.25 * net.floats  # ten bits a number would be much
     # The next directions: half of them are V's, and they are the same for all.
     assert (kept.basis == kept.basis[0]).all()
     left = np.linalg.svd(V[0])[0][:, :32]
