@@ -125,7 +125,7 @@ class SampleSums(BaseProblem):
             return function
 
         def of_one(x, d, c, *rest):
-            used = c.shape[1] - int(np.argmax(c[0, ::-1] != 0))
+            used = c.shape[1] if c[0, -1] else c.shape[1] - int(np.argmax(c[0, ::-1] != 0))
             function(x[:, :used], d[:, :used], c[:, :used], *rest)
 
         return of_one
