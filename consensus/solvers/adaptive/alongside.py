@@ -1,4 +1,4 @@
-"""Blocks that ride along with exchanges, in eight bits a number."""
+"""Blocks that ride along with exchanges, in twelve bits a number."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ from consensus.solvers.adaptive.held import PROBES, draw
 if TYPE_CHECKING:
     from consensus.engines.network import Network
 
-_BITS = 8
+_BITS = 12
 
 
 class Alongside:

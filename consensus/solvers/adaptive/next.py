@@ -66,7 +66,7 @@ class AdaptiveNEXT(Solver):
     of ``grad sum_j g_j``, and T_i of ``sum_j g_j``. Of the Gauss-Newton curvature of all costs, ``H = sum_j J_j' S_j J_j``,
     they learn Z_i, about H Omega, with at most 64 directions Omega that all know: on a static graph whose links go both ways
     the products J_i' S_i J_i Omega go along trees, rounded to what tau_i does not see anyway, and Z is their exact sum
-    (:class:`consensus.solvers.adaptive.sketch.Sketch`); on others they are mixed in eight bits. Then agent i
+    (:class:`consensus.solvers.adaptive.sketch.Sketch`); on others they are mixed in twelve bits. Then agent i
 
     1.  compares the change of U from its last w_i to the new one, ``s . (G_old + G_new) / 2 + r(w_new) - r(w_old)`` (with T_new
         - T_old instead of the trapezoid, if that is larger and a rise by over a thousandth: the trapezoid is exact for short

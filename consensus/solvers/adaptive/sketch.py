@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 DIRECTIONS, _NUMBERS = 64, 1 << 18  # columns of curvature in a message, and numbers in them, at most
 _ROUNDING = 0.125  # what all agents' rounding may do to H along trees, in units of tau
-_FEW, _NOISE = 32, 1e-3  # without trees: columns in a message but the first, and what estimates do to H, in units of its trace
+_FEW, _NOISE = 32, 1e-4  # without trees: columns in a message but the first, and what estimates do to H, in units of its trace
 
 
 class Products(NamedTuple):
@@ -41,7 +41,7 @@ class Sketch(NamedTuple):
     exactly. All agents then have the same V, so that the next directions need no message: half of them span what V is largest
     in, the others are drawn. Where H is the same everywhere, and a message can hold all of it, that is done once.
 
-    On changing and directed graphs products are mixed in eight bits
+    On changing and directed graphs products are mixed in twelve bits
     (:class:`consensus.solvers.adaptive.alongside.Alongside`), from the second time on half as many: the other half of V stays
     (:func:`updated`). On long graphs of many agents (:func:`on_trees`) they are mixed as the trackers are.
     """

@@ -1,4 +1,4 @@
-"""Blocks in eight bits beside exchanges: their sums are kept, and estimates of them are as near as eight bits allow."""
+"""Blocks in twelve bits beside exchanges: their sums are kept, and estimates of them are as near as twelve bits allow."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def test_sums_are_kept_and_estimated(name):
         np.testing.assert_allclose(q.sum(axis=0), exact, rtol=0, atol=1e-12)
     assert np.abs(along._held[-1] - blocks).max() > 0.1  # they mix
     off = np.linalg.norm(along.total() - exact, axis=(1, 2)) / np.linalg.norm(exact)
-    assert off.max() < 0.2  # the misfit of the averages, and eight bits
+    assert off.max() < 0.2  # the misfit of the averages, and twelve bits
     assert network.exchanges == plain.exchanges
     message = len(Quantised.nearest(blocks.reshape(A, -1), 8).codes[0]) + 8
     assert network.bytes - plain.bytes == network.messages * message == network.messages * (P * COUNT + 8)
