@@ -29,5 +29,5 @@ def test_sums_are_kept_and_estimated(name):
     off = np.linalg.norm(along.total() - exact, axis=(1, 2)) / np.linalg.norm(exact)
     assert off.max() < 0.2  # the misfit of the averages, and twelve bits
     assert network.exchanges == plain.exchanges
-    message = len(Quantised.nearest(blocks.reshape(A, -1), 8).codes[0]) + 8
-    assert network.bytes - plain.bytes == network.messages * message == network.messages * (P * COUNT + 8)
+    message = len(Quantised.nearest(blocks.reshape(A, -1), 12).codes[0]) + 8
+    assert network.bytes - plain.bytes == network.messages * message == network.messages * (P * COUNT * 3 // 2 + 8)
