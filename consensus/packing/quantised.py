@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -126,28 +127,40 @@ def _most(bits):
 
 
 def _packed(codes, bits):
-    """Codes (agents, P), of 16 bits each, as bytes (agents, ceil(bits P / 8))."""
+    """Codes (agents, P), of 16 bits each, as bytes (agents, ceil(bits P / 8)), the lowest bit first."""
     agents, columns = codes.shape
-    if 8 % bits:
+    each, size, word = _words(bits)
+    if size > 8:  # bit by bit, which takes many times as long
         places = np.unpackbits(codes.view(np.uint8).reshape(agents, columns, 2), axis=2, bitorder="little")[:, :, :bits]
         return np.packbits(places.reshape(agents, columns * bits), axis=1, bitorder="little")
-    each = 8 // bits  # codes in a byte: many times as fast as bit by bit
-    sent = np.zeros((agents, -(-columns // each)), np.uint8)
+    words = np.zeros((agents, -(-columns // each)), word)
     for k in range(each):
-        part = codes[:, k::each].astype(np.uint8)
-        sent[:, : part.shape[1]] |= part << (k * bits)
-    return sent
+        part = codes[:, k::each].astype(word)
+        words[:, : part.shape[1]] |= part << word.type(k * bits)
+    sent = words.view(np.uint8).reshape(agents, -1, word.itemsize)[:, :, :size].reshape(agents, -1)
+    return np.ascontiguousarray(sent[:, : -(-columns * bits // 8)])
 
 
 def _unpacked(sent, columns, bits):
     """What :func:`_packed` made ``sent`` of."""
-    if 8 % bits:
-        places = np.zeros((len(sent), columns, 16), np.uint8)
+    agents, (each, size, word) = len(sent), _words(bits)
+    if size > 8:
+        places = np.zeros((agents, columns, 16), np.uint8)
         found = np.unpackbits(sent, axis=1, count=columns * bits, bitorder="little")
         places[:, :, :bits] = found.reshape(-1, columns, bits)
         return np.packbits(places, axis=2, bitorder="little").view("<u2")[:, :, 0]
-    each = 8 // bits
-    codes = np.empty((len(sent), sent.shape[1] * each), np.uint8)
+    whole = np.zeros((agents, -(-columns // each) * size), np.uint8)
+    whole[:, : sent.shape[1]] = sent
+    places = np.zeros((agents, whole.shape[1] // size, word.itemsize), np.uint8)
+    places[:, :, :size] = whole.reshape(agents, -1, size)
+    words, codes = places.view(word)[:, :, 0], np.empty((agents, places.shape[1] * each), "<u2")
     for k in range(each):
-        codes[:, k::each] = (sent >> (k * bits)) & ((1 << bits) - 1)
+        codes[:, k::each] = (words >> word.type(k * bits)) & word.type((1 << bits) - 1)
     return codes[:, :columns]
+
+
+def _words(bits):
+    """How many codes fill whole bytes, how many bytes, and the unsigned integer that holds these."""
+    each = 8 // math.gcd(bits, 8)
+    size = each * bits // 8
+    return each, size, np.dtype(f"<u{1 << (size - 1).bit_length()}") if size <= 8 else None
