@@ -133,11 +133,12 @@ def _packed(codes, bits):
     if size > 8:  # bit by bit, which takes many times as long
         places = np.unpackbits(codes.view(np.uint8).reshape(agents, columns, 2), axis=2, bitorder="little")[:, :, :bits]
         return np.packbits(places.reshape(agents, columns * bits), axis=1, bitorder="little")
-    words = np.zeros((agents, -(-columns // each)), word)
+    groups = -(-columns // each)
+    words = np.zeros((agents, groups), word)
     for k in range(each):
         part = codes[:, k::each].astype(word)
         words[:, : part.shape[1]] |= part << word.type(k * bits)
-    sent = words.view(np.uint8).reshape(agents, -1, word.itemsize)[:, :, :size].reshape(agents, -1)
+    sent = words.view(np.uint8).reshape(agents, groups, word.itemsize)[:, :, :size].reshape(agents, groups * size)
     return np.ascontiguousarray(sent[:, : -(-columns * bits // 8)])
 
 
@@ -149,11 +150,12 @@ def _unpacked(sent, columns, bits):
         found = np.unpackbits(sent, axis=1, count=columns * bits, bitorder="little")
         places[:, :, :bits] = found.reshape(-1, columns, bits)
         return np.packbits(places, axis=2, bitorder="little").view("<u2")[:, :, 0]
-    whole = np.zeros((agents, -(-columns // each) * size), np.uint8)
+    groups = -(-columns // each)
+    whole = np.zeros((agents, groups * size), np.uint8)
     whole[:, : sent.shape[1]] = sent
-    places = np.zeros((agents, whole.shape[1] // size, word.itemsize), np.uint8)
-    places[:, :, :size] = whole.reshape(agents, -1, size)
-    words, codes = places.view(word)[:, :, 0], np.empty((agents, places.shape[1] * each), "<u2")
+    places = np.zeros((agents, groups, word.itemsize), np.uint8)
+    places[:, :, :size] = whole.reshape(agents, groups, size)
+    words, codes = places.view(word)[:, :, 0], np.empty((agents, groups * each), "<u2")
     for k in range(each):
         codes[:, k::each] = (words >> word.type(k * bits)) & word.type((1 << bits) - 1)
     return codes[:, :columns]
