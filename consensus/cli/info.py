@@ -10,7 +10,7 @@ from consensus._parallel import cores
 
 NEEDED = ("numpy", "scipy", "networkx", "cvxpy", "scikit-learn", "matplotlib")
 OPTIONAL = {
-    "numba": "fast",
+    "llvmlite": "fast",
     "mpi4py": "mpi",
     "pandas": "pandas",
     "pyarrow": "parquet",

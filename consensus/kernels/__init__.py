@@ -1,12 +1,13 @@
-"""What NumPy does slowly without AVX-512, compiled where the extra ``fast`` (Numba) is installed.
+"""What NumPy does slowly without AVX-512, compiled where the extra ``fast`` (LLVM, by llvmlite) is installed.
 
 A kernel takes float64 or float32, and is the NumPy function written here where nothing is compiled: without the extra, with
 ``CONSENSUS_FAST=0`` in the environment, for other dtypes. The compiled ones are in ``source.py``, by the same names. Their
 results do not depend on an element's place, on chunks, threads or the machine. Those of a number (or a sum, or a label and a
 number) are within 4 units in the last place, tails, infinities and subnormal numbers included; NaN stays NaN.
 
-A kernel is compiled when it is first called, in one to four seconds of CPU, and kept on disk: in ``NUMBA_CACHE_DIR``, else in
-the user's folder for such things (``~/.cache/consensus`` on Linux). Later processes load it in some hundredths of a second.
+A kernel is compiled when it is first called, in a tenth to a third of a second of CPU, and kept on disk: in the folder that
+``NUMBA_CACHE_DIR`` names, as for Numba's own functions, else in the user's for such things (``~/.cache/consensus`` on Linux).
+Later processes load it in some hundredths of a second.
 """
 
 import functools

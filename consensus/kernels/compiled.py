@@ -1,8 +1,6 @@
-"""Machine code of the kernels: made by Numba once, kept on disk, made ufuncs of by NumPy.
+"""Machine code of the kernels: made by LLVM once, kept on disk, made ufuncs of by NumPy.
 
-Importing Numba and loading what it keeps takes half a second. What it compiles is therefore kept as plain object files, which
-llvmlite loads in a tenth of that; Numba is imported where one is missing. As ufuncs, kernels cost a call about as much as
-``np.tanh`` does, release the interpreter lock and take arrays of any strides.
+As ufuncs, kernels cost a call about as much as ``np.tanh`` does, release the interpreter lock and take arrays of any strides.
 """
 
 import ctypes
@@ -72,7 +70,7 @@ def _as_ufunc(address, name, kinds, signature):
 
 @functools.cache
 def _processor():
-    """Its name and features, or those in the variables by which Numba is told to compile for another."""
+    """Its name and features, or those in the variables by which Numba, too, is told to compile for another."""
     name = os.environ.get("NUMBA_CPU_NAME") or llvm.get_host_cpu_name()
     return name, os.environ.get("NUMBA_CPU_FEATURES", llvm.get_host_cpu_features().flatten())
 
@@ -81,7 +79,7 @@ def _processor():
 def _origin():
     """What object files depend on besides their names: this folder, the compiler, the processor."""
     sources = [path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))]
-    origin = repr((sources, version("numba"), version("llvmlite"), sys.platform, *_processor()))
+    origin = repr((sources, version("llvmlite"), sys.platform, *_processor()))
     return hashlib.sha256(origin.encode()).hexdigest()[:16]
 
 
@@ -89,20 +87,14 @@ def _object(name, dtype, symbol):
     """The object file of a kernel: from disk, or compiled and put there if that can be written to."""
     path = folder() / f"{name}-{dtype.name}-{_origin()}.o"
     if (code := _read(path)) is None:
-        code = _compile(name, dtype, symbol)
+        from consensus.kernels.loops import machine_code  # only if needed: it imports what writes instructions
+
+        code = machine_code(name, dtype, symbol, _machine())
         try:
             _keep(path, code)
         except OSError as error:
             logging.getLogger("consensus").warning("compiled kernels cannot be kept (%s): set NUMBA_CACHE_DIR", error)
     return code
-
-
-def _compile(name, dtype, symbol):
-    try:
-        from consensus.kernels.loops import machine_code
-    except ImportError as error:  # not left to NumPy: other processes may have read what this one cannot make
-        raise ImportError(f"Numba does not work here: update it, or set CONSENSUS_FAST=0 to do without ({error})") from error
-    return machine_code(name, dtype, symbol, _machine())
 
 
 def _read(path):

@@ -10,13 +10,18 @@ import numpy as np
 
 SWITCH = "CONSENSUS_FAST"  # environment variable
 _DTYPES = (np.dtype(np.float64), np.dtype(np.float32))
+_LEAST = (0, 45)  # version of llvmlite
 _lock = threading.Lock()
 
 
 @functools.cache
 def compiles():
     """Whether kernels are compiled in this process: by what is installed and the switch alone, so that no run mixes both."""
-    return os.environ.get(SWITCH) != "0" and find_spec("numba") is not None
+    if os.environ.get(SWITCH) == "0" or find_spec("llvmlite") is None:
+        return False
+    from importlib.metadata import version  # slow to import
+
+    return tuple(map(int, version("llvmlite").split(".")[:2])) >= _LEAST
 
 
 class Kernel:
@@ -50,7 +55,10 @@ class Kernel:
         return self._chosen[dtype.char]
 
     def _compiled(self, dtype):
-        from consensus.kernels.compiled import ufunc
+        try:
+            from consensus.kernels.compiled import ufunc
+        except ImportError as error:  # not left to NumPy: other processes may compile what this one cannot
+            raise ImportError(f"llvmlite does not work: update it, or set {SWITCH}=0 to do without ({error})") from error
 
         arguments = len(inspect.signature(self._plain).parameters) - 1
         return ufunc(self.__name__, arguments, self._signature, dtype, self._integers)

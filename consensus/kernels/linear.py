@@ -1,110 +1,132 @@
 """Gradients and values of a linear model with one output, in one pass each: outputs, the loss or its slope, their sum."""
 
-from numba import carray
-
-from consensus.kernels.source import functions, inline, pointer
-from consensus.kernels.vectors import LANES, load, plus, room, store, store_totals, times
+from consensus.kernels.instructions import Array, greatest, least, loop, when, where
+from consensus.kernels.source import functions
+from consensus.kernels.vectors import LANES, load, room, store, store_totals
 
 _SAMPLES = 64  # worked at a time, at most;
 _NUMBERS = 1 << 14  # features of these: they stay in a core's cache from the outputs to the sum
 
 
-def loop(name, dtype):
-    """The loop over agents: of w, features, targets, weights, settings, and of the result, gradients or values.
+def writer(name, dtype):
+    """Writes the loop over agents: of w, features, targets, weights, settings, and of the result, gradients or values.
 
     Rows are contiguous. Samples are taken four at a time; where fewer are left, the last one stands in, with slope zero.
     """
-    zero, step, wide = dtype.type(0), dtype.itemsize, LANES * dtype.itemsize
-    memory = room(_SAMPLES + 3)
+    size = dtype.itemsize
     loss = functions(dtype)[name]  # its slope or its value
 
-    @inline
-    def least(i, j):  # Python's own takes a third of a second to compile
-        return i if i < j else j
-
-    @inline
     def rows(x, dx, end):
         return x, least(x + dx, end), least(x + 2 * dx, end), least(x + 3 * dx, end)
 
-    @inline
-    def outputs(f, x, dx, k, w, m, bias):
+    def put_outputs(f, x, dx, k, w, m, bias):
         """Put those of k samples, whose features begin at x, at the address f; the last one's fill up the four."""
         left = m % LANES
-        whole, end = (m - left) * step, x + (k - 1) * dx
-        w_left = load(w + whole, left, zero)
-        for s in range(0, k, 4):
-            x0, x1, x2, x3 = rows(x + s * dx, dx, end)
-            f0, f1 = times(load(x0 + whole, left, zero), w_left), times(load(x1 + whole, left, zero), w_left)
-            f2, f3 = times(load(x2 + whole, left, zero), w_left), times(load(x3 + whole, left, zero), w_left)
-            for j in range(0, whole, wide):
-                part = load(w + j, LANES, zero)
-                f0 = plus(f0, times(load(x0 + j, LANES, zero), part))
-                f1 = plus(f1, times(load(x1 + j, LANES, zero), part))
-                f2 = plus(f2, times(load(x2 + j, LANES, zero), part))
-                f3 = plus(f3, times(load(x3 + j, LANES, zero), part))
-            store_totals(f + s * step, bias, f0, f1, f2, f3)
+        whole, end = (m - left) * size, x + (k - 1) * dx
+        w_left = load(w + whole, left, dtype)
 
-    @inline
+        @loop(0, k, 4)
+        def each_four(s):
+            four = rows(x + s * dx, dx, end)
+
+            @loop(0, whole, LANES * size, *[load(row + whole, left, dtype) * w_left for row in four])
+            def totals(j, *totals):
+                part = load(w + j, LANES, dtype)
+                return [total + load(row + j, LANES, dtype) * part for total, row in zip(totals, four, strict=True)]
+
+            store_totals(f + s * size, bias, totals)
+
     def add_pull(g, x, dx, k, u, count):
         """Add k samples times their u to ``count`` numbers of the gradient at g; the last one fills up the four."""
-        part, end = load(g, count, zero), x + (k - 1) * dx
-        for s in range(0, k, 4):
-            x0, x1, x2, x3 = rows(x + s * dx, dx, end)
-            four = carray(pointer(u + s * step, zero), 4)
-            first = plus(times(load(x0, count, zero), four[0]), times(load(x1, count, zero), four[1]))
-            second = plus(times(load(x2, count, zero), four[2]), times(load(x3, count, zero), four[3]))
-            part = plus(part, plus(first, second))
-        store(part, g, count)
+        end = x + (k - 1) * dx
 
-    def gradients(addresses, lengths, steps, _):
-        (count, p, n, m, _), at, by = carray(lengths, 5), carray(addresses, 6), carray(steps, 13)
-        held, dx = memory(zero), by[7]
-        u = carray(pointer(held, zero), _SAMPLES + 3)
-        few, left = least(_SAMPLES, _NUMBERS // m) or 1, m % LANES
-        for agent in range(count):
-            w, g = at[0] + agent * by[0], at[5] + agent * by[5]
-            parameters, gradient = carray(pointer(w, zero), p), carray(pointer(g, zero), p)
-            scale, ridge, most = carray(pointer(at[4] + agent * by[4], zero), 3)
-            for j in range(p):
-                gradient[j] = ridge * parameters[j] if ridge != zero else zero
-            bias = parameters[m] if p > m else zero
-            for begin in range(0, n, few):
-                k = least(few, n - begin)
-                d = carray(pointer(at[2] + agent * by[2] + begin * step, zero), k)
-                c = carray(pointer(at[3] + agent * by[3] + begin * step, zero), k)
-                x = at[1] + agent * by[1] + begin * dx
-                outputs(held, x, dx, k, w, m, bias)
-                for s in range(k):
+        @loop(0, k, 4, load(g, count, dtype))
+        def total(s, total):
+            slopes = Array(u + s * size, dtype).first(4)
+            four = [load(row, count, dtype) * slope for row, slope in zip(rows(x + s * dx, dx, end), slopes, strict=True)]
+            return total + ((four[0] + four[1]) + (four[2] + four[3]))
+
+        store(total, g, count)
+
+    def bias_of(w, p, m):
+        return where(p > m, Array(w, dtype)[where(p > m, m, 0)], 0)
+
+    def sum_of(u, k, total):
+        """The total plus k numbers, four at a time."""
+
+        @loop(0, k, 4, total)
+        def total(s, total):
+            return total + ((u[s] + u[s + 1]) + (u[s + 2] + u[s + 3]))
+
+        return total
+
+    def gradients(addresses, lengths, steps):
+        (count, p, n, m), at, by = lengths.first(4), addresses.first(6), steps.first(8)
+        held, dx, left = room(_SAMPLES + 3, dtype, count), by[7], m % LANES
+        u, few = Array(held, dtype), greatest(least(_SAMPLES, _NUMBERS // greatest(m, 1)), 1)
+
+        @loop(0, count, 1)
+        def each_agent(agent):
+            w, all_x, all_d, all_c, settings, g = (address + agent * step for address, step in zip(at, by[:6], strict=True))
+            scale, ridge, most = Array(settings, dtype).first(3)
+            parameters, gradient, bias = Array(w, dtype), Array(g, dtype), bias_of(w, p, m)
+
+            def begun_at(start):
+                @loop(0, p, 1)
+                def each_parameter(j):
+                    gradient[j] = start(j)
+
+            when(ridge != 0, lambda: begun_at(lambda j: ridge * parameters[j]), lambda: begun_at(lambda j: 0))
+
+            @loop(0, n, few)
+            def each_part(begin):
+                k, x = least(few, n - begin), all_x + begin * dx
+                d, c = Array(all_d + begin * size, dtype), Array(all_c + begin * size, dtype)
+                put_outputs(held, x, dx, k, w, m, bias)
+
+                @loop(0, k, 1)
+                def each_sample(s):
                     u[s] = loss(u[s], d[s], most) * (scale * c[s])
-                for s in range(k, k + 3):
-                    u[s] = zero
-                for j in range(0, m - left, LANES):
-                    add_pull(g + j * step, x + j * step, dx, k, held, LANES)
-                if left:
-                    add_pull(g + (m - left) * step, x + (m - left) * step, dx, k, held, left)
-                if p > m:
-                    for s in range(0, k, 4):
-                        gradient[m] += (u[s] + u[s + 1]) + (u[s + 2] + u[s + 3])
 
-    def values(addresses, lengths, steps, _):
-        (count, p, n, m, _), at, by = carray(lengths, 5), carray(addresses, 6), carray(steps, 12)
-        held, dx = memory(zero), by[7]
-        u = carray(pointer(held, zero), _SAMPLES + 3)
-        for agent in range(count):
-            w, value = at[0] + agent * by[0], zero
-            bias = carray(pointer(w, zero), p)[m] if p > m else zero
-            most = carray(pointer(at[4] + agent * by[4], zero), 3)[2]
-            for begin in range(0, n, _SAMPLES):
+                for s in range(3):
+                    u[k + s] = 0
+
+                @loop(0, m - left, LANES)
+                def each_eight(j):
+                    add_pull(g + j * size, x + j * size, dx, k, held, LANES)
+
+                rest = (m - left) * size
+                when(left > 0, lambda: add_pull(g + rest, x + rest, dx, k, held, left))
+
+                def add_to_bias():
+                    gradient[m] = sum_of(u, k, gradient[m])
+
+                when(p > m, add_to_bias)
+
+    def values(addresses, lengths, steps):
+        (count, p, n, m), at, by = lengths.first(4), addresses.first(6), steps.first(8)
+        held, dx = room(_SAMPLES + 3, dtype, count), by[7]
+        u = Array(held, dtype)
+
+        @loop(0, count, 1)
+        def each_agent(agent):
+            w, all_x, all_d, all_c, settings, value = (address + agent * step for address, step in zip(at, by[:6], strict=True))
+            most, bias = Array(settings, dtype)[2], bias_of(w, p, m)
+
+            @loop(0, n, _SAMPLES, u.constant(0))
+            def total(begin, total):
                 k = least(_SAMPLES, n - begin)
-                d = carray(pointer(at[2] + agent * by[2] + begin * step, zero), k)
-                c = carray(pointer(at[3] + agent * by[3] + begin * step, zero), k)
-                outputs(held, at[1] + agent * by[1] + begin * dx, dx, k, w, m, bias)
-                for s in range(k):
+                d, c = Array(all_d + begin * size, dtype), Array(all_c + begin * size, dtype)
+                put_outputs(held, all_x + begin * dx, dx, k, w, m, bias)
+
+                @loop(0, k, 1)
+                def each_sample(s):
                     u[s] = loss(u[s], d[s], most) * c[s]
-                for s in range(k, k + 3):
-                    u[s] = zero
-                for s in range(0, k, 4):
-                    value += (u[s] + u[s + 1]) + (u[s + 2] + u[s + 3])
-            carray(pointer(at[5] + agent * by[5], zero), 1)[0] = value
+
+                for s in range(3):
+                    u[k + s] = 0
+                return sum_of(u, k, total)
+
+            Array(value, dtype)[0] = total
 
     return values if name.endswith("value") else gradients

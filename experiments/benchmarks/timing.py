@@ -52,7 +52,7 @@ def peak_bytes(function):
 
 
 def again_without_avx512(module):
-    """Run a benchmark once more as on a processor without AVX-512, where this one has it: NumPy, Numba, OpenBLAS and XLA."""
+    """Run a benchmark once more as on a processor without AVX-512, where this one has it: NumPy, kernels, OpenBLAS and XLA."""
     found = np.show_config(mode="dicts")["SIMD Extensions"]["found"]
     if "NPY_DISABLE_CPU_FEATURES" in os.environ:
         return

@@ -9,9 +9,9 @@ import pytest
 
 from consensus import kernels
 
-pytestmark = pytest.mark.skipif(not kernels.compiles(), reason="nothing is compiled without Numba, or with CONSENSUS_FAST=0")
+pytestmark = pytest.mark.skipif(not kernels.compiles(), reason="nothing is compiled without llvmlite, or with CONSENSUS_FAST=0")
 FIRST = "import sys, numpy as np; from consensus import kernels; x = np.ones(3); y = kernels.tanh_sum(x, x); "
-SHOW = FIRST + "print('numba' in sys.modules, y.tobytes().hex())"
+SHOW = FIRST + "print('consensus.kernels.loops' in sys.modules, y.tobytes().hex())"
 
 
 def start(code, **variables):
@@ -33,9 +33,16 @@ def expected():
     return kernels.tanh_sum(np.ones(3), np.ones(3)).tobytes().hex()
 
 
+def test_what_is_known_when_the_code_runs_decides_nothing_while_it_is_written():
+    from consensus.kernels.instructions import text
+
+    with pytest.raises(TypeError, match="use where, when or loop"):
+        text("f", lambda addresses, lengths, steps: 1 if lengths[0] > 3 else 2)
+
+
 @pytest.mark.slow
 def test_importing_the_package_imports_neither_a_compiler_nor_what_is_slow_to_import():
-    slow = "numba", "llvmlite", "scipy.stats", "scipy.optimize", "sklearn", "matplotlib", "pandas"
+    slow = "llvmlite", "scipy.stats", "scipy.optimize", "sklearn", "matplotlib", "pandas"
     assert run(f"import sys, consensus; print([name for name in {slow} if name in sys.modules])") == "[]"
 
 
@@ -55,7 +62,7 @@ def test_two_processes_at_once_keep_one_file(filled):
 
 
 @pytest.mark.slow
-def test_a_kernel_that_is_kept_is_loaded_without_numba(filled):
+def test_a_kernel_that_is_kept_is_loaded_without_compiling(filled):
     assert run(SHOW, NUMBA_CACHE_DIR=str(filled[0])) == f"False {expected()}"
 
 
@@ -73,7 +80,7 @@ def test_a_file_that_is_not_whole_is_made_anew(filled, harm, monkeypatch):
     for _ in range(2):
         made = compiled.ufunc("tanh_sum", 2, None, np.dtype(float))
         assert made(np.ones(3), np.ones(3)).tobytes().hex() == expected()
-        monkeypatch.setattr(compiled, "_compile", None)  # the second time the file is whole again
+        monkeypatch.setattr("consensus.kernels.loops.machine_code", None)  # the second time the file is whole again
 
 
 @pytest.mark.slow
@@ -83,18 +90,18 @@ def test_a_folder_that_cannot_be_written_to_costs_time_only(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_numba_that_does_not_work_is_named(tmp_path):
-    (tmp_path / "numba.py").write_text("raise ImportError('Numba needs an older NumPy')")
+def test_a_compiler_that_does_not_work_is_named(tmp_path):
+    (tmp_path / "llvmlite.py").write_text("raise ImportError('no LLVM for this system')")
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); " + SHOW
     process = start(code, NUMBA_CACHE_DIR=str(tmp_path / "kept"))
     errors = process.communicate(timeout=120)[1]
     assert process.returncode == 1
-    assert errors.strip().endswith("set CONSENSUS_FAST=0 to do without (Numba needs an older NumPy)")
+    assert errors.strip().endswith("set CONSENSUS_FAST=0 to do without (no LLVM for this system)")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("missing", [True, False])
-def test_without_numba_or_by_the_switch_everything_is_left_to_numpy(missing):
-    blocked = "import sys; sys.modules['numba'] = sys.modules['llvmlite'] = None; " if missing else ""
+def test_without_llvmlite_or_by_the_switch_everything_is_left_to_numpy(missing):
+    blocked = "import sys; sys.modules['llvmlite'] = None; " if missing else ""
     code = blocked + FIRST + "print(kernels.compiles(), bool(sys.modules.get('llvmlite')), (y == np.tanh(x + x)).all())"
     assert run(code, CONSENSUS_FAST="1" if missing else "0") == "False False True"

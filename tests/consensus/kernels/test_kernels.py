@@ -9,7 +9,7 @@ from scipy import special
 from consensus import kernels
 
 mpmath = pytest.importorskip("mpmath")
-pytestmark = pytest.mark.skipif(not kernels.compiles(), reason="nothing is compiled without Numba, or with CONSENSUS_FAST=0")
+pytestmark = pytest.mark.skipif(not kernels.compiles(), reason="nothing is compiled without llvmlite, or with CONSENSUS_FAST=0")
 DTYPES = [np.float64, np.float32]
 MOST = mpmath.mpf(2000)  # beyond it all of the functions are at their limits
 
