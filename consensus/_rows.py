@@ -143,6 +143,7 @@ def multiplication(matrix: sp.csr_array) -> Callable[[np.ndarray], np.ndarray]:
     (agents, others), numbers = matrix.shape, matrix.dtype
     indptr, indices, weights = matrix.indptr, matrix.indices, matrix.data
     touched = (2 + len(weights) // max(1, agents)) * numbers.itemsize
+    few = _LARGE // (max(1, agents) * numbers.itemsize)  # columns
     places = [part.astype(np.intp, copy=False) for part in (indices, indptr)]
 
     def multiply(rows):
@@ -152,7 +153,7 @@ def multiplication(matrix: sp.csr_array) -> Callable[[np.ndarray], np.ndarray]:
         if width < 2 or length != others:
             return matrix @ rows
         rows = np.ascontiguousarray(rows)
-        if agents * width * numbers.itemsize < _LARGE:
+        if width < few:
             result = np.zeros((agents, width), numbers)
             _sparsetools.csr_matvecs(agents, others, width, indptr, indices, weights, rows, result)
             return result

@@ -121,23 +121,26 @@ class Network(Known):
             raise TypeError(f"network.{kinds[0]}(round, *blocks) takes at least one block to send; got none")
         key = self.schedule.key(round)
         plan = self._plans.of(key, kinds[0])  # of one round all have the same edges
-        plans = [plan] * len(blocks) if len(kinds) == 1 else [self._plans.of(key, kind) for kind in kinds]
         if self.strict:
             self._check_edges(round, plan)
-        sent, numbers = [], beside
+        sent, numbers, packed, count = [], beside, False, len(plan.copies)
         for block in blocks:
-            if isinstance(block, np.ndarray) and block.shape[:1] == plan.copies.shape:  # a row for each agent held here
+            if isinstance(block, np.ndarray) and block.ndim and len(block) == count:  # a row for each agent held here
                 sent.append(block if block.dtype == self.dtype else block.astype(self.dtype))
-                numbers += block.size // len(block)
+                numbers += block.size // count
             else:
                 sent.append(self._packed(plan, kinds[0], block))
+                packed = True
         self.exchanges += 1
         self.messages += plan.messages
         self._count(plan.messages * numbers)
         gathered = self._gather(plan, sent)
         if rule is None:
-            arrays = zip(plans, blocks, gathered)
-            return tuple([plan.times(r if type(b) is np.ndarray else self._rows(r, b)) for plan, b, r in arrays])
+            if packed:
+                gathered = (self._rows(rows, block) for rows, block in zip(gathered, blocks))
+            if len(kinds) == 1:
+                return tuple([plan.times(rows) for rows in gathered])
+            return tuple([self._plans.of(key, kind).times(rows) for kind, rows in zip(kinds, gathered)])
         new = []
         for block, whole, own in zip(blocks, gathered, sent):
             rows, own = self._rows(whole, block), self._rows(own, block)

@@ -58,7 +58,7 @@ def run_rounds(problem: BaseProblem, network: Network, solver: Solver, begin: Be
             if not all_small(state.w):
                 raise DivergenceError(state.round, solver)
             seconds += time.perf_counter() - since
-            reason = report(state, network.counts | vars(problem.work), seconds)
+            reason = report(state, network.counts | problem.work.counts, seconds)
             if reason or state.round >= rounds:
                 return reason
             since = time.perf_counter()
@@ -67,7 +67,8 @@ def run_rounds(problem: BaseProblem, network: Network, solver: Solver, begin: Be
 
 def all_small(w: np.ndarray) -> bool:
     """Whether no number in ``w`` is NaN or beyond what is lost."""
-    if np.vdot(w, w) < _LARGEST**2:  # in one go; false for NaN, and for squares beyond the dtype
+    numbers = w.ravel()
+    if numbers.dot(numbers) < _LARGEST**2:  # in one go; false for NaN, and for squares beyond the dtype
         return True
     return bool(-_LARGEST < w.min() <= w.max() < _LARGEST)
 

@@ -26,14 +26,16 @@ class Fused(NamedTuple):
 
         Shapes: w and the result (agents, P), x (agents, samples, features), d (agents, samples, 1), c (agents, samples).
         """
-        whole, kernel = np.ascontiguousarray, self.gradients.of(out.dtype)
-        settings = _settings(1.0 if scale is None else scale, ridge, self.most, out.dtype.char)
-        kernel(whole(w), whole(x), whole(d[:, :, 0]), whole(c), settings, out)
+        self.gradients.of(out.dtype)(np.ascontiguousarray(w), *self.samples(x, d, c, scale, ridge), out)
 
     def value(self, x, d, c, w, out):
         """Put ``sum_m c_m l(f(w, x_m), d_m)`` of every agent into ``out`` (agents,)."""
-        whole, kernel = np.ascontiguousarray, self.values.of(out.dtype)
-        kernel(whole(w), whole(x), whole(d[:, :, 0]), whole(c), _settings(1.0, 0.0, self.most, out.dtype.char), out)
+        self.values.of(out.dtype)(np.ascontiguousarray(w), *self.samples(x, d, c), out)
+
+    def samples(self, x, d, c, scale=None, ridge=0.0):
+        """What both kernels take after w."""
+        whole = np.ascontiguousarray
+        return whole(x), whole(d[:, :, 0]), whole(c), _settings(1.0 if scale is None else scale, ridge, self.most, x.dtype.char)
 
 
 @functools.lru_cache(maxsize=64)

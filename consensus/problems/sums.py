@@ -39,6 +39,8 @@ class SampleSums(BaseProblem):
         self._sample_bytes, self._agent_bytes = (count * self.dtype.itemsize for count in (numbers, 2 * self.parameters))
 
     def _value(self, w: np.ndarray) -> np.ndarray:
+        if known := self._at_once():
+            return self._fused.values.of(self.dtype)(np.ascontiguousarray(w), *known)
         values, x, d, c = np.empty(self.agents, self.dtype), self.shards.features, self.shards.targets, self.weights
 
         def predicted(x, d, c, w, out):
@@ -89,14 +91,22 @@ class SampleSums(BaseProblem):
 
         With a ``scale`` it is taken times that, and ``ridge`` w added, while it is in cache.
         """
-        gradient, shards, fused = empty(w.shape, self.dtype), self.shards, self._fused
-        few = shards.features.nbytes <= _FEW and not self._fills_cache(shards.features.shape[1])
-        if fused is not None and batch is None and few:
+        if batch is None and (known := self._at_once(scale, ridge)):
             self.work.samples += self._samples
-            fused.gradient(shards.features, shards.targets, self.weights, w, gradient, scale, ridge)
-        else:
-            self._with_samples(fused.gradient if fused else self._linearized, batch, (w, gradient), scale, ridge)
+            return self._fused.gradients.of(self.dtype)(np.ascontiguousarray(w), *known)
+        gradient, fused = empty(w.shape, self.dtype), self._fused
+        self._with_samples(fused.gradient if fused else self._linearized, batch, (w, gradient), scale, ridge)
         return gradient
+
+    def _at_once(self, scale=None, ridge=0.0):
+        """What a compiled kernel takes after w, made once, where one call of it is all that there is to a sum; else ()."""
+        key = SampleSums, scale, ridge
+        known = self.memory.get(key)
+        if known is None:
+            x, d, fused = self.shards.features, self.shards.targets, self._fused
+            few = x.nbytes <= _FEW and not self._fills_cache(x.shape[1])
+            known = self.memory[key] = fused.samples(x, d, self.weights, scale, ridge) if few and fused else ()
+        return known
 
     def _with_samples(self, function, batch, arrays, *more):
         """Call ``function(x, d, c, *arrays, *more)``, some agents after others, with a ``batch``'s samples or all.

@@ -27,3 +27,14 @@ class Work:
     solves: int = 0
     iterations: int = 0
     unfinished: int = 0
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """All of these by name, for the history."""
+        return {
+            "gradients": self.gradients,
+            "samples": self.samples,
+            "solves": self.solves,
+            "iterations": self.iterations,
+            "unfinished": self.unfinished,
+        }
