@@ -94,6 +94,8 @@ def partition(
         if scheme != "iid":
             raise ValueError(f"groups say who has which samples, and go with no scheme; got scheme={scheme!r}")
         return replace(_padded(X, y, owned(groups, agents, len(X))), columns=columns, classes=classes)
+    if agents is None:
+        raise ValueError("agents must be given, or groups, which say whose each sample is; got neither")
     agents = _checks.count("agents", agents)
     if agents > len(X):
         raise ValueError(f"agents must be at most the number of samples, {len(X)}, so that none is empty; got {agents}")
