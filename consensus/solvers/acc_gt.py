@@ -79,7 +79,7 @@ class AccGT(Solver):
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         factor = 1.0 if is_static(network) else gap(network) ** 2
-        return factor * (1 + lowest_eigenvalue(network)) ** 2 / (4 * steepest(problem))
+        return factor * (1 + lowest_eigenvalue(network)) ** 2 / (4 * steepest(problem, network))
 
     def prepared(self, problem: BaseProblem, network: ScheduleLike) -> Self:
         ready = super().prepared(problem, network)

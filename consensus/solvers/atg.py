@@ -93,7 +93,7 @@ class ATG(Solver):
         )
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
-        return 1 / (self.gamma * steepest(problem))
+        return 1 / (self.gamma * steepest(problem, network))
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> ATGState:
         none = np.zeros((len(w), 2 * w.shape[1]), w.dtype)

@@ -173,7 +173,8 @@ class Solver(ABC):
         """
         _checks.problem(problem)
         _checks.schedule(network, "network")
-        raise TypeError(f"{type(self).__name__} has no bound on its step from theory: give step=")
+        remedy = "give step=" if hasattr(self, "alpha") else "it takes none"
+        raise TypeError(f"{type(self).__name__} has no bound on its step from theory: {remedy}")
 
     def prepared(self, problem: BaseProblem, network: ScheduleLike) -> Self:
         """The solver as it runs: this one, with the constant :meth:`stable_step` where ``alpha`` is left to be found.

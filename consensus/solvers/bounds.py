@@ -17,14 +17,17 @@ def refuse_batches(solver: object) -> None:
         raise TypeError(f"{type(solver).__name__} has no bound on its step for batches from theory: give step=")
 
 
-def steepest(problem: BaseProblem) -> float:
+def steepest(problem: BaseProblem, network: ScheduleLike) -> float:
     """``L = max_i L_i`` over the agents of ``problem``: see :meth:`consensus.problems.BaseProblem.lipschitz`.
 
     Raises
     ------
     ValueError
         If it is zero: any step is stable then.
+    TypeError
+        If ``network`` is no schedule, as every bound is of one, whether it depends on it or not.
     """
+    _checks.schedule(network, "network")
     largest = float(np.max(_checks.problem(problem).lipschitz()))
     if not largest > 0:
         raise ValueError("the costs have no curvature, so that every step is stable: give step=")

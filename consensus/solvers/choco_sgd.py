@@ -73,7 +73,7 @@ class ChocoSGD(CompressedMethod):
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         refuse_batches(self)
-        return 1 / (2 * steepest(problem))
+        return 1 / (2 * steepest(problem, network))
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> ChocoSGDState:
         return ChocoSGDState(0, w, Memory.empty(w))

@@ -86,7 +86,7 @@ class D2(Solver):
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         refuse_batches(self)
-        return 1 / steepest(problem)
+        return 1 / steepest(problem, network)
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> D2State:
         return D2State(0, w, w)

@@ -86,7 +86,7 @@ class DADMM(Solver):
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         """1 / (2 c) with the default penalty c: all steps of the prox are stable."""
-        return 1 / steepest(problem)
+        return 1 / steepest(problem, network)
 
     def prepared(self, problem: BaseProblem, network: ScheduleLike) -> "DADMM":
         if self.penalty is not None:

@@ -62,7 +62,7 @@ class DGD(Solver):
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         refuse_batches(self)
-        return (1 + lowest_eigenvalue(network)) / (2 * steepest(problem))
+        return (1 + lowest_eigenvalue(network)) / (2 * steepest(problem, network))
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> DGDState:
         return DGDState(0, w)

@@ -77,7 +77,7 @@ class DiNNO(Solver):
         self._set(alpha=optional_rule(step), local_steps=_checks.count("local_steps", local_steps), penalty=penalty)
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
-        L = steepest(problem)
+        L = steepest(problem, network)
         return 1 / (2 * L) if self.penalty is None else 1 / (L + 2 * self.penalty)
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> DiNNOState:

@@ -73,7 +73,7 @@ class DLM(Solver):
         self._set(alpha=optional_rule(step), penalty=penalty)
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
-        L, lowest = steepest(problem), lowest_eigenvalue(network)
+        L, lowest = steepest(problem, network), lowest_eigenvalue(network)
         if self.penalty is None:
             return 0.6 * (2 + lowest) / L
         return 0.9 / (L / 2 + self.penalty * (1 - lowest))

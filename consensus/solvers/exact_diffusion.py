@@ -67,7 +67,7 @@ class ExactDiffusion(Solver):
         self._set(alpha=optional_rule(step))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
-        return 1 / steepest(problem)
+        return 1 / steepest(problem, network)
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> ExactDiffusionState:
         return ExactDiffusionState(0, w, w)

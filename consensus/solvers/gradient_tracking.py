@@ -89,7 +89,7 @@ class GradientTracking(Solver):
         if self.order == "atc":
             bound = min(2.0, bound / lowest**2) if lowest < 0 else 2.0
         factor = 1.0 if is_static(network) else gap(network) ** 2
-        return factor * bound / (2 * steepest(problem))
+        return factor * bound / (2 * steepest(problem, network))
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> GradientTrackingState:
         gradient = _checks.problem(problem).average_gradient(w, draw(self.batch, problem, 0))

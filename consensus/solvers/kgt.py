@@ -97,7 +97,7 @@ class KGT(Solver):
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         refuse_batches(self)
         lowest = min(lowest_eigenvalue(network), -1e-9)
-        together = min(1.0, (1 - lowest**2) / -lowest) / (2 * steepest(problem))
+        together = min(1.0, (1 - lowest**2) / -lowest) / (2 * steepest(problem, network))
         return together * (1.0 if is_static(network) else gap(network) ** 2) / (self.local_steps * self.scale)
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> KGTState:

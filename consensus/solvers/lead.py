@@ -84,7 +84,7 @@ class LEAD(CompressedMethod):
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         refuse_batches(self)
-        return 1 / steepest(problem)
+        return 1 / steepest(problem, network)
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> LEADState:
         return LEADState(0, w, np.zeros_like(w), Memory.empty(w))

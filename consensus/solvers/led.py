@@ -78,7 +78,7 @@ class LED(Solver):
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         refuse_batches(self)
-        return 1 / (self.local_steps * steepest(problem))
+        return 1 / (self.local_steps * steepest(problem, network))
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> LEDState:
         return LEDState(0, w, np.zeros_like(w))

@@ -83,7 +83,7 @@ class LTADMM(Solver):
         self._set(alpha=optional_rule(step), local_steps=_checks.count("local_steps", local_steps), penalty=penalty)
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
-        return 0.9 / (self.local_steps * steepest(problem))
+        return 0.9 / (self.local_steps * steepest(problem, network))
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> LTADMMState:
         return LTADMMState(0, w, np.zeros_like(w))

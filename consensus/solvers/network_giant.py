@@ -84,7 +84,7 @@ class NetworkGIANT(Solver):
             raise ValueError(f"damping must be > 0 with {r}, or the Hessians need not have inverses; got {self.damping}")
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
-        most = steepest(problem) + self.damping
+        most = steepest(problem, network) + self.damping
         least = float(np.min(problem.strong_convexity())) + self.damping
         if not least > 0:
             raise ValueError("the costs are not known to be strongly convex, so that no step is known to be stable: give step=")

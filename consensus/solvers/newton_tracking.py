@@ -84,7 +84,7 @@ class NewtonTracking(Solver):
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         """1 / e with the default damping e: the step where a cost has no curvature."""
-        return 1 / steepest(problem)
+        return 1 / steepest(problem, network)
 
     def prepared(self, problem: BaseProblem, network: ScheduleLike) -> "NewtonTracking":
         damping = self.damping

@@ -72,7 +72,7 @@ class NIDS(Solver):
         self._set(alpha=optional_rule(step))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
-        return 1 / steepest(problem)
+        return 1 / steepest(problem, network)
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> NIDSState:
         return NIDSState(0, w, w, np.zeros_like(w))

@@ -95,7 +95,7 @@ class OPAPC(Solver):
         self._set(dual=_checks.optional_number("dual", dual, above=0))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
-        return 1 / (4 * self._tau(problem, network) * steepest(problem))
+        return 1 / (4 * self._tau(problem, network) * steepest(problem, network))
 
     def prepared(self, problem: BaseProblem, network: ScheduleLike) -> Self:
         mu = convexity(problem) if self.convexity is None else self.convexity
@@ -109,7 +109,7 @@ class OPAPC(Solver):
             return self.momentum
         mu = convexity(problem) if self.convexity is None else self.convexity
         chi = (1 - lowest_eigenvalue(network)) / gap(network)
-        return float(f"{min(1.0, math.sqrt(chi * mu / steepest(problem)) / 2):.6g}")
+        return float(f"{min(1.0, math.sqrt(chi * mu / steepest(problem, network)) / 2):.6g}")
 
     def _settings(self):
         """mu, tau and theta of a solver that is prepared."""

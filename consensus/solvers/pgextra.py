@@ -71,7 +71,7 @@ class PGEXTRA(Solver):
         self._set(alpha=optional_rule(step))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
-        return (1 + lowest_eigenvalue(network)) / (2 * steepest(problem))
+        return (1 + lowest_eigenvalue(network)) / (2 * steepest(problem, network))
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> PGEXTRAState:
         return PGEXTRAState(0, w, np.zeros_like(w))

@@ -71,7 +71,7 @@ class ProxGT(Solver):
         lowest = min(lowest_eigenvalue(network), 0.0)
         bound = min(2.0, (1 + lowest) ** 2 / (2 * lowest**2)) if lowest else 2.0
         factor = 1.0 if is_static(network) else gap(network) ** 2
-        return factor * bound / (2 * steepest(problem))
+        return factor * bound / (2 * steepest(problem, network))
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> ProxGTState:
         return ProxGTState(0, w, np.zeros_like(w))

@@ -82,7 +82,7 @@ class ProxSkip(Solver):
         self._set(alpha=optional_rule(step), probability=probability, seed=_checks.count("seed", seed, least=0))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
-        return 1 / steepest(problem)
+        return 1 / steepest(problem, network)
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> ProxSkipState:
         return ProxSkipState(0, w, np.zeros_like(w))

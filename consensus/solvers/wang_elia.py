@@ -66,7 +66,7 @@ class WangElia(Solver):
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         k = (1 - lowest_eigenvalue(network)) / 2
-        return (2 - k + k**2 / 2) / (2 * steepest(problem))
+        return (2 - k + k**2 / 2) / (2 * steepest(problem, network))
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> WangEliaState:
         return WangEliaState(0, w, np.zeros_like(w))

@@ -100,7 +100,7 @@ class CompressedMethod(Solver):
         """``gamma / (4 L)``, for methods that track gradients; TypeError with a batch."""
         refuse_batches(self)
         compressor = self.compressor.prepared(_checks.problem(problem))
-        return self._found_gamma(compressor, problem, network) / (4 * steepest(problem))
+        return self._found_gamma(compressor, problem, network) / (4 * steepest(problem, network))
 
     def _found_gamma(self, compressor, problem, network):
         if self.gamma is not None:

@@ -1,5 +1,6 @@
 """The step that nobody gave: what it is, that it is stable, and that all who know the run know it."""
 
+import inspect
 import re
 
 import networkx as nx
@@ -9,7 +10,8 @@ from problems import AGENTS, SCHEDULES, problem, smooth_optimum
 
 import consensus
 import topologies
-from consensus.solvers import DGD, Gossip, GradientTracking, PushDIGing, Solver
+from consensus import solvers
+from consensus.solvers import DATOS, DGD, Gossip, GradientTracking, PushDIGing, Solver
 from consensus.solvers.bounds import gap
 from consensus.steps import Constant, Stable
 
@@ -98,6 +100,24 @@ def test_where_there_is_no_bound_a_step_is_asked_for():
         PushDIGing()
     with pytest.raises(TypeError, match=r"the step is not found yet: solver\.prepared\(problem, network\) is"):
         DGD().alpha(0)
+
+
+def test_every_bound_is_of_a_problem_and_a_schedule():
+    kinds = [kind for kind in vars(solvers).values() if isinstance(kind, type) and issubclass(kind, Solver)]
+    bounded = [kind() for kind in kinds if kind.stable_step is not Solver.stable_step and not required(kind)]
+    assert len(bounded) > 20
+    for solver in (*bounded, DATOS()):
+        with pytest.raises(TypeError, match=r"^problem must be a problem, such as .*; got None"):
+            solver.stable_step(None, STATIC)
+        with pytest.raises(TypeError, match=r"^network must be a schedule, such as topologies\.Static\(graph\); got 'ring'"):
+            solver.stable_step(P, "ring")
+    with pytest.raises(TypeError, match=r"^DATOS has no bound on its step from theory: it takes none$"):
+        DATOS().stable_step(P, STATIC)
+
+
+def required(kind):
+    """Whether its constructor takes arguments that have no default."""
+    return any(argument.default is argument.empty for argument in inspect.signature(kind).parameters.values())
 
 
 def test_networks_that_never_agree_have_no_gap():
