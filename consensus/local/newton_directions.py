@@ -1,10 +1,11 @@
 """Newton's directions of the agents' local costs."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from consensus._parallel import for_chunks
+from consensus._parallel import for_chunks, for_rows
 from consensus.local.costs import estimates, forms_jacobian
 from consensus.local.part import Part
 from consensus.local.systems import SYSTEMS
@@ -31,7 +32,14 @@ def newton_directions(problem: Any, w: np.ndarray, right: np.ndarray, damping: f
     ndarray (agents, P)
         A row is NaN where its matrix is no longer finite.
     """
-    directions, iterations = np.empty_like(w), []
+    key = newton_directions, damping
+    inverses, kept = problem.memory.get(key, (None, []))
+    directions = np.empty_like(w)
+    problem.work.solves += 1
+    if inverses is not None:
+        for_rows(_times, (inverses, right, directions), right[0].nbytes * problem.parameters)
+        return directions
+    iterations = []
     tolerance = _TOLERANCE if w.dtype == np.float64 else 1e-6
 
     def solve(rows, system):
@@ -45,15 +53,27 @@ def newton_directions(problem: Any, w: np.ndarray, right: np.ndarray, damping: f
             else:
                 solve(rows, system)
 
-    key = newton_directions, damping
-    kept = problem.memory.get(key)
     if kept:  # of a linear model: not even its outputs are needed
         for_chunks(solve_again, len(kept), right.nbytes * problem.parameters // len(kept))
     else:
-        problem.memory[key] = _made(problem, w, right, damping, tolerance, solve)
-    problem.work.solves += 1
+        problem.memory[key] = _together(_made(problem, w, right, damping, tolerance, solve))
     problem.work.iterations += sum(iterations)
     return directions
+
+
+def _times(inverses, right, out):
+    np.matmul(inverses, right[..., None], out=out[..., None])
+
+
+def _together(kept):
+    """The inverses (agents, P, P), if all systems are kept as such, and no more; otherwise None, and what is kept."""
+    if not kept or not all(at_once and system.inverses is not None for _, system, at_once in kept):
+        return None, kept
+    kept.sort(key=lambda one: one[0].start)
+    inverses = np.concatenate([system.inverses for _, system, _ in kept])
+    for rows, system, _ in kept:
+        system.factors = replace(system.factors, inverses=inverses[rows])  # in memory once
+    return inverses, []
 
 
 def _made(problem, w, right, damping, tolerance, solve):

@@ -92,6 +92,11 @@ class Primal:
         self.factors = Factors.of(matrix, k, self.constant)
         self.ready = True
 
+    @property
+    def inverses(self):
+        """The inverses themselves (agents, P, P), if all agents have one; else None."""
+        return None if self.factors.uppers else self.factors.inverses
+
     def at_once(self, tolerance):
         return self.factors.solve if (self.lost <= tolerance).all() else None
 
@@ -105,7 +110,7 @@ class Primal:
 class Dual:
     """Systems of order n."""
 
-    ready = False
+    ready, inverses = False, None
     numbers = staticmethod(lambda n, P: 2 * n * n)
 
     def __init__(self, operator, once, constant):
@@ -164,7 +169,7 @@ def _refined(once, apply, u, tolerance, lost):
 class Iterative:
     """Conjugate gradients: nothing is formed but the diagonal."""
 
-    ready = False
+    ready, inverses = False, None
     numbers = staticmethod(lambda n, P: 0)
 
     def __init__(self, operator, once, constant):

@@ -266,6 +266,7 @@ def special():
         "ATG": Case(smooth, static, ATG(), OBSERVED),
         "DADMM": Case(problem("logistic", consensus.L1(0.01), consensus.Linear(4)), static, DADMM(), OBSERVED),
         "DADMM, float32": Case(single, static, DADMM(), OBSERVED),
+        "DADMM, kept inverses": Case(flat, static, DADMM(), OBSERVED),
         "DiNNO": Case(smooth, static, DiNNO(local_steps=2), OBSERVED),
         "DLM, float32, double rule": Case(single, static, DLM(_numpy_rule), OBSERVED),
         "LT-ADMM, float32": Case(single, static, LTADMM(local_steps=2), OBSERVED),
