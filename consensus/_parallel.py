@@ -183,7 +183,8 @@ def for_chunks(
             most = -(-agents // (each * threads))
             size = max(1, min(size, most))
         chunks = -(-agents // size)
-        chunks = min(agents, chunks + -chunks % threads)  # as many for each
+        fewer = chunks - chunks % threads  # as many for each: where they are then hardly larger, less is handed out
+        chunks = fewer if fewer and 4 * -(-agents // fewer) <= 5 * size else min(agents, chunks + -chunks % threads)
         ends = [agents * chunk // chunks for chunk in range(chunks + 1)]
         starts = itertools.pairwise(ends)
         helpers = min(threads, chunks) - 1

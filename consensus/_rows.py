@@ -4,6 +4,7 @@ A new array of more than some pages costs more than what is computed for it: the
 one. So what a round computes goes into arrays that an earlier round no longer needs.
 """
 
+import functools
 import math
 import threading
 import weakref
@@ -95,7 +96,12 @@ def taken(array: np.ndarray, places: np.ndarray) -> np.ndarray:
     agents, most = array.shape[:2]
     if not array.flags.c_contiguous:
         return array[np.arange(agents)[:, None], places]
-    return array.reshape(agents * most, *array.shape[2:]).take(places + most * np.arange(agents)[:, None], axis=0, mode="clip")
+    return array.reshape(agents * most, *array.shape[2:]).take(places + _firsts(agents, most), axis=0, mode="clip")
+
+
+@functools.lru_cache(maxsize=64)
+def _firsts(agents, most):
+    return most * np.arange(agents)[:, None]
 
 
 def combined(

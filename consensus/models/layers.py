@@ -46,10 +46,11 @@ class Layered(Linearized):
         return parts
 
     def _forward(self, w, x):
-        """The outputs, and per layer its inputs and what the derivative of its activation needs."""
-        inputs, kept, last = [], [], len(self._spans) - 1
+        """The outputs, and per layer its weights, its inputs and what the derivative of its activation needs."""
+        matrices, inputs, kept, last = [], [], [], len(self._spans) - 1
         h = x
         for layer, (weights, bias) in enumerate(self._split(w)):
+            matrices.append(weights)
             inputs.append(h)
             h = h @ weights
             if layer < last:
@@ -57,7 +58,7 @@ class Layered(Linearized):
                 kept.append(keep)
             elif bias is not None:
                 h += bias
-        return h, inputs, kept
+        return h, matrices, inputs, kept
 
     def _predicted(self, w, x):
         return self._forward(*self._check(w, x))[0]
@@ -65,8 +66,8 @@ class Layered(Linearized):
     def linearize(self, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, LayeredLinearization]:
         """``(f(w, x), linearization)``: one forward pass serves all products with the Jacobian at w."""
         w, x = self._check(w, x)
-        outputs, inputs, kept = self._forward(w, x)
-        return outputs, LayeredLinearization(self, w, inputs, kept)
+        outputs, *parts = self._forward(w, x)
+        return outputs, LayeredLinearization(self, w, *parts)
 
     def _check(self, w, x):
         """``w`` and ``x`` as arrays of floats; raise ``TypeError`` or ``ValueError`` where they do not fit the model."""

@@ -17,13 +17,9 @@ class LayeredLinearization:
 
     several = True  # vjp and jvp take several (co)tangents of an agent at once
 
-    def __init__(self, model, w, inputs, kept):
-        self._model, self._w, self._inputs, self._kept = model, w, inputs, kept
+    def __init__(self, model, w, weights, inputs, kept):
+        self._model, self._w, self._weights, self._inputs, self._kept = model, w, weights, inputs, kept
         self._slopes = [None] * len(kept)
-
-    @functools.cached_property
-    def _weights(self):
-        return [weights for weights, _ in self._model._split(self._w)]
 
     def _slope(self, layer):
         """Derivative of the activation of ``layer``, computed once."""

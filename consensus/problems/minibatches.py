@@ -106,18 +106,27 @@ class _Order:
         self.places = [np.flatnonzero(own) for own in real]
         self.samples = real.sum(axis=1)
         self.batches = np.maximum(1, -(-self.samples // rule.size))  # of an epoch
+        self.alike = int(self.batches[0]) if len(set(self.batches.tolist())) == 1 else None
         width = min(rule.size, real.shape[1])  # the same on all processes, as sums' bits depend on it
         self.everyone = np.arange(len(real))
-        self.indices = np.zeros((len(real), self.batches.max(), width), np.intp)
+        self.indices = np.zeros((self.batches.max(), len(real), width), np.intp)
         self.weights = np.zeros(self.indices.shape, problem.dtype)
         self.epoch = np.full(len(real), -1)
 
     def batch(self, round):
+        if self.alike:  # a round's batches are together, as they are kept
+            epoch, turn = divmod(round if self.alike > 1 else 0, self.alike)
+            if epoch != self.epoch[0]:
+                self.indices, self.weights = np.zeros_like(self.indices), np.zeros_like(self.weights)  # others may have the old
+                for row in self.everyone:
+                    self._draw(row, epoch)
+                self.indices.flags.writeable = self.weights.flags.writeable = False
+            return Batch(self.indices[turn], self.weights[turn])
         epoch, turn = np.divmod(round, self.batches)
         epoch[self.batches == 1] = 0  # they use all samples, in whatever order
         for row in np.flatnonzero(epoch != self.epoch):
             self._draw(row, epoch[row])
-        return Batch(self.indices[self.everyone, turn], self.weights[self.everyone, turn])
+        return Batch(self.indices[turn, self.everyone], self.weights[turn, self.everyone])
 
     def _draw(self, row, epoch):
         places, batches, size = self.places[row], self.batches[row], self.rule.size
@@ -132,8 +141,8 @@ class _Order:
         order.reshape(-1)[: len(drawn)] = places[drawn]
         order.sort(axis=1)  # as in the shard, what is missing at the end: all samples at once give the whole gradient's bits
         there = order < none
-        self.indices[row, :batches, :size] = np.where(there, order, 0)
-        self.weights[row, :batches, :size] = there * (self.samples[row] / np.maximum(1, there.sum(axis=1, keepdims=True)))
+        self.indices[:batches, row, :size] = np.where(there, order, 0)
+        self.weights[:batches, row, :size] = there * (self.samples[row] / np.maximum(1, there.sum(axis=1, keepdims=True)))
         self.epoch[row] = epoch
 
 
