@@ -108,8 +108,9 @@ class DADMM(Solver):
         (mixed,) = network.mix(n, w)
         apart = self.penalty * (w - mixed)
         dual = dual + apart
-        if has_model(problem) and problem.loss.quadratic and problem.regularizer.quadratic:
-            if n % _ROUNDS == 0 or not getattr(problem.model, "jacobian_is_constant", False):
+        linear_system = has_model(problem) and problem.loss.quadratic and problem.regularizer.quadratic
+        if linear_system:
+            if n % _ROUNDS == 0 or not getattr(getattr(problem, "model", None), "jacobian_is_constant", False):
                 known, gradient = w, problem.average_gradient(w)
             slope = gradient + dual + self.penalty * (2 * known - w - mixed)
             new = known - newton_directions(problem, known, slope, 2 * self.penalty)
