@@ -128,8 +128,8 @@ class JAX(Framework):
         return np.asarray(self._here.call("predict", len(x) > 1, w, x)).reshape(*x.shape[:2], self.outputs)
 
     def _derivatives(self, w, x):
-        outputs, linear = self._here.call("linearize", len(x) > 1, w, x)
-        return np.asarray(outputs).reshape(*x.shape[:2], self.outputs), _Derivatives(self._here, linear, x)
+        outputs, kept = self._here.call("linearize", len(x) > 1, w, x)
+        return np.asarray(outputs).reshape(*x.shape[:2], self.outputs), _Derivatives(self._here, kept, x)
 
     def _jacobian(self, w, x):
         return np.asarray(self._here.jacobian(w, x))
@@ -152,33 +152,47 @@ class _Compiled:
 
     def __init__(self, model):
         jax = _jax()
-        outputs, size = model._outputs, model.parameters
         # Cores are used by calls for several agents at once: with threads inside them, sums' bits depend on how many there are.
         options = {"xla_cpu_multi_thread_eigen": False} if model.device.startswith("cpu") else None
-
-        def linearize(w, x):
-            return jax.linearize(lambda w: outputs(w, x), w)
-
-        def vjp(linear, u):
-            return jax.linear_transpose(linear, jax.ShapeDtypeStruct((size,), u.dtype))(u)[0]
-
-        def jvp(linear, v):
-            return linear(v)
-
-        def jacobian(w, x):
-            return jax.vmap(jax.jacrev(lambda w, sample: outputs(w, sample[None])[0]), (None, 0))(w, x)
-
-        functions = {"predict": outputs, "linearize": linearize, "vjp": vjp, "jvp": jvp}
-        self._one = {name: jax.jit(function, compiler_options=options) for name, function in functions.items()}
-        self._several = {name: jax.jit(_mapped(function), compiler_options=options) for name, function in functions.items()}
-        self.jacobian = jax.jit(jacobian, compiler_options=options)
+        compiled = functools.partial(jax.jit, compiler_options=options)
+        self._one, self._several = (_functions(model, over, compiled) for over in (lambda function: function, _mapped))
+        self.jacobian = compiled(
+            lambda w, x: jax.vmap(jax.jacrev(lambda w, sample: model._outputs(w, sample[None])[0]), (None, 0))(w, x)
+        )
         self.draw = jax.jit(lambda seed: model._draw(jax.random.key(seed)))
 
-    def call(self, name, several, *arrays):
+    def call(self, name, several, *arguments):
         """The function of that name on stacks (agents, ...): a single agent's are worked, and given back, without that axis."""
         if several:
-            return self._several[name](*arrays)
-        return self._one[name](*(array[0] if isinstance(array, np.ndarray) else array for array in arrays))
+            return self._several[name](*arguments)
+        return self._one[name](*(array[0] if isinstance(array, np.ndarray) else array for array in arguments))
+
+
+def _functions(model, over, compiled):
+    """By name: ``predict(w, x)``, ``linearize(w, x)``, and of what that keeps ``vjp(of, kept, u)`` and ``jvp(of, kept, v)``.
+
+    The linear function travels as its arrays, ``kept``; the rest of it, as traced for the shapes ``of`` an agent's arrays, stays
+    here: JAX would look through it in every call.
+    """
+    jax, traced = _jax(), {}
+
+    def linearize(w, x):
+        outputs, linear = jax.linearize(lambda w: model._outputs(w, x), w)
+        kept, traced[x.shape, x.dtype] = jax.tree.flatten(linear)
+        return outputs, kept
+
+    def vjp(of, kept, u):
+        w = jax.ShapeDtypeStruct((model.parameters,), u.dtype)
+        return jax.linear_transpose(traced[of].unflatten(kept), w)(u)[0]
+
+    def jvp(of, kept, v):
+        return traced[of].unflatten(kept)(v)
+
+    def product(function):
+        return compiled(lambda of, *arrays: over(functools.partial(function, of))(*arrays), static_argnums=0)
+
+    found = {"predict": compiled(over(model._outputs)), "linearize": compiled(over(linearize))}
+    return found | {"vjp": product(vjp), "jvp": product(jvp)}
 
 
 def _mapped(function):
@@ -189,14 +203,18 @@ def _mapped(function):
 class _Derivatives:
     """Products with the Jacobian, by what JAX kept of one forward pass."""
 
-    def __init__(self, compiled, linear, x):
-        self._compiled, self._linear, self._shape = compiled, linear, x.shape[:2]
+    def __init__(self, compiled, kept, x):
+        self._compiled, self._kept, self._samples = compiled, kept, x.shape[:2]
+        self._of = x.shape[1:], x.dtype
 
     def vjp(self, u):
-        return np.asarray(self._compiled.call("vjp", self._shape[0] > 1, self._linear, u)).reshape(self._shape[0], -1)
+        return self._product("vjp", u).reshape(len(u), -1)
 
     def jvp(self, v):
-        return np.asarray(self._compiled.call("jvp", self._shape[0] > 1, self._linear, v)).reshape(*self._shape, -1)
+        return self._product("jvp", v).reshape(*self._samples, -1)
+
+    def _product(self, name, tangents):
+        return np.asarray(self._compiled.call(name, len(tangents) > 1, self._of, self._kept, tangents))
 
 
 @functools.cache
