@@ -101,7 +101,8 @@ class Framework(Linearized):
         if x.ndim < 3 or x.shape[2:] != shape or x.shape[0] not in (1, len(w)):
             wanted = ", ".join(map(str, shape)) or "..."
             raise ValueError(f"x must have shape ({len(w)}, samples, {wanted}) for {self}; got {x.shape}")
-        x = np.broadcast_to(x, (len(w), *x.shape[1:]))
+        if len(x) < len(w):
+            x = np.broadcast_to(x, (len(w), *x.shape[1:]))
         return self.for_samples(shape), w, x.astype(w.dtype, copy=False)
 
     def _cut(self, w, x):

@@ -131,6 +131,17 @@ class JAX(Framework):
         outputs, kept = self._here.call("linearize", len(x) > 1, w, x)
         return np.asarray(outputs).reshape(*x.shape[:2], self.outputs), _Derivatives(self._here, kept, x)
 
+    def pull_back(self, slope: Callable[..., Any], w: np.ndarray, x: np.ndarray, *data: np.ndarray, out: np.ndarray) -> None:
+        """Put J' u for ``u = slope(f(w, x), *data)`` (agents, P) into ``out``, by one compiled call.
+
+        ``slope`` takes the outputs (samples, outputs) and the ``data`` of one agent as arrays of JAX. It is compiled once:
+        give the same function every time.
+        """
+        model, w, x = self._check(w, x)
+        with self._context(w.dtype):
+            for part in model._cut(w, x):
+                out[part.rows] = part.own(self._here.pull_back(slope, *map(part.of, (w, x, *data))))
+
     def _jacobian(self, w, x):
         return np.asarray(self._here.jacobian(w, x))
 
@@ -154,12 +165,23 @@ class _Compiled:
         jax = _jax()
         # Cores are used by calls for several agents at once: with threads inside them, sums' bits depend on how many there are.
         options = {"xla_cpu_multi_thread_eigen": False} if model.device.startswith("cpu") else None
-        compiled = functools.partial(jax.jit, compiler_options=options)
-        self._one, self._several = (_functions(model, over, compiled) for over in (lambda function: function, _mapped))
-        self.jacobian = compiled(
+        self._model, self._compile = model, functools.partial(jax.jit, compiler_options=options)
+        self._one, self._several = (_functions(model, over, self._compile) for over in (_alone, _mapped))
+        self.jacobian = self._compile(
             lambda w, x: jax.vmap(jax.jacrev(lambda w, sample: model._outputs(w, sample[None])[0]), (None, 0))(w, x)
         )
         self.draw = jax.jit(lambda seed: model._draw(jax.random.key(seed)))
+
+    def pull_back(self, slope, *stacks):
+        """J' slope(f(w, x), *data) of stacks w, x and data."""
+
+        def pulled(w, x, *data):
+            outputs, back = _jax().vjp(lambda w: self._model._outputs(w, x), w)
+            return back(slope(outputs, *data))[0]
+
+        if slope not in self._one:
+            self._several[slope], self._one[slope] = (self._compile(over(pulled)) for over in (_mapped, _alone))
+        return np.asarray(self.call(slope, len(stacks[0]) > 1, *stacks))
 
     def call(self, name, several, *arguments):
         """The function of that name on stacks (agents, ...): a single agent's are worked, and given back, without that axis."""
@@ -171,7 +193,7 @@ class _Compiled:
 def _functions(model, over, compiled):
     """By name: ``predict(w, x)``, ``linearize(w, x)``, and of what that keeps ``vjp(of, kept, u)`` and ``jvp(of, kept, v)``.
 
-    The linear function travels as its arrays, ``kept``; the rest of it, as traced for the shapes ``of`` an agent's arrays, stays
+    The linear function travels as its arrays, ``kept``. The rest, as traced for the shapes ``of`` an agent's arrays, stays
     here: JAX would look through it in every call.
     """
     jax, traced = _jax(), {}
@@ -193,6 +215,10 @@ def _functions(model, over, compiled):
 
     found = {"predict": compiled(over(model._outputs)), "linearize": compiled(over(linearize))}
     return found | {"vjp": product(vjp), "jvp": product(jvp)}
+
+
+def _alone(function):
+    return function
 
 
 def _mapped(function):
