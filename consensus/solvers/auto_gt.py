@@ -86,4 +86,6 @@ def _next(alpha, before, moved, turned):
     grown = np.sqrt(1 + alpha / before) * alpha
     moved, turned = (np.sqrt(np.vecdot(v, v))[:, None] for v in (moved, turned))
     seen = (turned > 0) & (moved > 0)
+    if seen.all():
+        return np.minimum(grown, moved / (2 * turned))
     return np.where(seen, np.minimum(grown, moved / (2 * np.where(seen, turned, 1))), alpha)

@@ -107,8 +107,8 @@ class DATOS(Solver):
 
 def _backtrack(problem, w, gradient, w_hat, d_hat, alpha, growth):
     """The agents' own steps (agents,), from the last common one, ``alpha``, and how many evaluations each took."""
-    agents, rounding = problem.network_size, _CLEAR * np.finfo(w.dtype).eps
-    least = np.finfo(w.dtype).tiny  # where costs are not finite no step is short enough
+    agents, precision = problem.network_size, np.finfo(w.dtype)
+    rounding, least = _CLEAR * precision.eps, precision.tiny  # where costs are not finite no step is short enough
     value = agents * problem.value(w)
     steps, tries, open_ = np.full(len(w), growth * alpha, w.dtype), np.zeros(len(w), int), np.ones(len(w), bool)
     while open_.any():
@@ -117,9 +117,9 @@ def _backtrack(problem, w, gradient, w_hat, d_hat, alpha, growth):
         most = 0.9 / (2 * steps) * np.vecdot(p, p)
         unclear = open_ & (most <= rounding * (np.abs(value) + np.abs(slope)))
         tries += open_
-        steps[unclear] = np.minimum(steps[unclear], alpha)
+        np.minimum(steps, alpha, out=steps, where=unclear)
         open_ &= ~unclear & ~(new - value - slope <= most) & (steps > least)  # no number: too far
-        steps[open_] /= 2
+        np.divide(steps, 2, out=steps, where=open_)
     return steps, tries
 
 
