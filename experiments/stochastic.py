@@ -62,6 +62,7 @@ def figure(found, places):
             ax.autoscale(axis="x")
             plain(ax.xaxis)
         row[0].set_title(f"{data}, {SHARED_OUT[scheme]}", loc="left")
+    canvas.align_xlabels()
     legend(canvas, axes[0, 0], columns=4)
     return canvas
 

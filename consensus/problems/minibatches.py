@@ -110,17 +110,26 @@ class _Order:
         width = min(rule.size, real.shape[1])  # the same on all processes, as sums' bits depend on it
         self.everyone = np.arange(len(real))
         self.indices = np.zeros((self.batches.max(), len(real), width), np.intp)
-        self.weights = np.zeros(self.indices.shape, problem.dtype)
+        self.weights = self._weights().astype(problem.dtype)
+        self.weights.flags.writeable = False
         self.epoch = np.full(len(real), -1)
+
+    def _weights(self):
+        """n / b for the b samples of a batch, of which the last of an epoch may have fewer."""
+        turns, width = np.arange(len(self.indices))[:, None], np.arange(self.indices.shape[2])
+        counts = np.clip(self.samples - self.rule.size * turns, 0, self.rule.size)
+        if self.rule.replacement:
+            counts[(self.batches > 1) & (turns < self.batches)] = self.rule.size
+        return (width < counts[:, :, None]) * (self.samples / np.maximum(1, counts))[:, :, None]
 
     def batch(self, round):
         if self.alike:  # a round's batches are together, as they are kept
             epoch, turn = divmod(round if self.alike > 1 else 0, self.alike)
             if epoch != self.epoch[0]:
-                self.indices, self.weights = np.zeros_like(self.indices), np.zeros_like(self.weights)  # others may have the old
+                self.indices = np.zeros_like(self.indices)  # others may have the old ones
                 for row in self.everyone:
                     self._draw(row, epoch)
-                self.indices.flags.writeable = self.weights.flags.writeable = False
+                self.indices.flags.writeable = False
             return Batch(self.indices[turn], self.weights[turn])
         epoch, turn = np.divmod(round, self.batches)
         epoch[self.batches == 1] = 0  # they use all samples, in whatever order
@@ -136,13 +145,12 @@ class _Order:
             drawn = rng.integers(len(places), size=batches * size)
         else:
             drawn = rng.permutation(len(places))
-        size, none = min(size, len(places)), np.iinfo(np.intp).max
-        order = np.full((batches, size), none)
+        size, missing = min(size, len(places)), np.iinfo(np.intp).max
+        order = np.full((batches, size), missing)
         order.reshape(-1)[: len(drawn)] = places[drawn]
         order.sort(axis=1)  # as in the shard, what is missing at the end: all samples at once give the whole gradient's bits
-        there = order < none
-        self.indices[:batches, row, :size] = np.where(there, order, 0)
-        self.weights[:batches, row, :size] = there * (self.samples[row] / np.maximum(1, there.sum(axis=1, keepdims=True)))
+        order[order == missing] = 0
+        self.indices[:batches, row, :size] = order
         self.epoch[row] = epoch
 
 
