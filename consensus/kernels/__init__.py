@@ -32,6 +32,8 @@ __all__ = [
     "logistic_slope",
     "logistic_value",
     "mixed",
+    "multiplied",
+    "scaled_rows",
     "sigmoid",
     "sigmoid_pull",
     "sigmoid_slope",
@@ -197,6 +199,18 @@ def descended(x, g, w, alpha, scale, ridge, out):
     """x - alpha (scale g + ridge w) for numbers alpha, scale and ridge."""
     step = alpha * combined.__wrapped__(g, w, scale, ridge, None)
     return np.subtract(x, step, out)
+
+
+@functools.partial(Kernel, signature="(n),(n,m)->(n,m)")
+def scaled_rows(u, x, out):
+    """u_i x_i: each row x_i (m,) times its number."""
+    return np.multiply(u[..., None], x, out)
+
+
+@functools.partial(Kernel, signature="(n,m)->(n,m)")
+def multiplied(x, out):
+    """``out`` times x, in its place."""
+    return np.multiply(out, x, out)
 
 
 @functools.partial(Kernel, signature="(n,p),(k),(k),(m)->(q,p)", integers=2)

@@ -25,8 +25,8 @@ def _writer(name, dtype):
     """The function that writes it."""
     if name == "softmax_slope":
         return _softmax(functions(dtype)["exp"], dtype)
-    if name == "mixed":
-        return rows.writer(dtype)
+    if name in ("scaled_rows", "multiplied", "mixed"):
+        return rows.writer(name, dtype)
     if name.startswith("linear"):
         return linear.writer(name, dtype)
     if name in _MULTIPLES:

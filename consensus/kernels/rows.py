@@ -1,13 +1,57 @@
-"""Neighbours' rows summed by a sparse matrix, in one pass."""
+"""Rows of matrices: neighbours' summed by a sparse matrix, and products element by element, in one pass each.
+
+NumPy's own products copy what it broadcasts, or takes of longer rows, to a buffer first.
+"""
 
 from consensus.kernels.instructions import INTP, Array, least, loop, when
 
 _BLOCK = 1024  # columns at a time: those of all rows stay in a core's cache
 
 
-def writer(dtype):
-    """Writes the loop of rows (n, p), the arrays of a CSR matrix, and of the result (q, p)."""
+def writer(name, dtype):
+    """Writes the loop over matrices; that of ``mixed``, of rows (n, p), the arrays of a CSR matrix and the result (q, p)."""
     size = dtype.itemsize
+
+    def put(x, dx, out, dout, m, made):
+        """``made`` of each of m numbers at x and of what is at ``out``, there."""
+
+        def side_by_side():
+            numbers, results = Array(x, dtype), Array(out, dtype)
+
+            @loop(0, m, 1)
+            def each(j):
+                results[j] = made(numbers[j], results[j])
+
+        def apart():
+            @loop(0, m, 1)
+            def each(j):
+                result = Array(out + j * dout, dtype)
+                result[0] = made(Array(x + j * dx, dtype)[0], result[0])
+
+        when((dx == size) & (dout == size), side_by_side, apart)
+
+    def scaled_rows(addresses, lengths, steps):
+        (count, n, m), (u, x, out) = lengths.first(3), addresses.first(3)
+        du, dx, dout, du_row, dx_row, dx_column, dout_row, dout_column = steps.first(8)
+
+        @loop(0, count, 1)
+        def each_matrix(i):
+            @loop(0, n, 1)
+            def each_row(row):
+                factor = Array(u + i * du + row * du_row, dtype)[0]
+                to = out + i * dout + row * dout_row
+                put(x + i * dx + row * dx_row, dx_column, to, dout_column, m, lambda number, _: factor * number)
+
+    def multiplied(addresses, lengths, steps):
+        (count, n, m), (x, out) = lengths.first(3), addresses.first(2)
+        dx, dout, dx_row, dx_column, dout_row, dout_column = steps.first(6)
+
+        @loop(0, count, 1)
+        def each_matrix(i):
+            @loop(0, n, 1)
+            def each_row(row):
+                to = out + i * dout + row * dout_row
+                put(x + i * dx + row * dx_row, dx_column, to, dout_column, m, lambda number, other: other * number)
 
     def mixed(addresses, lengths, steps):
         p, rows = lengths[2], lengths[5]
@@ -48,4 +92,4 @@ def writer(dtype):
                     def each_column(i):
                         total[i] = (total[i] + weight * sent[i]) + later * other[i]
 
-    return mixed
+    return {"scaled_rows": scaled_rows, "multiplied": multiplied, "mixed": mixed}[name]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from consensus.local.operators import chosen
+from consensus.local.operators import chosen, norms
 from consensus.local.semismooth import solve_proximal
 
 _SUFFICIENT = 1e-4  # the part of the promised decrease that a step must bring
@@ -25,7 +25,7 @@ def newton(sub, system, x, tolerance, most, proximal=solve_proximal):
     ----------
     sub : Subproblem
     system : object
-        From :mod:`consensus.local.systems`; only its ``set`` and ``solve`` are called, and only if r is quadratic.
+        From :mod:`consensus.local.systems`; called only if r is quadratic.
     x : ndarray (agents, P)
         The start.
     tolerance : float
@@ -50,6 +50,8 @@ def newton(sub, system, x, tolerance, most, proximal=solve_proximal):
     1996.
     """
     quadratic, k = sub.regularizer.quadratic, sub.strong_convexity
+    if quadratic and sub.loss.quadratic and x is sub.w and (found := _by_one_system(sub, system, tolerance)):
+        return found
     iterations, solved = np.zeros(len(x), int), np.zeros(len(x), bool)
     running, drowned = np.ones(len(x), bool), np.zeros(len(x), int)
     slope = sub.linear + (sub.regularizer.gradient(sub.w) if quadratic else 0)  # at w, where B has none
@@ -105,6 +107,24 @@ def newton(sub, system, x, tolerance, most, proximal=solve_proximal):
     if not solved.all():
         solved |= _close(sub, x, a, begin, tolerance)
     return x, iterations, np.where(solved, 0, np.maximum(left, np.finfo(x.dtype).tiny))
+
+
+def _by_one_system(sub, system, tolerance):
+    """What :func:`newton` returns where one linear system is certain to be enough for every agent; else None.
+
+    The same numbers as there, in a third of the calls: on small shards these take longer than the arithmetic.
+    """
+    gradient = sub.linear + sub.regularizer.gradient(sub.w)
+    size = norms(gradient) / sub.strong_convexity
+    if not (size > np.maximum(tolerance * size, sub.rounding(sub.w))).all():  # it is optimal at w, or not finite
+        return None
+    if not system.ready:
+        system.set(sub.root(np.zeros_like(sub.outputs)), sub.strong_convexity)
+    solve = system.at_once(tolerance)
+    if solve is None:
+        return None
+    x = sub.w + solve(-gradient)
+    return (x, np.ones(len(x), int), np.zeros(len(x), x.dtype)) if np.isfinite(x).all() else None
 
 
 def _close(sub, x, a, begin, tolerance):

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from consensus import _blas, _checks
+from consensus import _blas, _checks, kernels
 
 
 class LayeredLinearization:
@@ -47,7 +47,7 @@ class LayeredLinearization:
                 np.matmul(_ones(wanted[1], u.dtype), u, out=bias)
             if layer > 0:
                 weights = of(self._weights[layer]).swapaxes(-1, -2)
-                u = u * weights if u.shape[-1] == 1 else u @ weights  # NumPy's outer products are slow
+                u = _outer(u, weights) if u.shape[-1] == 1 else u @ weights
                 u = self._pull(u, layer - 1, of)
         return out
 
@@ -156,7 +156,7 @@ class LayeredLinearization:
                 d = np.eye(outputs, dtype=root.dtype)[None, None]
             rooted = d * root[..., None] if root.ndim == 3 else root.swapaxes(2, 3) @ d
             rooted = rooted.reshape(len(root), -1, rooted.shape[3])
-            h = self._with_ones(h, np.sqrt(weights)[..., None])
+            h = self._with_ones(h, np.sqrt(weights))
             factors.append((h.swapaxes(1, 2) @ h, rooted.swapaxes(1, 2) @ rooted))
         return factors[::-1]
 
@@ -180,40 +180,56 @@ class LayeredLinearization:
         (last, _), total = next(factors), None
         scale = np.ones((agents, samples, outputs), last.dtype) if scale is None else scale
 
-        def worked(matrices, inner):  # a few samples of both at a time, which stay in cache: those of all outputs, and of one
+        def worked(matrices, h):  # a few samples at a time, which stay in cache: those of all outputs, and products of inputs
+            inner = _blas.squares(self._with_ones(h).astype(matrices.dtype, copy=False), step=few)
             pairs = zip(_blas.blocks(samples * outputs, few * outputs), _blas.blocks(samples, few), strict=True)
             for place, small in pairs:
-                block = matrices[:, *place]
-                yield place, block.reshape(agents, -1, outputs, block.shape[2] // outputs, outputs), inner[:, *small]
+                yield place, matrices[:, *place], inner[:, *small]
+
+        def by_outputs(block):  # apart from samples
+            return block.reshape(agents, -1, outputs, block.shape[2] // outputs, outputs)
 
         for h, d in factors:
-            part = _blas.squares((d * scale[..., None]).reshape(agents, samples * outputs, -1), step=few * outputs)
-            for place, block, inner in worked(part, _blas.squares(self._with_ones(h), step=few)):
-                block *= inner[:, :, None, :, None]
+            scaled = kernels.scaled_rows(scale.reshape(agents, -1), d.reshape(agents, samples * outputs, -1))
+            part = _blas.squares(scaled, step=few * outputs)
+            for place, block, inner in worked(part, h):
+                if outputs == 1:
+                    kernels.multiplied(inner, out=block)
+                else:
+                    many = by_outputs(block)
+                    many *= inner[:, :, None, :, None]
                 if total is not None:
-                    total[:, *place] += part[:, *place]
+                    sums = total[:, *place]
+                    sums += block
             total = part if total is None else total
         if total is None:
             total = np.zeros((agents, samples * outputs, samples * outputs), scale.dtype)
         if outputs == 1:
-            return _blas.squares(self._with_ones(last, scale), out=total)
+            return _blas.squares(self._with_ones(last, scale[:, :, 0]), out=total)
         first = 0
-        for _, block, inner in worked(
-            total, _blas.squares(self._with_ones(last), step=few)
-        ):  # D D' is one where outputs agree, else zero
+        for _, block, inner in worked(total, last):  # D D' is one where outputs agree, else zero
             rows, columns = scale[:, first : first + inner.shape[1], None], scale[:, None, first:]
-            np.einsum("amono->amno", block)[...] += inner[..., None] * rows * columns
+            np.einsum("amono->amno", by_outputs(block))[...] += inner[..., None] * rows * columns
             first += inner.shape[1]
         return total
 
-    def _with_ones(self, h, scale=1.0):
-        """The inputs h of a layer and a one for its bias, times ``scale``: products of these hold the bias' part."""
+    def _with_ones(self, h, scale=None):
+        """The inputs h of a layer and a one for its bias: products of these hold the bias' part; times a ``scale`` a sample."""
         if not self._model.bias:
-            return h * scale
-        rows = np.empty((*np.broadcast_shapes(h.shape[:2], np.shape(scale)[:2]), h.shape[2] + 1), h.dtype)
-        np.multiply(h, scale, out=rows[:, :, :-1])
-        rows[:, :, -1:] = scale
+            return h if scale is None else kernels.scaled_rows(scale, h)
+        agents = len(h) if scale is None else len(scale)  # one set of features may serve all
+        rows = np.empty((agents, h.shape[1], h.shape[2] + 1), h.dtype)
+        if scale is None:
+            rows[:, :, :-1], rows[:, :, -1] = h, 1
+        else:
+            kernels.scaled_rows(scale, h, out=rows[:, :, :-1])
+            rows[:, :, -1] = scale
         return rows
+
+
+def _outer(u, row):
+    """u (..., n, 1) times a row (..., 1, k)."""
+    return kernels.scaled_rows(u[..., 0], np.broadcast_to(row, (*u.shape[:-1], row.shape[-1])))
 
 
 @functools.lru_cache(maxsize=16)

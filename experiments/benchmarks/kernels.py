@@ -9,6 +9,7 @@ import sys
 import tempfile
 
 import numpy as np
+import scipy.sparse as sp
 
 from consensus import kernels
 from experiments.benchmarks.timing import again_without_avx512, median_seconds
@@ -16,6 +17,8 @@ from experiments.benchmarks.timing import again_without_avx512, median_seconds
 SIZES = {"in cache": 20_000, "out of it": 4_000_000}  # numbers
 COLUMNS = 10  # of logits, for the softmax
 SAMPLES, FEATURES = 50, 20  # of an agent, for gradients of linear models
+AGENTS = 20  # whose rows are mixed
+FACTORS = {"combined": 2, "combined_three": 3, "descended": 3}
 
 
 def arguments(name, size, dtype):
@@ -27,6 +30,16 @@ def arguments(name, size, dtype):
         w, c = rng.normal(size=(agents, FEATURES + 1)).astype(dtype), rng.random((agents, SAMPLES)).astype(dtype)
         d = np.zeros_like(c)
         return w, x, d, c, np.array((1, 0, 1), dtype)
+    if name in FACTORS:
+        rows = rng.normal(size=(FACTORS[name], size)).astype(dtype)
+        return *rows, *np.array((0.3, -1.7, 2.9), dtype)[: FACTORS[name], None]
+    if name == "mixed":
+        matrix = sp.random_array((AGENTS, AGENTS), density=0.2, format="csr", rng=rng, dtype=dtype)
+        return x.reshape(AGENTS, -1), matrix.data, *(part.astype(np.intp) for part in (matrix.indices, matrix.indptr))
+    if name == "scaled_rows":
+        return rng.normal(size=size // COLUMNS**2).astype(dtype), x.reshape(-1, COLUMNS**2)
+    if name == "multiplied":
+        return (np.ones((size // COLUMNS**2, COLUMNS**2), dtype),)
     if name == "exp":
         return (-np.abs(x),)
     if name == "softmax_slope":
@@ -38,6 +51,13 @@ def arguments(name, size, dtype):
     if name.endswith("_sum"):
         return x, rng.normal(size=size).astype(dtype)
     return (x, (x > 0).astype(dtype)) if name in ("logistic_value", "logistic_slope") else (x,)
+
+
+def result_of(name, given):
+    """An array like the kernel's result."""
+    if name.startswith("linear") and name.endswith("value"):
+        return given[1][:, 0, 0]
+    return given[1] if name == "scaled_rows" else given[0]
 
 
 def in_jax():
@@ -94,7 +114,7 @@ def table():
             print(row("copy", dtype, where, nanoseconds(lambda: np.copyto(target, source), size)))  # noqa: B023
             for name in names:
                 kernel, given = getattr(kernels, name), arguments(name, size, dtype)
-                out = given[0] if name.endswith("_sum") else np.empty_like(given[0])  # as models call them
+                out = given[0] if name.endswith("_sum") else np.ones_like(result_of(name, given))  # as models call them
                 times = [nanoseconds(lambda f=f: f(*given, out=out), size) for f in (kernel, kernel.__wrapped__)]  # noqa: B023
                 if name in jitted:
                     device = [jitted[name], *map(on_device, given)]

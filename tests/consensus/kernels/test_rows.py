@@ -46,3 +46,28 @@ def test_rows_are_mixed_as_by_scipy(width, dtype):
         kernels.mixed(block, matrix.data, *places, out=out[:, : block.shape[1]])
         assert out[:, : block.shape[1]].tobytes() == (matrix @ block).tobytes()
         assert (out[:, block.shape[1] :] == 7).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_products_have_the_bits_of_numpy_however_arrays_lie(dtype):
+    rng = np.random.default_rng(2)
+    x, y, u = (rng.standard_normal(shape).astype(dtype) for shape in ((3, 40, 67), (3, 40, 67), (3, 40)))
+    row, out = np.broadcast_to(x[:, :1], x.shape), np.full((3, 40, 90), 7, dtype)
+    for turn in (lambda a: a, lambda a: a[:, ::-1, ::-1], lambda a: a[::2, 5:, 3::5], lambda a: a.swapaxes(1, 2)[:, :40]):
+        factors = turn(u[:, :, None].repeat(67, 2))[:, :, 0]
+        for given in (turn(x), turn(row)):
+            assert kernels.scaled_rows(factors, given).tobytes() == (factors[..., None] * given).tobytes()
+        product = y.copy()
+        place = turn(product)
+        assert kernels.multiplied(turn(x), out=place) is place
+        assert product.tobytes() == np.where(_taken(turn, x.shape), x * y, y).tobytes()
+    kernels.scaled_rows(u, x, out=out[:, :, 3:70])
+    assert out[:, :, 3:70].tobytes() == (u[..., None] * x).tobytes()
+    assert (out[:, :, [*range(3), *range(70, 90)]] == 7).all()
+
+
+def _taken(turn, shape):
+    """Which numbers of an array are in its part."""
+    taken = np.zeros(shape, bool)
+    turn(taken)[...] = True
+    return taken
