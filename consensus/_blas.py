@@ -35,6 +35,11 @@ def _whole(number):
     return ctypes.byref(ctypes.c_int64(number))  # little-endian: right for BLAS of 32 and of 64 bits
 
 
+@functools.cache
+def _real(number, dtype):
+    return ctypes.byref({"f": ctypes.c_float, "d": ctypes.c_double}[dtype.char](number))
+
+
 def blocks(n: int, step: int = BLOCK) -> Iterator[tuple[slice, slice]]:
     """Rows and columns that cover the upper triangle of a matrix (n, n), ``step`` rows at a time."""
     for first in range(0, n, step):
@@ -50,7 +55,7 @@ def squares(rows: np.ndarray, out: np.ndarray | None = None, step: int = BLOCK) 
     if n <= BLOCK:  # many matrices in one call
         product = rows @ rows.swapaxes(1, 2)
         return product if out is None else np.add(out, product, out=out)
-    one, beta = (np.array(number, rows.dtype) for number in (1, out is not None))
+    one, beta = _real(1, rows.dtype), _real(0 if out is None else 1, rows.dtype)
     if out is None:
         out = np.empty((agents, n, n), rows.dtype)
         for block, _ in blocks(n, step):
@@ -62,8 +67,8 @@ def squares(rows: np.ndarray, out: np.ndarray | None = None, step: int = BLOCK) 
         else:
             matrix = np.ascontiguousarray(matrix)
             how, leading = b"T", max(k, 1)
-        order, scale = _whole(n), (_address(one), _address(beta))
-        syrk(b"L", how, order, _whole(k), scale[0], _address(matrix), _whole(leading), scale[1], _address(square), order)
+        order = _whole(n)
+        syrk(b"L", how, order, _whole(k), one, _address(matrix), _whole(leading), beta, _address(square), order)
     return out
 
 
