@@ -82,7 +82,7 @@ def in_torch(problem, test, solver, level, rounds, every):
     X_test, y_test = (torch.from_numpy(part) for part in test)
     agents, alpha = torch.arange(AGENTS)[:, None], solver.alpha(0)
     slope = vmap(grad(cost))
-    places = [torch.from_numpy(solver.batch.at(problem, n).indices) for n in range(rounds + 1)]
+    places = [torch.tensor(solver.batch.at(problem, n).indices) for n in range(rounds + 1)]
     w = torch.from_numpy(np.tile(start(problem), (AGENTS, 1))).to(X.dtype)
 
     def gradient(w, n):
