@@ -53,6 +53,12 @@ class Known(ABC):
         return is_static(self.schedule)
 
     @functools.cached_property
+    def both_ways(self) -> bool:
+        """Whether all links go both ways in the exchanges until everyone has heard from everyone: agents are given that."""
+        links = [self.schedule.weights(self.schedule.key(round)) != 0 for round in range(self.crossing(0))]
+        return not any((matrix != matrix.T).nnz for matrix in links)
+
+    @functools.cached_property
     def least_eigenvalue(self) -> float | None:
         """Gershgorin's lower bound for the eigenvalues of W, where that is symmetric and the same in all rounds; else None.
 

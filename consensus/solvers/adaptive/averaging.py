@@ -6,14 +6,14 @@ import numpy as np
 
 from consensus.solvers.adaptive import chebyshev, fit
 from consensus.solvers.adaptive.blocks import pack, unpack
-from consensus.solvers.adaptive.first_exchanges import beside, find_pace, introduce
-from consensus.solvers.adaptive.held import PROBES, Held
+from consensus.solvers.adaptive.first_exchanges import Search, beside, find_pace, introduce
+from consensus.solvers.adaptive.held import PROBES, Held, Message
 from consensus.solvers.adaptive.survey import survey
 
 if TYPE_CHECKING:
     from consensus.engines.network import Network
 
-_MISFIT, _MISFIT_STATIC = 0.05, 0.01  # of the agents' averages after a round's exchanges
+_MISFIT, _MISFIT_STATIC = 0.1, 0.01  # of the agents' averages after a round's exchanges
 
 
 class Averaging(NamedTuple):
@@ -22,7 +22,7 @@ class Averaging(NamedTuple):
     Fields: their ``mass`` (agents, 1); how many exchanges a round takes, its ``pace``, 0 before that is found, -1 before it is
     looked for; how many were ``sent``; on a static graph with symmetric weights what every agent brings to a common fit,
     ``moments`` (agents, 2 K + 1), then that ``fit`` (agents, K), all rows the same. Before they are there, and elsewhere, there
-    are none.
+    are none. And the ``search`` for the pace, while the agents move.
     """
 
     mass: np.ndarray
@@ -30,13 +30,14 @@ class Averaging(NamedTuple):
     sent: int
     moments: np.ndarray
     fit: np.ndarray
+    search: Search
 
     @classmethod
     def at_start(cls, w: np.ndarray) -> "Averaging":
         """Of agents with iterates w (agents, P), before the first exchange."""
         agents = len(w)
         none = np.zeros((agents, 0), w.dtype)
-        return cls(np.ones((agents, 1), w.dtype), -1, 0, none, none)
+        return cls(np.ones((agents, 1), w.dtype), -1, 0, none, none, Search.nowhere(w))
 
 
 Means = TypeVar("Means", bound=tuple)
@@ -56,13 +57,6 @@ class Averages(NamedTuple, Generic[Means, Sums]):
     mixed: Sums
 
 
-class Message(NamedTuple):
-    """What is mixed in an exchange without probes."""
-
-    mass: np.ndarray
-    data: np.ndarray
-
-
 class Data(NamedTuple, Generic[Means, Sums]):
     """What is mixed: named blocks to average, and others to sum."""
 
@@ -71,14 +65,24 @@ class Data(NamedTuple, Generic[Means, Sums]):
 
 
 def mix(network: "Network", state: Averaging, averaged: Means, summed: Sums) -> Averages[Means, Sums]:
-    """One exchange, in which an agent takes what mixing makes of the data for their averages: as :func:`average` otherwise."""
-    data = Message(state.mass, np.concatenate([state.mass * pack(averaged), pack(summed)], axis=1))
-    (sent,) = network.mix(state.sent, pack(data), beside=beside(network, state.sent))
-    mass, mixed = unpack(sent, data)
+    """One exchange, in which an agent takes what mixing makes of the data for their averages: as :func:`average` otherwise.
+
+    On a changing graph the agents look for their pace meanwhile.
+    """
+    data = np.concatenate([state.mass * pack(averaged), pack(summed)], axis=1)
+    search = state.search if network.static else state.search.begun(network)
+    message = Message(state.mass, data, state.mass * search.probes[:, -1])
+    (sent,) = network.mix(state.sent, pack(message), beside=beside(network, state.sent))
+    mass, mixed, probes = unpack(sent, message)
+    state = state._replace(mass=mass, sent=state.sent + 1)
+    if not network.static:
+        search = search.after(network, probes / mass, _MISFIT)
+        known = search.pace > 0 and state.sent >= search.end
+        state = state._replace(pace=search.pace, search=Search.nowhere(mass)) if known else state._replace(search=search)
     like = Data(averaged, summed)
     estimates = unpack(mixed / mass, like)
     totals = unpack(network.agents * mixed / mass, like).summed
-    return Averages(state._replace(mass=mass, sent=state.sent + 1), estimates.averaged, totals, unpack(mixed, like).summed)
+    return Averages(state, estimates.averaged, totals, unpack(mixed, like).summed)
 
 
 def average(network: "Network", state: Averaging, averaged: Means, summed: Sums) -> Averages[Means, Sums]:
@@ -132,7 +136,8 @@ def _mixed(network, state, data):
         return _from(held, state._replace(pace=pace))
     if state.pace <= 0:
         held, pace = find_pace(network, state.mass, data, target, state.sent)
-        return _from(held, _with_moments(network, state._replace(pace=pace), held))
+        state = state._replace(pace=pace, search=Search.nowhere(data))
+        return _from(held, _with_moments(network, state, held))
     if state.moments.size:  # what was sent reaches the others with the exchanges of this round
         state = state._replace(fit=_common(network, state, data.dtype), moments=state.moments[:, :0])
     if state.fit.size:

@@ -1,10 +1,11 @@
 """The first exchanges of a run, in which agents find out how many they need."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from consensus.solvers.adaptive.held import PROBES, Held
+from consensus.solvers.adaptive import fit
+from consensus.solvers.adaptive.held import PROBES, Held, draw
 
 if TYPE_CHECKING:
     from consensus.engines.network import Network
@@ -53,11 +54,14 @@ def introduce(network: "Network", mass: np.ndarray, data: np.ndarray, target: fl
 
 
 def beside(network: "Network", round: int) -> int:
-    """How many numbers go beside the data of an exchange before :func:`introduce`: the same as there, and the probes.
+    """How many numbers go beside the data of an exchange of agents that move.
 
-    Many agents talk of that later (:func:`consensus.solvers.adaptive.survey.survey`).
+    On a static graph, before :func:`introduce`, the same as there, and the probes; many agents talk of that later
+    (:func:`consensus.solvers.adaptive.survey.survey`). On a changing one the same as in :func:`find_pace`.
     """
-    return _news(network, round) + min(network.agents, PROBES) if network.static and network.agents <= PROBES else 0
+    if not network.static:
+        return 2 * network.names + 1
+    return _news(network, round) + min(network.agents, PROBES) if network.agents <= PROBES else 0
 
 
 def _news(network, round):
@@ -103,5 +107,47 @@ def find_pace(network: "Network", mass: np.ndarray, data: np.ndarray, target: fl
             return held, done
         if network.all_say(held.misfit() <= target):
             pace = done
-            end = done + (least if network.static else max(done, network.crossing(first + done)))
+            end = done + (least if network.static else _everyone_knows(network, first, done))
     return held, pace
+
+
+class Search(NamedTuple):
+    """How far the agents of a changing graph are with finding their pace, while they move: as in :func:`find_pace`.
+
+    What mixing makes of probes is the same whatever the data are, so that these may change from exchange to exchange.
+
+    Fields: the ``probes`` per mass that they held (agents, exchanges + 1, probes); the ``pace``, 0 before it is found; the
+    ``end``, after how many exchanges everyone knows it.
+    """
+
+    probes: np.ndarray
+    pace: int
+    end: int
+
+    @classmethod
+    def nowhere(cls, w: np.ndarray) -> "Search":
+        """Of agents with rows w (agents, ...) that look for nothing."""
+        return cls(np.zeros((len(w), 1, 0), w.dtype), 0, 0)
+
+    def begun(self, network: "Network") -> "Search":
+        """With everyone's probes, if there are none yet."""
+        if self.probes.size:
+            return self
+        return self._replace(probes=draw(network.agents, self.probes.dtype)[network.rows][:, None])
+
+    def after(self, network: "Network", probes: np.ndarray, target: float) -> "Search":
+        """After an exchange, one of a run's first ones, that made these ``probes`` (agents, probes)."""
+        held, done = np.concatenate([self.probes, probes[:, None]], axis=1), self.probes.shape[1]
+        search = self._replace(probes=held)
+        if self.pace or done < network.crossing(0):
+            return search
+        goal = draw(network.agents, held.dtype).mean(axis=0)
+        misfit = fit.own(held, goal)[1] / np.linalg.norm(goal - held[:, 0], axis=1)
+        if not network.all_say(misfit <= target):
+            return search
+        return search._replace(pace=done, end=done + _everyone_knows(network, 0, done))
+
+
+def _everyone_knows(network, first, done):
+    """How many exchanges more than those ``done``, the first in round ``first`` of a changing graph, it takes."""
+    return max(done, network.crossing(first + done))

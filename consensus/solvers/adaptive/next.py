@@ -81,9 +81,10 @@ class AdaptiveNEXT(Solver):
         than a quarter of the decrease promised (times 1/A; nothing is sent);
     3.  moves: x_i = w_i + d_i,  y_i <- (what mixing made of y_i) + grad g_i(x_i new) - grad g_i(x_i old).
 
-    On a graph with trees four rounds of one exchange come first, in which agents know their own curvature only
-    (:func:`consensus.solvers.adaptive.start.step_alone`); they go back to the start if U rose. Where H is the same everywhere,
-    with the squared loss of a linear model of at most 64 parameters, it is sent once.
+    Rounds of one exchange come first, in which agents know their own curvature only
+    (:func:`consensus.solvers.adaptive.start.step_alone`): four on a graph with trees; on a changing one whose links go both
+    ways, of at most 256 agents, those in which K is found. Agents go back to the start if U rose. Where H is the same
+    everywhere, with the squared loss of a linear model of at most 64 parameters, it is sent once.
 
     A quadratic r (L2) is part of the costs; L1, ElasticNet and others stay in step 2, whose points have their exact zeros.
     The fourth power of tau is averaged along with w, in units of a common scale: the mean is near the largest. Where there is
@@ -92,7 +93,7 @@ class AdaptiveNEXT(Solver):
     and r is quadratic, Kronecker factors of its layers take the place of V_i V_i'
     (:class:`consensus.solvers.adaptive.kronecker.Kronecker`): far fewer numbers than parameters, but for those of the first
     layer's inputs, which are sent once. K is the first number of exchanges after which all have heard from all and the misfit
-    of all averages is at most 1/100 on a static graph, 1/20 on a changing one. Directed graphs take push-sum's masses.
+    of all averages is at most 1/100 on a static graph, 1/10 on a changing one. Directed graphs take push-sum's masses.
 
     The history gets the columns ``tau_least``, ``tau_largest``, ``exchanges_a_round``, ``tries`` (the most local solves of an
     agent in the round) and ``pairs`` (the fewest columns of V in use).
@@ -151,10 +152,11 @@ class AdaptiveNEXT(Solver):
         return AdaptiveState(0, w, unknown, w, local, local, curvature, damping, Averaging.at_start(w), origin)
 
     def step(self, problem: BaseProblem, network: "Network", state: AdaptiveState) -> AdaptiveState:
-        alone = state.curvature.alone(network) if state.round < start.ROUNDS else None
+        alone = state.curvature.alone(network) if start.lasts(network, state) else None
         if alone is not None:
             return start.step_alone(problem, network, state, alone)
-        first, origin = state.averaging.pace < 0, state.origin if state.round else state.origin.forgotten()
+        origin = state.origin if state.round else state.origin.forgotten()
+        first = state.averaging.pace < 0 or origin.cost.size > 0
         # Exchange: estimate what the network's costs are around the agents' mean.
         averaged = Averaged(state.trial, state.damping.sent())
         summed = Summed(state.trackers, state.curvature.mixed(network), origin.cost)
@@ -175,6 +177,8 @@ class AdaptiveNEXT(Solver):
             w, model = choose(refused, state.w, w), choose(refused, state.model, model)
         elif origin.cost.size:
             damping = damping.unrefused()
+            if not network.static:  # the costs were those of scattered points, which say nothing of that at w
+                model = model._replace(total=np.full_like(total, np.inf))
         # 2. Solve the local problem.
         d, damping = solve(problem, w, model, damping.limited(), curvature)
         # 3. Move, and evaluate the local cost there.

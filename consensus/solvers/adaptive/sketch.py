@@ -76,8 +76,9 @@ class Sketch(NamedTuple):
         return LowRank.of(np.zeros((*self.products.shape[:2], 1), self.products.dtype))
 
     def alone(self, network: "Network") -> LowRank | None:
-        """H = V V' if all local costs were as an agent's own: where a tree will tell more of the network's."""
-        if not on_trees(network):
+        """H = V V' if all local costs were as an agent's own: where a tree, or mixing on changing links that go both ways, will
+        tell more of the network's."""
+        if not (on_trees(network) if network.static else network.agents <= PROBES and network.both_ways):
             return None
         return LowRank.of(np.sqrt(network.agents).astype(self.products.dtype) * factor(self.basis[0], self.products))
 

@@ -1,4 +1,4 @@
-"""The start of a run on a static graph: the agents move from the first exchange on, each with the curvature of its own cost."""
+"""The start of a run: the agents move from the first exchange on, each with the curvature of its own cost."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -9,6 +9,7 @@ from consensus.solvers.adaptive.averaging import mix
 from consensus.solvers.adaptive.blocks import choose
 from consensus.solvers.adaptive.costs import costs, track
 from consensus.solvers.adaptive.damping import Sent
+from consensus.solvers.adaptive.first_exchanges import MOST
 from consensus.solvers.adaptive.local import solve
 from consensus.solvers.adaptive.quadratic import Hessian, Quadratic
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 ROUNDS = 4
 _TAU, _STEP = 0.03, 0.5  # tau in units of the curvature's scale
+_HALVED = 40  # exchanges after which steps on a changing graph, where there are more of them, are half as long
 
 
 class Averaged(NamedTuple):
@@ -52,18 +54,31 @@ class Origin(NamedTuple):
         return choose(total + rise > then[:, 0], self.w, trial)
 
 
+def lasts(network: "Network", state: "AdaptiveState") -> bool:
+    """Whether the next round is one of those in which agents move alone, if they do.
+
+    On a static graph these are the first four; on a changing one those until all know their pace. Where it is not found in 128
+    exchanges the agents look for it at rest.
+    """
+    if network.static:
+        return state.round < ROUNDS
+    averaging = state.averaging
+    return averaging.pace < 0 and (averaging.search.pace > 0 or averaging.sent < MOST)
+
+
 def step_alone(problem: BaseProblem, network: "Network", state: "AdaptiveState", H: Hessian) -> "AdaptiveState":
     """A round of NEXT with one exchange, in which every agent takes its own curvature, times A, for the network's, ``H``.
 
         w_i = sum_j W_ij x_j,   x_i = w_i + d_i / 2,   d_i = argmin_d  A y_i . d + 1/2 d' H_i d + tau/2 |d|^2 + r(w_i + d)
 
-    with tau three hundredths of the curvature's scale.
+    with tau three hundredths of the curvature's scale. On a changing graph, where there are more such rounds, steps become
+    shorter: d_i / (2 + k / 20) in round k.
     """
     averaged = Averaged(state.trial, state.damping.sent())
     averaging, means, totals, mixed = mix(network, state.averaging, averaged, state.trackers)
     w, damping, model = means.trial, state.damping.agreed(means.damping), Quadratic(totals.cost, totals.gradient, H)
     d, solved = solve(problem, w, model, damping._replace(tau=(_TAU * damping.scale).astype(w.dtype)), state.curvature)
-    trial = w + _STEP * d
+    trial = w + (_STEP if network.static else _STEP / (1 + state.round / _HALVED)) * d
     local, curvature = costs(problem, trial), state.curvature.moved(problem, trial)
     return state._replace(
         round=state.round + 1,

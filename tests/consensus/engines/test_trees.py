@@ -45,6 +45,9 @@ def test_without_links_both_ways_or_a_graph_that_stands_still_there_is_none():
     ]
     assert [StackedNetwork(schedule, np.float64).tree for schedule in schedules] == [None] * 3
     assert Tree.of(topologies.metropolis(nx.Graph([(0, 1), (2, 3)]))) is None
+    assert [StackedNetwork(schedule, np.float64).both_ways for schedule in schedules] == [False, True, True]
+    turning = topologies.Periodic([topologies.ring(4), circle], weights=topologies.push)
+    assert not StackedNetwork(turning, np.float64).both_ways  # only at first
 
 
 @pytest.mark.parametrize("graph", GRAPHS, ids=["path", "star", "random", "torus"])
