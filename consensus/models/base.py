@@ -38,6 +38,8 @@ class Model(Protocol):
     ``widths`` : sequence of int
         How many numbers a sample takes on its way, ``[features, ..., outputs]``. Blocks are cut so that they fit into a core's
         cache, and so that test sets fit into memory; the cheapest way to solve local problems is estimated by it.
+    ``together`` : int
+        How many agents with little to do one call should have, at least: where so many take much less than each by itself.
     ``jacobian_is_constant`` : bool
         Whether f is linear in w: local solvers then keep their factors from round to round.
     ``jacobian(w, x)``

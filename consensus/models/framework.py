@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Self
 
@@ -15,8 +17,8 @@ from consensus.models.linearized import Linearized
 class Framework(Linearized):
     """A model whose outputs and derivatives another framework computes.
 
-    Agents that have much to do are worked one at a time; where a call costs more than the arithmetic in it, all of a block at
-    once. Which of them it is depends on the shapes of one agent's arrays alone, so that every engine does the same.
+    Agents that have much to do are worked one at a time; where a call costs more than the arithmetic in it, several at once.
+    How many that may be depends on the shapes of one agent's arrays alone, so that every engine does the same.
 
     Subclasses set ``parameters`` and have the methods that are left open here.
     """
@@ -25,7 +27,6 @@ class Framework(Linearized):
     features: tuple[int, ...]  #: the shape of a sample; there, like the next two, on what :meth:`for_samples` returns
     outputs: int
     widths: tuple[int, ...]  #: how many numbers a sample takes on its way
-    _batches = True  # whether agents may be worked at once
 
     def for_samples(self, shape: tuple[int, ...]) -> Self:
         """This model for samples of that shape, which is tried on two of them; always the same for the same shape.
@@ -106,10 +107,15 @@ class Framework(Linearized):
         return self.for_samples(shape), w, x.astype(w.dtype, copy=False)
 
     def _cut(self, w, x):
-        numbers = 2 * x.shape[1] * sum(self.widths) + 2 * self.parameters
-        if self._batches and numbers * w.itemsize <= CHUNK_BYTES // 2:
-            return [_Part(slice(0, len(w)), 2 if len(w) == 1 else 1)]
-        return [_Part(slice(agent, agent + 1)) for agent in range(len(w))]
+        most = self._most(x.shape[1], w.dtype)
+        parts = -(-len(w) // most)
+        ends = [len(w) * part // parts for part in range(parts + 1)]
+        return [_Part(slice(*span), 2 if most > 1 and span[1] - span[0] == 1 else 1) for span in itertools.pairwise(ends)]
+
+    def _most(self, samples: int, dtype: np.dtype) -> int:
+        """How many agents of so many samples may be worked at once: one if they fill the cache by themselves."""
+        numbers = 2 * samples * sum(self.widths) + 2 * self.parameters
+        return sys.maxsize if numbers * dtype.itemsize <= CHUNK_BYTES // 2 else 1
 
     # What a subclass gives. Parts of a block have arrays (agents, ...): of one agent, which is worked by itself, or of several.
 
@@ -134,7 +140,7 @@ class Framework(Linearized):
         raise NotImplementedError
 
     def __getstate__(self):
-        return {name: value for name, value in self.__dict__.items() if name not in ("_known", "_here")}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_known", "_here", "_counts")}
 
     def __setstate__(self, state):
         self.__dict__ |= state

@@ -14,11 +14,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from consensus import _checks, _extras
+from consensus._parallel import CHUNK_BYTES
 from consensus.models.framework import Framework
+from consensus.models.together import most_together
 from consensus.models.torch_checks import checked_device, refuse
+from consensus.models.torch_derivatives import Derivatives
 
 if TYPE_CHECKING:
     import torch
+
+_TOGETHER = 5  # agents in a call: half as many take longer each, twice as many hardly less
 
 
 class Torch(Framework):
@@ -84,10 +89,9 @@ class Torch(Framework):
             ([name for name, other in names if other is part], end - part.numel(), end, tuple(part.shape))
             for part, end in zip(trainable.values(), ends, strict=True)
         ]
-        # Several agents at once cost less than one after another where all is products of matrices. Of convolutions,
-        # which gain by it in small batches of single precision alone, the last bits would show how many agents there are.
-        owners = (self._module.get_submodule(name.rpartition(".")[0]) for name in trainable)
-        self._batches = all(isinstance(owner, torch.nn.Linear) for owner in owners)
+        owners = {type(self._module.get_submodule(name.rpartition(".")[0])) for name in trainable}
+        self._linear = all(issubclass(owner, torch.nn.Linear) for owner in owners)
+        self.together = _TOGETHER if any(issubclass(owner, torch.nn.modules.conv._ConvNd) for owner in owners) else 1
         self._prepare()
 
     def __repr__(self) -> str:
@@ -127,8 +131,29 @@ class Torch(Framework):
             raise TypeError(f"module must be a torch.nn.Module, or a function that makes one; it made {_checks.shown(module)}")
         return module
 
+    def _most(self, samples, dtype):
+        """Products of matrices have the same bits in a call for any number of agents; whether convolutions have is tried.
+
+        These have few parameters, which many samples share: they do not count. Other modules have one agent in a call.
+        """
+        if self._linear:
+            return super()._most(samples, dtype)
+        if self.together == 1 or 2 * samples * sum(self.widths) * dtype.itemsize > self.together * CHUNK_BYTES // 2:
+            return 1
+        key = self.features, samples, dtype
+        if key not in self._counts:
+            self._counts[key] = most_together(self._products, self.together, self.parameters, key, self.outputs)
+        return self._counts[key]
+
+    def _products(self, w, x, u, v):
+        """Outputs and products with the Jacobian, all that may be asked for, of agents that are worked at once."""
+        derivatives = Derivatives(_torch(), self, w, x)
+        outputs = self._array(derivatives.outputs.detach(), x)
+        return self._predict(w, x), outputs, derivatives.vjp(u), derivatives.jvp(v)
+
     def _prepare(self):
         super()._prepare()
+        self._counts = {}  # how many agents may be worked at once, by shapes
         self._here = threading.local()  # a thread's own copies of the module, by dtype: a call of it sets its parameters
 
     def _tensor(self, array):
@@ -181,7 +206,7 @@ class Torch(Framework):
             return self._array(self._outputs(self._leaves(self._stack(w)), self._stack(x)), x)
 
     def _derivatives(self, w, x):
-        derivatives = _Derivatives(self, w, x)
+        derivatives = Derivatives(_torch(), self, w, x)
         return self._array(derivatives.outputs.detach(), x), derivatives
 
     def _array(self, outputs, x):
@@ -218,38 +243,6 @@ class Torch(Framework):
         if not isinstance(both, torch.Tensor):
             return both, None, (), random
         return both.cpu().numpy(), alone.cpu().numpy(), tuple(widths), random
-
-
-class _Derivatives:
-    """Products with the Jacobian, by PyTorch's tape of one forward pass."""
-
-    def __init__(self, model, w, x):
-        self._model, self._x = model, x
-        self._leaves = [leaf.detach().requires_grad_() for leaf in model._leaves(model._stack(w))]
-        self.outputs = model._outputs(self._leaves, model._stack(x))
-        self._transposed = None
-
-    def vjp(self, u):
-        return self._flat(self._back(self._model._tensor(u).reshape(self.outputs.shape)))
-
-    def jvp(self, v):
-        """By the tape of the backward pass: J' u is linear in u, and its derivative in u towards v is J v."""
-        torch = _torch()
-        if self._transposed is None:
-            u = torch.zeros_like(self.outputs, requires_grad=True)
-            self._transposed = u, self._back(u, create_graph=True)
-        u, products = self._transposed
-        (moved,) = torch.autograd.grad(
-            products, u, self._model._leaves(self._model._stack(v)), retain_graph=True, materialize_grads=True
-        )
-        return self._model._array(moved, self._x)
-
-    def _back(self, u, create_graph=False):
-        grad = _torch().autograd.grad
-        return grad(self.outputs, self._leaves, u, retain_graph=True, create_graph=create_graph, materialize_grads=True)
-
-    def _flat(self, parts):
-        return _torch().cat([part.reshape(len(self._x), -1) for part in parts], dim=1).cpu().numpy()
 
 
 @functools.cache

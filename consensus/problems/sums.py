@@ -34,6 +34,7 @@ class SampleSums(BaseProblem):
         self._fused = fused(self.model, self.loss)
         # The number times w that the regularizer adds to gradients; None where that is not all.
         self._ridge = self.regularizer.weight if self.nonconvex is None and type(self.regularizer) is L2 else None
+        self._together = getattr(self.model, "together", 1)
         # What a gradient touches: for a sample, with its numbers on their way through the model, and for an agent once.
         size = math.prod(self.shards.features.shape[2:])
         numbers = size + 2 * sum(getattr(self.model, "widths", (size, self.model.outputs))[1:])
@@ -48,7 +49,8 @@ class SampleSums(BaseProblem):
             np.vecdot(self.loss.value(self.model.predict(w, x), d), c, out)
 
         into = predicted if self._fused is None else self._fused.value
-        for_rows(self._unpadded(into, x.shape[1]), (x, d, c, w, values), self._bytes(x.shape[1]))
+        most = x.shape[1]
+        for_rows(self._unpadded(into, most), (x, d, c, w, values), self._bytes(most), self._streamed(most))
         return values
 
     def _gradient(self, w: np.ndarray) -> np.ndarray:
@@ -114,10 +116,11 @@ class SampleSums(BaseProblem):
 
         These are x (agents, samples, ...), targets d and weights c (agents, samples); they are counted.
         """
-        x, d, c, once = self.shards.features, self.shards.targets, self.weights, self._agent_bytes
+        x, d, c = self.shards.features, self.shards.targets, self.weights
         if batch is None:
             self.work.samples += self._samples
-            for_rows(self._unpadded(function, x.shape[1]), (x, d, c, *arrays), self._bytes(x.shape[1]), once, *more)
+            most = x.shape[1]
+            for_rows(self._unpadded(function, most), (x, d, c, *arrays), self._bytes(most), self._streamed(most), *more)
             return
 
         batch = checked(batch, self.agents, c.shape[1])
@@ -128,7 +131,7 @@ class SampleSums(BaseProblem):
         def of_batch(places, x, d, *rest):
             function(taken(x, places), taken(d, places), *rest)
 
-        for_rows(of_batch, (batch.indices, x, d, c, *arrays), self._bytes(count), once, *more)
+        for_rows(of_batch, (batch.indices, x, d, c, *arrays), self._bytes(count), self._streamed(count), *more)
 
     def _unpadded(self, function, count):
         """``function(x, d, c, *rest)`` without the samples of weight zero at an agent's end, where agents come one by one."""
@@ -143,7 +146,7 @@ class SampleSums(BaseProblem):
 
     def _fills_cache(self, count):
         """Whether so many samples are a chunk by themselves. Of the largest shard's, sums have the same bits on all engines."""
-        return 2 * count * self._sample_bytes > CHUNK_BYTES
+        return 2 * count * self._sample_bytes > self._together * CHUNK_BYTES
 
     def _linearized(self, x, d, c, w, out, scale=None, ridge=0.0):
         """Put the sum for agents with samples (x, d), weights c and parameters w into ``out``, by the model's linearization."""
@@ -162,3 +165,9 @@ class SampleSums(BaseProblem):
     def _bytes(self, samples):
         """What a gradient on so many samples touches for one agent."""
         return samples * self._sample_bytes + self._agent_bytes
+
+    def _streamed(self, samples):
+        """How many of these bytes need not fit into a cache: an agent's own, and more where a model wants agents together."""
+        if self._together == 1 or self._fills_cache(samples):
+            return self._agent_bytes
+        return max(self._agent_bytes, self._bytes(samples) - CHUNK_BYTES // self._together)

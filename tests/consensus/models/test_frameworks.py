@@ -100,7 +100,7 @@ def test_histories_are_those_of_our_mlp(name, framework, references, start):
 
 @pytest.mark.slow
 def test_bits_do_not_depend_on_who_is_worked_together(framework):
-    """An agent alone, two and all three: the MLP is worked as one call, the convolutional network agent by agent."""
+    """An agent alone, two and all three."""
     for model, dtype in zip(framework[:2], (np.float64, np.float32), strict=True):
         problem = frameworks.problem(model, dtype=dtype)
         w = np.random.default_rng(3).standard_normal((AGENTS, model.parameters)).astype(dtype) / 3
