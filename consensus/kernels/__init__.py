@@ -33,6 +33,7 @@ __all__ = [
     "logistic_value",
     "mixed",
     "multiplied",
+    "outer",
     "scaled_rows",
     "sigmoid",
     "sigmoid_pull",
@@ -205,6 +206,12 @@ def descended(x, g, w, alpha, scale, ridge, out):
 def scaled_rows(u, x, out):
     """u_i x_i: each row x_i (m,) times its number."""
     return np.multiply(u[..., None], x, out)
+
+
+@functools.partial(Kernel, signature="(n),(m)->(n,m)")
+def outer(u, x, out):
+    """u_i x for one row x (m,)."""
+    return np.multiply(u[..., None], x[..., None, :], out)
 
 
 @functools.partial(Kernel, signature="(n,m)->(n,m)")

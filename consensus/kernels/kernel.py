@@ -39,7 +39,7 @@ class Kernel:
         dtype = first.dtype
         if others and others[0].dtype != dtype:
             return self._plain(first, *others, out)
-        return self.of(dtype)(first, *others, out)
+        return (self._chosen.get(dtype.char) or self._choose(dtype))(first, *others, out)
 
     def of(self, dtype):
         """The function itself, for arrays that are all of ``dtype``: who calls it often."""

@@ -42,6 +42,17 @@ def writer(name, dtype):
                 to = out + i * dout + row * dout_row
                 put(x + i * dx + row * dx_row, dx_column, to, dout_column, m, lambda number, _: factor * number)
 
+    def outer(addresses, lengths, steps):
+        (count, n, m), (u, x, out) = lengths.first(3), addresses.first(3)
+        du, dx, dout, du_row, dx_column, dout_row, dout_column = steps.first(7)
+
+        @loop(0, count, 1)
+        def each_matrix(i):
+            @loop(0, n, 1)
+            def each_row(row):
+                factor = Array(u + i * du + row * du_row, dtype)[0]
+                put(x + i * dx, dx_column, out + i * dout + row * dout_row, dout_column, m, lambda number, _: factor * number)
+
     def multiplied(addresses, lengths, steps):
         (count, n, m), (x, out) = lengths.first(3), addresses.first(2)
         dx, dout, dx_row, dx_column, dout_row, dout_column = steps.first(6)
@@ -92,4 +103,4 @@ def writer(name, dtype):
                     def each_column(i):
                         total[i] = (total[i] + weight * sent[i]) + later * other[i]
 
-    return {"scaled_rows": scaled_rows, "multiplied": multiplied, "mixed": mixed}[name]
+    return {"scaled_rows": scaled_rows, "outer": outer, "multiplied": multiplied, "mixed": mixed}[name]

@@ -47,7 +47,7 @@ class LayeredLinearization:
                 np.matmul(_ones(wanted[1], u.dtype), u, out=bias)
             if layer > 0:
                 weights = of(self._weights[layer]).swapaxes(-1, -2)
-                u = _outer(u, weights) if u.shape[-1] == 1 else u @ weights
+                u = kernels.outer(u[..., 0], weights[..., 0, :]) if u.shape[-1] == 1 else u @ weights
                 u = self._pull(u, layer - 1, of)
         return out
 
@@ -225,11 +225,6 @@ class LayeredLinearization:
             kernels.scaled_rows(scale, h, out=rows[:, :, :-1])
             rows[:, :, -1] = scale
         return rows
-
-
-def _outer(u, row):
-    """u (..., n, 1) times a row (..., 1, k)."""
-    return kernels.scaled_rows(u[..., 0], np.broadcast_to(row, (*u.shape[:-1], row.shape[-1])))
 
 
 @functools.lru_cache(maxsize=16)

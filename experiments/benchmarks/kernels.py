@@ -38,6 +38,8 @@ def arguments(name, size, dtype):
         return x.reshape(AGENTS, -1), matrix.data, *(part.astype(np.intp) for part in (matrix.indices, matrix.indptr))
     if name == "scaled_rows":
         return rng.normal(size=size // COLUMNS**2).astype(dtype), x.reshape(-1, COLUMNS**2)
+    if name == "outer":
+        return rng.normal(size=size // COLUMNS**2).astype(dtype), x[: COLUMNS**2]
     if name == "multiplied":
         return (np.ones((size // COLUMNS**2, COLUMNS**2), dtype),)
     if name == "exp":
@@ -57,6 +59,8 @@ def result_of(name, given):
     """An array like the kernel's result."""
     if name.startswith("linear") and name.endswith("value"):
         return given[1][:, 0, 0]
+    if name == "outer":
+        return np.outer(*given)
     return given[1] if name == "scaled_rows" else given[0]
 
 

@@ -57,6 +57,7 @@ def test_products_have_the_bits_of_numpy_however_arrays_lie(dtype):
         factors = turn(u[:, :, None].repeat(67, 2))[:, :, 0]
         for given in (turn(x), turn(row)):
             assert kernels.scaled_rows(factors, given).tobytes() == (factors[..., None] * given).tobytes()
+            assert kernels.outer(factors, given[:, 1]).tobytes() == (factors[..., None] * given[:, 1:2]).tobytes()
         product = y.copy()
         place = turn(product)
         assert kernels.multiplied(turn(x), out=place) is place
