@@ -1,4 +1,8 @@
-"""Gradients of PyTorch's and JAX's models, and rounds of D-PSGD, against loops with vmap written by hand in the framework."""
+"""Gradients of PyTorch's and JAX's models, and rounds of D-PSGD, against what one writes by hand in the framework.
+
+That is vmap, whose last bits depend on the number of agents, and a loop over agents, whose bits do not. ``taskset -c 0`` shows
+it on a single core.
+"""
 
 import importlib
 import time
@@ -53,7 +57,7 @@ def jax_networks():
 
 
 def torch_by_hand(module, dtype):
-    """``(w, x, y) -> gradients`` (agents, P) of the mean cross-entropy, as one writes it with ``torch.func``."""
+    """``(w, x, y) -> gradients`` (agents, P) of the mean cross-entropy by vmap and by a loop; what makes tensors of arrays."""
     import torch
 
     module = module.to(getattr(torch, np.dtype(dtype).name))
@@ -63,16 +67,23 @@ def torch_by_hand(module, dtype):
     def loss(parameters, x, y):
         return torch.nn.functional.cross_entropy(torch.func.functional_call(module, parameters, (x,)), y)
 
-    gradient = torch.func.vmap(torch.func.grad(loss))
+    one = torch.func.grad(loss)
+    all_at_once = torch.func.vmap(one)
 
-    def gradients(w, x, y):
-        parts = {
-            name: w[:, end - part.numel() : end].reshape(-1, *part.shape)
+    def cut(w):
+        """The parameters in w (..., P)."""
+        return {
+            name: w[..., end - part.numel() : end].reshape(*w.shape[:-1], *part.shape)
             for (name, part), end in zip(named.items(), ends, strict=True)
         }
-        return torch.cat([part.flatten(1) for part in gradient(parts, x, y).values()], dim=1)
 
-    return gradients, torch.from_numpy
+    def by_vmap(w, x, y):
+        return torch.cat([part.flatten(1) for part in all_at_once(cut(w), x, y).values()], dim=1)
+
+    def by_loop(w, x, y):
+        return torch.stack([torch.cat([part.ravel() for part in one(cut(w), x, y).values()]) for w, x, y in zip(w, x, y)])
+
+    return by_vmap, by_loop, torch.from_numpy
 
 
 def jax_by_hand(apply, parameters, dtype):
@@ -85,7 +96,8 @@ def jax_by_hand(apply, parameters, dtype):
         outputs = jax.nn.log_softmax(apply(restore(w), x))
         return -jax.numpy.take_along_axis(outputs, y[:, None], axis=1).mean()
 
-    return jax.jit(jax.vmap(jax.grad(loss))), jax.numpy.asarray
+    one = jax.jit(jax.grad(loss))
+    return jax.jit(jax.vmap(one)), lambda w, x, y: [*map(one, w, x, y)], jax.numpy.asarray
 
 
 def problem(model, shape, samples, dtype):
@@ -95,28 +107,39 @@ def problem(model, shape, samples, dtype):
 
 
 def compare(name, network, model, by_hand, dtype):
-    """Print the medians of our time over that of the loop by hand, both called in turn."""
+    """Print the medians of our time over those by hand, all called in turn."""
     shape = (64,) if network == "MLP" else (1, 8, 8)
     whole = problem(model, shape, 150, dtype)
     w = (model.init(np.random.default_rng(0)) + 0.01 * np.random.default_rng(1).standard_normal((AGENTS, 1))).astype(dtype)
-    gradients, tensor = by_hand
+    *ways, tensor = by_hand
     x, y = tensor(whole.shards.features), tensor(whole.shards.targets[:, :, 0].astype(np.int64))
-    theirs_at = lambda: np.asarray(gradients(tensor(w), x, y))  # noqa: E731
-    error = np.abs(AGENTS * whole.gradient(w) - theirs_at()).max() / np.abs(theirs_at()).max()
+    theirs = [lambda way=way: np.asarray(way(tensor(w), x, y)) for way in ways]
+    error = max(np.abs(AGENTS * whole.gradient(w) - found()).max() / np.abs(found()).max() for found in theirs)
     with one_blas_thread():  # as in the rounds of a run
-        ours, theirs = side_by_side([lambda: whole.gradient(w), theirs_at], repeats=31)
-    graph = topologies.Static(topologies.ring(AGENTS))
-    weights = graph.weights(0).toarray().astype(dtype)
-    solver = DGD(STEP, batch=BATCH)
-    rng, places = np.random.default_rng(0), np.arange(AGENTS)[:, None]
+        ours, *others = np.median(side_by_side([lambda: whole.gradient(w), *theirs], repeats=31), axis=1)
+    rounds = [our_rounds(whole, w), *(rounds_by_hand(whole, w, way, tensor) for way in ways)]
+    mine, *hand = np.median([[run() for run in rounds] for _ in range(6)][1:], axis=0)
+    ratios = " ".join(f"{ratio:>8.2f}" for pair in zip(ours / others, mine / hand, strict=True) for ratio in pair)
+    print(f"{name:>8} {network:>4} {np.dtype(dtype).name:>8} {ours * 1e3:>10.2f} {ratios} {error:>10.1e}", flush=True)
+
+
+def our_rounds(whole, w):
+    """Rounds of D-PSGD by the clock that the history keeps: observation is left out."""
+
+    def run():
+        graph = topologies.Static(topologies.ring(AGENTS))
+        found = consensus.solve(whole, graph, DGD(STEP, batch=BATCH), start=w, rounds=ROUNDS, record_every=ROUNDS)
+        return np.ptp(found.history["seconds"])
+
+    return run
+
+
+def rounds_by_hand(whole, w, gradients, tensor):
+    rng, places, dtype = np.random.default_rng(0), np.arange(AGENTS)[:, None], w.dtype.type
+    weights = topologies.Static(topologies.ring(AGENTS)).weights(0).toarray().astype(dtype)
     features, targets = whole.shards.features, whole.shards.targets[:, :, 0].astype(np.int64)
 
-    def our_rounds():
-        """By the clock that the history keeps: rounds alone, observation left out."""
-        seconds = consensus.solve(whole, graph, solver, start=w, rounds=ROUNDS, record_every=ROUNDS).history["seconds"]
-        return seconds[-1] - seconds[0]
-
-    def rounds_by_hand():
+    def run():
         begin, iterate = time.perf_counter(), w
         for _ in range(ROUNDS):
             chosen = places, rng.integers(0, features.shape[1], (AGENTS, BATCH))
@@ -124,11 +147,7 @@ def compare(name, network, model, by_hand, dtype):
             iterate = weights @ iterate - dtype(STEP) * np.asarray(step)
         return time.perf_counter() - begin
 
-    mine, hand = np.array([(our_rounds(), rounds_by_hand()) for _ in range(6)])[1:].T
-    ratios = f"{np.median(ours / theirs):>8.2f} {np.median(mine / hand):>8.2f}"
-    print(
-        f"{name:>8} {network:>4} {np.dtype(dtype).name:>8} {np.median(ours) * 1e3:>10.2f} {ratios} {error:>10.1e}", flush=True
-    )
+    return run
 
 
 def main():
@@ -137,8 +156,10 @@ def main():
         importlib.import_module("jax").config.update("jax_enable_x64", True)
     if "torch" in there:  # one thread, as our calls have it: with more they wait for each other where a machine does other work
         importlib.import_module("torch").set_num_threads(1)
-    print("Our time over that of a loop by hand: the gradients of ten agents' 150 samples; D-PSGD with batches of 32")
-    print(f"{'':>8} {'':>4} {'dtype':>8} {'ms, ours':>10} {'gradient':>8} {'D-PSGD':>8} {'difference':>10}")
+    print("Our time over that by hand: the gradients of ten agents' 150 samples; D-PSGD with batches of 32")
+    print(f"{'':>33} {'vmap':>17} {'agent by agent':>17}")
+    heads = "gradient   D-PSGD"
+    print(f"{'':>8} {'':>4} {'dtype':>8} {'ms, ours':>10} {heads} {heads} {'difference':>10}")
     for dtype in DTYPES:
         if "torch" in there:
             for network, module in torch_networks().items():
