@@ -140,13 +140,15 @@ class Exact:
             sub = sub.bounded()
         direct = part.regularizer.quadratic and sub.loss.quadratic and method != "iterative"  # from anywhere alike
         x = sub.w if warm is None or direct else _better(sub, warm)
-        hard = careful.hard(sub) if single or proximal else np.zeros(len(x), bool)
+        if not (single or proximal):
+            return part.minimise(sub, rows, kind, x, tolerance, most)
+        hard = careful.hard(sub)
         found, iterations, left = x, np.zeros(len(x), int), np.ones(len(x), x.dtype)
         if not hard.all():
             found, iterations, left = part.minimise(sub, rows, kind, x, tolerance, most)
             found, iterations, left = chosen(hard, x, found), np.where(hard, 0, iterations), np.where(hard, 1, left)
         (again,) = np.nonzero((left > 0) | (single & np.isnan(left)))
-        if len(again) and (single or proximal):
+        if len(again):
             begin = np.where(np.isfinite(found).all(axis=1)[:, None], found, x)[again]
             more = careful.minimise(part, rows.start + again, begin, left[again], kind, tolerance, most)
             found, (found[again], count, left[again]) = found.copy(), more
