@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from consensus.engines import sums
+from consensus.engines.hubs import Hubs
 from consensus.engines.plans import Plans
-from consensus.engines.trees import Tree, total
+from consensus.engines.trees import Tree
 from topologies.analysis import crossing
 from topologies.schedules import ScheduleLike, is_static
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from consensus.packing import Multiples
 
 _CHUNK = 1 << 22  # rows over edges that a flood treats together
+_FEW = 256  # agents, at most, that know the whole graph
 
 
 class Known(ABC):
@@ -26,6 +29,7 @@ class Known(ABC):
         self.schedule, self.rows, self.dtype, self.strict = schedule, rows, np.dtype(dtype), strict
         self.exchanges = self.messages = self.floats = self.bytes = 0
         self.record: list[tuple[int, int, int]] = []
+        self._hubs: dict[int, Hubs] = {}
         self._plans = Plans(schedule, rows, self.dtype, self._prepare)
 
     @property
@@ -119,16 +123,12 @@ class Known(ABC):
     def sum(self, exchanges: int, rows: np.ndarray) -> np.ndarray:
         """The sum (n,) of all agents' ``rows`` (agents, n) on a graph that stands still, as all know it after ``exchanges``.
 
-        These are exchanges of their own, twice as many as :meth:`crossing` says: partial sums go up the tree on which the news
-        of the first agent came to all others, and the whole comes down again, in a message an edge each.
+        These are exchanges of their own, at least as many as :meth:`crossing` says, through :meth:`hubs`.
         """
-        messages = 2 * (self.rows.stop - max(self.rows.start, 1))
+        hubs = self.hubs(exchanges)
         self.exchanges += exchanges
-        self.messages += messages
-        self._count(messages * rows.shape[1])
-        everyone = self._all_rows(rows.astype(self.dtype, copy=False))
-        total: np.ndarray = everyone.sum(axis=0, dtype=np.float64)
-        return total
+        self.messages += hubs.messages(self.rows)
+        return sums.rows(self, hubs, rows)
 
     def flood(self, round: int, exchanges: int, rows: np.ndarray) -> np.ndarray:
         """Every agent's row of numbers, shape (A, ...), as all know them after some exchanges, the first in ``round``.
@@ -171,16 +171,32 @@ class Known(ABC):
         """
         return Tree.of(self.schedule.weights(self.schedule.key(0))) if self.static and self.agents > 1 else None
 
+    def hubs(self, exchanges: int) -> Hubs:
+        """Through whom sums go if they are to take at most so many ``exchanges``, at least as many as :meth:`crossing` says.
+
+        Of more than 256 agents there is one hub or all are. Of fewer, all know the whole graph as soon as they have heard from
+        everyone who its neighbours are. Only where there is a :attr:`tree`.
+        """
+        found = self._hubs.get(exchanges)
+        if found is None:
+            if self.agents <= _FEW:
+                found = Hubs.of(self.schedule.weights(self.schedule.key(0)), exchanges)
+            elif self.tree is not None and 2 * self.tree.depth <= exchanges:
+                found = Hubs.centre(self.tree)
+            else:
+                found = Hubs.everyone(self.agents, exchanges)
+            self._hubs[exchanges] = found
+        return found
+
     def total(self, own: "Multiples", exchanges: int) -> tuple[np.ndarray, np.ndarray]:
         """The sum (P, columns) of all agents' blocks, the same for all, and the blocks' steps (A,).
 
-        It rides along with ``exchanges`` that are made anyway, at least as many as :meth:`crossing` says: no messages of their
-        own are counted, but the bytes are. Where there is time to go up the :attr:`tree` to the centre and down again, that is
-        2 (A - 1) messages. Otherwise each agent's block goes to all others along a tree of its own, A (A - 1) messages. Steps
-        that are powers of two of one another make all sums on the way exact. Only where there is a :attr:`tree`.
+        It rides along with ``exchanges`` that are made anyway, at least as many as :meth:`crossing` says, through :meth:`hubs`:
+        no messages of their own are counted, but the bytes are. Steps that are powers of two of one another make all sums on
+        the way exact. Only where there is a :attr:`tree`.
         """
         assert self.tree is not None, "sums go along trees"
-        return total(self, self.tree, own, exchanges)
+        return sums.multiples(self, self.hubs(exchanges), own)
 
     @abstractmethod
     def _all_rows(self, rows: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ OWN = {  # where every agent has a combination of its own
     "directed": PUSH,
     "directed, failing": topologies.LinkFailure(PUSH, 0.3, seed=2, symmetric=False),
 }
-COMMON = {  # where one polynomial serves all
+COMMON = {  # where agents get to know their graph
     "ring": topologies.Static(topologies.ring(8)),
     "random graph": topologies.Static(topologies.erdos_renyi(10, 0.4, seed=5)),
     "torus": topologies.Static(topologies.torus(3, 4)),
@@ -63,9 +63,3 @@ def own_fit(schedule, count, first=0):
         b = np.linalg.lstsq(steps, 1 / A - seen[-1, agent], rcond=1e-9)[0]
         combined[agent] = seen[-1, agent] + steps @ b
     return combined, np.linalg.norm(combined - 1 / A, axis=1) / np.sqrt(1 - 1 / A)
-
-
-def distinct(schedule):
-    """How many eigenvalues the mixing matrix has."""
-    values = np.sort(np.linalg.eigvalsh(schedule.weights(0).toarray()))
-    return 1 + int((np.diff(values) > 1e-9).sum())

@@ -13,12 +13,21 @@ if TYPE_CHECKING:
 _BITS = 12
 
 
+def mix_roughly(network: "Network", round: int, data: np.ndarray, *blocks: np.ndarray, beside: int = 0) -> list[np.ndarray]:
+    """An exchange in which ``data`` are mixed, and ``blocks`` q (agents, ...) in twelve bits: C Q(q) + q - Q(q).
+
+    What is lost of a message stays with its sender, which keeps the sum over agents, and an agreement, whatever Q is.
+    """
+    sent = [Quantised.nearest(q.reshape(len(q), -1), _BITS) for q in blocks]
+    mixed, *theirs = network.mix(round, data, *sent, beside=beside)
+    lost = ((new - own.unpack()).reshape(q.shape) for new, own, q in zip(theirs, sent, blocks, strict=True))
+    return [mixed, *(q + new for q, new in zip(blocks, lost, strict=True))]
+
+
 class Alongside:
-    """A network, with every exchange of which blocks are mixed, too: what is lost of a message stays with its sender.
+    """A network, with every exchange of which blocks are mixed, too, by :func:`mix_roughly`.
 
-        q_k = C_k Q(q_{k-1}) + q_{k-1} - Q(q_{k-1})
-
-    keeps the sum over agents whatever Q is. Everything else is the network's. What goes with the blocks are messages of
+    Everything else is the network's. What goes with the blocks are messages of
     :class:`consensus.solvers.adaptive.held.Held`, whose masses and probes tell what the exchanges did.
 
     Parameters
@@ -37,10 +46,8 @@ class Alongside:
 
     def mix(self, round: int, data: np.ndarray, beside: int = 0) -> tuple[np.ndarray]:
         """As the network's, of one block."""
-        q = self._held[-1]
-        sent = Quantised.nearest(q.reshape(len(q), -1), _BITS)
-        mixed, theirs = self.network.mix(round, data, sent, beside=beside)
-        self._held.append((theirs - sent.unpack()).reshape(q.shape) + q)
+        mixed, q = mix_roughly(self.network, round, data, self._held[-1], beside=beside)
+        self._held.append(q)
         self._seen = [*(self._seen or [self._known(data)]), self._known(mixed)]
         return (mixed,)
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 MOST = PROBES // 2  # exchanges in a round of more agents than there are probes: on long graphs they take averages of regions
 
 
-def introduce(network: "Network", mass: np.ndarray, data: np.ndarray, target: float, first: int = 0) -> tuple[Held, int]:
-    """The exchanges on a static graph, the ``first`` of which are done, in which agents get to know it.
+def introduce(network: "Network", mass: np.ndarray, data: np.ndarray, target: float) -> tuple[Held, int]:
+    """The first exchanges on a static graph some links of which go one way only, in which agents get to know it.
 
     Beside the data every message says
 
@@ -35,38 +35,20 @@ def introduce(network: "Network", mass: np.ndarray, data: np.ndarray, target: fl
     mass : ndarray (agents, 1)
     data : ndarray (agents, columns)
     target : float
-    first : int
-        How many exchanges there were, with :func:`beside` numbers beside their data.
 
     Returns
     -------
     held : Held
-        What the agents held since then.
+        What the agents held.
     pace : int
         D, or 0 if that was not enough.
     """
     held, least = Held(network, mass, data), max(1, network.crossing(0))
-    for k in range(first, max(first + least, 2 * least)):
-        held.mix(k, beside=_news(network, k))
+    for k in range(2 * least):
+        held.mix(k, beside=4 * network.names + 6 + (k == 0))  # a neighbour's weight goes once
         if held.exchanges == least:  # nothing is made of these coefficients, so that they may be as large as they like
             misfit = held.misfit(cut=1e3 * np.finfo(data.dtype).eps)
     return held, least if network.all_say(misfit <= target) else 0
-
-
-def beside(network: "Network", round: int) -> int:
-    """How many numbers go beside the data of an exchange of agents that move.
-
-    On a static graph, before :func:`introduce`, the same as there, and the probes; many agents talk of that later
-    (:func:`consensus.solvers.adaptive.survey.survey`). On a changing one the same as in :func:`find_pace`.
-    """
-    if not network.static:
-        return 2 * network.names + 1
-    return _news(network, round) + min(network.agents, PROBES) if network.agents <= PROBES else 0
-
-
-def _news(network, round):
-    """How many numbers tell what agents say of their network; a neighbour's weight goes once."""
-    return 4 * network.names + 6 + (round == 0)
 
 
 def find_pace(network: "Network", mass: np.ndarray, data: np.ndarray, target: float, first: int = 0) -> tuple[Held, int]:
@@ -99,7 +81,7 @@ def find_pace(network: "Network", mass: np.ndarray, data: np.ndarray, target: fl
     most = MOST if network.agents > PROBES else np.inf
     beside = network.names + 1 if network.static else 2 * network.names + 1
     while held.exchanges < end:
-        held.exchange(first + held.exchanges, beside)
+        held.mix(first + held.exchanges, beside)
         done = held.exchanges
         if pace or (done < least and done < most):
             continue

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from consensus.solvers.adaptive import chebyshev, fit
+from consensus.solvers.adaptive import fit
 from consensus.solvers.adaptive.blocks import pack, unpack
 
 if TYPE_CHECKING:
@@ -55,7 +55,6 @@ class Held:
         self._sent, self.exchanges = [pack(self._like)], 0
         scale = np.linalg.norm(self.goal - self._like.probes / mass, axis=1)
         self._scale = np.where(scale > 0, scale, 1)  # a network of one agent has nothing to fit
-        self._products = [np.vecdot(self._like.probes, self._like.probes)[:, None]]
 
     @property
     def last(self) -> Message:
@@ -66,15 +65,10 @@ class Held:
         """One more exchange: C x_{k-1}."""
         self._keep(*self.network.mix(round, self._sent[-1], beside=beside))
 
-    def exchange(self, round: int, beside: int = 0) -> None:
-        """One more exchange; where W is symmetric, of :func:`chebyshev.exchange`."""
-        self._keep(chebyshev.exchange(self.network, round, self._sent, beside))
-
     def _keep(self, message):
         if len(self._sent) == _KEPT:
             best, last, self._sent = self._best(), self._sent[-2:], []
             self._sent += [best, *last]
-        self._products.append(fit.neighbours(self.last.probes, unpack(message, self._like).probes))
         self._sent.append(message)
         self.exchanges += 1
 
@@ -89,10 +83,6 @@ class Held:
         Coefficients may be as large as ``cut`` lets them (:func:`fit.own`).
         """
         return fit.own(self.probes(), self.goal, cut)[1] / self._scale
-
-    def moments(self, exchanges: int) -> np.ndarray:
-        """As :func:`fit.moments`, of the first ``exchanges``."""
-        return fit.moments(np.concatenate(self._products[: exchanges + 1], axis=1))
 
     def estimates(self) -> np.ndarray:
         """What each agent makes of all that it held: estimates of the means of the data per mass, (agents, columns)."""

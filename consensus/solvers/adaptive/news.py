@@ -11,10 +11,9 @@ from consensus.solvers.adaptive.quadratic import Quadratic
 class News(NamedTuple):
     """After the exchanges of a round.
 
-    Fields: how many ``exchanges`` sums have had that go along trees, 0 if the agents did not know the tree of the centre yet;
-    the ``sums`` of what was mixed, and of what was mixed in few bits, ``rounded``; the last ``step`` of w and the ``change``
-    of the network's gradient along it (agents, P); how the agents were ``damping`` before, and the model that was ``known`` to
-    them.
+    Fields: how many ``exchanges`` a round takes; the ``sums`` of what was mixed or summed with the trackers, and of what was
+    mixed in few bits, ``rounded``; the last ``step`` of w and the ``change`` of the network's gradient along it (agents, P);
+    how the agents were ``damping`` before, and the model that was ``known`` to them.
     """
 
     exchanges: int

@@ -63,10 +63,13 @@ class AdaptiveNEXT(Solver):
     A round is K exchanges, one local solve and one evaluation of the local cost, at a trial point x_i = w_i + d_i. What the
     agents exchange are the trial points, trackers y_i of the average gradient and u_i of the average cost;
     :func:`consensus.solvers.adaptive.averaging.average` makes of them each agent's estimates w_i of the mean trial point, G_i
-    of ``grad sum_j g_j``, and T_i of ``sum_j g_j``. Of the Gauss-Newton curvature of all costs, ``H = sum_j J_j' S_j J_j``,
-    they learn Z_i, about H Omega, with at most 64 directions Omega that all know: on a static graph whose links go both ways
-    the products J_i' S_i J_i Omega go along trees, rounded to what tau_i does not see anyway, and Z is their exact sum
-    (:class:`consensus.solvers.adaptive.sketch.Sketch`); on others they are mixed in twelve bits. Then agent i
+    of ``grad sum_j g_j``, and T_i of ``sum_j g_j``. On a static graph whose links go both ways up to 256 agents get to know
+    the graph in the first exchanges, and their estimates are exact: sums go through few agents
+    (:class:`consensus.engines.hubs.Hubs`) in K exchanges, one more than the diameter or fewer. Of the Gauss-Newton curvature
+    of all costs, ``H = sum_j J_j' S_j J_j``, they learn Z_i, about H Omega, with at most 64 directions Omega that all know: on
+    a static graph whose links go both ways the products J_i' S_i J_i Omega go along with these sums, rounded to what tau_i
+    does not see anyway, and Z is their exact sum (:class:`consensus.solvers.adaptive.sketch.Sketch`); on others they are mixed
+    in twelve bits. Then agent i
 
     1.  compares the change of U from its last w_i to the new one, ``s . (G_old + G_new) / 2 + r(w_new) - r(w_old)`` (with T_new
         - T_old instead of the trapezoid, if that is larger and a rise by over a thousandth: the trapezoid is exact for short
@@ -81,19 +84,21 @@ class AdaptiveNEXT(Solver):
         than a quarter of the decrease promised (times 1/A; nothing is sent);
     3.  moves: x_i = w_i + d_i,  y_i <- (what mixing made of y_i) + grad g_i(x_i new) - grad g_i(x_i old).
 
-    Rounds of one exchange come first, in which agents know their own curvature only
-    (:func:`consensus.solvers.adaptive.start.step_alone`): four on a graph with trees; on a changing one whose links go both
-    ways, of at most 256 agents, those in which K is found. Agents go back to the start if U rose. Where H is the same
-    everywhere, with the squared loss of a linear model of at most 64 parameters, it is sent once.
+    Rounds of one exchange come first, in which agents have their own curvature only
+    (:func:`consensus.solvers.adaptive.start.step_alone`) and send twelve bits a number: where agents get to know their graph,
+    unless all hear all, four, or as many as that takes; on a changing one whose links go both ways, of at most 256 agents,
+    those in which K is found. Agents go back to the start if U rose. Where H is the same everywhere, with the squared loss of
+    a linear model of at most 64 parameters, it is sent once.
 
-    A quadratic r (L2) is part of the costs; L1, ElasticNet and others stay in step 2, whose points have their exact zeros.
-    The fourth power of tau is averaged along with w, in units of a common scale: the mean is near the largest. Where there is
-    no Jacobian (costs given by functions) V_i comes from the last 20 secant pairs (w_new - w_old, G_new - G_old), and nothing
-    is tested in step 2. Where a layered model has so many parameters (over 4,096) that few directions would fit into a message,
+    A quadratic r (L2) is part of the costs; L1, ElasticNet and others stay in step 2, whose points have their exact zeros. The
+    fourth power of tau is averaged along with w, in units of a common scale: the mean is near the largest. Where there is no
+    Jacobian (costs given by functions) V_i comes from the last 20 secant pairs (w_new - w_old, G_new - G_old), and nothing is
+    tested in step 2. Where a layered model has so many parameters (over 4,096) that few directions would fit into a message,
     and r is quadratic, Kronecker factors of its layers take the place of V_i V_i'
     (:class:`consensus.solvers.adaptive.kronecker.Kronecker`): far fewer numbers than parameters, but for those of the first
-    layer's inputs, which are sent once. K is the first number of exchanges after which all have heard from all and the misfit
-    of all averages is at most 1/100 on a static graph, 1/10 on a changing one. Directed graphs take push-sum's masses.
+    layer's inputs, which are sent once. Where averages are estimated K is the first number of exchanges after which all have
+    heard from all and the misfit of all averages is at most 1/100 on a static graph, 1/10 on a changing one. Directed graphs
+    take push-sum's masses.
 
     The history gets the columns ``tau_least``, ``tau_largest``, ``exchanges_a_round``, ``tries`` (the most local solves of an
     agent in the round) and ``pairs`` (the fewest columns of V in use).
@@ -164,10 +169,9 @@ class AdaptiveNEXT(Solver):
         along: Network = network if rounded is None else Alongside(network, rounded)  # type: ignore[assignment]  # a network's part
         averaging, means, totals, mixed = average(along, state.averaging, averaged, summed)
         w, damping, (total, slope) = means.trial, state.damping.agreed(means.damping), totals.trackers
-        exchanges = averaging.sent - state.averaging.sent if averaging.fit.size or not first else 0
         pair = (w - state.w, slope - state.model.slope)
         rounded = along.total() if isinstance(along, Alongside) else None
-        news = News(exchanges, totals.curvature, rounded, *pair, state.damping, state.model)
+        news = News(averaging.pace, totals.curvature, rounded, *pair, state.damping, state.model)
         H, curvature = state.curvature.of_network(problem, network, state.round, news)
         model = Quadratic(total, slope, H)
         # 1. Judge the last trial, if there was one.

@@ -8,6 +8,7 @@ import numpy as np
 from consensus.packing import Multiples
 from consensus.problems import Linearizable
 from consensus.solvers.adaptive import gauss_newton
+from consensus.solvers.adaptive.acquainted import get_acquainted
 from consensus.solvers.adaptive.blocks import Nothing
 from consensus.solvers.adaptive.damping import LEAST
 from consensus.solvers.adaptive.first_exchanges import MOST
@@ -77,8 +78,13 @@ class Sketch(NamedTuple):
 
     def alone(self, network: "Network") -> LowRank | None:
         """H = V V' if all local costs were as an agent's own: where a tree, or mixing on changing links that go both ways, will
-        tell more of the network's."""
-        if not (on_trees(network) if network.static else network.agents <= PROBES and network.both_ways):
+        tell more of the network's. Not where all are neighbours of all, whom a tree tells at once.
+        """
+        if network.static:
+            used = on_trees(network) and not (get_acquainted(network) and network.crossing(0) == 1)
+        else:
+            used = network.agents <= PROBES and network.both_ways
+        if not used:
             return None
         return LowRank.of(np.sqrt(network.agents).astype(self.products.dtype) * factor(self.basis[0], self.products))
 

@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from consensus.problems.base import BaseProblem
-from consensus.solvers.adaptive.averaging import mix
-from consensus.solvers.adaptive.blocks import choose
-from consensus.solvers.adaptive.costs import costs, track
+from consensus.solvers.adaptive.acquainted import get_acquainted, say_neighbours
+from consensus.solvers.adaptive.alongside import mix_roughly
+from consensus.solvers.adaptive.averaging import MISFIT
+from consensus.solvers.adaptive.blocks import choose, pack, unpack
+from consensus.solvers.adaptive.costs import Costs, costs, track
 from consensus.solvers.adaptive.damping import Sent
 from consensus.solvers.adaptive.first_exchanges import MOST
 from consensus.solvers.adaptive.local import solve
@@ -27,6 +29,15 @@ class Averaged(NamedTuple):
 
     trial: np.ndarray
     damping: Sent
+
+
+class Few(NamedTuple):
+    """What is sent in full of a message."""
+
+    mass: np.ndarray
+    damping: Sent
+    cost: np.ndarray
+    probes: np.ndarray
 
 
 class Origin(NamedTuple):
@@ -51,17 +62,17 @@ class Origin(NamedTuple):
             return trial
         r = problem.regularizer
         rise = 0 if r.quadratic else r.value(w) - r.value(self.w)
-        return choose(total + rise > then[:, 0], self.w, trial)
+        return choose(~(total + rise <= then[:, 0]), self.w, trial)
 
 
 def lasts(network: "Network", state: "AdaptiveState") -> bool:
     """Whether the next round is one of those in which agents move alone, if they do.
 
-    On a static graph these are the first four; on a changing one those until all know their pace. Where it is not found in 128
-    exchanges the agents look for it at rest.
+    On a static graph these are the first four, and those until all know their graph, if they get to know it; on a changing one
+    those until all know their pace. Where it is not found in 128 exchanges the agents look for it at rest.
     """
     if network.static:
-        return state.round < ROUNDS
+        return state.round < (max(ROUNDS, network.crossing(0) - 1) if get_acquainted(network) else ROUNDS)
     averaging = state.averaging
     return averaging.pace < 0 and (averaging.search.pace > 0 or averaging.sent < MOST)
 
@@ -72,11 +83,17 @@ def step_alone(problem: BaseProblem, network: "Network", state: "AdaptiveState",
         w_i = sum_j W_ij x_j,   x_i = w_i + d_i / 2,   d_i = argmin_d  A y_i . d + 1/2 d' H_i d + tau/2 |d|^2 + r(w_i + d)
 
     with tau three hundredths of the curvature's scale. On a changing graph, where there are more such rounds, steps become
-    shorter: d_i / (2 + k / 20) in round k.
+    shorter: d_i / (2 + k / 20) in round k. x and y are sent in twelve bits a number. Where agents get to know their graph, they
+    tell each other in the very first exchange who their neighbours are, and nothing else; on a changing one they look for their
+    pace meanwhile.
     """
-    averaged = Averaged(state.trial, state.damping.sent())
-    averaging, means, totals, mixed = mix(network, state.averaging, averaged, state.trackers)
-    w, damping, model = means.trial, state.damping.agreed(means.damping), Quadratic(totals.cost, totals.gradient, H)
+    averaging = state.averaging
+    if get_acquainted(network) and not averaging.sent:
+        averaging = say_neighbours(network, averaging, 1)
+    averaging, means, mixed = _mixed(network, averaging, Averaged(state.trial, state.damping.sent()), state.trackers)
+    w, damping = means.trial, state.damping.agreed(means.damping)
+    share = averaging.mass / network.agents
+    model = Quadratic(mixed.cost / share[:, 0], mixed.gradient / share, H)
     d, solved = solve(problem, w, model, damping._replace(tau=(_TAU * damping.scale).astype(w.dtype)), state.curvature)
     trial = w + (_STEP if network.static else _STEP / (1 + state.round / _HALVED)) * d
     local, curvature = costs(problem, trial), state.curvature.moved(problem, trial)
@@ -91,3 +108,22 @@ def step_alone(problem: BaseProblem, network: "Network", state: "AdaptiveState",
         damping=damping._replace(tries=solved.tries),
         averaging=averaging,
     )
+
+
+def _mixed(network, averaging, averaged, trackers):
+    """One exchange: the next averaging, what is averaged and the trackers."""
+    mass, search = averaging.mass, averaging.search if network.static else averaging.search.begun(network)
+    few = Few(mass, Sent(*(mass[:, 0] * x for x in averaged.damping)), trackers.cost, mass * search.probes[:, -1])
+    rough = (mass * averaged.trial, trackers.gradient)
+    beside = 0 if network.static else 2 * network.names + 1  # as find_pace's
+    mixed, trial, gradient = mix_roughly(network, averaging.sent, pack(few), *rough, beside=beside)
+    few = unpack(mixed, few)
+    mass, averaging = few.mass, averaging._replace(mass=few.mass, sent=averaging.sent + 1)
+    if not network.static:
+        search = search.after(network, few.probes / mass, MISFIT)
+        known = search.pace > 0 and averaging.sent >= search.end
+        averaging = averaging._replace(search=search)
+        if known:
+            averaging = averaging._replace(pace=search.pace, search=search.nowhere(mass))
+    means = Averaged(trial / mass, Sent(*(x / mass[:, 0] for x in few.damping)))
+    return averaging, means, Costs(few.cost, gradient)

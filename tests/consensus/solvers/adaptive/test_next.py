@@ -10,6 +10,7 @@ from problems import data, problem
 import consensus
 import topologies
 from consensus.engines import Processes, Stacked
+from consensus.engines.hubs import Hubs
 from consensus.regularizers.base import Regularizer
 from consensus.solvers import DGD, AdaptiveNEXT, Gossip, GradientTracking
 
@@ -34,30 +35,26 @@ def test_other_solvers_have_no_columns_of_their_own():
 
 @pytest.mark.parametrize("graph", [GRAPH, topologies.ring(AGENTS), topologies.complete(AGENTS), topologies.star(AGENTS)])
 @pytest.mark.parametrize("model", [MLP, None], ids=["MLP", "linear"])
-def test_after_two_rounds_of_finding_out_every_round_has_as_many_exchanges(model, graph):
+def test_agents_get_to_know_their_graph_while_they_move_and_then_every_round_is_alike(model, graph):
     p = problem("squared", consensus.L2(0.01), model)
     history = consensus.solve(p, graph, rounds=14, engine=Stacked(strict=True)).history
-    pace, diameter = int(history["exchanges_a_round"][-1]), nx.diameter(graph)
-    first, second = max(diameter, 2 * diameter - 4), pace  # four are done when the first round begins
-    at_once = pace == diameter  # then the first round finds it
-    if not at_once:
-        second += diameter
-    assert history["exchanges_a_round"].tolist() == [0] * 5 + [pace * at_once] + 9 * [pace]
-    assert np.diff(history["exchanges"]).tolist() == [1] * 4 + [first, second] + 8 * [pace]
-    assert history["messages"].tolist() == (2 * graph.number_of_edges() * history["exchanges"]).tolist()
-    # Every message is w, tau and its scale, and both trackers; first with the mass, probes, news of the network.
-    width, edges, alone = 2 * p.parameters + 3, 2 * graph.number_of_edges(), 1 + AGENTS + 4 + 6
-    assert np.diff(history["floats"])[:4].tolist() == [edges * (width + alone + (k == 0)) for k in range(4)]
-    # Curvature goes along trees; that of a linear model once.
-    block, everyone = p.parameters * min(p.parameters, 64), AGENTS * (AGENTS - 1)
-    assert np.diff(history["floats"])[4] == edges * first * (width + 1 + alone) + everyone * block
-    radius = nx.radius(graph)
-    sums = [2 * (AGENTS - 1) if 2 * radius <= K else everyone for K in (second, pace)]
-    sums = [number * block * (model is not None) for number in sums]
-    assert np.diff(history["floats"])[5] == edges * second * (width + 1 + AGENTS + 2 * (not at_once)) + sums[0]
-    flood = np.diff(history["floats"])[6] - width * edges * pace - sums[1]
-    assert everyone <= flood / (2 + 2 * pace) <= AGENTS * edges
-    np.testing.assert_array_equal(np.diff(history["floats"])[7:], width * edges * pace + sums[1])
+    diameter, edges = nx.diameter(graph), 2 * graph.number_of_edges()
+    alone = 4 * (diameter > 1)
+    hubs = Hubs.of(topologies.metropolis(graph), diameter + 1)
+    pace, sums = hubs.exchanges, AGENTS - len(hubs.hubs) + len(hubs.hubs) * (AGENTS - 1)
+    assert history["exchanges_a_round"].tolist() == [0] * (1 + alone) + [pace] * (14 - alone)
+    first = [2, 1, 1, 1, pace] if alone else [1 + pace]  # in the very first exchange nobody moves
+    assert np.diff(history["exchanges"]).tolist() == first + (14 - len(first)) * [pace]
+    messages, floats = np.diff(history["messages"]), np.diff(history["floats"])
+    assert messages.tolist() == ([2 * edges, *[edges] * 3, sums] if alone else [edges + sums]) + (14 - len(first)) * [sums]
+    # Every message is w, tau and its scale, and both trackers; while they move alone the mass; then the start's costs.
+    width, block = 2 * p.parameters + 3, p.parameters * min(p.parameters, 64)
+    names = floats[0] - (edges if alone else 0) * (width + 1) - (0 if alone else sums * (width + block))
+    assert AGENTS * (AGENTS - 1) <= names / 2 <= AGENTS * edges  # everyone's neighbours, with its name, have reached everyone
+    if alone:
+        assert floats[1:5].tolist() == [edges * (width + 1)] * 3 + [sums * (width + 1 + block)]
+    # Curvature goes along with the sums; that of a linear model once.
+    np.testing.assert_array_equal(floats[5:], sums * (width + block * (model is not None)))
     assert (history["bytes"] <= 8 * history["floats"]).all()
 
 

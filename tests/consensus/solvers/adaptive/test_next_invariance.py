@@ -97,9 +97,12 @@ def functions(name, factor):
 
 def assert_same_run(found, expected, factor):
     (iterates, taus), (others, other_taus) = found, expected
-    assert np.abs(np.diff(others[:, 1], axis=0)).max() > 1e-2  # it moves
+    moved = np.abs(np.diff(others[:, 1], axis=0)).max(axis=(1, 2))
+    assert moved.max() > 1e-2
     np.testing.assert_allclose(iterates, others, rtol=0, atol=1e-9 * np.abs(others).max())
-    np.testing.assert_allclose(taus, factor * other_taus, rtol=1e-6, atol=0)
+    last = np.flatnonzero(moved > 1e-12).max() + 1  # shorter steps are judged by what rounding makes of their promise
+    assert last > 5
+    np.testing.assert_allclose(taus[:last], factor * other_taus[:last], rtol=1e-6, atol=0)
 
 
 @pytest.mark.parametrize("random", [False, True], ids=["static", "random"])

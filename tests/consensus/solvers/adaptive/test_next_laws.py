@@ -91,8 +91,10 @@ def test_the_state_says_what_was_done(schedule):
     if schedule in ("random", "failing"):  # in which agents move, where links go both ways
         rounds = 2 * pace * [1]
     if network.static:  # two rounds: the agents get to know the network, and find K
-        D, alone = StackedNetwork(SCHEDULES[schedule], np.float64).crossing(0), 4 if schedule == "static" else 0
-        rounds = alone * [1] + [max(D, 2 * D - alone), pace + D if pace > D else pace]
+        D = StackedNetwork(SCHEDULES[schedule], np.float64).crossing(0)
+        rounds = [2 * D, pace + D if pace > D else pace]
+    if schedule == "static":  # all have news from all before agents have moved alone four times, but not at once
+        rounds = [2, 1, 1, 1]
     assert network.exchanges == state.averaging.sent == sum(rounds) + (15 - len(rounds)) * pace
     tau, tries = state.damping.tau, state.damping.tries
     assert ((tries >= 1) & (tries <= 3)).all()

@@ -97,7 +97,7 @@ def _low(H, basis):
 MANY = functools.partial(problem, "logistic", consensus.L2(0.1), consensus.MLP([4, 12, 1]))  # 73 parameters
 
 
-@pytest.mark.parametrize("exchanges", [0, 4])
+@pytest.mark.parametrize("exchanges", [2, 3, 4])
 def test_along_trees_all_get_one_curvature_as_near_as_tau_asks(exchanges):
     p, net, tau = MANY(), network("static"), 1e-2
     own = Sketch.at_start(p, np.tile(p.model.init(np.random.default_rng(0)), (AGENTS, 1)))
@@ -107,8 +107,7 @@ def test_along_trees_all_get_one_curvature_as_near_as_tau_asks(exchanges):
     total = own.products.sum(axis=0)
     rounded = V[0] @ (V[0].T @ own.basis[0])
     assert 0 < np.linalg.norm(rounded - total, 2) < 2 * tau  # an eighth of it, and what the Nystrom factor's shift adds
-    messages = 2 * (AGENTS - 1) if exchanges else AGENTS * (AGENTS - 1)
-    assert net.floats == messages * own.products[0].size
+    assert net.floats == net.hubs(exchanges).messages(net.rows) * own.products[0].size
     assert net.bytes < 1.25 * net.floats  # ten bits a number would be much
     # The next directions: half of them are V's, and they are the same for all.
     assert (kept.basis == kept.basis[0]).all()
@@ -133,7 +132,7 @@ def test_steps_are_a_common_unit_times_powers_of_two():
 
 def test_curvature_that_is_the_same_everywhere_is_sent_once():
     p, w, net = problem(), np.zeros((AGENTS, 5)), network("static")
-    H, kept = Sketch.at_start(p, w).of_network(p, net, 0, news())
+    H, kept = Sketch.at_start(p, w).of_network(p, net, 0, news(exchanges=4))
     np.testing.assert_allclose(H.V[0] @ H.V[0].T, hessians(p, w).sum(axis=0), rtol=0, atol=1e-6)
     sent = net.bytes
     moved = kept.moved(p, w + 1)

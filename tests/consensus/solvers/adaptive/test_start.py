@@ -6,6 +6,7 @@ from problems import AGENTS, SCHEDULES, problem
 
 import consensus
 from consensus.engines.stacked import StackedNetwork
+from consensus.packing import Quantised
 from consensus.solvers import AdaptiveNEXT
 from consensus.solvers.adaptive import start
 from consensus.solvers.adaptive.costs import costs
@@ -27,11 +28,13 @@ def after(rounds, p, schedule="static"):
 def test_a_round_is_one_exchange_and_half_a_step_of_ones_own():
     p = problem("logistic", consensus.L2(0.02), MLP)
     (start, state, *_), network = after(1, p)
-    assert network.exchanges == 1
+    assert network.exchanges == 2  # in the first of which agents name their neighbours
     W, local = SCHEDULES["static"].weights(0).toarray(), costs(p, start.trial)
+    sent = Quantised.nearest(local.gradient, 12).unpack()
+    mixed = W @ sent + local.gradient - sent
     np.testing.assert_allclose(state.w, W @ start.trial, rtol=0, atol=1e-15)
     # As linear systems of order P: H_i = A J_i' S_i J_i, known exactly, with the mixed tracker and the mean scale.
-    slope, tau = AGENTS * W @ local.gradient, 0.03 * W @ start.damping.scale
+    slope, tau = AGENTS * mixed, 0.03 * W @ start.damping.scale
     for agent in range(AGENTS):
         H = AGENTS * start.curvature.products[agent] @ start.curvature.basis[agent].T
         d = -np.linalg.solve(H + (0.02 + tau[agent] * 2.0 ** max(0, state.damping.tries[agent] - 1)) * np.eye(19), slope[agent])
