@@ -14,7 +14,7 @@ from consensus.solvers.adaptive.survey import survey
 if TYPE_CHECKING:
     from consensus.engines.network import Network
 
-MISFIT, _MISFIT_STATIC = 0.1, 0.01  # of the agents' averages after a round's exchanges
+MISFIT, _MISFIT_STATIC = 1 / 16, 0.01  # of the agents' averages after a round's exchanges
 
 
 class Averaging(NamedTuple):

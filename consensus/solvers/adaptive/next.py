@@ -97,7 +97,7 @@ class AdaptiveNEXT(Solver):
     and r is quadratic, Kronecker factors of its layers take the place of V_i V_i'
     (:class:`consensus.solvers.adaptive.kronecker.Kronecker`): far fewer numbers than parameters, but for those of the first
     layer's inputs, which are sent once. Where averages are estimated K is the first number of exchanges after which all have
-    heard from all and the misfit of all averages is at most 1/100 on a static graph, 1/10 on a changing one. Directed graphs
+    heard from all and the misfit of all averages is at most 1/100 on a static graph, 1/16 on a changing one. Directed graphs
     take push-sum's masses.
 
     The history gets the columns ``tau_least``, ``tau_largest``, ``exchanges_a_round``, ``tries`` (the most local solves of an
