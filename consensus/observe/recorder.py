@@ -161,4 +161,5 @@ def checked_test_set(problem: BaseProblem, test: Any) -> tuple[np.ndarray, np.nd
     if X.shape[1:] != features:
         raise ValueError(f"test features must have shape {features} a sample, as in training; got {X.shape[1:]}")
     problem.loss.check(y, problem.model.outputs)
-    return X.astype(problem.dtype, copy=False), y.astype(problem.dtype, copy=False)
+    X, y = (np.ascontiguousarray(array, problem.dtype) for array in (X, y))  # as bits of products depend on the order in memory
+    return X, y

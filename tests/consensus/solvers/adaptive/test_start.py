@@ -9,6 +9,7 @@ from consensus.engines.stacked import StackedNetwork
 from consensus.packing import Quantised
 from consensus.solvers import AdaptiveNEXT
 from consensus.solvers.adaptive import start
+from consensus.solvers.adaptive.averaging import MISFIT
 from consensus.solvers.adaptive.costs import costs
 from consensus.solvers.adaptive.first_exchanges import find_pace
 from consensus.solvers.adaptive.start import ROUNDS, Origin
@@ -57,7 +58,7 @@ def test_it_moves_from_the_first_exchange_on_and_sums_are_kept(schedule):
 def test_on_changing_graphs_agents_find_on_their_way_the_pace_that_they_would_find_at_rest(schedule):
     p = problem("squared", consensus.L2(0.01), MLP)
     rest = StackedNetwork(SCHEDULES[schedule], p.dtype)
-    held, pace = find_pace(rest, np.ones((AGENTS, 1)), np.ones((AGENTS, 1)), 0.1)
+    held, pace = find_pace(rest, np.ones((AGENTS, 1)), np.ones((AGENTS, 1)), MISFIT)
     states, network = after(held.exchanges + 1, p, schedule)
     assert [state.averaging.pace for state in states] == [-1] * held.exchanges + [pace] * 2
     assert network.exchanges == held.exchanges + pace
