@@ -126,7 +126,8 @@ def combined(
     def chunk(rows):
         kernel(*(array[rows] for array in arrays), *numbers, out=result[rows])
 
-    for_chunks(chunk, len(x), (len(arrays) + 1) * x[0].nbytes)
+    touched = (len(arrays) + 1) * x[0].nbytes
+    for_chunks(chunk, len(x), touched, streamed=touched)
     return result
 
 
@@ -180,7 +181,7 @@ def multiplication(matrix: sp.csr_array) -> Callable[[np.ndarray], np.ndarray]:
             # These offsets into indices and weights are the whole matrix's.
             _sparsetools.csr_matvecs(stop - start, others, width, indptr[start : stop + 1], indices, weights, rows, into)
 
-        for_chunks(chunk, agents, touched * width)
+        for_chunks(chunk, agents, touched * width, streamed=touched * width)
         return result
 
     return multiply

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from consensus import _checks
+from consensus._parallel import for_chunks
+from consensus._rows import empty
 
 _BITS = 40  # of a code, at most
 
@@ -63,9 +65,14 @@ class Multiples:
         finite = np.isfinite(ratio)
         excess = np.frexp(np.where(finite, ratio, 0))[1] - (_BITS - 1)
         step = np.where(finite, np.ldexp(step, np.maximum(excess, 0)), np.nan)
-        codes = np.divide(blocks, np.where(finite, step, 1)[:, None, None], dtype=np.float64)
+        codes, unit = empty(blocks.shape, np.dtype(float)), np.where(finite, step, 1)[:, None, None]
+
+        def chunk(rows):
+            np.rint(np.divide(blocks[rows], unit[rows], out=codes[rows], dtype=codes.dtype), out=codes[rows])
+
+        for_chunks(chunk, len(blocks), codes.nbytes // max(1, len(codes)))
         codes[~finite] = 0
-        return cls(np.rint(codes, out=codes), step)
+        return cls(codes, step)
 
     @property
     def values(self) -> np.ndarray:
@@ -118,7 +125,14 @@ def _belonging(blocks, step, *names):
 
 def largest(numbers: np.ndarray) -> np.ndarray:
     """The largest modulus along the second axis, without an array of moduli, which takes longer than to look for it."""
-    return np.maximum(numbers.max(axis=1, initial=0), -numbers.min(axis=1, initial=0))
+    found = np.empty((len(numbers), *numbers.shape[2:]), numbers.dtype)
+
+    def chunk(rows):
+        part = numbers[rows]
+        np.maximum(part.max(axis=1, initial=0), -part.min(axis=1, initial=0), out=found[rows])
+
+    for_chunks(chunk, len(numbers), numbers.nbytes // max(1, len(numbers)))
+    return found
 
 
 def bits(largest: np.ndarray) -> np.ndarray:

@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from consensus._rows import combined
+
 if TYPE_CHECKING:
     from consensus.engines.network import Network
 
@@ -22,12 +24,10 @@ def exchange(network: "Network", round: int, history: list[np.ndarray], beside: 
     a = network.least_eigenvalue
     if a is None:
         return x
-    twice = 1 + (len(history) > 1)
-    x *= 2 * twice / (1 - a)
-    x -= twice * (1 + a) / (1 - a) * history[-1]
-    if twice > 1:
-        x -= history[-2]
-    return x
+    stretch, shift = 2 / float(1 - a), float((1 + a) / (1 - a))
+    if len(history) == 1:
+        return combined((stretch, -shift), x, history[0], over=x)
+    return combined((2 * stretch, -2 * shift, -1), x, history[-1], history[-2], over=x)
 
 
 def polynomial(network: "Network", first: int, b: np.ndarray, data: np.ndarray) -> np.ndarray:
@@ -38,8 +38,7 @@ def polynomial(network: "Network", first: int, b: np.ndarray, data: np.ndarray) 
     history, total = [data], np.zeros_like(data)
     for k in range(b.shape[1]):
         history = [*history[-1:], exchange(network, first + k, history[-2:])]
-        step = history[1] - history[0]
-        step *= b[:, k, None]
-        total += step
+        now, share = history[1], float(b[0, k])  # the same for all
+        total = combined((share, -share, 1), now, history[0], total, over=total)
     total += history[-1]
     return total
