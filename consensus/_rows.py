@@ -176,10 +176,8 @@ def multiplication(matrix: sp.csr_array) -> Callable[[np.ndarray], np.ndarray]:
             return result
 
         def chunk(part):
-            into, start, stop = result[part], part.start, part.stop
-            into.fill(0)
-            # These offsets into indices and weights are the whole matrix's.
-            _sparsetools.csr_matvecs(stop - start, others, width, indptr[start : stop + 1], indices, weights, rows, into)
+            # The offsets into indices and weights are the whole matrix's.
+            kernels.mixed(rows, weights, places[0], places[1][part.start : part.stop + 1], out=result[part])
 
         for_chunks(chunk, agents, touched * width, streamed=touched * width)
         return result

@@ -1,15 +1,39 @@
 """Agents through whom sums over a graph that stands still are made."""
 
-from typing import NamedTuple
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import shortest_path
 
+from consensus import kernels
+from consensus._parallel import for_chunks
+from consensus._rows import empty
 from consensus.engines.trees import Tree
 
+Rows: TypeAlias = Callable[[np.ndarray], np.ndarray]
+Sent: TypeAlias = Callable[[np.ndarray, np.ndarray], None]
 
-class Hubs(NamedTuple):
+
+class Level(NamedTuple):
+    """Agents that are as ``far`` from their hubs as one another.
+
+    Fields: that; the ``agents``, in the order of their parents on the next level; where in them the children of each parent
+    begin, and the last ones' end, in ``begins``, hubs being parents of themselves; the places of those who have children of
+    their own, the ``inner`` ones.
+    """
+
+    far: int
+    agents: np.ndarray
+    begins: np.ndarray
+    inner: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Hubs:
     """Agents that add up what others near them have, and tell everyone.
 
     Sums go up from every agent to the hub next to it, each on the way adding its own. Then what each hub has goes to all other
@@ -77,24 +101,52 @@ class Hubs(NamedTuple):
         """Which of the agents in ``rows`` are hubs."""
         return np.isin(np.arange(rows.start, rows.stop), self.hubs)
 
-    def add_up(self, sums: np.ndarray) -> None:
-        """Let the ``sums`` (agents, n) go up: each hub's row becomes what it has in the end."""
-        for parents, starts, level in self.levels():
-            ones = np.ones(len(level), sums.dtype)
-            sums[parents] += sp.csr_array((ones, level, np.append(starts, len(level))), shape=(len(parents), len(sums))) @ sums
+    def add_up(self, rows: Rows, n: int, dtype: np.dtype, sent: Sent | None = None) -> np.ndarray:
+        """What hubs have in the end, shape (hubs, n): the sums of what all agents have, ``rows(agents)``, a new array of some.
 
-    def levels(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """All but the hubs, those as far from theirs as one another together, the farthest first.
-
-        Of each such level the parents, where the children of each of them start, and the children.
+        ``sent(agents, sums)`` is told what each of them sends: its own and what came up to it. Several threads call these two.
+        What agents send is added up while it is in a core's cache, and not kept.
         """
-        levels = []
-        for far in range(int(self.far.max()), 0, -1):
-            level = np.flatnonzero(self.far == far)
-            level = level[np.argsort(self.parent[level], kind="stable")]
-            parents, starts = np.unique(self.parent[level], return_index=True)
-            levels.append((parents, starts, level))
-        return levels
+        above = np.empty((0, n), dtype)
+        for level in self.levels:
+            above = self._step(level, above, rows, sent)
+        return above
+
+    @functools.cached_property
+    def levels(self) -> list[Level]:
+        """All agents, the farthest from their hubs first, the hubs last."""
+        levels, agents, begins, far = [], self.hubs, np.arange(len(self.hubs) + 1), 0
+        while len(agents):
+            place = np.zeros(len(self.parent), int)
+            place[agents] = np.arange(len(agents))
+            children = np.flatnonzero(self.far == far + 1)
+            children = children[np.argsort(place[self.parent[children]], kind="stable")]
+            inner, starts = np.unique(place[self.parent[children]], return_index=True)
+            levels.append(Level(far, agents, begins, inner))
+            agents, begins, far = children, np.append(starts, len(children)), far + 1
+        return levels[::-1]
+
+    def _step(self, level, below, rows, sent):
+        """What a level's parents have of it, if its inner agents have (inner, n) of those ``below``."""
+        children, parents, (_, n) = len(level.agents), len(level.begins) - 1, below.shape
+        above = empty((parents, n), below.dtype)
+        ones, places = np.ones(children, below.dtype), np.arange(children)
+
+        def chunk(part):
+            begins = level.begins[part.start : part.stop + 1]
+            first, last = begins[0], begins[-1]
+            sums, came = rows(level.agents[first:last]), slice(*np.searchsorted(level.inner, (first, last)))
+            sums[level.inner[came] - first] += below[came]
+            if sent is not None:
+                sent(level.agents[first:last], sums)
+            if level.far:
+                kernels.mixed(sums, ones[first:last], places[: last - first], begins - first, out=above[part])
+            else:
+                above[part] = sums
+
+        size = n * below.itemsize * children // parents
+        for_chunks(chunk, parents, 4 * size, streamed=size)
+        return above
 
 
 def _within(distance, candidates, radius):

@@ -13,30 +13,37 @@ if TYPE_CHECKING:
 
 def rows(network: "Known", hubs: Hubs, own: np.ndarray) -> np.ndarray:
     """The sum (n,) of all agents' rows, for ``network.sum``."""
-    sums = network._all_rows(own.astype(network.dtype, copy=False)).copy()
-    hubs.add_up(sums)
-    network._count(hubs.messages(network.rows) * sums.shape[1])
-    total: np.ndarray = sums[hubs.hubs].sum(axis=0)
+    everyone = network._all_rows(own.astype(network.dtype, copy=False))
+    sums = hubs.add_up(lambda agents: everyone[agents], everyone.shape[1], network.dtype)
+    network._count(hubs.messages(network.rows) * everyone.shape[1])
+    total: np.ndarray = sums.sum(axis=0)
     return total
 
 
 def multiples(network: "Known", hubs: Hubs, own: Multiples) -> tuple[np.ndarray, np.ndarray]:
     """The sum of all agents' blocks, and their steps, for ``network.total``."""
     everyone = _everyone(network, own)
-    values, step = np.ascontiguousarray(everyone.values), everyone.step  # those of messages lie column by column
-    agents, parameters, _ = values.shape
-    least, sums = step.copy(), values.reshape(agents, -1)
-    hubs.add_up(sums)
-    for parents, starts, level in hubs.levels():
-        with np.errstate(invalid="ignore"):  # of a block that is lost
-            least[parents] = np.minimum(least[parents], np.minimum.reduceat(least[level], starts))
-    sizes = length(np.rint(np.nan_to_num(largest(values) / least[:, None])), parameters)
-    if len(hubs.hubs) < agents:  # beside its step every sum has that of the squares of all steps in it
-        sizes += 8
+    codes, step = everyone.codes, everyone.step
+    agents, parameters, columns = codes.shape
+    least = step.copy()
+    for level in hubs.levels[:-1]:
+        parents = hubs.parent[level.agents[level.begins[:-1]]]
+        least[parents] = np.minimum(least[parents], np.minimum.reduceat(least[level.agents], level.begins[:-1]))
+    sizes = np.full(agents, 8 * (len(hubs.hubs) < agents))  # beside its step a sum has that of the squares of all steps in it
+
+    def values(some):
+        found = codes.take(some, axis=0).reshape(len(some), -1)
+        return np.multiply(found, step[some, None], out=found)
+
+    def sent(some, sums):
+        most = largest(sums.reshape(-1, parameters, columns)) / least[some, None]
+        sizes[some] += length(np.rint(np.fmax(most, 0)), parameters)  # NaN, of a block that is lost, takes none
+
+    sums = hubs.add_up(values, parameters * columns, np.dtype(float), sent)
     here, hub = slice(network.rows.start, network.rows.stop), hubs.among(network.rows)
     up, down = int(sizes[here][~hub].sum()), len(hub) * int(sizes[hubs.hubs].sum()) - int(sizes[here][hub].sum())
     network._count(hubs.messages(network.rows) * sums.shape[1], up + down)
-    return values[hubs.hubs].sum(axis=0), step
+    return sums.reshape(-1, parameters, columns).sum(axis=0), step
 
 
 def _everyone(network, own):

@@ -223,7 +223,9 @@ def multiplied(x, out):
 @functools.partial(Kernel, signature="(n,p),(k),(k),(m)->(q,p)", integers=2)
 def mixed(x, weights, indices, begins, out):
     """Rows of a CSR matrix, by its arrays, times rows x (n, p), to the bits of SciPy; rows are contiguous."""
-    flat = np.zeros(out.size, out.dtype)
-    _sparsetools.csr_matvecs(len(out), len(x), x.shape[1], begins, indices, weights, x.reshape(-1), flat)
-    out[...] = flat.reshape(out.shape)
+    result = out if out.flags.c_contiguous else np.empty(out.shape, out.dtype)
+    result.fill(0)
+    _sparsetools.csr_matvecs(len(out), len(x), x.shape[1], begins, indices, weights, np.ascontiguousarray(x), result)
+    if result is not out:
+        out[...] = result
     return out

@@ -61,18 +61,20 @@ class Multiples:
         all NaN: a run that diverges is seen to diverge.
         """
         blocks, step = _belonging(blocks, step, "blocks", "step")
-        ratio = largest(blocks.reshape(len(blocks), -1)) / step
-        finite = np.isfinite(ratio)
-        excess = np.frexp(np.where(finite, ratio, 0))[1] - (_BITS - 1)
-        step = np.where(finite, np.ldexp(step, np.maximum(excess, 0)), np.nan)
-        codes, unit = empty(blocks.shape, np.dtype(float)), np.where(finite, step, 1)[:, None, None]
+        codes, used = empty(blocks.shape, np.dtype(float)), np.empty(len(step))
 
         def chunk(rows):
-            np.rint(np.divide(blocks[rows], unit[rows], out=codes[rows], dtype=codes.dtype), out=codes[rows])
+            part = blocks[rows].reshape(len(codes[rows]), -1)
+            ratio = np.maximum(part.max(axis=1, initial=0), -part.min(axis=1, initial=0)) / step[rows]
+            finite = np.isfinite(ratio)
+            excess = np.frexp(np.where(finite, ratio, 0))[1] - (_BITS - 1)
+            used[rows] = np.where(finite, np.ldexp(step[rows], np.maximum(excess, 0)), np.nan)
+            unit = np.where(finite, used[rows], 1)[:, None, None]
+            np.rint(np.divide(blocks[rows], unit, out=codes[rows], dtype=codes.dtype), out=codes[rows])
+            codes[rows][~finite] = 0
 
-        for_chunks(chunk, len(blocks), codes.nbytes // max(1, len(codes)))
-        codes[~finite] = 0
-        return cls(codes, step)
+        for_chunks(chunk, len(blocks), (blocks.nbytes + codes.nbytes) // max(1, len(codes)))
+        return cls(codes, used)
 
     @property
     def values(self) -> np.ndarray:
@@ -124,15 +126,14 @@ def _belonging(blocks, step, *names):
 
 
 def largest(numbers: np.ndarray) -> np.ndarray:
-    """The largest modulus along the second axis, without an array of moduli, which takes longer than to look for it."""
-    found = np.empty((len(numbers), *numbers.shape[2:]), numbers.dtype)
-
-    def chunk(rows):
-        part = numbers[rows]
-        np.maximum(part.max(axis=1, initial=0), -part.min(axis=1, initial=0), out=found[rows])
-
-    for_chunks(chunk, len(numbers), numbers.nbytes // max(1, len(numbers)))
-    return found
+    """The largest modulus along the second axis of (agents, P, columns): of halves, as NumPy is slow on short rows."""
+    moduli = np.abs(numbers)
+    left = moduli.shape[1]
+    while left > 1:
+        half = left // 2
+        np.maximum(moduli[:, :half], moduli[:, left - half : left], out=moduli[:, :half])
+        left -= half
+    return moduli[:, 0]
 
 
 def bits(largest: np.ndarray) -> np.ndarray:
