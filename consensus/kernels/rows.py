@@ -3,9 +3,11 @@
 NumPy's own products copy what it broadcasts, or takes of longer rows, to a buffer first.
 """
 
-from consensus.kernels.instructions import INTP, Array, least, loop, when
+from consensus.kernels.instructions import INTP, Array, least, loop, repeated, when
+from consensus.kernels.vectors import LANES, load, store
 
-_BLOCK = 1024  # columns at a time: those of all rows stay in a core's cache
+_BLOCK = 960  # columns at a time: those of all rows stay in a core's cache
+_VECTORS = {8: 6, 4: 8}  # of eight of them, whose sums registers hold, by a number's bytes; a block is a multiple
 
 
 def writer(name, dtype):
@@ -67,40 +69,33 @@ def writer(name, dtype):
     def mixed(addresses, lengths, steps):
         p, rows = lengths[2], lengths[5]
         (x, weights, indices, begins, out), dx, dout = addresses.first(5), steps[5], steps[10]
-        data, senders, first = Array(weights, dtype), Array(indices, INTP), Array(begins, INTP)
+        data, senders, first, most = Array(weights, dtype), Array(indices, INTP), Array(begins, INTP), _VECTORS[size]
+
+        def put_sums(row, begin, count, vectors):
+            """Those of a row at ``count`` columns of each of so many vectors, in registers until they are whole."""
+            places = [(begin + vector * LANES) * size for vector in range(vectors)]
+
+            @loop(first[row], first[row + 1], 1, *[repeated(data.constant(0), LANES)] * vectors)
+            def totals(entry, *totals):
+                weight, sent = data[entry], x + senders[entry] * dx
+                return [total + load(sent + place, count, dtype) * weight for total, place in zip(totals, places, strict=True)]
+
+            for total, place in zip(totals if vectors > 1 else [totals], places, strict=True):
+                store(total, out + row * dout + place, count)
 
         @loop(0, p, _BLOCK)
         def each_block(begin):
-            width = least(_BLOCK, p - begin)
-
-            def entry_of(place):  # its weight and its sender's row
-                return data[place], Array(x + senders[place] * dx + begin * size, dtype)
+            end = least(begin + _BLOCK, p)
+            whole = end - (end - begin) % (most * LANES)
 
             @loop(0, rows, 1)
             def each_row(row):
-                total, entry, end = Array(out + row * dout + begin * size, dtype), first[row], first[row + 1]
-                odd = (end - entry) % 2
+                @loop(begin, whole, most * LANES)
+                def each_part(start):
+                    put_sums(row, start, LANES, most)
 
-                def begun():
-                    weight, sent = entry_of(entry)
-
-                    @loop(0, width, 1)
-                    def each_column(i):
-                        total[i] = 0 + weight * sent[i]
-
-                def emptied():
-                    @loop(0, width, 1)
-                    def each_column(i):
-                        total[i] = 0
-
-                when(odd == 1, begun, emptied)
-
-                @loop(entry + odd, end, 2)  # two rows at a time, in their order: half as many sums are written
-                def each_two(entry):
-                    (weight, sent), (later, other) = entry_of(entry), entry_of(entry + 1)
-
-                    @loop(0, width, 1)
-                    def each_column(i):
-                        total[i] = (total[i] + weight * sent[i]) + later * other[i]
+                @loop(whole, end, LANES)
+                def each_rest(start):
+                    put_sums(row, start, least(end - start, LANES), 1)
 
     return {"scaled_rows": scaled_rows, "outer": outer, "multiplied": multiplied, "mixed": mixed}[name]
