@@ -86,16 +86,22 @@ def writer(name, dtype):
         @loop(0, p, _BLOCK)
         def each_block(begin):
             end = least(begin + _BLOCK, p)
-            whole = end - (end - begin) % (most * LANES)
 
             @loop(0, rows, 1)
             def each_row(row):
-                @loop(begin, whole, most * LANES)
-                def each_part(start):
-                    put_sums(row, start, LANES, most)
+                start = begin
+                for vectors in (most, 2, 1):
+                    stop = end - (end - start) % (vectors * LANES)
 
-                @loop(whole, end, LANES)
-                def each_rest(start):
-                    put_sums(row, start, least(end - start, LANES), 1)
+                    @loop(start, stop, vectors * LANES)
+                    def each_part(column, vectors=vectors):
+                        put_sums(row, column, LANES, vectors)
+
+                    start = stop
+
+                def rest():  # a whole vector again, as stores of a part are slow
+                    when(p >= LANES, lambda: put_sums(row, end - LANES, LANES, 1), lambda: put_sums(row, 0, p, 1))
+
+                when(start < end, rest)
 
     return {"scaled_rows": scaled_rows, "outer": outer, "multiplied": multiplied, "mixed": mixed}[name]

@@ -33,7 +33,7 @@ def test_multiples_are_added_from_left_to_right(dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("width", [1, 5, 2500])
+@pytest.mark.parametrize("width", [1, 5, 20, 2500])
 def test_rows_are_mixed_as_by_scipy(width, dtype):
     rng = np.random.default_rng(1)
     dense = rng.standard_normal((6, 9)) * (rng.random((6, 9)) < 0.5) * (np.arange(6) != 2)[:, None]  # one row has no entries
