@@ -30,6 +30,12 @@ def _address(array):
     return ctypes.c_void_p(array.ctypes.data)
 
 
+def _addresses(stack):
+    """Of every agent's array: NumPy takes longer to find one than to make a view."""
+    first, step = stack.ctypes.data, stack.strides[0]
+    return [ctypes.c_void_p(first + agent * step) for agent in range(len(stack))]
+
+
 @functools.cache
 def _whole(number):
     return ctypes.byref(ctypes.c_int64(number))  # little-endian: right for BLAS of 32 and of 64 bits
@@ -46,10 +52,10 @@ def blocks(n: int, step: int = BLOCK) -> Iterator[tuple[slice, slice]]:
         yield slice(first, min(first + step, n)), slice(first, n)
 
 
-def squares(rows: np.ndarray, out: np.ndarray | None = None, step: int = BLOCK) -> np.ndarray:
+def squares(rows: np.ndarray, out: np.ndarray | None = None, step: int | None = None) -> np.ndarray:
     """``R_i R_i'`` for a stack R (agents, n, k), added to ``out`` if that is given.
 
-    What a new one has below its diagonal is finite within the :func:`blocks` of that ``step``.
+    What a new one has below its diagonal is anything; finite within the :func:`blocks` of a ``step``, if there is one.
     """
     agents, n, k = rows.shape
     if n <= BLOCK:  # many matrices in one call
@@ -58,17 +64,17 @@ def squares(rows: np.ndarray, out: np.ndarray | None = None, step: int = BLOCK) 
     one, beta = _real(1, rows.dtype), _real(0 if out is None else 1, rows.dtype)
     if out is None:
         out = np.empty((agents, n, n), rows.dtype)
-        for block, _ in blocks(n, step):
-            out[:, block, block] = 0
-    item, syrk = rows.itemsize, _routine("syrk", rows.dtype)
-    for matrix, square in zip(rows, out, strict=True):
-        if matrix.strides[0] == item and matrix.strides[1] >= n * item:  # the transpose of what is stored row by row
-            how, leading = b"N", matrix.strides[1] // item
-        else:
-            matrix = np.ascontiguousarray(matrix)
-            how, leading = b"T", max(k, 1)
-        order = _whole(n)
-        syrk(b"L", how, order, _whole(k), one, _address(matrix), _whole(leading), beta, _address(square), order)
+        if step is not None:
+            for block, _ in blocks(n, step):
+                out[:, block, block] = 0
+    item, syrk, order = rows.itemsize, _routine("syrk", rows.dtype), _whole(n)
+    if rows.strides[1] == item and rows.strides[2] >= n * item:  # the transposes of what is stored row by row
+        how, leading = b"N", _whole(rows.strides[2] // item)
+    else:
+        rows = np.ascontiguousarray(rows)
+        how, leading = b"T", _whole(max(k, 1))
+    for matrix, square in zip(_addresses(rows), _addresses(out), strict=True):
+        syrk(b"L", how, order, _whole(k), one, matrix, leading, beta, square, order)
     return out
 
 
@@ -86,8 +92,9 @@ def solve(factor: np.ndarray, right: np.ndarray) -> None:
     if not len(factor):
         return
     size, one, trsv = _whole(len(factor)), _whole(1), _routine("trsv", factor.dtype)
+    upper, solution = _address(factor), _address(right)
     for how in (b"N", b"T"):
-        trsv(b"L", how, b"N", size, _address(factor), size, _address(right), one)
+        trsv(b"L", how, b"N", size, upper, size, solution, one)
 
 
 def inverse(factor: np.ndarray) -> np.ndarray:

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.sparse import _sparsetools
 from scipy.special import expit
 
+from consensus._blas import blocks
 from consensus.kernels.kernel import Kernel, compiles
 
 __all__ = [
@@ -32,7 +33,6 @@ __all__ = [
     "logistic_slope",
     "logistic_value",
     "mixed",
-    "multiplied",
     "outer",
     "scaled_rows",
     "sigmoid",
@@ -44,6 +44,8 @@ __all__ = [
     "tanh_pull",
     "tanh_slope",
     "tanh_sum",
+    "upper_added",
+    "upper_multiplied",
 ]
 
 
@@ -214,10 +216,23 @@ def outer(u, x, out):
     return np.multiply(u[..., None], x[..., None, :], out)
 
 
-@functools.partial(Kernel, signature="(n,m)->(n,m)")
-def multiplied(x, out):
-    """``out`` times x, in its place."""
-    return np.multiply(out, x, out)
+@functools.partial(Kernel, signature="(n,n)->(n,n)")
+def upper_multiplied(x, out):
+    """``out`` times x, in its place, on and above the diagonals of matrices; what is below may be anything."""
+    return _upper(np.multiply, x, out)
+
+
+@functools.partial(Kernel, signature="(n,n)->(n,n)")
+def upper_added(x, out):
+    """``out`` plus x, likewise."""
+    return _upper(np.add, x, out)
+
+
+def _upper(function, x, out):
+    with np.errstate(all="ignore"):  # of what is below
+        for rows, columns in blocks(x.shape[-1]):
+            function(out[..., rows, columns], x[..., rows, columns], out=out[..., rows, columns])
+    return out
 
 
 @functools.partial(Kernel, signature="(n,p),(k),(k),(m)->(q,p)", integers=2)

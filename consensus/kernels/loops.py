@@ -25,7 +25,7 @@ def _writer(name, dtype):
     """The function that writes it."""
     if name == "softmax_slope":
         return _softmax(functions(dtype)["exp"], dtype)
-    if name in ("scaled_rows", "outer", "multiplied", "mixed"):
+    if name in ("scaled_rows", "outer", "upper_multiplied", "upper_added", "mixed"):
         return rows.writer(name, dtype)
     if name.startswith("linear"):
         return linear.writer(name, dtype)

@@ -55,16 +55,19 @@ def writer(name, dtype):
                 factor = Array(u + i * du + row * du_row, dtype)[0]
                 put(x + i * dx, dx_column, out + i * dout + row * dout_row, dout_column, m, lambda number, _: factor * number)
 
-    def multiplied(addresses, lengths, steps):
-        (count, n, m), (x, out) = lengths.first(3), addresses.first(2)
-        dx, dout, dx_row, dx_column, dout_row, dout_column = steps.first(6)
+    def upper(made):
+        def write(addresses, lengths, steps):
+            (count, n), (x, out) = lengths.first(2), addresses.first(2)
+            dx, dout, dx_row, dx_column, dout_row, dout_column = steps.first(6)
 
-        @loop(0, count, 1)
-        def each_matrix(i):
-            @loop(0, n, 1)
-            def each_row(row):
-                to = out + i * dout + row * dout_row
-                put(x + i * dx + row * dx_row, dx_column, to, dout_column, m, lambda number, other: other * number)
+            @loop(0, count, 1)
+            def each_matrix(i):
+                @loop(0, n, 1)
+                def each_row(row):
+                    at, to = x + i * dx + row * (dx_row + dx_column), out + i * dout + row * (dout_row + dout_column)
+                    put(at, dx_column, to, dout_column, n - row, made)
+
+        return write
 
     def mixed(addresses, lengths, steps):
         p, rows = lengths[2], lengths[5]
@@ -104,4 +107,11 @@ def writer(name, dtype):
 
                 when(start < end, rest)
 
-    return {"scaled_rows": scaled_rows, "outer": outer, "multiplied": multiplied, "mixed": mixed}[name]
+    upper_multiplied, upper_added = upper(lambda number, other: other * number), upper(lambda number, other: other + number)
+    return {
+        "scaled_rows": scaled_rows,
+        "outer": outer,
+        "upper_multiplied": upper_multiplied,
+        "upper_added": upper_added,
+        "mixed": mixed,
+    }[name]

@@ -121,11 +121,11 @@ class Exact:
                 chunk(slice(agent, agent + 1), (number,))
 
         cost = costs.get(method, costs["iterative"])  # no estimate: the way that was asked for is not used, or is too large
-        size = cost.numbers * problem.dtype.itemsize
+        size, operations, streamed = cost.of_agent(problem.dtype)
         if split and problem.agents < threads():  # fewer agents than cores: spread their blocks
-            for_chunks(unit, problem.agents * len(slices), max(size, CHUNK_BYTES), cost.operations)
+            for_chunks(unit, problem.agents * len(slices), max(size, CHUNK_BYTES), operations)
         else:
-            for_chunks(chunk, problem.agents, size, cost.operations)
+            for_chunks(chunk, problem.agents, size, operations, streamed)
         _note(problem, left.max(axis=0), inner.tau)
         return LocalSolution(solution, iterations.sum(axis=0))
 

@@ -94,5 +94,5 @@ def _made(problem, w, right, damping, tolerance, solve):
             kept.append((rows, system, system.at_once(tolerance)))
         solve(rows, system)
 
-    for_chunks(chunk, problem.agents, costs[method].numbers * problem.dtype.itemsize, costs[method].operations)
+    for_chunks(chunk, problem.agents, *costs[method].of_agent(problem.dtype))
     return kept

@@ -29,7 +29,9 @@ class Dense:
         return self.matrix.copy() if columns is None else self.matrix[:, :, columns]
 
     def upper_gram(self, scale=None):
-        return _blas.squares(self.matrix if scale is None else self.matrix * scale.reshape(len(scale), -1, 1))
+        if scale is not None:
+            return _blas.squares(self.matrix * scale.reshape(len(scale), -1, 1))
+        return _blas.squares(self.matrix, step=-(-_blas.BLOCK // self.outputs) * self.outputs)  # for rooted_gram
 
     def diagonal(self, weights):
         return (weights.reshape(len(weights), 1, -1) @ np.square(self.matrix))[:, 0]

@@ -176,12 +176,17 @@ class LayeredLinearization:
         """
         agents, samples, outputs = len(self._w), self._inputs[0].shape[1], self._model.outputs
         few = -(-_blas.BLOCK // outputs)  # samples at a time
+        # One output's matrices are worked on and above the diagonal alone, but others may ask for theirs block by block.
+        step = few * outputs if outputs > 1 or scale is None else None
         factors = zip(reversed(self._inputs), self._sensitivities(), strict=True)
         (last, _), total = next(factors), None
         scale = np.ones((agents, samples, outputs), last.dtype) if scale is None else scale
 
+        def products(h):
+            return _blas.squares(self._with_ones(h).astype(scale.dtype, copy=False), step=step and few)
+
         def worked(matrices, h):  # a few samples at a time, which stay in cache: those of all outputs, and products of inputs
-            inner = _blas.squares(self._with_ones(h).astype(matrices.dtype, copy=False), step=few)
+            inner = products(h)
             pairs = zip(_blas.blocks(samples * outputs, few * outputs), _blas.blocks(samples, few), strict=True)
             for place, small in pairs:
                 yield place, matrices[:, *place], inner[:, *small]
@@ -191,13 +196,14 @@ class LayeredLinearization:
 
         for h, d in factors:
             scaled = kernels.scaled_rows(scale.reshape(agents, -1), d.reshape(agents, samples * outputs, -1))
-            part = _blas.squares(scaled, step=few * outputs)
+            part = _blas.squares(scaled, step=step)
+            if outputs == 1:
+                kernels.upper_multiplied(products(h), out=part)
+                total = part if total is None else kernels.upper_added(part, out=total)
+                continue
             for place, block, inner in worked(part, h):
-                if outputs == 1:
-                    kernels.multiplied(inner, out=block)
-                else:
-                    many = by_outputs(block)
-                    many *= inner[:, :, None, :, None]
+                many = by_outputs(block)
+                many *= inner[:, :, None, :, None]
                 if total is not None:
                     sums = total[:, *place]
                     sums += block

@@ -3,6 +3,7 @@
 And how long their first calls take in a process that finds none compiled, and in one that does.
 """
 
+import math
 import os
 import subprocess
 import sys
@@ -40,8 +41,9 @@ def arguments(name, size, dtype):
         return rng.normal(size=size // COLUMNS**2).astype(dtype), x.reshape(-1, COLUMNS**2)
     if name == "outer":
         return rng.normal(size=size // COLUMNS**2).astype(dtype), x[: COLUMNS**2]
-    if name == "multiplied":
-        return (np.ones((size // COLUMNS**2, COLUMNS**2), dtype),)
+    if name.startswith("upper"):  # of two numbers one is below the diagonal
+        order = math.isqrt(size)
+        return (np.ones((order, order), dtype),)
     if name == "exp":
         return (-np.abs(x),)
     if name == "softmax_slope":

@@ -51,20 +51,35 @@ def test_rows_are_mixed_as_by_scipy(width, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_products_have_the_bits_of_numpy_however_arrays_lie(dtype):
     rng = np.random.default_rng(2)
-    x, y, u = (rng.standard_normal(shape).astype(dtype) for shape in ((3, 40, 67), (3, 40, 67), (3, 40)))
+    x, u = (rng.standard_normal(shape).astype(dtype) for shape in ((3, 40, 67), (3, 40)))
     row, out = np.broadcast_to(x[:, :1], x.shape), np.full((3, 40, 90), 7, dtype)
     for turn in (lambda a: a, lambda a: a[:, ::-1, ::-1], lambda a: a[::2, 5:, 3::5], lambda a: a.swapaxes(1, 2)[:, :40]):
         factors = turn(u[:, :, None].repeat(67, 2))[:, :, 0]
         for given in (turn(x), turn(row)):
             assert kernels.scaled_rows(factors, given).tobytes() == (factors[..., None] * given).tobytes()
             assert kernels.outer(factors, given[:, 1]).tobytes() == (factors[..., None] * given[:, 1:2]).tobytes()
-        product = y.copy()
-        place = turn(product)
-        assert kernels.multiplied(turn(x), out=place) is place
-        assert product.tobytes() == np.where(_taken(turn, x.shape), x * y, y).tobytes()
     kernels.scaled_rows(u, x, out=out[:, :, 3:70])
     assert out[:, :, 3:70].tobytes() == (u[..., None] * x).tobytes()
     assert (out[:, :, [*range(3), *range(70, 90)]] == 7).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@np.errstate(all="raise")
+def test_triangles_have_the_bits_of_numpy_whatever_is_below_them(dtype):
+    x, y = np.random.default_rng(3).standard_normal((2, 3, 150, 150)).astype(dtype)
+    huge = np.finfo(dtype).max
+    for turn in (lambda a: a, lambda a: a[:, ::-1, ::-1], lambda a: a[::2, 10::2, 70:140], lambda a: a.swapaxes(1, 2)):
+        below = np.broadcast_to(np.tri(turn(x).shape[1], k=-1, dtype=bool), turn(x).shape)
+        taken = _taken(turn, x.shape)
+        for kernel, function in ((kernels.upper_multiplied, np.multiply), (kernels.upper_added, np.add)):
+            for chosen in (kernel, kernel.__wrapped__):
+                factor, result = x.copy(), y.copy()
+                turn(factor)[below] = turn(result)[below] = huge  # and huge times huge would raise
+                place = turn(result)
+                assert chosen(turn(factor), out=place) is place
+                assert place[~below].tobytes() == function(turn(y), turn(x))[~below].tobytes()
+                assert result[~taken].tobytes() == y[~taken].tobytes()
+                assert chosen is kernel.__wrapped__ or (place[below] == huge).all()
 
 
 def _taken(turn, shape):
