@@ -114,11 +114,16 @@ def combined(
     """
     dtype = x.dtype
     if x.nbytes < _LARGE:
-        small = _sum(factors, x, y, z)
+        # Spelled out, as in small networks a call or a loop over the arrays takes as long as the sum.
+        a, b = factors[0], factors[1]
+        small = (x if a == 1 else a * x) + (y if b == 1 else b * y)
+        if z is not None:
+            c = factors[2]
+            small = small - z if c == -1 else small + (z if c == 1 else c * z)
         return small if small.dtype == dtype else small.astype(dtype)
     arrays = (x, y) if z is None else (x, y, z)
     if any(np.result_type(factor, dtype) != dtype for factor in factors):  # a user's own step may be a float64
-        return rowwise(lambda *rows: _sum(factors, *rows), *arrays, over=over)
+        return rowwise(lambda *rows: functools.reduce(np.add, map(np.multiply, factors, rows)), *arrays, over=over)
     result = empty(x.shape, dtype) if over is None else over
     kernel = kernels.combined if z is None else kernels.combined_three
     numbers = [np.array(factor, dtype) for factor in factors]
@@ -129,16 +134,6 @@ def combined(
     touched = (len(arrays) + 1) * x[0].nbytes
     for_chunks(chunk, len(x), touched, streamed=touched)
     return result
-
-
-def _sum(factors, x, y, z=None):
-    # Spelled out, as in small networks a loop over the arrays takes as long as the sum.
-    a, b = factors[0], factors[1]
-    total = (x if a == 1 else a * x) + (y if b == 1 else b * y)
-    if z is None:
-        return total
-    c = factors[2]
-    return total - z if c == -1 else total + (z if c == 1 else c * z)
 
 
 def multiplication(matrix: sp.csr_array) -> Callable[[np.ndarray], np.ndarray]:

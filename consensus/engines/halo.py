@@ -1,5 +1,6 @@
 """A network whose agents are on several MPI ranks: messages along edges between ranks become messages between these."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -63,7 +64,7 @@ class MPINetwork(Network):
         )
         return local, halo
 
-    def _gather(self, plan: Plan, blocks: list[np.ndarray]) -> list[np.ndarray]:
+    def _gather(self, plan: Plan, blocks: Sequence[np.ndarray]) -> list[np.ndarray]:
         halo, own = plan.extra, len(blocks[0])
         dtypes = {block.dtype for block in blocks}
         sent = dtypes.pop() if len(dtypes) == 1 else np.uint8  # arrays beside packed rows go as bytes

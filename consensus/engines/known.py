@@ -113,12 +113,10 @@ class Known(ABC):
         They are counted, no more: what the agents know thereby is the caller's to say.
         """
         for n in range(round, round + exchanges):
-            plan = self._plans.of(self.schedule.key(n), "mix")
+            plan = self._plans.at(n, "mix")
             if self.strict:
                 self._check_edges(n, plan)
-            self.exchanges += 1
-            self.messages += plan.messages
-            self._count(plan.messages * numbers)
+            self._count_messages(plan.messages, numbers)
 
     def sum(self, exchanges: int, rows: np.ndarray) -> np.ndarray:
         """The sum (n,) of all agents' ``rows`` (agents, n) on a graph that stands still, as all know it after ``exchanges``.
@@ -208,6 +206,14 @@ class Known(ABC):
         A narrower ``matrix`` keeps its entries in their order.
         """
         return matrix, None
+
+    def _count_messages(self, messages, numbers):
+        """Count an exchange of so many messages with so many numbers each, in the problem's dtype."""
+        carried = messages * numbers
+        self.exchanges += 1
+        self.messages += messages
+        self.floats += carried
+        self.bytes += carried * self.dtype.itemsize
 
     def _count(self, numbers, size=None):
         """Count numbers sent, of ``size`` bytes, by default in the problem's dtype."""

@@ -1,8 +1,8 @@
 """What a block of agents sees of the network."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -56,7 +56,17 @@ class Network(Known):
         is sent, and counted, and the rows that it stands for are mixed. Every message carries ``beside`` more numbers, which
         are counted: what else the agents tell each other.
         """
-        return self._exchange(round, ("mix",), blocks, beside)
+        # At once where blocks are as they mostly are: among few agents to look at all else takes as long as to mix.
+        plan, numbers = self._plans.at(round, "mix"), beside
+        rows: Any = blocks
+        for block in rows:
+            if type(block) is not np.ndarray or block.ndim != 2 or len(block) != plan.agents or block.dtype != self.dtype:
+                return self._exchange(round, ("mix",), blocks, beside)
+            numbers += block.shape[1]
+        if not rows or self.strict:
+            return self._exchange(round, ("mix",), blocks, beside)
+        self._count_messages(plan.messages, numbers)
+        return tuple([plan.times(whole) for whole in self._gather(plan, rows)])
 
     def average(self, round: int, *blocks: "np.ndarray | Packed") -> tuple[np.ndarray, ...]:
         """As :meth:`mix`, but every agent averages its own row and those it receives: row stochastic on any graph."""
@@ -105,11 +115,9 @@ class Network(Known):
             What came over the same edges; zero at places without a neighbour.
         """
         if self.strict:
-            self._check_edges(round, self._plans.of(self.schedule.key(round), "mix"))
+            self._check_edges(round, self._plans.at(round, "mix"))
         messages = int(ends.there.sum())
-        self.exchanges += 1
-        self.messages += messages
-        self._count(messages * (said.shape[2] + beside))
+        self._count_messages(messages, said.shape[2] + beside)
         return np.where(ends.there[:, :, None], self._told(ends, said.astype(self.dtype, copy=False)), 0)
 
     def _told(self, ends: Ends, said: np.ndarray) -> np.ndarray:
@@ -119,11 +127,10 @@ class Network(Known):
     def _exchange(self, round, kinds, blocks, beside=0, rule=None):
         if not blocks:
             raise TypeError(f"network.{kinds[0]}(round, *blocks) takes at least one block to send; got none")
-        key = self.schedule.key(round)
-        plan = self._plans.of(key, kinds[0])  # of one round all have the same edges
+        plan = self._plans.at(round, kinds[0])  # of one round all have the same edges
         if self.strict:
             self._check_edges(round, plan)
-        sent, numbers, packed, count = [], beside, False, len(plan.copies)
+        sent, numbers, packed, count = [], beside, False, plan.agents
         for block in blocks:
             if isinstance(block, np.ndarray) and block.ndim and len(block) == count:  # a row for each agent held here
                 sent.append(block if block.dtype == self.dtype else block.astype(self.dtype))
@@ -131,16 +138,14 @@ class Network(Known):
             else:
                 sent.append(self._packed(plan, kinds[0], block))
                 packed = True
-        self.exchanges += 1
-        self.messages += plan.messages
-        self._count(plan.messages * numbers)
+        self._count_messages(plan.messages, numbers)
         gathered = self._gather(plan, sent)
         if rule is None:
             if packed:
                 gathered = (self._rows(rows, block) for rows, block in zip(gathered, blocks))
             if len(kinds) == 1:
                 return tuple([plan.times(rows) for rows in gathered])
-            return tuple([self._plans.of(key, kind).times(rows) for kind, rows in zip(kinds, gathered)])
+            return tuple([self._plans.at(round, kind).times(rows) for kind, rows in zip(kinds, gathered)])
         new = []
         for block, whole, own in zip(blocks, gathered, sent):
             rows, own = self._rows(whole, block), self._rows(own, block)
@@ -149,7 +154,7 @@ class Network(Known):
 
     def _packed(self, plan, kind, block):
         """The bytes that are sent of a ``block`` of packed rows; counted."""
-        count = len(plan.copies)
+        count = plan.agents
         arrays = block.arrays if hasattr(block, "unpack") else (block,)
         if not all(isinstance(array, np.ndarray) and array.shape[:1] == (count,) for array in arrays):
             got = ", ".join(f"shape {a.shape}" if isinstance(a, np.ndarray) else _checks.shown(a) for a in arrays)
@@ -165,7 +170,7 @@ class Network(Known):
         return whole if isinstance(block, np.ndarray) else from_bytes(whole, block).unpack().astype(self.dtype, copy=False)
 
     @abstractmethod
-    def _gather(self, plan: Plan, blocks: list[np.ndarray]) -> Iterable[np.ndarray]:
+    def _gather(self, plan: Plan, blocks: Sequence[np.ndarray]) -> Iterable[np.ndarray]:
         """Each of the ``blocks`` with the rows that ``plan.matrix`` multiplies, neighbours' included, in the order of agents.
 
         All agents' rows, if :meth:`_prepare` is left as it is. Blocks are of any dtype: packed rows are bytes.

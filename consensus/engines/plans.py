@@ -19,11 +19,13 @@ Prepare: TypeAlias = Callable[[sp.csr_array, sp.csr_array], tuple[sp.csr_array, 
 class Plan(NamedTuple):
     """What one mixing matrix asks of a block of agents.
 
-    Fields: the block's rows of the ``matrix``, as CSR; its product with rows, a function, in ``times``; for each of its entries
-    the agent whose row it multiplies, in ``senders``; the number of ``messages`` that its agents receive, one an edge; to how
-    many others each of them sends, in ``copies`` (agents here,); whatever else an engine prepares, in ``extra``.
+    Fields: how many ``agents`` the block has; its rows of the ``matrix``, as CSR, and their product with rows, a function, in
+    ``times``; for each of their entries the agent whose row it multiplies, in ``senders``; the number of ``messages`` that its
+    agents receive, one an edge; to how many others each of them sends, in ``copies`` (agents here,); whatever else an engine
+    prepares, in ``extra``.
     """
 
+    agents: int
     matrix: sp.csr_array
     times: Callable[[np.ndarray], np.ndarray]
     senders: np.ndarray
@@ -50,6 +52,11 @@ class Plans:
         self.schedule, self.rows, self.dtype, self.prepare = schedule, rows, dtype, prepare
         self.kept: dict[tuple[Hashable, str], Plan] = {}
 
+    def at(self, round: int, kind: str) -> Plan:
+        """That of a ``round``, as :meth:`of` its key."""
+        key = self.schedule.key(round)
+        return self.kept.get((key, kind)) or self.of(key, kind)
+
     def of(self, key: Hashable, kind: str) -> Plan:
         """That of the schedule's ``key``; ``kind`` is "mix", or "average" for equal weights in its place."""
         plan = self.kept.get((key, kind))
@@ -70,7 +77,7 @@ class Plans:
         copies = np.bincount(whole.indices, minlength=agents)[self.rows] - own
         senders = matrix.indices
         matrix, extra = self.prepare(whole, matrix)
-        return Plan(matrix, multiplication(matrix), senders, messages, copies, extra)
+        return Plan(len(copies), matrix, multiplication(matrix), senders, messages, copies, extra)
 
     def _make_room(self):
         """Forget the oldest plans where there are many or large ones."""

@@ -1,7 +1,7 @@
 """What worker processes and their parent share: counters, iterates, room for messages, and the problem's data."""
 
 import multiprocessing
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from multiprocessing.synchronize import Lock
 from typing import Any, NamedTuple
@@ -111,7 +111,7 @@ class SharedNetwork(Network):
         parts = [self._meet([flat[:, k : k + room]])[0].copy() for k in range(0, flat.shape[1], room)]
         return np.concatenate(parts, axis=1).reshape(self.agents, *rows.shape[1:])
 
-    def _gather(self, plan: Plan, blocks: list[np.ndarray]) -> Iterator[np.ndarray]:
+    def _gather(self, plan: Plan, blocks: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
         # As many blocks at a time as a half holds. They are taken up one by one, so that a half is written to again only
         # after everyone has multiplied what was in it.
         room = self.shared.halves[0].array.size // self.agents

@@ -1,5 +1,6 @@
 """All agents in one process, as the rows of one stack."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +25,7 @@ class StackedNetwork(Network):
     def _all_rows(self, rows: np.ndarray) -> np.ndarray:
         return rows
 
-    def _gather(self, plan: Plan, blocks: list[np.ndarray]) -> list[np.ndarray]:
+    def _gather(self, plan: Plan, blocks: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         return blocks
 
 

@@ -58,6 +58,9 @@ class BaseProblem(ABC):
             regularizer = _checks.regularizer(self.nonconvex.convex, "its convex part")
         self.regularizer = regularizer
 
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"memory": {}}  # what is kept there can be made again, and is not always fit to be pickled
+
     @abstractmethod
     def _value(self, w: np.ndarray) -> np.ndarray:
         """The costs without a nonconvex regularizer's share, shape (agents,)."""
@@ -96,7 +99,7 @@ class BaseProblem(ABC):
         w = self._stack(w)
         gradient = self._gradient(w) if batch is None else self._batch_gradient(w, batch)
         self.work.gradients += 1
-        return self._with_share(gradient, w)
+        return gradient if self.nonconvex is None else self._with_share(gradient, w)
 
     def _with_share(self, gradient, w):
         """``gradient`` with a nonconvex regularizer's share; written over."""

@@ -42,7 +42,7 @@ class SampleSums(BaseProblem):
 
     def _value(self, w: np.ndarray) -> np.ndarray:
         if known := self._at_once():
-            return self._fused.values.of(self.dtype)(np.ascontiguousarray(w), *known)
+            return known.value(w)
         values, x, d, c = np.empty(self.agents, self.dtype), self.shards.features, self.shards.targets, self.weights
 
         def predicted(x, d, c, w, out):
@@ -54,6 +54,9 @@ class SampleSums(BaseProblem):
         return values
 
     def _gradient(self, w: np.ndarray) -> np.ndarray:
+        if known := self._at_once():
+            self.work.samples += self._samples
+            return known.gradient(w)
         return self._sum(w, None)
 
     def _batch_gradient(self, w: np.ndarray, batch: Batch) -> np.ndarray:
@@ -63,6 +66,9 @@ class SampleSums(BaseProblem):
         if self._ridge is None:
             return super().average_gradient(w, batch)
         self.work.gradients += 1
+        if batch is None and (known := self._at_once()):
+            self.work.samples += self._samples
+            return known.average(self._stack(w))
         return self._sum(self._stack(w), batch, self.network_size, self._ridge)
 
     def descended(
@@ -94,21 +100,18 @@ class SampleSums(BaseProblem):
 
         With a ``scale`` it is taken times that, and ``ridge`` w added, while it is in cache.
         """
-        if batch is None and (known := self._at_once(scale, ridge)):
-            self.work.samples += self._samples
-            return self._fused.gradients.of(self.dtype)(np.ascontiguousarray(w), *known)
         gradient, fused = empty(w.shape, self.dtype), self._fused
         self._with_samples(fused.gradient if fused else self._linearized, batch, (w, gradient), scale, ridge)
         return gradient
 
-    def _at_once(self, scale=None, ridge=0.0):
-        """What a compiled kernel takes after w, made once, where one call of it is all that there is to a sum; else ()."""
-        key = SampleSums, scale, ridge
-        known = self.memory.get(key)
+    def _at_once(self):
+        """The functions of w that are a call of a kernel, made once, where that is all that there is to a sum; else ()."""
+        known = self.memory.get(SampleSums)
         if known is None:
             x, d, fused = self.shards.features, self.shards.targets, self._fused
             few = x.nbytes <= _FEW and not self._fills_cache(x.shape[1])
-            known = self.memory[key] = fused.samples(x, d, self.weights, scale, ridge) if few and fused else ()
+            known = fused.at_once(x, d, self.weights, self.network_size, self._ridge) if few and fused else ()
+            self.memory[SampleSums] = known
         return known
 
     def _with_samples(self, function, batch, arrays, *more):

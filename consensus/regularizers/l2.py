@@ -48,7 +48,8 @@ class L2(Separable):
 
     def prox(self, v: ArrayLike, step: float | np.ndarray) -> np.ndarray:
         v, step = to_prox(v, step)
-        return v / like(1 + self.weight * step, v)
+        shrunk = 1 + self.weight * step
+        return v / (shrunk if type(shrunk) is float else like(shrunk, v))  # a float of Python's takes on the dtype of v
 
     def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
         """``1 / (1 + weight step)`` everywhere."""

@@ -1,5 +1,7 @@
 """Problems: values and gradients against a plain loop, finite differences and a hand computation."""
 
+import pickle
+
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
@@ -126,6 +128,15 @@ def functions():
     return consensus.Problem.from_functions(
         lambda w: ((w - CENTRES) ** 2).sum(axis=1) / 2, lambda w: w - CENTRES, agents=6, parameters=2
     )
+
+
+def test_a_problem_at_work_can_be_pickled():
+    problem = consensus.Problem(*CASES["linear logistic"][:2], shards(CASES["linear logistic"][2]), consensus.L2(0.1))
+    w = RNG.standard_normal((4, 5))
+    gradient = problem.average_gradient(w)
+    again = pickle.loads(pickle.dumps(problem))
+    assert again.work == problem.work
+    assert again.average_gradient(w).tobytes() == gradient.tobytes()
 
 
 def test_functions():
