@@ -40,11 +40,11 @@ def unpack(columns: np.ndarray, like: Blocks) -> Blocks:
     return _named(like, iter(parts))
 
 
-def rows(blocks: Blocks, agents: np.ndarray) -> Blocks:
-    """The rows of some ``agents``, an array of indices, of an array, or of a NamedTuple's fields."""
+def rows(blocks: Blocks, agents: np.ndarray | slice) -> Blocks:
+    """The rows of some ``agents``, a slice or an array of indices, of an array, or of a NamedTuple's fields."""
     if isinstance(blocks, tuple):
         return type(blocks)(*(rows(block, agents) for block in blocks))
-    if blocks.strides[0] == 0:  # one for all
+    if blocks.strides[0] == 0 and not isinstance(agents, slice):  # one for all
         return np.broadcast_to(blocks[:1], (len(agents), *blocks.shape[1:]))  # type: ignore[return-value]
     return blocks[agents]  # type: ignore[return-value]  # here they are arrays, which the type of both does not say
 

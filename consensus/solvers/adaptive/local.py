@@ -42,15 +42,16 @@ def solve(
     d = model.minimiser(used + weight, w, prox)
 
     def test(rows, error, rounding):
-        again = np.arange(rows.start, rows.stop)
+        everyone = np.arange(rows.stop - rows.start)
+        again, inside = rows, slice(None)  # all of them, of whom slices are no copies
         for _ in range(_TRIES):
             decrease = -model.of(again).change(d[again], weight)
             if prox is not None:
                 decrease -= r.value(w[again] + d[again]) - r.value(w[again])
-            inside = again - rows.start
-            again = again[~(error(d[rows])[inside] <= _TRUST * decrease + rounding[inside])]
-            if not len(again):
+            inside = everyone[inside][~(error(d[rows])[inside] <= _TRUST * decrease + rounding[inside])]
+            if not len(inside):
                 break
+            again = rows.start + inside
             used[again] *= 2
             tries[again] += 1
             d[again] = model.of(again).minimiser(used[again] + weight, w[again], prox)

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from consensus._parallel import for_chunks
 from consensus.local.low_rank import low_rank
 from consensus.regularizers.base import Regularizer
 from consensus.solvers.adaptive.blocks import rows
@@ -48,20 +49,38 @@ class LowRank(NamedTuple):
 
     def square(self, d: np.ndarray) -> np.ndarray:
         """``|V' d|^2``, shape (agents,), for d (agents, P)."""
-        image = (d[:, None, :] @ self.V)[:, 0]
-        square: np.ndarray = np.vecdot(image, image)
+        square = np.empty(len(d), np.result_type(d, self.V))
+
+        def chunk(rows):
+            image = (d[rows, None, :] @ self.V[rows])[:, 0]
+            np.vecdot(image, image, out=square[rows])
+
+        self._for_chunks(chunk)
         return square
 
     def minimiser(self, tau: np.ndarray, w: np.ndarray, slope: np.ndarray, prox: Regularizer | None) -> np.ndarray:
         """As :meth:`Hessian.minimiser`."""
         if prox is None and self.squares.size:
-            image = (slope[:, None, :] @ self.V)[:, 0] / (self.squares + tau[:, None])
-            return ((self.V @ image[:, :, None])[:, :, 0] - slope) / tau[:, None]
+            d = np.empty_like(slope)
+
+            def chunk(rows):
+                V, g, damped = self.V[rows], slope[rows], tau[rows, None]
+                image = (g[:, None, :] @ V)[:, 0] / (self.squares[rows] + damped)
+                np.divide((V @ image[:, :, None])[:, :, 0] - g, damped, out=d[rows])
+
+            self._for_chunks(chunk)
+            return d
         return low_rank(self.V, tau, w, slope, prox)
 
     def rank(self) -> np.ndarray:
         """How many columns of V are not zero (agents,)."""
         return self.V.any(axis=1).sum(axis=1)
+
+    def _for_chunks(self, function):
+        """Call it for slices of agents that cover all of them."""
+        agents, P, count = self.V.shape
+        numbers = 4 * (P + count) + (P * count if self.V.strides[0] else 0)
+        for_chunks(function, agents, numbers * self.V.itemsize, 2 * P * count)
 
 
 class Quadratic(NamedTuple):
@@ -83,6 +102,6 @@ class Quadratic(NamedTuple):
         """The d (agents, P) of least ``G . d + 1/2 d' H d + tau/2 |d|^2 + r(w + d)``, r being ``prox``, or zero if None."""
         return self.H.minimiser(tau, w, self.slope, prox)
 
-    def of(self, agents: np.ndarray) -> "Quadratic":
-        """The models of some ``agents``, an array of indices."""
+    def of(self, agents: np.ndarray | slice) -> "Quadratic":
+        """The models of some ``agents``, a slice of them or an array of indices."""
         return rows(self, agents)
