@@ -145,7 +145,7 @@ class Hubs:
                 above[part] = sums
 
         size = n * below.itemsize * children // parents
-        for_chunks(chunk, parents, 4 * size, streamed=size)
+        for_chunks(chunk, parents, 4 * size, streamed=3 * size)
         return above
 
 

@@ -99,7 +99,8 @@ def each_local_model(problem: Linearizable, w: np.ndarray, test: Test) -> None:
     ``error(d)`` is A times the distance, at w + d, of the local cost from its Gauss-Newton model around w, both with d
     (agents, P); ``rounding`` is what of it may be rounding; both of shape (agents,).
     """
-    for_chunks(lambda rows: test(rows, *_local_model(problem, w, rows)), len(w), _bytes(problem))
+    streamed = 3 * problem.shards.features[0].nbytes  # as often as they are in what is touched
+    for_chunks(lambda rows: test(rows, *_local_model(problem, w, rows)), len(w), _bytes(problem), streamed=streamed)
 
 
 def _local_model(problem, w, rows):
