@@ -218,3 +218,18 @@ def test_an_agent_gets_the_same_bits_alone_and_on_any_number_of_threads(loss, re
         np.testing.assert_array_equal(solution.iterations, batch.iterations[row])
     with threadpool_limits(1):
         assert local.solve(surrogate.at(p, w, gradient), pi, p.regularizer, start).w.tobytes() == batch.w.tobytes()
+
+
+@pytest.mark.parametrize(("loss", "linear"), [("squared", "dual"), ("squared", "primal"), ("logistic", "dual")])
+def test_agents_whose_matrices_fill_a_cache_get_the_same_bits_several_at_a_time(loss, linear):
+    p = local_problem(loss, L2(0.2), consensus.MLP([12, 10, 4, 1]), [150, 40, *[150] * 7])
+    surrogate, local = PartialLinearization(TAU), Exact(linear)
+    w, gradient, pi = centre(p)
+    with threadpool_limits(1):  # then three at a time
+        together = local.solve(surrogate.at(p, w, gradient), pi, p.regularizer)
+    for agent in range(p.agents):
+        row = slice(agent, agent + 1)
+        alone = p.restrict(row)
+        solution = local.solve(surrogate.at(alone, w[row], gradient[row]), pi[row], alone.regularizer)
+        assert solution.w.tobytes() == together.w[row].tobytes()
+        np.testing.assert_array_equal(solution.iterations, together.iterations[row])
