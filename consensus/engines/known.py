@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from consensus.packing import Multiples
 
 _CHUNK = 1 << 22  # rows over edges that a flood treats together
-_FEW = 256  # agents, at most, that know the whole graph
+_FEW = 256  # agents, at most, that get to know the whole graph
 
 
 class Known(ABC):
@@ -169,15 +169,22 @@ class Known(ABC):
         """
         return Tree.of(self.schedule.weights(self.schedule.key(0))) if self.static and self.agents > 1 else None
 
+    @property
+    def acquainted(self) -> bool:
+        """Whether all agents know the whole graph once they have heard from everyone who its neighbours are.
+
+        At most 256 do, where there is a :attr:`tree`.
+        """
+        return self.agents <= _FEW and self.tree is not None
+
     def hubs(self, exchanges: int) -> Hubs:
         """Through whom sums go if they are to take at most so many ``exchanges``, at least as many as :meth:`crossing` says.
 
-        Of more than 256 agents there is one hub or all are. Of fewer, all know the whole graph as soon as they have heard from
-        everyone who its neighbours are. Only where there is a :attr:`tree`.
+        Where agents are not :attr:`acquainted` there is one hub or all are. Only where there is a :attr:`tree`.
         """
         found = self._hubs.get(exchanges)
         if found is None:
-            if self.agents <= _FEW:
+            if self.acquainted:
                 found = Hubs.of(self.schedule.weights(self.schedule.key(0)), exchanges)
             elif self.tree is not None and 2 * self.tree.depth <= exchanges:
                 found = Hubs.centre(self.tree)

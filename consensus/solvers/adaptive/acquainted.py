@@ -4,16 +4,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from consensus.solvers.adaptive.held import PROBES
-
 if TYPE_CHECKING:
     from consensus.engines.network import Network
     from consensus.solvers.adaptive.averaging import Averaging
-
-
-def get_acquainted(network: "Network") -> bool:
-    """Whether agents do: on static graphs whose links go both ways, if they are at most 256."""
-    return network.tree is not None and network.agents <= PROBES
 
 
 def say_neighbours(network: "Network", state: "Averaging", exchanges: int) -> "Averaging":

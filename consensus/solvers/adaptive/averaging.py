@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from consensus.solvers.adaptive import chebyshev
-from consensus.solvers.adaptive.acquainted import exact_means, get_acquainted
+from consensus.solvers.adaptive.acquainted import exact_means
 from consensus.solvers.adaptive.blocks import pack, unpack
 from consensus.solvers.adaptive.first_exchanges import Search, find_pace, introduce
 from consensus.solvers.adaptive.held import PROBES, Held
@@ -107,7 +107,7 @@ def average(network: "Network", state: Averaging, averaged: Means, summed: Sums)
 
 def _mixed(network, state, data):
     """The next state, and of the data (agents, columns) the estimated means and what mixing made of them."""
-    if get_acquainted(network):
+    if network.acquainted:
         state, means = exact_means(network, state, data)
         return state, means, means
     target = _MISFIT_STATIC if network.static else MISFIT

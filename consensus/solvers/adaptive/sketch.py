@@ -8,7 +8,6 @@ import numpy as np
 from consensus.packing import Multiples
 from consensus.problems import Linearizable
 from consensus.solvers.adaptive import gauss_newton
-from consensus.solvers.adaptive.acquainted import get_acquainted
 from consensus.solvers.adaptive.blocks import Nothing
 from consensus.solvers.adaptive.damping import LEAST
 from consensus.solvers.adaptive.first_exchanges import MOST
@@ -81,7 +80,7 @@ class Sketch(NamedTuple):
         tell more of the network's. Not where all are neighbours of all, whom a tree tells at once.
         """
         if network.static:
-            used = on_trees(network) and not (get_acquainted(network) and network.crossing(0) == 1)
+            used = on_trees(network) and not (network.acquainted and network.crossing(0) == 1)
         else:
             used = network.agents <= PROBES and network.both_ways
         if not used:
@@ -136,7 +135,7 @@ def columns(problem: Linearizable) -> int:
 
 def on_trees(network: "Network") -> bool:
     """Whether sums go along trees: where there are some, and up and down them is not too far for a round of many agents."""
-    return network.tree is not None and (network.agents <= PROBES or 2 * network.tree.depth <= MOST)
+    return network.acquainted or (network.tree is not None and 2 * network.tree.depth <= MOST)
 
 
 def sent_once(problem: Linearizable) -> bool:

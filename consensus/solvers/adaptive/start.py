@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from consensus.problems.base import BaseProblem
-from consensus.solvers.adaptive.acquainted import get_acquainted, say_neighbours
+from consensus.solvers.adaptive.acquainted import say_neighbours
 from consensus.solvers.adaptive.alongside import mix_roughly
 from consensus.solvers.adaptive.averaging import MISFIT
 from consensus.solvers.adaptive.blocks import choose, pack, unpack
@@ -72,7 +72,7 @@ def lasts(network: "Network", state: "AdaptiveState") -> bool:
     those until all know their pace. Where it is not found in 128 exchanges the agents look for it at rest.
     """
     if network.static:
-        return state.round < (max(ROUNDS, network.crossing(0) - 1) if get_acquainted(network) else ROUNDS)
+        return state.round < (max(ROUNDS, network.crossing(0) - 1) if network.acquainted else ROUNDS)
     averaging = state.averaging
     return averaging.pace < 0 and (averaging.search.pace > 0 or averaging.sent < MOST)
 
@@ -88,7 +88,7 @@ def step_alone(problem: BaseProblem, network: "Network", state: "AdaptiveState",
     pace meanwhile.
     """
     averaging = state.averaging
-    if get_acquainted(network) and not averaging.sent:
+    if network.acquainted and not averaging.sent:
         averaging = say_neighbours(network, averaging, 1)
     averaging, means, mixed = _mixed(network, averaging, Averaged(state.trial, state.damping.sent()), state.trackers)
     w, damping = means.trial, state.damping.agreed(means.damping)
