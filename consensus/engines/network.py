@@ -66,7 +66,10 @@ class Network(Known):
         if not rows or self.strict:
             return self._exchange(round, ("mix",), blocks, beside)
         self._count_messages(plan.messages, numbers)
-        return tuple([plan.times(whole) for whole in self._gather(plan, rows)])
+        if len(rows) == 1:
+            (whole,) = self._gather(plan, rows)
+            return (plan.times(whole),)
+        return tuple(map(plan.times, self._gather(plan, rows)))
 
     def average(self, round: int, *blocks: "np.ndarray | Packed") -> tuple[np.ndarray, ...]:
         """As :meth:`mix`, but every agent averages its own row and those it receives: row stochastic on any graph."""

@@ -18,7 +18,8 @@ from consensus.solvers.base import Solver
 from consensus.solvers.state import flatten
 
 Report: TypeAlias = Callable[[State, dict[str, int], float], str | None]
-_LARGEST = 1e150  # an iterate beyond this is lost: its square is near the largest double
+_LARGEST = 1e150  # an iterate beyond this is lost,
+_LARGEST_SQUARE = _LARGEST**2  # which is near the largest double
 
 
 def run_rounds(problem: BaseProblem, network: Network, solver: Solver, begin: Begin, rounds: int, report: Report) -> str | None:
@@ -54,6 +55,7 @@ def run_rounds(problem: BaseProblem, network: Network, solver: Solver, begin: Be
         state = begin.state(problem, solver)
         if begin.resumed:
             since = time.perf_counter()  # that was no part of the run
+        kind, shape, dtype = type(state), state.w.shape, state.w.dtype  # those of a state that was checked
         while True:
             if not all_small(state.w):
                 raise DivergenceError(state.round, solver)
@@ -62,13 +64,16 @@ def run_rounds(problem: BaseProblem, network: Network, solver: Solver, begin: Be
             if reason or state.round >= rounds:
                 return reason
             since = time.perf_counter()
-            state = checked(solver.step(problem, network, state), state.round + 1, problem, name)
+            round, state = state.round + 1, solver.step(problem, network, state)
+            w = state.w if type(state) is kind and type(state.round) is int and state.round == round else None
+            if type(w) is not np.ndarray or w.shape != shape or w.dtype != dtype:  # as it rarely is
+                state = checked(state, round, problem, name)
 
 
 def all_small(w: np.ndarray) -> bool:
     """Whether no number in ``w`` is NaN or beyond what is lost."""
     numbers = w.ravel()
-    if numbers.dot(numbers) < _LARGEST**2:  # in one go; false for NaN, and for squares beyond the dtype
+    if numbers.dot(numbers) < _LARGEST_SQUARE:  # in one go; false for NaN, and for squares beyond the dtype
         return True
     return bool(-_LARGEST < w.min() <= w.max() < _LARGEST)
 

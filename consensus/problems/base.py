@@ -99,7 +99,7 @@ class BaseProblem(ABC):
         w = self._stack(w)
         gradient = self._gradient(w) if batch is None else self._batch_gradient(w, batch)
         self.work.gradients += 1
-        return gradient if self.nonconvex is None else self._with_share(gradient, w)
+        return self._with_share(gradient, w)
 
     def _with_share(self, gradient, w):
         """``gradient`` with a nonconvex regularizer's share; written over."""

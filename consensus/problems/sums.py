@@ -4,6 +4,7 @@ import functools
 import math
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from consensus import kernels
 from consensus._parallel import CHUNK_BYTES, for_rows
@@ -53,10 +54,14 @@ class SampleSums(BaseProblem):
         for_rows(self._unpadded(into, most), (x, d, c, w, values), self._bytes(most), self._streamed(most))
         return values
 
-    def _gradient(self, w: np.ndarray) -> np.ndarray:
-        if known := self._at_once():
+    def gradient(self, w: ArrayLike, batch: Batch | None = None) -> np.ndarray:
+        if batch is None and self.nonconvex is None and (known := self._at_once()):
+            self.work.gradients += 1
             self.work.samples += self._samples
-            return known.gradient(w)
+            return known.gradient(self._stack(w))
+        return super().gradient(w, batch)
+
+    def _gradient(self, w: np.ndarray) -> np.ndarray:
         return self._sum(w, None)
 
     def _batch_gradient(self, w: np.ndarray, batch: Batch) -> np.ndarray:

@@ -190,9 +190,9 @@ def to_prox(v: ArrayLike, step: float | np.ndarray) -> tuple[np.ndarray, float |
 
     What an array of steps holds is not looked at: local solvers come by here in their inner loops.
     """
-    v = points("v", v)
     if type(step) is float and 0 < step < math.inf:  # at once, as it mostly is
-        return v, step
+        return points("v", v), step
+    v = points("v", v)
     if type(step) is np.ndarray:
         if step.ndim == v.ndim == 2 and step.shape == (len(v), 1) and step.dtype.kind == "f":
             return v, step

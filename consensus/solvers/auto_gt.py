@@ -85,7 +85,7 @@ def _next(alpha, before, moved, turned):
     """The steps after ``alpha`` and those ``before`` it, once iterates have ``moved`` and trackers ``turned``."""
     grown = np.sqrt(1 + alpha / before) * alpha
     moved, turned = (np.sqrt(np.vecdot(v, v))[:, None] for v in (moved, turned))
-    seen = (turned > 0) & (moved > 0)
-    if seen.all():
+    if (moved * turned).min() > 0:  # mostly so
         return np.minimum(grown, moved / (2 * turned))
+    seen = (turned > 0) & (moved > 0)
     return np.where(seen, np.minimum(grown, moved / (2 * np.where(seen, turned, 1))), alpha)
