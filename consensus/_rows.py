@@ -154,12 +154,11 @@ def multiplication(matrix: sp.csr_array) -> Callable[[np.ndarray], np.ndarray]:
         length, width = rows.shape
         if width < 2 or length != others:
             return matrix @ rows
-        rows = np.ascontiguousarray(rows)
         if width < few:
             result = np.zeros((agents, width), numbers)
-            _sparsetools.csr_matvecs(agents, others, width, indptr, indices, weights, rows, result)
+            _sparsetools.csr_matvecs(agents, others, width, indptr, indices, weights, rows, result)  # of any strides
             return result
-        result = empty((agents, width), numbers)
+        rows, result = np.ascontiguousarray(rows), empty((agents, width), numbers)
         if width >= 2 * _COLUMNS and kernels.compiles():
 
             def columns(part):

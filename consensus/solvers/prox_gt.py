@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ProxGTState(NamedTuple):
-    """Iterates w, and the trackers less the gradients that are in them, ``y - A grad g``; both (agents, P)."""
+    """Iterates w, and by how much the trackers of the average of the grad g_i are ahead of their own, ``Y / A - grad g``."""
 
     round: int
     w: np.ndarray
@@ -33,8 +33,8 @@ class ProxGT(Solver):
         Y+ = W (Y + G(X) - G(X before)),   X+ = W prox_{alpha r}(X - alpha Y+) .
 
     W is doubly stochastic and may change; the paper's is fixed, and on average over k rounds the squared stationarity falls as
-    1 / k there (from memory). The agents send Y, then X. The paper has W^q for W, q of order 1 / (1 - rho), for an iteration
-    count that does not depend on the network: ``Gossip(ProxGT(), q)``.
+    1 / k there (from memory). The agents send Y / A, then X. The paper has W^q for W, q of order 1 / (1 - rho), for an
+    iteration count that does not depend on the network: ``Gossip(ProxGT(), q)``.
 
     Parameters
     ----------
@@ -80,10 +80,9 @@ class ProxGT(Solver):
         n, w, lead = state
         alpha = self.alpha(n)
         gradient = problem.gradient(w)
-        gradient *= problem.network_size
-        (y,) = network.mix(n, lead + gradient)
-        np.subtract(y, gradient, out=gradient)  # what the trackers are ahead of the gradients
-        y *= -alpha
+        (y,) = network.mix(n, lead + gradient)  # Y+ / A
+        np.subtract(y, gradient, gradient)  # what the trackers are ahead of the gradients
+        y *= -alpha * problem.network_size
         y += w
         (w,) = network.mix(n, problem.regularizer.prox(y, alpha))
         return ProxGTState(n + 1, w, gradient)
