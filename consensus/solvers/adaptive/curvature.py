@@ -52,6 +52,9 @@ class Curvature(Protocol):
     def moved(self, problem: Any, trial: np.ndarray) -> Self:
         """At new trial points (agents, P)."""
 
+    def widened(self, problem: Any) -> Self:
+        """With all that is to be in the first message to all, after rounds :meth:`alone`; before it :meth:`moved` is called."""
+
     def each_local_model(self, problem: Any, w: np.ndarray, test: Test) -> None:
         """A test of how far the local costs are from their models, as :func:`gauss_newton.each_local_model`."""
 

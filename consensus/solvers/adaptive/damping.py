@@ -10,7 +10,9 @@ from consensus.solvers.adaptive.quadratic import Quadratic
 
 LEAST, _LARGEST = 1e-7, 1.0  # tau in units of H's trace
 _POWER = 4  # by which tau is averaged: near its largest, for one agent's trouble is everyone's
-_MARKED = 1e-3  # rise of the costs, relative: what the agents disagree by may hide smaller ones
+# Rise of the costs, relative: what the agents disagree by may hide smaller ones. On a changing graph their trial points lie
+# further apart, and costs there are not those at the mean.
+_MARKED, _MARKED_CHANGING = 1e-3, 0.1
 _REFUSALS = 4  # in a row
 
 
@@ -48,7 +50,9 @@ class Damping(NamedTuple):
         scale = np.maximum(means.scale, 1e-3 * self.scale)
         return self._replace(tau=scale * np.maximum(means.power, LEAST**_POWER) ** (1 / _POWER), scale=scale)
 
-    def judged(self, problem: BaseProblem, w_old: np.ndarray, old: Quadratic, w: np.ndarray, new: Quadratic) -> "Damping":
+    def judged(
+        self, problem: BaseProblem, w_old: np.ndarray, old: Quadratic, w: np.ndarray, new: Quadratic, static: bool
+    ) -> "Damping":
         """By what the last trial brought: whether it is refused (``refused`` > 0), and how tau changes.
 
         Parameters
@@ -58,11 +62,13 @@ class Damping(NamedTuple):
             Where the trial began, and where it led.
         old, new : Quadratic
             What is known of the network's costs there.
+        static : bool
+            Whether the graph stands still: else costs count only if they rose by much.
         """
         r, step = problem.regularizer, w - w_old
         rise = 0 if r.quadratic else r.value(w) - r.value(w_old)
         trapezoid, change = np.vecdot(step, old.slope + new.slope) / 2, new.total - old.total
-        marked = change > _MARKED * np.abs(new.total)
+        marked = change > (_MARKED if static else _MARKED_CHANGING) * np.abs(new.total)
         actual = np.where(marked, np.maximum(trapezoid, change), trapezoid) + rise
         predicted = old.change(step, quadratic_weight(problem)) + rise
         falls = predicted < 0

@@ -133,6 +133,10 @@ class Kronecker(NamedTuple):
         moved = self._replace(own=Factors.row(gauss_newton.kronecker(problem, trial)))
         return moved._without_first() if self.values.size else moved
 
+    def widened(self, problem: Linearizable) -> "Kronecker":
+        """As it is: there are no rounds alone."""
+        return self
+
     def each_local_model(self, problem: Linearizable, w: np.ndarray, test: Test) -> None:
         """As :func:`gauss_newton.each_local_model`, if there is anything to test."""
         if not gauss_newton.exact(problem):

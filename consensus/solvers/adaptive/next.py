@@ -66,17 +66,19 @@ class AdaptiveNEXT(Solver):
     of ``grad sum_j g_j``, and T_i of ``sum_j g_j``. On a static graph whose links go both ways up to 256 agents get to know
     the graph in the first exchanges, and their estimates are exact: sums go through few agents
     (:class:`consensus.engines.hubs.Hubs`) in K exchanges, one more than the diameter or fewer. Of the Gauss-Newton curvature
-    of all costs, ``H = sum_j J_j' S_j J_j``, they learn Z_i, about H Omega, with at most 64 directions Omega that all know: on
-    a static graph whose links go both ways the products J_i' S_i J_i Omega go along with these sums, rounded to what tau_i
-    does not see anyway, and Z is their exact sum (:class:`consensus.solvers.adaptive.sketch.Sketch`); on others they are mixed
-    in twelve bits. Then agent i
+    of all costs, ``H = sum_j J_j' S_j J_j``, they learn Z_i, about H Omega, with a few directions Omega that all know: on a
+    static graph whose links go both ways, of at most 64, the products J_i' S_i J_i Omega go along with these sums, rounded to
+    what tau_i does not see anyway, and Z is their exact sum (:class:`consensus.solvers.adaptive.sketch.Sketch`); on others they
+    are mixed in twelve bits, at first of 64 or 128, then of 32. Then agent i
 
     1.  compares the change of U from its last w_i to the new one, ``s . (G_old + G_new) / 2 + r(w_new) - r(w_old)`` (with T_new
-        - T_old instead of the trapezoid, if that is larger and a rise by over a thousandth: the trapezoid is exact for short
-        steps only), with what its model predicted for s = w_new - w_old: a ratio below 1/4 doubles tau_i, one above 3/4 divides
-        it by three. If U rose, tau_i is multiplied by four, and unless it refused four in a row the agent goes back to its
-        last w_i, whose G_i and V_i it still has (the trackers follow the trial points and notice nothing);
-    2.  solves the local problem, with V_i V_i' the Nystrom approximation of H from Z_i,
+        - T_old instead of the trapezoid, if that is larger and a rise by over a thousandth, on a changing graph a tenth: the
+        trapezoid is exact for short steps only), with what its model predicted for s = w_new - w_old: a ratio below 1/4 doubles
+        tau_i, one above 3/4 divides it by three. If U rose, tau_i is multiplied by four, and unless it refused four in a row
+        the agent goes back to its last w_i, whose G_i and V_i it still has (the trackers follow the trial points and notice
+        nothing);
+    2.  solves the local problem, with V_i V_i' the Nystrom approximation of H from Z_i (and on changing and directed graphs
+        what it was before where Z_i does not tell, stretched so that V_i V_i' s = G_new - G_old),
 
             d_i = argmin_d  G_i . d + 1/2 |V_i' d|^2 + tau_i/2 |d|^2 + r(w_i + d) ,
 
@@ -176,7 +178,7 @@ class AdaptiveNEXT(Solver):
         model = Quadratic(total, slope, H)
         # 1. Judge the last trial, if there was one.
         if not first:
-            damping = damping.judged(problem, state.w, state.model, w, model)
+            damping = damping.judged(problem, state.w, state.model, w, model, network.static)
             refused = damping.refused > 0
             w, model = choose(refused, state.w, w), choose(refused, state.model, model)
         elif origin.cost.size:

@@ -76,5 +76,9 @@ class Secants(NamedTuple):
         """At new trial points: nothing changes."""
         return self
 
+    def widened(self, problem: BaseProblem) -> "Secants":
+        """As it is: there are no rounds alone."""
+        return self
+
     def each_local_model(self, problem: BaseProblem, w: np.ndarray, test: Test) -> None:
         """Nothing is known of the local cost that could be tested."""

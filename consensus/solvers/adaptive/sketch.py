@@ -8,7 +8,7 @@ import numpy as np
 from consensus.packing import Multiples
 from consensus.problems import Linearizable
 from consensus.solvers.adaptive import gauss_newton
-from consensus.solvers.adaptive.blocks import Nothing
+from consensus.solvers.adaptive.blocks import Nothing, choose
 from consensus.solvers.adaptive.damping import LEAST
 from consensus.solvers.adaptive.first_exchanges import MOST
 from consensus.solvers.adaptive.gauss_newton import Test
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 DIRECTIONS, _NUMBERS = 64, 1 << 18  # columns of curvature in a message, and numbers in them, at most
 _ROUNDING = 0.125  # what all agents' rounding may do to H along trees, in units of tau
 _FEW, _NOISE = 32, 1e-4  # without trees: columns in a message but the first, and what estimates do to H, in units of its trace
+_WIDE = 128  # columns in the first message of agents that moved alone on a changing graph
+_LEAST = 0.2  # of a secant pair: curvature in units of what is known
 
 
 class Products(NamedTuple):
@@ -42,8 +44,9 @@ class Sketch(NamedTuple):
     in, the others are drawn. Where H is the same everywhere, and a message can hold all of it, that is done once.
 
     On changing and directed graphs products are mixed in twelve bits
-    (:class:`consensus.solvers.adaptive.alongside.Alongside`), from the second time on half as many: the other half of V stays
-    (:func:`updated`). On long graphs of many agents (:func:`on_trees`) they are mixed as the trackers are.
+    (:class:`consensus.solvers.adaptive.alongside.Alongside`), from the second time on 32: the other columns of V stay
+    (:func:`updated`), but for what the last step tells of them (:func:`stretched`). There are 64, or 128 where agents moved
+    alone at first. On long graphs of many agents (:func:`on_trees`) they are mixed as the trackers are.
     """
 
     products: np.ndarray
@@ -99,7 +102,8 @@ class Sketch(NamedTuple):
         """H = V V' with V (agents, P, count), and what is kept of it."""
         drawn = _drawn(problem, round + 1)
         if news.rounded is not None:
-            V = updated(news.known.H.V, self.basis[0], news.rounded)
+            V = stretched(news.known.H.V, news.step, news.change, news.damping.scale)
+            V = updated(V, self.basis[0], news.rounded)
             return LowRank.of(V), self._replace(basis=drawn[None, :, :_FEW])
         if not on_trees(network):
             return LowRank.of(factor(self.basis[0], news.sums.products)), self._replace(basis=drawn[None])
@@ -122,15 +126,20 @@ class Sketch(NamedTuple):
         """At new trial points (agents, P)."""
         return self._at(problem, trial, self.basis[0], self.unit)
 
+    def widened(self, problem: Linearizable) -> "Sketch":
+        """With more directions, for the first message to all of those who know their own curvature only."""
+        basis = directions(problem.parameters, columns(problem, _WIDE), 0, problem.dtype)
+        return self._replace(basis=np.broadcast_to(basis, (len(self.basis), *basis.shape)))
+
     def each_local_model(self, problem: Linearizable, w: np.ndarray, test: Test) -> None:
         """As :func:`gauss_newton.each_local_model`, if there is anything to test."""
         if not gauss_newton.exact(problem):
             gauss_newton.each_local_model(problem, w, test)
 
 
-def columns(problem: Linearizable) -> int:
-    """How many directions there are."""
-    return max(1, min(problem.parameters, DIRECTIONS, _NUMBERS // problem.parameters))
+def columns(problem: Linearizable, most: int = DIRECTIONS) -> int:
+    """How many directions there are, at ``most``."""
+    return max(1, min(problem.parameters, most, _NUMBERS // problem.parameters))
 
 
 def on_trees(network: "Network") -> bool:
@@ -170,6 +179,22 @@ def updated(V: np.ndarray, basis: np.ndarray, products: np.ndarray) -> np.ndarra
         return new
     across = np.linalg.qr(np.nan_to_num(V.swapaxes(1, 2) @ basis), mode="complete")[0][:, :, few:]
     return np.concatenate([V @ across, new], axis=2)
+
+
+def stretched(V: np.ndarray, step: np.ndarray, change: np.ndarray, largest: np.ndarray) -> np.ndarray:
+    """V (agents, P, columns) after a ``step`` s (agents, P), along which the network's gradient ``change`` d by y.
+
+        V+ = [V N, y / sqrt(s . y)],      N an orthonormal basis of what is orthogonal to V' s ,
+
+    so that V+ V+' s = y. Gauss-Newton's curvature leaves out that of the model's outputs, the pair has it. V stays where the
+    curvature along s is less than a fifth of what V has, or where y would give H an eigenvalue above the ``largest`` (agents,).
+    """
+    image = np.nan_to_num(step[:, None] @ V)[:, 0]
+    curvature = np.vecdot(step, change)
+    told = (curvature > _LEAST * np.vecdot(image, image)) & (np.vecdot(change, change) <= largest * curvature)
+    across = np.linalg.qr(image[:, :, None], mode="complete")[0][:, :, 1:]
+    new = change / np.sqrt(np.where(told, curvature, 1))[:, None]
+    return choose(told, np.concatenate([V @ across, new[:, :, None]], axis=2), V)
 
 
 def turned(V: np.ndarray, drawn: np.ndarray) -> np.ndarray:

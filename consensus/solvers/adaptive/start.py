@@ -96,7 +96,9 @@ def step_alone(problem: BaseProblem, network: "Network", state: "AdaptiveState",
     model = Quadratic(mixed.cost / share[:, 0], mixed.gradient / share, H)
     d, solved = solve(problem, w, model, damping._replace(tau=(_TAU * damping.scale).astype(w.dtype)), state.curvature)
     trial = w + (_STEP if network.static else _STEP / (1 + state.round / _HALVED)) * d
-    local, curvature = costs(problem, trial), state.curvature.moved(problem, trial)
+    last = not network.static and averaging.pace > 0
+    curvature = (state.curvature.widened(problem) if last else state.curvature).moved(problem, trial)
+    local = costs(problem, trial)
     return state._replace(
         round=state.round + 1,
         w=w,

@@ -11,7 +11,7 @@ from consensus.solvers.adaptive.quadratic import LowRank, Quadratic
 SCALE = np.full(1, 10.0)
 
 
-def judge(actual, refused=0, marked=None, regularizer=None, dtype=float):
+def judge(actual, refused=0, marked=None, regularizer=None, dtype=float, static=True):
     """A step from 0 to -1 of which the model promises a decrease of one: the costs' slope changes so that U does by ``actual``.
 
     The new total shows the same, or else ``marked``.
@@ -23,7 +23,7 @@ def judge(actual, refused=0, marked=None, regularizer=None, dtype=float):
         5.0 + np.array([actual if marked is None else marked]), np.array([[slope]]), LowRank.of(np.zeros((1, 1, 1)))
     )
     before = Damping(np.ones(1, dtype), SCALE.astype(dtype), np.full(1, refused, dtype), np.zeros(1, dtype))
-    return before.judged(p, np.zeros((1, 1)), old, -np.ones((1, 1)), new)
+    return before.judged(p, np.zeros((1, 1)), old, -np.ones((1, 1)), new, static)
 
 
 @pytest.mark.parametrize(
@@ -47,6 +47,8 @@ def test_a_marked_rise_of_the_costs_counts_more_than_the_trapezoid():
     assert judge(-0.9, marked=1.0).refused == 1
     assert judge(-0.9, marked=0.004).refused == 0  # less than a thousandth of the costs
     assert judge(-0.9, marked=0.006).refused == 1
+    assert judge(-0.9, marked=0.5, static=False).refused == 0  # less than a tenth
+    assert judge(-0.9, marked=0.6, static=False).refused == 1
 
 
 def test_a_regularizer_outside_of_the_costs_joins_them():

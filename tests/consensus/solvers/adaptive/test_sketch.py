@@ -13,7 +13,7 @@ from consensus.solvers.adaptive.blocks import Nothing
 from consensus.solvers.adaptive.damping import Damping
 from consensus.solvers.adaptive.news import News
 from consensus.solvers.adaptive.quadratic import Quadratic
-from consensus.solvers.adaptive.sketch import Sketch, columns, directions, updated
+from consensus.solvers.adaptive.sketch import Sketch, columns, directions, stretched, updated
 
 
 def test_directions_are_orthonormal_and_drawn_from_their_seed():
@@ -61,7 +61,8 @@ def network(name):
 
 def news(rounded=None, exchanges=0, tau=1e-3, known=None):
     """What exchanges brought to agents with that tau."""
-    return News(exchanges, Nothing(), rounded, None, None, Damping(*np.tile([[tau], [1.0], [0.0], [0.0]], AGENTS)), known)
+    still, damping = np.zeros((AGENTS, 5)), Damping(*np.tile([[tau], [1.0], [0.0], [0.0]], AGENTS))
+    return News(exchanges, Nothing(), rounded, still, still, damping, known)
 
 
 def test_the_networks_sums_give_the_factor_of_its_curvature():
@@ -88,6 +89,27 @@ def test_new_products_replace_what_they_tell_and_leave_the_rest():
         apart = np.linalg.svd(basis.T @ old @ old.T)[2][3:].T  # conjugate to the directions, as old has it
         error = found @ (found.T @ apart) - (old @ (old.T @ apart) + _low(H, basis) @ apart)
         np.testing.assert_allclose(error, 0, rtol=0, atol=2e-2 * np.abs(H).max())
+
+
+def test_the_last_step_stretches_the_curvature():
+    """The new matrix brings the step to the change, and is the old one on what is conjugate to the step."""
+    rng = np.random.default_rng(0)
+    V, root = rng.standard_normal((4, 20, 8)), rng.standard_normal((20, 20))
+    H, step = root @ root.T, rng.standard_normal((4, 20))
+    change = step @ H
+    change[1] *= -1  # no convex function's
+    step[2] = change[2] = 0
+    change[3] = 0.01 * (V[3] @ (V[3].T @ step[3]))  # much less than is known
+    new = stretched(V, step, change, np.full(4, np.trace(H)))
+    assert new.shape == V.shape
+    np.testing.assert_allclose(new[0] @ (new[0].T @ step[0]), change[0], rtol=1e-10)
+    apart = np.linalg.svd(step[:1] @ V[0] @ V[0].T)[2][1:].T
+    added = np.outer(change[0], change[0]) / (step[0] @ change[0])
+    np.testing.assert_allclose(new[0] @ (new[0].T @ apart), (V[0] @ V[0].T + added) @ apart, rtol=0, atol=1e-10)
+    assert (new[1:] == V[1:]).all()
+    steep = np.vecdot(change[:1], change[:1]) / np.vecdot(step[:1], change[:1])  # the largest eigenvalue of what is added
+    assert (stretched(V[:1], step[:1], change[:1], 0.999 * steep) == V[:1]).all()
+    assert (stretched(V[:1], step[:1], change[:1], 1.001 * steep) == new[:1]).all()
 
 
 def _low(H, basis):

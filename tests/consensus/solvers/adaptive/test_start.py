@@ -12,6 +12,7 @@ from consensus.solvers.adaptive import start
 from consensus.solvers.adaptive.averaging import MISFIT
 from consensus.solvers.adaptive.costs import costs
 from consensus.solvers.adaptive.first_exchanges import find_pace
+from consensus.solvers.adaptive.gauss_newton import products
 from consensus.solvers.adaptive.start import ROUNDS, Origin
 
 MLP = consensus.MLP([4, 3, 1])
@@ -56,7 +57,7 @@ def test_it_moves_from_the_first_exchange_on_and_sums_are_kept(schedule):
 
 @pytest.mark.parametrize("schedule", ["failing", "random"])
 def test_on_changing_graphs_agents_find_on_their_way_the_pace_that_they_would_find_at_rest(schedule):
-    p = problem("squared", consensus.L2(0.01), MLP)
+    p = problem("squared", consensus.L2(0.01), consensus.MLP([4, 12, 1]))
     rest = StackedNetwork(SCHEDULES[schedule], p.dtype)
     held, pace = find_pace(rest, np.ones((AGENTS, 1)), np.ones((AGENTS, 1)), MISFIT)
     states, network = after(held.exchanges + 1, p, schedule)
@@ -65,6 +66,9 @@ def test_on_changing_graphs_agents_find_on_their_way_the_pace_that_they_would_fi
     *_, first, found, state = states
     np.testing.assert_allclose(first.averaging.search.probes, held.probes()[:, :-1], rtol=0, atol=1e-14)
     assert not found.averaging.search.probes.size
+    widths = [x.curvature.basis.shape[2] for x in (first, found, state)]
+    assert widths == [64, 73, 32]  # the first message to all has as many directions as parameters
+    assert (found.curvature.products == products(p, found.trial, found.curvature.basis[0])).all()
     assert np.isinf(state.model.total).all()  # costs of scattered points are none at w
     assert not state.origin.w.size
 
