@@ -2,10 +2,13 @@
 
 from consensus.kernels.instructions import Array, greatest, least, loop, when, where
 from consensus.kernels.source import functions
-from consensus.kernels.vectors import LANES, load, room, store, store_totals
+from consensus.kernels.vectors import LANES, fetch, load, room, store, store_totals
 
 _SAMPLES = 64  # worked at a time, at most;
 _NUMBERS = 1 << 14  # features of these: they stay in a core's cache from the outputs to the sum
+# The memory of features is asked for ahead of time, as processors see too late where short rows go on: so many samples, or, in
+# longer rows than so many bytes, so many bytes.
+_NEXT, _LONG, _AHEAD = 8, 8192, 1024
 
 
 def writer(name, dtype):
@@ -21,7 +24,7 @@ def writer(name, dtype):
 
     def put_outputs(f, x, dx, k, w, m, bias):
         """Put those of k samples, whose features begin at x, at the address f; the last one's fill up the four."""
-        left = m % LANES
+        left, ahead = m % LANES, where(dx > _LONG, _AHEAD, _NEXT * dx)
         whole, end = (m - left) * size, x + (k - 1) * dx
         w_left = load(w + whole, left, dtype)
 
@@ -32,6 +35,8 @@ def writer(name, dtype):
             @loop(0, whole, LANES * size, *[load(row + whole, left, dtype) * w_left for row in four])
             def totals(j, *totals):
                 part = load(w + j, LANES, dtype)
+                for row in four:
+                    fetch(row + (j + ahead))
                 return [total + load(row + j, LANES, dtype) * part for total, row in zip(totals, four, strict=True)]
 
             store_totals(f + s * size, bias, totals)

@@ -19,6 +19,16 @@ def load(address, count, dtype):
     return address.made("call", call, [*rest, ir.Constant(vector, None)])
 
 
+def fetch(address):
+    """Begin to bring what is at an address into the cache; it may be any, as nothing comes of one that is of no memory."""
+    name, functions = "llvm.prefetch.p0", address.builder.module.globals
+    if name not in functions:
+        kind = ir.FunctionType(ir.VoidType(), [ir.PointerType(), _INT, _INT, _INT])
+        ir.Function(address.builder.module, kind, name)
+    pointer = address.made("inttoptr", address.ir, ir.PointerType())
+    address.made("call", functions[name], [pointer.ir, *map(_INT, (0, 3, 1))])  # to read, to all levels, data
+
+
 def store(vector, address, count):
     """Put the first ``count`` numbers at an address."""
     call, *rest = _masked("store", address, count, vector.kind, ir.VoidType(), vector.kind)
