@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from consensus.engines import known
 from consensus.solvers.adaptive import sketch
 from experiments import blocks, centralised, convergence, failures, scale, sparsity, tangent
 from experiments.shared import cases, clusters
@@ -76,7 +77,7 @@ def numbers(results):
         "hidden": cases.HIDDEN,
         "decay": f"{cases.DECAY.weight:g}",
         "adaptive.directions": sketch.DIRECTIONS,
-        "adaptive.vectors": sketch.DIRECTIONS + 2,
+        "adaptive.acquainted": known.FEW,
         "convergence.trials": convergence.TRIALS,
         "convergence.level": _percent(convergence.LEVELS[-1]),
         "convergence.start": _percent(convergence.LEVELS[0]),

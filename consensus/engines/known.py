@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from consensus.packing import Multiples
 
 _CHUNK = 1 << 22  # rows over edges that a flood treats together
-_FEW = 256  # agents, at most, that get to know the whole graph
+FEW = 256  # agents, at most, that get to know the whole graph
 
 
 class Known(ABC):
@@ -175,7 +175,7 @@ class Known(ABC):
 
         At most 256 do, where there is a :attr:`tree`.
         """
-        return self.agents <= _FEW and self.tree is not None
+        return self.agents <= FEW and self.tree is not None
 
     def hubs(self, exchanges: int) -> Hubs:
         """Through whom sums go if they are to take at most so many ``exchanges``, at least as many as :meth:`crossing` says.
