@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from consensus._rows import combined
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs
@@ -92,10 +93,11 @@ class DATOS(Solver):
 
     def step(self, problem: BaseProblem, network: "Network", state: DATOSState) -> DATOSState:
         n, w, s, d, alpha, sent, _ = state
-        gradient = network.agents * problem.gradient(w)
+        gradient = problem.gradient(w)
+        gradient *= network.agents
         dual = gradient + s + d
         hats = zip((w, dual), network.mix(sent, w, dual), strict=True)
-        w_hat, d_hat = ((1 - _WEIGHT) * own + _WEIGHT * mixed for own, mixed in hats)
+        w_hat, d_hat = (combined((1 - _WEIGHT, _WEIGHT), own, mixed, over=mixed) for own, mixed in hats)
         growth = ((n + 10) / (n + 1)) ** 0.6
         steps, tries = _backtrack(problem, w, gradient, w_hat, d_hat, alpha, growth)
         alpha, sent = _least(network, sent + 1, steps, first=n == 0)
@@ -110,16 +112,23 @@ def _backtrack(problem, w, gradient, w_hat, d_hat, alpha, growth):
     agents, precision = problem.network_size, np.finfo(w.dtype)
     rounding, least = _CLEAR * precision.eps, precision.tiny  # where costs are not finite no step is short enough
     value = agents * problem.value(w)
+    size = np.abs(value)
     steps, tries, open_ = np.full(len(w), growth * alpha, w.dtype), np.zeros(len(w), int), np.ones(len(w), bool)
-    while open_.any():
-        p = w_hat - steps[:, None] * d_hat - w
-        new, slope = agents * problem.value(w + p), np.vecdot(gradient, p)
-        most = 0.9 / (2 * steps) * np.vecdot(p, p)
-        unclear = open_ & (most <= rounding * (np.abs(value) + np.abs(slope)))
+    while np.count_nonzero(open_):
+        p = w_hat - steps[:, None] * d_hat
+        p -= w
+        rise, slope, most = agents * problem.value(w + p), np.vecdot(gradient, p), np.vecdot(p, p)
+        rise -= value
+        rise -= slope
+        most *= 0.45 / steps
+        unclear = most <= rounding * (size + np.abs(slope))
         tries += open_
-        np.minimum(steps, alpha, out=steps, where=unclear)
-        open_ &= ~unclear & ~(new - value - slope <= most) & (steps > least)  # no number: too far
-        np.divide(steps, 2, out=steps, where=open_)
+        if np.count_nonzero(unclear):
+            np.minimum(steps, alpha, out=steps, where=unclear & open_)
+        open_ &= ~(unclear | (rise <= most))  # what is no number is too far
+        if np.count_nonzero(open_):
+            open_ &= steps > least
+            np.divide(steps, 2, out=steps, where=open_)
     return steps, tries
 
 
