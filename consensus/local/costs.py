@@ -9,7 +9,7 @@ PASS = 30  # what reading and writing a number once costs, in the multiply-adds 
 LARGEST = 1 << 27  # numbers in a matrix that is worth forming
 _FORMED = 1 << 24  # and in a J that saves passes through the model
 _SMALL = 1 << 16  # numbers in an agent's R, and in its matrices, below which agents are worked in batches
-_TOGETHER = 3  # agents that share Python's calls, a quarter of the time where they have 200 samples, a tenth at 500
+_TOGETHER = 3  # agents that share Python's calls, which take a quarter of the time with 200 samples each, a tenth with 500
 _ROOM = 1 << 25  # bytes that these may take
 _ITERATIONS = 55  # of conjugate gradients, as seen on networks with tau near the loss's scale
 

@@ -45,9 +45,7 @@ class BaseProblem(ABC):
         self, rows: np.ndarray, network_size: int, parameters: int, dtype: DTypeLike, regularizer: Regularizer | None
     ) -> None:
         self.rows, self.agents, self.network_size = rows, len(rows), network_size
-        self.parameters = parameters
-        self.dtype = np.dtype(dtype)
-        self.work = Work()
+        self.parameters, self.dtype, self.work = parameters, np.dtype(dtype), Work()
         self.memory: dict[Any, Any] = {}
         regularizer = L2(0.0) if regularizer is None else _checks.regularizer(regularizer)
         # A nonconvex r is a convex one minus a smooth one; the second joins the costs, shared out among the agents.

@@ -56,9 +56,10 @@ class SampleSums(BaseProblem):
 
     def gradient(self, w: ArrayLike, batch: Batch | None = None) -> np.ndarray:
         if batch is None and self.nonconvex is None and (known := self._at_once()):
+            w = self._stack(w)
             self.work.gradients += 1
             self.work.samples += self._samples
-            return known.gradient(self._stack(w))
+            return known.gradient(w)
         return super().gradient(w, batch)
 
     def _gradient(self, w: np.ndarray) -> np.ndarray:
@@ -70,11 +71,12 @@ class SampleSums(BaseProblem):
     def average_gradient(self, w: np.ndarray, batch: Batch | None = None) -> np.ndarray:
         if self._ridge is None:
             return super().average_gradient(w, batch)
+        w = self._stack(w)
         self.work.gradients += 1
         if batch is None and (known := self._at_once()):
             self.work.samples += self._samples
-            return known.average(self._stack(w))
-        return self._sum(self._stack(w), batch, self.network_size, self._ridge)
+            return known.average(w)
+        return self._sum(w, batch, self.network_size, self._ridge)
 
     def descended(
         self, x: np.ndarray, alpha: float, w: np.ndarray, batch: Batch | None = None, over: np.ndarray | None = None

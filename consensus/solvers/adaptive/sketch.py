@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from consensus.engines.network import Network
 
 DIRECTIONS, _NUMBERS = 64, 1 << 18  # columns of curvature in a message, and numbers in them, at most
+_WIDE = 128  # columns at most in the first message of agents that moved alone on a changing graph
 _ROUNDING = 0.125  # what all agents' rounding may do to H along trees, in units of tau
 _FEW, _NOISE = 32, 1e-4  # without trees: columns in a message but the first, and what estimates do to H, in units of its trace
-_WIDE = 128  # columns in the first message of agents that moved alone on a changing graph
-_LEAST = 0.2  # of a secant pair: curvature in units of what is known
+_TOLD = 0.2  # curvature along the last step, in units of what V has of it, from which on it counts
 
 
 class Products(NamedTuple):
@@ -191,7 +191,7 @@ def stretched(V: np.ndarray, step: np.ndarray, change: np.ndarray, largest: np.n
     """
     image = np.nan_to_num(step[:, None] @ V)[:, 0]
     curvature = np.vecdot(step, change)
-    told = (curvature > _LEAST * np.vecdot(image, image)) & (np.vecdot(change, change) <= largest * curvature)
+    told = (curvature > _TOLD * np.vecdot(image, image)) & (np.vecdot(change, change) <= largest * curvature)
     across = np.linalg.qr(image[:, :, None], mode="complete")[0][:, :, 1:]
     new = change / np.sqrt(np.where(told, curvature, 1))[:, None]
     return choose(told, np.concatenate([V @ across, new[:, :, None]], axis=2), V)

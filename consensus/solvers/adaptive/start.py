@@ -85,7 +85,7 @@ def step_alone(problem: BaseProblem, network: "Network", state: "AdaptiveState",
     with tau three hundredths of the curvature's scale. On a changing graph, where there are more such rounds, steps become
     shorter: d_i / (2 + k / 20) in round k. x and y are sent in twelve bits a number. Where agents get to know their graph, they
     tell each other in the very first exchange who their neighbours are, and nothing else; on a changing one they look for their
-    pace meanwhile.
+    pace meanwhile, and once it is found make ready a wider first message of their curvature.
     """
     averaging = state.averaging
     if network.acquainted and not averaging.sent:

@@ -139,6 +139,14 @@ def test_a_problem_at_work_can_be_pickled():
     assert again.average_gradient(w).tobytes() == gradient.tobytes()
 
 
+def test_what_is_refused_is_not_counted():
+    problem = consensus.Problem(*CASES["linear logistic"][:2], shards(CASES["linear logistic"][2]), consensus.L2(0.1))
+    for gradient in (problem.gradient, problem.average_gradient):
+        with pytest.raises(ValueError, match="shape"):
+            gradient(np.zeros((3, 5)))
+    assert not any(problem.work.counts.values())
+
+
 def test_functions():
     problem = functions()
     w = RNG.standard_normal((6, 2))
