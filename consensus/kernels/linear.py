@@ -4,8 +4,8 @@ from consensus.kernels.instructions import Array, greatest, least, loop, when, w
 from consensus.kernels.source import functions
 from consensus.kernels.vectors import LANES, fetch, load, room, store, store_totals
 
-_SAMPLES = 64  # worked at a time, at most;
-_NUMBERS = 1 << 14  # features of these: they stay in a core's cache from the outputs to the sum
+_SAMPLES = 64  # worked at a time, at most: whole fours;
+_NUMBERS = 1 << 14  # features of these, unless four have more: they stay in a core's cache from the outputs to the sum
 # The memory of features is asked for ahead of time, as processors see too late where short rows go on: so many samples, or, in
 # longer rows than so many bytes, so many bytes.
 _NEXT, _LONG, _AHEAD = 8, 8192, 1024
@@ -68,7 +68,7 @@ def writer(name, dtype):
     def gradients(addresses, lengths, steps):
         (count, p, n, m), at, by = lengths.first(4), addresses.first(6), steps.first(8)
         held, dx, left = room(_SAMPLES + 3, dtype, count), by[7], m % LANES
-        u, few = Array(held, dtype), greatest(least(_SAMPLES, _NUMBERS // greatest(m, 1)), 1)
+        u, few = Array(held, dtype), greatest(least(_SAMPLES, _NUMBERS // greatest(m, 1) // 4 * 4), 4)
 
         @loop(0, count, 1)
         def each_agent(agent):

@@ -8,7 +8,7 @@ from consensus import kernels
 
 pytestmark = pytest.mark.skipif(not kernels.compiles(), reason="nothing is compiled without llvmlite, or with CONSENSUS_FAST=0")
 DTYPES = [np.float64, np.float32]
-SHAPES = [(1, 1), (2, 3), (3, 8), (4, 9), (5, 20), (64, 7), (65, 16), (131, 21), (30, 700)]  # samples, features
+SHAPES = [(1, 1), (2, 3), (3, 8), (4, 9), (5, 20), (64, 7), (65, 16), (131, 21), (30, 700), (6, 9000)]  # samples, features
 KERNELS = {"logistic": (kernels.linear_logistic, np.inf), "huber": (kernels.linear_huber, 0.7)}
 KERNELS["squared"] = (kernels.linear_huber, np.inf)
 
