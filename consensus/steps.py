@@ -30,8 +30,7 @@ class Constant:
         object.__setattr__(self, "value", _checks.number("value of Constant", self.value, above=0))
 
     def __call__(self, round: int) -> float:
-        if type(round) is not int or round < 0:  # at once: asked in every round
-            _checks.count("round", round, least=0)
+        _checks.count("round", round, least=0)
         return self.value
 
 
