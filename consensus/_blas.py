@@ -92,9 +92,9 @@ def solve(factor: np.ndarray, right: np.ndarray) -> None:
     if not len(factor):
         return
     size, one, trsv = _whole(len(factor)), _whole(1), _routine("trsv", factor.dtype)
-    upper, solution = _address(factor), _address(right)
+    triangle, solution = _address(factor), _address(right)
     for how in (b"N", b"T"):
-        trsv(b"L", how, b"N", size, upper, size, solution, one)
+        trsv(b"L", how, b"N", size, triangle, size, solution, one)
 
 
 def inverse(factor: np.ndarray) -> np.ndarray:

@@ -1,6 +1,5 @@
 """Where a run begins, and what a solver's states must be."""
 
-import functools
 from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, NamedTuple, Protocol
@@ -89,8 +88,8 @@ def checked(state: Any, round: int, problem: BaseProblem, name: str) -> State:
     TypeError, ValueError
         If not: what ``name``, a method of a solver, must return.
     """
-    kind: Any = type(state)
-    if not _begins_right(kind):
+    fields = getattr(state, "_fields", ()) if isinstance(state, tuple) else ()
+    if fields[:2] != ("round", "w"):
         raise TypeError(
             f"{name} must return a NamedTuple whose first fields are round and w: (round: int, w: np.ndarray, ...); "
             f"got {_checks.shown(state)}"
@@ -98,17 +97,11 @@ def checked(state: Any, round: int, problem: BaseProblem, name: str) -> State:
     w, shape = state.w, (problem.agents, problem.parameters)
     if not isinstance(w, np.ndarray) or w.shape != shape or w.dtype != problem.dtype:
         raise _wrong(w, shape, problem.dtype, name)
-    if state.round != round or not (type(state.round) is int or isinstance(state.round, Integral)):
+    if state.round != round or not isinstance(state.round, (int, Integral)):
         raise ValueError(
             f"{name} must return a state whose round, the number of rounds done, is {round}; got {_checks.shown(state.round)}"
         )
     return state
-
-
-@functools.lru_cache(maxsize=64)
-def _begins_right(kind):
-    """Whether ``kind`` is a class of NamedTuples whose first fields are round and w."""
-    return issubclass(kind, tuple) and getattr(kind, "_fields", ())[:2] == ("round", "w")
 
 
 def _wrong(w, shape, dtype, name):
