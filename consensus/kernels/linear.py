@@ -14,7 +14,8 @@ _NEXT, _LONG, _AHEAD = 8, 8192, 1024
 def writer(name, dtype):
     """Writes the loop over agents: of w, features, targets, weights, settings, and of the result, gradients or values.
 
-    Rows are contiguous. Samples are taken four at a time; where fewer are left, the last one stands in, with slope zero.
+    Rows are contiguous. Samples are taken four at a time; where fewer are left, the last one stands in, with slope zero. Those
+    of weight zero at an agent's end, with which small shards are filled up, are not looked at.
     """
     size = dtype.itemsize
     loss = functions(dtype)[name]  # its slope or its value
@@ -65,6 +66,17 @@ def writer(name, dtype):
 
         return total
 
+    def up_to_the_last(c, n, other):
+        """The number of an agent's n samples up to the last with a weight c; ``other`` is the address of any number."""
+        weights, last = Array(c, dtype), Array(where(n > 0, c + (n - 1) * size, other), dtype)[0]
+        padded = (last == 0) & (n > 0)
+
+        @loop(0, where(padded, n, 0), 1, where(padded, 0, n))
+        def used(s, used):
+            return where(weights[s] != 0, s + 1, used)
+
+        return used
+
     def gradients(addresses, lengths, steps):
         (count, p, n, m), at, by = lengths.first(4), addresses.first(6), steps.first(8)
         held, dx, left = room(_SAMPLES + 3, dtype, count), by[7], m % LANES
@@ -74,6 +86,7 @@ def writer(name, dtype):
         def each_agent(agent):
             w, all_x, all_d, all_c, settings, g = (address + agent * step for address, step in zip(at, by[:6], strict=True))
             scale, ridge, most = Array(settings, dtype).first(3)
+            used = up_to_the_last(all_c, n, settings)
             parameters, gradient, bias = Array(w, dtype), Array(g, dtype), bias_of(w, p, m)
 
             def begun_at(start):
@@ -83,9 +96,9 @@ def writer(name, dtype):
 
             when(ridge != 0, lambda: begun_at(lambda j: ridge * parameters[j]), lambda: begun_at(lambda j: 0))
 
-            @loop(0, n, few)
+            @loop(0, used, few)
             def each_part(begin):
-                k, x = least(few, n - begin), all_x + begin * dx
+                k, x = least(few, used - begin), all_x + begin * dx
                 d, c = Array(all_d + begin * size, dtype), Array(all_c + begin * size, dtype)
                 put_outputs(held, x, dx, k, w, m, bias)
 
@@ -116,11 +129,11 @@ def writer(name, dtype):
         @loop(0, count, 1)
         def each_agent(agent):
             w, all_x, all_d, all_c, settings, value = (address + agent * step for address, step in zip(at, by[:6], strict=True))
-            most, bias = Array(settings, dtype)[2], bias_of(w, p, m)
+            most, bias, used = Array(settings, dtype)[2], bias_of(w, p, m), up_to_the_last(all_c, n, settings)
 
-            @loop(0, n, _SAMPLES, u.constant(0))
+            @loop(0, used, _SAMPLES, u.constant(0))
             def total(begin, total):
-                k = least(_SAMPLES, n - begin)
+                k = least(_SAMPLES, used - begin)
                 d, c = Array(all_d + begin * size, dtype), Array(all_c + begin * size, dtype)
                 put_outputs(held, all_x + begin * dx, dx, k, w, m, bias)
 

@@ -49,9 +49,7 @@ class SampleSums(BaseProblem):
         def predicted(x, d, c, w, out):
             np.vecdot(self.loss.value(self.model.predict(w, x), d), c, out)
 
-        into = predicted if self._fused is None else self._fused.value
-        most = x.shape[1]
-        for_rows(self._unpadded(into, most), (x, d, c, w, values), self._bytes(most), self._streamed(most))
+        self._over_all(predicted if self._fused is None else self._fused.value, (x, d, c, w, values))
         return values
 
     def gradient(self, w: ArrayLike, batch: Batch | None = None) -> np.ndarray:
@@ -129,8 +127,7 @@ class SampleSums(BaseProblem):
         x, d, c = self.shards.features, self.shards.targets, self.weights
         if batch is None:
             self.work.samples += self._samples
-            most = x.shape[1]
-            for_rows(self._unpadded(function, most), (x, d, c, *arrays), self._bytes(most), self._streamed(most), *more)
+            self._over_all(function, (x, d, c, *arrays), *more)
             return
 
         batch = checked(batch, self.agents, c.shape[1])
@@ -142,6 +139,15 @@ class SampleSums(BaseProblem):
             function(taken(x, places), taken(d, places), *rest)
 
         for_rows(of_batch, (batch.indices, x, d, c, *arrays), self._bytes(count), self._streamed(count), *more)
+
+    def _over_all(self, function, arrays, *more):
+        """Call ``function(*arrays, *more)`` for all samples, some agents after others."""
+        most = self.weights.shape[1]
+        touched = self._bytes(most)
+        if self._fused is not None:  # its kernels keep to a cache by themselves: no agent need come by itself
+            for_rows(function, arrays, touched, touched, *more)
+        else:
+            for_rows(self._unpadded(function, most), arrays, touched, self._streamed(most), *more)
 
     def _unpadded(self, function, count):
         """``function(x, d, c, *rest)`` without the samples of weight zero at an agent's end, where agents come one by one."""

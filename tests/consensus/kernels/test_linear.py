@@ -104,6 +104,20 @@ def test_an_agents_bits_do_not_depend_on_its_place_or_alignment(name, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", KERNELS)
+def test_samples_of_weight_zero_at_the_end_change_no_bit_and_are_not_looked_at(name, dtype):
+    for samples, features in SHAPES:
+        w, x, d, c = drawn(samples, features, 1, dtype)
+        for used in {samples, (samples + 1) // 2, 1}:
+            c[2, used:], x[2, used:] = 0, np.nan
+            c[2, :used] = c[2, :used] + 1
+            alone = [w[2:3], x[2:3, :used].copy(), d[2:3, :used].copy(), c[2:3, :used].copy()]
+            for kernel in (None, VALUES[name]):
+                assert bits(called(name, (w, x, d, c), kernel=kernel)[2]) == bits(called(name, alone, kernel=kernel)[0])
+            x[2] = 1.0
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", KERNELS)
 def test_nan_comes_out_of_the_agent_that_has_it_and_of_no_other(name, dtype):
     for which in range(4):  # parameters, features, targets, weights
         given = drawn(6, 11, 1, dtype)
