@@ -22,7 +22,7 @@ from threadpoolctl import ThreadpoolController
 if TYPE_CHECKING:
     import numpy as np
 
-CHUNK_BYTES = 1 << 20  # about one core's private cache
+CHUNK_BYTES = 2 << 20  # of a core's caches: with less, cores wait for Python between chunks more often than for memory
 _WORTH_BYTES = 4 << 20  # below these, handing chunks around (some 50 us) costs more than it saves
 _WORTH_OPERATIONS = 3e7
 

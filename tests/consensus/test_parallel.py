@@ -33,7 +33,7 @@ def cores(monkeypatch):
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
-@pytest.mark.parametrize("bytes_per_agent", [0, 1, 1 << 10, 1 << 18, (1 << 20) - 1, HUGE])
+@pytest.mark.parametrize("bytes_per_agent", [0, 1, 1 << 10, 1 << 18, (1 << 20) - 1, (2 << 20) - 1, HUGE])
 @pytest.mark.parametrize("agents", [0, 1, 2, 7, 64, 1001])
 def test_chunks_cover_all_agents_exactly_once(cores, agents, bytes_per_agent, threads):
     visits, chunks = np.zeros(agents, int), []

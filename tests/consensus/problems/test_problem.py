@@ -205,13 +205,13 @@ def test_bad_input(make, error, match):
         make()
 
 
-LARGE = np.random.default_rng(1).standard_normal((620, 200))
+LARGE = np.random.default_rng(1).standard_normal((1240, 200))
 
 
 @pytest.mark.parametrize("model", [consensus.Linear(200), consensus.MLP([200, 3, 1])], ids=["linear", "mlp"])
 def test_padding_of_large_shards_is_not_looked_at(model):
     """Sums over them are those of the agents' own problems, and have the same bits in every block and for a batch of all."""
-    shards = consensus.partition(LARGE, LARGE[:, 0], 3, "sizes", sizes=[500, 90, 30])
+    shards = consensus.partition(LARGE, LARGE[:, 0], 3, "sizes", sizes=[1000, 180, 60])
     p = consensus.Problem(model, consensus.SquaredLoss(), shards, reduction="sum")
     shards.features[shards.weights == 0] = np.nan
     w = 0.1 * RNG.standard_normal((3, model.parameters))
@@ -225,5 +225,5 @@ def test_padding_of_large_shards_is_not_looked_at(model):
         block = p.restrict(rows)
         np.testing.assert_array_equal(block.value(w[rows]), values[rows])
         np.testing.assert_array_equal(block.gradient(w[rows]), gradients[rows])
-    batch = consensus.Minibatches(500).at(p, 3)
+    batch = consensus.Minibatches(1000).at(p, 3)
     np.testing.assert_array_equal(p.gradient(w, batch), gradients)
