@@ -5,6 +5,7 @@ import pytest
 
 import consensus
 from consensus import kernels
+from consensus._parallel import threads
 
 pytestmark = pytest.mark.skipif(not kernels.compiles(), reason="nothing is compiled without llvmlite, or with CONSENSUS_FAST=0")
 DTYPES = [np.float64, np.float32]
@@ -155,3 +156,17 @@ def test_problems_have_the_same_gradients_with_and_without(loss, dtype):
     for one, other in zip(fused, gradients(), strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=60 * np.finfo(dtype).eps)
     assert vars(problem.work) == {name: 2 * count for name, count in counts.items()}
+
+
+def test_many_agents_are_handed_out_in_few_calls(monkeypatch):
+    """Between calls cores wait for Python: of large shards, too, a call takes many agents, and bits are those of one by one."""
+    rng, calls = np.random.default_rng(0), []
+    X, y = rng.normal(size=(40 * 700, 100)), rng.normal(size=40 * 700)
+    problem = consensus.Problem(consensus.Linear(100), consensus.SquaredLoss(), consensus.partition(X, y, agents=40))
+    w = rng.normal(size=(40, 101))
+    alone = [problem.restrict([agent]).gradient(w[agent : agent + 1])[0] for agent in range(40)]
+    kernel = type(problem._fused).gradient
+    monkeypatch.setattr(type(problem._fused), "gradient", lambda self, x, *rest: (calls.append(len(x)), kernel(self, x, *rest)))
+    assert bits(problem.gradient(w)) == bits(alone)
+    assert sum(calls) == 40
+    assert len(calls) <= 4 * threads()
