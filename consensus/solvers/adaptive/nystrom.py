@@ -36,9 +36,9 @@ def factor(basis: np.ndarray, products: np.ndarray, noise: float = 0.0) -> np.nd
 
 def _roots_of_inverses(shifted, core):
     """X with X X' the inverse of each ``shifted`` (agents, count, count); where that is not definite the pseudoinverse of the
-    ``core``."""
+    ``core``. Always row by row in memory: some BLAS round products with transposed matrices in another way."""
     try:
-        return np.linalg.inv(np.linalg.cholesky(shifted)).swapaxes(1, 2)
+        return np.ascontiguousarray(np.linalg.inv(np.linalg.cholesky(shifted)).swapaxes(1, 2))
     except np.linalg.LinAlgError:
         if len(core) > 1:  # each takes the way that its own numbers ask for
             return np.concatenate([_roots_of_inverses(shifted[k : k + 1], core[k : k + 1]) for k in range(len(core))])

@@ -82,3 +82,16 @@ def test_scale_does_not_matter():
     V = factor(basis, H @ basis)
     for scale in (2.0**-40, 2.0**40):
         np.testing.assert_allclose(factor(basis, scale * H @ basis), np.sqrt(scale) * V, rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("size", [5, 12])
+def test_factors_have_the_same_bits_beside_others_that_are_not_definite(size):
+    """Which then go their own way; that must not change how anybody's numbers lie in memory, as BLAS rounds by that."""
+    rng = np.random.default_rng(0)
+    basis = rng.standard_normal((4, size, 20))
+    curvature = semidefinite(size, size, agents=4)
+    curvature[2] *= -1
+    products = curvature @ basis
+    together = factor(basis, products)
+    for agent in range(4):
+        assert together[agent].tobytes() == factor(basis[agent : agent + 1], products[agent : agent + 1]).tobytes()
