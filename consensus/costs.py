@@ -150,8 +150,15 @@ def load(
     Returns
     -------
     Load
+
+    Raises
+    ------
+    ValueError
+        If the history has no rows, or there are fewer agents than machines.
     """
     _checks.history(history)
+    if not history.rows:
+        raise ValueError("history has no rows: load takes that of a run, result.history")
     agents, parameters = _checks.problem(problem).agents, problem.parameters
     machines = agents if machines is None else _checks.count("machines", machines, most=agents)
     blocks = by_cost(problem, machines)

@@ -128,7 +128,7 @@ def validated(estimator: BaseEstimator, *data: Any, **options: Any) -> Any:
 def _refuse(name: str, values: Any, numbers: bool) -> None:
     """Raise an error that says which argument it is, where scikit-learn passes on what NumPy has to say."""
     found = _checks.dense(name, values)
-    if values is not None and found.dtype == object and found.ndim == 0:
+    if values is not None and found.ndim == 0 and found.dtype.kind in "Oc":
         raise TypeError(f"{name} must be an array; got {_checks.shown(values)}")
     if numbers and found.dtype.kind in "OSU":
         if hasattr(values, "columns"):

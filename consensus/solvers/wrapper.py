@@ -81,7 +81,7 @@ class Wrapper(Solver):
         return network
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
-        return self.solver.stable_step(problem, self.matrices(network))
+        return self.solver.stable_step(problem, self.matrices(_checks.schedule(network, "network")))
 
     def prepared(self, problem: BaseProblem, network: ScheduleLike) -> Self:
         _checks.problem(problem)

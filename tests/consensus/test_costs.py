@@ -78,3 +78,9 @@ def test_what_is_no_cluster_is_refused_by_name():
             Cluster(**({"latency": 0, "bandwidth": 1, "flops": 1} | {name: value}))
     with pytest.raises(ValueError, match="at least three loads"):
         Cluster.fitted([], [])
+
+
+def test_a_history_without_rows_has_no_load():
+    problem = consensus.Problem.from_functions(lambda w: w[:, 0], lambda w: w, agents=2, parameters=1)
+    with pytest.raises(ValueError, match="history has no rows"):
+        load(consensus.History(), problem)

@@ -117,8 +117,8 @@ def lowest_eigenvalue(matrix: MatrixLike) -> float:
     -0.3333
     """
     matrix = square(matrix)
-    if abs(matrix - matrix.T).max() > TOLERANCE:
-        raise ValueError("matrix must be symmetric")
+    if not abs(matrix - matrix.T).max() <= TOLERANCE:  # false for NaN
+        raise ValueError("matrix must be symmetric, of finite numbers")
     if matrix.shape[0] <= DENSE:
         return float(np.linalg.eigvalsh(matrix.toarray())[0])
     start = np.random.default_rng(0).standard_normal(matrix.shape[0])

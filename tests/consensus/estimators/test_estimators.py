@@ -209,3 +209,8 @@ def test_bad_data_are_refused_as_scikit_learn_does():
         NetworkRegressor(**LINEAR | {"network": topologies.ring(5)}).fit(X, Y, groups=np.arange(N) % 2)
     with pytest.raises(ValueError, match=r"groups must have shape \(442,\)"):
         NetworkRegressor(**LINEAR).fit(X, Y, groups=[1, 2])
+
+
+def test_a_complex_number_is_no_array():
+    with pytest.raises(TypeError, match="X must be an array; got 2j"):
+        NetworkClassifier().fit(2j, np.zeros(3))

@@ -124,3 +124,8 @@ def test_networks_that_never_agree_have_no_gap():
     apart = topologies.Static(nx.disjoint_union(topologies.path(3), topologies.path(3)))
     with pytest.raises(ValueError, match=r"no step is known for .* do not come to agree \(spectral gap .*\): give step="):
         gap(apart)
+
+
+def test_wrappers_refuse_what_is_no_network():
+    with pytest.raises(TypeError, match="network must be a schedule"):
+        Gossip(DGD(), exchanges=2).stable_step(P, P.shards)

@@ -123,3 +123,5 @@ def test_the_lowest_eigenvalue_of_a_ring_is_known(agents):
 def test_the_lowest_eigenvalue_is_of_symmetric_matrices():
     with pytest.raises(ValueError, match="matrix must be symmetric"):
         topologies.lowest_eigenvalue(np.array([[0.5, 0.5], [0.4, 0.6]]))
+    with pytest.raises(ValueError, match="finite"):
+        topologies.lowest_eigenvalue(np.full((3, 3), np.nan))
