@@ -144,14 +144,12 @@ class SampleSums(BaseProblem):
         """Call ``function(*arrays, *more)`` for all samples, some agents after others."""
         most = self.weights.shape[1]
         touched = self._bytes(most)
-        if self._fused is not None:  # its kernels keep to a cache by themselves: no agent need come by itself
-            for_rows(function, arrays, touched, touched, *more)
-        else:
-            for_rows(self._unpadded(function, most), arrays, touched, self._streamed(most), *more)
+        streamed = self._streamed(most) if self._fused is None else touched  # kernels keep to a cache by themselves
+        for_rows(self._unpadded(function, most), arrays, touched, streamed, *more)
 
     def _unpadded(self, function, count):
         """``function(x, d, c, *rest)`` without the samples of weight zero at an agent's end, where agents come one by one."""
-        if not self._fills_cache(count):
+        if self._fused is not None or not self._fills_cache(count):  # kernels see by themselves where samples end
             return function
 
         def of_one(x, d, c, *rest):
