@@ -25,12 +25,23 @@ _kept: list[object] = []  # what ufuncs point to
 
 
 def folder():
-    """Where object files are kept: ``NUMBA_CACHE_DIR``, or the user's folder for such things."""
-    if "NUMBA_CACHE_DIR" in os.environ:
-        return Path(os.environ["NUMBA_CACHE_DIR"]) / "consensus"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", tempfile.gettempdir())) / "consensus"
-    return Path(os.environ.get("XDG_CACHE_HOME", Path("~/.cache").expanduser())) / "consensus"
+    """Where object files are kept: in ``NUMBA_CACHE_DIR``, or the user's folder for such things.
+
+    It is made if it is not there. OSError if it cannot be, or others may write to it; RuntimeError if the user has no home.
+    """
+    named = os.environ.get("NUMBA_CACHE_DIR")
+    if not named and sys.platform == "win32":
+        named = os.environ.get("LOCALAPPDATA", tempfile.gettempdir())
+    path = Path(named or os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "consensus"
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not _ours(path.stat()):
+        raise PermissionError(f"{path} belongs to another user, or others may write to it")
+    return path
+
+
+def _ours(status):
+    """Whether this user owns a file or folder, and nobody else may write to it; always true on Windows."""
+    return not hasattr(os, "geteuid") or (status.st_uid == os.geteuid() and not status.st_mode & 0o022)
 
 
 def ufunc(name, arguments, signature, dtype, integers=0):
@@ -84,23 +95,38 @@ def _origin():
 
 
 def _object(name, dtype, symbol):
-    """The object file of a kernel: from disk, or compiled and put there if that can be written to."""
-    path = folder() / f"{name}-{dtype.name}-{_origin()}.o"
-    if (code := _read(path)) is None:
-        from consensus.kernels.loops import machine_code  # only if needed: it imports what writes instructions
+    """The object file of a kernel: from disk, or compiled and put there if there is a folder that only this user can write to."""
+    try:
+        path = folder() / f"{name}-{dtype.name}-{_origin()}.o"
+    except (OSError, RuntimeError) as error:
+        path = None
+        _warn(str(error))
+    if path and (code := _read(path)) is not None:
+        return code
+    from consensus.kernels.loops import machine_code  # only if needed: it imports what writes instructions
 
-        code = machine_code(name, dtype, symbol, _machine())
+    code = machine_code(name, dtype, symbol, _machine())
+    if path:
         try:
             _keep(path, code)
         except OSError as error:
-            logging.getLogger("consensus").warning("compiled kernels cannot be kept (%s): set NUMBA_CACHE_DIR", error)
+            _warn(str(error))
     return code
 
 
+@functools.cache
+def _warn(error):
+    """Say once a process that kernels are compiled anew in every process."""
+    logging.getLogger("consensus").warning(
+        "compiled kernels cannot be kept (%s): set NUMBA_CACHE_DIR to a folder that only you can write to", error
+    )
+
+
 def _read(path):
-    """What :func:`_keep` wrote; None if there is nothing, or something else: what is half a file must never be run."""
+    """What :func:`_keep` wrote; None if there is nothing, another user's file, or half a file: such must never be run."""
     try:
-        kept = path.read_bytes()
+        with path.open("rb") as file:
+            kept = file.read() if _ours(os.fstat(file.fileno())) else b""
     except OSError:
         return None
     digest, code = kept[:_DIGEST], kept[_DIGEST:]
@@ -108,10 +134,10 @@ def _read(path):
 
 
 def _keep(path, code):
-    path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
     try:
-        draft.write_bytes(hashlib.sha256(code).digest() + code)
+        with open(draft, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            file.write(hashlib.sha256(code).digest() + code)
         draft.replace(path)  # at once: other processes read and write here
     finally:
         draft.unlink(missing_ok=True)

@@ -83,6 +83,42 @@ def test_a_file_that_is_not_whole_is_made_anew(filled, harm, monkeypatch):
         monkeypatch.setattr("consensus.kernels.loops.machine_code", None)  # the second time the file is whole again
 
 
+@pytest.mark.parametrize("harm", ["none", "a file others may write to", "a folder others may write to", "another owner"])
+def test_only_what_this_user_alone_can_have_written_is_loaded(harm, tmp_path, monkeypatch, caplog):
+    from consensus.kernels import compiled, loops
+
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    compiled._warn.cache_clear()
+    compile_, compiled_names = loops.machine_code, []
+    monkeypatch.setattr(loops, "machine_code", lambda *given: compiled_names.append(given[0]) or compile_(*given))
+    before = os.umask(0)  # the files must be safe whatever it is
+    try:
+        compiled.ufunc("tanh_slope", 1, None, np.dtype(float))
+    finally:
+        os.umask(before)
+    (path,) = (tmp_path / "consensus").iterdir()
+    if harm.startswith("a "):
+        (path if "file" in harm else path.parent).chmod(0o722)
+    elif harm == "another owner":
+        monkeypatch.setattr(os, "geteuid", lambda: path.stat().st_uid + 1)
+    made = compiled.ufunc("tanh_slope", 1, None, np.dtype(float))
+    assert made(np.array([0.5])) == 0.75
+    assert compiled_names == ["tanh_slope"] * (1 if harm == "none" else 2)
+    assert ("others may write to it" in caplog.text) == (harm in ("a folder others may write to", "another owner"))
+
+
+def test_without_a_home_nothing_is_kept(monkeypatch, caplog):
+    from consensus.kernels import compiled
+
+    for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)  # what it gives where there is no home
+    compiled._warn.cache_clear()
+    for _ in range(2):
+        assert compiled.ufunc("tanh_slope", 1, None, np.dtype(float))(np.array([0.5])) == 0.75
+    assert caplog.text.count("set NUMBA_CACHE_DIR") == 1
+
+
 @pytest.mark.slow
 def test_a_folder_that_cannot_be_written_to_costs_time_only(tmp_path):
     (tmp_path / "file").touch()
