@@ -53,18 +53,19 @@ class Portions:
 
     Attributes
     ----------
-    duplicated, samples : int
-        How many portions were given to a second worker, and the samples of all answers.
-    fetched, pushed : ndarray of int (workers,)
-        How often each took a point, and gave a gradient.
+    samples : int
+        Those in all portions, each counted once.
+    moves, most : int
+        How many points and gradients were sent, by all workers and by the busiest one, if each portion is computed once, and
+        all workers are equally fast: counts that repeat from run to run.
+    duplicated : int
+        How many portions were given to a second worker; what these copies cost is counted nowhere else.
     """
 
     def __init__(self, pool: Pool, count: int) -> None:
-        workers = len(pool.pids)
         self.pool, self.count = pool, count
-        self.duplicated = self.samples = self._evaluation = 0
-        self.fetched, self.pushed = np.zeros(workers, np.int64), np.zeros(workers, np.int64)
-        self._free = list(range(count + workers))
+        self.samples = self.moves = self.most = self.duplicated = self._evaluation = 0
+        self._free = list(range(count + len(pool.pids)))
         self._at_work: dict[int, tuple[int, int, int]] = {}  # by worker: evaluation, portion, slot
 
     def evaluate(self) -> tuple[float, list[int]]:
@@ -77,7 +78,9 @@ class Portions:
         """
         self._evaluation += 1
         waiting, values, slots = deque(range(self.count)), dict[int, float](), dict[int, int]()
-        saw = set()
+        workers = min(len(self.pool.alive), self.count)
+        self.moves += workers + self.count
+        self.most += 1 + -(-self.count // workers)
         while len(values) < self.count:
             for worker in sorted(self.pool.alive - self.pool.busy):
                 portion = waiting.popleft() if waiting else self._slowest(values)
@@ -85,7 +88,6 @@ class Portions:
                     break
                 self._at_work[worker] = self._evaluation, portion, self._free.pop()
                 self.pool.ask(worker, portion, self._at_work[worker][2])
-                saw.add(worker)
             try:
                 worker, (value, samples) = self.pool.answer()
             except Died as death:
@@ -97,13 +99,11 @@ class Portions:
                     waiting.appendleft(portion)
                 continue
             evaluation, portion, slot = self._at_work.pop(worker)
-            self.samples += samples
             if evaluation == self._evaluation and portion not in values:
                 values[portion], slots[portion] = value, slot
-                self.pushed[worker] += 1
+                self.samples += samples
             else:  # another was faster
                 self._free.append(slot)
-        self.fetched[list(saw)] += 1
         self._free += slots.values()  # nobody writes there before the next evaluation
         return sum(values[portion] for portion in range(self.count)), [slots[portion] for portion in range(self.count)]
 

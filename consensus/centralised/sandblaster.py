@@ -28,7 +28,7 @@ class SandblasterState(NamedTuple):
     """Where the shards are, and what the coordinator knows.
 
     Fields: the iterate w and the gradient g there (1, P); U there, ``value`` (1,), NaN before the first round; the pairs s, y
-    (1, m, P), and the ``places`` of those in use, oldest first, -1 for none (1, m); portions computed twice (1, 1).
+    (1, m, P), and the ``places`` of those in use, oldest first, -1 for none (1, m); portions handed out twice (1, 1).
     """
 
     round: int
@@ -55,8 +55,11 @@ class SandblasterLBFGS(System):
 
     A round is one step. Portions are added in their order: the iterates do not depend on which replica computed what. A
     replica that dies, by ``kill -9`` even, does not stop the run: others compute its portion. Without any, or without a shard:
-    ``WorkerError``. The history's column ``duplicated`` counts portions that were computed twice. A round that finds no better
-    point, at the limit of rounding, leaves the iterate where it is.
+    ``WorkerError``. A round that finds no better point, at the limit of rounding, leaves the iterate where it is.
+
+    The history counts the samples and messages of each portion once, as replicas of equal speed would share them, so that they
+    are the same in every run. Copies are counted in the column ``duplicated`` alone, as portions handed out twice: how many
+    there are depends on the clock, as ``seconds`` does.
 
     Parameters
     ----------
@@ -208,9 +211,8 @@ class _Coordinator:
 
 def _count(traffic: Traffic, portions: Portions, evaluations: int, parameters: int, largest: int, shards: int) -> None:
     """What was sent and computed since the run began; the coordinator's scalars are left out."""
-    moves = portions.fetched + portions.pushed  # of each replica
-    busiest = max(int(moves.max()) * parameters, int(moves.sum()) * largest)
-    numbers, size = int(moves.sum()) * parameters, traffic.itemsize
-    traffic.counts |= {"exchanges": evaluations, "messages": int(moves.sum()) * shards, "floats": numbers}
+    busiest = max(portions.most * parameters, portions.moves * largest)
+    numbers, size = portions.moves * parameters, traffic.itemsize
+    traffic.counts |= {"exchanges": evaluations, "messages": portions.moves * shards, "floats": numbers}
     traffic.counts |= {"bytes": numbers * size, "bytes_busiest": busiest * size}
     traffic.counts |= {"gradients": evaluations, "samples": portions.samples}

@@ -7,7 +7,7 @@ number) are within 4 units in the last place, tails, infinities and subnormal nu
 
 A kernel is compiled when it is first called, in a tenth to a third of a second of CPU, and kept on disk: in the folder that
 ``NUMBA_CACHE_DIR`` names, as for Numba's own functions, else in the user's for such things (``~/.cache/consensus`` on Linux).
-Later processes load it in some hundredths of a second, if the folder and the file are the user's and nobody else can write to them.
+Later processes load it in some hundredths of a second, if folder and file are the user's and nobody else can write to them.
 """
 
 import functools

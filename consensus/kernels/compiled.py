@@ -95,7 +95,7 @@ def _origin():
 
 
 def _object(name, dtype, symbol):
-    """The object file of a kernel: from disk, or compiled and put there if there is a folder that only this user can write to."""
+    """The object file of a kernel: from disk, or compiled and put there, if only this user can write to the folder."""
     try:
         path = folder() / f"{name}-{dtype.name}-{_origin()}.o"
     except (OSError, RuntimeError) as error:

@@ -99,6 +99,18 @@ def test_killed_replicas_change_nothing(problem, start, whole, pids):
     np.testing.assert_array_equal(run.w, whole.w)
 
 
+def test_a_late_replica_changes_no_column_but_that_of_copies(problem, start, whole, pids):
+    def delay(seen):
+        if seen.round in (5, 7):
+            os.kill(pids[0][1], signal.SIGSTOP if seen.round == 5 else signal.SIGCONT)
+
+    run = solve(problem, SYSTEM, rounds=ROUNDS, start=start, callbacks=[delay])
+    assert run.history["duplicated"][-1] > 0
+    for name in set(run.history) - {"seconds", "duplicated"}:
+        np.testing.assert_array_equal(run.history[name], whole.history[name], err_msg=name)
+    assert run.history["samples"][-1] == 60 * run.history["gradients"][-1]
+
+
 @pytest.mark.parametrize(("victims", "who"), [(0, "replica"), (1, "shard")])
 def test_without_replicas_or_a_shard_it_ends_with_a_checkpoint(problem, start, whole, pids, victims, who, tmp_path):
     def kill(seen):
@@ -118,11 +130,12 @@ class Script:
     pids = (100, 101, 102)
 
     def __init__(self, *script):
-        self.alive, self.busy, self.script, self.work = {0, 1, 2}, set(), list(script), {}
+        self.alive, self.busy, self.script, self.work, self.asked = {0, 1, 2}, set(), list(script), {}, [0, 0, 0]
 
     def ask(self, worker, portion, slot):
         assert slot not in [other for _, other in self.work.values()], "two write to one slot"
         self.busy.add(worker)
+        self.asked[worker] += 1
         self.work[worker] = portion, slot
 
     def answer(self):
@@ -141,17 +154,16 @@ def test_faster_replicas_get_more_and_the_slowest_portion_is_computed_twice():
     value, slots = portions.evaluate()
     assert value == 11111
     assert len(set(slots)) == 5
-    assert portions.pushed.tolist() == [5, 0, 0]  # the others are still at what was done by now
+    assert (script.asked, portions.samples) == ([5, 1, 1], 5)  # the others are still at what was done by now
     assert (portions.duplicated, script.busy) == (2, {1, 2})
     assert portions.evaluate()[0] == 11111  # their late answers come first, and do not count
-    assert portions.pushed.tolist() == [7, 2, 1]
-    assert portions.samples == 12
+    assert (portions.samples, portions.moves, portions.most) == (10, 2 * (3 + 5), 2 * (1 + 2))
 
 
 def test_the_portion_of_a_dead_replica_is_handed_to_another():
     portions = Portions(Script(-1, 0, 2, 0, 2, 0), 4)
     assert portions.evaluate()[0] == 1111
-    assert portions.pushed[1] == 0
+    assert portions.samples == 4
 
 
 def test_wrong_settings_are_refused_by_name(problem):
