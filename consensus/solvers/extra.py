@@ -41,14 +41,15 @@ class EXTRA(Solver):
     Parameters
     ----------
     step : float or rule, optional
-        alpha > 0; a constant, for the theory. Stable below (1 + lmin(W)) / L, with L the largest of the Lipschitz constants of
-        the grad f_i; half of that by default.
+        alpha > 0; a constant, for the theory. Stable below (5 + 3 lmin(W)) / (4 L), with L the largest of the Lipschitz
+        constants of the grad f_i (Li and Yan; the paper proves it below (1 + lmin(W)) / L). Equal quadratics of curvature L
+        diverge above it. The default is half of it.
 
     References
     ----------
     Shi, Ling, Wu, Yin, "EXTRA: an exact first-order algorithm for decentralized consensus optimization", SIAM J. Optim. 25(2),
-    2015, Algorithm 1; Li, Yan, "A primal-dual algorithm with optimal stepsizes and its application in decentralized consensus
-    optimization", arXiv 1711.06785, for the bound.
+    2015, Algorithm 1; Li, Yan, "New convergence analysis of a primal-dual algorithm with large stepsizes", Adv. Comput. Math.
+    47, 2021, for the bound.
 
     Examples
     --------
@@ -71,7 +72,7 @@ class EXTRA(Solver):
         self._set(alpha=optional_rule(step))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
-        return (1 + lowest_eigenvalue(network)) / (2 * steepest(problem, network))
+        return (5 + 3 * lowest_eigenvalue(network)) / (8 * steepest(problem, network))
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> EXTRAState:
         return EXTRAState(0, w, np.zeros_like(w))

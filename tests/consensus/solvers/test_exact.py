@@ -112,6 +112,27 @@ def test_its_rate_is_the_spectral_radius_of_its_iteration(kind):
     assert slope == pytest.approx(np.log(radius), rel=0.03)
 
 
+@pytest.mark.parametrize("kind", [EXTRA, PGEXTRA])
+@pytest.mark.parametrize("weights", [topologies.metropolis, topologies.max_degree, topologies.lazy(topologies.metropolis)])
+def test_extra_is_stable_up_to_twice_its_step_and_equal_quadratics_are_not_above(kind, weights):
+    """Below (5 + 3 lmin) / (4 L) the agents' quadratics may differ; at all of curvature L it is the edge."""
+    network = topologies.Static(topologies.erdos_renyi(6, 0.5, seed=2), weights=weights)
+    rng, L = np.random.default_rng(0), 3.0
+    turns = np.linalg.qr(rng.standard_normal((6, 2, 2))).Q
+    unlike, equal = rng.uniform(0.1, L, (6, 2)), np.full((6, 2), L)
+    edge = (5 + 3 * np.linalg.eigvalsh(network.weights(0).toarray())[0]) / (4 * L)
+    for factor, curvatures, stable in ((0.999, unlike, True), (0.999, equal, True), (1.001, equal, False)):
+        H = (turns * curvatures[:, None, :]) @ turns.swapaxes(1, 2)
+        problem = consensus.Problem.from_functions(  # f_i = A g_i
+            lambda w, H=H: np.einsum("ip,ipq,iq->i", w, H, w) / 12, lambda w, H=H: np.einsum("ipq,iq->ip", H, w) / 6,
+            agents=6, parameters=2, lipschitz=L / 6,
+        )  # fmt: skip
+        step = kind().stable_step(problem, network)
+        assert step == pytest.approx(edge / 2, rel=1e-9)
+        moduli = abs(np.linalg.eigvals(iteration_matrix(kind(2 * factor * step), problem, network)))
+        assert (moduli.max() < 1 + 1e-7) == stable
+
+
 def extra(W, G, prox, a, X, **_):
     before, X = X, W @ X - a * G(X)
     yield X
