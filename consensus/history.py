@@ -2,7 +2,7 @@
 
 import csv
 import os
-from collections.abc import ItemsView, KeysView, Mapping, ValuesView
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -22,9 +22,9 @@ class History(dict):
     ``history["objective"]`` is an array (rows,), or (rows, agents) for a quantity recorded for every agent. Columns of a
     run are listed at :func:`consensus.solve`. It grows by :meth:`append` alone.
 
-    ``dict(history)`` has these arrays, read-only. ``keys()``, ``values()`` and ``items()``, and with them
-    :meth:`to_frame`, have one array (rows,) for every column of :meth:`to_csv`: ``agent_objective_0``,
-    ``agent_objective_1``, ...; these names do as an index, too.
+    It is a mapping of names to columns: iteration, ``keys()`` and ``len`` agree. An index gives a copy of a column, ``values()``,
+    ``items()`` and ``dict(history)`` read-only arrays. In the tables of :meth:`to_csv` and :meth:`to_frame` a quantity recorded
+    for every agent is a column for each: ``agent_objective_0``, ``agent_objective_1``, ...
 
     Examples
     --------
@@ -37,8 +37,8 @@ class History(dict):
     (['round', 'objective'], 2)
     """
 
-    # It is a dict because pandas takes no other mapping by its columns. The dict's own entries are views of buffers with
-    # room to grow; the values as they were appended are kept beside them.
+    # It is a dict because pandas.DataFrame takes no other mapping by its columns. The dict's own entries are views of buffers
+    # with room to grow; the values as they were appended are kept beside them.
 
     def __init__(self) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ class History(dict):
     def __getitem__(self, name: str) -> np.ndarray:
         if name not in self:
             raise KeyError(f"no column {name!r}; there are {', '.join(self._columns)}")
-        return super().__getitem__(name).copy() if super().__contains__(name) else self._flat()[name]
+        return super().__getitem__(name).copy()
 
     def _flat(self):
         """An array (rows,) for every column of a table, by name."""
@@ -116,19 +116,10 @@ class History(dict):
         return flat
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and (super().__contains__(name) or name in self._flat())
+        return isinstance(name, str) and super().__contains__(name)
 
     def get(self, name: str, default: Any = None) -> Any:
-        return self[name] if name in self else default  # noqa: SIM401 (this is it)
-
-    def keys(self) -> KeysView[str]:  # type: ignore[override]
-        return self._flat().keys()
-
-    def values(self) -> ValuesView[np.ndarray]:  # type: ignore[override]
-        return self._flat().values()
-
-    def items(self) -> ItemsView[str, np.ndarray]:  # type: ignore[override]
-        return self._flat().items()
+        return super().get(name, default) if name in self else default
 
     def copy(self) -> "History":
         return _restored(self._columns)
