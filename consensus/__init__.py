@@ -4,6 +4,7 @@ Importing it imports nothing else: its parts are, when they are first used.
 """
 
 import sys
+from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,9 @@ class _Package(ModuleType):
     def __setattr__(self, name, value):
         if not (name == "solve" and isinstance(value, ModuleType)):
             super().__setattr__(name, value)
+
+    def __reduce__(self):  # cloudpickle copies modules by reference, but not those of other classes
+        return import_module, (self.__name__,)
 
 
 sys.modules[__name__].__class__ = _Package

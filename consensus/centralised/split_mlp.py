@@ -71,6 +71,8 @@ class SplitMLP(MLP):
         return f"SplitMLP({list(self.widths)}, workers={self.workers}, activation={self.activation!r})"
 
     def __reduce__(self):
+        if type(self) is not SplitMLP:
+            raise TypeError(f"{type(self).__name__} cannot be copied: workers would take it for an MLP; derive from MLP")
         return MLP, (self.widths, self.activation)
 
     def __enter__(self) -> "SplitMLP":

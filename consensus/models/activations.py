@@ -2,7 +2,7 @@
 
 Each is a pair of functions: ``apply(a, bias)`` may overwrite a and returns ``(h, kept)``, the activation of a + bias and what
 the derivative needs; ``derivative(kept)`` returns h' as a new array. ``pull(u, kept, out)``, where there is one, is u h' in one
-pass.
+pass. All have names, by which they are pickled.
 """
 
 from collections.abc import Callable
@@ -33,6 +33,10 @@ def _relu(a, bias):
     return h, h
 
 
+def _relu_slope(h):
+    return (h > 0).astype(h.dtype)
+
+
 def _sigmoid(a, bias):
     h = kernels.sigmoid_sum(a, bias, out=a)
     return h, h
@@ -48,10 +52,14 @@ def _quadratic(a, bias):
     return np.square(a), a
 
 
+def _quadratic_slope(a):
+    return 2 * a
+
+
 ACTIVATIONS = {
     "tanh": Activation(_tanh, kernels.tanh_slope, pull=kernels.tanh_pull),
-    "relu": Activation(_relu, lambda h: (h > 0).astype(h.dtype), gain=2.0),
+    "relu": Activation(_relu, _relu_slope, gain=2.0),
     "sigmoid": Activation(_sigmoid, kernels.sigmoid_slope, pull=kernels.sigmoid_pull),
     "softplus": Activation(_softplus, kernels.sigmoid),
-    "quadratic": Activation(_quadratic, lambda a: 2 * a),
+    "quadratic": Activation(_quadratic, _quadratic_slope),
 }

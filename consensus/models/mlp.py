@@ -59,9 +59,3 @@ class MLP(Layered):
             _, inputs, outputs = weights.shape
             weights[...] = rng.normal(scale=np.sqrt(gain * 2 / (inputs + outputs)), size=weights.shape)
         return w[0]
-
-    def __getstate__(self):
-        return {"widths": self.widths, "activation": self.activation}  # activations hold functions: sent by name
-
-    def __setstate__(self, state):
-        self.__init__(**state)

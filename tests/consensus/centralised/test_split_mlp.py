@@ -99,6 +99,8 @@ def test_sent_elsewhere_it_is_an_mlp():
     model = SplitMLP(WIDTHS, 2, "relu")
     for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
         assert repr(other) == "MLP([5, 7, 6, 2], activation='relu')"
+    with pytest.raises(TypeError, match="Derived cannot be copied: workers would take it for an MLP"):
+        pickle.dumps(type("Derived", (SplitMLP,), {})(WIDTHS, 2))
 
 
 def test_wrong_settings_are_refused_by_name():

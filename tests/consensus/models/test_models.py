@@ -1,15 +1,18 @@
 """Models against a plain loop over agents and layers, and their Jacobians against its complex-step derivative."""
 
+import copy
 import pickle
 
 import numpy as np
 import pytest
+from problems import data
 from scipy import stats
 
 import consensus
 import topologies
+from consensus.engines import Processes
 from consensus.models import MLP, Linear, linearize
-from consensus.solvers import NEXT
+from consensus.solvers import NEXT, GradientTracking
 from consensus.steps import Constant
 from consensus.surrogates import PartialLinearization
 
@@ -183,13 +186,50 @@ def test_one_set_of_features_may_serve_all_agents(model):
 
 def test_pickles_compute_the_same_bits(model):
     w, x, v, u = draw(model)
-    copy = pickle.loads(pickle.dumps(model))
-    assert str(copy) == str(model)
-    assert (copy.parameters, copy.features, copy.outputs) == (model.parameters, model.features, model.outputs)
-    np.testing.assert_array_equal(copy.predict(w, x), model.predict(w, x))
-    np.testing.assert_array_equal(copy.jvp(w, x, v), model.jvp(w, x, v))
-    np.testing.assert_array_equal(copy.vjp(w, x, u), model.vjp(w, x, u))
-    np.testing.assert_array_equal(copy.init(np.random.default_rng(0)), model.init(np.random.default_rng(0)))
+    other = pickle.loads(pickle.dumps(model))
+    assert str(other) == str(model)
+    assert (other.parameters, other.features, other.outputs) == (model.parameters, model.features, model.outputs)
+    np.testing.assert_array_equal(other.predict(w, x), model.predict(w, x))
+    np.testing.assert_array_equal(other.jvp(w, x, v), model.jvp(w, x, v))
+    np.testing.assert_array_equal(other.vjp(w, x, u), model.vjp(w, x, u))
+    np.testing.assert_array_equal(other.init(np.random.default_rng(0)), model.init(np.random.default_rng(0)))
+
+
+class Scaled(MLP):
+    """A perceptron whose outputs have a factor, with a constructor of its own."""
+
+    def __init__(self, factor, inputs=4):
+        super().__init__([inputs, 3, 1], "relu")
+        self.factor = factor
+
+    def linearize(self, w, x):
+        outputs, linearization = super().linearize(w, x)
+        self_vjp, factor = linearization.vjp, self.factor
+        linearization.vjp = lambda u, out=None: self_vjp(factor * u, out)
+        return factor * outputs, linearization
+
+    def _predicted(self, w, x):
+        return self.factor * super()._predicted(w, x)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_a_copy_of_a_subclass_keeps_its_attributes(copied):
+    model = Scaled(0.5)
+    w, x, *_ = draw(model)
+    other = copied(model)
+    assert type(other) is Scaled
+    assert vars(other) == vars(model)
+    np.testing.assert_array_equal(other.predict(w, x), MLP([4, 3, 1], "relu").predict(w, x) / 2)
+
+
+def test_workers_compute_with_a_subclass_what_one_process_does(forked):
+    X, y = data()
+    problem = consensus.Problem(Scaled(0.5), consensus.SquaredLoss(), consensus.partition(X, y, 4))
+    runs = [
+        consensus.solve(problem, topologies.ring(4), GradientTracking(0.05), rounds=5, engine=engine)
+        for engine in ("stacked", Processes(2))
+    ]
+    np.testing.assert_array_equal(runs[0].w, runs[1].w)
 
 
 def test_float32_stays_float32(model):
