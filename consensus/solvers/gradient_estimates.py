@@ -1,4 +1,4 @@
-"""The round of gradient tracking over variance-reduced estimates, which GTSAGA, GTSARAH and GTHSGD share."""
+"""The round of gradient tracking over variance-reduced estimates, which GTSAGA and GTHSGD share."""
 
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple

@@ -1,6 +1,7 @@
 """GT-SARAH: gradient tracking with recursive variance reduction."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -8,23 +9,37 @@ from consensus import _checks
 from consensus._rows import combined
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import as_minibatches, draw
-from consensus.solvers.base import repr_of_given
-from consensus.solvers.gradient_estimates import EstimateState, GradientEstimates
+from consensus.solvers.base import Solver, repr_of_given
+from consensus.solvers.needs import Needs
 from consensus.steps import Rule, as_rule
+
+if TYPE_CHECKING:
+    from consensus.engines.network import Network
+
+
+class GTSARAHState(NamedTuple):
+    """Iterates w, trackers y, estimates v of the gradients at w and their last change, all (agents, P)."""
+
+    round: int
+    w: np.ndarray
+    y: np.ndarray
+    v: np.ndarray
+    change: np.ndarray
 
 
 @dataclass(frozen=True, init=False)
-class GTSARAH(GradientEstimates):
+class GTSARAH(Solver):
     """Gradient tracking over estimates that follow the gradients by differences, and begin anew from whole ones.
 
     G(X) stacks the gradients of the average form ``f_i = A g_i + r``, G(X; k) those from the batches of round k:
 
         V(k) = G(X(k))                                          if k is a multiple of the period, otherwise
         V(k) = V(k-1) + G(X(k); k) - G(X(k-1); k) ,
-        Y+ = W (Y + V(k) - V(k-1)),   X+ = W (X - alpha Y+) ,        Y(0) = V(-1) = 0 .
+        Y+ = W Y + V(k) - V(k-1),   X+ = W X - alpha Y+ ,        Y(0) = V(-1) = 0 .
 
-    Both gradients of a round are from the same batch. With a constant step the agents reach a stationary point itself, linearly
-    if U is strongly convex. W is doubly stochastic, f_i may be nonconvex, and their gradients differ by any amount.
+    X and Y are sent in one exchange. Both gradients of a round are from the same batch. With a constant step the agents reach a
+    stationary point itself, linearly if U is strongly convex. W is doubly stochastic, f_i may be nonconvex, and their gradients
+    differ by any amount.
 
     Parameters
     ----------
@@ -47,7 +62,7 @@ class GTSARAH(GradientEstimates):
     >>> X, y = np.arange(40.0).reshape(20, 2) / 20, np.arange(20.0) / 20
     >>> shards = consensus.partition(X, y, agents=5, scheme="sorted")
     >>> problem = consensus.Problem(consensus.Linear(2), consensus.SquaredLoss(), shards, consensus.L2(0.1))
-    >>> result = consensus.solve(problem, topologies.ring(5), GTSARAH(0.1, batch=1, period=5), rounds=2000, record_every=100)
+    >>> result = consensus.solve(problem, topologies.ring(5), GTSARAH(0.05, batch=1, period=5), rounds=2000, record_every=100)
     >>> bool(result.history["stationarity"][-1] < 1e-9)
     True
     """
@@ -56,15 +71,28 @@ class GTSARAH(GradientEstimates):
     batch: Minibatches | None
     period: int
 
+    needs = Needs(regularizer="smooth")
+    exchanges_a_round = 1
+    sends = "w, y"
+
     __repr__ = repr_of_given
 
     def __init__(self, step: float | Rule, batch: int | Minibatches | None = None, period: int = 10) -> None:
         self._set(alpha=as_rule(step), batch=as_minibatches(batch), period=_checks.count("period", period))
 
-    def estimated(self, problem: BaseProblem, w: np.ndarray, state: EstimateState) -> EstimateState:
-        n = state.round + 1
-        if n % self.period == 0:
-            return state._replace(v=problem.average_gradient(w))
-        batch = draw(self.batch, problem, n)
-        new, old = problem.average_gradient(w, batch), problem.average_gradient(state.w, batch)
-        return state._replace(v=combined((1, 1, -1), state.v, new, old, over=new))
+    def init(self, problem: BaseProblem, w: np.ndarray) -> GTSARAHState:
+        v = _checks.problem(problem).average_gradient(w)
+        return GTSARAHState(0, w, np.zeros_like(w), v, v)
+
+    def step(self, problem: BaseProblem, network: "Network", state: GTSARAHState) -> GTSARAHState:
+        n, w, y, v, change = state
+        mixed, y = network.mix(n, w, y)
+        y += change
+        after = combined((1, -self.alpha(n)), mixed, y, over=mixed)
+        if (n + 1) % self.period == 0:
+            new = problem.average_gradient(after)
+            return GTSARAHState(n + 1, after, y, new, new - v)
+        batch = draw(self.batch, problem, n + 1)
+        change = problem.average_gradient(after, batch)
+        change -= problem.average_gradient(w, batch)
+        return GTSARAHState(n + 1, after, y, v + change, change)
