@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 
 
 class RelaySGDState(NamedTuple):
-    """Iterates w (agents, P); the last messages from and to all neighbours (agents, neighbours, P + 1), counts at their end."""
+    """Iterates w and where they began, ``start``, both (agents, P); the last messages from and to all neighbours (agents,
+    neighbours, P + 1), counts at their end."""
 
     round: int
     w: np.ndarray
+    start: np.ndarray
     received: np.ndarray
     sent: np.ndarray
 
@@ -38,10 +40,10 @@ class RelaySGD(Solver):
 
         y_i = x_i - alpha g_i
         m(i -> j)+ = y_i + sum_{k in N_i without j} m(k -> i) ,     c(i -> j)+ = 1 + sum_{k in N_i without j} c(k -> i)
-        x_i+ = ((A - c_i) y_i + sum_{k in N_i} m(k -> i)+) / A ,    c_i = sum_{k in N_i} c(k -> i)+ .
+        x_i+ = (y_i + sum_{k in N_i} m(k -> i)+ + (A - 1 - c_i) x_i(0)) / A ,    c_i = sum_{k in N_i} c(k -> i)+ .
 
-    So x_i is the mean of all agents' y, each as late as its agent is far away; y_i stands for those of which nothing has come
-    yet. Wherever the f_i have their minima, whole gradients and a small constant alpha lead to a stationary point itself, and
+    So x_i is the mean of all agents' y, each as late as its agent is far away. The start x_i(0), the same for all agents in the
+    paper, stands for agents whose y has not arrived yet. Wherever the f_i have their minima, whole gradients and a small constant alpha lead to a stationary point itself, and
     batches to a neighbourhood whose square is of order alpha; f_i may be nonconvex.
 
     An agent sends all neighbours one row, ``y_i + sum_k m(k -> i)``, from which j takes what it sent to i itself, m(j -> i).
@@ -105,10 +107,10 @@ class RelaySGD(Solver):
         if self.degree is None:
             raise TypeError("the tree is not known yet: solver.prepared(problem, network) is the solver that knows it")
         nothing = np.zeros((len(w), self.degree, w.shape[1] + 1), w.dtype)
-        return RelaySGDState(0, w, nothing, nothing)
+        return RelaySGDState(0, w, w, nothing, nothing)
 
     def step(self, problem: BaseProblem, network: "Network", state: RelaySGDState) -> RelaySGDState:
-        n, w, received, sent = state
+        n, w, start, received, sent = state
         y = problem.descended(w, self.alpha(n), w, draw(self.batch, problem, n))
         # A number more, one at each agent, is relayed as models are: it counts them.
         total = np.concatenate([y, np.ones_like(y, shape=(len(y), 1))], axis=1) + received.sum(axis=1)
@@ -122,8 +124,8 @@ class RelaySGD(Solver):
 
         (relayed,) = network.aggregate(n, relay, total)
         size = problem.network_size
-        w = ((size - relayed[:, -1:]) * y + relayed[:, :-1]) / size
-        return RelaySGDState(n + 1, w, arrived, gone)
+        w = (y + relayed[:, :-1] + (size - 1 - relayed[:, -1:]) * start) / size
+        return RelaySGDState(n + 1, w, start, arrived, gone)
 
 
 def _places(receivers: np.ndarray) -> np.ndarray:

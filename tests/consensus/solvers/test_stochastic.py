@@ -173,16 +173,16 @@ def test_saga_is_what_plain_numpy_makes_of_its_equation(model, replacement):
 
 
 def plain_relay(G, tree, X, a):
-    """Messages by edge, as dictionaries: what was relayed in the round before, and how many models are in it."""
-    A = len(X)
-    m = {(i, j): (0.0, 0) for i in tree for j in tree[i]}
+    """As Vogels et al. have it: ``x_i(k+1) = sum_j y_j(k + 1 - d_ij) / A``, with x_i(0) in place of y_j before the first round.
+
+    d_ij is the distance in the tree, and one for i itself.
+    """
+    A, far, Y = len(X), nx.floyd_warshall_numpy(tree, range(len(X))).astype(int), []
+    late, start = np.maximum(far, 1) - 1, X
     for k in range(1000):
         yield X
-        Y = X - a(k) * G(X, k)
-        others = {(i, j): [m[other, i] for other in tree[i] if other != j] for i, j in m}
-        m = {(i, j): (Y[i] + sum(s for s, _ in arrived), 1 + sum(c for _, c in arrived)) for (i, j), arrived in others.items()}
-        sums, counts = ([sum(m[j, i][part] for j in tree[i]) for i in range(A)] for part in (0, 1))
-        X = np.array([((A - c) * y + s) / A for y, s, c in zip(Y, sums, counts, strict=True)])
+        Y.append(X - a(k) * G(X, k))
+        X = np.array([sum(Y[k - late[i, j]][j] if late[i, j] <= k else start[i] for j in range(A)) / A for i in range(A)])
 
 
 @pytest.mark.parametrize("graph", [topologies.path(6), topologies.star(6), SCHEDULES["static"].graph(0)], ids=str)
