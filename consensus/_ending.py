@@ -27,8 +27,8 @@ def ended(
     ------
     Interrupted
         On ctrl-C, with the result so far.
-    Exception
-        Whatever the run raises, with the history so far as its ``.history``.
+    BaseException
+        Whatever else the run raises, with the history so far as its ``.history``.
     """
 
     def result(reason):
@@ -37,11 +37,9 @@ def ended(
 
     try:
         reason = run()
-    except KeyboardInterrupt:
-        if observer.latest is None:  # not even the start was seen
-            raise
-        raise Interrupted(result("stopped by the user"), checkpoint) from None
-    except Exception as error:
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and observer.latest is not None:  # at least the start was seen
+            raise Interrupted(result("stopped by the user"), checkpoint) from None
         with suppress(AttributeError):  # a user's own may have another history
             error.history = observer.history  # type: ignore[attr-defined]  # all are given one
         raise

@@ -59,6 +59,8 @@ class Interrupted(KeyboardInterrupt):
     ----------
     result : Result
         The iterates of the last complete round and the history so far.
+    history : History
+        That of the result.
     """
 
     def __init__(self, result: "Result", checkpoint: str | os.PathLike | None = None) -> None:
@@ -70,7 +72,7 @@ class Interrupted(KeyboardInterrupt):
             f"stopped by the user after round {result.rounds}; this error's .result holds the iterates and the history "
             f"(go on with solve(..., {again}))"
         )
-        self.result = result
+        self.result, self.history = result, result.history
 
 
 class WorkerError(RunError, RuntimeError):

@@ -22,9 +22,9 @@ class History(dict):
     ``history["objective"]`` is an array (rows,), or (rows, agents) for a quantity recorded for every agent. Columns of a
     run are listed at :func:`consensus.solve`. It grows by :meth:`append` alone.
 
-    It is a mapping of names to columns: iteration, ``keys()`` and ``len`` agree. An index gives a copy of a column, ``values()``,
-    ``items()`` and ``dict(history)`` read-only arrays. In the tables of :meth:`to_csv` and :meth:`to_frame` a quantity recorded
-    for every agent is a column for each: ``agent_objective_0``, ``agent_objective_1``, ...
+    It is a mapping of names to columns: iteration, ``keys()`` and ``len`` agree. An index gives a copy of a column;
+    ``values()``, ``items()`` and ``dict(history)`` give read-only arrays. In the tables of :meth:`to_csv` and :meth:`to_frame`
+    a quantity that was recorded for every agent has a column for each: ``agent_objective_0``, ``agent_objective_1``, ...
 
     Examples
     --------

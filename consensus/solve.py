@@ -19,7 +19,7 @@ from consensus.observe.callbacks import checked_callbacks
 from consensus.observe.metrics import checked_metrics
 from consensus.observe.observer import Observer
 from consensus.observe.recorder import ALWAYS, ASKED_FOR, Recorder, checked_test_set
-from consensus.observe.saver import Saver
+from consensus.observe.saver import Saver, check_writable
 from consensus.observe.stopper import Stopper
 from consensus.problems import BaseProblem
 from consensus.result import Result
@@ -118,7 +118,7 @@ def solve(
     Raises
     ------
     ValueError, TypeError
-        If the arguments do not fit each other; before any work.
+        If the arguments do not fit each other, or ``checkpoint`` cannot be written; before any work.
     DivergenceError
         If an iterate becomes NaN, infinite or larger than 1e150; it carries the history.
     LocalSolveError
@@ -128,7 +128,8 @@ def solve(
     Interrupted
         On ctrl-C; it carries the result so far.
     Exception
-        Whatever a callback, a metric or a solver raises. It has the history so far as its ``.history``, too.
+        Whatever a callback, a metric or a solver raises, ``SystemExit`` included. It has the history so far as its
+        ``.history``, too.
 
     Warns
     -----
@@ -173,6 +174,8 @@ def solve(
         for name, value in (("checkpoint", checkpoint), ("resume", resume)):
             if value is not None:
                 _checks.path(name, value)
+        if checkpoint is not None and where.root:
+            check_writable(checkpoint)
         _checks.problem(problem)
         network = _doors.schedule(network)
         if network.agents != problem.network_size:

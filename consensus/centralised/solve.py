@@ -19,7 +19,7 @@ from consensus.observe.callbacks import checked_callbacks
 from consensus.observe.metrics import checked_metrics
 from consensus.observe.observer import Observer
 from consensus.observe.recorder import ALWAYS, ASKED_FOR, Recorder, checked_test_set
-from consensus.observe.saver import Saver
+from consensus.observe.saver import Saver, check_writable
 from consensus.observe.stopper import Stopper
 from consensus.problems import BaseProblem
 from consensus.result import Result
@@ -72,7 +72,7 @@ def solve(
     Raises
     ------
     ValueError, TypeError
-        If the arguments do not fit each other; before any work.
+        If the arguments do not fit each other, or ``checkpoint`` cannot be written; before any work.
     DivergenceError
         If the iterate becomes NaN, infinite or larger than 1e150.
     WorkerError
@@ -104,6 +104,8 @@ def solve(
     for name, value in (("checkpoint", checkpoint), ("resume", resume)):
         if value is not None:
             _checks.path(name, value)
+    if checkpoint is not None:
+        check_writable(checkpoint)
     system.check(problem)
     w = _doors.start(problem, start, seed)[:1]
     if start is not None and np.ndim(start) != 1:

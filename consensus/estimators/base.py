@@ -66,7 +66,12 @@ class NetworkEstimator(BaseEstimator):
         l1_ratio = _checks.number("l1_ratio", self.l1_ratio, least=0, most=1)
         rounds, tol = _checks.count("max_iter", self.max_iter), _checks.number("tol", self.tol, least=0)
         agents = self._agents(len(X), groups)
-        of_parts, of_network, of_start = check_random_state(self.random_state).randint(_SEEDS, size=3).tolist()
+        try:
+            generator = check_random_state(self.random_state)
+        except ValueError as error:
+            wanted = "None, a whole number from 0 to 2**32 - 1, or a numpy.random.RandomState"
+            raise ValueError(f"random_state must be {wanted}; got {_checks.shown(self.random_state)}") from error
+        of_parts, of_network, of_start = generator.randint(_SEEDS, size=3).tolist()
 
         scheme: Any = _checks.choice("scheme", self.scheme, [name for name in SCHEMES if name != "sizes"])
         inputs = (X - to.mean) / to.scale

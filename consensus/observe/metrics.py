@@ -59,7 +59,7 @@ def call(name: str, round: int, function: Callable, argument: Any) -> Any:
     """``function(argument)``; an exception raised there gets a note that names it."""
     try:
         return function(argument)
-    except Exception as error:
+    except BaseException as error:
         error.add_note(f"in {name}, at round {round}")
         raise
 

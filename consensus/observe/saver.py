@@ -1,6 +1,7 @@
 """When a run's state goes to disk."""
 
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -36,3 +37,16 @@ class Saver:
         """
         if self.root:
             checkpoint.write(self.path, Checkpoint(fields, history, counts, seconds, self.fingerprint))
+
+
+def check_writable(path: str | os.PathLike) -> None:
+    """Raise ``ValueError`` if no checkpoint can be written to ``path``; its folder is made if it is not there."""
+    folder = Path(path).parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ValueError(f"checkpoint must be a file in a folder that can be written to; got {path} ({error})") from error
+    if Path(path).is_dir():
+        raise ValueError(f"checkpoint must be a file; got the folder {path}")

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import tempfile
 from typing import NamedTuple
 
 import engine_cases
@@ -353,7 +354,8 @@ def test_arrays_of_another_checkpoint_are_noticed(tmp_path):
 
 def test_a_system_that_opens_no_folders_saves_too(tmp_path, monkeypatch):
     monkeypatch.delattr(os, "O_DIRECTORY")
-    monkeypatch.setattr(os, "open", lambda *_: pytest.fail("a folder was opened"))
+    opens = os.open
+    monkeypatch.setattr(os, "open", lambda path, *rest: os.path.isdir(path) and pytest.fail("a folder") or opens(path, *rest))
     result = run(checkpoint=tmp_path / "run.ckpt")
     assert_same(run(resume=tmp_path / "run.ckpt"), result)
 
@@ -382,6 +384,18 @@ def test_what_is_no_checkpoint_is_refused(engine, spoil, tmp_path):
     spoil(path)
     with pytest.raises(ValueError, match=r"run\.ckpt is no checkpoint of this package"):
         run(resume=path, engine=HERE_ENGINES[engine])
+
+
+@pytest.mark.parametrize("made", ["folder", "file/run.ckpt", "file/in/run.ckpt", "unwritable/run.ckpt"])
+def test_a_place_that_cannot_be_written_is_refused_before_work(made, forked, tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "unwritable").mkdir(mode=0o500)
+    if made.startswith("unwritable"):  # root may write anywhere
+        monkeypatch.setattr(tempfile, "NamedTemporaryFile", lambda dir: (_ for _ in ()).throw(PermissionError(13, "not yours")))
+    monkeypatch.setattr(Stacked, "run", None)  # no work is done
+    with pytest.raises(ValueError, match=r"^checkpoint must be a file.*; got .*" + re.escape(str(tmp_path / made))):
+        run(checkpoint=tmp_path / made)
 
 
 def test_a_missing_file_is_missing(tmp_path):

@@ -184,6 +184,8 @@ def test_the_same_random_state_gives_the_same_bits():
         ({"tol": -1.0}, ValueError, "tol must be a finite number >= 0"),
         ({"hidden_layer_sizes": (3, 0)}, ValueError, r"hidden_layer_sizes\[1\] must be a whole number >= 1; got 0"),
         ({"solver": "sgd"}, TypeError, "solver must be a Solver"),
+        ({"random_state": -1}, ValueError, r"random_state must be None, a whole number from 0 to 2\*\*32 - 1, .*; got -1"),
+        ({"random_state": "dice"}, ValueError, "random_state must be None, .*; got 'dice'"),
     ],
     ids=str,
 )

@@ -80,6 +80,23 @@ def test_what_is_no_reason_is_refused(odd):
     assert caught.value.history["round"].tolist() == [0, 1, 2]
 
 
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit, GeneratorExit, BaseException])
+@pytest.mark.parametrize("at", [0, 2])
+def test_whatever_a_callback_raises_has_the_history(error, at):
+    def fails(seen):
+        if seen.round == at:
+            raise error("enough")
+
+    with pytest.raises(error) as caught:
+        run(callbacks=[fails])
+    assert caught.value.history["round"].tolist() == list(range(at + 1))
+    if error is KeyboardInterrupt:
+        np.testing.assert_array_equal(caught.value.result.w, run(at).w)
+    else:
+        assert caught.value.args == ("enough",)
+        assert caught.value.__notes__ == [f"in callbacks[0], fails, at round {at}"]
+
+
 def test_an_exception_with_a_history_of_its_own_keeps_it():
     class Own(Exception):
         history = property(lambda self: "mine")
