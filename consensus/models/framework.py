@@ -11,6 +11,7 @@ import numpy as np
 
 from consensus import _checks
 from consensus._parallel import CHUNK_BYTES
+from consensus.models.framework_trial import tried
 from consensus.models.linearized import Linearized
 
 
@@ -29,44 +30,24 @@ class Framework(Linearized):
     widths: tuple[int, ...]  #: how many numbers a sample takes on its way
 
     def for_samples(self, shape: tuple[int, ...]) -> Self:
-        """This model for samples of that shape, which is tried on two of them; always the same for the same shape.
+        """This model for samples of that shape, which is tried on five of them; always the same for the same shape.
 
         Raises
         ------
         ValueError
-            If it fails on them, returns something else than (samples, outputs), or if a sample's outputs depend on other
-            samples or on chance, as they do with batch statistics and dropout.
+            If it fails on them, returns something else than (samples, outputs), writes over its arguments or its buffers, draws
+            random numbers, or if a sample's outputs depend on other samples, as they do with batch statistics.
         """
         shape = _checks.shape("shape", shape)
         if shape not in self._known:
             model = self._known[shape] = object.__new__(type(self))
             model.__dict__ |= self.__dict__ | {"features": shape}
             try:
-                model._try(shape)
+                model.outputs, model.widths = tried(model, shape)
             except BaseException:
                 del self._known[shape]
                 raise
         return self._known[shape]
-
-    def _try(self, shape):
-        x = np.zeros((2, *shape), np.float32)
-        x[1] = 1  # what a batch's statistics would show
-        w = 0.3 * np.random.default_rng(0).standard_normal(self.parameters).astype(np.float32)
-        try:
-            with self._context(w.dtype):
-                both, alone, self.widths, random = self._trial(w, x)
-        except Exception as error:
-            raise ValueError(f"{self} fails on samples of shape {shape}: {type(error).__name__}: {error}") from error
-        if not isinstance(both, np.ndarray) or both.ndim != 2 or len(both) != 2 or both.dtype != w.dtype:
-            found = f"{both.dtype} {both.shape}" if isinstance(both, np.ndarray) else " ".join(_checks.shown(both).split())
-            raise ValueError(
-                f"{self} must return (samples, outputs) in the dtype of x; of x {x.dtype} {x.shape} it made {found}"
-            )
-        if random:
-            raise ValueError(f"{self} draws random numbers, as dropout does: leave that out, or call it as in evaluation")
-        if not np.allclose(both[:1], alone, rtol=1e-3, atol=1e-3 * np.abs(both).max(), equal_nan=True):
-            raise ValueError(f"{self}: a sample's outputs depend on the other samples, as batch statistics do: use GroupNorm")
-        self.outputs = both.shape[1]
 
     def __getattr__(self, name: str) -> Any:
         if name in ("features", "outputs", "widths"):
@@ -135,9 +116,27 @@ class Framework(Linearized):
         """J (samples, outputs, P) of one agent, w (P,) and x (samples, ...)."""
         raise NotImplementedError
 
-    def _trial(self, w, x):
-        """The outputs at w (P,) of all x (samples, ...), those of the first by itself, ``widths``, whether chance is in it."""
+    # For the trial: w is (P,) and x (samples, ...), of one agent.
+
+    def _call(self, w, x):
+        """What the function returns, as an array where it is one of the framework."""
         raise NotImplementedError
+
+    def _path(self, w, x):
+        """``widths``, and an objection to what happens on the way, or ""."""
+        raise NotImplementedError
+
+    def _backward(self, w, x, u):
+        """Pass backwards, for what may happen there."""
+        raise NotImplementedError
+
+    def _generators(self):
+        """The framework's global random generators: ``{name: (read, set)}``."""
+        return {}
+
+    def _constants(self, w):
+        """What every call must leave as it is, as bytes by name."""
+        return {}
 
     def __getstate__(self):
         return {name: value for name, value in self.__dict__.items() if name not in ("_known", "_here", "_counts")}

@@ -145,17 +145,20 @@ class JAX(Framework):
     def _jacobian(self, w, x):
         return np.asarray(self._here.jacobian(w, x))
 
-    def _trial(self, w, x):
-        jax = _jax()
-        traced = jax.make_jaxpr(self._outputs)(w, x)
-        shape = jax.eval_shape(self._outputs, w, x)
-        if not hasattr(shape, "shape"):
-            return shape, None, (), False
-        both, alone = jax.jit(lambda w, x: (self._outputs(w, x), self._outputs(w, x[:1])))(w, x)
+    def _call(self, w, x):
+        outputs = self._here.call("predict", False, w[None], x[None])
+        return np.asarray(outputs) if hasattr(outputs, "shape") else outputs
+
+    def _path(self, w, x):
+        traced = _jax().make_jaxpr(self._outputs)(w, x)
         shapes = [made.aval.shape for step in traced.eqns for made in step.outvars]
         sizes = [math.prod(of_sample) for samples, *of_sample in filter(None, shapes) if samples == len(x)]
         random = any(name in str(traced) for name in _CHANCE)
-        return np.asarray(both), np.asarray(alone), (math.prod(x.shape[1:]), *sizes), random
+        return (math.prod(x.shape[1:]), *sizes), "draws random numbers, as dropout does: leave that out" if random else ""
+
+    def _backward(self, w, x, u):  # traced, which takes much less time than to compile it
+        jax = _jax()
+        jax.eval_shape(lambda w: jax.vjp(lambda w: self._outputs(w, x), w)[1](u), w)
 
 
 class _Compiled:

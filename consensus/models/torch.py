@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import hashlib
-import math
 import threading
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -17,7 +15,7 @@ from consensus import _checks, _extras
 from consensus._parallel import CHUNK_BYTES
 from consensus.models.framework import Framework
 from consensus.models.together import most_together
-from consensus.models.torch_checks import checked_device, refuse
+from consensus.models.torch_checks import checked_device, constants, digest, path, refuse
 from consensus.models.torch_derivatives import Derivatives
 
 if TYPE_CHECKING:
@@ -43,7 +41,8 @@ class Torch(Framework):
         Without PyTorch: ``pip install consensus-opt[torch]``.
     ValueError
         If the module has dropout that is not switched off, or works with the statistics of a batch; if it has no trainable
-        parameters; if the device is not there.
+        parameters; if the device is not there. Once the shape of a sample is known, :meth:`for_samples` rejects modules whose
+        calls change anything but their result, draw random numbers, or mix samples.
     TypeError
         If it is no module and makes none.
 
@@ -96,9 +95,8 @@ class Torch(Framework):
 
     def __repr__(self) -> str:
         constants = [*self._module.buffers(), *(part for part in self._module.parameters() if not part.requires_grad)]
-        bits = b"".join(value.detach().cpu().numpy().tobytes() for value in constants)
         text = " ".join(str(self._module).split())
-        fixed = f", constants={hashlib.sha256(bits).hexdigest()[:12]}" if bits else ""
+        fixed = f", constants={digest(constants)}" if constants else ""
         return f"Torch({text}, device={self.device!r}{fixed})"
 
     def init(self, rng: np.random.Generator) -> np.ndarray:
@@ -162,12 +160,16 @@ class Torch(Framework):
             array = array.copy()  # an older NumPy does not lend what must not be written to
         return _torch().from_dlpack(array).to(self.device)
 
-    def _function(self, dtype):
-        """``(leaves, x) -> outputs``: the module's, with the tensors ``leaves`` as its parameters."""
-        torch, modules = _torch(), self._here.__dict__.setdefault("modules", {})
+    def _held(self, dtype):
+        """This thread's own copy of the module."""
+        modules = self._here.__dict__.setdefault("modules", {})
         if dtype not in modules:
             modules[dtype] = copy.deepcopy(self._module).to(self.device, dtype).requires_grad_(False)
-        module, all_names = modules[dtype], [names for names, *_ in self._spans]
+        return modules[dtype]
+
+    def _function(self, dtype):
+        """``(leaves, x) -> outputs``: the module's, with the tensors ``leaves`` as its parameters."""
+        torch, module, all_names = _torch(), self._held(dtype), [names for names, *_ in self._spans]
 
         def function(leaves, x):
             named = {name: leaf for names, leaf in zip(all_names, leaves, strict=True) for name in names}
@@ -220,29 +222,24 @@ class Torch(Framework):
         rows = torch.func.vmap(rows_of, in_dims=(None, 0))(self._leaves(self._tensor(w)), x)
         return torch.cat([part.detach().flatten(2) if part.ndim > 2 else part[..., None] for part in rows], dim=2).cpu().numpy()
 
-    def _trial(self, w, x):
-        torch, widths = _torch(), [math.prod(x.shape[1:])]
-        leaves, x = self._leaves(self._tensor(w)), self._tensor(x)
-        before, function = torch.get_rng_state(), self._function(x.dtype)
-        with torch.no_grad():
-            both, alone = function(leaves, x), function(leaves, x[:1])
-            random = not torch.equal(before, torch.get_rng_state())
-            torch.set_rng_state(before)
-            module = self._here.modules[x.dtype]
+    def _call(self, w, x):
+        with _torch().no_grad():
+            outputs = self._outputs(self._leaves(self._tensor(w)), self._tensor(x))
+        return outputs.cpu().numpy() if isinstance(outputs, _torch().Tensor) else outputs
 
-            def note(part, inputs, output):
-                widths.append(output.numel() // len(x) if isinstance(output, torch.Tensor) else 0)
+    def _path(self, w, x):
+        return path(_torch(), self._held(self._tensor(w).dtype), lambda: self._call(w, x), x)
 
-            hooks = [part.register_forward_hook(note) for part in module.modules() if not any(part.children())]
-            try:
-                function(leaves, x)
-            finally:
-                for hook in hooks:
-                    hook.remove()
-                torch.set_rng_state(before)
-        if not isinstance(both, torch.Tensor):
-            return both, None, (), random
-        return both.cpu().numpy(), alone.cpu().numpy(), tuple(widths), random
+    def _backward(self, w, x, u):
+        Derivatives(_torch(), self, w[None], x[None]).vjp(u[None])
+
+    def _generators(self):
+        torch = _torch()
+        read, put = torch.get_rng_state, torch.set_rng_state
+        return {"PyTorch's generator": (lambda: read().numpy(), lambda state: put(torch.from_numpy(state)))}
+
+    def _constants(self, w):
+        return constants(self._held(self._tensor(w).dtype), {name for names, *_ in self._spans for name in names})
 
 
 @functools.cache

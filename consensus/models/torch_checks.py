@@ -1,5 +1,11 @@
 """Which modules of PyTorch, and which devices, can be taken."""
 
+import functools
+import hashlib
+import math
+
+import numpy as np
+
 from consensus import _checks
 
 
@@ -35,3 +41,38 @@ def refuse(torch, module):
             raise ValueError(
                 f"{where} takes the statistics of a batch, so that samples depend on each other: use GroupNorm in its place"
             )
+
+
+def path(torch, module, call, x):
+    """How many numbers a sample takes on its way through ``call()``, a call of ``module`` with x (samples, ...).
+
+    Also an objection to the part of the module that writes over x, or "".
+    """
+    given, objections, widths = x.copy(), [], [math.prod(x.shape[1:])]
+
+    def note(name, part, inputs, output):
+        widths.append(output.numel() // len(x) if isinstance(output, torch.Tensor) else 0)
+        if not objections and not np.array_equal(x, given):
+            objections.append(f"{name or 'module'}, a {type(part).__name__}, writes over the features: take inplace=False")
+
+    leaves = [(name, part) for name, part in module.named_modules() if not any(part.children())]
+    hooks = [part.register_forward_hook(functools.partial(note, name)) for name, part in leaves]
+    try:
+        call()
+    finally:
+        for hook in hooks:
+            hook.remove()
+    x[...] = given
+    return tuple(widths), "".join(objections)
+
+
+def constants(module, trained):
+    """Digests of the module's buffers and parameters, but for the ``trained`` ones, by name."""
+    parts = dict(module.named_parameters()) | dict(module.named_buffers())
+    return {name: digest([value]) for name, value in parts.items() if name not in trained}
+
+
+def digest(values):
+    """A digest of the bits of tensors."""
+    bits = (value.detach().cpu().numpy().tobytes() for value in values)
+    return hashlib.sha256(b"".join(bits)).hexdigest()[:12]

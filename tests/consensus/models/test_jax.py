@@ -49,10 +49,16 @@ def test_of_a_function_every_seed_has_a_start():
     ("change", "message"),
     [
         (lambda y: y * jax.random.bernoulli(jax.random.key(0), 0.5, y.shape), "draws random numbers, as dropout does: "),
-        (lambda y: y - y.mean(0), "a sample's outputs depend on the other samples, as batch statistics do: "),
+        (lambda y: y - y.mean(0), "a sample's outputs depend on the other samples or on their order, as batch statistics, "),
+        (
+            lambda y: jnp.cumsum(y, axis=0),
+            r"a sample's outputs depend on the other samples or on their order, as .*cumsum\(0\)",
+        ),
+        (lambda y: jnp.sort(y, axis=0), r"a sample's outputs depend on the other samples or on their order, as .*sort\(0\)"),
+        (lambda y: y + float(np.random.rand()), "draws random numbers from NumPy's global generator"),  # noqa: NPY002
         (
             lambda y: y[:, 0],
-            r"must return \(samples, outputs\) in the dtype of x; of x .* it made float32 \(2,\)$",
+            r"must return \(samples, outputs\) in the dtype of x; of x .* it made float32 \(5,\)$",
         ),
         (lambda y: (y, y), r"must return \(samples, outputs\).* it made .*a tuple"),
     ],

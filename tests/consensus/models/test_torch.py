@@ -1,5 +1,7 @@
 """What is particular to modules of PyTorch."""
 
+import random
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,8 @@ from consensus.models import Torch, check
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
+OWN = np.random.default_rng(0)
+GENERATORS = lambda: torch.get_rng_state().tolist(), random.getstate, np.random.get_state
 
 
 def mlp():
@@ -137,22 +141,85 @@ class Odd(nn.Linear):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (nn.functional.dropout, "draws random numbers, as dropout does: leave"),
-        (lambda y: y - y.mean(0), "a sample's outputs depend on the other samples, as batch statistics do: use GroupNorm"),
+        (nn.functional.dropout, "draws random numbers from PyTorch's generator, as dropout does: leave"),
+        (lambda y: y - y.mean(0), "a sample's outputs depend on the other samples or on their order, as batch statistics, "),
+        (lambda y: y.cumsum(0), r"a sample's outputs depend on the other samples or on their order, as .*cumsum\(0\)"),
+        (lambda y: y.sort(0).values, r"a sample's outputs depend on the other samples or on their order, as .*sort\(0\)"),
+        (lambda y: y + float(np.random.rand()), "draws random numbers from NumPy's global generator"),  # noqa: NPY002
+        (lambda y: y + random.random(), "draws random numbers from Python's generator random"),
+        (lambda y: y + OWN.random(), "returns other outputs when it is called again"),
         (
             lambda y: y[:, 0],
-            r"must return \(samples, outputs\) in the dtype of x; of x .* it made float32 \(2,\)$",
+            r"must return \(samples, outputs\) in the dtype of x; of x .* it made float32 \(5,\)$",
         ),
         (lambda y: (y, y), r"must return \(samples, outputs\).* it made .*a tuple"),
-        (lambda y: y.double(), r"must return \(samples, outputs\).* it made float64 \(2, 2\)$"),
+        (lambda y: y.double(), r"must return \(samples, outputs\).* it made float64 \(5, 2\)$"),
     ],
 )
 def test_what_shows_in_a_call_is_refused_with_the_shards(change, message):
     shards = consensus.partition(np.eye(6, 4), np.zeros((6, 2)), agents=2)
-    model, before = Torch(Odd(change)), torch.get_rng_state()
+    model, before = Torch(Odd(change)), [str(state()) for state in GENERATORS]
     with pytest.raises(ValueError, match=message):
         consensus.Problem(model, consensus.SquaredLoss(), shards)
-    assert torch.equal(before, torch.get_rng_state())
+    assert before == [str(state()) for state in GENERATORS]
+
+
+class Counting(nn.Linear):
+    """Its buffer counts calls, as that of batch statistics does; the outputs do not show it."""
+
+    def __init__(self):
+        super().__init__(4, 2)
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x):
+        self.calls += 1
+        return super().forward(x)
+
+
+class Clamping(nn.Linear):
+    def forward(self, x):
+        self.weight.data.clamp_(-0.1, 0.1)
+        return super().forward(x)
+
+
+class Backwards(nn.Linear):
+    """Only a pass backwards draws."""
+
+    def forward(self, x):
+        y = super().forward(x)
+        if y.requires_grad:
+            y.register_hook(lambda slope: slope * torch.rand(()))
+        return y
+
+
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        (
+            lambda: nn.Sequential(nn.ReLU(inplace=True), nn.Linear(4, 2)),
+            ": 0, a ReLU, writes over the features: take inplace=False",
+        ),
+        (
+            lambda: nn.Sequential(nn.Flatten(), nn.Hardtanh(inplace=True), nn.Linear(4, 2)),
+            ": 1, a Hardtanh, writes over the features",
+        ),
+        (Counting, "changes calls when it is called: buffers must stay as they are"),
+        (lambda: Clamping(4, 2), "writes over the parameters that it gets"),
+        (lambda: Backwards(4, 2), "draws random numbers from PyTorch's generator"),
+    ],
+)
+def test_what_a_call_changes_is_refused_and_named(module, message):
+    """A module whose first layer works in place overwrites the agents' data; buffers that change differ between workers."""
+    shards = consensus.partition(np.random.default_rng(0).standard_normal((6, 4)), np.zeros((6, 2)), agents=2)
+    before = shards.features.copy()
+    with pytest.raises(ValueError, match=message):
+        consensus.Problem(Torch(module()), consensus.SquaredLoss(), shards)
+    np.testing.assert_array_equal(shards.features, before)
+
+
+def test_layers_after_the_first_may_work_in_place():
+    module = nn.Sequential(nn.Linear(4, 3), nn.ReLU(inplace=True), nn.Linear(3, 2))
+    assert check(Torch(module), 4).outputs == 2
 
 
 def test_bad_arguments():

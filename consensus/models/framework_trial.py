@@ -1,0 +1,98 @@
+"""Whether a function of another framework depends on its parameters and on a sample's own features alone."""
+
+from __future__ import annotations
+
+import pickle
+import random
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from consensus import _checks
+
+if TYPE_CHECKING:
+    from consensus.models.framework import Framework
+
+_SCALES = (0, 0, 1, 3, 10)  # of the samples' random features; the second sample is of ones
+_GENERATORS = {  # by what a module may draw from: how their states are read and set
+    "NumPy's global generator": (np.random.get_state, np.random.set_state),
+    "Python's generator random": (random.getstate, random.setstate),
+}
+
+
+def tried(model: Framework, shape: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+    """``(outputs, widths)`` of ``model`` for samples of that shape, found by forward passes and a backward pass in float32.
+
+    Raises
+    ------
+    ValueError
+        If a pass fails, writes over its arguments or changes the model's constants, draws from a generator, or if the outputs
+        for a sample depend on the other samples, on their order, or on earlier calls.
+    """
+    rng = np.random.default_rng(0)
+    x = np.multiply.outer(_SCALES, np.ones(shape)) * rng.standard_normal((len(_SCALES), *shape))
+    x[1] = 1
+    x, w = x.astype(np.float32), 0.3 * rng.standard_normal(model.parameters).astype(np.float32)
+    with model._context(w.dtype):
+        trial = _Trial(model, w, x)
+        widths, remark = trial.run(model._path, x)
+        if remark:
+            raise ValueError(f"{model}: {remark}")
+        outputs = trial.run(model._call, x)
+        if not isinstance(outputs, np.ndarray) or outputs.ndim != 2 or len(outputs) != len(x) or outputs.dtype != w.dtype:
+            found = f"{outputs.dtype} {outputs.shape}" if isinstance(outputs, np.ndarray) else _checks.shown(outputs)
+            raise ValueError(
+                f"{model} must return (samples, outputs) in the dtype of x; of x {x.dtype} {x.shape} it made "
+                f"{' '.join(found.split())}"
+            )
+        if not np.array_equal(trial.run(model._call, x), outputs, equal_nan=True):
+            raise ValueError(
+                f"{model} returns other outputs when it is called again: they may depend on w and x alone, neither on a count "
+                "of calls nor on a random generator"
+            )
+        in_turn = np.concatenate([trial.run(model._call, x[row : row + 1]) for row in range(len(x))])
+        backwards = trial.run(model._call, x[::-1].copy())[::-1]
+        scale = 1e-3 * np.nan_to_num(np.abs(outputs)).max(axis=1, keepdims=True)
+        for other in (in_turn, backwards):
+            if not (np.isclose(other, outputs, rtol=1e-3, atol=scale, equal_nan=True)).all():
+                raise ValueError(
+                    f"{model}: a sample's outputs depend on the other samples or on their order, as batch statistics, "
+                    "cumsum(0) and sort(0) do: normalise by GroupNorm, and work along the later axes"
+                )
+        trial.run(lambda w, x: model._backward(w, x, np.ones_like(outputs)), x)
+    return outputs.shape[1], widths
+
+
+class _Trial:
+    """Calls of a model, which must leave everything but their result as it was."""
+
+    def __init__(self, model, w, x):
+        self.model, self.w = model, w
+        self.generators = _GENERATORS | model._generators()
+
+    def run(self, call, x):
+        """``call(w, x)``; raise ``ValueError`` if it fails or changes anything."""
+        model, w, features = self.model, self.w.copy(), x.copy()
+        before = {name: read() for name, (read, _) in self.generators.items()}
+        constants = model._constants(w)
+        try:
+            result = call(w, features)
+        except Exception as error:
+            raise ValueError(f"{model} fails on samples of shape {x.shape[1:]}: {type(error).__name__}: {error}") from error
+        finally:
+            drawn = [name for name, (read, _) in self.generators.items() if pickle.dumps(read()) != pickle.dumps(before[name])]
+            for name in drawn:
+                self.generators[name][1](before[name])
+        if drawn:
+            raise ValueError(
+                f"{model} draws random numbers from {drawn[0]}, as dropout does: leave that out, or call it as in evaluation"
+            )
+        for what, array, given in (("features", features, x), ("parameters", w, self.w)):
+            if not np.array_equal(array, given):
+                raise ValueError(f"{model} writes over the {what} that it gets: work in place (inplace=True) on copies alone")
+        changed = [name for name, value in model._constants(w).items() if value != constants.get(name)]
+        if changed:
+            raise ValueError(
+                f"{model} changes {changed[0]} when it is called: buffers must stay as they are, as after module.eval()"
+            )
+        return result
