@@ -1,6 +1,9 @@
 """What bounds on steps take from a problem and a network."""
 
+from collections.abc import Iterator
+
 import numpy as np
+from scipy import sparse
 
 import topologies
 from consensus import _checks
@@ -56,10 +59,25 @@ def lowest_eigenvalue(network: ScheduleLike) -> float:
     >>> round(lowest_eigenvalue(topologies.Static(topologies.ring(4))), 6)
     -0.333333
     """
+    return min(topologies.lowest_eigenvalue((matrix + matrix.T) / 2) for matrix in _matrices(network))
+
+
+def degrees(network: ScheduleLike) -> np.ndarray:
+    """The agents' weighted degrees ``sum_{j != i} |w_ij|`` (A,), the largest in the first 20 rounds.
+
+    Examples
+    --------
+    >>> degrees(topologies.Static(topologies.star(4))).tolist()
+    [0.75, 0.25, 0.25, 0.25]
+    """
+    return np.max([abs(matrix).sum(axis=1) - abs(matrix.diagonal()) for matrix in _matrices(network)], axis=0)
+
+
+def _matrices(network: ScheduleLike) -> Iterator[sparse.csr_array]:
+    """The mixing matrices of the first 20 rounds, each once."""
     _checks.schedule(network, "network")
     keys = dict.fromkeys(network.key(n) for n in range(1 if is_static(network) else _ROUNDS))
-    matrices = (network.weights(key) for key in keys)
-    return min(topologies.lowest_eigenvalue((matrix + matrix.T) / 2) for matrix in matrices)
+    return map(network.weights, keys)
 
 
 def gap(network: ScheduleLike) -> float:

@@ -35,8 +35,9 @@ class DiNNO(Solver):
         V <- V - alpha (G(V) + U + 2 c (V - (X + W X) / 2))          local_steps times, from V = X
         X <- V
 
-    An edge has the penalty c w_ij where the paper gives all edges the same. Gradients are of all samples, and steps plain, so
-    that the agents' limit is the optimum; the paper also takes Adam on batches, and a growing c. It needs a static symmetric W
+    An edge has the penalty c w_ij where the paper gives all edges the same, and the agent's own weight is an edge to itself,
+    which the paper does not have: it adds ``c w_ii |v - x_i|^2`` to the local problem. Gradients are of all samples, and steps
+    plain, so that the agents' limit is the optimum; the paper also takes Adam on batches, and a growing c. It needs a static symmetric W
     and a smooth r; its theory, of local problems solved to the end, has convex f_i. Linear convergence if they are strongly so.
 
     Parameters

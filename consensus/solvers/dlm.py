@@ -1,14 +1,15 @@
 """Decentralised linearised ADMM."""
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+import copy
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
 from consensus import _checks
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
-from consensus.solvers.bounds import lowest_eigenvalue, steepest
+from consensus.solvers.bounds import degrees, steepest
 from consensus.solvers.needs import Needs
 from consensus.steps import Rule, optional_rule
 from topologies.schedules import ScheduleLike
@@ -29,22 +30,23 @@ class DLMState(NamedTuple):
 class DLM(Solver):
     """Decentralised ADMM with every local cost linearised: a gradient step in place of a local problem.
 
-    On the average form ``f_i = A g_i + r`` with G(X) the stacked gradients, W the mixing matrix, U before the first round zero:
+    On the average form ``f_i = A g_i + r``, with W the mixing matrix, ``d_i = sum_{j != i} |w_ij|`` the degree of agent i and U
+    before the first round zero:
 
-        U <- U + c (I - W) X          X <- X - alpha (G(X) + U + c (I - W) X)
+        u_i <- u_i + c sum_j w_ij (x_i - x_j)
+        x_i <- x_i - (grad f_i(x_i) + u_i + c sum_j w_ij (x_i - x_j)) / (2 c d_i + rho)
 
-    An edge has the penalty c w_ij where the paper gives all edges the same, so that an agent has penalties of c in all; and
-    ``alpha = 1 / (2 c + rho)`` with the paper's rho. ``c = 1 / (2 alpha)`` is EXTRA. It needs a static symmetric W, convex f_i
-    and a smooth r; it converges linearly if the f_i are strongly convex.
+    An edge has the penalty c w_ij where the paper gives all edges the same, and the paper's U is zero before the second round:
+    the same where all agents start alike. It needs a static symmetric W, convex f_i and a smooth r; it converges linearly if
+    the f_i are strongly convex.
 
     Parameters
     ----------
     step : float or rule, optional
-        alpha > 0, stable below ``1 / (L/2 + c (1 - lmin(W)))``, L the largest Lipschitz constant of the grad f_i. That is
-        sufficient; with equal quadratics of curvature L at all agents ``1 / (L/2 + 3/4 c (1 - lmin(W)))`` is the exact bound.
-        The default is 0.9 of the first.
+        1 / rho > 0, the step of an agent without neighbours. Stable below 2 / L, whatever the network and c, with L the largest
+        Lipschitz constant of the grad f_i. The default is 0.9 of that.
     penalty : float, optional
-        c > 0; by default 1 / (3 alpha), with which the first bound is ``2/3 (2 + lmin(W)) / L``.
+        c > 0; by default rho, which is 0.56 L with the default step.
 
     References
     ----------
@@ -63,6 +65,7 @@ class DLM(Solver):
 
     alpha: Rule
     penalty: float | None
+    degrees: np.ndarray | None = field(repr=False, compare=False)
 
     needs = Needs(regularizer="smooth", convex=True, mixing="symmetric", static=True)
     exchanges_a_round = 1
@@ -70,22 +73,28 @@ class DLM(Solver):
 
     def __init__(self, step: float | Rule | None = None, penalty: float | None = None) -> None:
         penalty = _checks.optional_number("penalty", penalty, above=0)
-        self._set(alpha=optional_rule(step), penalty=penalty)
+        self._set(alpha=optional_rule(step), penalty=penalty, degrees=None)
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
-        L, lowest = steepest(problem, network), lowest_eigenvalue(network)
-        if self.penalty is None:
-            return 0.6 * (2 + lowest) / L
-        return 0.9 / (L / 2 + self.penalty * (1 - lowest))
+        return 1.8 / steepest(problem, network)
+
+    def prepared(self, problem: BaseProblem, network: ScheduleLike) -> Self:
+        ready = copy.copy(super().prepared(problem, network))
+        ready._set(degrees=degrees(network))
+        return ready
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> DLMState:
+        if self.degrees is None:
+            raise TypeError("the degrees are not known yet: solver.prepared(problem, network) is the solver that knows them")
         return DLMState(0, w, np.zeros_like(w))
 
     def step(self, problem: BaseProblem, network: "Network", state: DLMState) -> DLMState:
         n, w, dual = state
-        alpha = float(self.alpha(n))
-        c = 1 / (3 * alpha) if self.penalty is None else self.penalty
+        assert self.degrees is not None, "a prepared solver has its degrees"
+        rho = 1 / float(self.alpha(n))
+        c = rho if self.penalty is None else self.penalty
         (mixed,) = network.mix(n, w)
         apart = c * (w - mixed)
         dual = dual + apart
-        return DLMState(n + 1, w - alpha * (problem.average_gradient(w) + dual + apart), dual)
+        scale = (2 * c * self.degrees[problem.rows] + rho).astype(w.dtype)
+        return DLMState(n + 1, w - (problem.average_gradient(w) + dual + apart) / scale[:, None], dual)

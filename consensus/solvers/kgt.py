@@ -48,8 +48,9 @@ class KGT(Solver):
     Parameters
     ----------
     step : float or rule, optional
-        alpha > 0. By default ``K alpha s = min(1, (1 - l^2) / |l|) / (2 L)`` with l the least eigenvalue of W, if negative
-        (with equal quadratics (1 - l^2) / (|l| L) is a bound for K = 1); times (1 - rho)^2 where W changes.
+        alpha > 0. With equal quadratics of curvature L and K = s = 1 the exact bound is ``min(2, (1 - l^2) / |l|) / L``, l the
+        least eigenvalue of W, and 2 / L if l >= 0. By default ``K alpha s = min(1, (1 - l^2) / |l|) / (2 L)``, which is at most
+        half of that, times (1 - rho)^2 where W changes.
     local_steps : int
         K.
     scale : float

@@ -34,8 +34,9 @@ class NIDS(Solver):
         X_k = prox_{alpha r}(Z_k),
         Z_{k+1} = Z_k - X_k + W~ (2 X_k - X_{k-1} - alpha G(X_k) + alpha G(X_{k-1})) .
 
-    It begins with Z_1 = W~ (X_0 - alpha G(X_0)), so that all rounds are alike (the paper has no W~ there; its theorems hold for
-    both, whose dual variables begin in the range of I - W). The agents send what W~ multiplies.
+    The start differs from the paper's: Z_1 is W~ (X_0 - alpha G(X_0)), so that the first round has an exchange, too; in the
+    paper it is X_0 - alpha G(X_0). The theorems hold for both, as both begin with dual variables in the range of I - W. The
+    agents send what W~ multiplies.
 
     Convex smooth g_i, one symmetric doubly stochastic W. With r = 0 it is :class:`consensus.solvers.ExactDiffusion`, and linear
     if U is strongly convex; the optimality gap falls as o(1 / k) otherwise.

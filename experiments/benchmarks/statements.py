@@ -170,12 +170,13 @@ def dadmm(W, costs, X, solver, systems=Costs.solved):
 
 
 def dlm(W, costs, X, solver):
-    a, G, U = solver.alpha(0), costs.gradient, 0 * X
-    c = 1 / (3 * a)
+    rho, G, U = 1 / solver.alpha(0), costs.gradient, 0 * X
+    c = rho
+    scale = 2 * c * (1 - np.diag(W))[:, None] + rho
     while True:
         apart = c * (X - W @ X)
         U = U + apart
-        X = X - a * (G(X) + apart + U)
+        X = X - (G(X) + apart + U) / scale
         yield X
 
 

@@ -57,6 +57,21 @@ def test_kgt_reaches_the_optimum_on_changing_networks_too(schedule):
     np.testing.assert_allclose(end.w, np.broadcast_to(smooth_optimum(p), end.w.shape), rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize("own", [0.15, 0.35, 0.7])  # least eigenvalues -0.7, where (1 - l^2) / |l| < 2, then -0.3 and 0.4
+def test_with_one_local_step_and_equal_quadratics_kgt_has_the_bound_of_its_docstring(own):
+    lowest, L = 2 * own - 1, 3.0
+    network = topologies.Static(topologies.ring(6), lambda g: topologies.laplacian(g, (1 - own) / 2))
+    p = consensus.Problem.from_functions(
+        lambda w: L * (w**2).sum(axis=1) / 12, lambda w: L * w / 6, agents=6, parameters=1, lipschitz=L / 6
+    )
+    bound = (min(2, (1 - lowest**2) / -lowest) if lowest < 0 else 2) / L
+    assert np.linalg.eigvalsh(network.weights(0).toarray())[0] == pytest.approx(lowest)
+    assert KGT(local_steps=1).stable_step(p, network) <= bound / 2 * (1 + 1e-9)
+    for factor, stable in ((0.99, True), (1.01, False)):
+        *_, end = states(KGT(factor * bound, local_steps=1), p, network, 3000)
+        assert (abs(end.w).max() < 1e-6) == stable
+
+
 # Rates ------------------------------------------------------------------------------------------------------------------
 
 
