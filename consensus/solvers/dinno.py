@@ -37,8 +37,9 @@ class DiNNO(Solver):
 
     An edge has the penalty c w_ij where the paper gives all edges the same, and the agent's own weight is an edge to itself,
     which the paper does not have: it adds ``c w_ii |v - x_i|^2`` to the local problem. Gradients are of all samples, and steps
-    plain, so that the agents' limit is the optimum; the paper also takes Adam on batches, and a growing c. It needs a static symmetric W
-    and a smooth r; its theory, of local problems solved to the end, has convex f_i. Linear convergence if they are strongly so.
+    plain, so that the agents' limit is the optimum; the paper also takes Adam on batches, and a growing c. It needs a static
+    symmetric W and a smooth r; its theory, of local problems solved to the end, has convex f_i. Linear convergence if they are
+    strongly so.
 
     Parameters
     ----------

@@ -43,8 +43,9 @@ class RelaySGD(Solver):
         x_i+ = (y_i + sum_{k in N_i} m(k -> i)+ + (A - 1 - c_i) x_i(0)) / A ,    c_i = sum_{k in N_i} c(k -> i)+ .
 
     So x_i is the mean of all agents' y, each as late as its agent is far away. The start x_i(0), the same for all agents in the
-    paper, stands for agents whose y has not arrived yet. Wherever the f_i have their minima, whole gradients and a small constant alpha lead to a stationary point itself, and
-    batches to a neighbourhood whose square is of order alpha; f_i may be nonconvex.
+    paper, stands for agents whose y has not arrived yet. Wherever the f_i have their minima, whole gradients and a small
+    constant alpha lead to a stationary point itself, and batches to a neighbourhood whose square is of order alpha; f_i may be
+    nonconvex.
 
     An agent sends all neighbours one row, ``y_i + sum_k m(k -> i)``, from which j takes what it sent to i itself, m(j -> i).
     Messages go along a spanning tree of the graph, found by breadth-first search from its middle, and no others are sent; who

@@ -68,7 +68,7 @@ def test_with_one_local_step_and_equal_quadratics_kgt_has_the_bound_of_its_docst
     assert np.linalg.eigvalsh(network.weights(0).toarray())[0] == pytest.approx(lowest)
     assert KGT(local_steps=1).stable_step(p, network) <= bound / 2 * (1 + 1e-9)
     for factor, stable in ((0.99, True), (1.01, False)):
-        *_, end = states(KGT(factor * bound, local_steps=1), p, network, 3000)
+        *_, end = states(KGT(factor * bound, local_steps=1), p, network, 4000)
         assert (abs(end.w).max() < 1e-6) == stable
 
 

@@ -58,12 +58,10 @@ def plain_hsgd(G, W, X, a, beta=0.3):
 
 def plain_sarah(G, W, X, a, q=3):
     """The paper's two loops: a whole gradient, then q rounds with batches."""
-    Y, before, k = 0 * X, 0 * X, 0
+    Y, before, old, k = 0 * X, 0 * X, X, 0
     while True:
-        V = G(X, None)
         for t in range(q + 1):
-            if t > 0:
-                V = before + G(X, k) - G(old, k)
+            V = before + G(X, k) - G(old, k) if t > 0 else G(X, None)
             yield X
             Y = W @ Y + V - before
             old, X, before = X, W @ X - a(k) * Y, V
