@@ -117,7 +117,8 @@ class AttackedNetwork(ChangedNetwork):
         lying = liar[heard.senders] & ~liar[heard.receivers + self.network.rows.start]
         if not lying.any():
             return heard
-        lies, shape = np.asarray(self.lie(heard, lying)), (int(lying.sum()), heard.rows.shape[1])
+        shape = int(lying.sum()), heard.rows.shape[1]
+        lies = _checks.array("what lie returns", self.lie(heard, lying))
         if lies.shape != shape:
             raise ValueError(f"lie must return the rows (lying messages, P) = {shape}; got shape {lies.shape}")
         sources = heard.sources.copy()

@@ -1,6 +1,7 @@
-"""Aggregation that bears liars, in place of the weighted sum that a network mixes."""
+"""Aggregation rules that tolerate liars, in place of the weighted sum that a network mixes."""
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -9,6 +10,7 @@ import numpy as np
 from consensus import _checks
 from consensus.engines.heard import Heard
 from consensus.robust.network import ChangedNetwork, MessageWrapper
+from consensus.robust.pre_aggregation import PreAggregation
 from consensus.solvers.needs import Needs
 from topologies.schedules import ScheduleLike, is_static
 
@@ -31,8 +33,10 @@ class Robust(MessageWrapper):
     solver : Solver
         One for doubly stochastic matrices. What else changes exchanges, as :class:`consensus.solvers.Gossip`, goes inside.
     tolerated : float
-        b, the weight of liars that every agent bears, in [0, 1): the liars j that agent i hears must have
+        b, the weight of liars that every agent tolerates, in [0, 1): the liars j that agent i hears must have
         ``sum_j W_ij <= b``. With 0 what is left is W x.
+    before : PreAggregation, optional
+        What agents do with the messages first: :class:`NNM` or :class:`Bucketing`.
 
     Raises
     ------
@@ -40,17 +44,28 @@ class Robust(MessageWrapper):
         If ``tolerated`` is out of range; in :meth:`check_network`, if some agent of a static network hears so little that with
         it nobody is listened to.
     TypeError
-        If ``solver`` is none that can be wrapped.
+        If ``solver`` is none that can be wrapped, or ``before`` no pre-aggregation.
+
+    Warns
+    -----
+    UserWarning
+        In :meth:`check_network`, if one neighbour of some agent of a static network has a larger weight than is tolerated.
     """
 
     tolerated: float
+    before: PreAggregation | None = None
 
     left_out = 1  # times the tolerated weight is what an agent does not listen to
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._takes_mix()
-        object.__setattr__(self, "tolerated", _checks.number("tolerated", self.tolerated, least=0, below=1))
+        if self.before is not None and not isinstance(self.before, PreAggregation):
+            raise TypeError(
+                f"before must be a pre-aggregation, such as NNM() or Bucketing(2); got {_checks.shown(self.before)}"
+            )
+        below = 1 if self.before is None else 1 / self.before.spread
+        object.__setattr__(self, "tolerated", _checks.number("tolerated", self.tolerated, least=0, below=below))
 
     @property
     def needs(self) -> Needs:
@@ -62,13 +77,25 @@ class Robust(MessageWrapper):
             return
         matrix = schedule.weights(schedule.key(0))
         heard = matrix.sum(axis=1) - matrix.diagonal()
-        agent = int(heard.argmin())
-        least = heard[agent] / self.left_out
+        agent, left_out = int(heard.argmin()), self.left_out * (self.before.spread if self.before else 1)
+        least = heard[agent] / left_out
         if self.tolerated >= least * (1 - SLACK):
-            part = "the weight" if self.left_out == 1 else f"1/{self.left_out} of the weight"
+            part = "the weight" if left_out == 1 else f"1/{left_out} of the weight"
             raise ValueError(
                 f"tolerated must be below {least:.4g}, {part} of those whom agent {agent} hears, or it listens to nobody; got "
                 f"{self.tolerated:g}"
+            )
+        self._warn_of_heavy_neighbours(matrix)
+
+    def _warn_of_heavy_neighbours(self, matrix):
+        """Say so if one neighbour of some agent, should it lie, is already more than is tolerated."""
+        others = matrix.tocoo()
+        weights = np.where(others.row == others.col, 0, others.data)
+        heaviest = int(weights.argmax())
+        if self.tolerated < weights[heaviest] * (1 - SLACK):
+            _checks.warn(
+                f"tolerated={self.tolerated:g} is less than one neighbour's weight: agent {others.row[heaviest]} gives agent "
+                f"{others.col[heaviest]} {weights[heaviest]:.4g}, and would not tolerate that this one lies"
             )
 
     @abstractmethod
@@ -76,17 +103,37 @@ class Robust(MessageWrapper):
         """The agents' new rows (agents, P)."""
 
     def around(self, network: "Network") -> "Network":
-        return cast("Network", RobustNetwork(network, self))
+        if self.before is None:
+            return cast("Network", RobustNetwork(network, self.aggregate))
+        then = replace(self, tolerated=self.tolerated * self.before.spread, before=None)
+        return cast("Network", PreAggregatingNetwork(network, then.aggregate, self.before, self.tolerated))
 
 
 @dataclass(frozen=True)
 class RobustNetwork(ChangedNetwork):
-    """A network that mixes as ``solver`` aggregates."""
+    """A network that mixes by the rule ``aggregate``."""
 
-    solver: Robust
+    aggregate_rows: Callable[[Heard], np.ndarray]
 
     def mix(self, round, *blocks, beside=0):
-        return self.network.aggregate(round, self.solver.aggregate, *blocks, beside=beside)
+        return self.network.aggregate(round, self.aggregate_rows, *blocks, beside=beside)
+
+
+@dataclass(frozen=True)
+class PreAggregatingNetwork(RobustNetwork):
+    """... of what ``before`` makes of the messages, of which liars have the ``tolerated`` weight."""
+
+    before: PreAggregation
+    tolerated: float
+
+    def mix(self, round, *blocks, beside=0):
+        here = self.network.rows
+        agents = np.arange(here.start, here.stop)
+
+        def rule(heard):
+            return self.aggregate_rows(self.before(heard, self.tolerated, agents, round))
+
+        return self.network.aggregate(round, rule, *blocks, beside=beside)
 
 
 class Messages(NamedTuple):

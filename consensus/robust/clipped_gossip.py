@@ -24,7 +24,9 @@ class ClippedGossip(Robust):
     solver : Solver
         One for doubly stochastic matrices.
     tolerated : float
-        b, the weight of liars that every agent bears.
+        b, the weight of liars that every agent tolerates.
+    before : PreAggregation, optional
+        What agents do with the messages first: :class:`NNM` or :class:`Bucketing`.
 
     References
     ----------

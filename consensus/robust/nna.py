@@ -25,7 +25,10 @@ class NNA(Robust):
     solver : Solver
         One for doubly stochastic matrices.
     tolerated : float
-        b, the weight of liars that every agent bears. The paper's theory, of complete graphs, has less than a fifth of liars.
+        b, the weight of liars that every agent tolerates. The paper's theory is of complete graphs and less than a fifth of
+        liars.
+    before : PreAggregation, optional
+        What agents do with the messages first: :class:`NNM` or :class:`Bucketing`.
 
     References
     ----------
@@ -41,6 +44,11 @@ class NNA(Robust):
     """
 
     def aggregate(self, heard: Heard) -> np.ndarray:
-        messages = Messages.of(heard)
-        left = np.clip(messages.farther + heard.weights - self.tolerated, 0, heard.weights)
-        return heard.own + heard.total(messages.differences, left) / (1 - self.tolerated)
+        return nearest(heard, self.tolerated)
+
+
+def nearest(heard: Heard, dropped: float) -> np.ndarray:
+    """The average around each agent's own row of what is left when the farthest weight ``dropped`` is: (agents, P)."""
+    messages = Messages.of(heard)
+    left = np.clip(messages.farther + heard.weights - dropped, 0, heard.weights)
+    return heard.own + heard.total(messages.differences, left) / (1 - dropped)

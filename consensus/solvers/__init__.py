@@ -18,6 +18,7 @@ from consensus.solvers.decent_lam import DecentLaM
 from consensus.solvers.dgd import DGD
 from consensus.solvers.dinno import DiNNO
 from consensus.solvers.dlm import DLM
+from consensus.solvers.dsgdm import DSGDm
 from consensus.solvers.exact_diffusion import ExactDiffusion
 from consensus.solvers.extra import EXTRA
 from consensus.solvers.gossip import Gossip
@@ -80,6 +81,7 @@ __all__ = [
     "ChocoSGD",
     "Compressed",
     "Compressor",
+    "DSGDm",
     "DecentLaM",
     "DiNNO",
     "ExactDiffusion",

@@ -18,7 +18,7 @@ import consensus
 import topologies
 from consensus import Minibatches
 from consensus.packing import Quantised, Sparse
-from consensus.robust import ALIE, IPM, NNA, Attack, ClippedGossip, CSPlus, Dissensus, SignFlip
+from consensus.robust import ALIE, IPM, NNA, NNM, Attack, Bucketing, ClippedGossip, CSPlus, Dissensus, SignFlip
 from consensus.solvers import (
     ATG,
     BEER,
@@ -50,6 +50,7 @@ from consensus.solvers import (
     Compressed,
     DecentLaM,
     DiNNO,
+    DSGDm,
     ExactDiffusion,
     Gossip,
     GradientTracking,
@@ -226,6 +227,13 @@ def special():
         "dissensus, several exchanges": Case(
             smooth, static, Attack(CSPlus(Gossip(GradientTracking(0.05), 2), 0.07), [1, 4], Dissensus(1.5)), OBSERVED
         ),
+        "CS+ of nearest neighbours": Case(single, static, Attack(CSPlus(partial, 0.07, NNM()), [2, 5], ALIE()), OBSERVED),
+        "NNA, buckets": Case(
+            smooth,
+            topologies.Static(topologies.complete(AGENTS)),
+            Attack(NNA(GradientTracking(0.05), 1 / 7, Bucketing(2)), [6], SignFlip()),
+            OBSERVED,
+        ),
         "lies among packed rows": Case(wide, NETWORKS["random"], Attack(Mixed(0.05), [3], Dissensus()), OBSERVED),
         "batches, DGD": Case(problem("logistic", consensus.L2(0.02)), static, DGD(0.05, batch=3), OBSERVED),
         "batches, tracking": Case(
@@ -250,6 +258,7 @@ def special():
         "RelaySGD": Case(single, static, RelaySGD(_numpy_rule, 3), OBSERVED),
         "GT-SARAH": Case(single, NETWORKS["random"], GTSARAH(_numpy_rule, 3, period=4), OBSERVED),
         "GT-VR": Case(single, NETWORKS["random"], GTVR(_numpy_rule, 3, probability=0.3), OBSERVED),
+        "DSGDm": Case(single, NETWORKS["random"], DSGDm(_numpy_rule, 3), OBSERVED),
         "DecentLaM": Case(single, static, DecentLaM(_numpy_rule, 3), OBSERVED),
         "directed, SGP": Case(single, failing, SGP(_numpy_rule, 3), OBSERVED),
         "batches, KGT": Case(single, NETWORKS["random"], KGT(_numpy_rule, 3, batch=3), OBSERVED),

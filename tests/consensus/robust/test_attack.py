@@ -61,6 +61,10 @@ def test_without_liars_nothing_changes():
     np.testing.assert_allclose(attacked, plain, rtol=0, atol=1e-15)
 
 
+def lied(heard, lying, value):
+    return np.full((lying.sum(), heard.rows.shape[1]), value)
+
+
 def test_attacks_that_are_refused():
     for liars in ([0, 0], [-1, 2]):
         with pytest.raises(ValueError, match=r"liars must be different agents, numbers from 0; got"):
@@ -85,6 +89,11 @@ def test_attacks_that_are_refused():
         consensus.solve(problem, network, Attack(DGD(0.1), range(20), SignFlip()), rounds=1)
     with pytest.raises(ValueError, match=r"lie must return the rows \(lying messages, P\) = \(\d+, 11\); got shape \(11,\)"):
         consensus.solve(problem, network, Attack(DGD(0.1), [1], lambda heard, lying: heard.own[0]), rounds=1)
+    for odd, kind in ((1j, "complex128"), (None, "object"), ("far", "<U3")):
+        with pytest.raises(ValueError, match=rf"what lie returns must hold real numbers; got dtype {kind}"):
+            consensus.solve(
+                problem, network, Attack(DGD(0.1), [1], lambda heard, lying, odd=odd: lied(heard, lying, odd)), rounds=1
+            )
     with pytest.raises(TypeError, match=r"there is no network.average of it"):
         Attack(DGD(0.1), [1], SignFlip()).around(StackedNetwork(network, float)).average(0, np.ones((20, 1)))
 

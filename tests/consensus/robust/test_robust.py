@@ -1,12 +1,14 @@
 """Robust aggregation: what its definitions say, agent by agent, what it bears, and what is refused."""
 
+import warnings
+
 import numpy as np
 import pytest
-from lying import AGENTS, LIARS, NETWORKS, RULES, mixed, rows
+from lying import AGENTS, LIARS, NETWORKS, RULES, aggregated, mixed, rows
 
 import consensus
 import topologies
-from consensus.robust import IPM, NNA, Attack, CSPlus, Dissensus, SignFlip
+from consensus.robust import IPM, NNA, NNM, Attack, Bucketing, CSPlus, Dissensus, SignFlip
 from consensus.solvers import DGD, SONATA, AdaptiveNEXT, Gossip, GradientTracking, PushPull
 from consensus.surrogates import FullLinearization
 
@@ -14,26 +16,9 @@ every = pytest.mark.parametrize("rule", RULES)
 
 
 def defined(rule, weights, x, b):
-    """The papers' definitions, for one agent after the other: the whole row of weights, own distance 0 first."""
-    new = []
-    for i, own in enumerate(x):
-        who = [j for j in range(len(x)) if weights[i, j]]
-        row, others = weights[i, who], x[who]
-        d = np.array([np.linalg.norm(own - other) for other in others])
-        near = np.argsort(d, kind="stable")
-        total = row[near].cumsum()
-        if rule is NNA:  # what is left of the weights when b is taken from the farthest
-            left = np.minimum(row[near], np.maximum(0, 1 - b - (total - row[near])))
-            new.append(left @ others[near] / left.sum())
-            continue
-        within = near[total <= 1 - (2 if rule is CSPlus else 1) * b + 1e-9]
-        if rule is CSPlus:
-            level = max((d[j] for j in within), default=0.0)
-        else:
-            level = np.sqrt(sum(row[j] * d[j] ** 2 for j in within) / b)
-        shares = [w * (1 if e <= level else level / e) for w, e in zip(row, d)]
-        new.append(own + sum(share * (other - own) for share, other in zip(shares, others)))
-    return np.array(new)
+    """The papers' definitions, for one agent after the other."""
+    heard = [np.flatnonzero(row) for row in weights]
+    return np.array([aggregated(rule, weights[i, who], x[who], b, own=list(who).index(i)) for i, who in enumerate(heard)])
 
 
 @every
@@ -91,11 +76,11 @@ def test_liars_move_an_agent_by_no_more_than_the_honest_messages_that_are_clippe
     assert max(bounds) > 0.2
 
 
-def averaged(rule, lie, rounds=300):
-    """The honest rows (honest, P) of 28 agents after some exchanges, three of whom lie, and how far apart they were before."""
+def averaged(rule, lie, rounds=300, before=None, liars=(0, 9, 20)):
+    """The honest rows (honest, P) of 28 agents after some exchanges, some of whom lie, and how far apart they were before."""
     network = topologies.Static(topologies.random_regular(28, 16, seed=0), weights=topologies.max_degree)
     x = np.random.default_rng(3).standard_normal((28, 4))
-    solver = Attack(DGD(0.1) if rule is None else rule(DGD(0.1), 3 / 17), [0, 9, 20], lie)
+    solver = Attack(DGD(0.1) if rule is None else rule(DGD(0.1), len(liars) / 17, before), liars, lie)
     away = [k for k in range(28) if k not in solver.liars]
     mean, spread = x[away].mean(axis=0), x[away].std(axis=0)
     for _ in range(rounds):
@@ -109,9 +94,10 @@ def far(heard, lying):
 
 
 @every
+@pytest.mark.parametrize("before", [None, NNM(), Bucketing(2)], ids=repr)
 @pytest.mark.parametrize("lie", [far, SignFlip(), IPM(), Dissensus(), worst(5.0)], ids=lambda lie: type(lie).__name__)
-def test_honest_agents_agree_near_their_mean_whatever_liars_say(rule, lie):
-    shift, spread = averaged(rule, lie)
+def test_honest_agents_agree_near_their_mean_whatever_liars_say(rule, lie, before):
+    shift, spread = averaged(rule, lie, before=before, liars=(0, 9) if before == Bucketing(2) else (0, 9, 20))
     assert spread < 1e-6
     assert shift < 1
 
@@ -154,11 +140,15 @@ def test_arguments_that_are_refused(rule):
         rule(Attack(DGD(0.1), [1], SignFlip()), 0.1)
 
 
-@every
-def test_who_tolerates_more_than_an_agent_hears_is_refused(rule):
-    problem = consensus.Problem.from_functions(
+def squares():
+    return consensus.Problem.from_functions(
         lambda w: (w**2).sum(axis=1), lambda w: 2 * w, agents=AGENTS, parameters=5, regularizer=consensus.L2(0.1)
     )
+
+
+@every
+def test_who_tolerates_more_than_an_agent_hears_is_refused(rule):
+    problem = squares()
     star = topologies.Static(topologies.star(AGENTS))  # all but the centre hear one agent, with a weight of 1 / 12
     most = 1 / 24 if rule is CSPlus else 1 / 12
     share = r"1/2 of the weight" if rule is CSPlus else "the weight"
@@ -166,5 +156,17 @@ def test_who_tolerates_more_than_an_agent_hears_is_refused(rule):
         with pytest.raises(ValueError, match=rf"tolerated must be below {most:.4g}, {share} of those whom agent 1 hears"):
             consensus.solve(problem, star, rule(DGD(0.1), tolerated), rounds=1)
     assert problem.work.gradients == 0
-    consensus.solve(problem, star, rule(DGD(0.1), 0.99 * most), rounds=1)
+    with pytest.warns(UserWarning, match=r"tolerated=.* is less than one neighbour's weight: agent 0 gives agent 1 0.08333"):
+        consensus.solve(problem, star, rule(DGD(0.1), 0.99 * most), rounds=1)
     consensus.solve(problem, NETWORKS["changing"], rule(GradientTracking(0.1), 0.5), rounds=3)  # what is heard changes
+
+
+@every
+def test_a_weight_below_one_neighbours_is_warned_of_and_one_neighbours_is_not(rule):
+    network = topologies.Static(topologies.complete(AGENTS))  # all weigh 1 / 12
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for tolerated in (0, 1 / 12, 3 / 12):
+            consensus.solve(squares(), network, rule(DGD(0.1), tolerated), rounds=1)
+    with pytest.warns(UserWarning, match=r"tolerated=0.08 is less than one neighbour's weight: agent 0 gives agent 1 0.08333"):
+        consensus.solve(squares(), network, rule(DGD(0.1), 0.08), rounds=1)

@@ -22,6 +22,7 @@ from consensus.solvers import (
     LED,
     SGP,
     DecentLaM,
+    DSGDm,
     ExactDiffusion,
     ProxGT,
     QGDSGDm,
@@ -45,6 +46,14 @@ def plain_qg(G, W, X, a, b=0.9, u=0.8):
         yield X
         new = W @ (X - a(k) * (b * M + G(X, k)))
         X, M = new, u * M + (1 - u) * (X - new) / a(k)
+
+
+def plain_momentum(G, W, X, a, b=0.9):
+    M = 0 * X
+    for k in range(1000):
+        yield X
+        M = b * M + (1 - b) * G(X, k)
+        X = W @ (X - a(k) * M)
 
 
 def plain_hsgd(G, W, X, a, beta=0.3):
@@ -121,6 +130,7 @@ SNAPPING = GTVR(FALLING, RULE, probability=0.3, seed=1)
 PLAIN = {
     "D2": (D2(FALLING, RULE), plain_d2),
     "QGDSGDm": (QGDSGDm(FALLING, RULE, averaging=0.8), plain_qg),
+    "DSGDm": (DSGDm(FALLING, RULE), plain_momentum),
     "GTHSGD": (GTHSGD(FALLING, RULE, beta=0.3), plain_hsgd),
     "GTSARAH": (GTSARAH(FALLING, RULE, period=4), plain_sarah),
     "GTVR": (SNAPPING, plain_vr),
@@ -216,7 +226,7 @@ def test_relayed_averages_are_of_every_model_as_late_as_its_agent_is_far_away():
 # Batches of everything --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("make", [D2, DecentLaM, GTHSGD, GTSARAH, GTVR, KGT, LED, QGDSGDm, RelaySGD, SGP])
+@pytest.mark.parametrize("make", [D2, DecentLaM, DSGDm, GTHSGD, GTSARAH, GTVR, KGT, LED, QGDSGDm, RelaySGD, SGP])
 def test_a_batch_of_everything_is_the_whole_gradient_to_the_bit(make):
     p = curved()
     whole, batched = (consensus.solve(p, LAZY, make(0.02, batch=size), rounds=6) for size in (None, 16))
