@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 Key: TypeAlias = tuple[str | int, ...]  # such as ("solver", 0, "step")
+DEEPEST = 50  # brackets in brackets: settings need a handful, and Python's calls end somewhere
 HEADER = re.compile(r"\s*\[\[?(?P<name>[^\[\]]+)\]\]?\s*(#.*)?$")
 
 
@@ -60,6 +61,10 @@ class Config:
             raise ConfigError(f"cannot read {path}: {error.strerror}") from error
         except ValueError as error:  # it names the line
             raise ConfigError(f"{path.name} is no TOML: {error}") from error
+        except RecursionError:
+            values = None
+        if values is None or _depth(values) > DEEPEST:
+            raise ConfigError(f"{path.name} has more than {DEEPEST} tables or lists inside each other")
         return cls(path, values, _lines(text, values))
 
     def at(self, key: Key, otherwise: Any = None) -> Any:
@@ -99,6 +104,15 @@ class Config:
 def named(key: Key) -> str:
     """``key`` as TOML writes it, without numbers."""
     return ".".join(part for part in key if isinstance(part, str))
+
+
+def _depth(values):
+    """How many tables and lists are inside each other, at most; counted without recursion."""
+    depth, level = 0, [values]
+    while level := [part for parts in level for part in (parts.values() if isinstance(parts, dict) else parts)]:
+        level = [part for part in level if isinstance(part, dict | list)]
+        depth += 1
+    return depth
 
 
 def _lines(text, values):

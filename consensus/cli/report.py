@@ -26,12 +26,13 @@ COLUMNS = {
 FORMATS = {"exchanges": "{:d}", "floats": "{:,d}", "seconds": "{:.2f}"}
 
 
-def table(histories: Mapping[str, History]) -> str:
-    """The last row of every run, aligned."""
-    rows = [["solver", *COLUMNS.values()]]
-    for name, history in histories.items():
-        last = history.last()
-        rows.append([name, *(FORMATS.get(column, "{:.3g}").format(last[column]) for column in COLUMNS)])
+def table(histories: Mapping[str, History], ends: Mapping[str, str]) -> str:
+    """The last row of every run, aligned; ``ends`` says of every solver how its run ended, also where there is no history."""
+    rows = [["solver", *COLUMNS.values(), "ended"]]
+    for name, end in ends.items():
+        last = histories[name].last() if name in histories else {}
+        cells = [FORMATS.get(column, "{:.3g}").format(last[column]) if last else "-" for column in COLUMNS]
+        rows.append([name, *cells, end])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [f"{row[0]:<{widths[0]}}" + "".join(f"  {cell:>{w}}" for cell, w in zip(row[1:], widths[1:])) for row in rows]
     return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])

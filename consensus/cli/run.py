@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
+import tempfile
+import warnings
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import consensus
 import topologies
-from consensus import datasets
+from consensus import _checks, datasets
+from consensus import checkpoint as checkpoints
 from consensus.cli.build import GRAPHS, LOSSES, REGULARIZERS, SCHEDULES, SOLVERS, WEIGHTS, attempt, make
 from consensus.cli.config import Config
 from consensus.cli.report import figure, table
-from consensus.errors import DivergenceError, Interrupted, LocalSolveError
+from consensus.errors import DivergenceError, Interrupted, RunError
 from consensus.history import History
 from consensus.losses import Loss
 from consensus.solve import ENGINES
@@ -21,8 +27,9 @@ from topologies.schedules import ScheduleLike
 
 TABLES = ("data", "engine", "model", "network", "output", "run", "solver")
 LOAD, SPLIT, SHARE = ("target", "classification"), ("test_size",), ("scheme", "sizes", "concentration")
-RUN = ("rounds", "seed", "record_every", "tolerance", "exchanges", "seconds")
+RUN = ("rounds", "seed", "record_every", "tolerance", "exchanges", "seconds", "every")
 ROWS = 200  # of a history, where the file does not say
+LONGEST = 50  # characters of a file's name
 
 
 class Setting(NamedTuple):
@@ -33,43 +40,80 @@ class Setting(NamedTuple):
     network: ScheduleLike
 
 
-def run(config: Config) -> dict[str, consensus.Result]:
-    """Train a model over a network as a TOML file says; print a table, and write histories, results and a figure."""
+def run(
+    config: Config, checkpoint: str | os.PathLike | None = None, resume: str | os.PathLike | None = None
+) -> dict[str, consensus.Result]:
+    """Train a model over a network as a TOML file says; print a table, and write histories, results and a figure.
+
+    Parameters
+    ----------
+    config : Config
+    checkpoint : path, optional
+        A folder, to which the state of every solver's run is written, every ``every`` rounds and at its end.
+    resume : path, optional
+        A folder of such checkpoints: solvers that have one there go on from it, the others begin.
+
+    Returns
+    -------
+    dict of str to Result
+        By the solvers' labels; those that diverged, or failed otherwise, are missing.
+
+    Raises
+    ------
+    ConfigError
+        If settings cannot be run; before any work.
+    Interrupted
+        On ctrl-C, after everything that was computed is written.
+    """
     config.table((), TABLES)
     engine = make(config, ("engine",), ENGINES) if config.at(("engine",)) else ENGINES["stacked"]()
     options = dict(config.table(("run",), RUN))
     if "rounds" not in options:
         raise config.error(("run",), "[run] needs rounds = the number of rounds at most")
+    attempt(config, ("run",), _checks.count, "rounds", options["rounds"])
     seed = options.setdefault("seed", 0)
-    options.setdefault("record_every", max(1, options["rounds"] // ROWS) if isinstance(options["rounds"], int) else 1)
+    options.setdefault("record_every", max(1, options["rounds"] // ROWS))
     solvers = _solvers(config)
-    folder = Path(config.table(("output",), ("folder",)).get("folder", f"results/{config.path.stem}"))
+    files = _files(solvers)
+    folder = config.table(("output",), ("folder",)).get("folder", f"results/{config.path.stem}")
+    if not isinstance(folder, str):
+        raise config.error(("output", "folder"), f"folder must be a text, the path of a folder; got {folder!r}")
     problem, test, network = setting(config, seed)
+    options |= {"engine": engine, "test": test}
+    places = engine.on_root(lambda: _places(config, Path(folder), files, checkpoint, resume))
+    _check(config, problem, network, solvers, options, places)
     if engine.root:  # under MPI every rank comes here
         sizes = problem.shards.sizes
         print(
             f"{problem.agents} agents, {sizes.sum()} training samples of {config.at(('data', 'name'))} ({sizes.min()} to "
             f"{sizes.max()} each), {problem.parameters} parameters\n{network}\n"
         )
-        attempt(config, ("output",), folder.mkdir, parents=True, exist_ok=True)
 
     results: dict[str, consensus.Result] = {}
-    histories = {}
-    for label, (key, solver) in solvers.items():  # all from the same start, which the seed draws
-        arguments = {**options, "engine": engine, "progress": True, "test": test}
-        try:
-            results[label] = attempt(config, key, consensus.solve, problem, network, solver, **arguments)
-        except Interrupted as stopped:
-            results[label], histories[label] = stopped.result, stopped.result.history
-            break
-        except (DivergenceError, LocalSolveError) as error:  # the others may do better
-            histories[label] = cast(History, error.history)
-            if engine.root:
-                print(f"{label}: {error}", file=sys.stderr)
-        else:
-            histories[label] = results[label].history
-    if engine.root:
-        _write(histories, results, folder, config.path.stem)
+    histories: dict[str, History] = {}
+    ends = dict.fromkeys(solvers, "not run")
+    try:
+        for label, (key, solver) in solvers.items():  # all from the same start, which the seed draws
+            try:
+                arguments = options | places[label] | {"progress": True}
+                results[label] = attempt(config, key, consensus.solve, problem, network, solver, **arguments)
+                histories[label], ends[label] = results[label].history, "done"
+            except Interrupted as stopped:
+                results[label], histories[label], ends[label] = stopped.result, stopped.result.history, "interrupted"
+                raise
+            except Exception as error:
+                ends[label] = "diverged" if isinstance(error, DivergenceError) else "failed"
+                history = getattr(error.__cause__ or error, "history", None)  # ours say which error they come from
+                if history is not None and history.rows:
+                    histories[label] = history
+                if not isinstance(error, RunError):
+                    raise
+                if engine.root:  # the others may do better
+                    print(f"{label}: {error}", file=sys.stderr)
+    finally:
+        if engine.root and histories:
+            print(table(histories, ends))
+            _write(histories, results, Path(folder), files, config.path.stem)
     return results
 
 
@@ -137,19 +181,68 @@ def _solvers(config):
         key = ("solver", index)
         solver = make(config, key, SOLVERS)
         label = one.get("label", one["kind"])
+        if not (isinstance(label, str) and label.strip() and label.isprintable()):
+            raise config.error((*key, "label"), f"label must be a text of one line, such as 'NEXT, tau = 1'; got {label!r}")
         if label in found:
             raise config.error(key, f"there is a solver labelled {label!r} already: give this one another label")
         found[label] = key, solver
     return found or {"AdaptiveNEXT": (("run",), None)}
 
 
-def _write(histories, results, folder, name):
-    print(table(histories))
+def _files(labels: Iterable[str]) -> dict[str, str]:
+    """A name for the files of every label: of its letters and digits, and a number where that would be another's."""
+    names: dict[str, str] = {}
+    for label in labels:
+        plain = re.sub(r"[^\w.-]+", "-", label.lower().replace(",", ""))[:LONGEST].strip("-.") or "solver"
+        name, number = plain, 1
+        while name in names.values():
+            number += 1
+            name = f"{plain}-{number}"
+        names[label] = name
+    return names
+
+
+def _places(config, folder, files, checkpoint, resume):
+    """``{label: arguments}`` of solve for checkpoints; all folders are there, and can be written."""
+    for name, place, key in (("folder", folder, ("output", "folder")), ("checkpoint", checkpoint, ())):
+        try:
+            if place is not None:
+                Path(place).mkdir(parents=True, exist_ok=True)
+                tempfile.TemporaryFile(dir=place).close()
+        except OSError as error:
+            raise config.error(key, f"{name} must be a folder that can be written, not {place}: {error.strerror}") from error
+    found = {label: {} if checkpoint is None else {"checkpoint": Path(checkpoint, f"{files[label]}.npz")} for label in files}
+    if resume is not None:
+        there = {label: Path(resume, f"{files[label]}.npz") for label in files}
+        if not any(path.is_file() for path in there.values()):
+            raise config.error(
+                (), f"{resume} has no checkpoint of {', '.join(files)}: it would be {next(iter(there.values()))}"
+            )
+        for label, path in there.items():
+            found[label] |= {"resume": path} if path.is_file() else {}
+    return found
+
+
+def _check(config, problem, network, solvers, options, places):
+    """Raise what ``solve`` would for any of several solvers, before one of them has run: by runs of no rounds."""
+    if len(solvers) == 1:  # solve itself looks first
+        return
+    for label, (key, solver) in solvers.items():
+        resume = places[label].get("resume")
+        with warnings.catch_warnings(), suppress(RunError):  # these are the run's own
+            warnings.simplefilter("ignore")
+            rounds = attempt(config, key, checkpoints.load, resume).round if resume else 0
+            arguments = options | {"rounds": rounds, "resume": resume}
+            if options["engine"].size == 1:
+                arguments["engine"] = "stacked"
+            attempt(config, key, consensus.solve, problem, network, solver, **arguments)
+
+
+def _write(histories, results, folder, files, name):
     for label, history in histories.items():
-        file = re.sub(r"[^\w.-]+", "-", label.lower().replace(",", "")).strip("-")
-        history.to_csv(folder / f"{file}.csv")
+        history.to_csv(folder / f"{files[label]}.csv")
         if label in results:
-            results[label].save(folder / f"{file}.npz")
+            results[label].save(folder / f"{files[label]}.npz")
     path = folder / f"{name}.png"
     figure(histories).savefig(path, dpi=150)
     print(f"\nThe figure is in {path}, histories and results beside it.")

@@ -102,16 +102,20 @@ def convergence(
     for index, (name, (across, values)) in enumerate(curves.items()):
         colour = COLOURS[index % len(COLOURS)]
         style = DASHES[(index + index // len(COLOURS)) % len(DASHES)]
+        shown = across > 0 if log_x else slice(None)
+        heights = (np.where(values > 0, values, np.nan) if log else values)[shown]
         lines = ax.plot(
-            across[across > 0] if log_x else across,
-            np.where(values > 0, values, np.nan)[across > 0 if log_x else slice(None)] if log else values,
+            across[shown],
+            heights,
             color=colour,
             linestyle=style,
             marker=MARKERS[index % len(MARKERS)],
-            markevery=(0.03 * index, 0.15),
             markersize=4,
             linewidth=1.5,
         )
+        for line in lines:
+            if np.isfinite(line.get_ydata()).any():  # matplotlib cannot place markers on a line of nothing
+                line.set_markevery((0.03 * index, 0.15))
         for line in lines[:1]:  # of many, one for each agent
             line.set_label(name)
     keep_in_view(ax, [values for _, values in curves.values()])

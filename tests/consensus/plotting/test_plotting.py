@@ -56,6 +56,13 @@ def test_a_linear_axis_and_a_given_one():
     np.testing.assert_array_equal(ax.get_lines()[0].get_ydata(), 0)
 
 
+def test_a_curve_without_a_positive_value_can_be_drawn_on_a_log_axis():
+    record = History()
+    record.append({"round": 0, "agent_objective": np.array([0.0, 1.0])})
+    for histories, y in ((record, "agent_objective"), (history(), "stationarity")):
+        plotting.convergence(histories, y=y).figure.canvas.draw()
+
+
 def test_an_unknown_column_lists_the_known():
     for odd in ("loss", [], np):
         with pytest.raises(ValueError, match=r"^y must be a column of the history 'run', one of round, objective, .*; got "):
