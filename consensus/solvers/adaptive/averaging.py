@@ -21,7 +21,7 @@ class Averaging(NamedTuple):
     """What agents remember of their exchanges.
 
     Fields: their ``mass`` (agents, 1); how many exchanges a round takes, its ``pace``, 0 before that is found, -1 before it is
-    looked for; how many were ``sent``; among many agents with symmetric weights on a static graph the ``fit`` (agents, K) of
+    looked for; how many were ``sent``, and how many of these ``before`` the last round; among many agents with symmetric weights on a static graph the ``fit`` (agents, K) of
     their averages, all rows the same. Before it is there, and elsewhere, there is none. And the ``search`` for the pace, while
     the agents move.
     """
@@ -29,6 +29,7 @@ class Averaging(NamedTuple):
     mass: np.ndarray
     pace: int
     sent: int
+    before: int
     fit: np.ndarray
     search: Search
 
@@ -37,7 +38,7 @@ class Averaging(NamedTuple):
         """Of agents with iterates w (agents, P), before the first exchange."""
         agents = len(w)
         none = np.zeros((agents, 0), w.dtype)
-        return cls(np.ones((agents, 1), w.dtype), -1, 0, none, Search.nowhere(w))
+        return cls(np.ones((agents, 1), w.dtype), -1, 0, 0, none, Search.nowhere(w))
 
 
 Means = TypeVar("Means", bound=tuple)
@@ -100,7 +101,7 @@ def average(network: "Network", state: Averaging, averaged: Means, summed: Sums)
     """
     like = Data(averaged, summed)
     data = np.concatenate([state.mass * pack(averaged), pack(summed)], axis=1)
-    state, estimates, mixed = _mixed(network, state, data)
+    state, estimates, mixed = _mixed(network, state._replace(before=state.sent), data)
     totals = unpack(network.agents * estimates, like).summed
     return Averages(state, unpack(estimates, like).averaged, totals, unpack(mixed, like).summed)
 

@@ -102,8 +102,8 @@ class AdaptiveNEXT(Solver):
     heard from all and the misfit of all averages is at most 1/100 on a static graph, 1/16 on a changing one. Directed graphs
     take push-sum's masses.
 
-    The history gets the columns ``tau_least``, ``tau_largest``, ``exchanges_a_round``, ``tries`` (the most local solves of an
-    agent in the round) and ``pairs`` (the fewest columns of V in use).
+    The history gets the columns ``tau_least``, ``tau_largest``, ``exchanges_a_round`` (those of the round), ``tries`` (the most
+    local solves of an agent in it) and ``pairs`` (the fewest columns of V in use).
 
     Why its fixed points are the stationary points of U, what agents find out by themselves and what they are given, what it
     does not depend on and how much memory it takes: ``docs/adaptive.md``.
@@ -135,8 +135,9 @@ class AdaptiveNEXT(Solver):
     )
 
     def report(self, state: AdaptiveState) -> np.ndarray:
-        (tau, _, _, tries), pace = state.damping, np.full(len(state.w), max(state.averaging.pace, 0))
-        return np.stack([tau, tau, pace, tries, state.model.H.rank()], axis=1)
+        tau, _, _, tries = state.damping
+        exchanges = np.full(len(state.w), state.averaging.sent - state.averaging.before)
+        return np.stack([tau, tau, exchanges, tries, state.model.H.rank()], axis=1)
 
     def check(self, problem: BaseProblem) -> None:
         _checks.problem(problem)

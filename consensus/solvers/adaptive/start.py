@@ -87,7 +87,7 @@ def step_alone(problem: BaseProblem, network: "Network", state: "AdaptiveState",
     tell each other in the very first exchange who their neighbours are, and nothing else; on a changing one they look for their
     pace meanwhile, and once it is found make ready a wider first message of their curvature.
     """
-    averaging = state.averaging
+    averaging = state.averaging._replace(before=state.averaging.sent)
     if network.acquainted and not averaging.sent:
         averaging = say_neighbours(network, averaging, 1)
     averaging, means, mixed = _mixed(network, averaging, Averaged(state.trial, state.damping.sent()), state.trackers)
