@@ -33,7 +33,7 @@ def ended(
 
     def result(reason):
         done, w = observer.latest
-        return Result(w, observer.history, done, reason, solver)
+        return Result(w, observer.history, done, reason, solver, observer.recorder.honest)
 
     try:
         reason = run()

@@ -33,6 +33,8 @@ class Result:
         Why the run stopped.
     solver : Solver, System or None
         As it ran: its ``repr`` shows the step that it was given, or chose. Of a result from a file it is that text.
+    honest : ndarray of int, optional
+        The rows of ``w`` that the history measured, where others lie; None if all did.
     """
 
     w: np.ndarray
@@ -40,11 +42,16 @@ class Result:
     rounds: int
     reason: str
     solver: "Solver | System | str | None" = None
+    honest: np.ndarray | None = None
 
     @property
     def mean(self) -> np.ndarray:
-        """The agents' mean, shape (P,)."""
-        return agents_mean(self.w)
+        """The agents' mean, shape (P,); that of the honest ones where others lie."""
+        if self.honest is None:
+            return agents_mean(self.w)
+        if not len(self.honest):
+            raise ValueError("the agents whose rows are here all lie, and have no mean: it is known where honest ones are")
+        return agents_mean(self.w[self.honest])
 
     def __repr__(self) -> str:
         return f"Result({self.reason}; w {self.w.shape}, {self.history})"
@@ -72,7 +79,8 @@ class Result:
         """
         solver = None if self.solver is None else str(self.solver)
         about = {"format": _FORMAT, "rounds": self.rounds, "reason": self.reason, "solver": solver}
-        arrays = {"w": self.w, **{f"history.{name}": self.history[name] for name in self.history}}
+        honest = {} if self.honest is None else {"honest": self.honest}
+        arrays = {"w": self.w, **honest, **{f"history.{name}": self.history[name] for name in self.history}}
         file = Path(_checks.path("path", path))
         if not file.name:
             raise ValueError(f"path must be that of a file; got {path!r}")
@@ -99,4 +107,4 @@ def load(path: str | os.PathLike) -> Result:
     """
     arrays, about = _sealed.read(_checks.path("path", path), "result", _FORMAT)
     history = _sealed.history_of(_sealed.part(arrays, "history."))
-    return Result(arrays["w"], history, about["rounds"], about["reason"], about["solver"])
+    return Result(arrays["w"], history, about["rounds"], about["reason"], about["solver"], arrays.get("honest"))

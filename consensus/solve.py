@@ -16,6 +16,7 @@ from consensus.engines import MPI, Engine, Processes, Stacked
 from consensus.engines.states import Begin
 from consensus.observe import Seen
 from consensus.observe.callbacks import checked_callbacks
+from consensus.observe.honest import measured_agents
 from consensus.observe.metrics import checked_metrics
 from consensus.observe.observer import Observer
 from consensus.observe.recorder import ALWAYS, ASKED_FOR, Recorder, checked_test_set
@@ -51,6 +52,7 @@ def solve(
     gather: bool = True,
     test: tuple[ArrayLike, ArrayLike] | None = None,
     agent_objectives: bool = False,
+    honest: Sequence[int] | None = None,
 ) -> Result:
     """Let the agents of ``network`` solve ``problem``.
 
@@ -100,6 +102,9 @@ def solve(
         A test set, X (samples, features), for the history's columns of test errors.
     agent_objectives : bool
         Also record U at every agent's own copy (as costly as A recordings).
+    honest : sequence of int, optional
+        The agents that are measured. By default all, but for the liars of a :class:`consensus.robust.Attack`; give it where
+        agents' data lie (:func:`consensus.robust.flip_labels`).
 
     Returns
     -------
@@ -114,6 +119,8 @@ def solve(
         ``test_error`` of the mean and ``test_error_worst`` of the worst agent: the mean squared error in regression, the
         fraction of wrong labels in classification. With ``agent_objectives`` the column ``agent_objective`` (rows, agents).
         A solver may add columns of its own, as :class:`consensus.solvers.AdaptiveNEXT` does; ``metrics`` are the last ones.
+        Where some of the A agents lie, all that is measured, and ``result.mean``, is of the H honest ones: their mean and
+        disagreement, and the objective ``A/H sum_i g_i + r`` over them. What is sent and computed is counted of all agents.
 
     Raises
     ------
@@ -185,6 +192,7 @@ def solve(
         solver = AdaptiveNEXT() if solver is None else _checks.solver(solver)
         where.check(problem)
         check_needs(solver, problem, network)
+        measured = measured_agents(honest, solver, network.agents)
         settings["seed of the start"] = seed if start is None else None
         start = _doors.start(problem, start, seed)
         test = None if test is None else checked_test_set(problem, test)
@@ -195,6 +203,8 @@ def solve(
             # A user's functions are not called for the comparison of ranks alone.
             data = bool(checkpoint or resume or hasattr(problem, "shards"))
             identity = fingerprint(problem, network, solver, start, data)
+            if measured is not None:
+                identity["honest"] = str(measured.tolist())
             settings |= identity | {"rounds": rounds, "record_every": record_every, "tolerance": tolerance}
             settings |= {"exchanges": exchanges, "checkpoint": checkpoint, "every": every, "resume": resume, "gather": gather}
             settings |= {"seconds": seconds, "metrics": list(metrics)}
@@ -211,11 +221,16 @@ def solve(
         check_fits(resume, resumed, identity, rounds)
     with _progress.bar(progress and where.root, total=rounds, desc=type(solver).__name__, unit="round") as bar:
         saver = Saver(checkpoint, every, identity, where.root) if checkpoint else None
-        recorder, stopper = Recorder(problem, solver, test, agent_objectives, metrics), Stopper(tolerance, exchanges, seconds)
+        recorder = Recorder(problem, solver, test, agent_objectives, metrics, honest=measured)
+        stopper = Stopper(tolerance, exchanges, seconds)
         observer = Observer(recorder, stopper, callbacks, saver, record_every, rounds, bar)
         begin = Begin.start(start)
         if resumed:
             observer.resume(resumed, resume)
             begin = Begin(resumed.fields, resumed=True)
         result = ended(lambda: where.run(problem, edges, solver, begin, rounds, observer), observer, rounds, solver, checkpoint)
-    return result if gather else replace(result, w=result.w[where.rows(problem.network_size)].copy())
+    if gather:
+        return result
+    rows = where.rows(problem.network_size)
+    own = None if measured is None else np.flatnonzero(np.isin(np.arange(rows.start, rows.stop), measured))
+    return replace(result, w=result.w[rows].copy(), honest=own)

@@ -32,7 +32,7 @@ class Seen:
     w : ndarray (agents, P)
         A read-only copy of all agents' parameters.
     mean : ndarray (P,)
-        The agents' mean, read-only.
+        The agents' mean, read-only; that of the honest ones where some lie.
     """
 
     round: int
@@ -40,6 +40,7 @@ class Seen:
     history: History
     problem: BaseProblem
     _iterates: np.ndarray = field(repr=False)
+    _honest: np.ndarray | None = field(default=None, repr=False)
 
     @cached_property
     def w(self) -> np.ndarray:
@@ -47,7 +48,7 @@ class Seen:
 
     @cached_property
     def mean(self) -> np.ndarray:
-        return read_only(agents_mean(self._iterates))
+        return read_only(agents_mean(self._iterates if self._honest is None else self._iterates[self._honest]))
 
     def __getitem__(self, column: str) -> Any:
         if column not in self.row:

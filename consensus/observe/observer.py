@@ -162,7 +162,7 @@ class Observer:
             epochs = f"epoch {row['epochs']:.2f}, " if batches else ""
             self.bar.set_postfix_str(f"{epochs}objective {row['objective']:.4g}", refresh=False)
             # One process decides, should rounding differ between kinds of machines.
-            seen = Seen(round, MappingProxyType(row), self.history, self.problem, w)
+            seen = Seen(round, MappingProxyType(row), self.history, self.problem, w, self.recorder.honest)
             reason = self.gather.once(lambda: self._reason(seen))
         return Verdict(reason, self.due.saved(round) or (reason is not None and self.saver is not None))
 

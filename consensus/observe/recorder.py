@@ -25,7 +25,7 @@ ASKED_FOR = ("agent_objective", "test_error", "test_error_worst")
 
 
 class Recorder:
-    """Measures what the history shows, at all agents' iterates, and appends its rows.
+    """Measures what the history shows, at the agents' iterates, and appends its rows.
 
     Parameters
     ----------
@@ -38,6 +38,8 @@ class Recorder:
         The user's own columns, functions of the agents' mean (P,).
     counted : sequence of str
         What is counted beside the usual.
+    honest : ndarray of int, optional
+        The agents that are measured, if some lie: their iterates, and the cost that they alone have.
 
     Attributes
     ----------
@@ -52,9 +54,10 @@ class Recorder:
         agent_objectives: bool = False,
         metrics: Mapping[str, Callable[[np.ndarray], float]] | None = None,
         counted: Sequence[str] = (),
+        honest: np.ndarray | None = None,
     ) -> None:
         self.problem, self.solver, self.test, self.counted = problem, solver, test, counted
-        self.agent_objectives, self.metrics = agent_objectives, metrics or {}
+        self.agent_objectives, self.metrics, self.honest = agent_objectives, metrics or {}, honest
         self.gather: Gather = Whole()
         self.history = History()
 
@@ -94,6 +97,8 @@ class Recorder:
         """
         if not self.history.rows or self.history.last()["round"] < round:
             own, users = {}, {}
+            if self.honest is not None:
+                w, report = w[self.honest], None if report is None else report[self.honest]
             if report is not None:
                 own = {name: float(join(report[:, k])) for k, (name, join) in enumerate(self.solver.columns.items())}
             if self.metrics:
@@ -103,7 +108,7 @@ class Recorder:
         return self.history.last()
 
     def measure(self, w: np.ndarray) -> dict[str, float | np.ndarray]:
-        """The measured quantities at all iterates ``w`` (A, P), by name."""
+        """The measured quantities at the iterates ``w`` of all agents that are measured, by name."""
         mean = agents_mean(w)
         row = {
             "objective": self._objective(mean),
@@ -124,12 +129,19 @@ class Recorder:
 
     def _objective(self, point):
         here = np.broadcast_to(point, (self.problem.agents, len(point)))
-        return float(self.gather.rows(self.problem.value(here)).sum() + self.problem.regularizer.value(point))
+        return float(self._total(self.problem.value(here)) + self.problem.regularizer.value(point))
 
     def _stationarity(self, point):
         here = np.broadcast_to(point, (self.problem.agents, len(point)))
-        step = point - self.gather.rows(self.problem.gradient(here)).sum(axis=0)
+        step = point - self._total(self.problem.gradient(here))
         return float(np.linalg.norm(point - self.solver.prox(self.problem)(step, 1.0)))
+
+    def _total(self, costs):
+        """The sum over all agents of what this block has of them; A/H times that of H honest ones where others lie."""
+        everyones = self.gather.rows(costs)
+        if self.honest is None:
+            return everyones.sum(axis=0)
+        return len(everyones) / len(self.honest) * everyones[self.honest].sum(axis=0)
 
     def _test_errors(self, w):
         """The mean test error of every row of ``w``, a few agents at a time."""

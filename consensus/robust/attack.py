@@ -29,8 +29,8 @@ class Attack(MessageWrapper):
     for everyone. Liars themselves follow the method on what they hear, and are honest with each other. A function of one's own
     must compute each row from its receiver's messages alone: then all engines give the same bits.
 
-    What a history shows at the agents' mean includes the liars' iterates: how the honest ones do is seen in ``result.w``, or by
-    a callback.
+    A history shows how the honest agents do: ``objective`` is the cost that they alone have, at their mean, and so are
+    ``disagreement``, ``metrics`` and ``result.mean`` theirs; ``result.honest`` says who they are, ``result.w`` has all.
 
     Parameters
     ----------

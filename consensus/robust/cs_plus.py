@@ -50,11 +50,11 @@ class CSPlus(Robust):
     >>> network = topologies.Static(topologies.complete(12), weights=topologies.max_degree)
     >>> def honest(solver):
     ...     result = consensus.solve(problem, network, Attack(solver, liars=[3], lie=SignFlip()), rounds=500, start=[0.0])
-    ...     print(np.delete(result.w, 3).mean().round(1), np.delete(centres, 3).mean().round(1))
+    ...     print(result.mean.round(1), np.delete(centres, 3).mean().round(1))
     >>> honest(DGD(0.05))
-    1.1 5.0
+    [1.1] 5.0
     >>> honest(CSPlus(DGD(0.05), tolerated=1 / 12))
-    4.9 5.0
+    [4.9] 5.0
     """
 
     left_out = 2

@@ -13,8 +13,8 @@ from consensus.robust.attack import agents_of
 def flip_labels(shards: Shards, liars: Sequence[int], classes: int | None = None) -> Shards:
     """The shards with other targets for some agents, who then follow the method honestly: the label-flip attack.
 
-    Targets y become ``classes - 1 - y``, or ``-y`` where they are no classes. The problem made of these shards has an objective
-    with the liars' costs in it; that of honest agents is made of the shards as they were.
+    Targets y become ``classes - 1 - y``, or ``-y`` where they are no classes. ``solve(..., honest=...)`` then measures the
+    others alone, and leaves the liars' costs out of the objective.
 
     Parameters
     ----------

@@ -1,0 +1,39 @@
+"""Which agents are measured: those that do not lie."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from consensus import _checks
+from consensus.solvers.base import Solver
+
+
+def measured_agents(honest: Sequence[int] | None, solver: Solver, agents: int) -> np.ndarray | None:
+    """The numbers, ascending, of the agents that are measured; None if they all are.
+
+    Parameters
+    ----------
+    honest : sequence of int, optional
+        What the user says. By default everyone but the ``liars`` of ``solver``, or of a solver that it wraps.
+    solver : Solver
+    agents : int
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``honest`` are not different agents' numbers, or none.
+    """
+    if honest is None:
+        found = np.ones(agents, bool)
+        layer: object = solver
+        while layer is not None:
+            found[list(getattr(layer, "liars", ()))] = False
+            layer = getattr(layer, "solver", None)
+    else:
+        numbers = _checks.dense("honest", honest)
+        if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+            raise TypeError(f"honest must be agents' numbers, such as [0, 1, 3]; got {_checks.shown(honest)}")
+        if len(np.unique(numbers)) < len(numbers) or numbers.min() < 0 or numbers.max() >= agents:
+            raise ValueError(f"honest must be different agents among 0 .. {agents - 1}; got {_checks.shown(honest)}")
+        found = np.isin(np.arange(agents), numbers)
+    return None if found.all() else np.flatnonzero(found)
