@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+import consensus
+
 ELSEWHERE = ("callbacks",)  # its loggers are not installed here: tests/extensions/test_callback.py runs it with stand-ins
 NEEDS = {"models": ("torch", "jax")}
 PAGES = sorted((Path(__file__).parents[1] / "docs").glob("*.md"))
@@ -40,6 +42,13 @@ def test_examples_give_what_they_show(page, tmp_path, monkeypatch):
     found = doctest.testfile(str(page), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE)
     assert found.attempted > 3
     assert found.failed == 0
+
+
+def test_the_readme_counts_the_solvers_of_the_table_and_the_contents_list_them():
+    rows, top = consensus.solvers.table().rows, PAGES[0].parents[1]
+    assert re.findall(r"(\d+) solvers", (top / "README.md").read_text()) == [str(len(rows))]
+    listed = (top / "docs" / "contents.md").read_text()
+    assert not [row.name for row in rows if not re.search(rf"`{row.name}\b", listed)]
 
 
 def test_links_lead_somewhere():
