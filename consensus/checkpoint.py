@@ -1,6 +1,5 @@
 """Checkpoints: a run's state on disk, to go on from after any interruption."""
 
-import hashlib
 import os
 import re
 from pathlib import Path
@@ -9,12 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from consensus import _sealed
+from consensus._contents import digest
 from consensus.history import History
 from consensus.problems import BaseProblem
 from topologies.schedules import ScheduleLike
 
-FORMAT = 4
+FORMAT = 5
 _ROUNDS = 8  # whose mixing matrices, the first, stand for the schedule
+_SHOWN = 60  # characters
 
 
 class Checkpoint(NamedTuple):
@@ -83,7 +84,7 @@ def check_fits(path: object, checkpoint: Checkpoint, ours: dict[str, Any], round
     theirs = checkpoint.fingerprint
     differ = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
     if differ:
-        shown = "; ".join(f"{name}: {_short(theirs.get(name))} there, {_short(ours.get(name))} here" for name in differ)
+        shown = "; ".join(f"{name}: {theirs.get(name)} there, {ours.get(name)} here" for name in differ)
         raise ValueError(f"{path} is a checkpoint of another run: {shown}")
     if checkpoint.round > rounds:
         raise ValueError(f"rounds must be at least the checkpoint's, {checkpoint.round}; got {rounds}")
@@ -92,7 +93,7 @@ def check_fits(path: object, checkpoint: Checkpoint, ours: dict[str, Any], round
 def fingerprint(
     problem: BaseProblem, schedule: ScheduleLike | None, solver: object, start: np.ndarray, data: bool = True
 ) -> dict[str, str | None]:
-    """What makes a run the run it is: readable settings, and digests of data and, where there is a network, of its matrices.
+    """What makes a run the run it is: settings, digests of data and, where there is a network, of its matrices.
 
     That of the ``data`` is None where this process holds some of the agents (all put their ``problem.digests()`` together), and
     where it is not asked for.
@@ -115,22 +116,15 @@ def fingerprint(
     matrices = [schedule.weights(key) for key in dict.fromkeys(schedule.key(round) for round in range(_ROUNDS))]
     if hasattr(schedule, "union") and not getattr(schedule, "meets_all", False):
         matrices.append(schedule.union())
-    mixing = digest(*(part for matrix in matrices for part in (matrix.indptr, matrix.indices, matrix.data)))
-    return settings | digests | {"mixing matrices": mixing}
+    return settings | digests | {"mixing matrices": digest(*matrices)}
 
 
 def known_by(thing: object) -> str:
-    """What checkpoints know ``thing`` by: its text, without the addresses of functions, which change from run to run."""
-    return re.sub(r" at 0x[0-9a-f]+", "", str(thing))
+    """What checkpoints know ``thing`` by: its text, as far as it is short, and the digest of all that it is.
 
-
-def digest(*parts: str | np.ndarray) -> str:
-    """A short digest of strings and arrays."""
-    whole = hashlib.sha256()
-    for part in parts:
-        whole.update(part.encode() if isinstance(part, str) else np.ascontiguousarray(part).tobytes())
-    return whole.hexdigest()[:16]
-
-
-def _short(text):
-    return text if text is None or len(text) <= 60 else text[:57] + "..."
+    Two runs are the same if these digests are: see :func:`consensus._contents.digest` for what counts.
+    """
+    if thing is None or isinstance(thing, str):
+        return str(thing)
+    text = re.sub(r" at 0x[0-9a-f]+", "", str(thing))
+    return f"{text if len(text) <= _SHOWN else text[: _SHOWN - 3] + '...'} [{digest(thing)}]"

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks, _doors, _progress
+from consensus._contents import digest
 from consensus._ending import ended
 from consensus._prepared import prepared
-from consensus.checkpoint import check_fits, digest, fingerprint, known_by, load
+from consensus.checkpoint import check_fits, fingerprint, known_by, load
 from consensus.engines import MPI, Engine, Processes, Stacked
 from consensus.engines.states import Begin
 from consensus.observe import Seen

@@ -18,7 +18,7 @@ class LocalSolution(NamedTuple):
 class LocalSolver(Protocol):
     """Minimises the agents' local problems, ``argmin_w g~_i(w; w_i) + linear_i . (w - w_i) + r(w)``, for NEXT and SONATA.
 
-    One of your own is a frozen dataclass of its settings; checkpoints know it by its ``repr``. An agent's result must depend on
+    One of your own is a frozen dataclass of its settings. An agent's result must depend on
     its rows of the arguments alone, or runs differ between engines. It may use several threads of its own; it is called by one.
 
     Notes

@@ -23,7 +23,7 @@ class Loss(ABC):
     - Agents with fewer samples are filled up with samples whose features and targets are zero, which count with weight zero: a
       loss must be finite there. Local solvers try outputs far from any target: a value may be infinite there, never NaN.
     - Where r is not quadratic, local solvers take curvatures to be at most about one, as all losses of the package have them.
-    - Its ``repr`` names its settings, as that of a dataclass: a checkpoint knows the loss by that.
+    - Its attributes are its settings: a run is resumed with a loss that has the same ones.
 
     The other methods have defaults: ``curvature_root`` is called by :class:`consensus.solvers.AdaptiveNEXT` and by local
     solvers, for whom a closed form saves a factorization a sample where the loss is not separable; ``check`` when a problem is

@@ -24,7 +24,7 @@ class Model(Protocol):
     - Results are new arrays in the dtype of w, float64 or float32. Arguments are left as they are; some are read-only.
     - Agents with fewer samples are filled up with samples of zeros, which count with weight zero: f must be finite there.
     - Several threads may call a model at the same time, so that it keeps nothing from one call to the next. Worker processes
-      get a copy of it, by cloudpickle. Its ``repr`` should name its settings: a checkpoint knows the model by that.
+      get a copy of it, by cloudpickle. What such a copy holds are its settings: a run is resumed with a model of equal ones.
 
     Notes
     -----

@@ -38,9 +38,9 @@ class Regularizer(ABC):
         :class:`consensus.local.CVXPYSolver`.
 
     They are called with stacks of agents, by several threads at the same time: results are new arrays, arguments are left as
-    they are. A ``prox`` lies where ``value`` is finite. The ``repr`` names the settings, as that of a dataclass: a checkpoint
-    knows the regularizer by that. ``value``, ``prox`` and ``gradient`` of those of the package are for users, too: they take
-    lists, and raise ``TypeError`` or ``ValueError`` for what is no array of numbers of that shape; :func:`points` and
+    they are. A ``prox`` lies where ``value`` is finite. The attributes are the settings: a run is resumed with a
+    regularizer that has the same ones. ``value``, ``prox`` and ``gradient`` of those of the package are for users, too: they
+    take lists, and raise ``TypeError`` or ``ValueError`` for what is no array of numbers of that shape; :func:`points` and
     :func:`to_prox` do that. Local solvers call with arrays of floats alone.
 
     Attributes

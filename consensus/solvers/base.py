@@ -37,7 +37,8 @@ class Solver(ABC):
 
     A method of one's own is one class, as in the example below. *Settings* are the fields of a frozen dataclass, checked in
     ``__post_init__``; none can be called ``step``, as a method is. A rule of step sizes is called with the round:
-    :func:`consensus.steps.as_rule` makes one of a number. What a run is known by in checkpoints is the solver's ``repr``.
+    :func:`consensus.steps.as_rule` makes one of a number. A checkpoint is
+    resumed by a solver with the same settings.
 
     *The state* is a NamedTuple of arrays (agents, ...), numbers, and other NamedTuples of these. Its first fields are
     ``round``, the number of rounds done, and ``w`` (agents, P), the iterates; an engine reads no other field. Whatever a method
@@ -224,7 +225,7 @@ class Solver(ABC):
 
 
 def repr_of_given(solver: "DataclassInstance") -> str:
-    """A solver as dataclasses show themselves, without the settings that are None: checkpoints know a run by this text."""
+    """A solver as dataclasses show themselves, without the settings that are None."""
     given = ((field.name, getattr(solver, field.name)) for field in fields(solver) if field.repr)
     settings = ", ".join(f"{name}={value!r}" for name, value in given if value is not None)
     return f"{type(solver).__qualname__}({settings})"

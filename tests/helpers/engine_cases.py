@@ -444,7 +444,7 @@ class Mixed(DGD):
 class CtrlC(GradientTracking):
     """As the user presses ctrl-C in round ``at``; after a pause, for others to go on meanwhile."""
 
-    at: int = field(default=-1, repr=False)
+    at: int = field(default=-1, repr=False, compare=False)
 
     def __init__(self, step, at=-1):
         super().__init__(step)
@@ -478,7 +478,7 @@ class Faulty(DGD):
 class Slow(GradientTracking):
     """Takes its time over every round, that a run can be hit in the middle; without ``pause`` it does the same at once."""
 
-    pause: float = field(default=0.0, repr=False)
+    pause: float = field(default=0.0, repr=False, compare=False)
 
     def __init__(self, step, pause=0.0):
         super().__init__(step)
@@ -494,7 +494,7 @@ class Slow(GradientTracking):
 class Stops(GradientTracking):
     """In round ``at`` the process with agent ``of`` is stopped, as by ctrl-Z; it goes on after ``seconds``, if any."""
 
-    at: int = field(default=-1, repr=False)
+    at: int = field(default=-1, repr=False, compare=False)
     of: int = field(default=-1, repr=False)
     seconds: float = field(default=0.0, repr=False)
 

@@ -45,8 +45,7 @@ class ScheduleLike(Protocol):
         `topologies.components` and by checkpoints.
 
     The processes engine sends the schedule to its workers by cloudpickle. A run that goes on from a checkpoint must have a
-    schedule whose ``repr``, addresses in memory left out, is that of the run before. A frozen dataclass of plain settings, as
-    below, serves both.
+    schedule of the same class and attributes as the run before. A frozen dataclass of plain settings, as below, serves both.
 
     Examples
     --------

@@ -5,6 +5,8 @@ import os
 import re
 import shutil
 import tempfile
+import threading
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import engine_cases
@@ -212,13 +214,73 @@ def test_networks_that_look_alike_are_told_apart(tmp_path):
     path = tmp_path / "run.ckpt"
     run(network=TIMES, checkpoint=path)
     assert str(TIMES) == str(OTHER)  # and the first matrices are the same
-    with pytest.raises(ValueError, match="another run: mixing matrices: "):
+    with pytest.raises(ValueError, match=r"another run: network: .*; mixing matrices: "):
         run(network=OTHER, resume=path)
     rare, other = (topologies.RandomEdges(graph, 1e-6, seed=0) for graph in (GRAPH, nx.relabel_nodes(GRAPH, {0: 1, 1: 0})))
     run(network=rare, checkpoint=path)
     assert str(rare) == str(other)
-    with pytest.raises(ValueError, match="another run: mixing matrices: "):
+    with pytest.raises(ValueError, match=r"another run: network: .*; mixing matrices: "):
         run(network=other, resume=path)
+
+
+@dataclass(frozen=True)
+class Strayed:
+    """A ring without edges in round ``at``, which is declared not to matter: it shows in the matrices alone."""
+
+    at: int = field(repr=False, compare=False)
+    agents: int = 6
+
+    def key(self, round):
+        return int(round == self.at)
+
+    def weights(self, key):
+        return topologies.metropolis(nx.empty_graph(6) if key else GRAPH)
+
+
+@pytest.mark.parametrize("at", [0, 7])
+def test_matrices_of_the_first_eight_rounds_are_compared(at, tmp_path):
+    run(network=Strayed(-1), checkpoint=tmp_path / "run.ckpt")
+    with pytest.raises(ValueError, match=r"another run: mixing matrices: \w+ there, \w+ here$"):
+        run(network=Strayed(at), resume=tmp_path / "run.ckpt")
+    assert run(network=Strayed(8), resume=tmp_path / "run.ckpt").rounds == 6
+
+
+class Silent(consensus.Linear):
+    """A linear model with a factor, which its text does not show."""
+
+    def __init__(self, factor):
+        super().__init__(4)
+        self.factor = factor
+
+    def _forward(self, w, x):
+        return super()._forward(w, self.factor * x)
+
+
+NEXT_FULL = NEXT(FullLinearization(1.0), 0.5)
+HIDDEN = {  # two runs each, whose settings have the same text
+    "group": lambda k: {"regularizer": consensus.GroupL1(0.1, [[0, 1], [2, 3 + k]]), "solver": NEXT_FULL},
+    "box": lambda k: {"regularizer": consensus.Box(-np.ones(5), np.full(5, 1 + 1e-12 * k)), "solver": NEXT_FULL},
+    "model": lambda k: {"model": Silent(1.0 + k)},
+    "solver": lambda k: {"solver": DGD((lambda round: 0.1, lambda round: 0.2)[k])},
+}
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_what_the_text_of_settings_hides_is_compared(name, tmp_path):
+    mine, other = HIDDEN[name](0), HIDDEN[name](1)
+    path, part = tmp_path / "run.ckpt", {"group": "regularizer", "box": "regularizer"}.get(name, name)
+    run(checkpoint=path, **mine)
+    with pytest.raises(ValueError, match=rf"another run: {part}: (.*) \[\w{{16}}\] there, \1 \[\w{{16}}\] here$"):
+        run(resume=path, **other)
+    assert_same(run(rounds=9, resume=path, **HIDDEN[name](0)), run(rounds=9, **mine))
+
+
+def test_an_attribute_that_cannot_be_compared_is_named(tmp_path):
+    locked = Silent(1.0)
+    locked.parts = {"lock": threading.Lock()}
+    with pytest.raises(TypeError, match=r"Silent\.parts\['lock'\] cannot be compared with another run's .*__getstate__"):
+        run(model=locked, checkpoint=tmp_path / "run.ckpt")
+    assert os.listdir(tmp_path) == []
 
 
 def test_functions_are_known_by_their_gradients(tmp_path):
@@ -270,7 +332,7 @@ def test_another_format_is_refused(tmp_path):
     path = tmp_path / "run.ckpt"
     run(checkpoint=path)
     rewrite(path, lambda arrays, about: about.update(format=9) or arrays)
-    with pytest.raises(ValueError, match=r"run\.ckpt has checkpoint format 9; this version reads format 4"):
+    with pytest.raises(ValueError, match=r"run\.ckpt has checkpoint format 9; this version reads format 5"):
         run(resume=path)
 
 
@@ -489,14 +551,11 @@ class Nested(NamedTuple):
     inside: object
 
 
+@dataclass(frozen=True)
 class Nesting(Worded):
-    """A solver whose state has ``inside`` what it is given."""
+    """A solver whose state has ``inside`` what it is given; that is no setting."""
 
-    def __init__(self, inside):
-        self.inside = inside
-
-    def __str__(self):
-        return "Nesting"
+    inside: object = field(repr=False, compare=False)
 
     def init(self, problem, w):
         return Nested(0, w, self.inside)
