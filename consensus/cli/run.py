@@ -26,7 +26,7 @@ from consensus.solve import ENGINES
 from topologies.schedules import ScheduleLike
 
 TABLES = ("data", "engine", "model", "network", "output", "run", "solver")
-LOAD, SPLIT, SHARE = ("target", "classification"), ("test_size",), ("scheme", "sizes", "concentration")
+LOAD, SPLIT, SHARE = ("target", "classification", "categories"), ("test_size",), ("scheme", "sizes", "concentration")
 RUN = ("rounds", "seed", "record_every", "tolerance", "exchanges", "seconds", "every")
 ROWS = 200  # of a history, where the file does not say
 LONGEST = 50  # characters of a file's name

@@ -4,7 +4,7 @@ scikit-learn is imported where it is used: it takes longer than all the rest, an
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +13,7 @@ import numpy as np
 
 from consensus import _checks
 from consensus.data import tables
+from consensus.data.frames import Columns
 
 VARIABLE = "CONSENSUS_DATA"
 
@@ -50,11 +51,14 @@ class Dataset:
         float64 numbers, or int codes 0 .. C - 1 of the classes.
     classes : tuple or None
         The C classes behind the codes; ``None`` if the target is numbers.
+    columns : Columns or None
+        The columns of a table, which make such features of data frames: ``columns.transform(frame)``.
     """
 
     X: np.ndarray
     y: np.ndarray
     classes: tuple | None = None
+    columns: Columns | None = None
 
     @property
     def classification(self) -> bool:
@@ -68,7 +72,13 @@ class Dataset:
         return iter((self.X, self.y))
 
 
-def load(name: str | os.PathLike, *, target: str | int | None = None, classification: bool | None = None) -> Dataset:
+def load(
+    name: str | os.PathLike,
+    *,
+    target: str | int | None = None,
+    classification: bool | None = None,
+    categories: Sequence[str | int] = (),
+) -> Dataset:
     """A data set by its name, or a table from a file.
 
     Parameters
@@ -90,6 +100,9 @@ def load(name: str | os.PathLike, *, target: str | int | None = None, classifica
         In npz: the array to take for ``y``.
     classification : bool, optional
         For a file. Whether the target is classes; by default it is if it is text or booleans.
+    categories : sequence of str or int
+        For a file. The columns, by name or index, whose values are categories, as text: each becomes a feature for every
+        category. Columns of pandas' ``category`` dtype in a Parquet file are such columns anyway.
 
     Returns
     -------
@@ -100,9 +113,9 @@ def load(name: str | os.PathLike, *, target: str | int | None = None, classifica
     Raises
     ------
     ValueError
-        For an unknown name or suffix, a target that is not there, features that are not numbers, a target part numbers and
-        part text, missing (empty, ``?``, ``NA``, ``N/A``, ``NaN``, ``null``) or infinite values, lines of unequal length, no
-        rows, or a file that is not what it should be.
+        For an unknown name or suffix, a target or category column that is not there, features that are neither numbers nor
+        categories, a target part numbers and part text, missing (empty, ``?``, ``NA``, ``N/A``, ``NaN``, ``null``) or infinite
+        values, lines of unequal length, no rows, or a file that is not what it should be.
     FileNotFoundError
         If there is no such file, or ``CONSENSUS_DATA`` names a folder without the one of ``name``.
     ConnectionError
@@ -123,6 +136,8 @@ def load(name: str | os.PathLike, *, target: str | int | None = None, classifica
     ...     animals = load(path, target="animal")
     >>> animals.X.shape, animals.y, animals.classes
     ((3, 2), array([1, 0, 2]), ('bird', 'cat', 'dog'))
+    >>> animals.columns.features
+    ('weight', 'legs')
     """
     _checks.choice("classification", classification, (None, True, False))
     if not isinstance(name, str | os.PathLike) or (name not in NAMES and Path(name).suffix.lower() not in tables.SUFFIXES):
@@ -131,11 +146,11 @@ def load(name: str | os.PathLike, *, target: str | int | None = None, classifica
             f"got {name!r}"
         )
     if name not in NAMES:
-        return Dataset(*tables.read(Path(name).expanduser(), target, classification))
-    if target is not None or classification is not None:
+        return Dataset(*tables.read(Path(name).expanduser(), target, classification, categories))
+    if target is not None or classification is not None or len(categories):
         raise ValueError(
-            f"target and classification go with a file and with no name; got name={name!r}, target={target!r}, "
-            f"classification={classification!r}"
+            f"target, classification and categories go with a file and with no name; got name={name!r}, target={target!r}, "
+            f"classification={classification!r}, categories={categories!r}"
         )
     if name in _BUNDLED:
         return _from_scikit_learn(name)

@@ -47,7 +47,7 @@ class Columns:
         if twice:
             raise ValueError(f"columns of {name} must have names of their own; got more than one of {_listed(twice)}")
         found = zip(names, (column for _, column in frame.items()), strict=True)
-        categories = {label: tuple(map(str, column.cat.categories)) for label, column in found if _is_category(column)}
+        categories = {label: tuple(map(str, column.cat.categories)) for label, column in found if is_category(column)}
         return cls(names, categories)
 
     @property
@@ -102,7 +102,7 @@ class Columns:
 
 def labels(name: str, y: Any, classes: tuple | None = None) -> tuple[Any, tuple | None]:
     """Targets and their classes: those of pandas' ``category`` dtype, or words of known ``classes``, as codes 0 .. C - 1."""
-    if not _is_category(y) and (classes is None or _checks.dense(name, y).dtype.kind not in "OUS"):
+    if not is_category(y) and (classes is None or _checks.dense(name, y).dtype.kind not in "OUS"):
         return y, classes
     if classes is None:
         plain = (bool, int, float, str)
@@ -129,7 +129,8 @@ def is_frame(value: Any) -> bool:
     return hasattr(value, "iloc") and hasattr(value, "columns")
 
 
-def _is_category(column):
+def is_category(column: Any) -> bool:
+    """Whether it is a column of pandas' ``category`` dtype."""
     return getattr(getattr(column, "dtype", None), "name", None) == "category"
 
 

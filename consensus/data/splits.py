@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from consensus import _checks
 from consensus.data.frames import Columns, labels
+from consensus.data.owners import numbered
 
 if TYPE_CHECKING:
     from sklearn.preprocessing import StandardScaler
@@ -36,6 +37,8 @@ class Split:
         Of a data frame: what made numbers of it, ``parts.columns.transform(frame)``, before they were standardised.
     classes : tuple or None
         The classes behind targets of pandas' ``category`` dtype, of which ``y`` and ``y_test`` have the codes.
+    groups, groups_test : ndarray (samples,) or None
+        Whose the samples of each part are, if ``groups`` were given: ``partition(parts.X, parts.y, groups=parts.groups)``.
 
     Examples
     --------
@@ -54,6 +57,8 @@ class Split:
     y_scaler: "StandardScaler | None" = None
     columns: Columns | None = None
     classes: tuple | None = None
+    groups: np.ndarray | None = None
+    groups_test: np.ndarray | None = None
 
     def __getitem__(self, index: int) -> np.ndarray:
         return (self.X, self.y, self.X_test, self.y_test)[index]
@@ -65,7 +70,15 @@ class Split:
         return 4
 
 
-def split(X: ArrayLike, y: ArrayLike, *, test_size: float = 0.2, seed: Seed = 0, classification: bool = False) -> Split:
+def split(
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    test_size: float = 0.2,
+    seed: Seed = 0,
+    classification: bool = False,
+    groups: ArrayLike | None = None,
+) -> Split:
     """Split ``(X, y)`` at random into a training and a test part, and standardise.
 
     Features get mean zero and variance one on the training part (constant ones become zero), and so do the targets unless
@@ -82,6 +95,8 @@ def split(X: ArrayLike, y: ArrayLike, *, test_size: float = 0.2, seed: Seed = 0,
         Of the shuffle.
     classification : bool
         Whether the targets are classes.
+    groups : array_like (samples,), optional
+        Whose each sample is, as :func:`consensus.partition` takes them. The split does not depend on them.
 
     Returns
     -------
@@ -90,19 +105,24 @@ def split(X: ArrayLike, y: ArrayLike, *, test_size: float = 0.2, seed: Seed = 0,
     Raises
     ------
     ValueError
-        If shapes disagree, ``test_size`` is out of range, or a class or part would be too small.
+        If shapes disagree, ``test_size`` is out of range, a class or part would be too small, or a group would have no sample
+        in the training part.
 
     Examples
     --------
+    >>> import consensus
     >>> from consensus.datasets import load
     >>> data = load("diabetes")
     >>> parts = split(*data, classification=data.classification)
     >>> parts.X.shape, parts.X_test.shape
     ((353, 10), (89, 10))
+    >>> parts = split(*data, groups=["Oslo", "Rome"] * 221)
+    >>> consensus.partition(parts.X, parts.y, groups=parts.groups).sizes
+    array([172, 181])
     """
     from sklearn.model_selection import train_test_split
 
-    data = _samples(X, y, classification)
+    data = _samples(X, y, classification, groups)
     X, y = data.X, data.y
     test_size = _checks.number("test_size", test_size, above=0, below=1)
     stratify = y if classification else None
@@ -110,7 +130,9 @@ def split(X: ArrayLike, y: ArrayLike, *, test_size: float = 0.2, seed: Seed = 0,
     return _standardised(data, train, test)
 
 
-def folds(X: ArrayLike, y: ArrayLike, k: int, seed: Seed = 0, classification: bool = False) -> Iterator[Split]:
+def folds(
+    X: ArrayLike, y: ArrayLike, k: int, seed: Seed = 0, classification: bool = False, groups: ArrayLike | None = None
+) -> Iterator[Split]:
     """Cut ``(X, y)`` at random into k folds for cross-validation: each is the test part once.
 
     Every fold is standardised by its own training part, as in :func:`split`. In classification all folds keep the
@@ -128,6 +150,8 @@ def folds(X: ArrayLike, y: ArrayLike, k: int, seed: Seed = 0, classification: bo
         Of the shuffle.
     classification : bool
         Whether the targets are classes.
+    groups : array_like (samples,), optional
+        Whose each sample is, as in :func:`split`.
 
     Returns
     -------
@@ -148,7 +172,7 @@ def folds(X: ArrayLike, y: ArrayLike, k: int, seed: Seed = 0, classification: bo
     """
     from sklearn.model_selection import KFold, StratifiedKFold
 
-    data = _samples(X, y, classification)
+    data = _samples(X, y, classification, groups)
     X, y = data.X, data.y
     k = _checks.count("k", k, least=2)
     most, what = len(X), "samples"
@@ -176,9 +200,10 @@ class _Data(NamedTuple):
     classification: bool
     columns: Columns | None
     classes: tuple | None
+    groups: np.ndarray | None
 
 
-def _samples(X: ArrayLike, y: ArrayLike, classification: bool) -> _Data:
+def _samples(X: ArrayLike, y: ArrayLike, classification: bool, groups: ArrayLike | None) -> _Data:
     classification, columns = _checks.flag("classification", classification), Columns.of(X, "X")
     X = _checks.array("X", X) if columns is None else columns.transform(X, "X")
     y, classes = labels("y", y)
@@ -189,13 +214,24 @@ def _samples(X: ArrayLike, y: ArrayLike, classification: bool) -> _Data:
         raise ValueError(
             f"X must have shape (samples, features), and y (samples,) or (samples, outputs); got {X.shape} and {y.shape}"
         )
-    return _Data(X, y, classification, columns, classes)
+    if groups is not None:
+        numbered(groups, len(X))  # which rejects what are none
+        groups = np.asarray(groups)
+    return _Data(X, y, classification, columns, classes, groups)
 
 
 def _standardised(data, train, test):
     from sklearn.preprocessing import StandardScaler
 
-    X, y = data.X, data.y
+    X, y, groups = data.X, data.y, (None, None)
+    if data.groups is not None:
+        groups = data.groups[train], data.groups[test]
+        lost = np.setdiff1d(groups[1], groups[0])
+        if len(lost):
+            raise ValueError(
+                f"every group must have a sample in the training part; {lost.tolist()[0]!r} has none: take another seed, a "
+                "smaller test part, or leave the group out"
+            )
     X_scaler, y_scaler = StandardScaler().fit(X[train]), None
     targets, targets_test = y[train], y[test]
     if not data.classification:
@@ -203,4 +239,4 @@ def _standardised(data, train, test):
         y_scaler = StandardScaler().fit(columns[train])
         targets, targets_test = (y_scaler.transform(columns[rows]).reshape(-1, *y.shape[1:]) for rows in (train, test))
     X, X_test = X_scaler.transform(X[train]), X_scaler.transform(X[test])
-    return Split(X, targets, X_test, targets_test, X_scaler, y_scaler, data.columns, data.classes)
+    return Split(X, targets, X_test, targets_test, X_scaler, y_scaler, data.columns, data.classes, *groups)

@@ -4,37 +4,61 @@ from numbers import Integral
 
 import numpy as np
 
+from consensus import _checks, _extras
 from consensus.data import parquet, text
+from consensus.data.frames import Columns, is_category
 
 SUFFIXES = (".csv", ".tsv", ".parquet", ".npz")
 _SHOWN = 20  # names in a message
 
 
-def read(path, target=None, classification=None):
-    """Features (samples, features), target (samples,) and the classes behind its codes, ``None`` for numbers."""
+def read(path, target=None, classification=None, categories=()):
+    """Features (samples, features), target (samples,), the classes behind its codes, ``None`` for numbers, and the columns."""
     if not path.exists():
         raise FileNotFoundError(f"name must be a file that exists; got {str(path)!r}")
-    suffix = path.suffix.lower()
+    if isinstance(categories, str) or not all(isinstance(one, str | Integral) for one in categories):
+        raise TypeError(f"categories must be a list of columns, by name or index; got {_checks.shown(categories)}")
+    suffix, columns = path.suffix.lower(), None
     if suffix == ".npz":
+        if len(categories):
+            raise ValueError(
+                f"categories go with tables of text and Parquet, not with arrays; got {list(categories)} for {path}"
+            )
         label, names, X, y = _npz(path, "y" if target is None else target)
+        _refuse_unknown(path, names, X)
     else:
-        names, columns = parquet.read(path) if suffix == ".parquet" else text.read(path)
-        if not columns or len(columns[0]) == 0:
+        reader = parquet if suffix == ".parquet" else text
+        names, table = reader.read(path, bool(categories))
+        if not table or len(table[0]) == 0:
             raise ValueError(f"{path} has no rows")
-        position = _position(path, names, target)
-        y, label = columns.pop(position), f"column {names.pop(position)!r}"
-        X = _features(path, names, columns)
+        position = _position(path, "target", names, target)
+        marked = {_position(path, "categories", names, one) for one in categories}
+        if position in marked:
+            raise ValueError(f"categories must be features; got the target, {names[position]!r}")
+        table = [
+            column
+            if place == position
+            else _category(path, names[place], column)
+            if place in marked or is_category(column)
+            else reader.values(column)
+            for place, column in enumerate(table)
+        ]
+        y, label = reader.values(table.pop(position)), f"column {names.pop(position)!r}"
+        X, columns = _features(path, names, table)
     if X.size == 0:
         raise ValueError(f"{path} has no {'features besides the target' if len(X) else 'rows'}")
     X = X.astype(np.float32 if X.dtype == np.float32 else float, copy=False)
+    return X, *_target(path, label, y, classification), columns
+
+
+def _refuse_unknown(path, names, X):
     if not (finite := np.isfinite(X)).all():
         row, column = np.argwhere(~finite)[0]
         raise _unknown(path, f"column {names[column]!r}", row, X[row, column])
-    return X, *_target(path, label, y, classification)
 
 
-def _position(path, names, target):
-    """Where the column ``target`` is, given by name or by index."""
+def _position(path, argument, names, target):
+    """Where the column ``target``, which is one of ``argument``, is: given by name or by index."""
     count = len(names)
     if isinstance(target, Integral) and not isinstance(target, bool) and -count <= target < count:
         return int(target) % count
@@ -42,20 +66,42 @@ def _position(path, names, target):
         return names.index(target)
     repeated = isinstance(target, str) and target in names
     raise ValueError(
-        f"target must be a column of {path}, one of {_listed(map(repr, names))}, or an index from {-count} to {count - 1}; "
+        f"{argument} must be a column of {path}, one of {_listed(map(repr, names))}, or an index from {-count} to {count - 1}; "
         f"got {target!r}" + (", a name that several columns have" if repeated else "")
     )
 
 
-def _features(path, names, columns):
+def _category(path, name, column):
+    """A column of pandas' ``category`` dtype, made of text where it is none."""
+    if (missing := column.isna().to_numpy()).any():
+        raise _unknown(path, f"column {name!r}", missing.argmax(), np.nan)
+    return column if is_category(column) else column.astype("category")
+
+
+def _features(path, names, table):
+    """The features, and the columns they come from, unless several of these share a name."""
+    numbers = {place: column for place, column in enumerate(table) if not is_category(column)}
     wrong = [
-        f"{name!r} ({column[_first_word(column)]!r} in row {_first_word(column)})"
-        for name, column in zip(names, columns, strict=True)
+        f"{names[place]!r} ({column[_first_word(column)]!r} in row {_first_word(column)})"
+        for place, column in numbers.items()
         if column.dtype.kind not in "fiub"
     ]
     if wrong:
-        raise ValueError(f"features must be numbers; these columns of {path} are not: {_listed(wrong)}. Encode or remove them")
-    return np.column_stack(columns) if columns else np.empty((1, 0))
+        raise ValueError(
+            f"features must be numbers or categories; these columns of {path} are not: {_listed(wrong)}. Name them in "
+            "categories, or remove them"
+        )
+    if not table:
+        return np.empty((1, 0)), None
+    if numbers:
+        stacked = np.column_stack(list(numbers.values()))
+        _refuse_unknown(path, [names[place] for place in numbers], stacked)
+    plain = len(numbers) == len(table)
+    if plain and len(set(map(str, names))) < len(names):
+        return stacked, None
+    frame = _extras.module("pandas", f"reading {path}").DataFrame(dict(enumerate(table)))
+    columns = Columns.of(frame.set_axis(list(map(str, names)), axis="columns"), str(path))
+    return stacked if plain else columns.transform(frame.set_axis(list(columns.names), axis="columns"), str(path)), columns
 
 
 def _target(path, label, y, classification):

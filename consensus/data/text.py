@@ -10,8 +10,11 @@ from consensus import _extras
 MISSING = ("", "?", "na", "n/a", "nan", "null")  # compared in lower case; "none" may well be a class
 
 
-def read(path):
-    """Names (indices without a header) and columns: numbers with NaN where missing, or text with ``None`` there."""
+def read(path, words=False):
+    """Names (indices without a header) and columns, as pandas has them: numbers, or text with ``None`` where it is missing.
+
+    With ``words`` all columns are text, as it is in the file.
+    """
     pandas = _extras.module("pandas", f"reading {path}")
     with path.open("rb") as file:
         if any(b"\0" in line for line in file):  # pandas 2 takes it for the end of a cell
@@ -33,11 +36,12 @@ def read(path):
                 raise
             if (frame.iloc[:, -1] == "").any():  # pandas fills lines that are too short
                 list(lines)
-            if frame.dtypes.eq(bool).any():  # "true" in a text is a word
+            if words or frame.dtypes.eq(bool).any():  # "true" in a text is a word
                 frame = pandas.read_csv(path, **settings, dtype=object)
     except (UnicodeDecodeError, csv.Error, pandas.errors.ParserError) as error:
         raise ValueError(f"{path} must be delimited text in UTF-8: {error}") from error
-    return first if header else list(range(len(first))), [_column(column) for _, column in frame.items()]
+    columns = [column if column.dtype.kind in "fiu" else column.map(_cell).astype(object) for _, column in frame.items()]
+    return first if header else list(range(len(first))), columns
 
 
 def _exact(pandas):
@@ -85,12 +89,17 @@ def is_number(cell):
     return True
 
 
-def _column(column):
+def values(column):
+    """A column of :func:`read` as numbers, with NaN where missing, or as text with ``None`` there."""
     if column.dtype.kind in "fiu":
         return column.to_numpy(float)
-    cells = [str(cell).strip() for cell in column]
-    known = [None if cell.lower() in MISSING else cell for cell in cells]
+    known = [None if cell is None or cell != cell else cell for cell in column]
     try:
         return np.array(known, dtype=float)  # None becomes NaN
     except ValueError:
         return np.array(known, dtype=object)
+
+
+def _cell(cell):
+    cell = str(cell).strip()
+    return None if cell.lower() in MISSING else cell

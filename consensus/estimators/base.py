@@ -13,7 +13,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from consensus import _checks
-from consensus.data import partition
+from consensus.data import Columns, partition
+from consensus.data.frames import is_category, is_frame
 from consensus.data.owners import numbered
 from consensus.data.partitions import SCHEMES
 from consensus.estimators import networks
@@ -115,8 +116,29 @@ class NetworkEstimator(BaseEstimator):
         return self.model_.predict(self.parameters_, validated(self, X, reset=False))
 
 
-def validated(estimator: BaseEstimator, *data: Any, **options: Any) -> Any:
-    """``data`` as scikit-learn checks them, which keeps how many features there are and what they are called."""
+def validated(estimator: "NetworkEstimator", X: Any, *y: Any, reset: bool = True, **options: Any) -> Any:
+    """``X`` and ``y`` as scikit-learn checks them, which keeps how many columns there are and what they are called.
+
+    A data frame with columns of ``category`` dtype gets a feature for every category, by the columns of the fit.
+    """
+    columns = None if reset else estimator.columns_
+    if reset and is_frame(X) and any(is_category(column) for _, column in X.items()):
+        columns = Columns.of(X, "X")
+    if columns is None:
+        checked = _checked(estimator, X, *y, reset=reset, **options)
+    else:
+        codes = X.copy() if is_frame(X) else columns.transform(X, "X")  # which rejects what is no frame
+        for name in X.columns:
+            if str(name) in columns.categories:  # scikit-learn sees a column of zeros
+                codes[name] = np.zeros(len(X))
+        checked = _checked(estimator, codes, *y, reset=reset, **options)
+        features = columns.transform(X, "X")
+        checked = (features, *checked[1:]) if y else features
+    estimator.columns_ = columns
+    return checked
+
+
+def _checked(estimator: BaseEstimator, *data: Any, **options: Any) -> Any:
     options = {"dtype": np.float64} | options
     try:
         try:

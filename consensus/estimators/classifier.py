@@ -64,7 +64,10 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
     n_iter_ : int
         Rounds done.
     n_features_in_, feature_names_in_
-        As in scikit-learn, the second for data frames.
+        As in scikit-learn, the second for data frames. A column of ``category`` dtype is one of them.
+    columns_ : Columns or None
+        Of a data frame with columns of pandas' ``category`` dtype: ``columns_.features`` are the names of the model's features,
+        one for every category, to which ``coef_`` belongs.
     model_ : Linear or MLP
     parameters_ : ndarray (P,)
         Of the model, for ``X`` and ``y`` in original units: the agents' mean.
@@ -95,6 +98,7 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         Parameters
         ----------
         X : array_like or DataFrame (samples, features)
+            Columns of pandas' ``category`` dtype become a feature for every category.
         y : array_like (samples,)
             Numbers or text.
         groups : array_like (samples,), optional

@@ -313,3 +313,12 @@ def test_the_documented_file_runs(tmp_path):
     found = Config.read(tmp_path / "run.toml")
     assert list(run(found)) == ["NEXT", "GradientTracking"]
     assert "LinkFailure" in repr(setting(found, 0).network)
+
+
+def test_tables_may_have_categories(tmp_path):
+    rows = "".join(f"{k % 7},{'RO'[k % 2]},{k % 3 + 2 * (k % 2)}\n" for k in range(60))
+    (tmp_path / "mine.csv").write_text("age,town,days\n" + rows)
+    text = TEXT.replace('"diabetes"', f'"{(tmp_path / "mine.csv").as_posix()}"\ntarget = "days"\ncategories = ["town"]')
+    assert setting(config(tmp_path, text), 0).problem.model.features == 3
+    with pytest.raises(ConfigError, match=r"run.toml, line 9: categories must be a column of .*; got 'city'"):
+        setting(config(tmp_path, text.replace('["town"]', '["city"]')), 0)

@@ -184,9 +184,11 @@ def test_an_unknown_name_or_suffix_lists_the_known(name):
     assert str(info.value).endswith(repr(name))
 
 
-@pytest.mark.parametrize("setting", [{"target": "quality"}, {"classification": True}])
+@pytest.mark.parametrize("setting", [{"target": "quality"}, {"classification": True}, {"categories": ["sex"]}])
 def test_settings_of_files_do_not_go_with_names(setting):
-    with pytest.raises(ValueError, match=r"target and classification go with a file and with no name; got name='diabetes'"):
+    with pytest.raises(
+        ValueError, match=r"target, classification and categories go with a file and with no name; got name='diabetes'"
+    ):
         datasets.load("diabetes", **setting)
 
 

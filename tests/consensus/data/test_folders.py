@@ -4,6 +4,7 @@ import json
 
 import broken_files
 import numpy as np
+import pandas as pd
 import pytest
 
 import consensus
@@ -80,3 +81,59 @@ def test_what_is_no_shards_is_not_saved(tmp_path, odd):
     with pytest.raises(TypeError, match=r"^shards must be Shards"):
         save_shards(odd, tmp_path / "new")
     assert not (tmp_path / "new").exists()
+
+
+def test_another_owners_file_is_not_replaced(tmp_path):
+    one, other = (consensus.Shards.from_list([(X[rows], Y[rows])]) for rows in (slice(0, 12), slice(12, 30)))
+    save_shards(one, tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    for late in (other, consensus.Shards.from_list([(X[:12], -Y[:12])])):
+        with pytest.raises(FileExistsError, match=r"(agent-0\.npz|index\.json) is there already, of other shards.*give first="):
+            save_shards(late, tmp_path)
+    with pytest.raises(FileExistsError, match=r"index\.json is of shards that were saved without first="):
+        save_shards(other, tmp_path, first=1)
+    save_shards(one, tmp_path)  # the same again changes nothing
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    blocks = consensus.partition(X, Y, 3)  # of one network: each machine writes its own agents into the same folder
+    for rows in ([0], [1, 2]):
+        save_shards(blocks.restrict(rows), tmp_path / "blocks")
+    np.testing.assert_array_equal(load_shards(tmp_path / "blocks").features, blocks.features)
+
+
+def test_owners_who_save_their_own_make_one_network(tmp_path):
+    cuts = [slice(0, 5), slice(5, 20), slice(20, 21), slice(21, 30)]
+    pairs = [(X[rows], Y[rows]) for rows in cuts]
+    whole = consensus.Shards.from_list(pairs)
+    for first, last in ((3, 4), (0, 1), (1, 3)):  # in whatever order
+        save_shards(consensus.Shards.from_list(pairs[first:last]), tmp_path, first=first)
+    found = load_shards(tmp_path)
+    for name in ("features", "targets", "weights", "sizes", "samples", "network_size"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(whole, name))
+    block = load_shards(tmp_path, [2, 3])
+    assert (block.samples, block.network_size, block.features.shape) == (30, 4, (2, 15, 2))
+    with pytest.raises(FileExistsError, match=r"index-1\.json is there already"):
+        save_shards(consensus.Shards.from_list(pairs[:1]), tmp_path, first=1)
+    with pytest.raises(FileExistsError, match=r"index-.\.json is of shards that were saved with first="):
+        save_shards(whole, tmp_path)
+    with pytest.raises(ValueError, match=r"first goes with shards of all their agents; these are \[1, 2\] of 4"):
+        save_shards(whole.restrict([1, 2]), tmp_path, first=1)
+    for odd in (-1, 0.5, True, "0"):
+        with pytest.raises(ValueError, match=r"first must be a whole number >= 0"):
+            save_shards(whole, tmp_path / "new", first=odd)
+    assert not (tmp_path / "new").exists()
+    (tmp_path / "index-1.json").rename(tmp_path / "index-2.json")
+    (tmp_path / "index-2.json").write_text((tmp_path / "index-2.json").read_text().replace('"first": 1', '"first": 2'))
+    with pytest.raises(
+        ValueError, match=r"must have the agents 0, 1, 2, .*; after 1 of them comes index-2\.json, whose first is 2"
+    ):
+        load_shards(tmp_path)
+    (tmp_path / "index.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"has an index\.json of one network, and index-"):
+        load_shards(tmp_path)
+
+
+def test_owners_columns_must_agree(tmp_path):
+    for first, names in enumerate((["a", "b"], ["a", "c"])):
+        save_shards(consensus.Shards.from_list([(pd.DataFrame(X, columns=names), Y)]), tmp_path, first=first)
+    with pytest.raises(ValueError, match=r"columns of all owners in .* must be the same; in index-1\.json they are .*'c'"):
+        load_shards(tmp_path)

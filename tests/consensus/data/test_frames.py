@@ -143,3 +143,22 @@ def test_frames_that_cannot_be_read_are_refused():
         consensus.partition(FRAME, KIND.where(np.arange(30) != 2), 3)
     with pytest.raises(TypeError, match=r"frame must be a data frame with the columns 'age', .*; got"):
         Columns.of(FRAME).transform(FRAME.to_numpy())
+
+
+@pytest.mark.parametrize("cut", [split, lambda *data, **options: next(folds(*data, k=4, **options))])
+def test_groups_go_with_their_samples(cut):
+    owners = np.array(["Rome", "Oslo", "Bonn"])[np.arange(30) % 3]
+    marked = np.column_stack([np.arange(30.0), Y])
+    parts = cut(marked, Y, groups=pd.Series(owners))
+    for X, groups in ((parts.X, parts.groups), (parts.X_test, parts.groups_test)):
+        rows = np.rint(parts.X_scaler.inverse_transform(X)[:, 0]).astype(int)
+        np.testing.assert_array_equal(groups, owners[rows])
+    np.testing.assert_array_equal(parts.X, cut(marked, Y).X)
+    assert cut(marked, Y).groups is cut(marked, Y).groups_test is None
+    assert consensus.partition(parts.X, parts.y, groups=parts.groups).agents == 3
+    with pytest.raises(ValueError, match=r"groups must have shape \(30,\)"):
+        cut(marked, Y, groups=owners[:4])
+    with pytest.raises(
+        ValueError, match=r"every group must have a sample in the training part; 'Lima' has none: take another seed"
+    ):
+        cut(marked, Y, groups=np.where(np.isin(np.arange(30), rows), "Lima", owners))

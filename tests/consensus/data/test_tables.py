@@ -7,6 +7,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 from consensus import datasets
+from consensus.data import Columns
 
 HOUSES = "rooms,age,price\n3,10.5,200\n4,-2e1,250.5\n2,7,99\n"
 
@@ -114,6 +115,63 @@ def test_numbers_are_classes_when_the_caller_says_so(write):
     assert data.classes == (-1, 2, 10)
     mixed = datasets.load(write("x,label\n1,2a\n2,3\n"), target="label", classification=True)
     assert mixed.classes == ("2a", "3")
+
+
+TOWNS = "age,town,zip,kind\n31, Rome ,007,a\n47,Oslo,7,b\n52,Rome,007,a\n"
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet"])
+@pytest.mark.parametrize("categories", [["town", "zip"], [-2, 1]])
+def test_categories_are_those_of_a_data_frame(tmp_path, suffix, categories):
+    import pandas
+
+    frame = pandas.DataFrame(
+        {"age": [31, 47, 52], "town": ["Rome", "Oslo", "Rome"], "zip": ["007", "7", "007"], "kind": [*"aba"]}
+    )
+    frame = frame.astype({"town": "category", "zip": "category"})
+    path = tmp_path / f"table.{suffix}"
+    if suffix == "parquet":
+        frame.astype({"town": object, "zip": object}).to_parquet(path)
+    else:
+        path.write_text(TOWNS.replace(",", "\t" if suffix == "tsv" else ","))
+    data = datasets.load(path, target="kind", categories=categories)
+    features = frame.drop(columns="kind")
+    wanted = Columns.of(features)
+    assert data.columns == wanted
+    assert data.columns.features == ("age", "town_Oslo", "town_Rome", "zip_007", "zip_7")
+    np.testing.assert_array_equal(data.X, wanted.transform(features))
+    assert data.classes == ("a", "b")
+    with pytest.raises(ValueError, match=r"column 'zip' of frame must be one of '007', '7'; in row 0 .* it is '8'"):
+        data.columns.transform(features.assign(zip="8"))
+
+
+@pytest.mark.parametrize(
+    ("text", "categories", "error", "message"),
+    [
+        (TOWNS, ["city"], ValueError, r"categories must be a column of .*csv, one of 'age', 'town', .*; got 'city'$"),
+        (TOWNS, ["kind"], ValueError, r"categories must be features; got the target, 'kind'$"),
+        (TOWNS, "town", TypeError, r"categories must be a list of columns, by name or index; got 'town'$"),
+        (TOWNS, [None], TypeError, r"categories must be a list of columns"),
+        (
+            TOWNS,
+            [],
+            ValueError,
+            r"features must be numbers or categories; .* are not: 'town' \('Rome' in row 0\)\. Name them in cat",
+        ),
+        (TOWNS.replace("Oslo", " "), ["town"], ValueError, r"column 'town' of .*csv has a missing value in row 1"),
+        (TOWNS.replace("47", "x"), ["town"], ValueError, r"are not: 'age' \('x' in row 1\)"),
+        (TOWNS.replace("47", ""), ["town"], ValueError, r"column 'age' of .*csv has a missing value in row 1"),
+        (
+            TOWNS.replace("zip", "age"),
+            ["town"],
+            ValueError,
+            r"columns of .*csv must have names of their own; got more than one of 'age'",
+        ),
+    ],
+)
+def test_what_is_wrong_with_categories(write, text, categories, error, message):
+    with pytest.raises(error, match=message):
+        datasets.load(write(text), target="kind", categories=categories)
 
 
 @pytest.mark.parametrize(
@@ -232,11 +290,10 @@ def test_parquet_from_pandas(tmp_path):
     frame = frame[frame["x"] > -1]  # leaves an index that Parquet keeps, which is no feature
     frame.to_parquet(tmp_path / "table.parquet")
     back = pandas.read_parquet(tmp_path / "table.parquet")
-    with pytest.raises(ValueError, match=r"columns of .*table\.parquet are not: 'size' \('[SM]' in row 0\)\. Encode"):
-        datasets.load(tmp_path / "table.parquet", target="kind")
-    frame.drop(columns="size").to_parquet(tmp_path / "kinds.parquet")
-    kinds = datasets.load(tmp_path / "kinds.parquet", target="kind")
-    np.testing.assert_array_equal(kinds.X, back[["x", "count", "flag"]].to_numpy(dtype=float))
+    kinds = datasets.load(tmp_path / "table.parquet", target="kind")
+    features = pandas.get_dummies(back.drop(columns="kind"), columns=["size"])
+    assert kinds.columns.features == tuple(features.columns)
+    np.testing.assert_array_equal(kinds.X, features.to_numpy(dtype=float))
     np.testing.assert_array_equal(kinds.y, back["kind"].map({"cat": 0, "dog": 1, "eel": 2}))
     assert kinds.classes == ("cat", "dog", "eel")
     frame.drop(columns="kind").to_parquet(tmp_path / "sizes.parquet")

@@ -216,3 +216,29 @@ def test_bad_data_are_refused_as_scikit_learn_does():
 def test_a_complex_number_is_no_array():
     with pytest.raises(TypeError, match="X must be an array; got 2j"):
         NetworkClassifier().fit(2j, np.zeros(3))
+
+
+@pytest.mark.parametrize("order", [["age", "town"], ["town", "age"]])
+def test_categories_are_those_of_scikit_learns_encoder(order):
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame({"age": rng.integers(20, 80, 60), "town": pd.Categorical(rng.choice(["Rome", "Oslo", "Bonn"], 60))})[
+        order
+    ]
+    kind = np.where(frame.age + 20 * (frame.town == "Oslo") + 20 * rng.standard_normal(60) > 50, "ill", "well")
+    encoded = pd.get_dummies(frame, columns=["town"], dtype=float)
+    here = NetworkClassifier(**LINEAR | {"alpha": 1e-2}).fit(frame, kind)
+    there = LogisticRegression(C=1 / (60 * 1e-2), tol=1e-12, max_iter=10_000).fit(encoded[list(here.columns_.features)], kind)
+    np.testing.assert_allclose(here.coef_, there.coef_, atol=1e-6)
+    np.testing.assert_array_equal(here.predict(frame), there.predict(encoded[list(here.columns_.features)]))
+    assert here.feature_names_in_.tolist() == order
+    assert here.n_features_in_ == 2
+    assert set(here.columns_.features) == {"age", "town_Bonn", "town_Oslo", "town_Rome"}
+    np.testing.assert_array_equal(here.predict(frame.astype({"town": object})[:9]), here.predict(frame)[:9])
+    assert NetworkRegressor(**LINEAR).fit(frame, frame.age).score(frame, frame.age) > 0.99
+    with pytest.raises(ValueError, match=r"column 'town' of X must be one of 'Bonn', 'Oslo', 'Rome'; in row 0 .* it is 'Kyiv'"):
+        here.predict(frame.assign(town="Kyiv"))
+    with pytest.raises(TypeError, match=r"X must be a data frame with the columns"):
+        here.predict(encoded.to_numpy())
+    with pytest.raises(ValueError, match=r"feature names"):
+        here.predict(frame.rename(columns={"age": "years"}))
+    assert NetworkRegressor(**LINEAR).fit(frame[["age"]], frame.age).columns_ is None
