@@ -38,7 +38,7 @@ def accelerated(sub, x, tolerance, most):
     a = sub.operator.jvp(x - sub.w)
     y, ya, momentum = x, a, np.ones(agents, x.dtype)
     lipschitz = np.full(agents, 2 * tau, x.dtype)
-    running, left = np.ones(agents, bool), np.ones(agents)
+    running, left = np.ones(agents, bool), np.ones(agents, x.dtype)
     iterations = np.zeros(agents, int)
     for _ in range(most):
         gradient, bent = slope(y, ya), bend(ya)

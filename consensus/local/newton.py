@@ -1,5 +1,7 @@
 """Newton's method on a chunk of local problems; proximal where r is not smooth."""
 
+import math
+
 import numpy as np
 
 from consensus.local.operators import chosen, norms
@@ -168,7 +170,7 @@ def _line_search(sub, x, a, gradient, end, step, image, running):
 
 def _least(convex, ends):
     """Where in [0, end] a convex function is least, for every agent, by the golden section."""
-    part = (np.sqrt(5) - 1) / 2
+    part = (math.sqrt(5) - 1) / 2  # a float of Python's: NumPy's would turn float32 into float64
     low, high = np.zeros_like(ends), ends
     left, right = high - part * (high - low), low + part * (high - low)
     at_left, at_right = convex(left), convex(right)

@@ -21,8 +21,6 @@ from tests.campaign.started import Started
 JOBS = {("stacked", "processes"): None, ("mpi",): 3}  # engines of one job, and on how many ranks
 ENDING = 900.0  # seconds for the tables of a job
 ROUNDS = 5
-SAFE = """EXTRA PGEXTRA NIDS ExactDiffusion ProxGT AccGT OPAPC WangElia KGT LED ProxSkip AutoGT DATOS DADMM DLM ATG LTADMM DiNNO
-NetworkGIANT NewtonTracking"""  # solvers that find their own steps
 
 
 def search(count, seed=0):
@@ -55,80 +53,12 @@ def table():
     """``{"solver, schedule": (problem, schedule, solver)}``; 50 solvers, 19 schedules."""
     import engine_cases
     import networkx as nx
+    from every_solver import SOLVERS
 
     import consensus
     import topologies
-    from consensus import solvers as all_solvers
-    from consensus.robust import NNA, Attack, SignFlip
-    from consensus.solvers import (
-        BEER,
-        CGT,
-        D2,
-        DGD,
-        GTHSGD,
-        GTSAGA,
-        GTSARAH,
-        GTVR,
-        LEAD,
-        NEXT,
-        SGP,
-        SONATA,
-        AdaptiveNEXT,
-        ChocoSGD,
-        Compressed,
-        DecentLaM,
-        DSGDm,
-        Gossip,
-        GradientTracking,
-        Half,
-        MoTEF,
-        PowerGossip,
-        PushDIGing,
-        PushPull,
-        QGDSGDm,
-        Quantize,
-        RandomK,
-        RelaySGD,
-        TopK,
-    )
-    from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
 
     agents, graph = engine_cases.AGENTS, engine_cases.GRAPH
-    partial = PartialLinearization(2.0)
-    solvers = {
-        "DGD": DGD(0.02),
-        "tracking, atc": GradientTracking(0.02),
-        "tracking, cta": GradientTracking(0.02, order="cta"),
-        "NEXT partial": NEXT(partial, 0.2),
-        "NEXT full": NEXT(FullLinearization(4.0), 0.2),
-        "NEXT blocks": NEXT(Blocks(partial, 3), 0.2),
-        "adaptive": AdaptiveNEXT(),
-        "SONATA": SONATA(partial, 0.2),
-        "Push-DIGing": PushDIGing(0.02),
-        "push-pull": PushPull(0.02),
-        "D2": D2(0.02, 3),
-        "DSGDm": DSGDm(0.02, 3),
-        "QG-DSGDm": QGDSGDm(0.005, 3),
-        "GT-HSGD": GTHSGD(0.02, 3),
-        "GT-SAGA": GTSAGA(0.02, 3),
-        "GT-SARAH": GTSARAH(0.02, 3, period=3),
-        "GT-VR": GTVR(0.02, 3, probability=0.3),
-        "DecentLaM": DecentLaM(0.005, 3),
-        "SGP": SGP(0.02, 3),
-        "RelaySGD": RelaySGD(0.02, 3),
-        "gossip of tracking": Gossip(GradientTracking(0.02), 2),
-        "gossip of NEXT": Gossip(NEXT(partial, 0.2), 3),
-        "ChocoSGD": ChocoSGD(TopK(0.3)),
-        "BEER": BEER(RandomK(0.3)),
-        "CGT": CGT(Quantize(4)),
-        "LEAD": LEAD(Quantize(3)),
-        "MoTEF": MoTEF(Half(), 0.02, batch=4),
-        "compressed NEXT": Compressed(NEXT(partial, 0.1), TopK(0.3)),
-        "compressed SONATA": Compressed(SONATA(partial, 0.1), Quantize(6), gamma=0.3),
-        "PowerGossip": PowerGossip(DGD(0.02)),
-        "liars": Attack(NNA(DGD(0.02), tolerated=0.2), [1], SignFlip()),
-    }
-    solvers |= {name: getattr(all_solvers, name)() for name in SAFE.split()}
     circle = nx.DiGraph([(k, (k + 1) % agents) for k in range(agents)] + [(0, 3), (5, 2), (6, 1)])
     push, static = topologies.Static(circle, weights=topologies.push), topologies.Static(graph)
     contacts = [(k % agents, (k * k + k + 1) % agents) for k in range(30) if k % agents != (k * k + k + 1) % agents]
@@ -154,7 +84,7 @@ def table():
         "sequence": topologies.Sequence(lambda round: topologies.path(agents) if round % 2 else graph, agents),
     }
     problem = engine_cases.problem("squared", consensus.L2(0.02))
-    return {f"{a}, {b}": (problem, schedules[b], solvers[a]) for a, b in itertools.product(solvers, schedules)}
+    return {f"{a}, {b}": (problem, schedules[b], SOLVERS[a]) for a, b in itertools.product(SOLVERS, schedules)}
 
 
 def outcome(engine, problem, schedule, solver):

@@ -1,0 +1,74 @@
+"""A solver of every kind, with settings for small problems."""
+
+from consensus import solvers as all_solvers
+from consensus.robust import NNA, Attack, SignFlip
+from consensus.solvers import (
+    BEER,
+    CGT,
+    D2,
+    DGD,
+    GTHSGD,
+    GTSAGA,
+    GTSARAH,
+    GTVR,
+    LEAD,
+    NEXT,
+    SGP,
+    SONATA,
+    AdaptiveNEXT,
+    ChocoSGD,
+    Compressed,
+    DecentLaM,
+    DSGDm,
+    Gossip,
+    GradientTracking,
+    Half,
+    MoTEF,
+    PowerGossip,
+    PushDIGing,
+    PushPull,
+    QGDSGDm,
+    Quantize,
+    RandomK,
+    RelaySGD,
+    TopK,
+)
+from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
+
+_SAFE = """EXTRA PGEXTRA NIDS ExactDiffusion ProxGT AccGT OPAPC WangElia KGT LED ProxSkip AutoGT DATOS DADMM DLM ATG LTADMM
+DiNNO NetworkGIANT NewtonTracking"""  # solvers that find their own steps
+_PARTIAL = PartialLinearization(2.0)
+SOLVERS = {
+    "DGD": DGD(0.02),
+    "tracking, atc": GradientTracking(0.02),
+    "tracking, cta": GradientTracking(0.02, order="cta"),
+    "NEXT partial": NEXT(_PARTIAL, 0.2),
+    "NEXT full": NEXT(FullLinearization(4.0), 0.2),
+    "NEXT blocks": NEXT(Blocks(_PARTIAL, 3), 0.2),
+    "adaptive": AdaptiveNEXT(),
+    "SONATA": SONATA(_PARTIAL, 0.2),
+    "Push-DIGing": PushDIGing(0.02),
+    "push-pull": PushPull(0.02),
+    "D2": D2(0.02, 3),
+    "DSGDm": DSGDm(0.02, 3),
+    "QG-DSGDm": QGDSGDm(0.005, 3),
+    "GT-HSGD": GTHSGD(0.02, 3),
+    "GT-SAGA": GTSAGA(0.02, 3),
+    "GT-SARAH": GTSARAH(0.02, 3, period=3),
+    "GT-VR": GTVR(0.02, 3, probability=0.3),
+    "DecentLaM": DecentLaM(0.005, 3),
+    "SGP": SGP(0.02, 3),
+    "RelaySGD": RelaySGD(0.02, 3),
+    "gossip of tracking": Gossip(GradientTracking(0.02), 2),
+    "gossip of NEXT": Gossip(NEXT(_PARTIAL, 0.2), 3),
+    "ChocoSGD": ChocoSGD(TopK(0.3)),
+    "BEER": BEER(RandomK(0.3)),
+    "CGT": CGT(Quantize(4)),
+    "LEAD": LEAD(Quantize(3)),
+    "MoTEF": MoTEF(Half(), 0.02, batch=4),
+    "compressed NEXT": Compressed(NEXT(_PARTIAL, 0.1), TopK(0.3)),
+    "compressed SONATA": Compressed(SONATA(_PARTIAL, 0.1), Quantize(6), gamma=0.3),
+    "PowerGossip": PowerGossip(DGD(0.02)),
+    "liars": Attack(NNA(DGD(0.02), tolerated=0.2), [1], SignFlip()),
+}
+SOLVERS |= {name: getattr(all_solvers, name)() for name in _SAFE.split()}
