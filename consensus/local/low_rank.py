@@ -3,19 +3,22 @@
 import numpy as np
 
 from consensus.local import envelope
+from consensus.local.accelerated import accelerated
 from consensus.local.operators import Dense
+from consensus.local.part import has_prox_jvp
 from consensus.local.semismooth import solve_proximal
 from consensus.local.subproblem import Subproblem
+from consensus.losses import SquaredLoss
 
-_ITERATIONS = 100
+_ITERATIONS, _FIRST_ORDER = 100, 10_000
 
 
 def low_rank(V, tau, w, gradient, regularizer, tolerance=1e-10):
     """Minimise ``gradient . d + 1/2 |V' d|^2 + tau/2 |d|^2 + r(w + d)`` for every agent; return d (agents, P).
 
     Without r (None) it is the linear system (V V' + tau I) d = -gradient, by the Woodbury identity of order ``count``; with
-    a weighted sum of squares another such system. With any other r, Newton's method on the dual, of the same order; w + d then
-    has the exact zeros that the prox of r gives.
+    a weighted sum of squares another such system. With any other r, Newton's method on the dual, of the same order, or
+    accelerated proximal gradient if r has no ``prox_jvp``; w + d then has the exact zeros that the prox of r gives.
 
     Parameters
     ----------
@@ -52,7 +55,7 @@ def _proximal(V, tau, w, gradient, regularizer, tolerance):
     ones = np.ones_like(zeros)
     sub = Subproblem(
         operator=Dense(rows, 1),
-        loss=None,
+        loss=SquaredLoss(),  # of outputs V' d and targets zero
         outputs=zeros,
         targets=zeros,
         weights=ones[:, :, 0],
@@ -64,6 +67,8 @@ def _proximal(V, tau, w, gradient, regularizer, tolerance):
         bound=np.array([tau + np.square(V).sum()]),
     )
     part = np.array([tolerance])
+    if not has_prox_jvp(regularizer):
+        return accelerated(sub, w, part, _FIRST_ORDER)[0][0] - w[0]
     p, _, good = solve_proximal(sub, ones, w, gradient, part, _ITERATIONS)
     if not good.all():
         p, _, _ = envelope.solve_proximal(sub, ones, w, gradient, part, _ITERATIONS)

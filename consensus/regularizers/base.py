@@ -21,15 +21,15 @@ class Regularizer(ABC):
 
     A constraint is a regularizer too: the indicator of a set, zero on it and infinite elsewhere.
 
-    A regularizer of one's own needs :meth:`value` and :meth:`prox`. With these alone NEXT and SONATA take it: with full
-    linearization a round takes one prox, with partial linearization local problems are solved by accelerated proximal gradient.
-    What the other methods are for, all of which have defaults:
+    A regularizer of one's own needs :meth:`value` and :meth:`prox`. With these alone AdaptiveNEXT, NEXT and SONATA take it:
+    with full linearization a round takes one prox; AdaptiveNEXT and partial linearization solve their local problems by
+    accelerated proximal gradient. What the other methods are for, all of which have defaults:
 
     ``gradient``, with ``smooth = True``
         DGD, GradientTracking and all others that say that they need a smooth regularizer.
     ``prox_jvp``
-        Newton's method in local solves, and :class:`consensus.solvers.AdaptiveNEXT`, which needs it. Where r is a sum of one
-        function of each coordinate, :class:`consensus.regularizers.Separable` makes it of a slope, and ``split``, too.
+        Newton's method in local solves, which is faster. Where r is a sum of one function of each coordinate,
+        :class:`consensus.regularizers.Separable` makes it of a slope, and ``split``, too.
     ``active``
         Smaller systems in these.
     ``split``

@@ -113,7 +113,7 @@ def test_value_and_prox_are_enough_where_no_more_is_needed(solver):
 @pytest.mark.parametrize(
     ("solver", "error", "words"),
     [
-        (AdaptiveNEXT(), TypeError, r"AdaptiveNEXT needs Abs\.prox_jvp, which is missing"),
+        (AdaptiveNEXT(), TypeError, r"AdaptiveNEXT needs Abs\.quadratic"),
         (NEXT(PartialLinearization(1.0), 0.1), TypeError, r"PartialLinearization needs Abs\.quadratic"),
         (DGD(0.1), ValueError, r"DGD needs a smooth regularizer"),
         (GradientTracking(0.1), ValueError, r"GradientTracking needs a smooth regularizer"),
@@ -139,9 +139,8 @@ def test_a_regularizer_that_says_more_than_it_has_is_refused():
 
     with pytest.raises(TypeError, match=r"DGD needs Smooth\.gradient, which is missing"):
         consensus.solve(problem(regularizer=Smooth()), RING, DGD(0.1), rounds=1)
-    with pytest.raises(
-        TypeError, match=r"AdaptiveNEXT needs Jacobian\.quadratic, Jacobian\.strong_convexity, Jacobian\.active"
-    ):
+    missing = r"Jacobian\.quadratic, Jacobian\.squares, Jacobian\.strong_convexity, Jacobian\.active"
+    with pytest.raises(TypeError, match=f"AdaptiveNEXT needs {missing}"):
         consensus.solve(problem(regularizer=Jacobian()), RING, rounds=1)
     with pytest.raises(TypeError, match=r"needs Nonconvex\.convex, Nonconvex\.smooth_value, Nonconvex\.smooth_gradient, which"):
         problem(regularizer=Nonconvex())

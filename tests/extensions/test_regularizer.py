@@ -18,6 +18,7 @@ from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
 
 NETWORK = nx.octahedral_graph()
 SOLVERS = {
+    "the default": (AdaptiveNEXT(), 30),
     "full": (NEXT(FullLinearization(4.0), 0.5), 600),
     "partial": (NEXT(PartialLinearization(1.0), 0.8), 40),
     "SONATA": (SONATA(FullLinearization(4.0), 0.5), 600),
@@ -67,7 +68,6 @@ def test_workers_come_to_the_same_bits(forked):
     ("solver", "error", "match"),
     [
         (DGD(0.1), ValueError, r"DGD needs a smooth regularizer, and Largest\(weight=0\.5\) is not"),
-        (AdaptiveNEXT(), TypeError, r"AdaptiveNEXT needs Largest\.prox_jvp, which is missing"),
         (
             NEXT(PartialLinearization(1.0), 0.5, local=CVXPYSolver()),
             TypeError,

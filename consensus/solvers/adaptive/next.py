@@ -126,9 +126,7 @@ class AdaptiveNEXT(Solver):
     True
     """
 
-    needs = Needs(
-        regularizer="prox_jvp", loss=("quadratic", "curvature_root"), mixing="column stochastic", counts_exchanges=True
-    )
+    needs = Needs(loss=("quadratic", "curvature_root"), mixing="column stochastic", counts_exchanges=True)
     sends = "mass, w, y, u, rounded H Omega"
     columns = MappingProxyType(
         {"tau_least": np.min, "tau_largest": np.max, "exchanges_a_round": np.max, "tries": np.max, "pairs": np.min}
@@ -140,7 +138,8 @@ class AdaptiveNEXT(Solver):
         return np.stack([tau, tau, exchanges, tries, state.model.H.rank()], axis=1)
 
     def check(self, problem: BaseProblem) -> None:
-        _checks.problem(problem)
+        r = _checks.problem(problem).regularizer
+        _checks.needs("AdaptiveNEXT", r, "quadratic", "squares", "strong_convexity", "active")
         if has_model(problem):
             standardised.warn_if_not(problem.shards, targets_too=problem.loss.quadratic)
 
