@@ -1,11 +1,15 @@
 """Memory that local processes share."""
 
+import io
 import mmap
 import os
+import pickle
+import socket
 import tempfile
 import weakref
 from multiprocessing import reduction
-from typing import ClassVar
+from multiprocessing.connection import Connection
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,7 +20,8 @@ class SharedBuffer:
     """Memory without a name: the system frees it with the last process that maps it, however that process ends.
 
     It is full of zeros. Room is made at once for the ``parts`` (first, size) of it, by default all; for the rest where it is
-    touched. Pickled while a process is being started, it takes its file descriptor along.
+    touched. Pickled while a process is being started, it takes its file descriptor along; to a process that runs already,
+    :func:`send` takes it.
     """
 
     def __init__(self, size, parts=None):
@@ -41,8 +46,11 @@ class SharedBuffer:
         return self.size, reduction.DupFd(self.descriptor)
 
     def __setstate__(self, state):
-        self.size, descriptor = state
-        self.descriptor = descriptor.detach()
+        size, descriptor = state
+        self._take(size, descriptor.detach())
+
+    def _take(self, size, descriptor):
+        self.size, self.descriptor = size, descriptor
         self._map()
 
     def __del__(self):
@@ -99,6 +107,54 @@ def zeros(shape, dtype, used):
         return np.zeros(shape, dtype), None
     shared = SharedArray(shape, dtype, used)
     return shared.array, shared
+
+
+def send(pipe: Connection, thing: Any) -> None:
+    """Send ``thing`` to a process that runs already, which calls :func:`receive`; shared memory in it stays shared."""
+    content = io.BytesIO()
+    pickler = _Pickler(content)
+    pickler.dump(thing)
+    pipe.send_bytes(content.getbuffer())
+    with socket.socket(fileno=os.dup(pipe.fileno())) as line:
+        for buffer in pickler.buffers:
+            socket.send_fds(line, [b"."], [buffer.descriptor])
+
+
+def receive(pipe: Connection) -> Any:
+    """What another process sends by :func:`send`. EOFError if it has ended."""
+    content = io.BytesIO(pipe.recv_bytes())
+    with socket.socket(fileno=os.dup(pipe.fileno())) as line:
+        return _Unpickler(content, line).load()
+
+
+class _Pickler(pickle.Pickler):
+    """Leaves shared memory out, and lists it."""
+
+    def __init__(self, file):
+        super().__init__(file)
+        self.buffers = []
+
+    def persistent_id(self, thing):
+        if not isinstance(thing, SharedBuffer):
+            return None
+        self.buffers.append(thing)
+        return thing.size
+
+
+class _Unpickler(pickle.Unpickler):
+    """Takes the shared memory, in the same order, from the descriptors that come over a socket."""
+
+    def __init__(self, file, line):
+        super().__init__(file)
+        self.line = line
+
+    def persistent_load(self, size):
+        _, descriptors, *_ = socket.recv_fds(self.line, 1, 1)
+        if not descriptors:
+            raise EOFError
+        buffer = SharedBuffer.__new__(SharedBuffer)
+        buffer._take(size, descriptors[0])
+        return buffer
 
 
 def _nameless_file():

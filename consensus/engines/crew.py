@@ -25,7 +25,7 @@ def crew(
     work : callable
     tasks : sequence
     dismiss : callable
-        Called with the parent's ends of the pipes: tells the workers to end. Who does not in a second is killed.
+        Called with the parent's ends of the pipes: tells the workers to end. Those that do not in a second are killed.
 
     Yields
     ------

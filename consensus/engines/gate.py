@@ -25,14 +25,22 @@ class Gate:
     Parameters
     ----------
     parties : int
+
+    Attributes
+    ----------
     lock : multiprocessing lock
-        Taken around each counter's change: it orders the memory that was written before on every kind of processor.
+        Taken around each counter's change: it orders the memory that was written before on every kind of processor. A process
+        is given it when it is started, and not with a gate that is sent to it later.
     """
 
-    def __init__(self, parties: int, lock: Lock) -> None:
+    lock: Lock
+
+    def __init__(self, parties: int) -> None:
         self.counters = SharedArray((parties,), np.int64)
         self.abort = SharedArray((1,), np.int64)
-        self.lock = lock
+
+    def __getstate__(self):
+        return {name: value for name, value in self.__dict__.items() if name != "lock"}
 
     def arrive(self, party: int, count: int) -> None:
         """Say that ``party`` has come ``count`` times."""

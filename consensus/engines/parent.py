@@ -1,7 +1,9 @@
 """The parent's part of a run on worker processes: to observe, to pass on what goes wrong, to say who is late."""
 
+import time
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from multiprocessing import connection
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -13,12 +15,13 @@ import numpy as np
 from consensus.engines.shared import SharedState
 from consensus.engines.states import joined
 from consensus.engines.waiting import Usual, Wait, say_late
-from consensus.engines.worker import restored
+from consensus.engines.worker import DONE, restored
 from consensus.errors import UnfinishedWarning, WorkerError
 from consensus.observe import Gathered, Observer
 
 _STARTING = 60.0  # seconds that workers may start one after another
 _POLL = 0.05  # seconds between two polls of how they are
+_ENDING = 1.0  # seconds that workers have to leave a run
 
 
 class Parent:
@@ -28,7 +31,7 @@ class Parent:
     ----------
     shared : SharedState
     workers, receivers : sequence
-        The workers' processes and the pipes from them.
+        The workers' processes and the pipes from them: as many as take part, or more.
     observer : Observer
     rounds : int
     timeout : float
@@ -44,7 +47,9 @@ class Parent:
         rounds: int,
         timeout: float,
     ):
-        self.shared, self.workers, self.receivers, self.observer = shared, workers, receivers, observer
+        self.shared, self.observer = shared, observer
+        self.workers, self.receivers = workers[: shared.parent], receivers[: shared.parent]
+        self._idle: set[int] = set()
         self.rounds, self.timeout = rounds, timeout
         self._usual, self._stall, self._warned = Usual(), 0.0, False
         self._done: np.ndarray | None = None
@@ -65,8 +70,34 @@ class Parent:
             if save:
                 observer.save(self._state())
             if stop:
-                self._poll(dict.fromkeys(range(len(self.workers))))  # for what was warned of in the last rounds
+                self._hear_the_last()
                 return reason
+
+    def ended(self) -> bool:
+        """End the run on all workers; whether every one of them is ready for another within a second."""
+        self.shared.gate.abort.array[0] = 1
+        deadline = time.monotonic() + _ENDING
+        while late := self._late():
+            ready = connection.wait(late, max(0.0, deadline - time.monotonic()))
+            if not ready:
+                return False
+            try:
+                messages = {receiver: receiver.recv_bytes() for receiver in late if receiver in ready}
+            except (EOFError, OSError):
+                return False
+            self._idle |= {late[receiver] for receiver, message in messages.items() if message == DONE}
+        return True
+
+    def _late(self):
+        """The pipes from workers that have not left the run, with their numbers."""
+        return {receiver: worker for worker, receiver in enumerate(self.receivers) if worker not in self._idle}
+
+    def _hear_the_last(self):
+        """Warn of what was warned of in the last rounds."""
+        deadline, everyone = time.monotonic() + _ENDING, dict.fromkeys(range(len(self.workers)))
+        while (late := self._late()) and time.monotonic() < deadline and all(process.is_alive() for process in self.workers):
+            connection.wait(late, _POLL)
+            self._poll(everyone)
 
     def _wait(self, number, timeout):
         """Wait for all workers' reports ``number``; raise what went wrong in one, or if one is ``timeout`` s behind others."""
@@ -120,10 +151,13 @@ class Parent:
         """Put states that have come into ``states``, by worker; raise what went wrong in one, warn of what it warned of."""
         for worker, (process, receiver) in enumerate(zip(self.workers, self.receivers, strict=True)):
             alive = process.is_alive()  # asked first: if it is not, all that it ever sent is there
-            try:
-                kind, content = cloudpickle.loads(receiver.recv_bytes()) if receiver.poll() else (None, None)
-            except (EOFError, OSError):  # it ended, in the middle of a message even
-                kind, content = None, None
+            kind, content = None, None
+            with suppress(EOFError, OSError):  # it ended, in the middle of a message even
+                message = receiver.recv_bytes() if receiver.poll() else None
+                if message == DONE:
+                    self._idle.add(worker)
+                elif message is not None:
+                    kind, content = cloudpickle.loads(message)
             if kind == "state":
                 states[worker] = content
             elif kind == "warning":

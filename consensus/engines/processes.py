@@ -1,11 +1,8 @@
 """Blocks of agents on worker processes of this machine."""
 
-import multiprocessing
-import signal
-import threading
-from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import reduction
+from typing import ClassVar, Self
 
 import cloudpickle
 import numpy as np
@@ -13,11 +10,11 @@ import numpy as np
 from consensus import _checks
 from consensus._parallel import cores
 from consensus.engines.base import Engine
-from consensus.engines.crew import crew
 from consensus.engines.parent import Parent
 from consensus.engines.shared import SharedProblem, SharedState
+from consensus.engines.staff import Staff
 from consensus.engines.states import Begin
-from consensus.engines.worker import Part, Task, work
+from consensus.engines.worker import Part, Task
 from consensus.observe import Observer
 from consensus.problems import BaseProblem, Problem
 from consensus.solvers import Solver
@@ -31,6 +28,10 @@ class Processes(Engine):
     Workers are started afresh, without running the user's script again. Data and iterates live in memory that all of them
     share: a round is the solver's step on each worker's agents and, for every exchange, one wait for the others. Nothing is
     pickled inside rounds.
+
+    To start a worker takes most of a second of CPU. In a ``with`` block they are started once and stay for the next
+    :func:`consensus.solve`; if a run ends with an error, the workers that are still at it after a second are ended, and the
+    next run starts others.
 
     Parameters
     ----------
@@ -47,12 +48,25 @@ class Processes(Engine):
     ------
     NotImplementedError
         On Windows, where processes cannot share memory in this way.
+
+    Examples
+    --------
+    >>> import consensus, topologies
+    >>> from consensus.engines import Processes
+    >>> problem = consensus.Problem.from_functions(lambda w: (w**2).sum(axis=1), lambda w: 2 * w, agents=4, parameters=2)
+    >>> with Processes(2) as engine:
+    ...     for step in (0.1, 0.2):
+    ...         solver = consensus.solvers.DGD(step)
+    ...         result = consensus.solve(problem, topologies.ring(4), solver, rounds=20, engine=engine)
+    >>> result.reason
+    'all 20 rounds done'
     """
 
     workers: int | None = None
     cores: int = 1
     timeout: float = 600.0
     strict: bool = False
+    _staff: ClassVar[Staff | None] = None  # that of a with block
 
     def __post_init__(self) -> None:
         if self.workers is not None:
@@ -65,15 +79,24 @@ class Processes(Engine):
                 "use engine='stacked', which computes on all cores of one process, or MPI"
             )
 
+    def __enter__(self) -> Self:
+        if self._staff is not None:
+            raise RuntimeError(f"{self} keeps its workers already: enter its with block once")
+        object.__setattr__(self, "_staff", Staff())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        staff = self._staff
+        object.__setattr__(self, "_staff", None)
+        if staff is not None:
+            staff.end()
+
     def run(
         self, problem: BaseProblem, schedule: ScheduleLike, solver: Solver, begin: Begin, rounds: int, observer: Observer
     ) -> str | None:
-        context = multiprocessing.get_context("spawn")
         blocks = by_cost(problem, min(self.workers or cores(), problem.agents))
-        with _interrupted_later():
-            lock = context.Lock()
         sizes = problem.parameters, problem.dtype, solver.width(problem), len(solver.columns)
-        shared = SharedState.of(lock, blocks, *sizes)
+        shared = SharedState.of(blocks, *sizes)
         shared.round.array[:] = begin.round
         parts = []
         for worker, rows in enumerate(blocks):
@@ -81,12 +104,19 @@ class Processes(Engine):
             parts.append(cloudpickle.dumps(part))
         data = SharedProblem.of(problem)
         tasks = [Task(shared, data, part, self.cores) for part in parts]
-
-        def dismiss(_):
-            shared.gate.abort.array[0] = 1
-
-        with crew(work, tasks, dismiss) as (workers, pipes):
-            return Parent(shared, workers, pipes, observer, rounds, self.timeout).observe()
+        staff = Staff() if self._staff is None else self._staff
+        try:
+            with staff.hired(len(blocks)) as hired:
+                shared.gate.lock = hired.lock
+                parent = Parent(shared, hired.workers, hired.pipes, observer, rounds, self.timeout)
+                try:
+                    hired.give(tasks)
+                    return parent.observe()
+                finally:
+                    hired.ready = parent.ended()
+        finally:
+            if staff is not self._staff:
+                staff.end()
 
 
 def by_cost(problem: BaseProblem, workers: int) -> list[slice]:
@@ -100,20 +130,3 @@ def by_cost(problem: BaseProblem, workers: int) -> list[slice]:
         end = int(np.searchsorted(load, 2 * worker / workers)) + 1
         ends.append(min(max(end, ends[-1] + 1), problem.agents - (workers - worker)))
     return [slice(first, last) for first, last in zip(ends, [*ends[1:], problem.agents])]
-
-
-@contextmanager
-def _interrupted_later():
-    """Ctrl-C waits for the end of this block, or a semaphore that is made, but not yet registered, would be left behind."""
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or before is None:  # others are not interrupted
-        yield
-        return
-    came = []
-    signal.signal(signal.SIGINT, lambda *_: came.append(True))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-        if came:
-            signal.raise_signal(signal.SIGINT)

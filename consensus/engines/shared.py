@@ -3,7 +3,6 @@
 import multiprocessing
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from multiprocessing.synchronize import Lock
 from typing import Any, NamedTuple
 
 import cloudpickle
@@ -41,12 +40,12 @@ class SharedState(NamedTuple):
         return len(self.blocks)
 
     @classmethod
-    def of(cls, lock: Lock, blocks: list[slice], parameters: int, dtype: np.dtype, width: int, columns: int) -> "SharedState":
+    def of(cls, blocks: list[slice], parameters: int, dtype: np.dtype, width: int, columns: int) -> "SharedState":
         """That of workers with ``blocks`` of agents, for ``width`` numbers mixed and ``columns`` reported an agent."""
         agents, workers = blocks[-1].stop, len(blocks)
         return cls(
             blocks=blocks,
-            gate=Gate(workers + 1, lock),
+            gate=Gate(workers + 1),
             # Two halves, used in turn: who writes the one can be sure that nobody reads it any more.
             halves=(SharedArray((width * agents,), dtype), SharedArray((width * agents,), dtype)),
             iterates=SharedArray((agents, parameters), dtype),

@@ -1,16 +1,21 @@
 """What runs in a worker process."""
 
+import gc
+import multiprocessing
 import os
 import signal
 import traceback
 import warnings
+from contextlib import suppress
 from multiprocessing.connection import Connection
+from multiprocessing.synchronize import Lock
 from types import FunctionType
 from typing import Any, NamedTuple
 
 import cloudpickle
 from threadpoolctl import threadpool_limits
 
+from consensus._memory import receive
 from consensus.engines.gate import Aborted
 from consensus.engines.rounds import run_rounds
 from consensus.engines.shared import SharedNetwork, SharedProblem, SharedState
@@ -20,6 +25,9 @@ from consensus.observe.counts import NAMES
 from consensus.solvers import Solver
 from consensus.solvers.state import flatten
 from topologies.schedules import ScheduleLike
+
+DONE = b"done"  # what a worker says when it is ready for another task
+_LOOK = 1.0  # seconds between two looks whether the parent still is
 
 
 class Part(NamedTuple):
@@ -36,7 +44,7 @@ class Part(NamedTuple):
 
 
 class Task(NamedTuple):
-    """What a worker is told at its start; its ``part`` is a pickled :class:`Part`."""
+    """What a worker is told of a run; its ``part`` is a pickled :class:`Part`."""
 
     shared: SharedState
     problem: SharedProblem
@@ -44,29 +52,48 @@ class Task(NamedTuple):
     cores: int
 
 
-def work(task: Task, sender: Connection) -> None:
-    """Run a worker's rounds; tell the parent what goes wrong, and what is warned of."""
+def work(lock: Lock, pipe: Connection) -> None:
+    """Do one :class:`Task` after another, until None comes instead or the parent has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C is the parent's to handle
+    parent = multiprocessing.parent_process()
+    gc.freeze()  # what has been imported is not looked through after every run
+    with suppress(EOFError, OSError):  # the parent has ended
+        while (task := _next(pipe, parent)) is not None:
+            task.shared.gate.lock = lock
+            _run(task, pipe)
+            del task
+            gc.collect()  # the data's memory is not kept until the next run
+            pipe.send_bytes(DONE)
+
+
+def _next(pipe, parent):
+    while not pipe.poll(_LOOK):  # other processes may hold the pipe open
+        if os.getppid() != parent.pid:
+            raise EOFError
+    return receive(pipe)
+
+
+def _run(task, sender):
+    """Run a worker's rounds; tell the parent what goes wrong, and what is warned of."""
     shared = task.shared
 
     def pass_on(message, category, *_):
         sender.send_bytes(cloudpickle.dumps(("warning", (str(message), category))))
 
-    warnings.showwarning = pass_on
-    try:
-        worker, solver, schedule, begin, rounds, due, strict, timeout = cloudpickle.loads(task.part)
-        rows = shared.blocks[worker]
-        problem = task.problem.problem().restrict(rows)
-        network = SharedNetwork(schedule, rows, problem.dtype, strict, shared, worker, timeout)
-        report = _Reports(network, sender, due, solver)
-        with threadpool_limits(task.cores, user_api="blas"):
-            run_rounds(problem, network, solver, begin, rounds, report)
-    except Aborted:
-        pass
-    except BaseException as error:
-        sender.send_bytes(cloudpickle.dumps(("trouble", (parts_of(error), "".join(traceback.format_exception(error))))))
-    finally:
-        sender.close()
+    with warnings.catch_warnings():  # in every run those come again that were shown before
+        warnings.showwarning = pass_on
+        try:
+            worker, solver, schedule, begin, rounds, due, strict, timeout = cloudpickle.loads(task.part)
+            rows = shared.blocks[worker]
+            problem = task.problem.problem().restrict(rows)
+            network = SharedNetwork(schedule, rows, problem.dtype, strict, shared, worker, timeout)
+            report = _Reports(network, sender, due, solver)
+            with threadpool_limits(task.cores, user_api="blas"):
+                run_rounds(problem, network, solver, begin, rounds, report)
+        except Aborted:
+            pass
+        except BaseException as error:
+            sender.send_bytes(cloudpickle.dumps(("trouble", (parts_of(error), "".join(traceback.format_exception(error))))))
 
 
 def parts_of(error: BaseException) -> Any:

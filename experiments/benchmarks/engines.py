@@ -1,4 +1,4 @@
-"""Speed of two workers or two MPI ranks over one process, the cost of a round, and memory."""
+"""Speed of two workers or two MPI ranks over one process, the cost of a round, memory; ``--which``: when workers are faster."""
 
 import argparse
 import os
@@ -15,7 +15,7 @@ import topologies
 from consensus._parallel import one_blas_thread
 from consensus.engines import MPI, Processes, Stacked
 from consensus.local import Exact
-from consensus.solvers import NEXT, Solver
+from consensus.solvers import NEXT, GradientTracking, Solver
 from consensus.solvers.dgd import DGDState
 from consensus.surrogates import Blocks, PartialLinearization
 from experiments.benchmarks.core import shards
@@ -56,6 +56,61 @@ def light():
     """Nothing to do but a round itself, 100 agents, 20 parameters."""
     problem = consensus.Problem.from_functions(lambda w: (w**2).sum(axis=1), lambda w: 2 * w, 100, 20)
     return problem, topologies.Static(topologies.random_regular(100, 4)), Mixing(), 5000
+
+
+def in_python(loops):
+    """A cost that Python computes agent by agent, ``loops`` steps of the interpreter each, 20 agents, 20 parameters."""
+
+    def gradient(w):
+        for _ in range(len(w) * loops):
+            pass
+        return 2 * w
+
+    problem = consensus.Problem.from_functions(lambda w: (w**2).sum(axis=1), gradient, 20, 20)
+    return problem, topologies.Static(topologies.random_regular(20, 4)), GradientTracking(0.05)
+
+
+def layered(agents, samples, widths):
+    """Gradient tracking on a network of these widths."""
+    problem = consensus.Problem(
+        consensus.MLP(widths), consensus.SquaredLoss(), shards(agents, samples, widths[0]), consensus.L2(1e-3)
+    )
+    return problem, topologies.Static(topologies.random_regular(agents, 4)), GradientTracking(0.05)
+
+
+WHICH = {  # cases, and rounds that are timed
+    "100 agents, 20 parameters, a round itself": (lambda: light()[:3], 2000),
+    "20 agents x 50 samples, 10-20-1, gradients": (lambda: layered(20, 50, [10, 20, 1]), 500),
+    "20 agents x 500 samples, 64-100-1, gradients": (lambda: layered(20, 500, [64, 100, 1]), 50),
+    "20 agents x 2,000 samples, 784-64-1, gradients": (lambda: layered(20, 2000, [784, 64, 1]), 5),
+    "20 agents x 500 samples, 64-100-1, partial linearization": (lambda: heavy()[:3], 5),
+    "20 agents, a cost in Python, 0.1 ms each": (lambda: in_python(5_000), 100),
+    "20 agents, a cost in Python, 1 ms each": (lambda: in_python(50_000), 20),
+}
+
+
+def which(part=1.0, repeats=5):
+    """For each case a round on each engine, and from how many rounds on two workers are faster than one process."""
+    print(f"{'':<58}{'one process':>12}{'two workers':>12}{'start':>9}{'kept':>9}  two workers win from")
+    for name, (case, rounds) in WHICH.items():
+        problem, network, solver = case()
+        rounds = max(1, int(part * rounds))
+
+        def whole(engine, case=(problem, network, solver)):
+            """Seconds of a run without rounds."""
+            begin = time.perf_counter()
+            consensus.solve(*case, rounds=0, engine=engine)
+            return time.perf_counter() - begin
+
+        here = median_seconds(lambda: whole(Stacked()), repeats)
+        started = median_seconds(lambda: whole(Processes(2)), repeats) - here
+        one = seconds_a_round(problem, network, solver, rounds, Stacked(), repeats)
+        with Processes(2) as engine:
+            kept = median_seconds(lambda: whole(engine), repeats) - here
+            two = seconds_a_round(problem, network, solver, rounds, engine, repeats)
+        saved = one - two
+        wins = f"round {started / saved:,.0f} ({kept / saved:,.0f} if kept)" if saved > 0 else "never"
+        print(f"{name:<58}{one * 1e3:>9.3f} ms{two * 1e3:>9.3f} ms{started:>7.2f} s{kept:>7.3f} s  {wins}", flush=True)
 
 
 def bare_exchange(communicator, size=2048, repeats=3000):
@@ -175,10 +230,14 @@ def children_of(process):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ranks", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--which", action="store_true", help="a round on each engine, and when workers are faster")
+    parser.add_argument("--part", type=float, default=1.0, help="how many of the usual rounds --which times")
     parser.add_argument("--memory", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.ranks:
         return on_ranks()
+    if options.which:
+        return which(options.part)
     if options.memory:
         return measured_memory(options.memory[0], int(options.memory[1]))
     one = seconds_a_round(*heavy(), Processes(1))

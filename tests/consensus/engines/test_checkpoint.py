@@ -417,7 +417,7 @@ def test_arrays_of_another_checkpoint_are_noticed(tmp_path):
 def test_a_system_that_opens_no_folders_saves_too(tmp_path, monkeypatch):
     monkeypatch.delattr(os, "O_DIRECTORY")
     opens = os.open
-    monkeypatch.setattr(os, "open", lambda path, *rest: os.path.isdir(path) and pytest.fail("a folder") or opens(path, *rest))
+    monkeypatch.setattr(os, "open", lambda path, *rest: (os.path.isdir(path) and pytest.fail("a folder")) or opens(path, *rest))
     result = run(checkpoint=tmp_path / "run.ckpt")
     assert_same(run(resume=tmp_path / "run.ckpt"), result)
 

@@ -1,0 +1,218 @@
+"""Workers that stay for one run after another: every run is as with workers of its own, and nothing is left behind."""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import engine_cases
+import numpy as np
+import pytest
+from engine_harness import MARK, assert_same, environment, living, wait_for
+
+import consensus
+from consensus.engines import Processes, parent
+from consensus.solvers import DGD
+
+CASES = engine_cases.special()
+pytestmark = pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="looks for processes in /proc")
+
+
+def workers():
+    return sorted(process.pid for process in multiprocessing.active_children())
+
+
+@pytest.fixture
+def plain():
+    return CASES["functions, DGD"]
+
+
+@pytest.fixture(autouse=True)
+def nobody_stays(monkeypatch):
+    monkeypatch.setattr(parent, "_ENDING", 60.0)  # on a busy machine, too, workers are ready in time
+    yield
+    assert workers() == []
+
+
+@pytest.mark.parametrize("start", ["forked", pytest.param("spawned", marks=pytest.mark.slow)])
+def test_one_run_after_another_has_the_bits_of_one_process(start, request, tmp_path):
+    if start == "forked":
+        request.getfixturevalue("forked")
+    kept = set()
+    with Processes(2) as engine:
+        for name in ("functions, DGD", "images", "float32, NEXT", "functions, adaptive"):
+            path = tmp_path / f"{name}.ckpt"
+            assert_same(CASES[name].run(engine=engine, checkpoint=path), CASES[name].run(), name)
+            assert_same(CASES[name].run(engine=engine, resume=path), CASES[name].run(), name)
+            kept.add(tuple(workers()))
+    assert len(kept) == 1  # always the same ones
+    assert len(kept.pop()) == 2
+
+
+@pytest.mark.parametrize("agents", [[1, 4, 2], [4, 1, 4]])
+def test_problems_of_any_number_of_agents(agents, forked):
+    with Processes(3) as engine:
+        for count in agents:
+            problem = consensus.Problem.from_functions(lambda w: (w**2).sum(axis=1), lambda w: 2 * w, count, 2)
+            case = engine_cases.Case(problem, engine_cases.topologies.star(count), DGD(0.1), {"rounds": 3})
+            assert_same(case.run(engine=engine), case.run())
+            assert len(workers()) >= min(3, count)
+
+
+def test_workers_hold_no_memory_of_earlier_runs(forked):
+    held = []
+    with Processes(2) as engine:
+        for name in ("images", "float32, NEXT", "images"):
+            CASES[name].run(engine=engine)
+            for worker in workers():  # copies of this process hold what it had, always the same
+                open_files = [os.readlink(link) for link in Path(f"/proc/{worker}/fd").iterdir()]
+                held.append([(Path(f"/proc/{worker}/maps").read_text()).count("memfd:consensus"), len(open_files)])
+    assert held[2:4] == held[4:] == held[:2]
+
+
+@pytest.mark.parametrize("solver", [engine_cases.Faulty(0.02), DGD(1e80)], ids=["an exception", "divergence"])
+def test_workers_stay_after_an_error(solver, plain, forked):
+    with Processes(3) as engine:
+        for _ in range(2):
+            with pytest.raises((engine_cases.Trouble, consensus.DivergenceError)) as caught:
+                plain._replace(solver=solver).run(engine=engine)
+            assert caught.value.history.rows
+            before = workers()
+            assert_same(plain.run(engine=engine), plain.run())
+            assert workers() == before
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, ValueError])
+def test_workers_stay_after_an_error_of_a_callback(error, plain, forked):
+    def fails(seen):
+        if seen.round:
+            raise error
+
+    with Processes(2) as engine:
+        plain.run(engine=engine)
+        before = workers()
+        with pytest.raises(error):
+            plain.run(engine=engine, callbacks=[fails])
+        assert_same(plain.run(engine=engine), plain.run())
+        assert workers() == before
+
+
+@pytest.mark.parametrize("during", [False, True])
+def test_killed_workers_are_replaced(during, plain, forked):
+    def kill(seen):
+        if seen.round:
+            os.kill(workers()[0], signal.SIGKILL)
+
+    with Processes(2) as engine:
+        plain.run(engine=engine)
+        before = workers()
+        if during:
+            with pytest.raises(consensus.WorkerError, match="died"):
+                plain.run(engine=engine, callbacks=[kill])
+        else:
+            os.kill(before[0], signal.SIGKILL)
+            wait_for(lambda: workers() != before)
+        assert_same(plain.run(engine=engine), plain.run())
+        assert len(workers()) == 2
+        assert not set(workers()) & set(before)
+
+
+@pytest.mark.slow
+def test_workers_that_hang_are_replaced(plain, forked, monkeypatch):
+    monkeypatch.setattr(parent, "_ENDING", 0.5)
+
+    class Hangs(DGD):
+        def step(self, problem, network, state):
+            time.sleep(1000 if 0 in problem.rows else 0)
+            return super().step(problem, network, state)
+
+    with Processes(2, timeout=1.0) as engine:
+        with pytest.raises(consensus.WorkerError, match="kept the others waiting"):
+            plain._replace(solver=Hangs(0.02)).run(engine=engine)
+        assert_same(plain.run(engine=engine), plain.run())
+
+
+def test_a_run_inside_a_run_has_workers_of_its_own(plain, forked):
+    inner, both = [], []
+
+    def again(seen):
+        if seen.round == 3:
+            inner.append(plain.run(engine=engine, callbacks=[lambda _: both.append(len(workers()))]))
+
+    with Processes(2) as engine:
+        assert_same(plain.run(engine=engine, callbacks=[again]), plain.run())
+        assert len(workers()) == 2
+    assert_same(inner[0], plain.run())
+    assert set(both) == {4}
+
+
+def test_every_run_warns(plain, forked):
+    class Warns(DGD):
+        def step(self, problem, network, state):
+            if state.round == 6 and 6 in problem.rows:
+                warnings.warn("the last round is odd", stacklevel=1)
+            return super().step(problem, network, state)
+
+    with Processes(2) as engine:
+        for _ in range(3):
+            with pytest.warns(UserWarning, match="the last round is odd"):
+                plain._replace(solver=Warns(0.02)).run(engine=engine)
+
+
+def test_a_block_is_entered_once_at_a_time_and_may_be_entered_again(plain, forked):
+    engine = Processes(2)
+    for _ in range(2):
+        with engine:
+            with pytest.raises(RuntimeError, match=r"keeps its workers already"), engine:
+                pass
+            plain.run(engine=engine)
+        assert workers() == []
+    assert_same(plain.run(engine=engine), plain.run())
+    with engine:
+        pass  # without a run
+
+
+SCRIPT = """
+import sys, time, engine_cases
+from consensus.engines import Processes
+with Processes(2) as engine:
+    engine_cases.special()["functions, DGD"].run(engine=engine)
+    print("idle", flush=True)
+    time.sleep(1000)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM])
+def test_no_worker_outlives_a_script_that_is_stopped_between_runs(how):
+    script = subprocess.Popen(
+        [sys.executable, "-c", "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n" + SCRIPT],
+        env=environment(**{MARK: "kept"}),
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert script.stdout.readline() == b"idle\n"
+    assert len(living("kept", helpers=False)) == 3
+    os.killpg(script.pid, how) if how == signal.SIGINT else script.send_signal(how)
+    assert script.wait(60) != 0
+    wait_for(lambda: not living("kept"), 30)
+    script.stdout.close()
+
+
+def test_the_first_error_is_the_one_that_is_raised(plain, forked):
+    class Both(DGD):
+        """Fails on all workers."""
+
+        def step(self, problem, network, state):
+            raise ValueError(f"agent {problem.rows[0]}")
+
+    with Processes(3) as engine:
+        with pytest.raises(ValueError, match=r"agent [0-6]"):
+            plain._replace(solver=Both(0.02)).run(engine=engine)
+        result = plain.run(engine=engine)
+    np.testing.assert_array_equal(result.w, plain.run().w)
