@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from consensus._files import whole
 from consensus.history import History
 
 
@@ -21,22 +22,8 @@ def write(path: Path, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> N
     arrays = arrays | {"about": np.frombuffer(json.dumps(about).encode(), np.uint8)}
     arrays["checksum"] = _checksum(arrays)
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")  # always the same: kills in this moment leave one at most
-    try:
-        with open(part, "wb") as file:
-            np.savez(file, **arrays)  # type: ignore[arg-type]  # none of them is called allow_pickle, the other keyword
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-    if hasattr(os, "O_DIRECTORY"):  # Windows opens no folders
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)  # the new name itself
-        finally:
-            os.close(folder)
+    with whole(path) as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]  # none of them is called allow_pickle, the other keyword
 
 
 def read(path: str | os.PathLike, what: str, form: int | str, remedy: str = "") -> tuple[dict[str, np.ndarray], dict[str, Any]]:

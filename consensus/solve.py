@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 
 import networkx as nx
@@ -92,7 +93,8 @@ def solve(
     progress : bool
         Show a progress bar, if standard error is a terminal or a notebook's.
     checkpoint : path, optional
-        A file to which the run's state is written every ``every`` rounds and at its end, replaced as a whole each time.
+        A file to which the run's state is written every ``every`` rounds and at its end, replaced as a whole each time. No
+        two runs write one file at the same time: the second gets a ``ValueError`` that names the first.
     every : int
     resume : path, optional
         A checkpoint to go on from, written on any engine: the result is, to the bit, that of a run never stopped. The
@@ -220,8 +222,14 @@ def solve(
     resumed = where.on_root(lambda: load(resume)) if resume else None
     if resumed:
         check_fits(resume, resumed, identity, rounds)
-    with _progress.bar(progress and where.root, total=rounds, desc=type(solver).__name__, unit="round") as bar:
+    with (
+        _progress.bar(progress and where.root, total=rounds, desc=type(solver).__name__, unit="round") as bar,
+        ExitStack() as ending,
+    ):
         saver = Saver(checkpoint, every, identity, where.root) if checkpoint else None
+        if saver:
+            ending.callback(saver.hold.release)
+            where.on_root(saver.hold.take)
         recorder = Recorder(problem, solver, test, agent_objectives, metrics, honest=measured)
         stopper = Stopper(tolerance, exchanges, seconds)
         observer = Observer(recorder, stopper, callbacks, saver, record_every, rounds, bar)

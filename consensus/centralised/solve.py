@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -118,8 +119,11 @@ def solve(
     resumed = load(resume) if resume else None
     if resumed:
         check_fits(resume, resumed, identity, rounds)
-    with _progress.bar(progress, total=rounds, desc=type(system).__name__, unit="round") as bar:
+    with _progress.bar(progress, total=rounds, desc=type(system).__name__, unit="round") as bar, ExitStack() as ending:
         saver = Saver(checkpoint, every, identity) if checkpoint else None
+        if saver:
+            ending.callback(saver.hold.release)
+            saver.hold.take()
         recorder = Recorder(problem, system, test, metrics=metrics, counted=("bytes_busiest",))
         observer = Observer(recorder, Stopper(tolerance, None, seconds), callbacks, saver, record_every, rounds, bar)
         state = system.init(problem, w)

@@ -1,6 +1,5 @@
 """Blocks of agents on MPI ranks, of one machine or many."""
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -173,10 +172,8 @@ class MPI(Engine):
             return "Nothing was recorded yet"
         name = f"history of {type(observer.recorder.solver).__name__} until round {observer.round}.csv".replace(" ", "-")
         path = observer.saver.path.with_name(f"{observer.saver.path.name}.history.csv") if observer.saver else Path(name)
-        part = path.with_name(f".{path.name}.{self.rank}.part")  # other ranks may be doing the same
         try:
-            history.to_csv(part)
-            os.replace(part, path)
+            history.to_csv(path)  # other ranks may be doing the same
         except OSError as error:
             return f"The history of its {history.rows} recorded rounds could not be written to {path} ({error})"
         return f"The history of its {history.rows} recorded rounds is in {path.resolve()}"

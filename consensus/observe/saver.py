@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from consensus import checkpoint
+from consensus._files import Hold
 from consensus.checkpoint import Checkpoint
 from consensus.history import History
 
@@ -22,10 +23,16 @@ class Saver:
         What tells the run from others: see :func:`consensus.checkpoint.fingerprint`.
     root : bool
         Whether this process writes; of several that hold the same, one does.
+
+    Attributes
+    ----------
+    hold : Hold
+        Keeps other runs from the path while the process that writes has taken it.
     """
 
     def __init__(self, path: str | os.PathLike, every: int, fingerprint: dict[str, Any], root: bool = True) -> None:
         self.path, self.every, self.fingerprint, self.root = Path(path), every, fingerprint, root
+        self.hold = Hold(self.path)
 
     def save(self, fields: dict[str, Any], history: History, counts: dict[str, int], seconds: float) -> None:
         """Replace the file by a checkpoint of all agents' state, given by its fields.

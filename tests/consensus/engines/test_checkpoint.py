@@ -4,9 +4,13 @@ import json
 import os
 import re
 import shutil
+import subprocess
+import sys
 import tempfile
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
 import engine_cases
@@ -493,6 +497,99 @@ def test_the_disk_is_asked_to_keep_it_before_the_old_one_goes(tmp_path, monkeypa
         monkeypatch.setattr(os, name, lambda *a, name=name, original=original: (done.append(name), original(*a))[1])
     run(rounds=0, checkpoint=tmp_path / "run.ckpt")
     assert done == ["fsync", "replace", "fsync"]  # the file, the name, the folder that has it
+
+
+def test_the_second_run_with_a_path_is_told_of_the_first(tmp_path):
+    path, refused = tmp_path / "run.ckpt", []
+
+    def another(seen):
+        if seen.round == 2:
+            with pytest.raises(
+                ValueError, match=rf"run\.ckpt is that of another run, process {os.getpid()} on \S+ since \w+"
+            ) as caught:
+                run(checkpoint=path, resume=path)
+            refused.append(caught)
+
+    result = run(rounds=4, checkpoint=path, every=1, callbacks=[another])
+    assert len(refused) == 1
+    assert os.listdir(tmp_path) == ["run.ckpt"]
+    assert_same(run(rounds=4, resume=path), result)
+    assert_same(run(rounds=6, resume=path, checkpoint=path), run(rounds=6))  # it is free again
+
+
+@pytest.mark.parametrize("ends", ["error", "ctrl-C"])
+def test_the_path_is_free_after_a_run_that_failed(ends, tmp_path):
+    def fail(_):
+        raise {"error": OSError, "ctrl-C": KeyboardInterrupt}[ends]
+
+    with pytest.raises((OSError, consensus.Interrupted)):
+        run(checkpoint=tmp_path / "run.ckpt", callbacks=[fail])
+    assert run(checkpoint=tmp_path / "run.ckpt").rounds == 6
+
+
+KILLED = """
+import sys; sys.path[:0] = {path!r}
+from pathlib import Path
+from consensus._files import Hold
+Hold(Path("run.ckpt")).take()
+print("taken", flush=True)
+input()
+"""
+
+
+def test_what_a_killed_process_leaves_is_taken_over(tmp_path):
+    """Its lock ends with it; its lock file and part are removed, and no other run's."""
+    others = [".other.ckpt.0123456789abcdef.part", ".run.ckpt.backup.part"]
+    for name in (*others, ".run.ckpt.0123456789abcdef.part"):
+        (tmp_path / name).write_text("a part")
+    script = KILLED.format(path=[str(Path(consensus.__file__).parents[1])])
+    with subprocess.Popen([sys.executable, "-c", script], stdin=-1, stdout=-1, text=True, cwd=tmp_path) as holder:
+        assert holder.stdout.readline() == "taken\n"
+        with pytest.raises(ValueError, match=f"another run, process {holder.pid} on "):
+            run(checkpoint=tmp_path / "run.ckpt")
+        holder.kill()
+    assert (tmp_path / ".run.ckpt.lock").exists()
+    run(checkpoint=tmp_path / "run.ckpt")
+    assert sorted(os.listdir(tmp_path)) == sorted([*others, "run.ckpt"])
+
+
+def test_two_writers_have_a_part_each(tmp_path, monkeypatch):
+    path, other, original = tmp_path / "run.npz", tmp_path / "other.npz", np.savez
+    once = [lambda: result.save(path)]
+    result = run()
+    result.save(other)
+
+    def meanwhile(file, **arrays):
+        original(file, **arrays)
+        if once:
+            once.pop()()
+
+    monkeypatch.setattr(np, "savez", meanwhile)
+    result.save(path)
+    assert sorted(os.listdir(tmp_path)) == ["other.npz", "run.npz"]
+    assert path.read_bytes() == other.read_bytes()
+
+
+@pytest.mark.parametrize("planted", [".run.ckpt.part", ".run.ckpt.0000000000000000.part", ".run.ckpt.lock", "run.ckpt"])
+def test_a_planted_link_is_not_followed(planted, tmp_path, monkeypatch):
+    (tmp_path / "precious").write_text("keep me")
+    (tmp_path / planted).symlink_to(tmp_path / "precious")
+    if "0000" in planted:
+        monkeypatch.setattr("consensus._files.secrets.token_hex", lambda _: "0" * 16)
+        monkeypatch.setattr("consensus._files.Hold.take", lambda _: None)  # which would remove it
+    with suppress(OSError):
+        run(checkpoint=tmp_path / "run.ckpt")
+    assert (tmp_path / "precious").read_text() == "keep me"
+
+
+def test_what_is_no_file_is_written_and_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    reader = subprocess.Popen(["cat", tmp_path / "pipe"], stdout=subprocess.PIPE)
+    result = run()
+    result.history.to_csv(tmp_path / "pipe")
+    result.history.to_csv(tmp_path / "file")
+    assert reader.communicate()[0] == (tmp_path / "file").read_bytes()
+    assert (tmp_path / "pipe").is_fifo()
 
 
 class WithWords(NamedTuple):

@@ -1,0 +1,109 @@
+"""Files that are written as a whole, and by one run at a time."""
+
+import errno
+import os
+import re
+import secrets
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+try:
+    import fcntl
+except ImportError:  # Windows: two runs with one path do not notice each other there, but each file is one of theirs as a whole
+    fcntl = None  # type: ignore[assignment]
+
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # of file systems that have none
+
+
+@contextmanager
+def whole(path: str | os.PathLike) -> Iterator[BinaryIO]:
+    """A new file to write, which replaces ``path`` at the end of the block: there is the old one or the new one, whenever the
+    machine stops. After an error there is the old one.
+
+    Links are replaced, not followed. What is no file of a disk, such as ``/dev/stdout`` or a pipe, is written at once.
+    """
+    path = Path(path)
+    folder = str(path.parent.resolve())
+    if (path.exists() and not path.is_file()) or folder == "/dev" or folder.startswith("/proc/"):
+        with open(path, "wb") as file:
+            yield file
+        return
+    part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")  # one for each writer
+    try:
+        with open(part, "xb") as file:  # never one that is there, nor through a link
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    if hasattr(os, "O_DIRECTORY"):  # Windows opens no folders
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(opened)  # the new name itself
+        finally:
+            os.close(opened)
+
+
+class Hold:
+    """Keeps a path for one run, from :meth:`take` to :meth:`release`.
+
+    The lock is on a file ``.<name>.lock`` beside it, and ends with the process, however that ends. The next run removes the
+    file, and parts that a process left when it was killed.
+
+    Parameters
+    ----------
+    path : path
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.lock = path, path.with_name(f".{path.name}.lock")
+        self._descriptor: int | None = None
+
+    def take(self) -> None:
+        """Take the path.
+
+        Raises
+        ------
+        ValueError
+            If another run has it, on this machine or on one that shares the folder; the message says which.
+        """
+        if fcntl is None:
+            return
+        while self._descriptor is None:
+            found = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+            try:
+                fcntl.flock(found, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if self.lock.exists() and os.path.samestat(os.fstat(found), os.stat(self.lock)):  # else its holder removed it
+                    self._descriptor = os.dup(found)
+            except OSError as error:
+                if error.errno in _NO_LOCKS:
+                    return
+                if not isinstance(error, BlockingIOError):
+                    raise
+                holder = os.read(found, 500).decode(errors="replace") or "which has just begun"
+                raise ValueError(
+                    f"checkpoint must be a file of this run alone; {self.path} is that of another run, {holder}: wait for its "
+                    "end, or give this run another path"
+                ) from None
+            finally:
+                os.close(found)
+        os.ftruncate(self._descriptor, 0)
+        os.write(self._descriptor, f"process {os.getpid()} on {socket.gethostname()} since {time.ctime()}".encode())
+        left = re.compile(re.escape(f".{self.path.name}.") + r"[0-9a-f]{16}\.part")
+        for part in self.path.parent.iterdir():
+            if left.fullmatch(part.name):
+                part.unlink(missing_ok=True)
+
+    def release(self) -> None:
+        """Let others take the path."""
+        if self._descriptor is not None:
+            with suppress(OSError):  # a folder that is gone
+                self.lock.unlink(missing_ok=True)
+            os.close(self._descriptor)
+            self._descriptor = None
