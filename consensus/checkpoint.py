@@ -23,7 +23,7 @@ class Checkpoint(NamedTuple):
 
     fields: dict[str, Any]
     history: History
-    counts: dict[str, int]
+    counts: dict[str, Any]
     seconds: float
     fingerprint: dict[str, str | None]
 
@@ -43,7 +43,8 @@ def write(path: Path, checkpoint: Checkpoint) -> None:
         If the state holds something else than numbers, or arrays without a row for each agent.
     """
     fields, history, counts, seconds, fingerprint = checkpoint
-    about = {"format": FORMAT, "counts": counts, "seconds": seconds, "fingerprint": fingerprint}
+    counted = {name: np.asarray(count).tolist() for name, count in counts.items()}
+    about = {"format": FORMAT, "counts": counted, "seconds": seconds, "fingerprint": fingerprint}
     arrays = {f"state.{name}": np.asarray(value) for name, value in fields.items()}
     arrays |= {f"history.{name}": history[name] for name in history}
     objects = [name for name, array in arrays.items() if array.dtype.hasobject]

@@ -14,9 +14,10 @@ from consensus import _checks, _doors
 from consensus.engines.processes import by_cost
 from consensus.history import History
 from consensus.problems import BaseProblem, Problem
-from topologies.schedules import ScheduleLike
+from topologies.schedules import ScheduleLike, is_static
 
 _ROUNDS = 8  # whose graphs, the first, stand for a schedule's
+_UNLIKE = 0.01  # of all bytes: by so much compressed messages may differ in length
 
 
 class Load(NamedTuple):
@@ -24,7 +25,7 @@ class Load(NamedTuple):
 
     Fields: ``exchanges``; ``bytes`` that it sends and receives; ``flops``, floating-point operations of gradients and local
     solves; how many machines are waited for in every exchange, itself included, a number; ``adds``, the numbers in vectors that
-    its agents, or the server, hear and add up.
+    it receives and adds up.
     """
 
     exchanges: np.ndarray
@@ -134,18 +135,20 @@ def load(
 
     A sample's gradient takes 6 P operations (2 P forward, 4 P backward: exact for the matrix products of multilayer perceptrons
     with many samples). A local solve of an agent with n samples and o outputs, with q = min(P, n o), takes
-    ``2 q^2 max(P, n o) + q^3 / 3``: that of a linear system, made and solved. With a server ``bytes_busiest`` is in the
-    history, the server adds up half of all that is sent, and an exchange is there and back, one with neighbours one way:
-    two ``exchanges`` where ``latency`` is that of a message.
+    ``2 q^2 max(P, n o) + q^3 / 3``: that of a linear system, made and solved. Bytes are the history's ``bytes_busiest``, those
+    counted at the busiest agent or server. Half of them are received, and the numbers in that half are added up. With a server
+    an exchange is there and back, one with neighbours one way: two ``exchanges`` where ``latency`` is that of a message.
 
     Parameters
     ----------
     history : History
     problem : Problem
     network : schedule or networkx.Graph, optional
-        That of a run without a server: the busiest machine has the most neighbours. Without it all have as many.
+        That of a run without a server: a machine waits for those of its agents' neighbours. Without it all wait for all.
     machines : int, optional
-        That compute, with the agents in blocks of neighbouring ones; by default each agent has a machine of its own.
+        That compute, with the agents in blocks of neighbouring ones; by default each agent has a machine of its own. With a
+        ``network`` and fewer machines than agents, bytes are a part of the history's ``bytes``: agents of one machine send each
+        other nothing, and a row goes to another machine once.
 
     Returns
     -------
@@ -154,7 +157,8 @@ def load(
     Raises
     ------
     ValueError
-        If the history has no rows, or there are fewer agents than machines.
+        If the history has no rows, or there are fewer agents than machines; or if a machine has several agents, and the edges
+        of a static network did not all carry as much, as where sums go through hubs.
     """
     _checks.history(history)
     if not history.rows:
@@ -170,10 +174,20 @@ def load(
     rows_of_jacobian = float(np.max(sizes)) * outputs
     q = min(float(parameters), rows_of_jacobian)
     flops = flops + several * history["solves"] * (2 * q**2 * max(parameters, rows_of_jacobian) + q**3 / 3)
-    if "bytes_busiest" in history:
-        return Load(history["exchanges"], history["bytes_busiest"], flops, machines, history["floats"] / 2)
-    share, waits = _busiest(None if network is None else _doors.schedule(network), blocks)
-    return Load(history["exchanges"], share * history["bytes"], flops, waits, most * history["floats"])
+    moved, whole, waits = history["bytes_busiest"], history["bytes"], float(machines)
+    if network is not None:
+        schedule = _doors.schedule(network)
+        share, waits = _busiest(schedule, blocks)
+        if machines < agents:
+            alone, _ = _busiest(schedule, by_cost(problem, agents))
+            if is_static(schedule) and (abs(moved - alone * whole) > _UNLIKE * whole).any():
+                raise ValueError(
+                    f"machines must be {agents}, one for each agent, because the edges of {schedule} did not all carry as "
+                    f"much in this run; got {machines}"
+                )
+            moved = share * whole
+    received = moved / (2 * np.maximum(whole, 1))  # of all that was sent
+    return Load(history["exchanges"], moved, flops, waits, received * history["floats"])
 
 
 def _checked(load):
@@ -182,10 +196,11 @@ def _checked(load):
 
 
 def _busiest(schedule, blocks):
-    """The part of all messages' bytes that the busiest machine sends and receives, and how many machines it waits for."""
+    """The part of all messages that the busiest machine sends and receives, and how many machines it waits for.
+
+    If all edges carry as much.
+    """
     machines = len(blocks)
-    if schedule is None:
-        return 2 / machines, machines
     of = np.repeat(np.arange(machines), [rows.stop - rows.start for rows in blocks])
     moved, heard, messages = np.zeros(machines), np.zeros(machines), 0
     keys = [schedule.key(round) for round in range(_ROUNDS)]

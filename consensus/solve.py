@@ -115,12 +115,13 @@ def solve(
         Its history has the columns ``round``; at the agents' mean ``objective`` (U) and ``stationarity``
         (``|w - prox_r(w - grad G(w))|``); ``disagreement`` (``sqrt(mean_i |w_i - mean|^2)``); what was sent so far in the
         whole network: ``exchanges`` (each between every agent and its neighbours), ``messages`` (edges used, both ways),
-        ``floats`` and ``bytes`` in them; the work so far: ``gradients`` and local ``solves`` per agent, and over all agents the
-        ``samples`` in these gradients, ``iterations`` inside the solves and how many of these were left ``unfinished``, not as
-        near their optimum as was asked; ``epochs``, the passes over all the data that these samples amount to (of costs given
-        by functions, the gradients per agent); ``seconds`` of wall time in rounds, observation left out. With a test set
-        ``test_error`` of the mean and ``test_error_worst`` of the worst agent: the mean squared error in regression, the
-        fraction of wrong labels in classification. With ``agent_objectives`` the column ``agent_objective`` (rows, agents).
+        ``floats`` and ``bytes`` in them, and ``bytes_busiest``, those that the busiest agent sent and received; the work so
+        far: ``gradients`` and local ``solves`` per agent, and over all agents the ``samples`` in these gradients,
+        ``iterations`` inside the solves and how many of these were left ``unfinished``, not as near their optimum as was
+        asked; ``epochs``, the passes over all the data that these samples amount to (of costs given by functions, the
+        gradients per agent); ``seconds`` of wall time in rounds, observation left out. With a test set ``test_error`` of the
+        mean and ``test_error_worst`` of the worst agent: the mean squared error in regression, the fraction of wrong labels in
+        classification. With ``agent_objectives`` the column ``agent_objective`` (rows, agents).
         A solver may add columns of its own, as :class:`consensus.solvers.AdaptiveNEXT` does; ``metrics`` are the last ones.
         Where some of the A agents lie, all that is measured, and ``result.mean``, is of the H honest ones: their mean and
         disagreement, and the objective ``A/H sum_i g_i + r`` over them. What is sent and computed is counted of all agents.

@@ -67,8 +67,8 @@ def solve(
     -------
     Result
         ``result.w`` has one row, the server's iterate, ``result.mean`` is the same; ``disagreement`` is zero. ``messages``,
-        ``floats`` and ``bytes`` are those between machines, and one more column, ``bytes_busiest``, has those that the busiest
-        machine sent and received. ``gradients`` are those computed one after the other.
+        ``floats`` and ``bytes`` are those between machines, ``bytes_busiest`` those that the busiest machine sent and received.
+        ``gradients`` are those computed one after the other.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def solve(
     if start is not None and np.ndim(start) != 1:
         raise ValueError(f"start must have shape (P,) = ({problem.parameters},): the server has one; got {np.shape(start)}")
     test = None if test is None else checked_test_set(problem, test)
-    metrics = checked_metrics(metrics, (*ALWAYS, *ASKED_FOR, "bytes_busiest", *system.columns))
+    metrics = checked_metrics(metrics, (*ALWAYS, *ASKED_FOR, *system.columns))
 
     problem = problem.restrict(slice(0, problem.agents))  # counts the work of this run alone
     identity = fingerprint(problem, None, system, w) if checkpoint or resume else {}
@@ -124,7 +124,7 @@ def solve(
         if saver:
             ending.callback(saver.hold.release)
             saver.hold.take()
-        recorder = Recorder(problem, system, test, metrics=metrics, counted=("bytes_busiest",))
+        recorder = Recorder(problem, system, test, metrics=metrics)
         observer = Observer(recorder, Stopper(tolerance, None, seconds), callbacks, saver, record_every, rounds, bar)
         state = system.init(problem, w)
         if resumed:

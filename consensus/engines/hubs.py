@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import shortest_path
+from scipy.sparse.csgraph import breadth_first_order, shortest_path
 
 from consensus import kernels
 from consensus._parallel import for_chunks
@@ -41,7 +41,7 @@ class Hubs:
     if all are hubs, it takes the fewest exchanges, the diameter, and A (A - 1) messages.
 
     Fields: the ``hubs``; to whom an agent sends what it has, its ``parent`` (agents,), a hub's being itself; how ``far``
-    (agents,) its hub is; how many ``exchanges`` there are.
+    (agents,) its hub is; how many ``exchanges`` there are; the graph's ``links`` as a sparse matrix.
 
     Examples
     --------
@@ -55,21 +55,22 @@ class Hubs:
     parent: np.ndarray
     far: np.ndarray
     exchanges: int
+    links: sp.csr_array
 
     @classmethod
-    def everyone(cls, agents: int, exchanges: int) -> "Hubs":
-        """All are hubs."""
-        names = np.arange(agents)
-        return cls(names, names, np.zeros_like(names), exchanges)
+    def everyone(cls, matrix: sp.csr_array, exchanges: int) -> "Hubs":
+        """All agents of a mixing matrix are hubs."""
+        names = np.arange(matrix.shape[0])
+        return cls(names, names, np.zeros_like(names), exchanges, sp.csr_array(matrix != 0))
 
     @classmethod
-    def centre(cls, tree: Tree) -> "Hubs":
+    def centre(cls, tree: Tree, matrix: sp.csr_array) -> "Hubs":
         """The centre is the only one, and everyone's way there is the ``tree``."""
         parent, far = tree.parent.copy(), np.zeros(len(tree.parent), int)
         parent[tree.order[0]] = tree.order[0]
         for agent in tree.order[1:].tolist():
             far[agent] = far[parent[agent]] + 1
-        return cls(tree.order[:1], parent, far, 2 * tree.depth)
+        return cls(tree.order[:1], parent, far, 2 * tree.depth, sp.csr_array(matrix != 0))
 
     @classmethod
     def of(cls, matrix: sp.csr_array, exchanges: int) -> "Hubs":
@@ -90,12 +91,31 @@ class Hubs:
             others = links.indices[links.indptr[agent] : links.indptr[agent + 1]]
             nearer = (next_hub[others] == next_hub[agent]) & (far[others] < far[agent])
             parent[agent] = others[nearer].min()
-        return cls(hubs, parent, far, int(far.max() + reach[hubs].max()))
+        return cls(hubs, parent, far, int(far.max() + reach[hubs].max()), links)
 
     def messages(self, rows: slice) -> int:
         """How many the agents in ``rows`` send up to hubs, or hear from hubs."""
         mine = self.among(rows).sum()
         return (rows.stop - rows.start) * (1 + len(self.hubs)) - 2 * int(mine)
+
+    def traffic(self, sizes: np.ndarray) -> np.ndarray:
+        """How many bytes each agent sends and receives (agents,) if what it sends of a sum takes ``sizes`` (agents,)."""
+        moved = np.where(self.parent == np.arange(len(sizes)), 0, sizes).astype(np.int64)  # up,
+        received = np.zeros_like(moved)
+        np.add.at(received, self.parent, moved)
+        down = np.asarray(sizes, np.int64)[self.hubs]
+        moved += received + down @ self.passed + down.sum()  # and down; nobody sends a hub what it has itself
+        moved[self.hubs] -= down
+        return moved
+
+    @functools.cached_property
+    def passed(self) -> np.ndarray:
+        """To how many others each agent passes on what each hub has (hubs, agents): those it is the first to tell."""
+        passed = np.zeros((len(self.hubs), len(self.parent)), np.int32)
+        for hub, count in zip(self.hubs.tolist(), passed, strict=True):
+            order, parent = breadth_first_order(self.links, hub, directed=False)
+            np.add.at(count, parent[order[1:]], 1)
+        return passed
 
     def among(self, rows: slice) -> np.ndarray:
         """Which of the agents in ``rows`` are hubs."""

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from consensus.engines import sums
 from consensus.engines.hubs import Hubs
-from consensus.engines.plans import Plans
+from consensus.engines.plans import Plan, Plans
 from consensus.engines.trees import Tree
 from topologies.analysis import crossing
 from topologies.schedules import ScheduleLike, is_static
@@ -29,6 +29,9 @@ class Known(ABC):
         self.schedule, self.rows, self.dtype, self.strict = schedule, rows, np.dtype(dtype), strict
         self.exchanges = self.messages = self.floats = self.bytes = 0
         self.record: list[tuple[int, int, int]] = []
+        self._traffic = np.zeros(rows.stop - rows.start, np.int64)
+        self._plan: Plan | None = None  # the plan of the last exchange, and the numbers in messages not yet in the traffic
+        self._numbers = 0
         self._hubs: dict[int, Hubs] = {}
         self._plans = Plans(schedule, rows, self.dtype, self._prepare)
 
@@ -41,6 +44,12 @@ class Known(ABC):
             "floats": self.floats,
             "bytes": self.bytes,
         }
+
+    @property
+    def traffic(self) -> np.ndarray:
+        """The bytes (agents,) that each agent held here sent and received so far. Over all agents they sum to 2 ``bytes``."""
+        self._settle()
+        return self._traffic
 
     def per_edge(self) -> dict[tuple[int, int], int]:
         """How many messages each edge carried, {(sender, receiver): count}; a ``strict`` network knows."""
@@ -116,7 +125,7 @@ class Known(ABC):
             plan = self._plans.at(n, "mix")
             if self.strict:
                 self._check_edges(n, plan)
-            self._count_messages(plan.messages, numbers)
+            self._count_exchange(plan, numbers)
 
     def sum(self, exchanges: int, rows: np.ndarray) -> np.ndarray:
         """The sum (n,) of all agents' ``rows`` (agents, n) on a graph that stands still, as all know it after ``exchanges``.
@@ -140,7 +149,7 @@ class Known(ABC):
         got = np.full((self.agents, self.agents), exchanges + 1)  # after how many exchanges an agent (row) has whose row
         got[everyone, everyone] = 0
         met = np.zeros_like(got)  # after which exchange, the latest, agent (row) had something from whom
-        carried = 0
+        carried = np.zeros((2, self.agents), np.int64)  # rows that agents send, and those that they receive
         for t in range(exchanges):
             matrix = self.schedule.weights(self.schedule.key(round + t)).tocoo()
             edges = np.argwhere(matrix.row != matrix.col)[:, 0]
@@ -149,14 +158,17 @@ class Known(ABC):
                 i, j = matrix.row[part], matrix.col[part]
                 new = (before[j] <= t) & (before[j] >= met[i, j, None]) & (before[i] >= met[j, i, None])
                 new[np.arange(len(i)), i] = False
-                here = (i >= self.rows.start) & (i < self.rows.stop)
-                carried += int(np.count_nonzero(new[here]))
+                rows_of_edges = np.count_nonzero(new, axis=1)
+                for ends, count in zip((j, i), carried, strict=True):
+                    np.add.at(count, ends, rows_of_edges)
                 edge, owner = new.nonzero()
                 got[i[edge], owner] = np.minimum(got[i[edge], owner], t + 1)
             met[matrix.row[edges], matrix.col[edges]] = t + 1
         if (got > exchanges).any():
             raise ValueError(f"{exchanges} exchanges do not bring every agent's row to every other")
-        self._count(carried * (1 + rows[0].size))
+        sent, received = carried[:, self.rows] * (1 + rows[0].size)
+        self._count(int(received.sum()))
+        self._traffic += (sent + received) * self.dtype.itemsize
         return self._all_rows(rows.astype(self.dtype))
 
     @functools.cached_property
@@ -187,9 +199,9 @@ class Known(ABC):
             if self.acquainted:
                 found = Hubs.of(self.schedule.weights(self.schedule.key(0)), exchanges)
             elif self.tree is not None and 2 * self.tree.depth <= exchanges:
-                found = Hubs.centre(self.tree)
+                found = Hubs.centre(self.tree, self.schedule.weights(self.schedule.key(0)))
             else:
-                found = Hubs.everyone(self.agents, exchanges)
+                found = Hubs.everyone(self.schedule.weights(self.schedule.key(0)), exchanges)
             self._hubs[exchanges] = found
         return found
 
@@ -214,13 +226,26 @@ class Known(ABC):
         """
         return matrix, None
 
+    def _count_exchange(self, plan, numbers):
+        """Count an exchange along a plan's edges, with so many numbers in each message, in the problem's dtype."""
+        if plan is not self._plan:
+            self._settle()
+            self._plan = plan
+        self._numbers += numbers
+        self._count_messages(plan.messages, numbers)
+
     def _count_messages(self, messages, numbers):
-        """Count an exchange of so many messages with so many numbers each, in the problem's dtype."""
         carried = messages * numbers
         self.exchanges += 1
         self.messages += messages
         self.floats += carried
         self.bytes += carried * self.dtype.itemsize
+
+    def _settle(self):
+        """Bring what exchanges along the last plan's edges carried into the traffic."""
+        if self._plan is not None and self._numbers:
+            self._traffic += self._plan.both * (self._numbers * self.dtype.itemsize)
+            self._numbers = 0
 
     def _count(self, numbers, size=None):
         """Count numbers sent, of ``size`` bytes, by default in the problem's dtype."""

@@ -34,7 +34,7 @@ class AllRanks:
     def rows(self, block: np.ndarray) -> np.ndarray:
         return self.ranks.allgather_rows(block, self.sizes)
 
-    def total(self, counts: dict[str, int], seconds: float) -> tuple[dict[str, int], float]:
+    def total(self, counts: dict[str, Any], seconds: float) -> tuple[dict[str, Any], float]:
         theirs, times = zip(*self.ranks.allgather((counts, seconds)), strict=True)
         return total(theirs), max(times)
 
@@ -138,7 +138,7 @@ class MPI(Engine):
         try:
             with threadpool_limits(self.cores, user_api="blas"):
                 report = reports(observer, solver, gather)
-                return run_rounds(problem, network, solver, begin.block(rows), rounds, report)
+                return run_rounds(problem, network, solver, begin.block(rows), rounds, report, observer.due)
         except BaseException as error:
             if self.size == 1:
                 raise

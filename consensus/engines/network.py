@@ -65,7 +65,7 @@ class Network(Known):
             numbers += block.shape[1]
         if not rows or self.strict:
             return self._exchange(round, ("mix",), blocks, beside)
-        self._count_messages(plan.messages, numbers)
+        self._count_exchange(plan, numbers)
         if len(rows) == 1:
             (whole,) = self._gather(plan, rows)
             return (plan.times(whole),)
@@ -119,8 +119,9 @@ class Network(Known):
         """
         if self.strict:
             self._check_edges(round, self._plans.at(round, "mix"))
-        messages = int(ends.there.sum())
-        self._count_messages(messages, said.shape[2] + beside)
+        messages, numbers = ends.there.sum(axis=1), said.shape[2] + beside
+        self._count_messages(int(messages.sum()), numbers)
+        self._traffic += 2 * messages * (numbers * self.dtype.itemsize)  # each edge both ways
         return np.where(ends.there[:, :, None], self._told(ends, said.astype(self.dtype, copy=False)), 0)
 
     def _told(self, ends: Ends, said: np.ndarray) -> np.ndarray:
@@ -141,17 +142,17 @@ class Network(Known):
             else:
                 sent.append(self._packed(plan, kinds[0], block))
                 packed = True
-        self._count_messages(plan.messages, numbers)
+        self._count_exchange(plan, numbers)
         gathered = self._gather(plan, sent)
+        if packed:
+            gathered = (self._received(plan, rows, block) for rows, block in zip(gathered, blocks))
         if rule is None:
-            if packed:
-                gathered = (self._rows(rows, block) for rows, block in zip(gathered, blocks))
             if len(kinds) == 1:
                 return tuple([plan.times(rows) for rows in gathered])
             return tuple([self._plans.at(round, kind).times(rows) for kind, rows in zip(kinds, gathered)])
         new = []
-        for block, whole, own in zip(blocks, gathered, sent):
-            rows, own = self._rows(whole, block), self._rows(own, block)
+        for block, rows, own in zip(blocks, gathered, sent):
+            own = own if isinstance(block, np.ndarray) else self._rows(from_bytes(own, block))
             new.append(rule(Heard.of(plan, self.rows, rows, own)).reshape(own.shape))
         return tuple(new)
 
@@ -165,12 +166,22 @@ class Network(Known):
                 f"network.{kind}(round, *blocks) takes arrays, or packed rows, with a row for each of the {count} agents held "
                 f"here; got {got}"
             )
-        self._count(int(plan.copies @ block.numbers), int(plan.copies @ block.bytes))
+        sizes = plan.copies * block.bytes
+        self._count(int(plan.copies @ block.numbers), int(sizes.sum()))
+        self._traffic += sizes
         return to_bytes(block)
 
-    def _rows(self, whole, block):
-        """The rows to multiply, of the ``whole`` of what was sent of a ``block``."""
-        return whole if isinstance(block, np.ndarray) else from_bytes(whole, block).unpack().astype(self.dtype, copy=False)
+    def _received(self, plan, whole, block):
+        """The rows to multiply, of the ``whole`` of what was sent of a ``block``; what agents receive of it is counted."""
+        if isinstance(block, np.ndarray):
+            return whole
+        packed = from_bytes(whole, block)
+        ends = np.append(0, np.cumsum(packed.bytes[plan.matrix.indices], dtype=np.int64))[plan.matrix.indptr]
+        self._traffic += np.diff(ends) - plan.own * block.bytes
+        return self._rows(packed)
+
+    def _rows(self, packed):
+        return packed.unpack().astype(self.dtype, copy=False)
 
     @abstractmethod
     def _gather(self, plan: Plan, blocks: Sequence[np.ndarray]) -> Iterable[np.ndarray]:

@@ -21,8 +21,9 @@ class Plan(NamedTuple):
 
     Fields: how many ``agents`` the block has; its rows of the ``matrix``, as CSR, and their product with rows, a function, in
     ``times``; for each of their entries the agent whose row it multiplies, in ``senders``; the number of ``messages`` that its
-    agents receive, one an edge; to how many others each of them sends, in ``copies`` (agents here,); whatever else an engine
-    prepares, in ``extra``.
+    agents receive, one an edge; to how many others each of them sends, in ``copies`` (agents here,), and how many messages it
+    sends and receives, in ``both``; whether it has a weight for its own row, in ``own``; whatever else an engine prepares, in
+    ``extra``.
     """
 
     agents: int
@@ -31,6 +32,8 @@ class Plan(NamedTuple):
     senders: np.ndarray
     messages: int
     copies: np.ndarray
+    both: np.ndarray
+    own: np.ndarray
     extra: Any
 
 
@@ -73,11 +76,12 @@ class Plans:
         everyone = self.rows == slice(0, agents)
         matrix = (whole if everyone else whole[self.rows]).astype(self.dtype, copy=False)
         own = whole.diagonal()[self.rows] != 0
-        messages = int(matrix.nnz - np.count_nonzero(own))
+        received = np.diff(matrix.indptr) - own
         copies = np.bincount(whole.indices, minlength=agents)[self.rows] - own
         senders = matrix.indices
         matrix, extra = self.prepare(whole, matrix)
-        return Plan(len(copies), matrix, multiplication(matrix), senders, messages, copies, extra)
+        messages, both = int(received.sum()), copies + received
+        return Plan(len(copies), matrix, multiplication(matrix), senders, messages, copies, both, own, extra)
 
     def _make_room(self):
         """Forget the oldest plans where there are many or large ones."""

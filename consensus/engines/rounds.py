@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,12 +17,20 @@ from consensus.problems.base import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.state import flatten
 
-Report: TypeAlias = Callable[[State, dict[str, int], float], str | None]
+Report: TypeAlias = Callable[[State, dict[str, Any], float], str | None]
 _LARGEST = 1e150  # an iterate beyond this is lost,
 _LARGEST_SQUARE = _LARGEST**2  # which is near the largest double
 
 
-def run_rounds(problem: BaseProblem, network: Network, solver: Solver, begin: Begin, rounds: int, report: Report) -> str | None:
+def run_rounds(
+    problem: BaseProblem,
+    network: Network,
+    solver: Solver,
+    begin: Begin,
+    rounds: int,
+    report: Report,
+    due: Callable[[int], bool] | None = None,
+) -> str | None:
     """Run ``solver`` on a block of agents for ``rounds`` rounds, or until ``report`` gives a reason to stop.
 
     Parameters
@@ -35,7 +43,11 @@ def run_rounds(problem: BaseProblem, network: Network, solver: Solver, begin: Be
     rounds : int
     report : callable
         ``report(state, counts, seconds)`` at the beginning and after every round, with what was sent and computed so far
-        and the seconds spent in rounds, without those of ``report`` itself; returns a reason to stop, or None.
+        and the seconds spent in rounds, without those of ``report`` itself; returns a reason to stop, or None. Counts are
+        numbers, but for ``traffic``, the bytes (agents,) that each agent sent and received.
+    due : callable, optional
+        ``due(round)`` says whether ``report`` needs the ``traffic`` of a round, which takes longer than the numbers; by default
+        it does.
 
     Returns
     -------
@@ -60,7 +72,10 @@ def run_rounds(problem: BaseProblem, network: Network, solver: Solver, begin: Be
             if not all_small(state.w):
                 raise DivergenceError(state.round, solver)
             seconds += time.perf_counter() - since
-            reason = report(state, network.counts | problem.work.counts, seconds)
+            counts: dict[str, Any] = network.counts | problem.work.counts
+            if due is None or due(state.round):
+                counts["traffic"] = network.traffic
+            reason = report(state, counts, seconds)
             if reason or state.round >= rounds:
                 return reason
             since = time.perf_counter()

@@ -31,6 +31,7 @@ class SharedState(NamedTuple):
     reported: SharedArray
     round: SharedArray
     counts: SharedArray
+    traffic: SharedArray
     seconds: SharedArray
     answer: SharedArray
 
@@ -53,6 +54,7 @@ class SharedState(NamedTuple):
             reported=SharedArray((workers,), np.int64),  # how often each worker has reported to the parent
             round=SharedArray((workers,), np.int64),
             counts=SharedArray((workers, len(NAMES)), np.int64),
+            traffic=SharedArray((agents,), np.int64),
             seconds=SharedArray((workers,), np.float64),
             answer=SharedArray((2,), np.int64),  # the parent's to the newest report: whether to stop, to send the state
         )
@@ -68,10 +70,10 @@ class SharedState(NamedTuple):
             "raise Processes(timeout=...) if its rounds take that long, or go on from a checkpoint with solve(..., resume=path)"
         )
 
-    def totals(self) -> tuple[dict[str, int], float]:
+    def totals(self) -> tuple[dict[str, Any], float]:
         """The network's counts, and the slowest worker's seconds."""
         counts = [dict(zip(NAMES, counts, strict=True)) for counts in self.counts.array.tolist()]
-        return total(counts), float(self.seconds.array.max())
+        return total(counts) | {"traffic": self.traffic.array.copy()}, float(self.seconds.array.max())
 
 
 class SharedNetwork(Network):

@@ -47,4 +47,5 @@ class Stacked(Engine):
         everyone = slice(0, problem.agents)
         problem = problem.restrict(everyone)  # its own count of work
         network = StackedNetwork(schedule, problem.dtype, self.strict)
-        return run_rounds(problem, network, solver, begin.block(everyone), rounds, reports(observer, solver))
+        report = reports(observer, solver)
+        return run_rounds(problem, network, solver, begin.block(everyone), rounds, report, observer.due)

@@ -16,6 +16,7 @@ def rows(network: "Known", hubs: Hubs, own: np.ndarray) -> np.ndarray:
     everyone = network._all_rows(own.astype(network.dtype, copy=False))
     sums = hubs.add_up(lambda agents: everyone[agents], everyone.shape[1], network.dtype)
     network._count(hubs.messages(network.rows) * everyone.shape[1])
+    network._traffic += hubs.traffic(np.full(network.agents, everyone.shape[1] * network.dtype.itemsize))[network.rows]
     total: np.ndarray = sums.sum(axis=0)
     return total
 
@@ -43,6 +44,7 @@ def multiples(network: "Known", hubs: Hubs, own: Multiples) -> tuple[np.ndarray,
     here, hub = slice(network.rows.start, network.rows.stop), hubs.among(network.rows)
     up, down = int(sizes[here][~hub].sum()), len(hub) * int(sizes[hubs.hubs].sum()) - int(sizes[here][hub].sum())
     network._count(hubs.messages(network.rows) * sums.shape[1], up + down)
+    network._traffic += hubs.traffic(sizes)[network.rows]
     return sums.reshape(-1, parameters, columns).sum(axis=0), step
 
 

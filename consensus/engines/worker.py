@@ -89,7 +89,7 @@ def _run(task, sender):
             network = SharedNetwork(schedule, rows, problem.dtype, strict, shared, worker, timeout)
             report = _Reports(network, sender, due, solver)
             with threadpool_limits(task.cores, user_api="blas"):
-                run_rounds(problem, network, solver, begin, rounds, report)
+                run_rounds(problem, network, solver, begin, rounds, report, due)
         except Aborted:
             pass
         except BaseException as error:
@@ -138,6 +138,7 @@ class _Reports:
         if self.solver.columns:
             shared.report.array[self.rows] = self.solver.report(state)
         shared.counts.array[worker] = [counts[name] for name in NAMES]
+        shared.traffic.array[self.rows] = counts["traffic"]
         shared.seconds.array[worker] = seconds
         with shared.gate.lock:
             shared.reported.array[worker] = self.reports

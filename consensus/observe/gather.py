@@ -15,7 +15,7 @@ class Gather(Protocol):
     def rows(self, block: np.ndarray) -> np.ndarray:
         """All agents' rows (A, ...), from the ``block`` (agents, ...) held here."""
 
-    def total(self, counts: dict[str, int], seconds: float) -> tuple[dict[str, int], float]:
+    def total(self, counts: dict[str, Any], seconds: float) -> tuple[dict[str, Any], float]:
         """What the whole network has sent and computed, and the seconds of the slowest process."""
 
     def once(self, function: Callable[[], Any]) -> Any:
@@ -28,7 +28,7 @@ class Whole:
     def rows(self, block: np.ndarray) -> np.ndarray:
         return block
 
-    def total(self, counts: dict[str, int], seconds: float) -> tuple[dict[str, int], float]:
+    def total(self, counts: dict[str, Any], seconds: float) -> tuple[dict[str, Any], float]:
         return counts, seconds
 
     def once(self, function: Callable[[], Any]) -> Any:

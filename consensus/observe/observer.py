@@ -55,13 +55,14 @@ class Gathered(NamedTuple):
     """What an engine tells of a round, of the whole network.
 
     Fields: the ``round``; all agents' iterates ``w`` (A, P); the solver's ``report`` (A, columns), None if it has no columns;
-    the ``counts`` of what was sent and computed in this run, and the ``seconds`` spent in rounds.
+    the ``counts`` of what was sent and computed in this run, numbers and the ``traffic`` (A,) of each agent, or with a server
+    the busiest machine's ``bytes_busiest``; and the ``seconds`` spent in rounds.
     """
 
     round: int
     w: np.ndarray
     report: np.ndarray | None
-    counts: dict[str, int]
+    counts: dict[str, Any]
     seconds: float
 
 
@@ -121,7 +122,7 @@ class Observer:
         self.round = 0
         self.latest: tuple[int, np.ndarray] | None = None
         # Counts and seconds: of the run that is resumed, and of all since the start.
-        self._before: tuple[dict[str, int], float] = {}, 0.0
+        self._before: tuple[dict[str, Any], float] = {}, 0.0
         self._total = self._before
 
     @property

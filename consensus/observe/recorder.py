@@ -1,6 +1,6 @@
 """What is measured during a run, outside of its clock and of the algorithm."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from consensus.solvers.base import Solver
 if TYPE_CHECKING:
     from consensus.centralised.system import System
 
-ALWAYS = ("round", "objective", "stationarity", "disagreement", *NAMES, "epochs", "seconds")
+ALWAYS = ("round", "objective", "stationarity", "disagreement", *NAMES, "bytes_busiest", "epochs", "seconds")
 ASKED_FOR = ("agent_objective", "test_error", "test_error_worst")
 
 
@@ -36,8 +36,6 @@ class Recorder:
     agent_objectives : bool
     metrics : mapping of str to callable, optional
         The user's own columns, functions of the agents' mean (P,).
-    counted : sequence of str
-        What is counted beside the usual.
     honest : ndarray of int, optional
         The agents that are measured, if some lie: their iterates, and the cost that they alone have.
 
@@ -53,10 +51,9 @@ class Recorder:
         test: tuple[np.ndarray, np.ndarray] | None = None,
         agent_objectives: bool = False,
         metrics: Mapping[str, Callable[[np.ndarray], float]] | None = None,
-        counted: Sequence[str] = (),
         honest: np.ndarray | None = None,
     ) -> None:
-        self.problem, self.solver, self.test, self.counted = problem, solver, test, counted
+        self.problem, self.solver, self.test = problem, solver, test
         self.agent_objectives, self.metrics, self.honest = agent_objectives, metrics or {}, honest
         self.gather: Gather = Whole()
         self.history = History()
@@ -67,7 +64,7 @@ class Recorder:
 
     def resume(self, history: History, path: object) -> None:
         """Go on with the ``history`` of the checkpoint ``path``; raise ``ValueError`` if this run has other columns."""
-        mine = {*ALWAYS, *self.counted, *self.solver.columns, *self.metrics}
+        mine = {*ALWAYS, *self.solver.columns, *self.metrics}
         mine |= {"agent_objective"} if self.agent_objectives else set()
         mine |= {"test_error", "test_error_worst"} if self.test is not None else set()
         differ = sorted(mine ^ set(history))
@@ -80,7 +77,7 @@ class Recorder:
         self.history = history
 
     def record(
-        self, round: int, w: np.ndarray, report: np.ndarray | None, counts: dict[str, int], seconds: float
+        self, round: int, w: np.ndarray, report: np.ndarray | None, counts: dict[str, Any], seconds: float
     ) -> dict[str, float | np.ndarray]:
         """The row of ``round``, appended to the history if it is not there yet: a resumed run has its first row already.
 
@@ -91,7 +88,7 @@ class Recorder:
         report : ndarray (A, columns) or None
             The solver's own, if it has any.
         counts : dict
-            What the network sent and computed since the start,
+            What the network sent and computed since the start, as in :class:`consensus.observe.Gathered`,
         seconds : float
             and the time that it took.
         """
@@ -103,6 +100,10 @@ class Recorder:
                 own = {name: float(join(report[:, k])) for k, (name, join) in enumerate(self.solver.columns.items())}
             if self.metrics:
                 users = self.gather.once(lambda: measure(self.metrics, agents_mean(w), round))
+            traffic = counts.get("traffic")
+            if traffic is not None:
+                numbers = {name: count for name, count in counts.items() if name != "traffic"}
+                counts = numbers | {"bytes_busiest": int(np.max(traffic))}
             clock = {"epochs": self._epochs(counts), "seconds": seconds}
             self.history.append({"round": round, **self.measure(w), **counts, **clock, **own, **users})
         return self.history.last()

@@ -34,7 +34,7 @@ class Saver:
         self.path, self.every, self.fingerprint, self.root = Path(path), every, fingerprint, root
         self.hold = Hold(self.path)
 
-    def save(self, fields: dict[str, Any], history: History, counts: dict[str, int], seconds: float) -> None:
+    def save(self, fields: dict[str, Any], history: History, counts: dict[str, Any], seconds: float) -> None:
         """Replace the file by a checkpoint of all agents' state, given by its fields.
 
         Raises

@@ -11,6 +11,7 @@ from consensus.costs import Cluster, Load, load
 from experiments import centralised, paper
 from experiments.shared import clusters
 from experiments.shared.cases import Case
+from experiments.shared.results import training
 
 MACHINE_AN_AGENT = [name for name, served in centralised.WITH.items() if served.compute is None]
 
@@ -34,6 +35,17 @@ def test_what_grows_with_the_agents_is_what_was_sent_with_as_many(problem, name,
     more = centralised.scaled(name, until, 60, problem.parameters, 8)
     np.testing.assert_array_equal(more.bytes, 10 * until.bytes)
     np.testing.assert_array_equal(more.flops, until.flops)
+
+
+def test_only_runs_whose_agents_all_send_as_much_are_carried_to_more_agents(problem, capsys):
+    case, net = Case(problem, (np.zeros((2, 3)), np.zeros((2, 1)))), centralised.neighbours(6)
+    outcomes = {}
+    for name in ("AdaptiveNEXT", "gradient tracking"):
+        run = training({}, case, net, centralised.WITHOUT[name], rounds=5, seed=0)
+        outcomes[name] = centralised.counted(run.work("stacked"), problem, net, name)
+    assert list(centralised.comparable(outcomes, np.inf)) == ["gradient tracking"]
+    assert "not on the maps, as with more agents some would send more: AdaptiveNEXT" in capsys.readouterr().out
+    assert centralised.comparable(outcomes, 0.0) == {}
 
 
 def test_a_tree_has_a_level_more_for_twice_the_agents(problem, forked):
