@@ -148,14 +148,14 @@ def table(found, best, seeds):
 def ratios(found, best, datasets, seeds):
     """How many times the exchanges of NEXT with partial linearization and the network's curvature the others need.
 
-    Where only that one does not get there this is zero, where only the other does not, infinite; where neither does, NaN.
+    NaN where that one does not get there: there is nothing to compare with.
     """
     rows = Table({"data set": "", "solver": "", **{f"to {part:.0%} of the gap": ".3g" for part in LEVELS}})
     for data, solver in itertools.product(datasets, [solver for solver in GRID if solver != PARTIAL]):
         cells = []
         for part in LEVELS:
             ours, theirs = (needed(found, best, data, which, seeds, part) for which in (PARTIAL, solver))
-            cells.append(Spread.of(math.nan if a == b == math.inf else b / a for a, b in zip(ours, theirs, strict=True)))
+            cells.append(Spread.of(math.nan if a == math.inf else b / a for a, b in zip(ours, theirs, strict=True)))
         rows.add(data, solver, *cells)
     return rows
 

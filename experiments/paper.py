@@ -137,7 +137,9 @@ def _ratios(path):
         values = {row["data set"]: float(row[level]) for row in rows if row["solver"] == solver}
         known = [value for value in values.values() if not math.isnan(value)]
         unknown = [latex_text(name) for name, value in values.items() if math.isnan(value)]
-        found[f"ratios.{short}"] = _range(known) + (f" (neither got there on {' and '.join(unknown)})" if unknown else "")
+        found[f"ratios.{short}"] = _range(known) + (
+            f" (the reference did not get there on {' and '.join(unknown)})" if unknown else ""
+        )
     return found
 
 

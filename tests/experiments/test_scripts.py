@@ -142,6 +142,10 @@ def test_ratios_are_to_partial_linearization_with_the_network_s_curvature():
     assert [float(value) for value in rows[convergence.LOCAL]] == 3 * [1.5, 1.0, 2.0]
     assert [float(value) for value in rows["DGD"]] == 9 * [math.inf]
     assert [float(value) for value in rows[convergence.FULL]] == 3 * [1.0] + 6 * [math.inf]
+    for seed in (0, 1):  # a reference that does not get there itself is none
+        found["boston", convergence.PARTIAL, "", seed] = never
+    lines = convergence.ratios(found, best, ["boston"], [0, 1]).csv().splitlines()
+    assert all(line.endswith(",nan,nan,nan,nan,nan,nan") for line in lines[1:])
 
 
 def test_the_agents_own_curvature_is_tuned_as_much_as_the_network_s():
