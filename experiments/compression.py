@@ -6,98 +6,127 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from consensus.solvers import BEER, CGT, LEAD, ChocoSGD, GradientTracking, Quantize, TopK
+from consensus.steps import CosineAnnealing
+from experiments.shared import tuning
 from experiments.shared.cases import graph
 from experiments.shared.curves import draw, legend
 from experiments.shared.harness import Experiment
 from experiments.shared.results import training
-from experiments.shared.tables import Spread, Table, last
+from experiments.shared.tables import Spread, Table
+from experiments.shared.tuning import Axis, Family
 
-SHORT = {  # and the step towards neighbours: of the largest entries more is kept than the default counts on
-    "top 10%": (TopK(0.1), 0.2),
-    "4 bits": (Quantize(4), None),
-}
-PLAIN, STEPS = "tracking", (0.03, 0.05, 0.1)
-METHODS = {PLAIN: {f"step {step}": GradientTracking(step, order="cta") for step in STEPS}}
-METHODS |= {
-    f"{method.__name__}, {short}": {f"step {step}": method(compressor, step, gamma) for step in STEPS}
-    for short, (compressor, gamma) in SHORT.items()
-    for method in (ChocoSGD, BEER, CGT, LEAD)
-    if method is not LEAD or compressor != TopK(0.1)  # of a biased compressor it diverges
-}
+SHORT = {"top 10%": TopK(0.1), "4 bits": Quantize(4)}
+PLAIN = {"tracking": "atc", "tracking, combine then adapt": "cta"}  # what compressed methods are compared with: the better one
 MEASURES = ("objective", "stationarity")
+LEVELS = {"10%": 0.1, "1%": 0.01}  # parts of the stationarity at the start that are worth reaching
+LAST = list(LEVELS)[-1]
 MORE = 3  # rounds of compressed methods for one of tracking
+RECORDS = 2000
+
+
+def methods(rounds):
+    """``{name: [Family, ...]}``: each with its step and, if compressed, gamma, the step towards neighbours."""
+    step, gamma = Axis("step", (0.025, 0.1)), Axis("gamma", (0.125, 0.5), most=1.0)
+    found = {
+        name: [Family(lambda step, order=order: GradientTracking(step, order=order), (step,))] for name, order in PLAIN.items()
+    }
+    for short, compressor in SHORT.items():
+        for method in (BEER, CGT, LEAD):
+            if method is not LEAD or short != "top 10%":  # of a biased compressor it diverges
+                found[f"{method.__name__}, {short}"] = [Family(_made(method, compressor), (step, gamma))]
+        falling = _made(lambda Q, step, gamma: ChocoSGD(Q, CosineAnnealing(step, MORE * rounds), gamma), compressor)
+        steady = Family(_made(ChocoSGD, compressor), (step, gamma), "constant")
+        found[f"ChocoSGD, {short}"] = [steady, Family(falling, (step, gamma), "falling")]
+    return found
+
+
+def _made(method, compressor):
+    return lambda step, gamma: method(compressor, step, gamma)
 
 
 def main(arguments=None):
     quick = {"dataset": ["diabetes"], "repeats": 1, "rounds": 20}
-    experiment = Experiment("compression", __doc__, arguments, datasets=["boston"], repeats=3, rounds=1000, quick=quick)
+    experiment = Experiment("compression", __doc__, arguments, datasets=["boston"], repeats=3, rounds=2000, quick=quick)
     agents, datasets, seeds = experiment.agents, experiment.datasets, experiment.seeds
     cases = {(data, seed): experiment.case(data, agents, seed, scheme="sorted") for data in datasets for seed in seeds}
-    grid = {name: dict(list(settings.items())[: 1 if experiment.quick else None]) for name, settings in METHODS.items()}
+    names = methods(experiment.rounds)
+    families = {(data, name, family.label): family for data in datasets for name in names for family in names[name]}
 
-    def run(data, name, setting, seed):
-        settings = {"dataset": data, "solver": name, "setting": setting, "agents": agents, "seed": seed}
-        rounds = experiment.rounds * (1 if name == PLAIN else MORE)
-        return training(settings, cases[data, seed], graph(agents, seed), METHODS[name][setting], rounds=rounds, seed=seed)
+    def run(key, point, seed):
+        family, (data, name, _) = families[key], key
+        settings = {"dataset": data, "solver": name, "setting": family.shown(point), "agents": agents, "seed": seed}
+        amount = {"rounds": experiment.rounds * (1 if name in PLAIN else MORE), "records": RECORDS, "seed": seed}
+        return training(settings, cases[data, seed], graph(agents, seed), family.make(*point), **amount)
+
+    def first(points):
+        return experiment.run({at: run(*at, seeds[0]) for at in points}, "choice of settings")
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*theory")  # LEAD's is of convex costs
-        wanted = [(data, name, setting, seeds[0]) for data in datasets for name in grid for setting in grid[name]]
-        found = experiment.run({key: run(*key) for key in wanted}, "choice of steps")
-        best = {(data, name): choose(found, data, name, seeds[0]) for data in datasets for name in grid}
-        wanted = [(*at, setting, seed) for at, setting in best.items() for seed in seeds]
-        found |= experiment.run({key: run(*key) for key in wanted}, "repeats")
-    repeats = {at: [found[*at, setting, seed] for seed in seeds] for at, setting in best.items()}
-    experiment.figure(figure(repeats, datasets))
-    experiment.table(table(repeats, best))
+        found = tuning.tuned(first, families, merits, quick=experiment.quick)
+        best = {
+            (data, name, level): tuning.chosen(found, (data, name), level, merits)
+            for data in datasets
+            for name in names
+            for level in LEVELS
+        }
+        outcomes = experiment.run({(*at, seed): run(*at, seed) for at in best.values() for seed in seeds}, "repeats")
+    repeats = {which: [outcomes[*at, seed] for seed in seeds] for which, at in best.items()}
+    experiment.figure(figure(repeats, datasets, names))
+    experiment.table(table(repeats, {which: families[key].shown(point) for which, (key, point) in best.items()}))
+    experiment.table(tuning.grids(found, families, merits, ("data set", "solver", "steps")), "grids")
 
 
-def choose(found, data, name, seed):
-    """The step with the fewest bytes to where tracking ends with its best step; else that with the least stationarity."""
-    runs = {key[1:3]: outcome for key, outcome in found.items() if key[0] == data and key[3] == seed}
-    level = min(end(outcome) for (solver, _), outcome in runs.items() if solver == PLAIN)
-    settings = {setting: outcome for (solver, setting), outcome in runs.items() if solver == name}
-    return min(settings, key=lambda setting: (needed(settings[setting], level), end(settings[setting])))
-
-
-def end(outcome):
-    return np.inf if outcome.diverged else outcome.history["stationarity"][-1]
+def merits(found, key, outcome):
+    """The bytes to each level; where none are enough, the stationarity at the end."""
+    end = np.inf if outcome.diverged else float(outcome.history["stationarity"][-1])
+    return {name: (needed(outcome, level), end) for name, level in LEVELS.items()}
 
 
 def needed(outcome, level):
-    """Bytes until the stationarity stays at most at the level; infinite where it does not."""
+    """Bytes until the stationarity stays at most at that part of its start; infinite where it does not."""
     if outcome.diverged:
         return np.inf
-    above = np.flatnonzero(~(outcome.history["stationarity"] <= level))  # NaN is above
+    stationarity = outcome.history["stationarity"]
+    above = np.flatnonzero(~(stationarity <= level * stationarity[0]))  # NaN is above
     first = above[-1] + 1 if len(above) else 0
     return float(outcome.history["bytes"][first]) if first < outcome.history.rows else np.inf
 
 
-def figure(repeats, datasets):
+def figure(repeats, datasets, names):
     places = [(data, short) for data in datasets for short in SHORT]
     size = (6.6, 2.5 * len(places) + 0.5)
     canvas, axes = plt.subplots(len(places), len(MEASURES), figsize=size, layout="constrained", squeeze=False)
     for row, (data, short) in zip(axes, places, strict=True):
-        names = {name.removesuffix(f", {short}"): name for name in METHODS if name == PLAIN or name.endswith(short)}
+        shown = {name.removesuffix(f", {short}"): name for name in names if name == next(iter(PLAIN)) or name.endswith(short)}
         for ax, measure in zip(row, MEASURES, strict=True):
-            draw(ax, {shown: repeats[data, name] for shown, name in names.items()}, measure, "bytes")
+            draw(ax, {label: repeats[data, name, LAST] for label, name in shown.items()}, measure, "bytes")
             ax.set_ylabel(f"{measure} at the mean")
         row[0].set_title(f"{data}, {short}", loc="left")
     legend(canvas, axes[-1, 0], columns=5)
     return canvas
 
 
-def table(repeats, best):
-    """At the end, and the bytes until the stationarity is that at which tracking ends."""
-    columns = {"objective": ".4g", "stationarity": ".1e", "MB to tracking's last": ".3g", "part of its": ".2g"}
-    rows = Table({"data set": "", "solver": "", "setting": "", **columns})
-    for (data, name), outcomes in repeats.items():
-        ends = [last(outcomes, measure) for measure in MEASURES]
-        pairs = list(zip(outcomes, repeats[data, PLAIN], strict=True))
-        mine, plain = ([needed(pair[which], end(pair[1])) for pair in pairs] for which in (0, 1))
-        parts = [one / other if np.isfinite(other) else np.nan for one, other in zip(mine, plain, strict=True)]
-        rows.add(data, name, best[data, name], *ends, Spread.of(number / 1e6 for number in mine), Spread.of(parts))
+def table(repeats, settings):
+    """For each level the setting that needs the fewest bytes, these, and which part they are of those of tracking."""
+    columns = {}
+    for level in LEVELS:
+        columns |= {f"setting to {level}": "", f"MB to {level}": ".3g", f"part of tracking's to {level}": ".2g"}
+    rows = Table({"data set": "", "solver": "", **columns})
+    for data, name in dict.fromkeys(which[:2] for which in repeats):
+        cells = []
+        for key, level in LEVELS.items():
+            mine = [needed(outcome, level) for outcome in repeats[data, name, key]]
+            plain = [[needed(outcome, level) for outcome in repeats[data, other, key]] for other in PLAIN]
+            parts = [part(one, min(others)) for one, *others in zip(mine, *plain, strict=True)]
+            cells += [settings[data, name, key], Spread.of(number / 1e6 for number in mine), Spread.of(parts)]
+        rows.add(data, name, *cells)
     return rows
+
+
+def part(one, other):
+    """``one / other``; NaN where the other never arrived."""
+    return one / other if np.isfinite(other) else np.nan
 
 
 if __name__ == "__main__":

@@ -6,59 +6,91 @@ import numpy as np
 import consensus
 import topologies
 from consensus.solvers import D2, DGD, GTHSGD, AdaptiveNEXT, GradientTracking, QGDSGDm
+from consensus.steps import CosineAnnealing
+from experiments.shared import tuning
 from experiments.shared.cases import graph
 from experiments.shared.curves import after_start, draw, legend, plain
 from experiments.shared.harness import Experiment
 from experiments.shared.results import training
 from experiments.shared.tables import Spread, Table, last
+from experiments.shared.tuning import Axis, Family
 
 SHARED_OUT = {"sorted": "few classes each", "iid": "like data"}
 BATCH, HIDDEN, DECAY = 32, 64, consensus.L2(1e-4)
-METHODS = {  # with the best of some steps; and for how many of the rounds
-    "D-PSGD": (DGD(0.1, batch=BATCH), 1.0),
-    "D2": (D2(0.05, batch=BATCH), 1.0),
-    "QG-DSGDm": (QGDSGDm(0.01, batch=BATCH), 1.0),
-    "tracking": (GradientTracking(0.05, batch=BATCH), 1.0),
-    "GT-HSGD": (GTHSGD(0.05, batch=BATCH), 1.0),
-    "tracking, all samples": (GradientTracking(0.1), 0.6),
-    "AdaptiveNEXT": (AdaptiveNEXT(), 0.1),
-}
+PARTS = {"tracking, all samples": 0.2, "AdaptiveNEXT": 0.1}  # of the rounds, where a round is a pass over the data
 ACROSS = ("epochs", "exchanges", "bytes", "seconds")
-RECORDS = 25
+RECORDS, OFTEN = 25, 50  # rows of a history, and of one with a pass or more a round
 LEVEL = 0.1  # a test error that is worth reaching
+NEEDED, END = f"epochs to {1 - LEVEL:.0%}", "error at the end"  # the measures by which settings are chosen
+
+
+def methods(rounds):
+    """``{name: [Family, ...]}``: steps are constant; those of D-PSGD also fall to zero along a cosine over the rounds."""
+    kept, beta = Axis("1 - momentum", (0.1,), most=1.0), Axis("beta", (0.1,), most=1.0)
+    return {
+        "D-PSGD": [Family(lambda step: DGD(step, batch=BATCH), (Axis("step", (0.1, 0.4, 1.6)),))],
+        "D-PSGD, falling step": [
+            Family(lambda step: DGD(CosineAnnealing(step, rounds), batch=BATCH), (Axis("first step", (0.1, 0.4, 1.6)),))
+        ],
+        "D2": [Family(lambda step: D2(step, batch=BATCH), (Axis("step", (0.1, 0.4)),))],
+        "QG-DSGDm": [
+            Family(lambda step, kept: QGDSGDm(step, batch=BATCH, momentum=1 - kept), (Axis("step", (0.02, 0.08)), kept))
+        ],
+        "tracking": [Family(lambda step: GradientTracking(step, batch=BATCH), (Axis("step", (0.1, 0.4)),))],
+        "GT-HSGD": [Family(lambda step, beta: GTHSGD(step, batch=BATCH, beta=beta), (Axis("step", (0.05, 0.2)), beta))],
+        "tracking, all samples": [Family(GradientTracking, (Axis("step", (0.5, 2.0)),))],
+        "AdaptiveNEXT": [Family(AdaptiveNEXT)],
+    }
 
 
 def main(arguments=None):
     quick = {"dataset": ["digits"], "repeats": 1, "rounds": 30}
     experiment = Experiment("stochastic", __doc__, arguments, datasets=["mnist"], repeats=3, rounds=500, quick=quick)
-    agents, datasets = experiment.agents, experiment.datasets
-    places = [(data, scheme) for data in datasets for scheme in SHARED_OUT]
+    agents, seeds = experiment.agents, experiment.seeds
+    places = [(data, scheme) for data in experiment.datasets for scheme in SHARED_OUT]
     cases = {
         (data, scheme, seed): experiment.case(data, agents, seed, hidden=HIDDEN, regularizer=DECAY, scheme=scheme)
         for data, scheme in places
-        for seed in experiment.seeds
+        for seed in seeds
     }
+    names = methods(experiment.rounds)
+    families = {(*place, name, family.label): family for place in places for name in names for family in names[name]}
 
-    def run(curve, seed):
-        data, scheme, name = curve
-        settings = {"dataset": data, "shards": scheme, "solver": name, "agents": agents, "seed": seed}
+    def run(key, point, seed):
+        data, scheme, name, _ = key
+        family, solver = families[key], families[key].make(*point)
+        settings = {"dataset": data, "shards": scheme, "solver": name, "setting": family.shown(point), "agents": agents}
         network = topologies.Static(graph(agents, seed), weights=topologies.lazy(topologies.metropolis))  # as D2 asks
-        solver, part = METHODS[name]
-        rounds = max(1, round(part * experiment.rounds))
-        return training(settings, cases[data, scheme, seed], network, solver, rounds=rounds, seed=seed, records=RECORDS)
+        amount = {"rounds": max(1, round(PARTS.get(name, 1.0) * experiment.rounds)), "seed": seed}
+        amount["records"] = OFTEN if name in PARTS else RECORDS
+        return training(settings | {"seed": seed}, cases[data, scheme, seed], network, solver, **amount)
 
-    found = experiment.repeat(run, [(*place, name) for place in places for name in METHODS])
-    experiment.figure(figure(found, places))
-    experiment.table(table(found))
+    def first(points):
+        return experiment.run({at: run(*at, seeds[0]) for at in points}, "choice of settings")
+
+    found = tuning.tuned(first, families, merits, quick=experiment.quick)
+    wanted = [(*place, name, measure) for place in places for name in names for measure in (NEEDED, END)]
+    best = {which: tuning.chosen(found, which[:3], which[3], merits) for which in wanted}
+    outcomes = experiment.run({(*at, seed): run(*at, seed) for at in best.values() for seed in seeds}, "repeats")
+    repeats = {which: [outcomes[*at, seed] for seed in seeds] for which, at in best.items()}
+    experiment.figure(figure(repeats, places, names))
+    experiment.table(table(repeats, {which: families[key].shown(point) for which, (key, point) in best.items()}))
+    experiment.table(tuning.grids(found, families, merits, ("data set", "shards", "solver", "steps")), "grids")
 
 
-def figure(found, places):
+def merits(found, key, outcome):
+    """What is needed to the level, of ties that with the least error at the end; and that error. Of the worst agent."""
+    end = np.inf if outcome.diverged else float(outcome.history["test_error_worst"][-1])
+    return {NEEDED: (reached(outcome, "epochs"), end), END: end}
+
+
+def figure(repeats, places, names):
     canvas, axes = plt.subplots(
         len(places), len(ACROSS), figsize=(9.6, 2.5 * len(places) + 0.5), layout="constrained", sharey="row", squeeze=False
     )
     for row, (data, scheme) in zip(axes, places, strict=True):
         for ax, across in zip(row, ACROSS, strict=True):
-            draw(ax, {name: after_start(found[data, scheme, name]) for name in METHODS}, "test_error_worst", across)
+            draw(ax, {name: after_start(repeats[data, scheme, name, NEEDED]) for name in names}, "test_error_worst", across)
             ax.autoscale(axis="x")
             plain(ax.xaxis)
         row[0].set_title(f"{data}, {SHARED_OUT[scheme]}", loc="left")
@@ -67,17 +99,21 @@ def figure(found, places):
     return canvas
 
 
-def table(found):
-    """At the end, and what is needed until the worst agent's test error stays below the level."""
-    needs = {
-        f"{name} to {1 - LEVEL:.0%} everywhere": form for name, form in (("epochs", ".3g"), ("MB", ".3g"), ("seconds", ".2g"))
-    }
-    rows = Table({"data set": "", "shards": "", "solver": "", "test error": ".3g", "at the worst agent": ".3g", **needs})
-    for (data, scheme, name), outcomes in found.items():
-        needed = [Spread.of(reached(outcome, column) for outcome in outcomes) for column in ("epochs", "bytes", "seconds")]
-        needed[1] = Spread(*(value / 1e6 for value in needed[1]))
-        errors = [last(outcomes, column) for column in ("test_error", "test_error_worst")]
-        rows.add(data, SHARED_OUT[scheme], name, *errors, *needed)
+def table(repeats, settings):
+    """At the end, with the setting that is best there; and what is needed until the worst agent's test error stays at the
+    level, with the setting that needs the fewest epochs, which are as many bytes and seconds times a constant.
+    """
+    ends = {"setting by error": "", "test error": ".3g", "at the worst agent": ".3g"}
+    needs = {f"setting by {NEEDED}": "", NEEDED: ".3g", "GB": ".3g", "seconds": ".2g"}
+    rows = Table({"data set": "", "shards": "", "solver": "", **ends, **needs})
+    for data, scheme, name in dict.fromkeys(which[:3] for which in repeats):
+        at_end, to_level = ((data, scheme, name, measure) for measure in (END, NEEDED))
+        needed = [
+            Spread.of(reached(outcome, column) for outcome in repeats[to_level]) for column in ("epochs", "bytes", "seconds")
+        ]
+        needed[1] = Spread(*(value / 1e9 for value in needed[1]))
+        errors = [last(repeats[at_end], column) for column in ("test_error", "test_error_worst")]
+        rows.add(data, SHARED_OUT[scheme], name, settings[at_end] or "–", *errors, settings[to_level] or "–", *needed)
     return rows
 
 
