@@ -18,6 +18,7 @@ LABELS = {
     "round": "rounds",
     "exchanges": "exchanges with neighbours",
     "messages": "messages sent in the network",
+    "bytes_busiest": "bytes through the busiest agent",
     "floats": "numbers sent in the network",
     "bytes": "bytes sent in the network",
     "gradients": "gradients per agent",
