@@ -11,8 +11,11 @@ import pytest
 import consensus
 from consensus._memory import SharedArray
 from consensus.centralised import DownpourSGD, pool, solve
+from consensus.centralised.downpour import _count
 from consensus.centralised.locks import Locks
-from consensus.centralised.replica import turn
+from consensus.centralised.parameter_server import ParameterServer
+from consensus.centralised.replica import Board, turn
+from consensus.centralised.system import Traffic
 from consensus.engines.processes import by_cost
 from consensus.problems import Minibatches
 
@@ -162,3 +165,13 @@ def test_wrong_settings_are_refused_by_name(problem):
     ):
         with pytest.raises(ValueError, match=message):
             solve(problem, system, rounds=1)
+
+
+def test_gradients_are_those_of_the_replica_with_the_most(problem):
+    w = np.zeros(problem.parameters)
+    server = ParameterServer.of(w, w, np.zeros(1, np.int64), 0.1, True)
+    board, traffic = Board.of(3, 1, problem.agents, problem.parameters, problem.dtype), Traffic(8)
+    board.finished.array[...], board.samples.array[...] = [9, 4, 6], [90, 40, 60]
+    _count(traffic, board, server, np.array([2, 1, 0]))
+    assert traffic.counts["gradients"] == 7
+    assert traffic.counts["samples"] == 190

@@ -6,6 +6,7 @@ from scipy.optimize import minimize
 
 import consensus
 from consensus.centralised import SCAFFOLD, FedAdam, FedAvg, solve
+from consensus.centralised.federated import Clients
 from consensus.problems import Minibatches
 
 
@@ -94,3 +95,11 @@ def test_fed_adam_refuses_its_own(problem, start):
     run = solve(problem, FedAdam(0.2, 5, server_rate=0.05), rounds=150, start=start, record_every=150)
     least = minimize(problem.objective, run.mean).fun
     assert run.history["objective"][-1] < 1.1 * least
+
+
+def test_other_clients_are_drawn_in_other_rounds(problem):
+    clients = Clients(FedAvg(0.1, share=0.5, seed=3), problem)
+    drawn = [tuple(clients.chosen(n)) for n in range(40)]
+    assert len({*drawn}) > 5
+    assert np.bincount(np.concatenate(drawn), minlength=problem.agents).min() > 5
+    assert drawn != [tuple(Clients(FedAvg(0.1, share=0.5, seed=4), problem).chosen(n)) for n in range(40)]

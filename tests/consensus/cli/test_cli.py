@@ -83,6 +83,35 @@ def test_a_file_says_what_the_same_lines_of_python_do(done):
     np.testing.assert_array_equal(results["two exchanges"].w, wanted.w)
 
 
+@pytest.mark.parametrize("seed", [None, 0, 5])
+def test_one_seed_is_that_of_the_split_the_shards_the_graphs_and_the_start(tmp_path, seed):
+    text = TEXT.replace("seed = 3", "" if seed is None else f"seed = {seed}").replace('"sorted"', '"iid"')
+    text = text.replace('graph = "ring"', 'graph = {kind = "erdos_renyi", probability = 0.4}')
+    seed = seed or 0
+    data = consensus.datasets.split(*consensus.datasets.load("diabetes"), seed=seed)
+    shards = consensus.partition(data.X, data.y, agents=8, seed=seed)
+    network = topologies.Static(topologies.erdos_renyi(8, 0.4, seed=seed), weights=topologies.laplacian)
+    network = topologies.LinkFailure(network, 0.2, seed=seed)
+    found = config(tmp_path, text)
+    built = setting(found, seed)
+    np.testing.assert_array_equal(built.test[0], data.X_test)
+    np.testing.assert_array_equal(built.problem.shards.indices, shards.indices)
+    assert built.network == network
+    problem = consensus.Problem(consensus.MLP([10, 4, 1]), consensus.SquaredLoss(), shards, consensus.L2(1e-2))
+    wanted = consensus.solve(problem, network, consensus.solvers.DGD(0.1), rounds=6, seed=seed)
+    np.testing.assert_array_equal(run(found)["DGD"].w, wanted.w)
+
+
+@pytest.mark.parametrize(("rounds", "every"), [(150, 1), (399, 1), (400, 2), (1999, 9)])
+def test_a_history_has_about_two_hundred_rows(tmp_path, rounds, every):
+    text = TEXT.replace("rounds = 6", f"rounds = {rounds}")
+    recorded = run(config(tmp_path, text[: text.index("[[solver]]\nlabel")]))["DGD"].history["round"]
+    assert recorded.tolist() == sorted({*range(0, rounds, every), rounds})
+    asked = text.replace("seed = 3", "record_every = 50")
+    recorded = run(config(tmp_path, asked[: asked.index("[[solver]]\nlabel")]))["DGD"].history["round"]
+    assert recorded.tolist() == sorted({*range(0, rounds, 50), rounds})
+
+
 def test_histories_and_a_figure_are_written(done):
     results, folder = done
     assert {path.name for path in folder.iterdir()} == {

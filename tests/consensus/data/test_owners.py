@@ -117,3 +117,9 @@ def test_shards_from_a_list_are_single_precision_if_all_are():
 def test_bad_parts_are_named(parts, error, words):
     with pytest.raises(error, match=words):
         consensus.Shards.from_list(parts)
+
+
+def test_of_groups_alike_the_first_goes_first_and_to_the_first():
+    groups = np.repeat([*"abcde"], 4)
+    shards = consensus.partition(np.arange(20.0)[:, None], np.zeros(20), agents=3, groups=groups)
+    assert [sorted({*groups[own[own >= 0]]}) for own in shards.indices] == [["a", "d"], ["b", "e"], ["c"]]

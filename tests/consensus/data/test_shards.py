@@ -58,3 +58,10 @@ def test_large_shards_take_the_memory_of_their_samples_alone(apart):
     room = 512 * os.fstat(given.memory[0].buffer.descriptor).st_blocks
     assert X.nbytes <= room <= 1.01 * X.nbytes
     assert [np.count_nonzero(own.sum(axis=1)) for own in given.features] == sizes
+
+
+def test_a_block_of_a_block_knows_its_agents_numbers(shards):
+    block = shards.restrict([4, 1, 2]).restrict([2, 0])
+    assert block.rows.tolist() == [2, 4]
+    assert block.sizes.tolist() == [13, 20]
+    assert shards.restrict(slice(1, 4)).restrict(slice(1, 3)).rows.tolist() == [2, 3]

@@ -309,3 +309,11 @@ def test_targets_outside_the_losses_domain_are_named(loss, targets, outputs, wor
 def test_bad_deltas_are_named(delta):
     with pytest.raises(ValueError, match=rf"delta must be a finite number > 0; got {delta!r}"):
         Huber(delta)
+
+
+@pytest.mark.parametrize("loss", [SquaredLoss(), LogisticLoss(), Huber(0.7), CrossEntropy()])
+def test_curvature_bounds_are_the_least(loss):
+    outputs = np.linspace(-3, 3, 61)[:, None] * ([[1.0, -1.0]] if isinstance(loss, CrossEntropy) else [[1.0]])
+    curvature = loss.curvature(outputs, np.zeros((61, 1)))
+    largest = np.linalg.eigvalsh(curvature).max() if curvature.ndim == 3 else curvature.max()
+    assert loss.curvature_bound == pytest.approx(largest, rel=1e-12)

@@ -8,7 +8,10 @@ from problems import problem
 
 import consensus
 import topologies
-from consensus.observe import Due
+from consensus.observe import Due, total
+from consensus.observe.counts import NAMES
+from consensus.observe.metrics import agents_mean, disagreement
+from consensus.observe.recorder import Recorder
 from consensus.observe.stopper import Stopper
 from consensus.solvers import DGD, AdaptiveNEXT
 
@@ -231,3 +234,45 @@ def test_what_are_no_metrics_is_refused(odd):
 def test_what_is_no_time_budget_is_refused(odd):
     with pytest.raises(ValueError, match=r"^seconds must be a finite number > 0; got "):
         run(seconds=odd)
+
+
+def test_counts_of_blocks_are_summed_where_they_are_of_the_whole_network():
+    """As solve's docstring lists them: exchanges, gradients and solves are those of each agent."""
+    blocks = [{name: 10 * k + block for k, name in enumerate(NAMES)} for block in (1, 2)]
+    each = ("exchanges", "gradients", "solves")
+    assert total(blocks) == {name: 10 * k + 1 if name in each else 20 * k + 3 for k, name in enumerate(NAMES)}
+
+
+def test_epochs_are_passes_over_the_data_of_all_agents():
+    p = problem()
+    recorder = Recorder(p, DGD(0.1))
+    recorder.attach(p.restrict([0, 1]), recorder.gather)  # what a worker or a rank holds
+    counts = dict.fromkeys(NAMES, 0) | {"samples": 2 * p.shards.samples, "gradients": 2}
+    assert recorder.record(0, np.zeros((2, p.parameters)), None, counts, 0.0)["epochs"] == 2
+
+
+def test_the_worst_agent_is_the_worst():
+    p, w = problem(), np.random.default_rng(0).standard_normal((6, 5))
+    X, y = np.random.default_rng(1).standard_normal((9, 4)), np.arange(9.0)
+    history = consensus.solve(p, RING, DGD(0.1), rounds=0, start=w, test=(X, y)).history
+    errors = ((X @ w[:, :4].T + w[:, 4] - y[:, None]) ** 2).mean(axis=0)
+    assert history["test_error_worst"][0] == pytest.approx(errors.max(), rel=1e-12)
+    assert history["test_error"][0] == pytest.approx(((X @ w.mean(axis=0)[:4] + w.mean(axis=0)[4] - y) ** 2).mean(), rel=1e-12)
+
+
+def test_seconds_before_a_checkpoint_count(tmp_path):
+    path = tmp_path / "run.ckpt"
+    before = run(checkpoint=path).history["seconds"]
+    with np.load(path) as file:
+        kept = file["history.seconds"]
+    np.testing.assert_array_equal(kept, before)
+    assert (np.diff(run(rounds=9, resume=path).history["seconds"]) >= 0).all()
+
+
+def test_agents_that_agree_have_their_point_as_mean_and_no_disagreement():
+    for agents in (3, 6, 7, 49):
+        for dtype in (np.float32, np.float64):
+            point = np.random.default_rng(agents).standard_normal(100).astype(dtype)
+            w = np.tile(point, (agents, 1))
+            np.testing.assert_array_equal(agents_mean(w), point)
+            assert disagreement(w, agents_mean(w)) == 0

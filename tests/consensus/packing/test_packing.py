@@ -216,3 +216,11 @@ def test_no_rows_are_no_rows():
     quantised = Quantised.nearest(np.zeros((0, 3)), bits=5)
     assert quantised.bytes.shape == (0,)
     assert quantised.unpack().shape == (0, 3)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_halves_of_the_smallest_and_largest_numbers_are_as_near_as_of_others(dtype):
+    info = np.finfo(dtype)
+    rows = np.random.default_rng(0).uniform(0.5, 1, (3, 50)).astype(dtype) * np.array([[info.tiny], [1], [info.max]], dtype)
+    back = Halves.nearest(rows).unpack()
+    assert (np.abs(back / rows - 1) <= 2.0**-10).all()

@@ -227,3 +227,33 @@ def test_padding_of_large_shards_is_not_looked_at(model):
         np.testing.assert_array_equal(block.gradient(w[rows]), gradients[rows])
     batch = consensus.Minibatches(1000).at(p, 3)
     np.testing.assert_array_equal(p.gradient(w, batch), gradients)
+
+
+@pytest.mark.parametrize("regularizer", [consensus.regularizers.SCAD(0.3), consensus.regularizers.LogSum(0.1, 0.5)])
+def test_a_block_has_its_agents_share_of_what_is_not_convex(regularizer):
+    p = consensus.Problem(consensus.Linear(4), consensus.SquaredLoss(), shards(), regularizer)
+    w = RNG.standard_normal((4, 5))
+    for rows in (slice(1, 3), [0, 3], [2]):
+        block = p.restrict(rows)
+        np.testing.assert_allclose(block.value(w[rows]), p.value(w)[rows], rtol=1e-12)
+        np.testing.assert_allclose(block.gradient(w[rows]), p.gradient(w)[rows], rtol=1e-12)
+
+
+def test_a_block_of_a_problem_that_was_used_begins_afresh():
+    p, rule = consensus.Problem(consensus.Linear(4), consensus.SquaredLoss(), shards()), consensus.Minibatches(2)
+    whole = rule.at(p, 0)
+    block = p.restrict([1, 3])
+    np.testing.assert_array_equal(rule.at(block, 0).indices, whole.indices[[1, 3]])
+    assert block.work.gradients == 0
+
+
+def test_what_a_users_function_returns_stays_the_users():
+    slopes = np.arange(8.0).reshape(4, 2)
+    kept = slopes.copy()
+    p = consensus.Problem.from_functions(lambda w: slopes[:, 0], lambda w: slopes, 4, 2, consensus.L2(1.0))
+    w = np.ones((4, 2))
+    np.testing.assert_array_equal(p.average_gradient(w), 4 * kept + 1)
+    np.testing.assert_array_equal(p.descended(w, 0.5, w), w - 0.5 * (4 * kept + 1))
+    scad = consensus.Problem.from_functions(lambda w: slopes[:, 0], lambda w: slopes, 4, 2, consensus.regularizers.SCAD(0.3))
+    scad.value(w), scad.gradient(w)
+    np.testing.assert_array_equal(slopes, kept)

@@ -53,6 +53,50 @@ def test_equal_quadratics_are_stable_below_twice_the_step_and_not_above(order, f
     assert abs(ends[1]).max() > 1
 
 
+@pytest.mark.parametrize("order", ["cta", "atc"])
+@pytest.mark.parametrize("own", [0.1, 0.3, 0.5, 0.75])
+def test_the_default_step_of_gradient_tracking_is_below_the_edge_and_not_far_below(own, order):
+    """Two agents with equal quadratics: W has the eigenvalues 1 and ``2 own - 1``, negative, zero or positive."""
+    W = topologies.schedule_from_matrix([[own, 1 - own], [1 - own, own]])
+    p = consensus.Problem.from_functions(
+        lambda w: 3 * (w**2).sum(axis=1) / 2, lambda w: 3 * w, agents=2, parameters=1, lipschitz=3.0
+    )  # A g_i has twice the curvature of g_i
+    edge = min((1 + mode) ** 2 / 2 / (1 if order == "cta" else max(mode**2, 1e-9)) for mode in (1.0, 2 * own - 1)) / 6
+    assert edge / 3 < GradientTracking(order=order).stable_step(p, W) < edge
+    result = consensus.solve(p, W, GradientTracking(order=order), rounds=4000, start=[[1.0], [-3.0]], record_every=4000)
+    assert abs(result.w).max() < 1e-12
+
+
+LAZY = topologies.Static(nx.path_graph(AGENTS), weights=topologies.lazy(topologies.metropolis))
+
+
+@pytest.mark.parametrize(
+    "kind", [solvers.NIDS, solvers.ExactDiffusion, solvers.D2, solvers.ProxSkip, solvers.LED], ids=lambda kind: kind.__name__
+)
+def test_steps_below_two_over_the_lipschitz_constant_are_stable_on_every_network(kind):
+    """As their docstrings say, whose default is half of that; LED takes several gradients a round."""
+    curvature = np.linspace(1, 4, AGENTS)[:, None]  # of the g_i; L is that of A times the steepest
+    p = consensus.Problem.from_functions(
+        lambda w: (curvature * w**2).sum(axis=1) / 2,
+        lambda w: curvature * w,
+        agents=AGENTS,
+        parameters=1,
+        lipschitz=curvature[:, 0],
+    )
+    steps = getattr(kind(), "local_steps", 1)
+    step = kind().stable_step(p, LAZY)
+    assert step == pytest.approx(1 / (4 * AGENTS * steps), rel=1e-12)
+    equal = consensus.Problem.from_functions(
+        lambda w: (w**2).sum(axis=1) / 2, lambda w: w, agents=AGENTS, parameters=1, lipschitz=np.ones(AGENTS)
+    )
+    start = np.random.default_rng(0).standard_normal((AGENTS, 1))
+    below = 1.9 if steps == 1 else 1.0
+    for q, factor, rounds in ((p, 1.0, 3000), (equal, below, 3000), (equal, 2.05 * steps, 200)):
+        solver = kind(factor * kind().stable_step(q, LAZY))
+        end = abs(consensus.solve(q, LAZY, solver, rounds=rounds, start=start, record_every=rounds).w).max()
+        assert end < 1e-6 if rounds == 3000 else end > 10
+
+
 @pytest.mark.parametrize(("network", "order"), [("static", "cta"), ("static", "atc"), ("random", "atc")])
 def test_gradient_tracking_with_its_own_step_finds_the_optimum(network, order):
     options = {"rounds": 20_000, "record_every": 100, "tolerance": 1e-11}

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from local_problems import LOSSES, TAU, centre, local_problem, objective
 
+import consensus
+import topologies
 from consensus.local.part import Part
-from consensus.surrogates import Blocks, PartialLinearization
+from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
 
 SURROGATES = [
     PartialLinearization(TAU, "local"),
@@ -77,3 +79,14 @@ def test_the_gradient_of_the_subproblem_is_that_of_its_value(loss, surrogate):
         ahead, behind = (sub.value(x + h * direction, a + h * image) for h in (1e-5, -1e-5))
         slope = np.vecdot(sub.gradient(x, a), direction)
         np.testing.assert_allclose((ahead - behind) / 2e-5, slope, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize(("surrogate", "needs"), [(FullLinearization(1.0), False), (PartialLinearization(1.0), True)])
+def test_blocks_need_a_model_where_their_surrogate_does(surrogate, needs):
+    assert Blocks(surrogate, 2).needs_model is needs
+    p = consensus.Problem.from_functions(lambda w: (w**2).sum(axis=1), lambda w: 2 * w, agents=3, parameters=4)
+    solver = consensus.solvers.NEXT(Blocks(surrogate, 2), 0.5)
+    assert solver.needs.model is needs
+    if needs:
+        with pytest.raises(TypeError, match="needs a model to linearise"):
+            consensus.solvers.check_needs(solver, p, topologies.Static(topologies.ring(3)))

@@ -187,3 +187,11 @@ def test_rounding_errors_break_nothing():
 def test_rounds_out_of_range_are_refused(rounds):
     with pytest.raises(ValueError, match="rounds must be"):
         topologies.conditions(topologies.Static(topologies.ring(4)), rounds)
+
+
+def test_windows_reach_over_the_end_of_a_period():
+    """Joined in round 1 of four alone: the longest wait is from round 2 of a period to round 1 of the next."""
+    edge, both = nx.empty_graph(3), nx.path_graph(3)
+    edge.add_edge(0, 1)
+    found = topologies.conditions(topologies.Periodic([edge, both, edge, edge]))
+    assert (found.period, found.window) == (4, 4)

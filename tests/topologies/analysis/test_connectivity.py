@@ -157,3 +157,12 @@ def test_components_agree_with_networkx_on_a_sparse_random_graph():
     expected = sorted(sorted(group) for group in nx.connected_components(graph))
     assert len(expected) > 50
     assert groups(topologies.Static(graph)) == expected
+
+
+@pytest.mark.parametrize(("round", "exchanges"), [(0, 4), (1, 6), (2, 5), (3, 4), (5, 5)])
+def test_a_crossing_begins_in_its_round(round, exchanges):
+    """Along a path of four the agents at its ends hear from each other when its edges come in turn, there and back."""
+    assert (
+        topologies.analysis.connectivity.crossing(topologies.Periodic([nx.compose(LEFT, RIGHT), MIDDLE, NOTHING]), round)
+        == exchanges
+    )

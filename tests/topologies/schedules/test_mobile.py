@@ -116,3 +116,11 @@ def test_bad_settings_are_refused(settings, message):
 def test_negative_rounds_are_refused():
     with pytest.raises(ValueError, match="round must be at least 0, got -1"):
         NETWORKS[0].positions(-1)
+
+
+def test_two_agents_of_less_than_the_diagonals_reach_are_not_always_in_touch():
+    network = topologies.Mobile(2, radius=1.2, speed=0.3, seed=0)
+    apart = [np.linalg.norm(np.diff(network.positions(n), axis=0)) > 1.2 for n in range(2000)]
+    assert 0 < np.mean(apart) < 0.2
+    assert not network.static
+    assert [not network.graph(n).edges for n in range(2000)] == apart

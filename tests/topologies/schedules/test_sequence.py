@@ -141,3 +141,11 @@ def test_periodic_needs_a_graph():
 def test_periodic_refuses_a_single_graph(single):
     with pytest.raises(TypeError, match=r"must be a list of graphs, got one .*; use Static"):
         topologies.Periodic(single)
+
+
+@pytest.mark.parametrize("turns", [[EVENS, ODDS, EVENS], [EVENS, EVENS, ODDS], [ODDS, EVENS, EVENS]])
+def test_a_period_in_which_one_graph_differs_is_no_static_one(turns):
+    network = topologies.Periodic(turns)
+    assert not network.static
+    for n in range(7):
+        assert same(network.weights(network.key(n)), topologies.metropolis(turns[n % 3]))

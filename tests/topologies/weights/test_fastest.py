@@ -159,3 +159,12 @@ def test_a_least_self_weight_out_of_range_is_refused(diagonal):
 def test_a_least_self_weight_needs_nonnegative_weights():
     with pytest.raises(ValueError, match=r"diagonal=0\.1 bounds self-weights, which nonnegative=False leaves free"):
         topologies.fastest(topologies.path(3), nonnegative=False, diagonal=0.1)
+
+
+def test_a_bound_on_self_weights_is_part_of_the_optimum():
+    """Where it binds at some agents only, to slow all edges down alike is worse."""
+    graph = nx.wheel_graph(6)
+    free, bound = topologies.fastest(graph).toarray(), topologies.fastest(graph, diagonal=0.4).toarray()
+    slowed = np.eye(6) + (0.6 / (1 - free.diagonal().min())) * (free - np.eye(6))
+    assert min(slowed.diagonal().min(), bound.diagonal().min()) >= 0.4 - 1e-12
+    assert modulus(bound) < modulus(slowed) - 0.05

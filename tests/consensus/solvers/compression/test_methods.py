@@ -230,6 +230,26 @@ def test_masses_meet_the_same_slower_matrix():
         np.testing.assert_allclose(one.w, other.w, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("compressor", [RandomK(2, seed=5), Quantize(3, seed=5), TOP], ids=["random", "quantised", "top"])
+def test_error_feedback_is_its_equation(compressor):
+    """Vector p of round n is message 2 n + p; what contracts is a part 1 / (1 + C) of an unbiased message."""
+    p, W, everyone = problem("squared", L2), STATIC.weights(0).toarray(), np.arange(6)
+    part = 1 / (2 - compressor.omega(p.parameters)) if compressor.unbiased else 1.0
+    assert (part < 1) == isinstance(compressor, Quantize)
+    found = list(states(Compressed(GradientTracking(ALPHA, order="cta"), compressor, GAMMA), p, STATIC, 8))
+    x = found[0].w
+    y = gradient = p.average_gradient(x)
+    known = np.zeros((2, *x.shape))
+    for n, state in enumerate(found):
+        np.testing.assert_allclose(state.w, x, rtol=0, atol=1e-12)
+        for place, vector in enumerate((x, y)):
+            known[place] += part * compressor.pack(vector - known[place], everyone, 2 * n + place).unpack()
+        slow = [vector + GAMMA * (W @ h - h) for vector, h in zip((x, y), known, strict=True)]
+        x, before = slow[0] - ALPHA * y, gradient
+        gradient = p.average_gradient(x)
+        y = slow[1] + gradient - before
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("inner", "network"),
