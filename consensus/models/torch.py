@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -15,7 +16,8 @@ from consensus import _checks, _extras
 from consensus._parallel import CHUNK_BYTES
 from consensus.models.framework import Framework
 from consensus.models.together import most_together
-from consensus.models.torch_checks import checked_device, constants, digest, path, refuse
+from consensus.models.torch_aligned import LINE, align_products, aligned, aligned_rows, whole, with_samples
+from consensus.models.torch_checks import checked_device, constants, digest, generators, made, path, refuse
 from consensus.models.torch_derivatives import Derivatives
 
 if TYPE_CHECKING:
@@ -75,7 +77,7 @@ class Torch(Framework):
         self._make = None if isinstance(module, torch.nn.Module) else module
         if self._make is not None and not callable(self._make):
             raise TypeError(f"module must be a torch.nn.Module, or a function that makes one; got {_checks.shown(module)}")
-        self._module = copy.deepcopy(module) if self._make is None else self._made(0)
+        self._module = copy.deepcopy(module) if self._make is None else made(torch, self._make, 0)
         self.device = checked_device(torch, device)
         refuse(torch, self._module)
         trainable = {name: part for name, part in self._module.named_parameters() if part.requires_grad}
@@ -89,7 +91,7 @@ class Torch(Framework):
             for part, end in zip(trainable.values(), ends, strict=True)
         ]
         owners = {type(self._module.get_submodule(name.rpartition(".")[0])) for name in trainable}
-        self._linear = all(issubclass(owner, torch.nn.Linear) for owner in owners)
+        self._linear = owners == {torch.nn.Linear}
         self.together = _TOGETHER if any(issubclass(owner, torch.nn.modules.conv._ConvNd) for owner in owners) else 1
         self._prepare()
 
@@ -105,7 +107,7 @@ class Torch(Framework):
         PyTorch's own generators are left as they are.
         """
         _checks.offers("rng", rng, ("integers",), "a NumPy generator, such as numpy.random.default_rng(0)")
-        module = self._module if self._make is None else self._made(int(rng.integers(2**63)))
+        module = self._module if self._make is None else made(_torch(), self._make, int(rng.integers(2**63)))
         values = dict(module.named_parameters())
         return np.concatenate([values[name].detach().cpu().numpy().ravel() for (name, *_), *_ in self._spans])
 
@@ -119,28 +121,23 @@ class Torch(Framework):
             state |= {name: _torch().from_numpy(w[start:end].reshape(shape).copy()) for name in names}
         return state
 
-    def _made(self, seed):
-        """A module made by the user's function under ``seed``; PyTorch's generator goes on as if nothing had been drawn."""
-        torch = _torch()
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed)
-            module = self._make()
-        if not isinstance(module, torch.nn.Module):
-            raise TypeError(f"module must be a torch.nn.Module, or a function that makes one; it made {_checks.shown(module)}")
-        return module
-
     def _most(self, samples, dtype):
-        """Products of matrices have the same bits in a call for any number of agents; whether convolutions have is tried.
+        """Tried on one agent in every place of a line of cache if all parameters are of ``Linear`` layers: any number or one.
 
-        These have few parameters, which many samples share: they do not count. Other modules have one agent in a call.
+        Convolutions have few parameters, which many samples share: they do not count, and up to five agents are tried. Other
+        modules have one agent in a call.
         """
-        if self._linear:
-            return super()._most(samples, dtype)
+        if self._linear and super()._most(samples, dtype) > 1:
+            most = LINE // dtype.itemsize
+            return sys.maxsize if self._tried(samples, dtype, most) == most else 1
         if self.together == 1 or 2 * samples * sum(self.widths) * dtype.itemsize > self.together * CHUNK_BYTES // 2:
             return 1
+        return self._tried(samples, dtype, self.together)
+
+    def _tried(self, samples, dtype, most):
         key = self.features, samples, dtype
         if key not in self._counts:
-            self._counts[key] = most_together(self._products, self.together, self.parameters, key, self.outputs)
+            self._counts[key] = most_together(self._products, most, self.parameters, key, self.outputs)
         return self._counts[key]
 
     def _products(self, w, x, u, v):
@@ -165,6 +162,8 @@ class Torch(Framework):
         modules = self._here.__dict__.setdefault("modules", {})
         if dtype not in modules:
             modules[dtype] = copy.deepcopy(self._module).to(self.device, dtype).requires_grad_(False)
+            if self._linear:
+                align_products(_torch(), modules[dtype])
         return modules[dtype]
 
     def _function(self, dtype):
@@ -178,12 +177,23 @@ class Torch(Framework):
         return function
 
     def _leaves(self, w):
-        """The parameters in w (..., P), as views (..., *shape)."""
-        return [w[..., start:end].reshape((*w.shape[:-1], *shape)) for _, start, end, shape in self._spans]
+        """The parameters in w (agents, P), as (agents, *shape), each agent's aligned; of one agent without that axis."""
+        w = self._tensor(w)
+        if len(w) == 1:
+            return [aligned(w[0, start:end]).reshape(shape) for _, start, end, shape in self._spans]
+        return [aligned_rows(w[:, start:end]).reshape(len(w), *shape) for _, start, end, shape in self._spans]
 
     def _stack(self, array):
-        """``array`` (agents, ...) on the device; of one agent without that axis, which else is cut leaf by leaf."""
-        return self._tensor(array[0] if len(array) == 1 else array)
+        """``array`` (agents, samples, ...) on the device, each agent's part aligned; of one agent without that axis.
+
+        Where products of several agents' matrices are one call, samples of zeros are added until all that is made of them on
+        the way is aligned, too.
+        """
+        if len(array) == 1:
+            return aligned(self._tensor(array[0]))
+        if not self._linear:
+            return self._tensor(array)
+        return with_samples(self._tensor(array), whole(array.shape[1], array.itemsize))
 
     def _outputs(self, leaves, x):
         """Of x (agents, samples, ...), or of a single agent's (samples, ...) by the module's own call."""
@@ -205,7 +215,7 @@ class Torch(Framework):
 
     def _predict(self, w, x):
         with _torch().no_grad():
-            return self._array(self._outputs(self._leaves(self._stack(w)), self._stack(x)), x)
+            return self._array(self._outputs(self._leaves(w), self._stack(x)), x)
 
     def _derivatives(self, w, x):
         derivatives = Derivatives(_torch(), self, w, x)
@@ -213,18 +223,20 @@ class Torch(Framework):
 
     def _array(self, outputs, x):
         """What is computed for x (agents, samples, ...), as an array (agents, samples, outputs)."""
-        return outputs.cpu().numpy().reshape(*x.shape[:2], self.outputs)
+        return outputs.cpu().numpy().reshape(len(x), -1, self.outputs)[:, : x.shape[1]]
 
     def _jacobian(self, w, x):
-        torch, x = _torch(), self._tensor(x)
+        torch, x = _torch(), aligned(self._tensor(x))
         function = self._function(x.dtype)
         rows_of = torch.func.jacrev(lambda leaves, sample: function(leaves, sample[None])[0])
-        rows = torch.func.vmap(rows_of, in_dims=(None, 0))(self._leaves(self._tensor(w)), x)
+        rows = torch.func.vmap(rows_of, in_dims=(None, 0))(self._leaves(w[None]), x)
         return torch.cat([part.detach().flatten(2) if part.ndim > 2 else part[..., None] for part in rows], dim=2).cpu().numpy()
 
     def _call(self, w, x):
         with _torch().no_grad():
-            outputs = self._outputs(self._leaves(self._tensor(w)), self._tensor(x))
+            given = self._tensor(w)  # itself, so that it shows who writes over it
+            leaves = [given[start:end].reshape(shape) for _, start, end, shape in self._spans]
+            outputs = self._outputs(leaves, self._tensor(x))
         return outputs.cpu().numpy() if isinstance(outputs, _torch().Tensor) else outputs
 
     def _path(self, w, x):
@@ -234,9 +246,7 @@ class Torch(Framework):
         Derivatives(_torch(), self, w[None], x[None]).vjp(u[None])
 
     def _generators(self):
-        torch = _torch()
-        read, put = torch.get_rng_state, torch.set_rng_state
-        return {"PyTorch's generator": (lambda: read().numpy(), lambda state: put(torch.from_numpy(state)))}
+        return generators(_torch())
 
     def _constants(self, w):
         return constants(self._held(self._tensor(w).dtype), {name for names, *_ in self._spans for name in names})

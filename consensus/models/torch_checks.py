@@ -20,6 +20,16 @@ def checked_device(torch, device):
     return str(device)
 
 
+def made(torch, make, seed):
+    """A module made by the user's function under ``seed``; PyTorch's generator goes on as if nothing had been drawn."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        module = make()
+    if not isinstance(module, torch.nn.Module):
+        raise TypeError(f"module must be a torch.nn.Module, or a function that makes one; it made {_checks.shown(module)}")
+    return module
+
+
 def refuse(torch, module):
     """Raise ``ValueError`` where the function of a batch depends on chance, or on more than a sample's own features."""
     nn = torch.nn
@@ -64,6 +74,12 @@ def path(torch, module, call, x):
             hook.remove()
     x[...] = given
     return tuple(widths), "".join(objections)
+
+
+def generators(torch):
+    """PyTorch's global generator by name, with functions that read and set its state."""
+    read, put = torch.get_rng_state, torch.set_rng_state
+    return {"PyTorch's generator": (lambda: read().numpy(), lambda state: put(torch.from_numpy(state)))}
 
 
 def constants(module, trained):

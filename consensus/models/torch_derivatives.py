@@ -6,12 +6,12 @@ class Derivatives:
 
     def __init__(self, torch, model, w, x):
         self._torch, self._model, self._x = torch, model, x
-        self._leaves = [leaf.detach().requires_grad_() for leaf in model._leaves(model._stack(w))]
+        self._leaves = [leaf.detach().requires_grad_() for leaf in model._leaves(w)]
         self.outputs = model._outputs(self._leaves, model._stack(x))
         self._transposed = None
 
     def vjp(self, u):
-        return self._flat(self._back(self._model._tensor(u).reshape(self.outputs.shape)))
+        return self._flat(self._back(self._model._stack(u).reshape(self.outputs.shape)))
 
     def jvp(self, v):
         """By the tape of the backward pass: J' u is linear in u, and its derivative in u towards v is J v."""
@@ -20,9 +20,7 @@ class Derivatives:
             u = torch.zeros_like(self.outputs, requires_grad=True)
             self._transposed = u, self._back(u, create_graph=True)
         u, products = self._transposed
-        (moved,) = torch.autograd.grad(
-            products, u, self._model._leaves(self._model._stack(v)), retain_graph=True, materialize_grads=True
-        )
+        (moved,) = torch.autograd.grad(products, u, self._model._leaves(v), retain_graph=True, materialize_grads=True)
         return self._model._array(moved, self._x)
 
     def _back(self, u, create_graph=False):

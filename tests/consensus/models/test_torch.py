@@ -1,5 +1,6 @@
 """What is particular to modules of PyTorch."""
 
+import itertools
 import random
 
 import numpy as np
@@ -77,11 +78,54 @@ def test_of_a_function_every_seed_has_a_start_and_the_generator_is_left_alone():
     assert torch.equal(before, torch.get_rng_state())
 
 
-def test_arrays_are_not_copied_and_may_be_read_only():
-    model, array = Torch(mlp()), np.ones((3, 23))
-    array.flags.writeable = False
-    assert model._tensor(array).data_ptr() == array.ctypes.data
-    assert all(leaf.data_ptr() - array.ctypes.data < array.nbytes for leaf in model._leaves(model._tensor(array)))
+def test_features_are_not_copied_where_they_are_aligned_and_may_be_read_only():
+    model, memory = Torch(mlp()).for_samples((4,)), np.ones(3 * 23 * 8 + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    for offset, copied in ((start, False), (start + 8, True)):
+        array = memory[offset : offset + 2 * 4 * 8].view(float).reshape(1, 2, 4)
+        array.flags.writeable = False
+        assert (model._stack(array).data_ptr() != array.ctypes.data) is copied
+        assert model._stack(array).data_ptr() % 64 == 0
+
+
+class Direct(nn.Module):
+    """Uses the weights of a layer without the layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.outer = nn.Linear(5, 7), nn.Linear(7, 3)
+
+    def forward(self, x):
+        return nn.functional.linear(torch.tanh(nn.functional.linear(x, self.inner.weight)), self.outer.weight, self.outer.bias)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("loss", [consensus.CrossEntropy(), consensus.SquaredLoss()], ids=["cross-entropy", "squared"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        lambda: nn.Linear(5, 3),
+        lambda: nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 9), nn.ReLU(), nn.Linear(9, 3)),
+        lambda: nn.Sequential(nn.Linear(5, 801), nn.Tanh(), nn.Linear(801, 3)),
+        lambda: nn.Sequential(nn.LayerNorm(5), nn.Linear(5, 3)),
+        Direct,
+    ],
+    ids=["linear", "layers", "one at a time", "other layers", "direct"],
+)
+def test_gradients_do_not_depend_on_where_a_block_begins(module, loss, dtype):
+    """Libraries round products of matrices by where these begin in memory, within a line of cache."""
+    sizes, rng = [2, 30, 7, 21, 1, 20, 9], np.random.default_rng(0)
+    X = rng.standard_normal((90, 5)).astype(dtype)
+    y = rng.integers(0, 3, 90) if isinstance(loss, consensus.CrossEntropy) else rng.standard_normal((90, 3))
+    problem = consensus.Problem(Torch(module()), loss, consensus.partition(X, y, 7, "sizes", sizes=sizes))
+    w = rng.standard_normal((7, problem.parameters)).astype(dtype) / 3
+    rule = consensus.Minibatches(3)
+    whole = problem.gradient(w), problem.value(w), problem.gradient(w, rule.at(problem, 0))
+    for start, stop in itertools.combinations(range(8), 2):
+        part, own = problem.restrict(np.arange(start, stop)), w[start:stop].copy()
+        found = part.gradient(own), part.value(own), part.gradient(own, rule.at(part, 0))
+        for array, wanted in zip(found, whole, strict=True):
+            np.testing.assert_array_equal(array, wanted[start:stop], err_msg=f"{start}:{stop}")
 
 
 def test_calls_hold_one_thread_and_leave_the_users_settings(monkeypatch):
