@@ -37,6 +37,8 @@ def digest(*things: Any) -> str:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from consensus._contents import digest
     >>> digest(np.zeros(2)) == digest(np.zeros(2)), digest(np.zeros(2)) == digest(np.zeros(2, np.float32))
     (True, False)
     """

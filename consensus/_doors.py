@@ -1,5 +1,7 @@
 """What :func:`consensus.solve` makes of its arguments."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import networkx as nx

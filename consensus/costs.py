@@ -1,5 +1,7 @@
 """What a run would take on a network of yours: predicted seconds, from what a history counts."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
@@ -64,6 +66,7 @@ class Cluster:
     Examples
     --------
     >>> import numpy as np
+    >>> from consensus.costs import Cluster, Load
     >>> lan = Cluster(latency=1e-4, bandwidth=1e9, flops=1e10)
     >>> lan.seconds(Load(np.array([1000]), np.array([2e9]), np.array([3e10]), 10))
     array([5.1])

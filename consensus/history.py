@@ -28,6 +28,7 @@ class History(dict):
 
     Examples
     --------
+    >>> from consensus import History
     >>> history = History()
     >>> history.append({"round": 0, "objective": 2.5})
     >>> history.append({"round": 10, "objective": 0.5})
@@ -158,6 +159,8 @@ class History(dict):
 
         Examples
         --------
+        >>> import numpy as np
+        >>> from consensus import History
         >>> history = History()
         >>> history.append({"round": 0, "objective": 2.5, "agent_objective": np.array([2.0, 3.0])})
         >>> history.append({"round": 10, "objective": 0.5, "agent_objective": np.array([0.5, 0.5])})

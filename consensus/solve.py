@@ -1,5 +1,7 @@
 """Run a solver over a network."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -161,6 +163,7 @@ def solve(
     >>> import consensus, topologies
     >>> from sklearn.datasets import load_diabetes
     >>> from sklearn.preprocessing import scale
+    >>> from consensus import solve
     >>> X, y = load_diabetes(return_X_y=True)
     >>> shards = consensus.partition(scale(X), scale(y), agents=10, seed=0)
     >>> problem = consensus.Problem(consensus.Linear(10), consensus.SquaredLoss(), shards, consensus.L2(0.01))

@@ -20,6 +20,7 @@ class Constant:
 
     Examples
     --------
+    >>> from consensus.steps import Constant
     >>> Constant(0.1)(1000)
     0.1
     """
@@ -52,6 +53,7 @@ class Diminishing:
 
     Examples
     --------
+    >>> from consensus.steps import Diminishing
     >>> rule = Diminishing(initial=0.5, decay=0.1)
     >>> rule(0), rule(1)
     (0.5, 0.475)
@@ -85,6 +87,7 @@ class InverseSqrt:
 
     Examples
     --------
+    >>> from consensus.steps import InverseSqrt
     >>> InverseSqrt(0.5)(3)
     0.25
     """
@@ -113,6 +116,7 @@ class StepDecay:
 
     Examples
     --------
+    >>> from consensus.steps import StepDecay
     >>> rule = StepDecay(0.4, every=30, gamma=0.5)
     >>> rule(29), rule(30), rule(60)
     (0.4, 0.2, 0.1)
@@ -153,6 +157,7 @@ class CosineAnnealing:
 
     Examples
     --------
+    >>> from consensus.steps import CosineAnnealing
     >>> rule = CosineAnnealing(0.4, rounds=100)
     >>> rule(0), round(rule(50), 6), rule(100)
     (0.4, 0.2, 0.0)
@@ -193,6 +198,7 @@ class Warmup:
 
     Examples
     --------
+    >>> from consensus.steps import CosineAnnealing, Warmup
     >>> rule = Warmup(CosineAnnealing(0.4, rounds=1000), rounds=10)
     >>> round(rule(0), 6), rule(9) == rule.rule(9)
     (0.04, True)

@@ -78,3 +78,11 @@ def test_what_is_left_out_is_seen():
 
     assert missing(sum_of, False) == ["b", "return"]
     assert missing(Own.method, True) == ["a"]
+
+
+def test_signatures_show_the_names_that_were_written_not_what_they_stand_for():
+    """``help(consensus.solve)`` began with 1,848 characters, most of them what NumPy's ``ArrayLike`` is made of."""
+    shown = {f"{function.__module__}.{function.__qualname__}": str(inspect.signature(function)) for function, _ in public()}
+    assert [name for name, signature in shown.items() if "numpy._typing" in signature] == []
+    assert len(shown["consensus.solve.solve"]) < 1000
+    assert max(map(len, shown.values())) < 1000

@@ -42,6 +42,7 @@ def listed(items: Iterable[object]) -> str:
 
     Examples
     --------
+    >>> from topologies._checks import listed
     >>> listed("abc"), listed("abcd")
     ('a, b, c', 'a, b, c, ...')
     """
@@ -63,6 +64,7 @@ def offers(name: str, value: Any, needed: Sequence[str], wanted: str) -> Any:
 
     Examples
     --------
+    >>> from topologies._checks import offers
     >>> offers("schedule", 3, ("agents", "key"), "a schedule, such as topologies.Static(graph)")
     Traceback (most recent call last):
         ...

@@ -24,6 +24,7 @@ def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
     Examples
     --------
     >>> import topologies
+    >>> from topologies._lazy import attach
     >>> get, _ = attach("topologies", topologies.__file__)
     >>> get("metropolis").__module__, get("graphs").__name__
     ('topologies.weights.metropolis', 'topologies.graphs')

@@ -19,6 +19,7 @@ def square(matrix: Any) -> sparse.csr_array:
 
     Examples
     --------
+    >>> from topologies.matrices import square
     >>> square([[1, 0], [0, 1]]).nnz
     2
     """
@@ -36,6 +37,8 @@ def canonical(matrix: sparse.csr_array) -> sparse.csr_array:
 
     Examples
     --------
+    >>> from scipy import sparse
+    >>> from topologies.matrices import canonical
     >>> canonical(sparse.csr_array(([0.25, 0.25, 0.5], [1, 1, 0], [0, 3, 3]), shape=(2, 2))).data
     array([0.5, 0.5])
     """
@@ -50,6 +53,7 @@ def worst_sum(matrix: sparse.csr_array, axis: int) -> tuple[int, float]:
 
     Examples
     --------
+    >>> from topologies.matrices import square, worst_sum
     >>> worst_sum(square([[0.5, 0.5], [0.0, 0.75]]), axis=1)
     (1, 0.75)
     """
@@ -63,6 +67,7 @@ def sums_to_one(matrix: sparse.csr_array, axis: int) -> bool:
 
     Examples
     --------
+    >>> from topologies.matrices import square, sums_to_one
     >>> sums_to_one(square([[0.5, 0.5], [0.0, 1.0]]), axis=1)
     True
     """

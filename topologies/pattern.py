@@ -63,6 +63,7 @@ def adjacency(graph: GraphLike) -> sparse.csr_array:
     Examples
     --------
     >>> import networkx
+    >>> from topologies import adjacency
     >>> adjacency(networkx.path_graph(3)).toarray()
     array([[0., 1., 0.],
            [1., 0., 1.],
@@ -166,6 +167,8 @@ def union_pattern(patterns: Iterable[sparse.csr_array]) -> sparse.csr_array:
 
     Examples
     --------
+    >>> from scipy import sparse
+    >>> from topologies.pattern import union_pattern
     >>> union_pattern(sparse.csr_array([[0.0, k], [1.0, 0.0]]) for k in (0.0, 1.0)).toarray()
     array([[0., 1.],
            [1., 0.]])
@@ -191,6 +194,8 @@ def pairs_pattern(agents: int, first: np.ndarray, second: np.ndarray, diagonal: 
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from topologies.pattern import pairs_pattern
     >>> pairs_pattern(3, np.array([1, 0]), np.array([2, 1])).toarray()
     array([[0., 1., 0.],
            [1., 0., 1.],
@@ -208,6 +213,7 @@ def complete_pattern(agents: int) -> sparse.csr_array:
 
     Examples
     --------
+    >>> from topologies.pattern import complete_pattern
     >>> complete_pattern(3).toarray()
     array([[0., 1., 1.],
            [1., 0., 1.],

@@ -81,6 +81,7 @@ class DownpourSGD(System):
 
     Examples
     --------
+    >>> from consensus.centralised import DownpourSGD
     >>> DownpourSGD(replicas=4, fetch=5, push=5, shards=2)
     DownpourSGD(replicas=4, fetch=5, push=5, shards=2, adagrad=True, seed=None, learning_rate=0.05, batch=32, warm_start=1)
     """

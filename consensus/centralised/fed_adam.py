@@ -47,6 +47,7 @@ class FedAdam(Federated):
 
     Examples
     --------
+    >>> from consensus.centralised import FedAdam
     >>> FedAdam(learning_rate=0.1, server_rate=0.01).betas
     (0.9, 0.99)
     """

@@ -40,6 +40,7 @@ class FedAvg(Federated):
     --------
     >>> import numpy as np, consensus
     >>> from consensus.centralised import solve
+    >>> from consensus.centralised import FedAvg
     >>> centres = np.arange(5.0)[:, None]
     >>> problem = consensus.Problem.from_functions(
     ...     lambda w: ((w - centres) ** 2).sum(axis=1) / 10, lambda w: (w - centres) / 5, agents=5, parameters=1)

@@ -47,6 +47,7 @@ class MapReduceGradientDescent(System):
 
     Examples
     --------
+    >>> from consensus.centralised import MapReduceGradientDescent
     >>> MapReduceGradientDescent(learning_rate=0.5, workers=4, reduce="tree")
     MapReduceGradientDescent(learning_rate=0.5, workers=4, reduce='tree')
     """

@@ -39,6 +39,7 @@ def pairs(count: int) -> Iterator[list[tuple[int, int]]]:
 
     Examples
     --------
+    >>> from consensus.centralised.mappers import pairs
     >>> list(pairs(5))
     [[(0, 1), (2, 3)], [(0, 2)], [(0, 4)]]
     """

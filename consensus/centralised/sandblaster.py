@@ -78,6 +78,7 @@ class SandblasterLBFGS(System):
 
     Examples
     --------
+    >>> from consensus.centralised import SandblasterLBFGS
     >>> SandblasterLBFGS(replicas=4, shards=2)
     SandblasterLBFGS(replicas=4, portions=None, shards=2, memory=10)
     """

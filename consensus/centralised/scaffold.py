@@ -49,6 +49,7 @@ class SCAFFOLD(Federated):
     --------
     >>> import numpy as np, consensus
     >>> from consensus.centralised import solve
+    >>> from consensus.centralised import SCAFFOLD
     >>> curvatures, centres = np.array([[0.1], [0.4]]), np.array([[0.0], [5.0]])
     >>> problem = consensus.Problem.from_functions(
     ...     lambda w: (curvatures * (w - centres) ** 2 / 2).sum(axis=1), lambda w: curvatures * (w - centres), 2, 1)

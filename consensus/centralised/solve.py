@@ -1,5 +1,7 @@
 """Train with a server."""
 
+from __future__ import annotations
+
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence

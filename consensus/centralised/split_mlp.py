@@ -54,6 +54,7 @@ class SplitMLP(MLP):
     Examples
     --------
     >>> import numpy as np
+    >>> from consensus.centralised import SplitMLP
     >>> model = SplitMLP([13, 20, 1], workers=2)
     >>> model.parameters, model
     (301, SplitMLP([13, 20, 1], workers=2, activation='tanh'))

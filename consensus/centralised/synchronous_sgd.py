@@ -57,6 +57,7 @@ class SynchronousSGD(System):
 
     Examples
     --------
+    >>> from consensus.centralised import SynchronousSGD
     >>> SynchronousSGD(batch=32, learning_rate=0.1, momentum=0.9, workers=2)
     SynchronousSGD(batch=32, learning_rate=0.1, momentum=0.9, workers=2, drop_slowest=0, seed=0)
     """

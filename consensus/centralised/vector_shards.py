@@ -80,6 +80,8 @@ def two_loops(gram: np.ndarray) -> np.ndarray:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from consensus.centralised.vector_shards import two_loops
     >>> two_loops(np.array([[4.0]]))
     array([-0.5])
     """

@@ -36,6 +36,8 @@ class Config:
     Examples
     --------
     >>> import tempfile
+    >>> from consensus.cli import Config
+    >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "run.toml")
     ...     _ = path.write_text('[run]\\nrounds = 50\\n[[solver]]\\nkind = "DGD"\\nstep = {kind = "Constant", value = 1.0}\\n')

@@ -125,6 +125,7 @@ def load(
 
     Examples
     --------
+    >>> from consensus.datasets import load
     >>> X, y = load("diabetes")
     >>> X.shape, y.shape
     ((442, 10), (442,))

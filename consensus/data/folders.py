@@ -1,5 +1,7 @@
 """Shards in a folder, a file an agent."""
 
+from __future__ import annotations
+
 import functools
 import io
 import json
@@ -45,6 +47,7 @@ def save_shards(shards: Shards, folder: str | os.PathLike, first: int | None = N
     Examples
     --------
     >>> import tempfile, numpy as np, consensus
+    >>> from consensus.data import load_shards, save_shards
     >>> with tempfile.TemporaryDirectory() as folder:  # two hospitals, which need not know each other's data
     ...     save_shards(consensus.Shards.from_list([(np.eye(3), [1.0, 2.0, 3.0])]), folder, first=0)
     ...     save_shards(consensus.Shards.from_list([(np.ones((2, 3)), [4.0, 5.0])]), folder, first=1)
@@ -136,6 +139,7 @@ def load_shards(
     Examples
     --------
     >>> import tempfile, numpy as np, consensus
+    >>> from consensus.data import load_shards, save_shards
     >>> shards = consensus.partition(np.eye(5), np.arange(5.0), agents=2)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save_shards(shards, folder)

@@ -25,6 +25,7 @@ class Columns:
     Examples
     --------
     >>> import pandas as pd
+    >>> from consensus.data import Columns
     >>> frame = pd.DataFrame({"age": [31, 47], "town": pd.Categorical(["Rome", "Oslo"]), "smokes": [True, False]})
     >>> columns = Columns.of(frame)
     >>> columns.features

@@ -1,5 +1,7 @@
 """Whose each sample is."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Which agent gets which samples."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from typing import Literal
 
@@ -76,6 +78,7 @@ def partition(
     Examples
     --------
     >>> import numpy as np
+    >>> from consensus import partition
     >>> shards = partition(np.arange(14.0).reshape(7, 2), np.arange(7.0), agents=3)
     >>> shards.sizes
     array([3, 2, 2])

@@ -1,5 +1,7 @@
 """Features and targets as arrays."""
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import ArrayLike
 

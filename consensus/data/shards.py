@@ -1,5 +1,7 @@
 """The samples of every agent, padded to one length."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -65,7 +67,7 @@ class Shards:
         return f"Shards({self.agents}{some} agents, {each} samples each, {shapes}, {self.features.dtype})"
 
     @classmethod
-    def from_list(cls, parts: Iterable[tuple[ArrayLike, ArrayLike]]) -> "Shards":
+    def from_list(cls, parts: Iterable[tuple[ArrayLike, ArrayLike]]) -> Shards:
         """Shards of data that are apart already: agent i has the samples of the i-th pair.
 
         Parameters
@@ -90,6 +92,7 @@ class Shards:
         Examples
         --------
         >>> import numpy as np
+        >>> from consensus import Shards
         >>> shards = Shards.from_list([(np.eye(3), np.ones(3)), (np.zeros((1, 3)), [2.0])])
         >>> shards.sizes, shards.targets[1, :, 0]
         (array([3, 1]), array([2., 0., 0.]))
@@ -129,7 +132,7 @@ class Shards:
         """Number of samples of each agent held here, shape (agents,)."""
         return np.count_nonzero(self.indices >= 0, axis=1)
 
-    def restrict(self, rows: slice | ArrayLike) -> "Shards":
+    def restrict(self, rows: slice | ArrayLike) -> Shards:
         """The shards of the agents ``rows``, a slice (views, nothing is copied) or a sequence of their numbers."""
         rows = _checks.rows(rows, self.agents)
         return replace(

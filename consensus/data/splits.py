@@ -3,6 +3,8 @@
 scikit-learn is imported where it is used: it takes longer than all the rest, and workers have no use for it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -43,6 +45,8 @@ class Split:
     Examples
     --------
     >>> from consensus.datasets import load
+    >>> import numpy as np
+    >>> from consensus.datasets import split
     >>> X, y = load("diabetes")
     >>> parts = split(X, y)
     >>> bool(np.allclose(parts.y_scaler.inverse_transform(parts.y_test[:, None])[0], 321))
@@ -53,8 +57,8 @@ class Split:
     y: np.ndarray
     X_test: np.ndarray
     y_test: np.ndarray
-    X_scaler: "StandardScaler"
-    y_scaler: "StandardScaler | None" = None
+    X_scaler: StandardScaler
+    y_scaler: StandardScaler | None = None
     columns: Columns | None = None
     classes: tuple | None = None
     groups: np.ndarray | None = None
@@ -112,6 +116,7 @@ def split(
     --------
     >>> import consensus
     >>> from consensus.datasets import load
+    >>> from consensus.datasets import split
     >>> data = load("diabetes")
     >>> parts = split(*data, classification=data.classification)
     >>> parts.X.shape, parts.X_test.shape
@@ -166,6 +171,7 @@ def folds(
     Examples
     --------
     >>> from consensus.datasets import load
+    >>> from consensus.datasets import folds
     >>> data = load("iris")
     >>> [len(fold.X_test) for fold in folds(*data, k=4, classification=data.classification)]
     [38, 38, 37, 37]

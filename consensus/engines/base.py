@@ -115,6 +115,7 @@ def blocks_of(agents: int, parts: int) -> list[slice]:
 
     Examples
     --------
+    >>> from consensus.engines.base import blocks_of
     >>> blocks_of(5, 2)
     [slice(0, 2, None), slice(2, 5, None)]
     """

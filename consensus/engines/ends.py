@@ -18,6 +18,7 @@ class Ends(NamedTuple):
     Of a path of three agents, the two that come first:
 
     >>> import topologies
+    >>> from consensus.engines.ends import Ends
     >>> ends = Ends.of(topologies.metropolis(topologies.path(3)), slice(0, 2))
     >>> ends.others.tolist(), ends.there.tolist(), ends.places.tolist()
     ([[1, 0], [0, 2]], [[True, False], [True, True]], [[0, 0], [0, 0]])

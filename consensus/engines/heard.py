@@ -22,6 +22,8 @@ class Heard(NamedTuple):
     --------
     Agent 0 hears agents 1 and 2; nobody hears it:
 
+    >>> import numpy as np
+    >>> from consensus.engines import Heard
     >>> own, rows = np.zeros((1, 2)), np.array([[1.0, 0.0], [0.0, 1.0]])
     >>> heard = Heard(own, np.array([0.5]), np.array([0, 0]), np.array([1, 2]), np.array([0.25, 0.25]), rows, np.array([0, 1]))
     >>> heard.mixed().tolist()

@@ -46,6 +46,7 @@ class Hubs:
     Examples
     --------
     >>> import topologies
+    >>> from consensus.engines.hubs import Hubs
     >>> ring = topologies.metropolis(topologies.ring(30))
     >>> [len(Hubs.of(ring, exchanges).hubs) for exchanges in (15, 16, 18, 30)]
     [30, 10, 5, 1]

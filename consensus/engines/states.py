@@ -73,6 +73,8 @@ def joined(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from consensus.engines import joined
     >>> joined([{"round": 3, "w": np.zeros((2, 1))}, {"round": 3, "w": np.ones((1, 1))}])["w"].tolist()
     [[0.0], [0.0], [1.0]]
     """

@@ -16,6 +16,7 @@ class Tree(NamedTuple):
     Examples
     --------
     >>> import topologies
+    >>> from consensus.engines.trees import Tree
     >>> tree = Tree.of(topologies.metropolis(topologies.path(5)))
     >>> tree.depth, tree.order[0].item(), tree.parent[[0, 4]].tolist()
     (2, 2, [1, 3])

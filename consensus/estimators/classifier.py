@@ -1,5 +1,7 @@
 """Classification."""
 
+from __future__ import annotations
+
 from typing import Self
 
 import numpy as np
@@ -86,6 +88,7 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
     Examples
     --------
     >>> from sklearn.datasets import load_iris
+    >>> from consensus.estimators import NetworkClassifier
     >>> X, y = load_iris(return_X_y=True, as_frame=True)
     >>> model = NetworkClassifier(hidden_layer_sizes=(), agents=5, network="ring", random_state=0).fit(X, y)
     >>> model.score(X, y) > 0.95, model.agents_, model.feature_names_in_[0]

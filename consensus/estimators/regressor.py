@@ -1,5 +1,7 @@
 """Regression."""
 
+from __future__ import annotations
+
 from typing import Any, Self
 
 import numpy as np
@@ -90,6 +92,8 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
     --------
     >>> from sklearn.datasets import load_diabetes
     >>> from sklearn.linear_model import Ridge
+    >>> import numpy as np
+    >>> from consensus.estimators import NetworkRegressor
     >>> X, y = load_diabetes(return_X_y=True)
     >>> here = NetworkRegressor(hidden_layer_sizes=(), network="ring", random_state=0).fit(X, y)
     >>> there = Ridge(alpha=1e-3 * len(X)).fit(X, y)

@@ -21,6 +21,7 @@ class CrossEntropy(Loss):
     Examples
     --------
     >>> import numpy as np
+    >>> from consensus import CrossEntropy
     >>> CrossEntropy().value(np.array([[1e4, -1e4], [0.0, 0.0]]), np.array([[0], [1]]))
     array([0.        , 0.69314718])
     """

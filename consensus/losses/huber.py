@@ -28,6 +28,7 @@ class Huber(Loss):
     Examples
     --------
     >>> import numpy as np
+    >>> from consensus import Huber
     >>> Huber(delta=1.0).value(np.array([[0.5], [3.0]]), np.array([[0.0], [0.0]]))
     array([0.125, 2.5  ])
     """

@@ -21,6 +21,7 @@ class LogisticLoss(Loss):
     Examples
     --------
     >>> import numpy as np
+    >>> from consensus import LogisticLoss
     >>> LogisticLoss().gradient(np.array([[0.0], [-1e4]]), np.array([[1.0], [0.0]]))
     array([[-0.5],
            [ 0. ]])

@@ -18,6 +18,7 @@ class SquaredLoss(Loss):
     Examples
     --------
     >>> import numpy as np
+    >>> from consensus import SquaredLoss
     >>> SquaredLoss().value(np.array([[3.0], [1.0]]), np.array([[1.0], [1.0]]))
     array([2., 0.])
     """

@@ -56,6 +56,7 @@ class Model(Protocol):
     --------
     The exponential of a linear function:
 
+    >>> import numpy as np
     >>> class Exponential:
     ...     parameters, outputs = 3, 1
     ...     def init(self, rng):

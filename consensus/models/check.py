@@ -1,5 +1,7 @@
 """Whether a model of one's own does what the package expects of it."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,6 +78,7 @@ def check(
     Examples
     --------
     >>> import consensus
+    >>> from consensus.models import check
     >>> report = check(consensus.MLP([4, 3, 2]))
     >>> report.parameters, max(report.errors.values()) < 1e-7
     (23, True)

@@ -50,6 +50,7 @@ class JAX(Framework):
     --------
     >>> import jax.numpy as jnp
     >>> import numpy as np, consensus
+    >>> from consensus.models import JAX
     >>> def apply(parameters, x):
     ...     return jnp.tanh(x @ parameters["in"]) @ parameters["out"]
     >>> model = JAX(apply, {"in": np.ones((4, 3)), "out": np.ones((3, 2))})

@@ -18,6 +18,7 @@ class Linear(Layered):
     Examples
     --------
     >>> import numpy as np
+    >>> from consensus import Linear
     >>> Linear(2).predict(np.array([1.0, 2.0, 0.5]), np.array([[1.0, 1.0], [0.0, 3.0]]))
     array([[3.5],
            [6.5]])

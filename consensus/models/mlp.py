@@ -26,6 +26,7 @@ class MLP(Layered):
     Examples
     --------
     >>> import numpy as np
+    >>> from consensus import MLP
     >>> model = MLP([13, 20, 1])
     >>> model.parameters
     301

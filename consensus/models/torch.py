@@ -62,6 +62,7 @@ class Torch(Framework):
     --------
     >>> from torch import nn
     >>> import numpy as np, consensus
+    >>> from consensus.models import Torch
     >>> model = Torch(nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2)))
     >>> model.parameters
     23

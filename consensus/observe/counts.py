@@ -14,6 +14,7 @@ def total(counts: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
     Examples
     --------
+    >>> from consensus.observe import total
     >>> total([{"exchanges": 3, "messages": 10}, {"exchanges": 3, "messages": 14}])
     {'exchanges': 3, 'messages': 24}
     """

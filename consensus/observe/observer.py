@@ -31,6 +31,7 @@ class Due:
 
     Examples
     --------
+    >>> from consensus.observe import Due
     >>> due = Due(every=10, rounds=25, saves=None)
     >>> [round for round in range(26) if due(round)]
     [0, 10, 20, 25]

@@ -20,6 +20,7 @@ class Stopper:
 
     Examples
     --------
+    >>> from consensus.observe.stopper import Stopper
     >>> Stopper(seconds=2.0).reason({"round": 40, "seconds": 2.1})
     'time budget of 2 s used up at round 40'
     """

@@ -35,6 +35,7 @@ class Drawn:
     Examples
     --------
     >>> import numpy as np
+    >>> from consensus.packing import Drawn
     >>> drawn = Drawn.some(np.array([[3.0, -5.0, 1.0, 0.5], [1.0, 2.0, 4.0, -1.0]]), 2, senders=[0, 1], seed=0, number=7)
     >>> drawn.unpack()
     array([[3., 0., 1., 0.],

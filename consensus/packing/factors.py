@@ -32,6 +32,7 @@ class Factors:
     Examples
     --------
     >>> import numpy as np
+    >>> from consensus.packing import Factors
     >>> factors = Factors(np.array([[1.0, 2.0, 3.0, 4.0, 5.0, 7.0]]), matrices=((0, 2, 3),), rank=1, columns=7)
     >>> factors.unpack()
     array([[ 3.,  4.,  5.,  6.,  8., 10.,  7.]])

@@ -36,6 +36,7 @@ class Halves:
     Examples
     --------
     >>> import numpy as np
+    >>> from consensus.packing import Halves
     >>> halves = Halves.nearest(np.array([[1e-9, 0.0, -3e-9], [1 / 3, 1e300, 0.0]]))
     >>> halves.unpack()
     array([[ 1.00044417e-009,  0.00000000e+000, -2.99951353e-009],

@@ -36,6 +36,7 @@ class Multiples:
     Examples
     --------
     >>> import numpy as np
+    >>> from consensus.packing import Multiples
     >>> block = np.array([[[0.1, 0.0, -4.1], [0.9, 0.3, 7.0]]])
     >>> multiples = Multiples.nearest(block, np.array([0.5]))
     >>> multiples.values

@@ -36,6 +36,7 @@ class Quantised:
     Examples
     --------
     >>> import numpy as np
+    >>> from consensus.packing import Quantised
     >>> rows = np.array([[3.0, -5.0, 1.0, 0.5], [0.0, 2.0, 4.0, -1.0]])
     >>> quantised = Quantised.nearest(rows, bits=3)
     >>> 3 * quantised.unpack()

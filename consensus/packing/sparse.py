@@ -40,6 +40,7 @@ class Sparse:
     Examples
     --------
     >>> import numpy as np
+    >>> from consensus.packing import Sparse
     >>> rows = np.array([[3.0, -5.0, 1.0, 0.5], [0.0, 2.0, 4.0, -1.0]])
     >>> sparse = Sparse.largest(rows, 2)
     >>> sparse.unpack()

@@ -25,6 +25,7 @@ class Whole:
     Examples
     --------
     >>> import numpy as np
+    >>> from consensus.packing import Whole
     >>> Whole(np.ones((2, 5))).bytes
     array([40, 40])
     """

@@ -1,5 +1,7 @@
 """An animated network."""
 
+from __future__ import annotations
+
 import os
 from typing import TypeVar
 

@@ -1,5 +1,7 @@
 """Figures of networks."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
 import networkx as nx
@@ -25,9 +27,9 @@ def topology(
     *,
     round: int = 0,
     label: str | None = None,
-    ax: "Axes | None" = None,
+    ax: Axes | None = None,
     seed: int = 0,
-) -> "Axes":
+) -> Axes:
     """Draw a network of agents.
 
     Up to 40 agents are named: by their node attribute ``label`` where they have one, else by their node. Names that do not
@@ -57,6 +59,7 @@ def topology(
     Examples
     --------
     >>> import topologies
+    >>> from consensus.plotting import topology
     >>> ax = topology(topologies.ring(5), values=[0, 1, 2, 3, 4], label="samples")
     >>> len(ax.collections) > 0
     True

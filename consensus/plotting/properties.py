@@ -1,5 +1,7 @@
 """Figures of what networks are like: how fast agents agree, and how many neighbours they have."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -20,9 +22,7 @@ if TYPE_CHECKING:
 Matrix: TypeAlias = ArrayLike | sp.sparray | sp.spmatrix | nx.Graph | ScheduleLike  # or what stands for one
 
 
-def spectrum(
-    matrices: Matrix | Mapping[str, Matrix], *, round: int = 0, log_x: bool = False, ax: "Axes | None" = None
-) -> "Axes":
+def spectrum(matrices: Matrix | Mapping[str, Matrix], *, round: int = 0, log_x: bool = False, ax: Axes | None = None) -> Axes:
     """Plot the eigenvalues' moduli of mixing matrices, largest first: the second one is how slowly agents agree.
 
     Parameters
@@ -41,6 +41,7 @@ def spectrum(
     Examples
     --------
     >>> import topologies
+    >>> from consensus.plotting import spectrum
     >>> ax = spectrum({"ring": topologies.ring(8), "star": topologies.star(8)})
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['ring', 'star']
@@ -74,7 +75,7 @@ def _moduli(name, matrix, round):
     return np.sort(np.abs(np.linalg.eigvals(dense.astype(float))))[::-1]
 
 
-def degrees(graph: nx.Graph | ScheduleLike | Mapping[str, nx.Graph | ScheduleLike], *, ax: "Axes | None" = None) -> "Axes":
+def degrees(graph: nx.Graph | ScheduleLike | Mapping[str, nx.Graph | ScheduleLike], *, ax: Axes | None = None) -> Axes:
     """Plot how many agents have how many neighbours.
 
     Parameters

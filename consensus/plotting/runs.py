@@ -86,6 +86,7 @@ def convergence(
     Examples
     --------
     >>> from consensus import History
+    >>> from consensus.plotting import convergence
     >>> history = History()
     >>> history.append({"round": 0, "objective": 1.0})
     >>> ax = convergence({"NEXT": history})

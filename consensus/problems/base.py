@@ -1,5 +1,7 @@
 """What every problem is: the agents' costs, and a regularizer."""
 
+from __future__ import annotations
+
 import copy
 from abc import ABC, abstractmethod
 from typing import Any, Self, cast

@@ -1,5 +1,7 @@
 """A problem given by the user's own functions."""
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Callable
 from typing import TypeAlias

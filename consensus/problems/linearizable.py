@@ -48,6 +48,7 @@ def has_model(problem: BaseProblem) -> TypeGuard[Linearizable]:
     Examples
     --------
     >>> import consensus
+    >>> from consensus.problems import has_model
     >>> has_model(consensus.Problem.from_functions(lambda w: 0 * w[:, 0], lambda w: 0 * w, agents=2, parameters=1))
     False
     """

@@ -1,5 +1,7 @@
 """Training a model on shards."""
 
+from __future__ import annotations
+
 import copy
 import hashlib
 import math

@@ -1,5 +1,7 @@
 """Values and gradients of sums over samples: some agents after others, by compiled kernels where there are some."""
 
+from __future__ import annotations
+
 import functools
 import math
 

@@ -1,5 +1,7 @@
 """What every regularizer offers."""
 
+from __future__ import annotations
+
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -82,7 +84,7 @@ class Regularizer(ABC):
     def prox(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
         """``argmin_w r(w) + |w - v|^2 / (2 step)``, row-wise; ``step`` > 0 is a float or an array that fits (agents, 1)."""
 
-    def expression(self, w: "cvxpy.Variable") -> "cvxpy.Expression":
+    def expression(self, w: cvxpy.Variable) -> cvxpy.Expression:
         """r as a CVXPY expression of the variable ``w`` (P,), apart from its :meth:`constraints`.
 
         Raises
@@ -92,7 +94,7 @@ class Regularizer(ABC):
         """
         raise TypeError(f"{self} has no CVXPY expression: define one, or use consensus.local.Exact()")
 
-    def constraints(self, w: "cvxpy.Variable") -> "list[cvxpy.Constraint]":
+    def constraints(self, w: cvxpy.Variable) -> list[cvxpy.Constraint]:
         """The list of CVXPY constraints on ``w`` (P,) that are part of r; empty where r is finite everywhere."""
         return []
 
@@ -135,7 +137,7 @@ class Regularizer(ABC):
         """
         return np.ones(v.shape, bool)
 
-    def split(self, slices: Sequence[slice]) -> "Sequence[Regularizer]":
+    def split(self, slices: Sequence[slice]) -> Sequence[Regularizer]:
         """The regularizers r_c of slices of the coordinates, for which ``r(w) = sum_c r_c(w[slice_c])``.
 
         Parameters
@@ -171,7 +173,7 @@ class Separable(Regularizer):
     def active(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
         return self.prox_slope(v, step) != 0
 
-    def split(self, slices: Sequence[slice]) -> "Sequence[Regularizer]":
+    def split(self, slices: Sequence[slice]) -> Sequence[Regularizer]:
         check_slices(slices)
         return [self] * len(slices)
 

@@ -1,5 +1,7 @@
 """Bounds on every coordinate."""
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -41,6 +43,7 @@ class Box(Separable):
     Examples
     --------
     >>> import numpy as np
+    >>> from consensus import Box
     >>> Box(-1.0, [2.0, np.inf]).prox(np.array([[3.0, 3.0], [-3.0, 0.5]]), step=1.0)
     array([[ 2. ,  3. ],
            [-1. ,  0.5]])
@@ -97,13 +100,13 @@ class Box(Separable):
             raise ValueError(f"slices must cover the {size} coordinates of {self}; got {slices}")
         return [Box(*(bound[part] if bound.ndim else bound for bound in bounds)) for part in slices]
 
-    def expression(self, w: "cvxpy.Variable") -> "cvxpy.Expression":
+    def expression(self, w: cvxpy.Variable) -> cvxpy.Expression:
         """The constant 0: the bounds are :meth:`constraints`."""
         import cvxpy as cp
 
         return cp.Constant(0)
 
-    def constraints(self, w: "cvxpy.Variable") -> "list[cvxpy.Constraint]":
+    def constraints(self, w: cvxpy.Variable) -> list[cvxpy.Constraint]:
         lower, upper = (np.broadcast_to(bound, w.shape) for bound in self._bounds(w))
         low, high = (np.flatnonzero(np.isfinite(bound)) for bound in (lower, upper))
         constraints = [w[low] >= lower[low]] if low.size else []

@@ -1,5 +1,7 @@
 """The sum of L1 and L2."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,6 +27,7 @@ class ElasticNet(Separable):
     Examples
     --------
     >>> import numpy as np
+    >>> from consensus import ElasticNet
     >>> ElasticNet(l1=1.0, l2=1.0).prox(np.array([3.0, -0.2]), step=1.0)
     array([1., 0.])
     """
@@ -52,7 +55,7 @@ class ElasticNet(Separable):
         """That of the L1 part over ``1 + l2 step``."""
         return L1(self.l1).prox_slope(v, step) / like(1 + self.l2 * step, v)
 
-    def expression(self, w: "cvxpy.Variable") -> "cvxpy.Expression":
+    def expression(self, w: cvxpy.Variable) -> cvxpy.Expression:
         import cvxpy as cp
 
         return self.l1 * cp.norm1(w) + self.l2 / 2 * cp.sum_squares(w)

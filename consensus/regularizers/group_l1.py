@@ -1,5 +1,7 @@
 """The sum of Euclidean norms of groups of coordinates."""
 
+from __future__ import annotations
+
 import functools
 import itertools
 from collections.abc import Iterable, Sequence
@@ -46,6 +48,7 @@ class GroupL1(Regularizer):
     Examples
     --------
     >>> import numpy as np
+    >>> from consensus import GroupL1
     >>> r = GroupL1(1.0, [[0, 1, 2, 3], [4]])
     >>> r.prox(np.array([2.0, 2.0, 2.0, 2.0, -0.5, 7.0]), step=1.0)
     array([1., 1., 1., 1., 0., 7.])
@@ -94,6 +97,7 @@ class GroupL1(Regularizer):
         Examples
         --------
         >>> import consensus
+        >>> from consensus import GroupL1
         >>> GroupL1.of_inputs(0.1, consensus.Linear(2, outputs=3)).groups
         ((0, 1, 2), (3, 4, 5))
         """
@@ -106,6 +110,7 @@ class GroupL1(Regularizer):
         Examples
         --------
         >>> import consensus
+        >>> from consensus import GroupL1
         >>> GroupL1.of_units(0.1, consensus.MLP([1, 2, 2])).groups
         ((0, 1), (4, 5), (6, 7))
         """
@@ -156,7 +161,7 @@ class GroupL1(Regularizer):
             parts[first].append(np.array(group) - starts[first])
         return [GroupL1(self.weight, part, s.stop - start) for part, s, start in zip(parts, slices, starts.tolist())]
 
-    def expression(self, w: "cvxpy.Variable") -> "cvxpy.Expression":
+    def expression(self, w: cvxpy.Variable) -> cvxpy.Expression:
         import cvxpy as cp
 
         norms = [np.sqrt(len(group)) * cp.norm2(w[list(group)]) for group in self.groups]

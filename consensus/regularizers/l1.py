@@ -1,5 +1,7 @@
 """The sum of absolute values."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,6 +22,7 @@ class L1(Separable):
     Examples
     --------
     >>> import numpy as np
+    >>> from consensus import L1
     >>> L1(1.0).prox(np.array([3.0, -0.2, -1.5]), step=0.5)
     array([ 2.5,  0. , -1. ])
     """
@@ -41,7 +44,7 @@ class L1(Separable):
         """One where ``|v| > weight step`` (everywhere if the weight is zero, when prox is the identity), else zero."""
         return ((np.abs(v) > like(self.weight * step, v)) | (self.weight == 0)).astype(v.dtype)
 
-    def expression(self, w: "cvxpy.Variable") -> "cvxpy.Expression":
+    def expression(self, w: cvxpy.Variable) -> cvxpy.Expression:
         import cvxpy as cp
 
         return self.weight * cp.norm1(w)

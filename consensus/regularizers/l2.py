@@ -1,5 +1,7 @@
 """The squared Euclidean norm."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,6 +22,7 @@ class L2(Separable):
     Examples
     --------
     >>> import numpy as np
+    >>> from consensus import L2
     >>> L2(0.5).value(np.array([[3.0, 4.0], [0.0, 2.0]]))
     array([6.25, 1.  ])
     """
@@ -55,7 +58,7 @@ class L2(Separable):
         """``1 / (1 + weight step)`` everywhere."""
         return np.ones_like(v) / like(1 + self.weight * step, v)
 
-    def expression(self, w: "cvxpy.Variable") -> "cvxpy.Expression":
+    def expression(self, w: cvxpy.Variable) -> cvxpy.Expression:
         import cvxpy as cp
 
         return self.weight / 2 * cp.sum_squares(w)

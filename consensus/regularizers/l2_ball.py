@@ -1,5 +1,7 @@
 """A bound on the Euclidean norm."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -34,6 +36,7 @@ class L2Ball(Regularizer):
     Examples
     --------
     >>> import numpy as np
+    >>> from consensus import L2Ball
     >>> L2Ball(1.0).prox(np.array([[3.0, 4.0], [0.1, 0.2]]), step=1.0)
     array([[0.6, 0.8],
            [0.1, 0.2]])
@@ -66,13 +69,13 @@ class L2Ball(Regularizer):
         nonzero = v != 0
         return (_norms(v) <= self.radius) | (nonzero.sum(axis=-1, keepdims=True) - nonzero > 0)
 
-    def expression(self, w: "cvxpy.Variable") -> "cvxpy.Expression":
+    def expression(self, w: cvxpy.Variable) -> cvxpy.Expression:
         """The constant 0: the bound is in :meth:`constraints`."""
         import cvxpy as cp
 
         return cp.Constant(0)
 
-    def constraints(self, w: "cvxpy.Variable") -> "list[cvxpy.Constraint]":
+    def constraints(self, w: cvxpy.Variable) -> list[cvxpy.Constraint]:
         import cvxpy as cp
 
         return [cp.norm2(w) <= self.radius]

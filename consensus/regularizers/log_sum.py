@@ -1,5 +1,7 @@
 """The log-sum penalty."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,6 +44,7 @@ class LogSum(DifferenceOfConvex):
     Examples
     --------
     >>> import numpy as np
+    >>> from consensus import LogSum
     >>> LogSum(2.0, epsilon=1.0).prox(np.array([3.0, -2.0, 1.5]), step=1.0)
     array([ 2.41421356, -1.        ,  0.        ])
     """

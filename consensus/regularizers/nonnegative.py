@@ -1,5 +1,7 @@
 """Nonnegativity."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,6 +25,7 @@ class NonNegative(Separable):
     Examples
     --------
     >>> import numpy as np
+    >>> from consensus import NonNegative
     >>> NonNegative().prox(np.array([3.0, -0.2]), step=1.0)
     array([3., 0.])
     >>> NonNegative().value(np.array([[3.0, 0.0], [3.0, -0.2]]))
@@ -41,11 +44,11 @@ class NonNegative(Separable):
         """One where ``v > 0``, else zero."""
         return (v > 0).astype(v.dtype)
 
-    def expression(self, w: "cvxpy.Variable") -> "cvxpy.Expression":
+    def expression(self, w: cvxpy.Variable) -> cvxpy.Expression:
         """The constant 0: the sign is in :meth:`constraints`."""
         import cvxpy as cp
 
         return cp.Constant(0)
 
-    def constraints(self, w: "cvxpy.Variable") -> "list[cvxpy.Constraint]":
+    def constraints(self, w: cvxpy.Variable) -> list[cvxpy.Constraint]:
         return [w >= 0]

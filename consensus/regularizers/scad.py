@@ -1,5 +1,7 @@
 """The smoothly clipped absolute deviation."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,6 +44,7 @@ class SCAD(DifferenceOfConvex):
     Examples
     --------
     >>> import numpy as np
+    >>> from consensus import SCAD
     >>> SCAD(1.0, a=3.0).prox(np.array([0.5, 1.5, -2.5, 4.0]), step=1.0)
     array([ 0. ,  0.5, -2. ,  4. ])
     """

@@ -1,5 +1,7 @@
 """The elastic net with weights for every coordinate."""
 
+from __future__ import annotations
+
 import functools
 import zlib
 from collections.abc import Sequence
@@ -37,6 +39,7 @@ class WeightedElasticNet(Separable):
     Examples
     --------
     >>> import numpy as np
+    >>> from consensus.regularizers import WeightedElasticNet
     >>> WeightedElasticNet(l1=[1.0, 1.0, 0.0], l2=[0.0, 1.0, 0.0]).prox(np.array([3.0, 3.0, 3.0]), step=1.0)
     array([2., 1., 3.])
     """
@@ -96,7 +99,7 @@ class WeightedElasticNet(Separable):
             raise ValueError(f"slices must cover the {len(self._l1)} coordinates of {self}; got {slices}")
         return [WeightedElasticNet(self._l1[part], self._l2[part]) for part in slices]
 
-    def expression(self, w: "cvxpy.Variable") -> "cvxpy.Expression":
+    def expression(self, w: cvxpy.Variable) -> cvxpy.Expression:
         import cvxpy as cp
 
         return self._l1 @ cp.abs(w) + self._l2 @ cp.square(w) / 2

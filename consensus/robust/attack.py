@@ -52,6 +52,7 @@ class Attack(MessageWrapper):
     --------
     >>> import consensus, topologies
     >>> from consensus.solvers import DGD
+    >>> from consensus.robust import Attack
     >>> Attack(DGD(0.1), liars=[4, 2], lie=lambda heard, lying: 0 * heard.rows[heard.sources[lying]]).liars
     (2, 4)
     """

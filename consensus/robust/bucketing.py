@@ -44,6 +44,7 @@ class Bucketing(PreAggregation):
     --------
     >>> from consensus.robust import NNA
     >>> from consensus.solvers import DGD
+    >>> from consensus.robust import Bucketing
     >>> NNA(DGD(0.1), tolerated=0.1, before=Bucketing(2)).before
     Bucketing(size=2, seed=0)
     """

@@ -35,6 +35,7 @@ class ClippedGossip(Robust):
     Examples
     --------
     >>> from consensus.solvers import DGD
+    >>> from consensus.robust import ClippedGossip
     >>> ClippedGossip(DGD(0.1), tolerated=0.2).tolerated
     0.2
     """

@@ -44,6 +44,8 @@ class CSPlus(Robust):
     >>> import consensus, topologies
     >>> from consensus.robust import Attack, SignFlip
     >>> from consensus.solvers import DGD
+    >>> import numpy as np
+    >>> from consensus.robust import CSPlus
     >>> centres = 5 + np.random.default_rng(0).standard_normal((12, 1))
     >>> problem = consensus.Problem.from_functions(
     ...     lambda w: ((w - centres) ** 2).sum(axis=1) / 24, lambda w: (w - centres) / 12, agents=12, parameters=1)

@@ -42,7 +42,8 @@ def flip_labels(shards: Shards, liars: Sequence[int], classes: int | None = None
 
     Examples
     --------
-    >>> import consensus
+    >>> import numpy as np, consensus
+    >>> from consensus.robust import flip_labels
     >>> shards = consensus.partition(np.zeros((4, 1)), np.array([0, 1, 2, 2]), agents=2, scheme="sorted")
     >>> flip_labels(shards, liars=[1], classes=3).targets[..., 0].tolist()
     [[0.0, 1.0], [0.0, 0.0]]

@@ -39,6 +39,7 @@ class NNA(Robust):
     Examples
     --------
     >>> from consensus.solvers import GradientTracking
+    >>> from consensus.robust import NNA
     >>> NNA(GradientTracking(0.1), tolerated=0.2).tolerated
     0.2
     """

@@ -40,6 +40,7 @@ class NNM(PreAggregation):
     --------
     >>> from consensus.robust import CSPlus
     >>> from consensus.solvers import DGD
+    >>> from consensus.robust import NNM
     >>> CSPlus(DGD(0.1), tolerated=0.1, before=NNM()).before
     NNM()
     """

@@ -56,6 +56,8 @@ def lowest_eigenvalue(network: ScheduleLike) -> float:
 
     Examples
     --------
+    >>> import topologies
+    >>> from consensus.solvers.bounds import lowest_eigenvalue
     >>> round(lowest_eigenvalue(topologies.Static(topologies.ring(4))), 6)
     -0.333333
     """
@@ -67,6 +69,8 @@ def degrees(network: ScheduleLike) -> np.ndarray:
 
     Examples
     --------
+    >>> import topologies
+    >>> from consensus.solvers.bounds import degrees
     >>> degrees(topologies.Static(topologies.star(4))).tolist()
     [0.75, 0.25, 0.25, 0.25]
     """

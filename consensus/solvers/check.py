@@ -40,6 +40,7 @@ def check_needs(solver: Solver, problem: BaseProblem, schedule: ScheduleLike) ->
     --------
     >>> import numpy as np, consensus, topologies
     >>> from consensus.solvers import DGD
+    >>> from consensus.solvers import check_needs
     >>> problem = consensus.Problem.from_functions(
     ...     lambda w: (w**2).sum(axis=1), lambda w: 2 * w, agents=5, parameters=3, regularizer=consensus.L1(0.1))
     >>> check_needs(DGD(0.1), problem, topologies.Static(topologies.ring(5)))

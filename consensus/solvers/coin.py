@@ -12,6 +12,7 @@ def heads(seed: int, round: int, probability: float) -> bool:
 
     Examples
     --------
+    >>> from consensus.solvers.coin import heads
     >>> sum(heads(0, round, 0.3) for round in range(1000))
     277
     """

@@ -57,6 +57,7 @@ class Compressed(RememberingWrapper):
     >>> import numpy as np, consensus, topologies
     >>> from consensus.solvers import NEXT, TopK
     >>> from consensus.surrogates import FullLinearization
+    >>> from consensus.solvers import Compressed
     >>> centres = np.arange(5.0)[:, None] * np.ones(10)
     >>> problem = consensus.Problem.from_functions(
     ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=10,

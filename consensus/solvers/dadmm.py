@@ -70,6 +70,7 @@ class DADMM(Solver):
     Examples
     --------
     >>> import numpy as np, consensus, topologies
+    >>> from consensus.solvers import DADMM
     >>> X, y = np.eye(4), np.array([1.0, 2.0, 3.0, 4.0])
     >>> shards = consensus.partition(X, y, agents=2)
     >>> problem = consensus.Problem(consensus.Linear(4), consensus.SquaredLoss(), shards, consensus.L1(0.1))

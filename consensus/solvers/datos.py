@@ -72,6 +72,7 @@ class DATOS(Solver):
     Examples
     --------
     >>> import numpy as np, consensus, topologies
+    >>> from consensus.solvers import DATOS
     >>> centres = np.arange(5.0)[:, None]
     >>> problem = consensus.Problem.from_functions(
     ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=1,

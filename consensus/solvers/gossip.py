@@ -48,6 +48,7 @@ class Gossip(Wrapper):
     Examples
     --------
     >>> from consensus.solvers import GradientTracking
+    >>> from consensus.solvers import Gossip
     >>> Gossip(GradientTracking(0.1), exchanges=3).exchanges
     3
     """

@@ -44,6 +44,7 @@ class GTHSGD(GradientEstimates):
     Examples
     --------
     >>> import numpy as np, consensus, topologies
+    >>> from consensus.solvers import GTHSGD
     >>> X, y = np.arange(40.0).reshape(20, 2) / 20, np.arange(20.0) / 20
     >>> shards = consensus.partition(X, y, agents=5, scheme="sorted")
     >>> problem = consensus.Problem(consensus.Linear(2), consensus.SquaredLoss(), shards, consensus.L2(0.1))

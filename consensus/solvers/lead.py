@@ -62,6 +62,7 @@ class LEAD(CompressedMethod):
     --------
     >>> import numpy as np, consensus, topologies
     >>> from consensus.solvers import Quantize
+    >>> from consensus.solvers import LEAD
     >>> centres = np.arange(5.0)[:, None] * np.ones(10)
     >>> problem = consensus.Problem.from_functions(
     ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=10,

@@ -48,6 +48,7 @@ class Needs:
 
     Examples
     --------
+    >>> from consensus.solvers import Needs
     >>> Needs(regularizer="smooth", mixing="column stochastic").directed
     'push'
     """
@@ -80,6 +81,7 @@ def needs_of(solver: object) -> Needs:
 
     Examples
     --------
+    >>> from consensus.solvers.needs import needs_of
     >>> class Mine:
     ...     mixing = "column stochastic"
     >>> needs_of(Mine()).mixing

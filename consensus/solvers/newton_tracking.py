@@ -58,6 +58,7 @@ class NewtonTracking(Solver):
     Examples
     --------
     >>> import numpy as np, consensus, topologies
+    >>> from consensus.solvers import NewtonTracking
     >>> X, y = np.eye(4), np.array([1.0, 2.0, 3.0, 4.0])
     >>> shards = consensus.partition(X, y, agents=2)
     >>> problem = consensus.Problem(consensus.Linear(4), consensus.SquaredLoss(), shards, consensus.L2(0.1))

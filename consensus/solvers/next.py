@@ -87,6 +87,7 @@ class NEXT(SuccessiveConvex):
     --------
     >>> from consensus.steps import Diminishing
     >>> from consensus.surrogates import PartialLinearization
+    >>> from consensus.solvers import NEXT
     >>> NEXT(PartialLinearization(tau=1.0), Diminishing(0.5, 0.01)).alpha(0)
     0.5
     """

@@ -55,6 +55,7 @@ class NIDS(Solver):
     Examples
     --------
     >>> import numpy as np, consensus, topologies
+    >>> from consensus.solvers import NIDS
     >>> centres = np.arange(5.0)[:, None]
     >>> problem = consensus.Problem.from_functions(
     ...     lambda w: ((w - centres) ** 2).sum(axis=1) / 2, lambda w: w - centres, agents=5, parameters=1,

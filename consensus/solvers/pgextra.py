@@ -54,6 +54,7 @@ class PGEXTRA(Solver):
     The sum of |w - centre|^2 / 2 and 2 |w|: the mean of the centres, 2, less 2 / 5.
 
     >>> import numpy as np, consensus, topologies
+    >>> from consensus.solvers import PGEXTRA
     >>> centres = np.arange(5.0)[:, None]
     >>> problem = consensus.Problem.from_functions(
     ...     lambda w: ((w - centres) ** 2).sum(axis=1) / 2, lambda w: w - centres, agents=5, parameters=1,

@@ -61,6 +61,7 @@ class PowerGossip(RememberingWrapper):
     --------
     >>> import numpy as np, consensus, topologies
     >>> from consensus.solvers import GradientTracking
+    >>> from consensus.solvers import PowerGossip
     >>> centres = np.arange(5.0)[:, None] * np.ones(30)
     >>> problem = consensus.Problem.from_functions(
     ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=30)

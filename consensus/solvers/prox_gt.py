@@ -50,6 +50,7 @@ class ProxGT(Solver):
     Examples
     --------
     >>> import numpy as np, consensus, topologies
+    >>> from consensus.solvers import ProxGT
     >>> centres = np.arange(5.0)[:, None]
     >>> problem = consensus.Problem.from_functions(
     ...     lambda w: ((w - centres) ** 2).sum(axis=1) / 2, lambda w: w - centres, agents=5, parameters=1,

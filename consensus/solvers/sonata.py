@@ -62,6 +62,7 @@ class SONATA(SuccessiveConvex):
     --------
     >>> import networkx as nx, numpy as np, consensus, topologies
     >>> from consensus.surrogates import FullLinearization
+    >>> from consensus.solvers import SONATA
     >>> centres = np.arange(5.0)[:, None]
     >>> problem = consensus.Problem.from_functions(
     ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=1)

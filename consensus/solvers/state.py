@@ -27,6 +27,7 @@ def flatten(state: Fields) -> dict[str, Any]:
     Examples
     --------
     >>> from typing import NamedTuple
+    >>> from consensus.engines import flatten
     >>> class Damping(NamedTuple):
     ...     tau: float
     >>> class State(NamedTuple):
@@ -52,6 +53,7 @@ def rebuild(template: State, fields: dict[str, Any]) -> State:
     Examples
     --------
     >>> from typing import NamedTuple
+    >>> from consensus.solvers.state import rebuild
     >>> class State(NamedTuple):
     ...     round: int
     ...     w: float

@@ -164,6 +164,7 @@ def conditions(schedule: ScheduleLike, rounds: int = 100) -> Conditions:
     Examples
     --------
     >>> import networkx, topologies
+    >>> from topologies import conditions
     >>> directed = topologies.Static(networkx.DiGraph([(0, 1), (1, 2), (2, 0), (0, 2)]), weights=topologies.push)
     >>> found = conditions(directed)
     >>> found.column_stochastic, found.row_stochastic, found.window

@@ -38,6 +38,7 @@ def components(schedule: ScheduleLike) -> list[np.ndarray]:
     Examples
     --------
     >>> import networkx, topologies
+    >>> from topologies import components
     >>> [group.tolist() for group in components(topologies.Static(networkx.Graph([(0, 3), (1, 2)])))]
     [[0, 3], [1, 2]]
     """
@@ -56,6 +57,8 @@ def parts(schedule: ScheduleLike, groups: Sequence[np.ndarray]) -> str:
     Examples
     --------
     >>> import networkx, topologies
+    >>> from topologies import components
+    >>> from topologies.analysis import parts
     >>> schedule = topologies.Static(networkx.Graph([("ann", "bob"), ("cy", "di"), ("di", "ed"), ("ed", "flo"), ("flo", "cy")]))
     >>> parts(schedule, components(schedule))
     "'ann', 'bob'; 'cy', 'di', 'ed' and 1 more"
@@ -105,6 +108,7 @@ def joint_connectivity(schedule: ScheduleLike, rounds: int) -> int | None:
     Examples
     --------
     >>> import networkx, topologies
+    >>> from topologies import joint_connectivity
     >>> pairs = [networkx.Graph([(0, 1), (2, 3)]), networkx.Graph([(1, 2), (0, 3)])]
     >>> joint_connectivity(topologies.Periodic(pairs), 10)
     2
@@ -149,6 +153,7 @@ def crossing(schedule: ScheduleLike, round: int = 0) -> int:
     Examples
     --------
     >>> import topologies
+    >>> from topologies.analysis import crossing
     >>> crossing(topologies.Static(topologies.ring(10)))
     5
     """
@@ -177,6 +182,7 @@ def used(schedule: ScheduleLike, round: int) -> sparse.csr_array:
     Examples
     --------
     >>> import topologies
+    >>> from topologies.analysis.connectivity import used
     >>> used(topologies.Static(topologies.path(2)), 0).toarray()
     array([[0., 1.],
            [1., 0.]])

@@ -51,6 +51,7 @@ def estimate_gap(schedule: ScheduleLike, exchanges: int = 100, columns: int = 8,
     Examples
     --------
     >>> import topologies
+    >>> from topologies import estimate_gap
     >>> ring = topologies.Static(topologies.ring(8))
     >>> exact = topologies.spectral_gap(ring.weights(0))
     >>> bool(abs(estimate_gap(ring).gaps - exact).max() < 1e-3)

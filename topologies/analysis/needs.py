@@ -109,6 +109,7 @@ def check(schedule: ScheduleLike, solver: object, rounds: int = 10) -> Check:
     Examples
     --------
     >>> import topologies
+    >>> from topologies import check
     >>> class Averaging:
     ...     mixing = "doubly stochastic"
     >>> print(check(topologies.Static(topologies.ring(5)), Averaging()))

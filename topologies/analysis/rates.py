@@ -1,5 +1,7 @@
 """How fast agents come to agree: by the spectrum of one matrix, and as measured over the rounds of a schedule."""
 
+from __future__ import annotations
+
 import math
 
 import numpy as np
@@ -49,6 +51,7 @@ def mixing_time(matrix: MatrixLike, accuracy: float = 1e-2) -> float:
     Examples
     --------
     >>> import topologies
+    >>> from topologies import mixing_time
     >>> mixing_time(topologies.metropolis(topologies.ring(10)))
     34
     """
@@ -107,6 +110,7 @@ def contraction(schedule: ScheduleLike, rounds: int, seed: int = 0) -> float:
     Examples
     --------
     >>> import topologies
+    >>> from topologies import contraction
     >>> ring = topologies.ring(10)
     >>> round(contraction(topologies.Static(ring), 200), 4), round(1 - topologies.spectral_gap(topologies.metropolis(ring)), 4)
     (0.8727, 0.8727)

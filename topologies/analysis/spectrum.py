@@ -1,5 +1,7 @@
 """The spectral gap of a mixing matrix."""
 
+from __future__ import annotations
+
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs, eigsh
@@ -47,6 +49,7 @@ def spectral_gap(matrix: MatrixLike) -> float:
     Examples
     --------
     >>> import topologies
+    >>> from topologies import spectral_gap
     >>> round(spectral_gap(topologies.metropolis(topologies.ring(10))), 4)
     0.1273
     """
@@ -113,6 +116,7 @@ def lowest_eigenvalue(matrix: MatrixLike) -> float:
     Examples
     --------
     >>> import topologies
+    >>> from topologies import lowest_eigenvalue
     >>> round(lowest_eigenvalue(topologies.metropolis(topologies.ring(4))), 4)
     -0.3333
     """

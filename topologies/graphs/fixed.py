@@ -11,6 +11,7 @@ def ring(agents: int) -> nx.Graph:
 
     Examples
     --------
+    >>> from topologies import ring
     >>> ring(4).edges
     EdgeView([(0, 1), (0, 3), (1, 2), (2, 3)])
     """
@@ -25,6 +26,7 @@ def path(agents: int) -> nx.Graph:
 
     Examples
     --------
+    >>> from topologies import path
     >>> path(3).edges
     EdgeView([(0, 1), (1, 2)])
     """
@@ -38,6 +40,7 @@ def star(agents: int) -> nx.Graph:
 
     Examples
     --------
+    >>> from topologies import star
     >>> star(4).edges
     EdgeView([(0, 1), (0, 2), (0, 3)])
     """
@@ -51,6 +54,7 @@ def complete(agents: int) -> nx.Graph:
 
     Examples
     --------
+    >>> from topologies import complete
     >>> complete(5).number_of_edges()
     10
     """
@@ -64,6 +68,7 @@ def grid(rows: int, columns: int) -> nx.Graph:
 
     Examples
     --------
+    >>> from topologies import grid
     >>> sorted(grid(2, 3)[4])
     [1, 3, 5]
     """
@@ -81,6 +86,7 @@ def torus(rows: int, columns: int) -> nx.Graph:
 
     Examples
     --------
+    >>> from topologies import torus
     >>> sorted(torus(3, 4)[0])
     [1, 3, 4, 8]
     """
@@ -95,6 +101,7 @@ def hypercube(dimension: int) -> nx.Graph:
 
     Examples
     --------
+    >>> from topologies import hypercube
     >>> sorted(hypercube(3)[5])
     [1, 4, 7]
     """

@@ -43,6 +43,8 @@ def erdos_renyi(agents: int, probability: float, seed: int = 0, connected: bool 
 
     Examples
     --------
+    >>> import networkx as nx
+    >>> from topologies import erdos_renyi
     >>> graph = erdos_renyi(10, 0.25, seed=0)
     >>> nx.is_connected(graph), graph.number_of_nodes()
     (True, 10)
@@ -68,6 +70,7 @@ def random_geometric(agents: int, radius: float, seed: int = 0, connected: bool 
 
     Examples
     --------
+    >>> from topologies import random_geometric
     >>> graph = random_geometric(20, 0.4, seed=0)
     >>> len(graph.nodes[0]["pos"])
     2
@@ -92,6 +95,7 @@ def random_regular(agents: int, degree: int, seed: int = 0, connected: bool = Tr
 
     Examples
     --------
+    >>> from topologies import random_regular
     >>> set(dict(random_regular(10, 3, seed=0).degree).values())
     {3}
     """
@@ -123,6 +127,7 @@ def small_world(agents: int, neighbours: int, probability: float, seed: int = 0,
 
     Examples
     --------
+    >>> from topologies import small_world
     >>> small_world(12, 4, 0.2, seed=0).number_of_edges()
     24
     """
@@ -150,6 +155,7 @@ def barabasi_albert(agents: int, edges: int, seed: int = 0) -> nx.Graph:
 
     Examples
     --------
+    >>> from topologies import barabasi_albert
     >>> barabasi_albert(10, 2, seed=0).number_of_edges()
     16
     """

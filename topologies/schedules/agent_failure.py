@@ -42,6 +42,7 @@ class AgentFailure(Schedule):
     Examples
     --------
     >>> import topologies
+    >>> from topologies import AgentFailure
     >>> network = AgentFailure(topologies.Static(topologies.path(3)), [(0, 10, 20)])
     >>> network
     AgentFailure(Static(agents=3, edges=2, weights=metropolis), outages=[(0, 10, 20)])

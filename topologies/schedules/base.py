@@ -53,6 +53,9 @@ class ScheduleLike(Protocol):
 
     >>> import topologies
     >>> from dataclasses import dataclass
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from topologies import ScheduleLike
     >>> @dataclass(frozen=True)
     ... class Speakers:
     ...     agents: int
@@ -129,6 +132,7 @@ def labels(schedule: ScheduleLike) -> list[Any]:
     Examples
     --------
     >>> import networkx, topologies
+    >>> from topologies.schedules import labels
     >>> labels(topologies.Static(networkx.Graph([("ann", "bob")])))
     ['ann', 'bob']
     """
@@ -141,6 +145,7 @@ class Recent:
 
     Examples
     --------
+    >>> from topologies.schedules.base import Recent
     >>> squares = Recent(most=2)
     >>> [squares.get(n, lambda n=n: n * n) for n in (2, 3, 2)]
     [4, 9, 4]
@@ -168,6 +173,7 @@ def stream(tag: bytes, seed: int, round: int) -> np.random.Generator:
 
     Examples
     --------
+    >>> from topologies.schedules.base import stream
     >>> stream(b"edge", 0, 5).random() == stream(b"edge", 0, 5).random() != stream(b"link", 0, 5).random()
     True
     """

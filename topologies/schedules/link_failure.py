@@ -66,6 +66,7 @@ class LinkFailure(Schedule):
     Examples
     --------
     >>> import topologies
+    >>> from topologies import LinkFailure
     >>> network = LinkFailure(topologies.Static(topologies.path(3)), 0.4, seed=1)
     >>> network
     LinkFailure(Static(agents=3, edges=2, weights=metropolis), probability=0.4, seed=1, symmetric=True)

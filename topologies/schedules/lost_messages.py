@@ -54,6 +54,9 @@ def take_apart(matrix: Any, preserve: str | None = None) -> Parts:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from topologies.schedules.lost_messages import take_apart, without
     >>> parts = take_apart(sparse.csr_array([[0.5, 0.5], [0.5, 0.5]]))
     >>> without(parts, np.array([False, True, False, False])).toarray()
     array([[0.5, 0. ],
@@ -119,6 +122,8 @@ def links(parts: Parts) -> np.ndarray:
 
     Examples
     --------
+    >>> from scipy import sparse
+    >>> from topologies.schedules.lost_messages import links, take_apart
     >>> parts = take_apart(sparse.csr_array([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5], [0.0, 0.5, 0.5]]))
     >>> links(parts)[parts.rows != parts.columns]
     array([0, 0, 1, 1])

@@ -55,6 +55,7 @@ class Mobile(Schedule):
 
     Examples
     --------
+    >>> from topologies import Mobile
     >>> network = Mobile(20, radius=0.3, speed=0.01, seed=0)
     >>> network
     Mobile(agents=20, radius=0.3, speed=0.01, seed=0)

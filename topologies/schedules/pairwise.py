@@ -48,6 +48,7 @@ class Matchings(Schedule):
 
     Examples
     --------
+    >>> from topologies import Matchings
     >>> network = Matchings(4, seed=1)
     >>> network
     Matchings(agents=4, seed=1)
@@ -152,6 +153,7 @@ class OnePeerExponential(Schedule):
 
     Examples
     --------
+    >>> from topologies import OnePeerExponential
     >>> network = OnePeerExponential(4)
     >>> network
     OnePeerExponential(agents=4)

@@ -38,6 +38,7 @@ class RandomEdges(Schedule):
     Examples
     --------
     >>> import topologies
+    >>> from topologies import RandomEdges
     >>> network = RandomEdges(topologies.ring(5), 0.5, seed=0)
     >>> network
     RandomEdges(agents=5, edges=5, probability=0.5, seed=0)

@@ -51,6 +51,7 @@ class Sequence(Schedule):
     Examples
     --------
     >>> import networkx
+    >>> from topologies import Sequence
     >>> def handshakes(round):
     ...     graph = networkx.empty_graph(5)
     ...     graph.add_edge(round % 5, (round + 1) % 5)
@@ -132,6 +133,7 @@ class Periodic(Schedule):
     Examples
     --------
     >>> import networkx
+    >>> from topologies import Periodic
     >>> network = Periodic([networkx.Graph([(0, 1), (2, 3)]), networkx.Graph([(1, 2), (0, 3)])])
     >>> network
     Periodic(agents=4, period=2, edges=[2, 2], weights=metropolis)

@@ -1,5 +1,7 @@
 """The same matrix in every round."""
 
+from __future__ import annotations
+
 import networkx as nx
 from scipy import sparse
 
@@ -36,6 +38,7 @@ class Static(Schedule):
     Examples
     --------
     >>> import topologies
+    >>> from topologies import Static
     >>> network = Static(topologies.path(3))
     >>> network
     Static(agents=3, edges=2, weights=metropolis)
@@ -95,6 +98,7 @@ def schedule_from_matrix(matrix: MatrixLike) -> Static:
 
     Examples
     --------
+    >>> from topologies import schedule_from_matrix
     >>> network = schedule_from_matrix([[0.5, 0.5, 0.0], [0.25, 0.5, 0.25], [0.0, 0.5, 0.5]])
     >>> network
     Static(agents=3, edges=2, weights=from_matrix)

@@ -1,5 +1,7 @@
 """Contacts that were observed: who met whom, and when."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -74,6 +76,7 @@ class Temporal(Schedule):
 
     Examples
     --------
+    >>> from topologies import Temporal
     >>> network = Temporal([0, 20, 40, 80], [("ann", "bob"), ("bob", "cy"), ("cy", "ann"), ("bob", "ann")], window=40)
     >>> network
     Temporal(agents=3, edges=3, rounds=3, window=40.0, cyclic=True)

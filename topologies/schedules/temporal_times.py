@@ -1,5 +1,7 @@
 """Times of contacts: numbers in any unit, or dates, which count in seconds."""
 
+from __future__ import annotations
+
 import math
 from datetime import UTC, date, datetime, timedelta
 from numbers import Real
@@ -28,6 +30,8 @@ def moments(times: ArrayLike) -> tuple[np.ndarray, bool]:
 
     Examples
     --------
+    >>> from datetime import datetime
+    >>> from topologies.schedules.temporal_times import moments
     >>> moments(["1970-01-02", "1970-01-01T00:00:01"])
     Traceback (most recent call last):
         ...
@@ -77,6 +81,9 @@ def duration(name: str, value: Any, dates: bool) -> float:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from datetime import timedelta
+    >>> from topologies.schedules.temporal_times import duration
     >>> duration("window", timedelta(minutes=1), dates=True), duration("window", np.timedelta64(250, "ms"), dates=True)
     (60.0, 0.25)
     """
@@ -102,6 +109,7 @@ def iso(text: str) -> datetime | None:
 
     Examples
     --------
+    >>> from topologies.schedules.temporal_times import iso
     >>> iso("2024-03-01T12:30Z"), iso("noon")
     (datetime.datetime(2024, 3, 1, 12, 30, tzinfo=datetime.timezone.utc), None)
     """

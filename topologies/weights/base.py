@@ -54,6 +54,8 @@ def received(edges: sparse.csr_array) -> sparse.csr_array:
 
     Examples
     --------
+    >>> from scipy import sparse
+    >>> from topologies.weights.base import received
     >>> received(sparse.csr_array([[0.0, 3.0], [0.0, 0.0]])).toarray()
     array([[1., 0.],
            [3., 1.]])
@@ -75,6 +77,8 @@ def mixing_matrix(weights: Weights, graph: GraphLike, pattern: sparse.csr_array)
     Examples
     --------
     >>> import topologies
+    >>> from topologies import adjacency
+    >>> from topologies.weights.base import mixing_matrix
     >>> graph = topologies.path(2)
     >>> mixing_matrix(topologies.metropolis, graph, adjacency(graph)).toarray()
     array([[0.5, 0.5],
@@ -117,6 +121,8 @@ def balanced(weights: sparse.csr_array) -> sparse.csr_array:
 
     Examples
     --------
+    >>> from scipy import sparse
+    >>> from topologies.weights.base import balanced
     >>> balanced(sparse.csr_array([[0, 0.25], [0.25, 0]])).toarray()
     array([[0.75, 0.25],
            [0.25, 0.75]])

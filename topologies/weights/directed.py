@@ -42,6 +42,7 @@ def push(graph: GraphLike) -> sparse.csr_array:
     Examples
     --------
     >>> import networkx
+    >>> from topologies import push
     >>> push(networkx.DiGraph([(0, 1), (1, 2), (2, 0), (0, 2)])).toarray().round(2)
     array([[0.33, 0.  , 0.5 ],
            [0.33, 0.5 , 0.  ],
@@ -87,6 +88,7 @@ def pull(graph: GraphLike) -> sparse.csr_array:
     Examples
     --------
     >>> import networkx
+    >>> from topologies import pull
     >>> pull(networkx.DiGraph([(0, 1), (1, 2), (2, 0), (0, 2)])).toarray().round(2)
     array([[0.5 , 0.  , 0.5 ],
            [0.5 , 0.5 , 0.  ],

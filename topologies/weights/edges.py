@@ -34,6 +34,8 @@ def edge_weights(graph: GraphLike, weight: str) -> sparse.csr_array:
 
     Examples
     --------
+    >>> import networkx as nx
+    >>> from topologies.weights.edges import edge_weights
     >>> edge_weights(nx.Graph([(0, 1, {"rate": 3.0})]), "rate").toarray()
     array([[0., 3.],
            [3., 0.]])

@@ -68,6 +68,7 @@ def fastest(graph: GraphLike, *, nonnegative: bool = True, diagonal: float = 0.0
     Examples
     --------
     >>> import networkx, topologies
+    >>> from topologies import fastest
     >>> fastest(networkx.path_graph(3)).toarray().round(4)
     array([[0.5, 0.5, 0. ],
            [0.5, 0. , 0.5],

@@ -1,5 +1,7 @@
 """A mixing matrix that the user brings along."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,6 +58,7 @@ def from_matrix(matrix: MatrixLike) -> Given:
     Examples
     --------
     >>> import topologies
+    >>> from topologies import from_matrix
     >>> mine = [[0.5, 0.5, 0.0], [0.25, 0.5, 0.25], [0.0, 0.5, 0.5]]
     >>> topologies.Static(topologies.path(3), weights=from_matrix(mine))
     Static(agents=3, edges=2, weights=from_matrix)

@@ -43,6 +43,7 @@ def max_degree(graph: GraphLike) -> sparse.csr_array:
     Examples
     --------
     >>> import networkx
+    >>> from topologies import max_degree
     >>> max_degree(networkx.star_graph(3)).toarray()
     array([[0.25, 0.25, 0.25, 0.25],
            [0.25, 0.75, 0.  , 0.  ],
@@ -97,6 +98,7 @@ def laplacian(graph: GraphLike, epsilon: float | None = None, weight: str | None
     Examples
     --------
     >>> import networkx
+    >>> from topologies import laplacian
     >>> laplacian(networkx.path_graph(3), epsilon=0.25).toarray()
     array([[0.75, 0.25, 0.  ],
            [0.25, 0.5 , 0.25],

@@ -58,6 +58,7 @@ def lazy(weights: Weights) -> Lazy:
     Examples
     --------
     >>> import topologies
+    >>> from topologies import lazy
     >>> topologies.Static(topologies.path(2), weights=lazy(topologies.metropolis)).weights(0).toarray()
     array([[0.75, 0.25],
            [0.25, 0.75]])

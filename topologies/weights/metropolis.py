@@ -41,6 +41,7 @@ def metropolis(graph: GraphLike) -> sparse.csr_array:
     Examples
     --------
     >>> import networkx
+    >>> from topologies import metropolis
     >>> metropolis(networkx.star_graph(3)).toarray()
     array([[0.25, 0.25, 0.25, 0.25],
            [0.25, 0.75, 0.  , 0.  ],
@@ -67,6 +68,8 @@ def metropolis_entries(agents: int, rows: np.ndarray, columns: np.ndarray) -> sp
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from topologies.weights.metropolis import metropolis_entries
     >>> metropolis_entries(2, np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])).toarray()
     array([[0.5, 0.5],
            [0.5, 0.5]])

@@ -62,6 +62,7 @@ def sinkhorn(graph: GraphLike, weight: str | None = None) -> sparse.csr_array:
     Examples
     --------
     >>> import networkx
+    >>> from topologies import sinkhorn
     >>> sinkhorn(networkx.DiGraph([(0, 1), (1, 2), (2, 0), (0, 2)])).toarray().round(3)
     array([[0.382, 0.   , 0.618],
            [0.382, 0.618, 0.   ],

@@ -21,9 +21,9 @@ class Averaging(NamedTuple):
     """What agents remember of their exchanges.
 
     Fields: their ``mass`` (agents, 1); how many exchanges a round takes, its ``pace``, 0 before that is found, -1 before it is
-    looked for; how many were ``sent``, and how many of these ``before`` the last round; among many agents with symmetric weights on a static graph the ``fit`` (agents, K) of
-    their averages, all rows the same. Before it is there, and elsewhere, there is none. And the ``search`` for the pace, while
-    the agents move.
+    looked for; how many were ``sent``, and how many of these ``before`` the last round; among many agents with symmetric
+    weights on a static graph the ``fit`` (agents, K) of their averages, all rows the same. Before it is there, and elsewhere,
+    there is none. And the ``search`` for the pace, while the agents move.
     """
 
     mass: np.ndarray

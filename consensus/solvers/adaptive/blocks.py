@@ -17,6 +17,8 @@ def pack(blocks: tuple) -> np.ndarray:
     Examples
     --------
     >>> from typing import NamedTuple
+    >>> import numpy as np
+    >>> from consensus.solvers.adaptive.blocks import pack, unpack
     >>> class Sent(NamedTuple):
     ...     w: np.ndarray
     ...     tau: np.ndarray

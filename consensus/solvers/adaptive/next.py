@@ -118,6 +118,7 @@ class AdaptiveNEXT(Solver):
     Examples
     --------
     >>> import consensus, topologies
+    >>> from consensus.solvers import AdaptiveNEXT
     >>> data = consensus.datasets.split(*consensus.datasets.load("diabetes"))
     >>> shards = consensus.partition(data.X, data.y > 0, agents=10, scheme="sorted")
     >>> problem = consensus.Problem(consensus.Linear(10), consensus.LogisticLoss(), shards, consensus.L2(0.01))

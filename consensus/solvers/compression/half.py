@@ -17,6 +17,7 @@ class Half(Compressor):
 
     Examples
     --------
+    >>> from consensus.solvers import Half
     >>> 1 - Half().omega(1000) < 1e-6
     True
     """

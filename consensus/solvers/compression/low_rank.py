@@ -46,6 +46,7 @@ class LowRank(Compressor):
 
     Examples
     --------
+    >>> from consensus.solvers import LowRank
     >>> LowRank(2, matrices=((0, 20, 10),)).omega(210)
     0.2
     """

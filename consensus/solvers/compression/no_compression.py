@@ -14,6 +14,7 @@ class NoCompression(Compressor):
 
     Examples
     --------
+    >>> from consensus.solvers import NoCompression
     >>> NoCompression().omega(1000)
     1.0
     """

@@ -44,6 +44,7 @@ class Quantize(Compressor):
 
     Examples
     --------
+    >>> from consensus.solvers import Quantize
     >>> round(Quantize(8).omega(1000), 3), round(Quantize(4, "nearest").omega(1000), 3)
     (0.985, 0.164)
     """

@@ -35,6 +35,7 @@ class RandomK(Compressor):
 
     Examples
     --------
+    >>> from consensus.solvers import RandomK
     >>> RandomK(0.1).omega(1000)
     0.1
     """

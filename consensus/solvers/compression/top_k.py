@@ -33,6 +33,7 @@ class TopK(Compressor):
 
     Examples
     --------
+    >>> from consensus.solvers import TopK
     >>> TopK(0.1).omega(1000), TopK(5).omega(1000)
     (0.1, 0.005)
     """
