@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from consensus._files import whole
+from consensus._npz import claims
 from consensus.history import History
 
 
@@ -47,6 +48,7 @@ def read(path: str | os.PathLike, what: str, form: int | str, remedy: str = "") 
     """
     try:
         with np.load(path, allow_pickle=False) as file:
+            claims(file, packed=False)  # before any array takes memory
             arrays = {name: file[name] for name in file.files}
         checksum = arrays.pop("checksum", None)
         whole = checksum is not None and np.array_equal(checksum, _checksum(arrays))

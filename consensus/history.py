@@ -1,18 +1,24 @@
 """What a run recorded."""
 
 import csv
+import hashlib
+import io
+import logging
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from consensus import _checks, _extras
+from consensus._files import whole
 
 if TYPE_CHECKING:
     import pandas
 
 _SHOWN = 4  # columns in its text
+_SEAL = b"# sha256 "  # how the line of a CSV file's checksum begins
 _LARGEST = np.iinfo(np.int64).max
 
 
@@ -138,12 +144,20 @@ class History(dict):
         return f"History({self.rows} rows of {', '.join(names[:_SHOWN])}{more})"
 
     def to_csv(self, path: str | os.PathLike) -> None:
-        """Write a header and one line a row. Floats read back to the same bits; per-agent columns become name_0, ..."""
-        flat = self._flat()
-        with open(_checks.path("path", path), "w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(flat)
-            writer.writerows(zip(*(column.tolist() for column in flat.values()), strict=True))
+        """Write a line with a checksum, a header and one line a row.
+
+        Floats read back to the same bits; per-agent columns become name_0, ... The file is written as a whole: whenever the
+        machine stops, there is the one from before or the new one. The first line, ``# sha256`` and the digest of all that
+        follows, is a comment for other programs: ``pandas.read_csv(path, comment="#")``,
+        ``numpy.genfromtxt(path, delimiter=",", names=True, skip_header=1)``.
+        """
+        flat, text = self._flat(), io.StringIO(newline="")
+        writer = csv.writer(text)
+        writer.writerow(flat)
+        writer.writerows(zip(*(column.tolist() for column in flat.values()), strict=True))
+        table = text.getvalue().encode()
+        with whole(_checks.path("path", path)) as file:
+            file.write(_seal(table) + table)
 
     def to_frame(self) -> "pandas.DataFrame":
         """The same table as a pandas DataFrame, a copy: a row a recorded round, a column for every one of :meth:`to_csv`.
@@ -177,29 +191,44 @@ class History(dict):
     def from_csv(cls, path: str | os.PathLike) -> "History":
         """Read what :meth:`to_csv` wrote (per-agent columns stay separate).
 
+        A table without the line of the checksum, as earlier versions wrote it, is read as it is, and the log says so.
+
         Raises
         ------
         FileNotFoundError
         ValueError
-            If the file is no such table, or has columns but no rows: the message says where.
+            If the file is no such table, or has columns but no rows: the message says where. If it is not what was written.
         """
         history = cls()
-        with open(_checks.path("path", path), newline="") as file:
-            lines = csv.reader(file)
-            try:
-                names = next(lines, [])
-                for cells in lines:
-                    if len(cells) != len(names):
-                        raise ValueError(f"line {lines.line_num} has {len(cells)} cells, the header {len(names)}")
-                    row = {name: _number(text) for name, text in zip(names, cells, strict=True)}
-                    if len(row) != len(names):
-                        raise ValueError(f"names in its header come twice: {names}")
-                    history.append(row)
-                if names or not lines.line_num:  # a history without rows has no columns, but an empty line for them
-                    history._need_rows()
-            except (TypeError, ValueError, csv.Error) as error:  # of which text in no encoding is one
-                raise ValueError(f"{path} is no history as to_csv writes it: {error}") from error
+        table = Path(_checks.path("path", path)).read_bytes()
+        if table.startswith(_SEAL):
+            seal, end, table = table.partition(b"\n")
+            if seal + end != _seal(table):
+                raise ValueError(
+                    f"{path} is damaged: its checksum is not that of its contents (if it was changed on purpose, remove line 1)"
+                )
+        else:
+            logging.getLogger("consensus").warning("%s has no checksum: nobody can tell whether it is what was written", path)
+        try:
+            lines = csv.reader(io.StringIO(table.decode(), newline=""))
+            names = next(lines, [])
+            for cells in lines:
+                if len(cells) != len(names):
+                    raise ValueError(f"line {lines.line_num} has {len(cells)} cells, the header {len(names)}")
+                row = {name: _number(text) for name, text in zip(names, cells, strict=True)}
+                if len(row) != len(names):
+                    raise ValueError(f"names in its header come twice: {names}")
+                history.append(row)
+            if names or not lines.line_num:  # a history without rows has no columns, but an empty line for them
+                history._need_rows()
+        except (TypeError, ValueError, csv.Error) as error:  # of which text in no encoding is one
+            raise ValueError(f"{path} is no history as to_csv writes it: {error}") from error
         return history
+
+
+def _seal(table):
+    """The first line of a file with this ``table``."""
+    return _SEAL + hashlib.sha256(table).hexdigest().encode() + b"\r\n"
 
 
 def _restored(columns):

@@ -231,16 +231,19 @@ def _classes(index):
 
 def _agent(path, most):
     """The arrays of one agent's file, none longer than ``most``."""
-    own = npz(path, "features", "targets", "indices")
-    size = own["indices"].shape[:1]
-    good = own["indices"].dtype.kind in "iu" and own["indices"].ndim == 1 and size[0] <= most
-    for name in ("features", "targets"):
-        axes = own[name].ndim >= 2 if name == "features" else own[name].ndim == 2
-        good = good and own[name].dtype.kind == "f" and axes and own[name].shape[:1] == size
-    if not good:
-        found = ", ".join(f"{name} {array.dtype} {array.shape}" for name, array in own.items())
-        wanted = f"at most {most} samples, features (samples, ...) and targets (samples, columns)"
-        raise ValueError(f"{path} must hold {wanted}; it has {found}")
+
+    def check(own):
+        size = own["indices"].shape[:1]
+        good = own["indices"].dtype.kind in "iu" and own["indices"].ndim == 1 and size[0] <= most
+        for name in ("features", "targets"):
+            axes = own[name].ndim >= 2 if name == "features" else own[name].ndim == 2
+            good = good and own[name].dtype.kind == "f" and axes and own[name].shape[:1] == size
+        if not good:
+            found = ", ".join(f"{name} {array.dtype} {array.shape}" for name, array in own.items())
+            wanted = f"at most {most} samples, features (samples, ...) and targets (samples, columns)"
+            raise ValueError(f"{path} must hold {wanted}; it has {found}")
+
+    own = npz(path, "features", "targets", "indices", check=check)
     for name in ("features", "targets"):
         if not np.isfinite(own[name]).all():
             raise ValueError(f"{path} must hold finite {name}; some are NaN or infinite")

@@ -5,6 +5,7 @@ from numbers import Integral
 import numpy as np
 
 from consensus import _checks, _extras
+from consensus._npz import claims
 from consensus.data import parquet, text
 from consensus.data.frames import Columns, is_category
 
@@ -135,23 +136,31 @@ def _first_word(column):
     return next((row for row, cell in enumerate(column.tolist()) if not text.is_number(cell)), 0)
 
 
-def npz(path, *names):
+def npz(path, *names, check=None):
     """The arrays ``names`` of an npz file, by name.
 
-    Raises ``ValueError`` that names the file where they are not all there, or it is no npz file or a damaged one.
+    Raises ``ValueError`` that names the file where they are not all there, or it is no npz file or a damaged one. ``check`` is
+    called with their dtypes and shapes before any of them is read.
     """
-    found, there = _from_npz(path, names)
-    missing = [repr(name) for name in names if name not in found]
+    claimed, there = claimed_by(path)
+    missing = [repr(name) for name in names if name not in claimed]
     if missing:
         raise ValueError(f"{path} must have the array {', '.join(missing)}; it has {there}")
-    return found
+    if check is not None:
+        check({name: claimed[name] for name in names})
+    return _opened(path, lambda file: {name: file[name] for name in names})
 
 
-def _from_npz(path, names):
-    """Those of the arrays ``names`` that the file has, and the names of all as a list in words."""
+def claimed_by(path):
+    """The dtype and shape of each array of an npz file, by name, without reading it, and the names as a list in words."""
+    return _opened(path, lambda file: (claims(file), _listed(map(repr, file.files))))
+
+
+def _opened(path, read):
+    """What ``read`` makes of an npz file; a ``ValueError`` that names the file if it fails."""
     try:
         with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in names if name in file.files}, _listed(map(repr, file.files))
+            return read(file)
     except (FileNotFoundError, IsADirectoryError, PermissionError):
         raise
     except Exception as error:  # of zipfile, zlib, NumPy's own format, ...: a damaged file ends in any of them
@@ -163,17 +172,17 @@ def _from_npz(path, names):
 
 
 def _npz(path, target):
-    found, there = _from_npz(path, ("X", target) if isinstance(target, str) else ("X",))
-    if "X" not in found:
+    claimed, there = claimed_by(path)
+    if "X" not in claimed:
         raise ValueError(f"{path} must have an array 'X' (samples, features); it has {there}")
-    if not isinstance(target, str) or target not in found:
+    if not isinstance(target, str) or target not in claimed:
         raise ValueError(f"target must be an array of {path}, which has {there}; got {target!r}")
-    X, y = found["X"], found[target]
-    if X.ndim != 2 or X.dtype.kind not in "fiub":
+    X, y = claimed["X"], claimed[target]
+    if X.ndim != 2 or X.dtype.kind not in "fiubO":  # objects are not read
         raise ValueError(f"array 'X' of {path} must be numbers (samples, features); got {X.dtype} {X.shape}")
     if y.shape != X.shape[:1]:
         raise ValueError(f"array {target!r} of {path} must have shape {X.shape[:1]}, a value for each row of X; got {y.shape}")
-    return f"array {target!r}", range(X.shape[1]), X, y
+    return f"array {target!r}", range(X.shape[1]), *npz(path, "X", target).values()
 
 
 def _unknown(path, label, row, value):

@@ -124,7 +124,7 @@ FORMATS = {
     "CSV data": Format("data.csv", lambda folder: good.dataset_file(folder / "data.csv"), _load("data.csv"), False),
     "CSV classes": Format("data.csv", _write_classes, _load("data.csv", target="animal"), False),
     "Parquet data": Format("data.parquet", _write_parquet, _load("data.parquet"), False),
-    "history": Format("history.csv", lambda folder: good.history_file(folder / "history.csv"), _read_history, False),
+    "history": Format("history.csv", lambda folder: good.history_file(folder / "history.csv"), _read_history, True),
     "contacts": Format(
         "contacts.csv", lambda folder: (folder / "contacts.csv").write_text(_contacts()), _read_contacts("contacts.csv"), False
     ),

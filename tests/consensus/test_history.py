@@ -2,6 +2,7 @@
 
 import copy
 import csv
+import hashlib
 import pickle
 import sys
 
@@ -99,7 +100,9 @@ def test_csv_has_a_header_and_a_line_a_row(tmp_path):
     history.append({"round": 10, "objective": 3.0, "gap": np.array([0.25, 0.0])})
     history.to_csv(tmp_path / "run.csv")
     with open(tmp_path / "run.csv", newline="") as file:
-        lines = list(csv.reader(file))
+        seal, *lines = csv.reader(file)
+    table = b"".join((tmp_path / "run.csv").read_bytes().splitlines(keepends=True)[1:])
+    assert seal == [f"# sha256 {hashlib.sha256(table).hexdigest()}"]
     assert lines == [
         ["round", "objective", "gap_0", "gap_1"],
         ["0", "2.5", "0.5", "1e-20"],
@@ -107,12 +110,51 @@ def test_csv_has_a_header_and_a_line_a_row(tmp_path):
     ]
 
 
-def test_csv_is_read_by_numpy_too(tmp_path):
+def test_csv_is_read_by_numpy_and_pandas_too(tmp_path):
     history = recorded()
     history.to_csv(tmp_path / "run.csv")
-    table = np.genfromtxt(tmp_path / "run.csv", delimiter=",", names=True)
+    table = np.genfromtxt(tmp_path / "run.csv", delimiter=",", names=True, skip_header=1)
     assert bits(table["objective"]) == bits(history["objective"])
     assert bits(table["agent_objective_2"]) == bits(history["agent_objective"][:, 2])
+    frame = pandas.read_csv(tmp_path / "run.csv", comment="#")
+    pandas.testing.assert_frame_equal(frame, History.from_csv(tmp_path / "run.csv").to_frame(), rtol=1e-15)
+
+
+def test_a_file_of_which_any_byte_was_changed_is_refused(tmp_path, caplog):
+    path, history = tmp_path / "run.csv", recorded(3)
+    history.to_csv(path)
+    whole = path.read_bytes()
+    assert (len(whole) > 500, len(History.from_csv(path)), caplog.text) == (True, 8, "")
+    spoilt = [whole[:end] for end in range(len(whole))] + [whole + b"\n", whole + whole[-40:]]
+    spoilt += [whole[:place] + bytes([whole[place] ^ 1 << place % 8]) + whole[place + 1 :] for place in range(len(whole))]
+    for data in spoilt:
+        path.write_bytes(data)
+        with pytest.raises(ValueError, match=r"run\.csv (is damaged: its checksum|is no history as to_csv writes it)"):
+            History.from_csv(path)
+
+
+def test_a_file_without_a_checksum_is_read_and_the_log_says_so(tmp_path, caplog):
+    history, path = recorded(3), tmp_path / "run.csv"
+    history.to_csv(path)
+    path.write_bytes(path.read_bytes().partition(b"\n")[2])
+    assert bits(History.from_csv(path)["objective"]) == bits(history["objective"])
+    assert [record.message.partition(":")[0] for record in caplog.records] == [f"{path} has no checksum"]
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_a_table_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch, error):
+    path = tmp_path / "run.csv"
+    recorded(2).to_csv(path)
+    before = path.read_bytes()
+
+    def fail(*_):
+        raise error
+
+    with monkeypatch.context() as broken:
+        broken.setattr("os.fsync", fail)
+        with pytest.raises(type(error)):
+            recorded().to_csv(path)
+    assert (path.read_bytes(), list(tmp_path.iterdir())) == (before, [path])
 
 
 def test_one_row_and_no_row_come_back(tmp_path):

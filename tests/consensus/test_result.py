@@ -51,6 +51,19 @@ def test_damaged_files_are_refused(result, damage, tmp_path):
         consensus.load(tmp_path / "run.npz")
 
 
+@pytest.mark.parametrize("how", ["packed", "claimed"])
+def test_sizes_are_looked_at_before_arrays_take_memory(result, how, tmp_path):
+    result.save(tmp_path / "run.npz")
+    if how == "packed":
+        with np.load(tmp_path / "run.npz") as file:
+            np.savez_compressed(tmp_path / "run.npz", **dict(file) | {"w": np.zeros((3, broken_files.LARGE // 3))})
+    else:
+        broken_files.claiming(tmp_path / "run.npz", "w")
+    assert (tmp_path / "run.npz").stat().st_size < 100_000
+    with broken_files.little_memory(), pytest.raises(ValueError, match=r"run\.npz is no result of this package"):
+        consensus.load(tmp_path / "run.npz")
+
+
 def test_what_is_no_result_is_refused(result, tmp_path):
     result.save(tmp_path / "run.npz")
     with np.load(tmp_path / "run.npz") as file:

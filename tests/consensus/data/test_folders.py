@@ -23,6 +23,15 @@ def test_damaged_shards_are_named(tmp_path, damage, name):
         load_shards(tmp_path)
 
 
+def test_files_with_more_samples_than_the_index_says_take_no_memory(tmp_path):
+    save_shards(consensus.partition(X, Y, 3), tmp_path)
+    many = broken_files.LARGE // 4
+    arrays = {"features": np.zeros((many, 2)), "targets": np.zeros((many, 1)), "indices": np.zeros(many, int)}
+    np.savez_compressed(tmp_path / "agent-1.npz", **arrays)
+    with broken_files.little_memory(), pytest.raises(ValueError, match=r"agent-1\.npz must hold at most 10 samples"):
+        load_shards(tmp_path)
+
+
 @pytest.mark.parametrize("change", [{"agents": "3"}, {"agents": -1}, {"most": None}, {"samples": 0.5}, {"format": "one"}])
 def test_an_index_that_says_nonsense_is_refused(tmp_path, change):
     save_shards(consensus.partition(X, Y, 3), tmp_path)

@@ -77,6 +77,27 @@ def test_a_test_set_is_a_pair(test):
         consensus.solve(problem, topologies.ring(4), rounds=1, test=test)
 
 
+@pytest.mark.parametrize("how", ["packed", "claimed"])
+def test_sizes_of_arrays_are_looked_at_before_they_take_memory(tmp_path, how):
+    path = tmp_path / "table.npz"
+    np.savez(path, X=np.ones((4, 2)), y=np.ones(4))
+    if how == "packed":
+        np.savez_compressed(path, X=np.zeros((broken_files.LARGE // 2, 2)), y=np.ones(4))
+    else:
+        broken_files.claiming(path, "X", (broken_files.LARGE // 2, 2))
+    words = {"packed": "array 'y' of .* must have shape", "claimed": "X.npy cannot hold its 40000128 bytes in 208 of the file"}
+    with broken_files.little_memory(), pytest.raises(ValueError, match=rf"table\.npz.*{words[how]}|{words[how]}"):
+        consensus.datasets.load(path)
+
+
+def test_packed_arrays_are_read(tmp_path):
+    X = np.zeros((1000, 50))
+    X[:, 0] = np.arange(1000)
+    np.savez_compressed(tmp_path / "table.npz", X=X, y=X[:, 0])
+    found, *_ = consensus.datasets.load(tmp_path / "table.npz")
+    np.testing.assert_array_equal(found, X)
+
+
 @pytest.mark.parametrize("damage", broken_files.WAYS)
 @pytest.mark.parametrize("suffix", ["npz", "parquet", "csv"])
 def test_damaged_tables_are_named(tmp_path, damage, suffix):
