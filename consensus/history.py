@@ -232,9 +232,9 @@ def _seal(table):
 
 
 def _restored(columns):
-    """A history with copies of these lists of values."""
-    history = History()
-    history._columns = {name: list(values) for name, values in columns.items()}
+    """A history with copies of these lists of values, as far as rows are whole."""
+    history, rows = History(), min(map(len, columns.values()), default=0)
+    history._columns = {name: values[:rows] for name, values in columns.items()}
     for name, values in history._columns.items():
         history._buffers[name] = np.array(values)
         history._show(name, len(values))

@@ -1,5 +1,8 @@
 """Blocks of agents on MPI ranks, of one machine or many."""
 
+import os
+import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,7 +54,10 @@ class MPI(Engine):
 
     Ranks compare their arguments first: what differs, or is refused on one of them, is an error on all. An exception inside
     rounds ends the whole job at once, with that rank's traceback; the history so far is written beside the checkpoint, or else
-    into the working directory. Ranks that keep others waiting are named in a warning after some seconds.
+    into the working directory. When a rank dies, and on ctrl-C, the ranks that live write it: mpiexec sends them SIGTERM, and
+    kills them a quarter of a second later (Open MPI). A rank inside a long compiled computation has no time to write; if all of
+    them are, the history since the last checkpoint is lost. Ranks that keep others waiting are named in a warning after some
+    seconds.
 
     Parameters
     ----------
@@ -136,7 +142,7 @@ class MPI(Engine):
         names = [f"rank {rank} (agents {block.start} to {block.stop - 1})" for rank, block in enumerate(blocks)]
         self.ranks.enter(lambda: f"in round {observer.round + 1}", names)
         try:
-            with threadpool_limits(self.cores, user_api="blas"):
+            with threadpool_limits(self.cores, user_api="blas"), self._terminated(observer, names[self.rank]):
                 report = reports(observer, solver, gather)
                 return run_rounds(problem, network, solver, begin.block(rows), rounds, report, observer.due)
         except BaseException as error:
@@ -165,13 +171,35 @@ class MPI(Engine):
             raise error
         return value
 
+    @contextmanager
+    def _terminated(self, observer, name):
+        """Write the history if this rank is told to end, as all others are when one dies."""
+
+        def write(number, _):
+            said = f"{name} was told to end in round {observer.round + 1}. {self._keep_history(observer)}.\n"
+            if self.rank < 2:  # of which one lives, if one rank has died
+                os.write(2, said.encode())
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+        theirs = signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+        if self.size == 1 or theirs or threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        signal.signal(signal.SIGTERM, write)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
     def _keep_history(self, observer):
         """Write what was recorded, the same on all ranks: the error that carries it does not outlive the job. Say where."""
-        history = observer.history
+        history = observer.history.copy()  # a signal may have come while a row was appended
         if not history.rows:
             return "Nothing was recorded yet"
-        name = f"history of {type(observer.recorder.solver).__name__} until round {observer.round}.csv".replace(" ", "-")
-        path = observer.saver.path.with_name(f"{observer.saver.path.name}.history.csv") if observer.saver else Path(name)
+        path = Path(f"history-of-{type(observer.recorder.solver).__name__}-until-round-{history.last()['round']}.csv")
+        if observer.saver:
+            path = observer.saver.path.with_name(f"{observer.saver.path.name}.history.csv")
         try:
             history.to_csv(path)  # other ranks may be doing the same
         except OSError as error:

@@ -56,7 +56,7 @@ def under_mpi(repeats):
     variables = {
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+        "PRTE_MCA_rmaps_default_mapping_policy": "slot:oversubscribe",
         "OMP_NUM_THREADS": "1",  # a machine is a core: with threads of their own, ranks would take each other's
         "OPENBLAS_NUM_THREADS": "1",
     }

@@ -141,7 +141,7 @@ def under_mpi():
     variables = {
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+        "PRTE_MCA_rmaps_default_mapping_policy": "slot:oversubscribe",
     }
     mpiexec = Path(sys.executable).parent / "mpiexec"
     command = [mpiexec, "-n", "2", sys.executable, "-m", "experiments.benchmarks.engines", "--ranks"]

@@ -248,6 +248,20 @@ def test_a_copy_goes_on_by_itself(copied):
         assert other[name].dtype == history[name].dtype
 
 
+def test_a_copy_made_while_a_row_is_appended_has_the_whole_rows(monkeypatch):
+    history, copies, extend = recorded(3), [], History._extend
+
+    def interrupted(self, name):
+        copies.append(history.copy())
+        extend(self, name)
+
+    monkeypatch.setattr(History, "_extend", lambda self, name: interrupted(self, name) if self is history else None)
+    history.append(history.last())
+    assert [copy.rows for copy in copies] == [3, 3, 3, 3, 3, 4]
+    for copied in copies:
+        assert {len(column) for column in copied.values()} == {copied.rows}
+
+
 def test_columns_have_the_dtype_of_all_their_values():
     values = [1, True, 2**60, 0.5, np.float32(0.1), 3]
     history = History()

@@ -24,7 +24,7 @@ def environment(**more):
         "OMPI_MCA_mpi_yield_when_idle": "1",  # there may be more ranks than cores
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+        "PRTE_MCA_rmaps_default_mapping_policy": "slot:oversubscribe",
         **more,
     }
 

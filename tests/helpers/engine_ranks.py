@@ -286,6 +286,17 @@ def diverge(folder):
     case.run(engine="mpi", record_every=2, checkpoint=folder / "run.ckpt" if (folder / "save").exists() else None)
 
 
+def slowly(folder):
+    """A run to be hit in the middle."""
+    engine = MPI()
+    part = folder / f".{engine.rank}"
+    part.write_text(str(os.getpid()))
+    part.rename(folder / f"rank-{engine.rank}")
+    case = engine_cases.slow(0.02, record_every=1)
+    case.run(engine=engine, checkpoint=folder / "run.ckpt")
+    print("never printed")
+
+
 def packed(_):
     """How many bytes all ranks hand to MPI in rounds, for each form of rows."""
 
@@ -347,6 +358,6 @@ def told(_):
 
 if __name__ == "__main__":
     DONE = equality, resume, callbacks, callback_fails, cheat, fail, refuse, look, faulty, differ, packed, told
-    STUCK = absent, elsewhere, stopped, back, together, diverge
+    STUCK = absent, elsewhere, stopped, back, together, diverge, slowly
     tasks = {task.__name__: task for task in (*DONE, *STUCK)}
     tasks[sys.argv[1]](Path(sys.argv[2]))

@@ -1,15 +1,21 @@
 """Ranks begin together, wait no longer than they should, and say who is late; what was recorded survives."""
 
 import json
+import os
 import re
+import signal
+import subprocess
+import sys
+import time
 
 import engine_cases
 import numpy as np
 import pytest
-from engine_harness import HERE, columns, mpiexec
+from engine_harness import HERE, MPIEXEC, columns, environment, mpiexec, wait_for
 
 import consensus
 
+ROOT = HERE.parents[1]
 SAME = "ValueError: all ranks must call consensus.solve with the same arguments; they differ in "
 
 
@@ -26,7 +32,9 @@ def test_what_differs_between_ranks_is_named_on_all(tmp_path):
     assert said[2] == SAME + f"record_every: 2 on ranks 0, 2 of 3, 3 {odd}; every: 3 on ranks 0, 2 of 3, 4 {odd}"
     assert said[3] == SAME + f"gather: True on ranks 0, 2 of 3, False {odd}"
     assert re.fullmatch(SAME + r"start: \w+ on rank 0 of 3, \w+ on rank 1 of 3, \w+ on rank 2 of 3", said[4])
-    assert re.fullmatch(SAME + r"solver: DGD\(.*0\.01\)+ on ranks 0, 2 of 3, DGD\(.*0\.02\)+ on rank 1 of 3", said[5])
+    assert re.fullmatch(
+        SAME + r"solver: DGD\(.*0\.01\)+ \[\w+\] on ranks 0, 2 of 3, DGD\(.*0\.02\)+ \[\w+\] on rank 1 of 3", said[5]
+    )
     assert "network: " in said[6]
     assert "mixing matrices: " in said[6]
     assert re.match(SAME + r"data: \w+ on rank 0 of 3, \w+ on rank 1 of 3", said[7])
@@ -73,6 +81,17 @@ def test_a_stopped_rank_is_named_and_ends_the_job(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("slots", [[1, 1], [2, 2], [2, 1, 2]])
+def test_the_environment_that_the_docs_name_uses_all_hosts(slots):
+    (policy,) = re.findall(r"PRTE_MCA_rmaps_default_mapping_policy=([\w:]+)", (ROOT / "docs/engines.md").read_text())
+    hosts = {"ras_simulator_num_nodes": ",".join("1" for _ in slots), "ras_simulator_slots": ",".join(map(str, slots))}
+    variables = {f"PRTE_MCA_{key}": value for key, value in (hosts | {"rmaps_default_mapping_policy": policy}).items()}
+    command = [MPIEXEC, "--display", "map", "--do-not-launch", "-n", str(sum(slots)), "true"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment(**variables), check=False)
+    assert [int(count) for count in re.findall(r"Num procs: (\d+)", done.stdout)] == slots
+
+
+@pytest.mark.slow
 def test_a_rank_that_comes_back_goes_on():
     done = mpiexec(2, HERE / "engine_ranks.py", "back", ".")
     assert done.returncode == 0, done.stderr
@@ -87,6 +106,26 @@ def test_ranks_that_wait_for_each_other_say_so(tmp_path):
     done = mpiexec(2, HERE / "engine_ranks.py", "together", tmp_path)
     assert done.returncode != 0
     assert "which wait for each other as if they exchanged in different rounds" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("killed", [0, 2, None], ids=["first", "last", "ctrl-C"])
+def test_the_history_of_a_killed_rank_is_written_by_the_others(killed, tmp_path):
+    command = [MPIEXEC, "-n", "3", sys.executable, HERE / "engine_ranks.py", "slowly", tmp_path]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    job = subprocess.Popen(command, env=environment(), start_new_session=True, **pipes)
+    pids = wait_for(lambda: len(found := sorted(tmp_path.glob("rank-*"))) == 3 and [int(file.read_text()) for file in found])
+    wait_for((tmp_path / "run.ckpt").exists)
+    time.sleep(0.5)  # some rounds
+    os.kill(*((pids[killed], signal.SIGKILL) if killed is not None else (job.pid, signal.SIGINT)))
+    said, _ = job.communicate(timeout=60)  # whether mpiexec passes on what ranks say at their end is left to it
+    assert job.returncode != 0
+    assert said == ""
+    kept = columns(consensus.History.from_csv(tmp_path / "run.ckpt.history.csv"))
+    reference = columns(engine_cases.slow(rounds=int(kept["round"][-1]), record_every=1).run().history)
+    assert len(kept["round"]) > 3
+    for name, column in reference.items():
+        np.testing.assert_array_equal(kept[name], column)
 
 
 @pytest.mark.slow
