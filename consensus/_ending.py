@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from consensus import _checks
 from consensus.errors import Interrupted
 from consensus.observe.observer import Observer
 from consensus.result import Result
@@ -12,6 +13,8 @@ from consensus.solvers.base import Solver
 
 if TYPE_CHECKING:
     from consensus.centralised.system import System
+
+_NOISE = 1e-6  # by which, relatively, a run that began at a stationary point may end above it
 
 
 def ended(
@@ -45,3 +48,13 @@ def ended(
         raise
     assert observer.latest is not None, "a run that ends has been seen"
     return result(reason or f"all {rounds} rounds done")
+
+
+def warn_if_above(result: Result) -> None:
+    """Warn of a run that ended above its start, which may pass for one that went well."""
+    objective = result.history["objective"]
+    if objective[-1] > objective[0] + _NOISE * abs(objective[0]):
+        _checks.warn(
+            f"{result.solver} ended above its start: the objective was {objective[0]:.6g} and is {objective[-1]:.6g} now. Take "
+            "a smaller or a falling step, a larger tau or larger batches"
+        )

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from consensus import _checks, _doors, _progress
 from consensus._contents import digest
-from consensus._ending import ended
+from consensus._ending import ended, warn_if_above
 from consensus._prepared import prepared
 from consensus.checkpoint import check_fits, fingerprint, known_by, load
 from consensus.engines import MPI, Engine, Processes, Stacked
@@ -149,8 +149,8 @@ def solve(
     UnfinishedWarning
         At the first local solve that did not get as far as was asked; it names the agent, the residual, and what to change.
     UserWarning
-        If the network lacks what the solver's theory needs. If a process keeps the others waiting for some seconds longer than
-        usual: it is named, and the run goes on if it comes.
+        If the network lacks what the solver's theory needs. If the objective at the end is above that at the start. If a
+        process keeps the others waiting for some seconds longer than usual: it is named, and the run goes on if it comes.
 
     Notes
     -----
@@ -242,6 +242,8 @@ def solve(
             observer.resume(resumed, resume)
             begin = Begin(resumed.fields, resumed=True)
         result = ended(lambda: where.run(problem, edges, solver, begin, rounds, observer), observer, rounds, solver, checkpoint)
+    if where.root:
+        warn_if_above(result)
     if gather:
         return result
     rows = where.rows(problem.network_size)

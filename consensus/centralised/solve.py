@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks, _doors, _progress
-from consensus._ending import ended
+from consensus._ending import ended, warn_if_above
 from consensus._parallel import one_blas_thread
 from consensus.centralised.system import System, Traffic, whole_problem
 from consensus.checkpoint import check_fits, fingerprint, load
@@ -132,7 +132,9 @@ def solve(
         if resumed:
             observer.resume(resumed, resume)
             state = rebuild(state, resumed.fields)
-        return ended(lambda: _run(problem, system, state, rounds, observer), observer, rounds, system, checkpoint)
+        result = ended(lambda: _run(problem, system, state, rounds, observer), observer, rounds, system, checkpoint)
+    warn_if_above(result)
+    return result
 
 
 def _run(problem, system, state, rounds, observer):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -13,7 +14,7 @@ from consensus import _checks
 from consensus.problems.base import BaseProblem
 from consensus.regularizers import Regularizer
 
-Function: TypeAlias = Callable[[np.ndarray], np.ndarray]  # of w (agents, P)
+Function: TypeAlias = Callable[..., np.ndarray]  # of w (agents, P), and maybe of rows (agents,)
 
 
 class FunctionProblem(BaseProblem):
@@ -34,6 +35,7 @@ class FunctionProblem(BaseProblem):
                 raise TypeError(f"{name} must be a function of w (agents, P); got {function!r}")
         super().__init__(np.arange(agents), agents, parameters, np.float64, regularizer)
         self._functions = value, gradient
+        self._by_rows = _takes_rows(value), _takes_rows(gradient)
         self._constants = None if lipschitz is None else _positive(lipschitz, agents)
 
     def __repr__(self) -> str:
@@ -42,10 +44,10 @@ class FunctionProblem(BaseProblem):
         )
 
     def _value(self, w: np.ndarray) -> np.ndarray:
-        return self._call("value", self._functions[0], w, ())
+        return self._call(0, w, ())
 
     def _gradient(self, w: np.ndarray) -> np.ndarray:
-        return self._call("gradient", self._functions[1], w, (self.parameters,))
+        return self._call(1, w, (self.parameters,))
 
     def _lipschitz(self, w: np.ndarray | None) -> np.ndarray:
         if self._constants is None:
@@ -60,18 +62,27 @@ class FunctionProblem(BaseProblem):
         probe = np.linspace(-1, 1, self.agents * self.parameters).reshape(self.agents, self.parameters)
         return [hashlib.sha256(row.tobytes()).hexdigest() for row in self._gradient(probe)]
 
-    def _call(self, name, function, w, tail):
-        # The user's functions take all agents: a block fills the rows it does not hold with one that it does.
+    def _call(self, which, w, tail):
+        function, by_rows = self._functions[which], self._by_rows[which]
         stack = w
-        if self.agents < self.network_size:
+        if self.agents < self.network_size and not by_rows:
+            # A function of w alone takes all agents: a block fills the rows it does not hold with one that it does.
             stack = np.repeat(w[:1], self.network_size, axis=0)
             stack[self.rows] = w
-        result = np.array(function(stack), dtype=self.dtype)  # a copy: callers work in place
-        if result.shape != (self.network_size, *tail):
-            raise ValueError(
-                f"{name} must return shape {(self.network_size, *tail)} for w of shape {stack.shape}; got {result.shape}"
-            )
-        return result if self.agents == self.network_size else result[self.rows]
+        found = function(stack, rows=self.rows.copy()) if by_rows else function(stack)
+        result = np.array(found, dtype=self.dtype)  # a copy: callers work in place
+        if result.shape != (len(stack), *tail):
+            name = ("value", "gradient")[which]
+            raise ValueError(f"{name} must return shape {(len(stack), *tail)} for w of shape {stack.shape}; got {result.shape}")
+        return result if len(stack) == self.agents else result[self.rows]
+
+
+def _takes_rows(function):
+    """Whether ``function`` has an argument ``rows``."""
+    try:
+        return "rows" in inspect.signature(function).parameters
+    except (TypeError, ValueError):  # a function of C that does not say
+        return False
 
 
 def _positive(lipschitz, agents):

@@ -159,6 +159,8 @@ class Problem(SampleSums):
             w (agents, P) -> (agents,): g_i(w_i), row by row.
         gradient : callable
             w (agents, P) -> (agents, P): grad g_i(w_i), row by row.
+            A function with an argument named ``rows`` gets w of some agents and their numbers, an array of int: a worker then
+            computes its own agents alone. Functions of w alone get all agents everywhere, and a worker keeps its part.
         agents, parameters : int
         regularizer : Regularizer, optional
         lipschitz : float or array_like (agents,), optional
@@ -176,6 +178,16 @@ class Problem(SampleSums):
         ...     lambda w: ((w - centres) ** 2).sum(axis=1) / 2, lambda w: w - centres, agents=2, parameters=1)
         >>> problem.objective(np.array([1.0]))
         1.0
+
+        With ``rows`` every process computes its own agents alone:
+
+        >>> def value(w, rows):
+        ...     return ((w - centres[rows]) ** 2).sum(axis=1) / 2
+        >>> def gradient(w, rows):
+        ...     return w - centres[rows]
+        >>> problem = consensus.Problem.from_functions(value, gradient, agents=2, parameters=1)
+        >>> problem.restrict([1]).gradient(np.array([[5.0]]))
+        array([[3.]])
         """
         return FunctionProblem(value, gradient, agents, parameters, regularizer, lipschitz)
 

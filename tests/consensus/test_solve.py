@@ -3,6 +3,7 @@
 import itertools
 import os
 import termios
+import warnings
 
 import networkx as nx
 import numpy as np
@@ -232,6 +233,22 @@ def test_a_solver_of_ones_own():
     start = np.random.default_rng(0).standard_normal((6, 5))
     result = consensus.solve(p, GRAPH, Mine(), rounds=300, start=start)
     np.testing.assert_allclose(result.w, np.tile(start.mean(axis=0), (6, 1)), rtol=0, atol=1e-13)
+
+
+def test_a_run_that_ends_above_its_start_is_warned_of():
+    p = problem("squared", consensus.L2(0.02), MLP)
+    with pytest.warns(
+        UserWarning, match=r"ended above its start: the objective was .* and is .* now\. Take a smaller"
+    ) as caught:
+        history = consensus.solve(p, GRAPH, GradientTracking(5.0, batch=4), rounds=3).history
+    first, *_, last = history["objective"]
+    assert f"was {first:.6g} and is {last:.6g} now" in str(caught[0].message)
+    assert caught[0].filename == __file__
+    with pytest.warns(UserWarning, match="^SynchronousSGD.* ended above its start"):
+        consensus.centralised.solve(p, consensus.centralised.SynchronousSGD(4, 5.0), rounds=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        consensus.solve(p, GRAPH, GradientTracking(0.05), rounds=3)
 
 
 def test_disconnected_networks_are_warned_of():

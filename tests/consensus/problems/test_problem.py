@@ -7,6 +7,8 @@ import pytest
 from scipy.optimize import approx_fprime
 
 import consensus
+import topologies
+from consensus.engines import Processes
 from consensus.models import linearize
 
 RNG = np.random.default_rng(0)
@@ -155,6 +157,32 @@ def test_functions():
     block = problem.restrict(slice(2, 5))
     np.testing.assert_array_equal(block.gradient(w[2:5]), (w - CENTRES)[2:5])
     np.testing.assert_array_equal(block.restrict([1]).value(w[3:4]), problem.value(w)[3:4])
+
+
+def test_functions_with_rows_compute_only_the_rows_of_a_block(forked):
+    computed = []
+
+    def value(w, rows):
+        computed.append(len(w))
+        return ((w - CENTRES[rows]) ** 2).sum(axis=1) / 2
+
+    def gradient(w, *, rows):
+        computed.append(len(w))
+        return w - CENTRES[rows]
+
+    whole, problem = functions(), consensus.Problem.from_functions(value, gradient, agents=6, parameters=2)
+    w = RNG.standard_normal((6, 2))
+    for rows in (slice(None), slice(2, 5), [4, 1]):
+        block = problem.restrict(rows)
+        np.testing.assert_array_equal(block.value(w[rows]), whole.value(w)[rows])
+        np.testing.assert_array_equal(block.gradient(w[rows]), whole.gradient(w)[rows])
+    assert computed == [6, 6, 3, 3, 2, 2]
+    network, solver = topologies.ring(6), consensus.solvers.DGD(0.1)
+    runs = [consensus.solve(p, network, solver, rounds=3, engine=e) for p, e in ((whole, "stacked"), (problem, Processes(2)))]
+    np.testing.assert_array_equal(runs[1].w, runs[0].w)
+    wrong = consensus.Problem.from_functions(lambda w, rows: w, gradient, agents=6, parameters=2).restrict([0, 3])
+    with pytest.raises(ValueError, match=r"^value must return shape \(2,\) for w of shape \(2, 2\); got \(2, 2\)"):
+        wrong.value(w[:2])
 
 
 def test_gradients_are_free_to_be_overwritten():
