@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import topologies
-from consensus.engines import StackedNetwork
+from consensus.engines import Heard, StackedNetwork
+from consensus.engines.plans import Plans
 from consensus.packing import Sparse
 
 RNG = np.random.default_rng(0)
@@ -46,3 +47,15 @@ def test_every_message_is_there_with_its_sender_receiver_and_weight():
         return 2 * heard.own
 
     np.testing.assert_array_equal(StackedNetwork(schedule, float).aggregate(0, rule, x)[0], 2 * x)
+
+
+@pytest.mark.parametrize("rows", [slice(2, 5), slice(5, 7)])
+def test_a_block_knows_its_agents_from_their_neighbours(rows):
+    schedule, x = SCHEDULES["static"], RNG.standard_normal((7, 5))
+    dense, own = schedule.weights(0).toarray(), np.arange(rows.start, rows.stop)
+    plan = Plans(schedule, rows, np.dtype(float), lambda whole, matrix: (matrix, None)).at(0, "mix")
+    heard = Heard.of(plan, rows, x, x[rows])
+    np.testing.assert_array_equal(heard.own_weights, dense.diagonal()[rows])
+    pairs = list(zip(own[heard.receivers].tolist(), heard.senders.tolist(), strict=True))
+    assert pairs == [(i, j) for i in own.tolist() for j in range(7) if i != j and dense[i, j]]
+    np.testing.assert_allclose(heard.mixed(), dense[rows] @ x, atol=1e-14)

@@ -22,7 +22,7 @@ from problems import data
 
 import consensus
 import topologies
-from consensus.checkpoint import FORMAT, load
+from consensus.checkpoint import FORMAT, Checkpoint, check_fits, load
 from consensus.engines import Processes, Stacked
 from consensus.solvers import DGD, NEXT, GradientTracking, Solver
 from consensus.surrogates import FullLinearization, PartialLinearization
@@ -738,3 +738,13 @@ def test_partial_surrogates_keep_their_starting_points(tmp_path):
     }
     run(rounds=4, checkpoint=tmp_path / "run.ckpt", **changed)
     assert_same(run(rounds=9, resume=tmp_path / "run.ckpt", **changed), run(rounds=9, **changed))
+
+
+def test_what_only_one_of_both_runs_has_is_a_difference():
+    kept = Checkpoint({"round": 3}, consensus.History(), {}, 0.0, {"solver": "a", "network": "b"})
+    for ours in ({"solver": "a"}, {"solver": "a", "network": "b", "start": "c"}):
+        with pytest.raises(
+            ValueError, match=r"run\.ckpt is a checkpoint of another run: (network: b there, None|start: None there, c) here"
+        ):
+            check_fits("run.ckpt", kept, ours, 3)
+    check_fits("run.ckpt", kept, dict(kept.fingerprint), 3)

@@ -1,5 +1,7 @@
 """What a flood takes, counted by hand: every row, with its owner's name, over every edge that really carries it."""
 
+import math
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -98,3 +100,18 @@ def test_numbers_beside_an_exchange_are_counted():
     network.mix(1, np.ones((10, 2), np.float32), beside=5)
     assert network.messages == 90
     assert network.counts["bytes"] == 90 * (2 + 5) * 4
+
+
+def test_words_of_a_bit_for_each_agent():
+    """64 agents fit into a double, 32 into a single."""
+    for dtype, bits in ((np.float64, 64), (np.float32, 32)):
+        for agents in (1, 2, bits, bits + 1, 2 * bits, 2 * bits + 1):
+            network = StackedNetwork(topologies.Static(topologies.path(agents)), dtype)
+            assert network.names == math.ceil(agents / bits)
+
+
+def test_a_least_value_and_what_goes_beside_it_are_counted():
+    network = StackedNetwork(PATH, np.float64)
+    assert network.least(0, 3, np.array([3.0, 1.0, 2.0, *[5.0] * (PATH.agents - 3)]), beside=4) == 1.0
+    assert network.exchanges == 3
+    assert network.floats == 5 * network.messages

@@ -1,5 +1,6 @@
 """Badly scaled local problems: an exact solve never goes uphill, and ends at an independent optimum or says it does not."""
 
+import itertools
 import warnings
 
 import numpy as np
@@ -184,3 +185,19 @@ def test_many_samples_of_few_numbers_form_no_matrix_of_their_order(regularizer, 
     cost = cp.sum_squares(root.T @ v) / 2 - (design.T @ y / samples) @ v + r.expression(v)
     cp.Problem(cp.Minimize(cost), r.constraints(v)).solve(solver="CLARABEL", tol_gap_abs=1e-14, tol_gap_rel=1e-14)
     np.testing.assert_allclose(found, v.value, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("regularizer", ["L2", "L1"])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_best_point_of_single_precision_is_not_left_for_a_rounded_optimum(regularizer, seed):
+    """Of the optimum's neighbours in single precision one is better than the optimum rounded: a solve from there stays."""
+    p, w = made("huber", regularizer, 1e2, np.float32, (10, 3), seed)
+    optimum = solved(p, w, 1e-3)[0]
+    near = [(np.nextafter(u, np.float32(-9)), u, np.nextafter(u, np.float32(9))) for u in optimum]
+    points = np.array(list(itertools.product(*near)), np.float32)
+    values = [value(p, w, 1e-3, point[None]) for point in points]
+    assert min(values) < value(p, w, 1e-3, optimum[None])
+    start = points[np.argmin(values)][None]
+    model = PartialLinearization(1e-3, curvature="local").at(p, w, p.gradient(w))
+    again = Exact().solve(model, np.zeros_like(w), p.regularizer, start=start).w
+    assert value(p, w, 1e-3, again) <= min(values)

@@ -233,3 +233,23 @@ def test_agents_whose_matrices_fill_a_cache_get_the_same_bits_several_at_a_time(
         solution = local.solve(surrogate.at(alone, w[row], gradient[row]), pi[row], alone.regularizer)
         assert solution.w.tobytes() == together.w[row].tobytes()
         np.testing.assert_array_equal(solution.iterations, together.iterations[row])
+
+
+def test_agents_whose_whole_steps_are_good_are_not_part_of_others_searches():
+    p = local_problem("logistic", L2(0.01), "Linear", [8, 12, 5, 9], scale=5)
+    w, gradient, pi = centre(p)
+    surrogate = PartialLinearization(0.01)
+    together = Exact().solve(surrogate.at(p, w, gradient), pi, p.regularizer).w
+    for agent in range(p.agents):
+        row = slice(agent, agent + 1)
+        alone = Exact().solve(surrogate.at(p.restrict(row), w[row], gradient[row]), pi[row], p.regularizer).w
+        assert alone.tobytes() == together[row].tobytes()
+
+
+def test_systems_that_are_kept_are_those_of_the_same_tau():
+    p, again = (local_problem("squared", L2(0.2), "Linear") for _ in range(2))
+    w, gradient, pi = centre(p)
+    for tau in (0.1, 3.0, 0.1):
+        kept = Exact().solve(PartialLinearization(tau).at(p, w, gradient), pi, p.regularizer).w
+        fresh = Exact().solve(PartialLinearization(tau).at(again.restrict(slice(0, 3)), w, gradient), pi, p.regularizer).w
+        np.testing.assert_array_equal(kept, fresh)

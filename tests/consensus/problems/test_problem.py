@@ -270,6 +270,7 @@ def test_a_block_has_its_agents_share_of_what_is_not_convex(regularizer):
 def test_a_block_of_a_problem_that_was_used_begins_afresh():
     p, rule = consensus.Problem(consensus.Linear(4), consensus.SquaredLoss(), shards()), consensus.Minibatches(2)
     whole = rule.at(p, 0)
+    p.gradient(np.zeros((4, 5)))
     block = p.restrict([1, 3])
     np.testing.assert_array_equal(rule.at(block, 0).indices, whole.indices[[1, 3]])
     assert block.work.gradients == 0

@@ -1,5 +1,6 @@
 """Solvers: their laws round by round, one agent by hand, and optima known from elsewhere."""
 
+import inspect
 from types import MappingProxyType
 
 import cvxpy as cp
@@ -9,6 +10,7 @@ import scipy.linalg
 from problems import PUSH, data, problem, smooth_optimum
 from scipy.optimize import approx_fprime
 from steps_by_hand import AGENTS, GRAPH, MLP, SCHEDULES, states
+from threads import Threads
 
 import consensus
 import topologies
@@ -271,3 +273,50 @@ def test_gossip_keeps_what_its_solver_adds():
         Gossip(DGD(0.05), 10**30)
     with pytest.raises(TypeError, match="solver must be a Solver"):
         Gossip(None, 2)
+
+
+def default(kind):
+    """Whether a solver needs no arguments."""
+    if not (isinstance(kind, type) and issubclass(kind, consensus.solvers.Solver)) or inspect.isabstract(kind):
+        return False
+    return all(one.default is not one.empty for one in inspect.signature(kind).parameters.values())
+
+
+BLOCKS = {
+    "squared": [kind() for name, kind in vars(consensus.solvers).items() if name[0].isupper() and default(kind)],
+    "logistic": [consensus.solvers.DADMM(), NEXT(PartialLinearization(1.0), 0.3), NEXT(FullLinearization(1.0), 0.3, batch=3)],
+}
+
+
+@pytest.mark.parametrize(("loss", "solver"), [(loss, solver) for loss, those in BLOCKS.items() for solver in those], ids=repr)
+@pytest.mark.filterwarnings("ignore:.*theory needs")
+def test_a_step_does_not_depend_on_who_else_is_held(loss, solver):
+    """Two blocks of agents, on threads of this process, take the whole network's steps to the bit, and count as much."""
+    p = problem(loss, consensus.L2(0.1))
+    network = topologies.Static(GRAPH, weights=topologies.lazy(topologies.metropolis))
+    one, two = (consensus.solve(p, network, solver, rounds=3, engine=engine) for engine in ("stacked", Threads(2)))
+    np.testing.assert_array_equal(one.w, two.w)
+    for name in ("bytes", "messages", "samples", "gradients", "iterations"):
+        np.testing.assert_array_equal(one.history[name], two.history[name])
+
+
+@pytest.mark.parametrize("gap", [None, 0.4])
+def test_several_exchanges_mix_with_the_matrices_of_their_rounds_and_carry_what_is_beside(gap):
+    network = SCHEDULES["random"] if gap is None else SCHEDULES["static"]
+    solver, x = Gossip(DGD(0.1), 3, gap), np.random.default_rng(0).standard_normal((AGENTS, 5))
+    for round in (0, 2):
+        matrices = [network.weights(network.key(3 * round + k)) for k in range(3)]
+        plain = StackedNetwork(network, np.float64)
+        (mixed,) = solver.around(plain).mix(round, x, beside=7)
+        assert plain.floats == (5 + 7) * plain.messages
+        product = solver.matrices(network)
+        np.testing.assert_allclose(product.weights(product.key(round)) @ x, mixed, atol=1e-13)
+        if gap is None:
+            np.testing.assert_allclose(mixed, matrices[2] @ (matrices[1] @ (matrices[0] @ x)), atol=1e-13)
+
+
+def test_a_wrapper_measures_stationarity_by_its_solvers_prox():
+    local = consensus.local.CVXPYSolver(lambda w: [w >= 0.5])
+    p = problem("squared", consensus.L2(0.1))
+    prox = Gossip(NEXT(FullLinearization(1.0), 0.3, local=local), 2).prox(p)
+    np.testing.assert_allclose(prox(np.zeros(p.parameters), 1.0), 0.5, atol=1e-6)

@@ -12,7 +12,7 @@ import consensus
 import topologies
 from consensus import solvers
 from consensus.solvers import DATOS, DGD, Gossip, GradientTracking, PushDIGing, Solver
-from consensus.solvers.bounds import gap
+from consensus.solvers.bounds import gap, lowest_eigenvalue
 from consensus.steps import Constant, Stable
 
 STATIC = SCHEDULES["static"]
@@ -173,3 +173,13 @@ def test_networks_that_never_agree_have_no_gap():
 def test_wrappers_refuse_what_is_no_network():
     with pytest.raises(TypeError, match="network must be a schedule"):
         Gossip(DGD(), exchanges=2).stable_step(P, P.shards)
+
+
+def test_the_lowest_eigenvalue_is_of_symmetric_parts_and_of_all_first_rounds():
+    one_way = topologies.OnePeerExponential(5)
+    parts = [(W + W.T) / 2 for W in (one_way.weights(key).toarray() for key in range(3))]
+    assert lowest_eigenvalue(one_way) == pytest.approx(min(spectrum(part)[0] for part in parts), abs=1e-12)
+    turns = [nx.empty_graph(6), nx.cycle_graph(6), nx.complete_graph(6)]
+    least = [spectrum(topologies.metropolis(graph).toarray())[0] for graph in turns]
+    assert np.argmin(least) == 1
+    assert lowest_eigenvalue(topologies.Periodic(turns)) == pytest.approx(least[1], abs=1e-12)

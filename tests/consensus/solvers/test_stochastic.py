@@ -261,3 +261,13 @@ def test_masses_add_up():
     for state in states(SGP(0.02, RULE), p, PUSH, 20):
         assert state.mass.sum() == pytest.approx(6, rel=1e-13)
     assert np.ptp(state.mass) > 0.1
+
+
+def test_gradients_of_batches_are_averaged_unless_the_batch_is_the_shard():
+    """The last batch of an epoch may be smaller than the others: its gradient is one of some of the samples, too."""
+    p = problem("squared", consensus.L2(0.1), scheme="sizes")  # shards of 4, 16, 9, 11, 7 and 13
+    solver = consensus.solvers.NEXT(consensus.surrogates.FullLinearization(1.0), 0.3, batch=4, averaging=0.25)
+    old, new = np.zeros((6, 5)), np.ones((6, 5))
+    for round in range(9):
+        averaged = solver.averaged(p, old, new, round)
+        np.testing.assert_array_equal(averaged, np.array([1, *[0.25] * 5])[:, None] * new)

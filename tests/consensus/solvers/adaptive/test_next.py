@@ -5,12 +5,13 @@ from dataclasses import dataclass
 import networkx as nx
 import numpy as np
 import pytest
-from problems import data, problem
+from problems import SCHEDULES, data, problem
 
 import consensus
 import topologies
 from consensus.engines import Processes, Stacked
 from consensus.engines.hubs import Hubs
+from consensus.engines.stacked import StackedNetwork
 from consensus.regularizers.base import Regularizer
 from consensus.solvers import DGD, AdaptiveNEXT, Gossip, GradientTracking
 
@@ -173,3 +174,26 @@ def test_however_many_exchanges_the_first_round_takes_workers_have_room(graph, f
     p = consensus.Problem(consensus.Linear(4), consensus.SquaredLoss(), consensus.partition(X, y, 12), consensus.L2(0.1))
     expected = consensus.solve(p, graph, rounds=3)
     np.testing.assert_array_equal(consensus.solve(p, graph, rounds=3, engine=Processes(2)).w, expected.w)
+
+
+class Widest(StackedNetwork):
+    """Keeps how many numbers of an agent were mixed at once, at most."""
+
+    widest = 0
+
+    def mix(self, round, *blocks, beside=0):
+        sizes = (block.size // len(block) if isinstance(block, np.ndarray) else block.unpack().shape[1] for block in blocks)
+        self.widest = max(self.widest, sum(sizes))
+        return super().mix(round, *blocks, beside=beside)
+
+
+@pytest.mark.parametrize("kind", ["model", "functions"])
+def test_engines_are_told_how_much_is_mixed_at_once(kind):
+    p = problem("squared", consensus.L2(0.1))
+    if kind == "functions":
+        p = consensus.Problem.from_functions(lambda w: (w**2).sum(axis=1), lambda w: 2 * w, agents=6, parameters=3)
+    network = Widest(SCHEDULES["directed, failing"], p.dtype)
+    state = AdaptiveNEXT().init(p, np.ones((6, p.parameters)))
+    for _ in range(6):
+        state = AdaptiveNEXT().step(p, network, state)
+    assert network.widest == AdaptiveNEXT().width(p)
