@@ -1,14 +1,15 @@
 """DiNNO: ADMM whose local problems are solved by a few gradient steps."""
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+import copy
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
 from consensus import _checks
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
-from consensus.solvers.bounds import steepest
+from consensus.solvers.bounds import degrees, steepest
 from consensus.solvers.needs import Needs
 from consensus.steps import Rule, optional_rule
 from topologies.schedules import ScheduleLike
@@ -29,22 +30,22 @@ class DiNNOState(NamedTuple):
 class DiNNO(Solver):
     """Distributed neural network optimisation: decentralised ADMM, each local problem left after a few gradient steps.
 
-    On the average form ``f_i = A g_i + r`` with G(X) the stacked gradients, W the mixing matrix, U before the first round zero:
+    On the average form ``f_i = A g_i + r``, with W the mixing matrix, ``d_i = sum_{j != i} |w_ij|`` the degree of agent i and U
+    before the first round zero:
 
-        U <- U + c (I - W) X
-        V <- V - alpha (G(V) + U + 2 c (V - (X + W X) / 2))          local_steps times, from V = X
-        X <- V
+        u_i <- u_i + c sum_j w_ij (x_i - x_j)
+        v <- v - alpha (grad f_i(v) + u_i + c sum_j w_ij (x_i - x_j) + 2 c d_i (v - x_i))     local_steps times, from v = x_i
+        x_i <- v
 
-    An edge has the penalty c w_ij where the paper gives all edges the same, and the agent's own weight is an edge to itself,
-    which the paper does not have: it adds ``c w_ii |v - x_i|^2`` to the local problem. Gradients are of all samples, and steps
-    plain, so that the agents' limit is the optimum; the paper also takes Adam on batches, and a growing c. It needs a static
-    symmetric W and a smooth r; its theory, of local problems solved to the end, has convex f_i. Linear convergence if they are
-    strongly so.
+    gradient steps on ``f_i(v) + u_i . v + c sum_{j != i} w_ij |v - (x_i + x_j) / 2|^2``, where weights are nonnegative.
+    An edge has the penalty c w_ij where the paper gives all edges the same. Gradients are of all samples, and steps plain, so
+    that the agents' limit is the optimum; the paper also takes Adam on batches, and a growing c. It needs a static symmetric W
+    and a smooth r; its theory, of local problems solved to the end, has convex f_i. Linear convergence if they are strongly so.
 
     Parameters
     ----------
     step : float or rule, optional
-        alpha > 0, below 2 / (L + 2 c) for the local steps to descend, L the largest Lipschitz constant of the grad f_i. By
+        alpha > 0, below 2 / (L + 2 c d_i) for the local steps to descend, L the largest Lipschitz constant of the grad f_i. By
         default 1 / (2 L).
     local_steps : int
         Gradient steps in a round.
@@ -70,6 +71,7 @@ class DiNNO(Solver):
     alpha: Rule
     local_steps: int
     penalty: float | None
+    degrees: np.ndarray | None = field(repr=False, compare=False)
 
     needs = Needs(regularizer="smooth", convex=True, mixing="symmetric", static=True)
     exchanges_a_round = 1
@@ -78,21 +80,31 @@ class DiNNO(Solver):
     def __init__(self, step: float | Rule | None = None, local_steps: int = 5, penalty: float | None = None) -> None:
         penalty = _checks.optional_number("penalty", penalty, above=0)
         self._set(alpha=optional_rule(step), local_steps=_checks.count("local_steps", local_steps), penalty=penalty)
+        self._set(degrees=None)
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         L = steepest(problem, network)
         return 1 / (2 * L) if self.penalty is None else 1 / (L + 2 * self.penalty)
 
+    def prepared(self, problem: BaseProblem, network: ScheduleLike) -> Self:
+        ready = copy.copy(super().prepared(problem, network))
+        ready._set(degrees=degrees(network))
+        return ready
+
     def init(self, problem: BaseProblem, w: np.ndarray) -> DiNNOState:
+        if self.degrees is None:
+            raise TypeError("the degrees are not known yet: solver.prepared(problem, network) is the solver that knows them")
         return DiNNOState(0, w, np.zeros_like(w))
 
     def step(self, problem: BaseProblem, network: "Network", state: DiNNOState) -> DiNNOState:
         n, w, dual = state
-        alpha = float(self.alpha(n))
+        assert self.degrees is not None, "a prepared solver has its degrees"
+        alpha, x = float(self.alpha(n)), w
         c = 1 / (4 * alpha) if self.penalty is None else self.penalty
-        (mixed,) = network.mix(n, w)
-        dual = dual + c * (w - mixed)
-        constant = dual - c * (w + mixed)
+        (mixed,) = network.mix(n, x)
+        apart = c * (x - mixed)
+        dual = dual + apart
+        pull, hold = dual + apart, (2 * c * self.degrees[problem.rows]).astype(w.dtype)[:, None]
         for _ in range(self.local_steps):
-            w = w - alpha * (problem.average_gradient(w) + 2 * c * w + constant)
+            w = w - alpha * (problem.average_gradient(w) + pull + hold * (w - x))
         return DiNNOState(n + 1, w, dual)

@@ -183,12 +183,13 @@ def dlm(W, costs, X, solver):
 def dinno(W, costs, X, solver):
     a, G, U = solver.alpha(0), costs.gradient, 0 * X
     c = 1 / (4 * a)
+    hold = 2 * c * (1 - np.diag(W))[:, None]
     while True:
-        mixed = W @ X
-        U = U + c * (X - mixed)
-        around = c * (X + mixed)
+        apart = c * (X - W @ X)
+        U = U + apart
+        before, pull = X, U + apart
         for _ in range(solver.local_steps):
-            X = X - a * (G(X) + U + 2 * c * X - around)
+            X = X - a * (G(X) + pull + hold * (X - before))
         yield X
 
 

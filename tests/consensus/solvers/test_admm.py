@@ -49,13 +49,13 @@ def dlm(H, b, W, solver):
 
 def dinno(H, b, W, solver):
     alpha = solver.alpha(0)
-    c = 1 / (4 * alpha) if solver.penalty is None else solver.penalty
+    c, agents = 1 / (4 * alpha) if solver.penalty is None else solver.penalty, range(len(W))
 
     def step(x, u):
         u = u + c * (x - W @ x)
         v = x
         for _ in range(solver.local_steps):
-            pulls = [sum(2 * c * W[i, j] * (v[i] - (x[i] + x[j]) / 2) for j in range(len(x))) for i in range(len(x))]
+            pulls = [sum(2 * c * W[i, j] * (v[i] - (x[i] + x[j]) / 2) for j in agents if j != i) for i in agents]
             v = v - alpha * (times(H, v) + b + u + np.stack(pulls))
         return v, u
 
