@@ -156,10 +156,11 @@ def test_divergence_keeps_the_history(solver):
     assert error.history["round"].tolist() == list(range(error.round))
 
 
-def test_too_large_is_divergence_too():
+@pytest.mark.parametrize("sign", [1, -1])
+def test_too_large_is_divergence_too(sign):
     grow = consensus.Problem.from_functions(lambda w: -(w**2).sum(axis=1), lambda w: -2.0 * w, agents=6, parameters=1)
     with pytest.raises(consensus.DivergenceError) as caught:
-        consensus.solve(grow, GRAPH, DGD(1e4), rounds=100, start=np.ones(1))
+        consensus.solve(grow, GRAPH, DGD(1e4), rounds=100, start=sign * np.ones(1))
     # Each round multiplies by 1 + 1.2e5, so 1e150 is passed in round 30.
     assert caught.value.round == 30
 

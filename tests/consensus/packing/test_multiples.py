@@ -37,6 +37,20 @@ def test_a_number_takes_the_bits_of_its_columns_largest():
         np.testing.assert_array_equal(Multiples.of_messages(multiples.messages(), 16, 1).codes[0, 0], largest)
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("step", [1.0, 0.3])
+@pytest.mark.parametrize(
+    ("ratio", "factor"), [(5, 1), (2**39 - 1, 1), (2**39, 2), (2**40 - 4, 2), (2**40, 4), (2.0**1000, 2.0**962)]
+)
+def test_steps_are_as_small_as_codes_of_forty_bits_allow(ratio, factor, step, sign):
+    """A code of 40 bits is below 2^39 in modulus: the step's factor is the least 2^k with ratio / 2^k below that."""
+    block = np.array([[[sign * ratio * step], [0.0]]])
+    multiples = Multiples.nearest(block, np.array([step]))
+    assert multiples.step[0] == factor * step
+    assert multiples.bytes[0] <= 8 + 1 + 2 * 40 // 8
+    assert np.abs(multiples.values - block).max() <= factor * step / 2
+
+
 def test_what_is_lost_is_seen_and_what_is_huge_has_larger_steps():
     blocks = np.array([[[np.inf, 1.0]], [[1.0, 1e300]]])
     multiples = Multiples.nearest(blocks, np.ones(2))
