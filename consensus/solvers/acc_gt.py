@@ -71,6 +71,7 @@ class AccGT(Solver):
     needs = Needs(regularizer="smooth", convex=True)
     exchanges_a_round = 1
     sends = "w, z, s"
+    default = "(1 + lmin)^2 / (4 L)"
 
     __repr__ = repr_of_given
 

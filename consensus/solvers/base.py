@@ -80,6 +80,8 @@ class Solver(ABC):
     sends : str
         The vectors that an agent sends in a round, as ``"w, y"``, for that table, too. It also shows the first entry under
         *References* in the class's docstring, ``Authors, "Title", where, year``.
+    default : str
+        How a step or penalty that nobody gave is found, in a few words, for that table.
     columns : mapping of str to callable
         What the method itself adds to the history: a name, and how the agents' numbers, those of :meth:`report`, become one,
         such as ``np.max``.
@@ -131,6 +133,8 @@ class Solver(ABC):
         @property
         def sends(self) -> str: ...
         @property
+        def default(self) -> str: ...
+        @property
         def columns(self) -> Mapping[str, Callable[[np.ndarray], Any]]: ...
 
     else:
@@ -138,6 +142,7 @@ class Solver(ABC):
         mixing, counts_exchanges = _OfNeeds(), _OfNeeds()
         exchanges_a_round = None
         sends = ""
+        default = ""
         columns = MappingProxyType({})
 
     def check(self, problem: BaseProblem) -> None:

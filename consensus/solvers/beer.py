@@ -75,6 +75,7 @@ class BEER(CompressedMethod):
 
     needs = Needs(regularizer="smooth", static=True)
     sends = "w, y"
+    default = "gamma / (4 L)"
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         return self.cautious_step(problem, network)

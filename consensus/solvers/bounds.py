@@ -1,15 +1,18 @@
 """What bounds on steps take from a problem and a network."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from scipy import sparse
 
 import topologies
 from consensus import _checks
-from consensus.problems import BaseProblem
+from consensus.problems import BaseProblem, has_model
 from topologies.schedules import ScheduleLike, is_static
 
+_BELOW, _ESTIMATED = 0.9, 0.5  # shares of a bound: where L is one, and where L is an estimate
+_CONDITION = 1e4  # at most assumed, where more or nothing is known
+_DENSE = 300  # agents whose W is decomposed as a whole
 _ROUNDS = 20  # looked at where matrices change
 _CONTRACTION = 200  # rounds, half of them a warm-up
 
@@ -30,11 +33,88 @@ def steepest(problem: BaseProblem, network: ScheduleLike) -> float:
     TypeError
         If ``network`` is no schedule, as every bound is of one, whether it depends on it or not.
     """
+    return float(_curvatures(problem, network).max())
+
+
+def _curvatures(problem, network):
+    """The L_i, not all zero."""
     _checks.schedule(network, "network")
-    largest = float(np.max(_checks.problem(problem).lipschitz()))
-    if not largest > 0:
+    found = _checks.problem(problem).lipschitz()
+    if not found.max() > 0:
         raise ValueError("the costs have no curvature, so that every step is stable: give step=")
-    return largest
+    return found
+
+
+def step_below(
+    problem: BaseProblem,
+    network: ScheduleLike,
+    bound: Callable[[np.ndarray], np.ndarray],
+    balance: Callable[[float], float],
+) -> float:
+    """0.9 of the largest alpha with ``alpha diag(L_1, ..., L_A) <= bound(W)``; ``balance(1 - lambda_2) / sqrt(mu L)`` if less.
+
+    The first is an edge for methods that, on quadratics with Hessians H = diag(H_1, ..., H_A) of the f_i, are a linear
+    recursion in X_k, X_{k+1}, ... whose coefficients are functions of W plus multiples of alpha H. A root z with a vector x is
+    one of the scalar recursion with the Rayleigh quotients of x in place of the matrices: if that is stable for ``alpha x* H x
+    < x* bound(W) x``, the method is for every alpha below the edge, however the H_i differ. With equal Hessians it is the
+    largest alpha with ``alpha L <= bound(l)`` for all eigenvalues l of W. The second is where disagreement and mean shrink
+    equally fast.
+
+    For models that are not linear, whose L_i are estimates, it is 0.5 of the edge. More than 300 agents all count with the
+    largest L_i. Where W changes it is the least edge of the first 20 rounds, times (1 - rho)^2 / 2, without the second.
+
+    Parameters
+    ----------
+    problem : Problem
+    network : schedule
+        Of matrices whose symmetric parts stand for them.
+    bound : function
+        Of eigenvalues l in [-1, 1], an array, with its least value in an interval at an end.
+    balance : function
+    """
+    limits = _curvatures(problem, network)
+    largest = float(limits.max())
+    edge = min(_edge(matrix, limits / largest, bound) for matrix in _symmetric(network)) / largest
+    stable = (_BELOW if is_linear(problem) else _ESTIMATED) * float(edge)
+    if not is_static(network):
+        return gap(network) ** 2 / 2 * stable
+    return min(stable, balance(slowness(network)) / middle_curvature(problem, largest))
+
+
+def _edge(matrix, limits, bound):
+    """The largest x with ``x diag(limits) <= bound(matrix)``."""
+    with np.errstate(divide="ignore"):
+        if len(limits) > _DENSE:
+            return bound(np.array([topologies.lowest_eigenvalue(matrix), 1.0])).min()
+        values, vectors = np.linalg.eigh(matrix.toarray())
+        bounds, scaled = bound(values), np.sqrt(limits)[:, None] * vectors
+        return 1 / np.linalg.eigvalsh(scaled / bounds @ scaled.T)[-1] if bounds.min() > 0 else 0.0
+
+
+def is_linear(problem: BaseProblem) -> bool:
+    """Whether the L_i are bounds, not estimates at one point as those of models that are not linear are."""
+    return not has_model(problem) or getattr(problem.model, "jacobian_is_constant", False)
+
+
+def middle_curvature(problem: BaseProblem, largest: float) -> float:
+    """``sqrt(mu L)``, with L the ``largest`` of the Lipschitz constants and mu the mean of the agents' ``strong_convexity()``.
+
+    The mean of the f_i is mu-strongly convex, if not more. mu is at least L / 10^4, also where nothing is known of it.
+
+    Examples
+    --------
+    >>> import consensus
+    >>> shards = consensus.partition(np.diag([1.0, 2.0]), np.zeros(2), agents=2)
+    >>> model = consensus.Linear(2, bias=False)
+    >>> problem = consensus.Problem(model, consensus.SquaredLoss(), shards, consensus.L2(0.5))
+    >>> round(middle_curvature(problem, max(problem.lipschitz())), 6)
+    1.5
+    """
+    try:
+        least = float(np.mean(problem.strong_convexity()))
+    except TypeError:  # costs that need not be convex
+        least = 0.0
+    return float(np.sqrt(max(least, largest / _CONDITION) * largest))
 
 
 def convexity(problem: BaseProblem) -> float:
@@ -61,7 +141,7 @@ def lowest_eigenvalue(network: ScheduleLike) -> float:
     >>> round(lowest_eigenvalue(topologies.Static(topologies.ring(4))), 6)
     -0.333333
     """
-    return min(topologies.lowest_eigenvalue((matrix + matrix.T) / 2) for matrix in _matrices(network))
+    return min(map(topologies.lowest_eigenvalue, _symmetric(network)))
 
 
 def degrees(network: ScheduleLike) -> np.ndarray:
@@ -84,6 +164,30 @@ def _matrices(network: ScheduleLike) -> Iterator[sparse.csr_array]:
     return map(network.weights, keys)
 
 
+def _symmetric(network: ScheduleLike) -> Iterator[sparse.csr_array]:
+    """Their symmetric parts."""
+    return ((matrix + matrix.T) / 2 for matrix in _matrices(network))
+
+
+def slowness(network: ScheduleLike) -> float:
+    """1 - lambda_2, with lambda_2 the second largest eigenvalue of a static W; of a network that changes :func:`gap`.
+
+    Raises
+    ------
+    ValueError
+        If it is not positive: the agents do not come to agree.
+
+    Examples
+    --------
+    >>> round(slowness(topologies.Static(topologies.ring(4))), 6)
+    0.666667
+    """
+    if not is_static(_checks.schedule(network, "network")):
+        return gap(network)
+    matrix = network.weights(network.key(0))
+    return _positive(2 * topologies.spectral_gap((matrix + sparse.eye_array(network.agents)) / 2), network)
+
+
 def gap(network: ScheduleLike) -> float:
     """1 - rho: the spectral gap of a static network; as measured over 200 rounds of one that changes.
 
@@ -98,8 +202,12 @@ def gap(network: ScheduleLike) -> float:
         if static
         else 1 - topologies.contraction(network, _CONTRACTION)
     )
-    if not found > 1e-12:
+    return _positive(found, network)
+
+
+def _positive(gap, network):
+    if not gap > 1e-12:
         raise ValueError(
-            f"no step is known for {network}, whose agents do not come to agree (spectral gap {found:.3g}): give step="
+            f"no step is known for {network}, whose agents do not come to agree (spectral gap {gap:.3g}): give step="
         )
-    return float(found)
+    return float(gap)

@@ -73,6 +73,7 @@ class CGT(CompressedMethod):
 
     needs = Needs(regularizer="smooth", static=True)
     sends = "w, y"
+    default = "gamma / (4 L)"
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         return self.cautious_step(problem, network)

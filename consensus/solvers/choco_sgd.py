@@ -71,6 +71,7 @@ class ChocoSGD(CompressedMethod):
 
     needs = Needs(regularizer="smooth", static=True)
     sends = "w"
+    default = "1 / (2 L)"
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         refuse_batches(self)

@@ -71,6 +71,7 @@ class D2(Solver):
     needs = Needs(regularizer="smooth", mixing="symmetric", static=True)
     exchanges_a_round = 1
     sends = "w"
+    default = "1 / L"
 
     __repr__ = repr_of_given
 

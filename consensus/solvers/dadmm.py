@@ -1,5 +1,6 @@
 """Decentralised ADMM."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,7 +11,7 @@ from consensus.local import Exact
 from consensus.local.newton_directions import newton_directions
 from consensus.problems import BaseProblem, has_model
 from consensus.solvers.base import Solver
-from consensus.solvers.bounds import steepest
+from consensus.solvers.bounds import middle_curvature, slowness, steepest
 from consensus.solvers.needs import Needs
 from consensus.solvers.successive_convex import minimise
 from consensus.surrogates import PartialLinearization, Surrogate
@@ -53,14 +54,14 @@ class DADMM(Solver):
     Parameters
     ----------
     penalty : float, optional
-        c; by default L/2, L the largest Lipschitz constant of the grad f_i. Slow networks ask for more, ill-conditioned costs
-        for less: see the notes.
+        c; by default ``sqrt(mu L / (2 (1 - lambda_2)))``, with L the largest Lipschitz constant of the grad f_i, mu their mean
+        modulus of convexity, at least L / 10^4, and lambda_2 the second largest eigenvalue of W: see the notes.
 
     Notes
     -----
-    The local problem is a prox of f_i with step 1 / (2 c). Where all agents have the same quadratic, with curvatures of at
-    least m, what they have in common shrinks by 2 c / (m + 2 c) a round, and a smaller c is faster; what they differ in asks
-    for a larger c, the more so the nearer W's second eigenvalue is to one.
+    The local problem is a prox of f_i with step 1 / (2 c). If all agents have the same quadratic, with curvatures from mu to L,
+    the mean approaches the optimum by 2 c / (mu + 2 c) a round, and disagreement shrinks by ``1 - c (1 - lambda_2) / L`` or so
+    while c is small. The default makes both equal.
 
     References
     ----------
@@ -84,6 +85,7 @@ class DADMM(Solver):
     needs = Needs(convex=True, model=True, mixing="symmetric", static=True)
     exchanges_a_round = 1
     sends = "w"
+    default = "by L, mu and W"
 
     def __post_init__(self) -> None:
         self._set(penalty=_checks.optional_number("penalty", self.penalty, above=0))
@@ -93,7 +95,7 @@ class DADMM(Solver):
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         """1 / (2 c) with the default penalty c: all steps of the prox are stable."""
-        return 1 / steepest(problem, network)
+        return math.sqrt(slowness(network) / 2) / middle_curvature(problem, steepest(problem, network))
 
     def prepared(self, problem: BaseProblem, network: ScheduleLike) -> "DADMM":
         if self.penalty is not None:

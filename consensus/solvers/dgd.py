@@ -54,6 +54,7 @@ class DGD(Solver):
     needs = Needs(regularizer="smooth")
     exchanges_a_round = 1
     sends = "w"
+    default = "(1 + lmin) / (2 L)"
 
     __repr__ = repr_of_given
 

@@ -76,6 +76,7 @@ class DiNNO(Solver):
     needs = Needs(regularizer="smooth", convex=True, mixing="symmetric", static=True)
     exchanges_a_round = 1
     sends = "w"
+    default = "1 / (2 L)"
 
     def __init__(self, step: float | Rule | None = None, local_steps: int = 5, penalty: float | None = None) -> None:
         penalty = _checks.optional_number("penalty", penalty, above=0)

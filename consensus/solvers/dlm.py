@@ -71,6 +71,7 @@ class DLM(Solver):
     needs = Needs(regularizer="smooth", convex=True, mixing="symmetric", static=True)
     exchanges_a_round = 1
     sends = "w"
+    default = "1.8 / L"
 
     def __init__(self, step: float | Rule | None = None, penalty: float | None = None) -> None:
         penalty = _checks.optional_number("penalty", penalty, above=0)

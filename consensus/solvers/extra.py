@@ -1,5 +1,6 @@
 """EXTRA."""
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -7,7 +8,7 @@ import numpy as np
 
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
-from consensus.solvers.bounds import lowest_eigenvalue, steepest
+from consensus.solvers.bounds import step_below
 from consensus.solvers.needs import Needs
 from consensus.steps import Rule, optional_rule
 from topologies.schedules import ScheduleLike
@@ -42,8 +43,11 @@ class EXTRA(Solver):
     ----------
     step : float or rule, optional
         alpha > 0; a constant, for the theory. Stable below (5 + 3 lmin(W)) / (4 L), with L the largest of the Lipschitz
-        constants of the grad f_i (Li and Yan; the paper proves it below (1 + lmin(W)) / L). Equal quadratics of curvature L
-        diverge above it. The default is half of it.
+        constants L_i of the grad f_i (Li and Yan; the paper proves it below (1 + lmin(W)) / L). Equal quadratics of curvature L
+        diverge above it. Quadratics are stable for ``alpha diag(L_i) < (5 I + 3 W) / 4``, too, which allows more if the L_i
+        differ. The default is 0.9 of that (half for models that are not linear), or
+        ``sqrt((1 - lambda_2) / (2 mu L))`` if that is less, lambda_2 the second eigenvalue of W and mu the mean modulus of
+        convexity: above it disagreement takes longer to vanish than the mean to arrive.
 
     References
     ----------
@@ -68,12 +72,13 @@ class EXTRA(Solver):
     needs = Needs(regularizer="smooth", convex=True, mixing="symmetric", static=True)
     exchanges_a_round = 1
     sends = "w"
+    default = "by L_i, mu and W"
 
     def __init__(self, step: float | Rule | None = None) -> None:
         self._set(alpha=optional_rule(step))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
-        return (5 + 3 * lowest_eigenvalue(network)) / (8 * steepest(problem, network))
+        return step_below(problem, network, lambda values: (5 + 3 * values) / 4, lambda slow: math.sqrt(slow / 2))
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> EXTRAState:
         return EXTRAState(0, w, np.zeros_like(w))

@@ -83,6 +83,7 @@ class KGT(Solver):
     needs = Needs(regularizer="smooth", static=True)
     exchanges_a_round = 1
     sends = "w, z"
+    default = "by K, L and lmin"
 
     __repr__ = repr_of_given
 

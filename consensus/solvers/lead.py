@@ -74,6 +74,7 @@ class LEAD(CompressedMethod):
 
     needs = Needs(regularizer="smooth", convex=True, mixing="symmetric", static=True)
     sends = "w"
+    default = "1 / L"
 
     def check(self, problem: BaseProblem) -> None:
         super().check(problem)

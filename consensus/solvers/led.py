@@ -70,6 +70,7 @@ class LED(Solver):
     needs = Needs(regularizer="smooth", mixing="symmetric", static=True)
     exchanges_a_round = 1
     sends = "w"
+    default = "1 / (K L)"
 
     __repr__ = repr_of_given
 

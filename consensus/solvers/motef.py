@@ -80,6 +80,7 @@ class MoTEF(CompressedMethod):
 
     needs = Needs(regularizer="smooth", static=True)
     sends = "w, y"
+    default = "gamma / (4 L)"
 
     def __init__(
         self,

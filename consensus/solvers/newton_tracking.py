@@ -1,5 +1,6 @@
 """Newton tracking."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -7,9 +8,9 @@ import numpy as np
 
 from consensus import _checks
 from consensus.local.newton_directions import newton_directions
-from consensus.problems import BaseProblem
+from consensus.problems import BaseProblem, has_model
 from consensus.solvers.base import Solver
-from consensus.solvers.bounds import steepest
+from consensus.solvers.bounds import is_linear, lowest_eigenvalue, middle_curvature, slowness, steepest
 from consensus.solvers.needs import Needs
 from topologies.schedules import ScheduleLike
 
@@ -45,10 +46,13 @@ class NewtonTracking(Solver):
     Parameters
     ----------
     penalty : float, optional
-        c > 0; by default half of the damping. Quadratics are stable with ``c (1 - lmin(W)) <= e``, so for all W with 2 c <= e.
+        c > 0; by default ``e / (1 - lmin(W))``. Quadratics are stable with all that are at most that.
     damping : float, optional
-        e > 0; by default L, the largest Lipschitz constant of the grad f_i, or 2 c where a penalty is given. Smaller ones
-        follow the Hessians more closely, and the neighbours less.
+        e > 0; by default ``sqrt(mu L (1 - lmin(W)) / (1 - lambda_2))``, or ``c (1 - lmin(W))`` where a penalty is given. L is
+        the largest Lipschitz constant of the grad f_i, mu their mean modulus of convexity, at least L / 10^4, lambda_2 the
+        second largest eigenvalue of W. What agents have in common shrinks by e / (mu + e) a round, and what they differ in by
+        ``1 - c (1 - lambda_2) / L`` or so, with the default by as much. Where the Hessians are not constant the default is at
+        least L/4, and L for models that are not linear.
 
     References
     ----------
@@ -73,6 +77,7 @@ class NewtonTracking(Solver):
     needs = Needs(regularizer="smooth", convex=True, model=True, loss=("curvature_root",), mixing="symmetric", static=True)
     exchanges_a_round = 1
     sends = "w"
+    default = "by L, mu and W"
 
     def __post_init__(self) -> None:
         for name in ("penalty", "damping"):
@@ -85,13 +90,16 @@ class NewtonTracking(Solver):
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         """1 / e with the default damping e: the step where a cost has no curvature."""
-        return 1 / steepest(problem, network)
+        L, scale = steepest(problem, network), math.sqrt((1 - lowest_eigenvalue(network)) / slowness(network))
+        constant = has_model(problem) and problem.loss.quadratic
+        least = L if not is_linear(problem) else 0.0 if constant else L / 4
+        return 1 / max(scale * middle_curvature(problem, L), least)
 
     def prepared(self, problem: BaseProblem, network: ScheduleLike) -> "NewtonTracking":
-        damping = self.damping
+        damping, penalty, most = self.damping, self.penalty, 1 - lowest_eigenvalue(network)
         if damping is None:
-            damping = float(f"{1 / self.stable_step(problem, network):.6g}") if self.penalty is None else 2 * self.penalty
-        return replace(self, penalty=damping / 2 if self.penalty is None else self.penalty, damping=damping)
+            damping = float(f"{1 / self.stable_step(problem, network) if penalty is None else most * penalty:.6g}")
+        return replace(self, penalty=float(f"{damping / most:.6g}") if penalty is None else penalty, damping=damping)
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> NewtonTrackingState:
         return NewtonTrackingState(0, w, np.zeros_like(w))

@@ -69,6 +69,7 @@ class NIDS(Solver):
     needs = Needs(regularizer="prox", convex=True, mixing="symmetric", static=True)
     exchanges_a_round = 1
     sends = "w"
+    default = "1 / L"
 
     def __init__(self, step: float | Rule | None = None) -> None:
         self._set(alpha=optional_rule(step))

@@ -81,6 +81,7 @@ class OPAPC(Solver):
     needs = Needs(regularizer="smooth", convex=True, mixing="symmetric", static=True)
     exchanges_a_round = 1
     sends = "w"
+    default = "1 / (4 tau L)"
 
     __repr__ = repr_of_given
 

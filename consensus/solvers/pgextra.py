@@ -7,7 +7,7 @@ import numpy as np
 
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
-from consensus.solvers.bounds import lowest_eigenvalue, steepest
+from consensus.solvers.extra import EXTRA
 from consensus.solvers.needs import Needs
 from consensus.steps import Rule, optional_rule
 from topologies.schedules import ScheduleLike
@@ -41,7 +41,8 @@ class PGEXTRA(Solver):
     ----------
     step : float or rule, optional
         alpha > 0; a constant, for the theory. Stable below (5 + 3 lmin(W)) / (4 L), with L the largest of the Lipschitz
-        constants of the A grad g_i (Li and Yan; the paper proves it below (1 + lmin(W)) / L). The default is half of it.
+        constants of the A grad g_i (Li and Yan; the paper proves it below (1 + lmin(W)) / L). The default is that
+        of :class:`consensus.solvers.EXTRA`, which may be above that where the L_i differ: proved for quadratics with no r.
 
     References
     ----------
@@ -68,12 +69,13 @@ class PGEXTRA(Solver):
     needs = Needs(regularizer="prox", convex=True, mixing="symmetric", static=True)
     exchanges_a_round = 1
     sends = "w"
+    default = "by L_i, mu and W"
 
     def __init__(self, step: float | Rule | None = None) -> None:
         self._set(alpha=optional_rule(step))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
-        return (5 + 3 * lowest_eigenvalue(network)) / (8 * steepest(problem, network))
+        return EXTRA().stable_step(problem, network)
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> PGEXTRAState:
         return PGEXTRAState(0, w, np.zeros_like(w))

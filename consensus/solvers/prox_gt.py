@@ -64,6 +64,7 @@ class ProxGT(Solver):
     needs = Needs(regularizer="prox")
     exchanges_a_round = 2
     sends = "w, y"
+    default = "by L and lmin"
 
     def __init__(self, step: float | Rule | None = None) -> None:
         self._set(alpha=optional_rule(step))

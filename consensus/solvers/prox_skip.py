@@ -73,6 +73,7 @@ class ProxSkip(Solver):
 
     needs = Needs(regularizer="smooth", convex=True, mixing="symmetric", static=True)
     sends = "w"
+    default = "1 / L"
 
     @property
     def exchanges_a_round(self) -> float:

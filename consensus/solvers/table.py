@@ -29,7 +29,9 @@ class Row(NamedTuple):
     Fields: its ``name``; ``reference``, the first under *References* in its docstring; of its :class:`Needs` the
     ``regularizer``, the ``cost`` and the ``network`` (its mixing matrices, and whether they must not change); by which weights
     of :mod:`topologies` it runs on ``directed`` graphs; ``exchanges`` a round; what it ``sends`` in them, vectors of P numbers,
-    but for a mass, which is one; its ``settings``, optional ones in brackets.
+    but for a mass, which is one; its ``settings``, optional ones in brackets, and by what a step or penalty that is not
+    given is found: L_i are the agents' Lipschitz constants, L the largest, mu their mean modulus of convexity, lmin the least
+    eigenvalue of W.
     """
 
     name: str
@@ -102,14 +104,15 @@ def table(*more: Solver | type[Solver]) -> Table:
     >>> accelerated = Gossip(GradientTracking(0.1, order="cta"), exchanges=3, gap=0.2)
     >>> rows = {row.name: row for row in table(accelerated).rows}  # print(table()) prints all
     >>> Table((rows["Gossip"], rows["PushPull"], rows["SONATA"]))
-    name      reference       regularizer  cost       network            directed  exchanges  sends  settings
-    --------  --------------  -----------  ---------  -----------------  --------  ---------  -----  -----------------------
-    Gossip    Scaman et al.   smooth       nonconvex  symmetric, static  no        3          w, y   GradientTracking,
-              2017                                                                                   exchanges=3, gap=0.2
-    PushPull  Pu et al. 2021  smooth       nonconvex  column stochastic  push      1          w, y   step
-    SONATA    Scutari, Sun    prox         nonconvex  column stochastic  push      1          mass,  surrogate, step,
-              2019                                                                            w, y   [local], [tolerance],
-                                                                                                     [batch], [averaging]
+    name      reference  regularizer  cost       network     directed  exchanges  sends  settings
+    --------  ---------  -----------  ---------  ----------  --------  ---------  -----  -----------------------------------
+    Gossip    Scaman et  smooth       nonconvex  symmetric,  no        3          w, y   GradientTracking, exchanges=3,
+              al. 2017                           static                                  gap=0.2
+    PushPull  Pu et al.  smooth       nonconvex  column      push      1          w, y   step; give a step
+              2021                               stochastic
+    SONATA    Scutari,   prox         nonconvex  column      push      1          mass,  surrogate, step, [local],
+              Sun 2019                           stochastic                       w, y   [tolerance], [batch], [averaging];
+                                                                                         give a step
     """
     from consensus import solvers  # which imports this file
 
@@ -152,8 +155,11 @@ def _reference(kind) -> str:
 
 def _settings(solver) -> str:
     if inspect.isclass(solver):
-        parameters = inspect.signature(solver).parameters.values()
-        return ", ".join(p.name if p.default is p.empty else f"[{p.name}]" for p in parameters)
+        parameters = inspect.signature(solver).parameters
+        names = ", ".join(p.name if p.default is p.empty else f"[{p.name}]" for p in parameters.values())
+        asked = "step" in parameters and parameters["step"].default is inspect.Parameter.empty
+        default = "give a step" if asked else getattr(solver, "default", "")
+        return f"{names}; {default}" if default and isinstance(default, str) else names
     if not is_dataclass(solver):
         return ""
     values = {field.name: getattr(solver, field.name) for field in fields(solver)}

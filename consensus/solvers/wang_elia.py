@@ -61,6 +61,7 @@ class WangElia(Solver):
     needs = Needs(regularizer="smooth", convex=True, mixing="symmetric", static=True)
     exchanges_a_round = 1
     sends = "w, z"
+    default = "by L and lmin"
 
     def __init__(self, step: float | Rule | None = None) -> None:
         self._set(alpha=optional_rule(step))

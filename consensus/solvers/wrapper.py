@@ -58,6 +58,10 @@ class Wrapper(Solver):
         return getattr(self.solver, "sends", "")
 
     @property
+    def default(self) -> str:
+        return getattr(self.solver, "default", "")
+
+    @property
     def columns(self) -> Mapping[str, Callable[[np.ndarray], Any]]:
         return self.solver.columns
 

@@ -1,15 +1,17 @@
-"""Default steps and penalties: rounds to 1e-6 over those of the best constant setting, and how often they diverge.
+"""Default steps and penalties: rounds to 1e-6 over those of the best constant, and how many of 500 random runs diverge.
 
-The other settings stay as they are by default. The best constant is looked for by factors of two (of sqrt 2 around the best) on
-both sides of the default, until both neighbours of the best are worse: it is never at an end of the grid. For methods with a
-penalty in place of a step, the penalty is what varies.
+A solver's other settings stay as they are. The best constant is looked for by factors of four, two and the square root of two
+on both sides of the best so far, from the default on, until its neighbours are worse: it is inside of what was tried. Of
+NewtonTracking penalty and damping vary together.
 """
 
 import argparse
-import itertools
+import copy
+import dataclasses
 import math
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
@@ -18,16 +20,18 @@ import consensus
 import topologies
 from consensus import solvers
 from consensus.errors import DivergenceError, LocalSolveError
-from consensus.solvers import Solver, TopK
+from consensus.solvers import Solver
 from consensus.steps import Constant, Stable
 
-RELATIVE, MOST, COARSE = 1e-6, 30_000, 1.5  # of the start's stationarity; rounds; a run may take so many times the best's
-INEXACT = (solvers.DGD, solvers.ChocoSGD)  # which end near the optimum, not at it
+TOLERANCE, NETWORKS = 1e-6, 1e-3  # times the first stationarity; the second of models that are not linear
+MOST = 20_000  # rounds
+INEXACT = ("ChocoSGD", "DGD")  # they end near the optimum, not at it
+COMPRESSED = ("BEER", "CGT", "LEAD", "MoTEF")
 
 
 @dataclass(frozen=True)
 class Case:
-    """A problem on a network: ``costs`` squared, logistic, huber or network; features scaled between 1 and 1/sqrt(condition)."""
+    """``costs`` are squared, logistic, huber or network; standard deviations of features are 1 to ``condition^(-1/2)``."""
 
     costs: str
     graph: str
@@ -40,7 +44,13 @@ class Case:
     seed: int = 0
 
     def __str__(self) -> str:
-        return f"{self.costs}, {self.graph} {self.agents}, {self.scheme}, {self.condition:g}, {self.weight:g}"
+        return (
+            f"{self.costs}, {self.graph} of {self.agents}, {self.scheme}, condition {self.condition:.3g}, L2 {self.weight:.3g}"
+        )
+
+    @property
+    def convex(self) -> bool:
+        return self.costs != "network"
 
     def problem(self) -> consensus.Problem:
         rng = np.random.default_rng(self.seed)
@@ -48,22 +58,26 @@ class Case:
         X = rng.standard_normal((self.samples * self.agents, self.features)) * scales
         y = X @ (rng.standard_normal(self.features) / scales) + 0.5 * rng.standard_normal(len(X))
         y /= y.std()
-        loss = {"logistic": consensus.LogisticLoss(), "huber": consensus.Huber(0.5)}.get(self.costs, consensus.SquaredLoss())
-        model = consensus.MLP([self.features, 4, 1]) if self.costs == "network" else consensus.Linear(self.features)
-        y = np.sin(2 * y) if self.costs == "network" else (y > 0.2).astype(float) if self.costs == "logistic" else y
-        extra = {}
+        loss, model = consensus.SquaredLoss(), consensus.Linear(self.features)
+        if self.costs == "logistic":
+            loss, y = consensus.LogisticLoss(), (y > 0.2).astype(float)
+        elif self.costs == "huber":
+            loss = consensus.Huber(0.5)
+        elif self.costs == "network":
+            model, y = consensus.MLP([self.features, 4, 1]), np.sin(2 * y)
+        sizes = {}
         if self.scheme == "sizes":
-            extra["sizes"] = rng.multinomial(len(X) - self.agents, rng.dirichlet(np.ones(self.agents))) + 1
-        shards = consensus.partition(X, y, self.agents, self.scheme, seed=self.seed, **extra)
+            sizes["sizes"] = 1 + rng.multinomial(len(X) - self.agents, rng.dirichlet(np.ones(self.agents)))
+        shards = consensus.partition(X, y, self.agents, self.scheme, seed=self.seed, **sizes)
         return consensus.Problem(model, loss, shards, consensus.L2(self.weight))
 
-    def network(self, weights=topologies.metropolis) -> topologies.Static:
-        graph = (
-            topologies.erdos_renyi(self.agents, min(1, 2 * math.log(self.agents + 1) / self.agents), seed=self.seed)
-            if self.graph == "erdos"
-            else getattr(topologies, self.graph)(self.agents)
-        )
-        return topologies.Static(graph, weights=weights)
+    def network(self, solver: Solver) -> topologies.Static:
+        if self.graph == "erdos":
+            graph = topologies.erdos_renyi(self.agents, min(1, 2 * math.log(self.agents + 1) / self.agents), seed=self.seed)
+        else:
+            graph = getattr(topologies, self.graph)(self.agents)
+        weights = topologies.metropolis
+        return topologies.Static(graph, weights=topologies.lazy(weights) if isinstance(solver, solvers.D2) else weights)
 
 
 NAMED = (
@@ -89,135 +103,113 @@ NAMED = (
 
 
 def random_case(seed: int) -> Case:
+    """2 to 50 agents with 2 to 40 samples each on average, 1 to 12 features, condition up to 10^4, L2 from 10^-4 to 1."""
     rng = np.random.default_rng([seed, 5])
     costs = str(rng.choice(["squared", "squared", "logistic", "huber", "network"]))
     graph = str(rng.choice(["ring", "path", "star", "erdos", "complete"]))
-    agents = 2 + int(48 * rng.random() ** 2)
-    agents = max(agents, 3) if graph in ("ring", "star") else agents
+    agents = max(2 + int(48 * rng.random() ** 2), 3 if graph in ("ring", "star") else 2)
     scheme = str(rng.choice(["iid", "sorted", "sizes"]))
     condition, weight = 10 ** rng.uniform(0, 4), 10 ** rng.uniform(-4, 0)
     return Case(costs, graph, agents, scheme, condition, weight, int(rng.integers(2, 40)), int(rng.integers(1, 12)), seed)
 
 
 def with_defaults() -> dict[str, Solver]:
-    """The solvers that find a step or a penalty by themselves, and reach an optimum with it."""
-    made: dict[str, Solver] = {"GradientTracking cta": solvers.GradientTracking(order="cta")}
+    """The solvers that find a step or a penalty and with it reach an optimum; compressed messages are top half."""
+    found: dict[str, Solver] = {"GradientTracking cta": solvers.GradientTracking(order="cta")}
     for name in solvers.__all__:
         kind = getattr(solvers, name)
         if isinstance(kind, type) and issubclass(kind, Solver) and kind.stable_step is not Solver.stable_step:
-            if issubclass(kind, (*INEXACT, solvers.Wrapper if hasattr(solvers, "Wrapper") else INEXACT)):
-                continue
-            try:
-                made[name] = kind(TopK(0.5)) if "compressor" in kind.__init__.__annotations__ else kind()
-            except TypeError:
-                continue
-    return made
+            if name in COMPRESSED:
+                found[name] = kind(solvers.TopK(0.5))
+            elif name not in INEXACT and "solver" not in getattr(kind, "__dataclass_fields__", {}):
+                found[name] = kind()
+    return found
 
 
-def scaled(ready: Solver, asked: Solver, factor: float) -> Solver:
-    """A prepared solver with what it found times ``factor``."""
-    if isinstance(getattr(asked, "alpha", None), Stable):
-        new = replace_alpha(ready, Constant(ready.alpha(0) * factor))
+def scaled(solver: Any, ready: Any, factor: float) -> Solver:
+    """The prepared ``solver``, with ``factor`` times what it found."""
+    if isinstance(getattr(solver, "alpha", None), Stable):
+        new = copy.copy(ready)
+        new._set(alpha=Constant(factor * ready.alpha(0)))
         return new
-    return replace(ready, **{k: getattr(ready, k) * factor for k in ("penalty", "damping") if hasattr(ready, k)})
+    names = [name for name in ("penalty", "damping") if hasattr(ready, name)]
+    return dataclasses.replace(ready, **{name: factor * getattr(ready, name) for name in names})
 
 
-def replace_alpha(solver, alpha):
-    import copy
-
-    new = copy.copy(solver)
-    new._set(alpha=alpha)
-    return new
-
-
-def fits(case: Case, solver: Solver) -> bool:
-    return case.costs != "network" or not solver.needs.convex
-
-
-def rounds(problem, network, solver, most, relative=RELATIVE):
-    """Rounds until stationarity and disagreement are at most ``relative`` of the start's stationarity; inf if ``most`` are not enough."""
-    start = problem.model.init(np.random.default_rng(1))
-    if np.allclose(start, 0):
-        start = np.random.default_rng(1).standard_normal(problem.parameters)
-    tolerance = relative * problem.stationarity(start)
+def history(case: Case, solver: Solver, start, **options):
+    """The history of a run without warnings; None if it diverges."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
-            result = consensus.solve(
-                problem, network, solver, rounds=most, start=start, tolerance=tolerance, record_every=max(1, min(5, most // 50))
-            )
+            return consensus.solve(case.problem(), case.network(solver), solver, start=start, **options).history
         except (DivergenceError, LocalSolveError):
-            return math.nan
-    last = result.history["stationarity"][-1], result.history["disagreement"][-1]
-    return float(result.history["round"][-1]) if max(last) <= tolerance else math.inf
+            return None
 
 
-def ratio(case: Case, solver: Solver, most: int = MOST):
-    """rounds of the default and of the best constant, and the factor at which it is."""
-    weights = topologies.lazy(topologies.metropolis) if isinstance(solver, solvers.D2) else topologies.metropolis
-    problem, network = case.problem(), case.network(weights)
-    relative = 1e-3 if case.costs == "network" else RELATIVE
-    ready = solver.prepared(problem, network)
-    default = rounds(problem, network, ready, most, relative)
-    found = {0.0: default}  # by the factor's logarithm to base sqrt 2
-    best, stride = 0.0, 4
+def rounds(case: Case, solver: Solver, most: int) -> float:
+    """Until stationarity and disagreement are at most the tolerance times the first stationarity; inf if that takes more."""
+    problem, rng = case.problem(), np.random.default_rng(1)
+    start = rng.standard_normal(problem.parameters) if case.convex else problem.model.init(rng)
+    tolerance = (TOLERANCE if case.convex else NETWORKS) * problem.stationarity(start)
+    found = history(case, solver, start, rounds=most, tolerance=tolerance, record_every=max(1, min(5, most // 50)))
+    if found is None or max(found["stationarity"][-1], found["disagreement"][-1]) > tolerance:
+        return math.inf
+    return float(found["round"][-1])
+
+
+def ratio(case: Case, solver: Solver, most: int = MOST) -> tuple[float, float, float]:
+    """Rounds of the default and of the best constant, and by which factor that is larger; the first is at most ``most``."""
+    ready = solver.prepared(case.problem(), case.network(solver))
+    found = {0: rounds(case, ready, most)}  # by the logarithm of the factor to base sqrt(2)
+    best, stride = 0, 4
     while stride:
-        for place in (best + stride, best - stride):
-            while place not in found:
-                least = min((n for n in found.values() if n == n), default=math.inf)
-                limit = int(min(most, COARSE * least + 10))
-                found[place] = rounds(problem, network, scaled(ready, solver, 2 ** (place / 2)), limit, relative)
-                if found[place] < least:
-                    best, place = place, 2 * place - best if False else place + math.copysign(stride, place - best)
-                elif not math.isfinite(least) and abs(place) < 24:
-                    place += math.copysign(stride, place)
+        for side in (stride, -stride):
+            while best + side not in found and abs(best + side) <= 40:
+                least = found[best]
+                limit = most if math.isinf(least) else int(1.2 * least) + 5  # of a worse one it is enough that it is worse
+                found[best + side] = rounds(case, scaled(solver, ready, 2 ** ((best + side) / 2)), limit)
+                if found[best + side] < least:
+                    best += side
+                elif math.isinf(least):
+                    side += int(math.copysign(stride, side))
         stride //= 2
-    return default, found[best], 2 ** (best / 2)
+    return min(found[0], most), min(found[best], most), 2 ** (best / 2)
+
+
+def diverges(case: Case, solver: Solver, most: int) -> bool:
+    """Whether the objective after ``most`` rounds from a normal start is above the first, or no number."""
+    start = np.random.default_rng(case.seed).standard_normal(case.problem().parameters)
+    found = history(case, solver, start, rounds=most, record_every=most)
+    return found is None or not found["objective"][-1] <= 1.001 * found["objective"][0]
+
+
+def fits(case: Case, solver: Solver) -> bool:
+    return case.convex or not solver.needs.convex
 
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m experiments.benchmarks.defaults", description=__doc__)
-    parser.add_argument("--solvers", nargs="*", help="by default all that have a default")
-    parser.add_argument("--cases", type=int, nargs="*", help="which of the named problems")
-    parser.add_argument("--random", type=int, default=500, help="random problems on which nothing may diverge")
-    parser.add_argument("--rounds", type=int, default=300, help="rounds on each of these")
-    parser.add_argument("--most", type=int, default=MOST)
-    parser.add_argument("--each", action="store_true", help="print every problem")
+    parser.add_argument("--solvers", nargs="*", metavar="NAME", help="by default all that find a step or a penalty")
+    parser.add_argument("--cases", type=int, nargs="*", metavar="K", help="which of the named problems, by default all")
+    parser.add_argument("--random", type=int, default=500, metavar="N", help="random problems on which runs may diverge")
+    parser.add_argument("--rounds", type=int, default=300, help="in each of these runs")
+    parser.add_argument("--most", type=int, default=MOST, help="rounds in all others")
+    parser.add_argument("--each", action="store_true", help="print every named problem, too")
     options = parser.parse_args(arguments)
+    cases = [NAMED[k] for k in (range(len(NAMED)) if options.cases is None else options.cases)]
     for name, solver in with_defaults().items():
         if options.solvers is not None and name not in options.solvers:
             continue
-        rows = []
-        for k, case in enumerate(NAMED):
-            if options.cases is not None and k not in options.cases or not fits(case, solver):
-                continue
+        ratios = []
+        for case in (case for case in cases if fits(case, solver)):
             default, best, factor = ratio(case, solver, options.most)
-            rows.append(default / best if default == default else math.inf)
+            ratios.append(default / best)
             if options.each:
-                print(f"    {name:<20} {rows[-1]:7.2f} {default:8g} {best:8g}  best at {factor:9.4g}   {k} {case}", flush=True)
-        diverged = 0
-        for seed in range(options.random):
-            case = random_case(seed)
-            if fits(case, solver):
-                diverged += diverges(case, solver, options.rounds)
-        known = [r for r in rows if r == r]
-        if known:
-            print(f"{name:<24} median {np.median(known):6.2f}  worst {max(known):7.2f}  unknown {len(rows)-len(known)}  diverged {diverged} of {options.random}", flush=True)
-        else:
-            print(name, "diverged", diverged, "of", options.random)
-
-
-def diverges(case, solver, most):
-    weights = topologies.lazy(topologies.metropolis) if isinstance(solver, solvers.D2) else topologies.metropolis
-    problem, network = case.problem(), case.network(weights)
-    start = np.random.default_rng(case.seed).standard_normal(problem.parameters)
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        try:
-            result = consensus.solve(problem, network, solver, rounds=most, start=start, record_every=most)
-        except (DivergenceError, LocalSolveError):
-            return True
-    return bool(result.history["objective"][-1] > result.history["objective"][0] * 1.001)
+                print(f"  {default / best:6.2f} = {default:g} / {best:g}, best at {factor:.3g} times the default: {case}")
+        drawn = [case for case in map(random_case, range(options.random)) if fits(case, solver)]
+        bad = sum(diverges(case, solver, options.rounds) for case in tqdm(drawn, desc=name, disable=None))
+        middle, worst = (np.median(ratios), max(ratios)) if ratios else (math.nan, math.nan)
+        print(f"{name:<22} median {middle:6.2f}, worst {worst:6.2f}; {bad} of {len(drawn)} runs diverged", flush=True)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ METHODS = {
     solvers.DiNNO(): statements.dinno,
     solvers.LTADMM(): statements.lt_admm,
     solvers.ATG(): statements.atg,
-    solvers.NetworkGIANT(): statements.network_giant,
+    solvers.NetworkGIANT(0.1): statements.network_giant,
     solvers.NewtonTracking(): statements.newton_tracking,
     solvers.KGT(): statements.kgt,
     solvers.LED(): statements.led,
@@ -41,11 +41,11 @@ METHODS = {
 }
 # Methods with linear systems again, against statements that keep inverses.
 KEPT = {
-    kind(): functools.partial(statement, systems=statements.Costs.inverted)
-    for kind, statement in (
-        (solvers.DADMM, statements.dadmm),
-        (solvers.NetworkGIANT, statements.network_giant),
-        (solvers.NewtonTracking, statements.newton_tracking),
+    solver: functools.partial(statement, systems=statements.Costs.inverted)
+    for solver, statement in (
+        (solvers.DADMM(), statements.dadmm),
+        (solvers.NetworkGIANT(0.1), statements.network_giant),
+        (solvers.NewtonTracking(), statements.newton_tracking),
     )
 }
 

@@ -6,6 +6,7 @@ import numpy as np
 
 import consensus
 import topologies
+from consensus.engines.stacked import StackedNetwork
 
 NETWORKS = {
     "ring of 8": topologies.Static(topologies.ring(8)),
@@ -63,6 +64,19 @@ def linear_part(step, *shapes):
 
     origin = flat(np.zeros(sum(sizes)))
     return np.column_stack([flat(row) - origin for row in np.eye(sum(sizes))])
+
+
+def iteration_matrix(solver, problem, network):
+    """That of the affine map from a state's arrays to those of the next one, in the order of its fields."""
+    exchange = StackedNetwork(network, problem.dtype)
+    first = solver.init(problem, np.zeros((problem.agents, problem.parameters)))
+    names = [name for name in first._fields if np.ndim(getattr(first, name))]
+
+    def after(*arrays):
+        state = solver.step(problem, exchange, first._replace(**{name: a.copy() for name, a in zip(names, arrays)}))
+        return [getattr(state, name) for name in names]
+
+    return linear_part(after, *(getattr(first, name).shape for name in names))
 
 
 def rate(matrix):

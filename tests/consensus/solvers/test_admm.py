@@ -64,7 +64,7 @@ def dinno(H, b, W, solver):
 
 def lt_admm(H, b, W, solver):
     gamma = solver.alpha(0)
-    rho = 1 / (2 * solver.local_steps * gamma) if solver.penalty is None else solver.penalty
+    rho = 1 / (solver.local_steps * gamma) if solver.penalty is None else solver.penalty
 
     def step(x, z):
         v = x
@@ -96,7 +96,7 @@ def begin(name, w, W, solver):
     if name == "ATG":
         return np.zeros((agents, agents, 2 * parameters))
     if name == "LTADMM":
-        return W[:, :, None] * w[None] / (2 * solver.local_steps * solver.alpha(0))
+        return W[:, :, None] * w[None] / (solver.local_steps * solver.alpha(0))
     return np.zeros_like(w)
 
 
@@ -132,7 +132,8 @@ def atg_nodes(H, b, W, solver):
 @pytest.mark.parametrize("name", METHODS)
 def test_the_rate_is_the_spectral_radius_of_the_iteration(name):
     schedule, p = topologies.Static(topologies.path(4)), quadratic(4, parameters=2)
-    solver, W = METHODS[name]().prepared(p, schedule), dense(schedule)
+    chosen = ATG(2 / p.lipschitz().max()) if name == "ATG" else METHODS[name]()  # of ATG one whose slowest mode is real
+    solver, W = chosen.prepared(p, schedule), dense(schedule)
     memory = {"ATG": [(4, 4), (4, 4)], "LTADMM": [(4, 4, 2)]}.get(name, [(4, 2)])
     plain = atg_nodes if name == "ATG" else PLAIN[name]
     expected = rate(linear_part(plain(*hessians(p), W, solver), (4, 2), *memory))
@@ -192,7 +193,7 @@ def test_admm_takes_regularizers_that_are_not_smooth(weight):
     x, d = p.shards.features.reshape(-1, 4), p.shards.targets.ravel()
     cost = cp.sum_squares(x @ w[:4] + w[4] - d) / (2 * 60) + weight * cp.norm1(w)
     cp.Problem(cp.Minimize(cost)).solve(solver="CLARABEL", tol_gap_abs=1e-12, tol_gap_rel=1e-12, tol_feas=1e-12)
-    result = consensus.solve(p, SCHEDULES["static"], DADMM(), rounds=150, record_every=150)
+    result = consensus.solve(p, SCHEDULES["static"], DADMM(), rounds=400, record_every=400)
     np.testing.assert_allclose(result.w, np.tile(w.value, (p.agents, 1)), rtol=0, atol=1e-7)
     assert result.history["stationarity"][-1] < 1e-10
 
@@ -262,12 +263,13 @@ def test_where_costs_are_quadratic_dadmm_takes_a_gradient_in_every_fiftieth_roun
     """From there on it has the minimisers by linear algebra alone; in single precision they are as near as with all gradients,
     where rounding of the sum of the duals leaves 4.3e-6. A run that is resumed goes on from the same gradient."""
     for p, error in ((quadratic(8), 1e-13), (single(quadratic(8)), 6e-6)):
-        result = consensus.solve(p, NETWORKS["ring of 8"], DADMM(), rounds=120, record_every=10)
+        solver = DADMM(1.5)
+        result = consensus.solve(p, NETWORKS["ring of 8"], solver, rounds=120, record_every=10)
         assert result.history["gradients"].tolist() == [0, *[1] * 5, *[2] * 5, *[3] * 2]
         assert result.history["solves"][-1] == 120
         path = tmp_path / "run.ckpt"
-        consensus.solve(p, NETWORKS["ring of 8"], DADMM(), rounds=73, checkpoint=path)
-        again = consensus.solve(p, NETWORKS["ring of 8"], DADMM(), rounds=120, resume=path)
+        consensus.solve(p, NETWORKS["ring of 8"], solver, rounds=73, checkpoint=path)
+        again = consensus.solve(p, NETWORKS["ring of 8"], solver, rounds=120, resume=path)
         np.testing.assert_array_equal(again.w, result.w)
         step, x = dadmm(*hessians(quadratic(8)), dense(NETWORKS["ring of 8"]), result.solver), np.zeros((8, 3))
         dual = x

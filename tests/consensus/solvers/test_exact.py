@@ -8,11 +8,11 @@ import cvxpy as cp
 import networkx as nx
 import numpy as np
 import pytest
+from quadratics import iteration_matrix
 from steps_by_hand import states
 
 import consensus
 import topologies
-from consensus.engines.stacked import StackedNetwork
 from consensus.solvers import (
     EXTRA,
     NIDS,
@@ -79,21 +79,6 @@ def test_with_l1_it_finds_cvxpys_optimum(kind, network):
     assert abs(result.w[:, 2]).max() < 1e-10 < abs(result.w[:, :2]).min()
 
 
-def iteration_matrix(solver, problem, network):
-    """That of the affine map from a state to the next one, column by column, the state's arrays behind one another."""
-    exchange, shape = StackedNetwork(network, problem.dtype), (problem.agents, problem.parameters)
-    first = solver.init(problem, np.zeros(shape))
-    names = [name for name in first._fields if np.ndim(getattr(first, name))]
-
-    def after(numbers):
-        arrays = numbers.reshape(len(names), *shape)
-        state = solver.step(problem, exchange, first._replace(**{name: a.copy() for name, a in zip(names, arrays)}))
-        return np.concatenate([getattr(state, name).ravel() for name in names])
-
-    size = len(names) * shape[0] * shape[1]
-    return np.array([after(unit) for unit in np.eye(size)]).T - after(np.zeros(size))[:, None]
-
-
 @pytest.mark.parametrize("kind", [*SMOOTH, *PROX])
 def test_its_rate_is_the_spectral_radius_of_its_iteration(kind):
     problem = least_squares.__wrapped__(8)
@@ -110,27 +95,6 @@ def test_its_rate_is_the_spectral_radius_of_its_iteration(kind):
     assert len(late) > 20
     slope = np.polyfit(late, np.log(errors[late]), 1)[0]
     assert slope == pytest.approx(np.log(radius), rel=0.03)
-
-
-@pytest.mark.parametrize("kind", [EXTRA, PGEXTRA])
-@pytest.mark.parametrize("weights", [topologies.metropolis, topologies.max_degree, topologies.lazy(topologies.metropolis)])
-def test_extra_is_stable_up_to_twice_its_step_and_equal_quadratics_are_not_above(kind, weights):
-    """Below (5 + 3 lmin) / (4 L) the agents' quadratics may differ; at all of curvature L it is the edge."""
-    network = topologies.Static(topologies.erdos_renyi(6, 0.5, seed=2), weights=weights)
-    rng, L = np.random.default_rng(0), 3.0
-    turns = np.linalg.qr(rng.standard_normal((6, 2, 2))).Q
-    unlike, equal = rng.uniform(0.1, L, (6, 2)), np.full((6, 2), L)
-    edge = (5 + 3 * np.linalg.eigvalsh(network.weights(0).toarray())[0]) / (4 * L)
-    for factor, curvatures, stable in ((0.999, unlike, True), (0.999, equal, True), (1.001, equal, False)):
-        H = (turns * curvatures[:, None, :]) @ turns.swapaxes(1, 2)
-        problem = consensus.Problem.from_functions(  # f_i = A g_i
-            lambda w, H=H: np.einsum("ip,ipq,iq->i", w, H, w) / 12, lambda w, H=H: np.einsum("ipq,iq->ip", H, w) / 6,
-            agents=6, parameters=2, lipschitz=L / 6,
-        )  # fmt: skip
-        step = kind().stable_step(problem, network)
-        assert step == pytest.approx(edge / 2, rel=1e-9)
-        moduli = abs(np.linalg.eigvals(iteration_matrix(kind(2 * factor * step), problem, network)))
-        assert (moduli.max() < 1 + 1e-7) == stable
 
 
 def extra(W, G, prox, a, X, **_):

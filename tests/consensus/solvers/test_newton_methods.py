@@ -1,5 +1,7 @@
 """Methods of second order: against a plain statement of their updates, their rate, and optima known from elsewhere."""
 
+import functools
+
 import numpy as np
 import pytest
 from problems import problem, smooth_optimum
@@ -11,7 +13,7 @@ import topologies
 from consensus.local.newton_directions import newton_directions
 from consensus.solvers import NetworkGIANT, NewtonTracking, check_needs
 
-METHODS = {"NetworkGIANT": NetworkGIANT, "NewtonTracking": NewtonTracking}
+METHODS = {"NetworkGIANT": functools.partial(NetworkGIANT, 0.1), "NewtonTracking": NewtonTracking}
 
 
 def solved(matrices, right):
@@ -61,7 +63,7 @@ def test_iterates_are_those_of_a_plain_statement(name):
 @pytest.mark.parametrize("name", METHODS)
 def test_the_rate_is_the_spectral_radius_of_the_iteration(name):
     schedule, p = topologies.Static(topologies.path(4)), quadratic(4, parameters=2)
-    solver = METHODS[name]().prepared(p, schedule)
+    solver = {"NetworkGIANT": NetworkGIANT(0.1), "NewtonTracking": NewtonTracking(0.5, 1.0)}[name]
     expected = rate(linear_part(PLAIN[name](*hessians(p), dense(schedule), solver), (4, 2), (4, 2)))
     errors = [np.linalg.norm(state.w - optimum(p)) for state in states(solver, p, schedule, 500)]
     assert fitted(errors) == pytest.approx(expected, abs=0.005)
@@ -126,15 +128,18 @@ def test_newton_tracking_is_stable_where_it_says_and_not_far_above(excess):
 
 def test_defaults():
     p, schedule = quadratic(8), NETWORKS["ring of 8"]
-    most, least = p.lipschitz().max(), p.strong_convexity().min()
-    assert most == pytest.approx(np.linalg.eigvalsh(hessians(p)[0]).max(), rel=1e-12)
-    gap = topologies.spectral_gap(dense(schedule))
-    step = gap * 4 * most * least / (most + least) ** 2
-    assert NetworkGIANT().stable_step(p, schedule) == pytest.approx(step, rel=1e-12)
+    curvatures, values = np.linalg.eigvalsh(hessians(p)[0]), np.linalg.eigvalsh(dense(schedule))
+    middle, most = np.sqrt(curvatures.max() * curvatures[:, 0].mean()), 1 - values[0]
     ready = NewtonTracking().prepared(p, schedule)
-    assert (ready.damping, ready.penalty) == (pytest.approx(most, rel=1e-5), ready.damping / 2)
-    assert NewtonTracking(0.3).prepared(p, schedule) == NewtonTracking(0.3, 0.6)
-    assert NewtonTracking(damping=0.3).prepared(p, schedule) == NewtonTracking(0.15, 0.3)
+    assert ready.damping == pytest.approx(middle * np.sqrt(most / (1 - values[-2])), rel=1e-5)
+    assert ready.penalty == pytest.approx(ready.damping / most, rel=1e-5)
+    assert NewtonTracking(0.3).prepared(p, schedule) == NewtonTracking(0.3, float(f"{0.3 * most:.6g}"))
+    assert NewtonTracking(damping=0.3).prepared(p, schedule) == NewtonTracking(float(f"{0.3 / most:.6g}"), 0.3)
+    for model, share in ((consensus.Linear(4), 1 / 4), (MLP, 1)):  # Hessians that change
+        p = problem("huber", consensus.L2(1e-9), model)
+        assert 1 / NewtonTracking().stable_step(p, SCHEDULES["static"]) == pytest.approx(share * p.lipschitz().max(), rel=1e-5)
+    with pytest.raises(TypeError, match="step"):
+        NetworkGIANT()
 
 
 def test_wrong_pairs():
@@ -148,7 +153,7 @@ def test_wrong_pairs():
         with pytest.raises(TypeError, match=f"{name} needs a model to linearise"):
             check_needs(kind(), functions, static)
     with pytest.raises(ValueError, match=r"damping must be > 0 with L2\(weight=0\.0\)"):
-        check_needs(NetworkGIANT(), problem("squared"), static)
-    check_needs(NetworkGIANT(damping=0.1), problem("squared"), static)
+        check_needs(NetworkGIANT(0.1), problem("squared"), static)
+    check_needs(NetworkGIANT(0.1, damping=0.1), problem("squared"), static)
     with pytest.raises(ValueError, match="damping must be"):
         NewtonTracking(damping=0)

@@ -1,17 +1,20 @@
 """The step that nobody gave: what it is, that it is stable, and that all who know the run know it."""
 
+import copy
 import inspect
 import re
 
 import networkx as nx
 import numpy as np
 import pytest
+import scipy.linalg
 from problems import AGENTS, SCHEDULES, problem, smooth_optimum
+from quadratics import hessians, iteration_matrix, quadratic
 
 import consensus
 import topologies
 from consensus import solvers
-from consensus.solvers import DATOS, DGD, Gossip, GradientTracking, PushDIGing, Solver
+from consensus.solvers import ATG, DADMM, DATOS, DGD, EXTRA, LTADMM, PGEXTRA, Gossip, GradientTracking, PushDIGing, Solver
 from consensus.solvers.bounds import gap, lowest_eigenvalue
 from consensus.steps import Constant, Stable
 
@@ -28,9 +31,6 @@ def test_the_bounds_are_those_of_the_docstrings():
     lowest = spectrum(W)[0]
     assert lowest < 0
     assert DGD().stable_step(P, STATIC) == pytest.approx((1 + lowest) / L / 2, rel=1e-12)
-    assert GradientTracking(order="cta").stable_step(P, STATIC) == pytest.approx((1 + lowest) ** 2 / 2 / L / 2, rel=1e-12)
-    atc = min(2, (1 + lowest) ** 2 / (2 * lowest**2)) / L / 2
-    assert GradientTracking().stable_step(P, STATIC) == pytest.approx(atc, rel=1e-12)
     twice = Gossip(DGD(), 2).stable_step(P, STATIC)
     assert twice == pytest.approx((1 + spectrum(W @ W)[0]) / L / 2, rel=1e-12)
     gap = topologies.spectral_gap(W)
@@ -38,19 +38,110 @@ def test_the_bounds_are_those_of_the_docstrings():
     assert Gossip(DGD(), 2, gap).stable_step(P, STATIC) == pytest.approx((1 + spectrum(chebyshev)[0]) / L / 2, rel=1e-12)
 
 
-@pytest.mark.parametrize(("order", "factor"), [("cta", 1.9), ("atc", 1.9)])
-def test_equal_quadratics_are_stable_below_twice_the_step_and_not_above(order, factor):
-    matrix = np.diag([1.0, 3.0])
-    p = consensus.Problem.from_functions(
-        lambda w: ((w @ matrix) * w).sum(axis=1) / 2, lambda w: w @ matrix, agents=AGENTS, parameters=2, lipschitz=3.0
+def half_of(factor):
+    """2 V V' for a matrix V: its pseudo-inverse is the bound."""
+    return 2 * factor @ factor.T
+
+
+BOUNDS = {  # inverses of the bounds on alpha times the Hessians, as matrices
+    "cta": (GradientTracking(order="cta"), lambda one, W: half_of(np.linalg.inv(one + W))),
+    "atc": (GradientTracking(), lambda one, W: half_of(np.linalg.inv(one + W) @ W)),
+    "EXTRA": (EXTRA(), lambda one, W: np.linalg.inv(5 * one + 3 * W) * 4),
+    "PGEXTRA": (PGEXTRA(), lambda one, W: np.linalg.inv(5 * one + 3 * W) * 4),
+}
+
+
+def edge_of(inverse, network, limits):
+    """The largest alpha with ``alpha diag(limits)`` below the bound."""
+    return (
+        1 / scipy.linalg.eigh(inverse(np.eye(AGENTS), network.weights(0).toarray()), np.diag(1 / limits), eigvals_only=True)[-1]
     )
-    step, start = GradientTracking(order=order).stable_step(p, STATIC), np.random.default_rng(0).standard_normal((AGENTS, 2))
-    ends = [
-        consensus.solve(p, STATIC, GradientTracking(k * step, order), rounds=2000, start=start, record_every=2000).w
-        for k in (factor, 2.01)
-    ]
-    assert abs(ends[0]).max() < 1e-10
-    assert abs(ends[1]).max() > 1
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+@pytest.mark.parametrize("network", [STATIC, topologies.Static(topologies.star(AGENTS))], ids=["random", "star"])
+def test_the_default_is_a_share_of_the_edge_of_quadratics_that_differ(name, network):
+    """An agent with ten times the curvature of the others: alpha diag(L_i) up to the matrix, by a generalised eigenvalue."""
+    solver, inverse = BOUNDS[name]
+    rng, limits = np.random.default_rng(0), np.array([3.0, 30.0, 1.0, 2.0, 0.5, 3.0])
+    edge = edge_of(inverse, network, limits)
+    turns = np.linalg.qr(rng.standard_normal((AGENTS, 2, 2))).Q
+    below, full = rng.uniform(0, 1, (AGENTS, 2)) * limits[:, None], np.tile(limits[:, None], 2)
+    assert solver.stable_step(of_hessians(turns, full, limits), network) == pytest.approx(0.9 * edge, rel=1e-9)
+    for factor, curvatures, stable in ((0.999, below, True), (0.999, full, True), (1.001, full, False)):
+        ready = with_step(solver, factor * edge)
+        moduli = abs(np.linalg.eigvals(iteration_matrix(ready, of_hessians(turns, curvatures, limits), network)))
+        assert (moduli.max() < 1 + 1e-7) == stable
+
+
+def of_hessians(turns, curvatures, limits):
+    """Quadratics f_i = A g_i about zero, in two parameters."""
+    H = (turns * curvatures[:, None, :]) @ turns.swapaxes(1, 2) / AGENTS
+    return consensus.Problem.from_functions(
+        lambda w: np.einsum("ip,ipq,iq->i", w, H, w) / 2,
+        lambda w: np.einsum("ipq,iq->ip", H, w),
+        agents=AGENTS,
+        parameters=2,
+        lipschitz=limits / AGENTS,
+    )
+
+
+def with_step(solver, step):
+    ready = copy.copy(solver)
+    ready._set(alpha=Constant(step))
+    return ready
+
+
+@pytest.mark.parametrize("kind", [LTADMM, ATG])
+@pytest.mark.parametrize("seed", range(3))
+def test_quadratics_that_differ_are_stable_up_to_the_edge(kind, seed):
+    rng, network = np.random.default_rng(seed), STATIC
+    limits = 10 ** rng.uniform(-1, 1, AGENTS)
+    turns, curvatures = np.linalg.qr(rng.standard_normal((AGENTS, 2, 2))).Q, rng.uniform(0, 1, (AGENTS, 2)) * limits[:, None]
+    curvatures[limits.argmax()] = limits.max()
+    p = of_hessians(turns, curvatures, limits)
+    ready = kind().prepared(p, network)
+    step = kind().stable_step(p, network) / 0.9
+    assert step * limits.max() == pytest.approx(1.0 if kind is LTADMM else 6.6, rel=0.05)
+    moduli = abs(np.linalg.eigvals(iteration_matrix(with_step(ready, 0.999 * step), p, network)))
+    assert moduli.max() < 1 + 1e-7
+
+
+def test_the_edge_of_atg_is_one_for_equal_quadratics():
+    turns, full = np.tile(np.eye(2), (AGENTS, 1, 1)), np.full((AGENTS, 2), 2.0)
+    p = of_hessians(turns, full, np.full(AGENTS, 2.0))
+    for options in ({}, {"gamma": 0.9, "penalty": 0.5, "relaxation": 0.4}):
+        edge = ATG(**options).stable_step(p, STATIC) / 0.9
+        for factor in (0.999, 1.001):
+            solver = ATG(factor * edge, **options)
+            moduli = abs(np.linalg.eigvals(iteration_matrix(solver, p, STATIC)))
+            assert (moduli.max() < 1 + 1e-7) == (factor < 1)
+
+
+def test_models_that_are_not_linear_get_half_and_slow_networks_what_balances():
+    network = problem("squared", consensus.L2(0.1), consensus.MLP([4, 3, 1]))
+    for solver, inverse in BOUNDS.values():
+        assert solver.stable_step(network, STATIC) == pytest.approx(edge_of(inverse, STATIC, network.lipschitz()) / 2, rel=1e-9)
+    agents, p = 40, quadratic(40)
+    slow = topologies.Static(topologies.ring(agents))
+    H, values = hessians(p)[0], spectrum(slow.weights(0).toarray())
+    curvatures = np.linalg.eigvalsh(H)
+    middle, gap = np.sqrt(curvatures.max() * curvatures[:, 0].mean()), 1 - values[-2]
+    balanced = {EXTRA(): np.sqrt(gap / 2), GradientTracking(): gap, GradientTracking(order="cta"): gap}
+    balanced |= {DADMM(): np.sqrt(gap / 2), LTADMM(): np.sqrt(gap / 2) / 5, ATG(): np.sqrt(2 * 3 * 0.9 / 0.5 * gap)}
+    for solver, expected in balanced.items():
+        assert solver.stable_step(p, slow) == pytest.approx(expected / middle, rel=1e-9)
+
+
+def test_large_networks_are_bounded_by_the_largest_constant():
+    """As small ones are by theirs, where all are the same."""
+    for agents in (20, 320):
+        p = consensus.Problem.from_functions(
+            lambda w: w[:, 0] ** 2 / 2, np.copy, agents=agents, parameters=1, lipschitz=1 / agents
+        )
+        network = topologies.Static(topologies.complete(agents))
+        assert EXTRA().stable_step(p, network) == pytest.approx(0.9 * 5 / 4, rel=1e-6)
+        assert GradientTracking(order="cta").stable_step(p, network) == pytest.approx(0.9 / 2, rel=1e-6)
 
 
 @pytest.mark.parametrize("order", ["cta", "atc"])
@@ -149,7 +240,7 @@ def test_where_there_is_no_bound_a_step_is_asked_for():
 def test_every_bound_is_of_a_problem_and_a_schedule():
     kinds = [kind for kind in vars(solvers).values() if isinstance(kind, type) and issubclass(kind, Solver)]
     bounded = [kind() for kind in kinds if kind.stable_step is not Solver.stable_step and not required(kind)]
-    assert len(bounded) > 20
+    assert len(bounded) >= 20
     for solver in (*bounded, DATOS()):
         with pytest.raises(TypeError, match=r"^problem must be a problem, such as .*; got None"):
             solver.stable_step(None, STATIC)
