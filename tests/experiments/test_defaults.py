@@ -5,14 +5,14 @@ import pytest
 from experiments.benchmarks.defaults import NAMED, diverges, fits, random_case, ratio, with_defaults
 
 MENDED = ("ATG", "DADMM", "EXTRA", "GradientTracking", "GradientTracking cta", "LTADMM", "NewtonTracking", "PGEXTRA")
-QUICK = (0, 7, 12)  # of the named problems: a ring, an ill-conditioned pair, a complete graph with logistic costs
+QUICK = (7, 9, 10, 12)  # of the named problems: an ill-conditioned pair; logistic costs on a ring, a random and a complete graph
 SOLVERS = with_defaults()
 
 
 @pytest.mark.parametrize("name", MENDED)
 def test_the_default_is_at_most_three_times_as_slow_as_the_best_constant(name):
     for case in (NAMED[k] for k in QUICK if name != "DADMM" or NAMED[k].costs == "squared"):
-        default, best, factor = ratio(case, SOLVERS[name], most=4000)
+        default, best, factor = ratio(case, SOLVERS[name], most=8000)
         assert default <= 3 * best, f"{case}: {default:g} rounds, with {factor:.3g} times the default {best:g}"
         assert 1 / 300 < factor < 300
 
