@@ -5,7 +5,7 @@ import pytest
 from experiments.benchmarks.defaults import NAMED, diverges, fits, random_case, ratio, with_defaults
 
 MENDED = ("ATG", "DADMM", "EXTRA", "GradientTracking", "GradientTracking cta", "LTADMM", "NewtonTracking", "PGEXTRA")
-QUICK = (7, 9, 10, 12)  # of the named problems: an ill-conditioned pair; logistic costs on a ring, a random and a complete graph
+QUICK = (7, 9, 10, 12)  # of the named problems: an ill-conditioned pair, and logistic costs on three graphs
 SOLVERS = with_defaults()
 
 

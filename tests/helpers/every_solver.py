@@ -36,7 +36,7 @@ from consensus.solvers import (
 from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
 
 _SAFE = """EXTRA PGEXTRA NIDS ExactDiffusion ProxGT AccGT OPAPC WangElia KGT LED ProxSkip AutoGT DATOS DADMM DLM ATG LTADMM
-DiNNO NetworkGIANT NewtonTracking"""  # solvers that find their own steps
+DiNNO NewtonTracking"""  # solvers that find their own steps
 _PARTIAL = PartialLinearization(2.0)
 SOLVERS = {
     "DGD": DGD(0.02),
@@ -72,3 +72,4 @@ SOLVERS = {
     "liars": Attack(NNA(DGD(0.02), tolerated=0.2), [1], SignFlip()),
 }
 SOLVERS |= {name: getattr(all_solvers, name)() for name in _SAFE.split()}
+SOLVERS["NetworkGIANT"] = all_solvers.NetworkGIANT(0.05)
