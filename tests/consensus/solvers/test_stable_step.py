@@ -202,7 +202,8 @@ def test_a_run_knows_its_step(tmp_path):
     assert repr(result.solver) == f"DGD(alpha=Constant(value={step}))"
     given = consensus.solve(P, STATIC, DGD(step), rounds=20, resume=path)
     np.testing.assert_array_equal(given.w, consensus.solve(P, STATIC, DGD(), rounds=20).w)
-    with pytest.raises(ValueError, match=rf"another run: solver: DGD\(alpha=Constant\(value={re.escape(str(step))}\)\) \[\w+\] there"):
+    value = re.escape(str(step))
+    with pytest.raises(ValueError, match=rf"another run: solver: DGD\(alpha=Constant\(value={value}\)\) \[\w+\] there"):
         consensus.solve(P, STATIC, DGD(0.01), rounds=20, resume=path)
     wrapped = consensus.solve(P, STATIC, Gossip(GradientTracking(), 3), rounds=1).solver
     assert isinstance(wrapped.solver.alpha, Constant)
