@@ -95,7 +95,9 @@ class Hold:
                 os.close(found)
         os.ftruncate(self._descriptor, 0)
         os.write(self._descriptor, f"process {os.getpid()} on {socket.gethostname()} since {time.ctime()}".encode())
-        left = re.compile(re.escape(f".{self.path.name}.") + r"[0-9a-f]{16}\.part")
+        left = re.compile(
+            re.escape(f".{self.path.name}") + r"(\.history\.csv)?\.[0-9a-f]{16}\.part"
+        )  # MPI writes that beside it
         for part in self.path.parent.iterdir():
             if left.fullmatch(part.name):
                 part.unlink(missing_ok=True)

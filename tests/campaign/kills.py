@@ -50,7 +50,7 @@ def _one(engine, times, rng, folder, reference):
         assert_same(read(folder / "result.npz"), reference)
     except AssertionError as error:
         wrong.append(f"other bits than a run never stopped: {' '.join(str(error).split())[:200]}")
-    files = {path.name for path in folder.iterdir()} - {"result.npz", "run.ckpt", "stderr"}
+    files = {path.name for path in folder.iterdir()} - {"result.npz", "run.ckpt", "run.ckpt.history.csv", "stderr"}
     return [*wrong, f"left files {sorted(files)}"] if files else wrong
 
 

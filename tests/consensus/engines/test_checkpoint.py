@@ -540,7 +540,7 @@ input()
 def test_what_a_killed_process_leaves_is_taken_over(tmp_path):
     """Its lock ends with it; its lock file and part are removed, and no other run's."""
     others = [".other.ckpt.0123456789abcdef.part", ".run.ckpt.backup.part"]
-    for name in (*others, ".run.ckpt.0123456789abcdef.part"):
+    for name in (*others, ".run.ckpt.0123456789abcdef.part", ".run.ckpt.history.csv.0123456789abcdef.part"):
         (tmp_path / name).write_text("a part")
     script = KILLED.format(path=[str(Path(consensus.__file__).parents[1])])
     with subprocess.Popen([sys.executable, "-c", script], stdin=-1, stdout=-1, text=True, cwd=tmp_path) as holder:
