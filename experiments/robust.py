@@ -1,13 +1,14 @@
-"""Agents that lie: what from none to six liars of twenty cost the honest ones, with and without robust mixing."""
+"""Agents that lie: what none to six liars of twenty cost the honest ones, by aggregation rule and by data shared out."""
 
 import sys
+from functools import partial
 
 import numpy as np
 
 import consensus
 import topologies
-from consensus.robust import ALIE, IPM, NNA, Attack, ClippedGossip, CSPlus, Dissensus, SignFlip, flip_labels
-from consensus.solvers import DGD
+from consensus.robust import ALIE, IPM, NNA, NNM, Attack, Bucketing, ClippedGossip, CSPlus, Dissensus, SignFlip, flip_labels
+from consensus.solvers import DGD, DSGDm
 from experiments.robustness.linear import smooth_optimum
 from experiments.shared.cases import DECAY, Case
 from experiments.shared.curves import legend, panels, plain, points
@@ -15,44 +16,73 @@ from experiments.shared.harness import Experiment
 from experiments.shared.results import training
 from experiments.shared.tables import Spread, Table
 
-LIARS = (0, 1, 3, 4, 6)
+SHARED_OUT = {"iid": "like data", "sorted": "sorted by target"}
+LIARS = (0, 1, 3, 6)
 TOLERATED = 0.15  # of the agents: three of twenty
 LIES = {"sign flip": SignFlip(), "ALIE": ALIE(), "IPM": IPM(), "dissensus": Dissensus(), "label flip": None}
-MIXING = {"plain": None, "CS+": CSPlus, "NNA": NNA, "ClippedGossip": ClippedGossip}
+RULES = {"CS+": CSPlus, "NNA": NNA, "ClippedGossip": ClippedGossip}
+MIXING = {
+    "plain": None,
+    **RULES,
+    **{f"{name}, NNM": partial(rule, before=NNM()) for name, rule in RULES.items()},
+    # Of twelve neighbours two in a bucket: CS+ would clip all of them.
+    **{f"{name}, bucketing": partial(RULES[name], before=Bucketing(2)) for name in ("NNA", "ClippedGossip")},
+}
+DRAWN = ("plain", *RULES, "ClippedGossip, NNM")
 SOLVER = DGD(0.1)
+MOMENTA = {"no momentum": 0.0, "momentum 0.9": 0.9}  # of descent by one sample
 
 
 def main(arguments=None):
-    quick = {"repeats": 1, "rounds": 20}
-    experiment = Experiment("robust", __doc__, arguments, datasets=["diabetes"], agents=20, rounds=200, repeats=3, quick=quick)
-    agents, datasets = experiment.agents, experiment.datasets
+    quick = {"dataset": ["diabetes"], "repeats": 1, "rounds": 20}
+    usual = {"datasets": ["diabetes", "breast_cancer"], "agents": 20, "rounds": 200, "repeats": 3}
+    experiment = Experiment("robust", __doc__, arguments, **usual, quick=quick)
+    agents, places = experiment.agents, [(data, scheme) for data in experiment.datasets for scheme in SHARED_OUT]
     if agents < 4:
         sys.exit(f"error: one liar among {agents} agents is too many; --agents 4 is the least")
     most = max(1, int(TOLERATED * agents))
     counts = [count for count in LIARS[:: 2 if experiment.quick else 1] if count <= agents - 2]
-    cases = {(data, seed): linear(experiment.case(data, agents, seed)) for data in datasets for seed in experiment.seeds}
+    cases = {
+        (*place, seed): linear(experiment.case(place[0], agents, seed, scheme=place[1]))
+        for place in places
+        for seed in experiment.seeds
+    }
 
-    def run(curve, seed):
-        data, mixing, attack, count = curve
-        settings = {"dataset": data, "mixing": mixing, "attack": attack, "liars": count, "agents": agents, "seed": seed}
-        case, network, liars = cases[data, seed], net(agents, seed), drawn(agents, count, seed)
-        solver, robust = SOLVER, MIXING[mixing]
+    def run(solver, rounds, curve, seed):
+        data, scheme, mixing, attack, count = curve
+        settings = {"dataset": data, "shards": scheme, "mixing": mixing, "attack": attack, "liars": count, "agents": agents}
+        case, network, liars = cases[data, scheme, seed], net(agents, seed), drawn(agents, count, seed)
+        robust = MIXING[mixing]
         if robust:
             solver = robust(solver, tolerated=most / (1 + degree(agents)))
         if attack == "label flip":
             case = case._replace(problem=flipped(case.problem, liars))
         elif count:
             solver = Attack(solver, liars, LIES[attack])
-        return training(settings, case, network, solver, rounds=experiment.rounds, seed=seed)
+        return training({**settings, "seed": seed}, case, network, solver, rounds=rounds, seed=seed, records=10)
 
     kinds = [("none", 0), *((attack, count) for attack in LIES for count in counts if count)]
-    found = experiment.repeat(run, [(data, mixing, *kind) for data in datasets for mixing in MIXING for kind in kinds])
+    curves = [(*place, mixing, *kind) for place in places for mixing in MIXING for kind in kinds]
+    found = experiment.repeat(partial(run, SOLVER, experiment.rounds), curves)
     costs = {curve: excess(outcomes, cases, curve, experiment.seeds) for curve, outcomes in found.items()}
     costs |= {
-        (data, mixing, attack, 0): costs[data, mixing, "none", 0] for data in datasets for mixing in MIXING for attack in LIES
+        (*place, mixing, attack, 0): costs[*place, mixing, "none", 0]
+        for place in places
+        for mixing in MIXING
+        for attack in LIES
     }
-    experiment.figure(figure(costs, datasets, counts, most))
-    experiment.table(table(costs, datasets, counts))
+    for place in places:
+        experiment.figure(figure(costs, place, counts, most), "figure" if place == places[0] else f"{place[0]}-{place[1]}")
+    experiment.table(table(costs, places, counts))
+
+    place, lies = places[0], [("none", 0), *((attack, most) for attack, lie in LIES.items() if lie)]
+    curves = [(*place, mixing, *kind) for mixing in ("plain", *RULES) for kind in lies]
+    noisy = {name: DSGDm(0.05, batch=1, momentum=momentum) for name, momentum in MOMENTA.items()}
+    by_momentum = {
+        name: experiment.repeat(partial(run, solver, 2 * experiment.rounds), curves, f"runs with {name}")
+        for name, solver in noisy.items()
+    }
+    experiment.table(momentum_table(by_momentum, cases, experiment.seeds, place, lies), "momentum")
 
 
 def linear(case):
@@ -85,10 +115,10 @@ def drawn(agents, count, seed):
 
 def excess(outcomes, cases, curve, seeds):
     """How far the honest agents' objective is above its least, in percent of that, at their own copies, on average."""
-    data, _, _, count = curve
+    *place, _, _, count = curve
     values = []
     for outcome, seed in zip(outcomes, seeds, strict=True):
-        whole = cases[data, seed].problem
+        whole = cases[*place, seed].problem
         honest = np.setdiff1d(np.arange(whole.agents), drawn(whole.agents, count, seed))
         own = whole.shards.restrict(honest)
         real = own.weights > 0
@@ -99,30 +129,42 @@ def excess(outcomes, cases, curve, seeds):
     return Spread.of(values)
 
 
-def figure(costs, datasets, counts, most):
-    usual = [spread.middle for spread in costs.values() if spread.middle < 1e6]  # what blows up leaves the axes
-    canvas, axes = panels(len(datasets) * len(LIES), columns=3, size=(2.6, 2.4), share=True)
-    for ax, (data, attack) in zip(axes, [(data, attack) for data in datasets for attack in LIES], strict=True):
-        for index, mixing in enumerate(MIXING):
-            spreads = [costs[data, mixing, attack, count] for count in counts]
+def figure(costs, place, counts, most):
+    of = {attack: {mixing: [costs[*place, mixing, attack, count] for count in counts] for mixing in DRAWN} for attack in LIES}
+    usual = [spread.middle for curves in of.values() for spreads in curves.values() for spread in spreads]
+    usual = [value for value in usual if value < 1e4]  # what blows up leaves the axes
+    canvas, axes = panels(len(LIES), columns=3, size=(2.6, 2.4), share=True)
+    for ax, (attack, curves) in zip(axes, of.items(), strict=True):
+        for index, (mixing, spreads) in enumerate(curves.items()):
             points(ax, [(count,) * 3 for count in counts], spreads, mixing, index)
         ax.axvline(most, color="0.6", linewidth=3, zorder=1, label="as many are tolerated")
-        ax.set(title=f"{data}, {attack}" if len(datasets) > 1 else attack, xlabel="agents that lie", yscale="log")
+        ax.set(title=attack, xlabel="agents that lie", yscale="log")
         ax.set_xticks(counts)
         plain(ax.yaxis)
         if ax.get_subplotspec().is_first_col():
             ax.set_ylabel("honest agents' objective\nabove its least [%]")
     axes[0].set_ylim(min(usual) / 2, 2 * max(usual))
-    legend(canvas, axes[0], columns=5)
+    legend(canvas, axes[0], columns=3)
     return canvas
 
 
-def table(costs, datasets, counts):
-    rows = Table({"data set": "", "attack": "", "liars": "d", **{f"{mixing}, % above": ".2g" for mixing in MIXING}})
-    for data in datasets:
+def table(costs, places, counts):
+    named = {"data set": "", "shards": "", "attack": "", "liars": "d"}
+    rows = Table({**named, **{f"{mixing}, % above": ".2g" for mixing in MIXING}})
+    for data, scheme in places:
         for attack in LIES:
             for count in counts:
-                rows.add(data, attack, count, *(costs[data, mixing, attack, count] for mixing in MIXING))
+                spreads = [costs[data, scheme, mixing, attack, count] for mixing in MIXING]
+                rows.add(data, SHARED_OUT[scheme], attack, count, *spreads)
+    return rows
+
+
+def momentum_table(by_momentum, cases, seeds, place, lies):
+    columns = [(mixing, name) for mixing in ("plain", *RULES) for name in MOMENTA]
+    rows = Table({"attack": "", "liars": "d", **{f"{mixing}, {name}, % above": ".2g" for mixing, name in columns}})
+    for attack, count in lies:
+        curves = [(name, (*place, mixing, attack, count)) for mixing, name in columns]
+        rows.add(attack, count, *(excess(by_momentum[name][curve], cases, curve, seeds) for name, curve in curves))
     return rows
 
 
