@@ -11,11 +11,12 @@ import pytest
 import consensus
 from consensus._memory import SharedArray
 from consensus.centralised import DownpourSGD, pool, solve
-from consensus.centralised.downpour import _count
+from consensus.centralised.downpour import _count, _go
 from consensus.centralised.locks import Locks
 from consensus.centralised.parameter_server import ParameterServer
 from consensus.centralised.replica import Board, turn
 from consensus.centralised.system import Traffic
+from consensus.checkpoint import load
 from consensus.engines.processes import by_cost
 from consensus.problems import Minibatches
 
@@ -86,12 +87,58 @@ def test_a_seeded_interleaving_is_that_by_hand_however_it_is_observed(problem, s
     np.testing.assert_array_equal(solve(problem, SEEDED, rounds=12, start=start, record_every=5).w, run.w)
 
 
+def test_every_shard_counts_its_own_updates():
+    """A shard that a replica fetched before another's push is late by that push; the others are not."""
+    zeros, seen = np.zeros(7), np.zeros(3, np.int64)
+    server = ParameterServer.of(zeros, zeros, np.array([4, 2, 9]), 0.1, False)
+    server.fetch(np.empty(7), seen)
+    assert seen.tolist() == [4, 2, 9]
+    server.versions.array[...] += [1, 0, 3]
+    assert server.push(np.ones(7), seen).tolist() == [1, 0, 3]
+    assert server.versions.array.tolist() == [6, 3, 13]
+
+
+@pytest.mark.parametrize("begun", [0, 1])
+def test_a_step_that_a_dead_replica_had_begun_is_another_ones(problem, begun):
+    """So many steps are taken as are finished; else the others would wait for one that nobody takes."""
+    zeros = np.zeros(problem.parameters)
+    server = ParameterServer.of(zeros, zeros, np.zeros(1, np.int64), 0.1, True)
+    board = Board.of(3, 1, problem.agents, problem.parameters, problem.dtype)
+    board.alive.array[...], board.owner.array[...] = 1, [0, 0, 1, 1, 2, 2]
+    board.finished.array[...] = board.taken.array[...] = [5, 4, 6]
+    board.taken.array[1] += begun
+
+    class Dying:
+        alive, busy = {0, 1, 2}, set()
+
+        def ask(self, worker):
+            self.busy.add(worker)
+
+        def answer(self):
+            self.busy.remove(worker := max(self.busy))
+            if worker == 1:
+                self.alive.remove(1)
+                raise pool.Died(1)
+
+    _go(Dying(), board, server)
+    assert board.taken.array.tolist() == board.finished.array.tolist() == [5, 4, 6]
+    assert board.alive.array.tolist() == [1, 0, 1]
+    assert sorted(board.owner.array.tolist()) == [0, 0, 0, 2, 2, 2]
+    assert board.generation.array[0] == 1
+
+
 def test_it_goes_on_from_a_checkpoint_to_the_bit(problem, start, replayed, tmp_path):
     solve(problem, SEEDED, rounds=5, start=start, record_every=5, checkpoint=tmp_path / "run")
-    run = solve(problem, SEEDED, rounds=12, start=start, record_every=12, resume=tmp_path / "run")
-    whole = solve(problem, SEEDED, rounds=12, start=start, record_every=12)
+    again = {"checkpoint": tmp_path / "run"}
+    run = solve(problem, SEEDED, rounds=12, start=start, record_every=12, resume=tmp_path / "run", **again)
+    whole = solve(problem, SEEDED, rounds=12, start=start, record_every=12, checkpoint=tmp_path / "whole")
     np.testing.assert_array_equal(run.w, whole.w)
     assert run.history["bytes"][-1] == whole.history["bytes"][-1]
+    fields, wholes = (load(tmp_path / name).fields for name in ("run", "whole"))
+    np.testing.assert_array_equal(fields["versions"], wholes["versions"])
+    np.testing.assert_array_equal(fields["seen"], wholes["seen"])
+    assert (fields["versions"] >= fields["seen"].max(axis=1)).all()
+    assert fields["versions"].min() > 1
 
 
 @pytest.mark.parametrize("adagrad", [True, False])

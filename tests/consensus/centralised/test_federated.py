@@ -34,6 +34,18 @@ def test_fed_avg_is_its_equation(problem, start, clients):
     assert (last["gradients"], last["samples"], last["bytes_busiest"]) == (12, 12 * 60, 3 * 12 * 8 * problem.parameters)
 
 
+def test_every_local_step_has_a_batch_of_its_own(problem, start):
+    """Step k of round n, of K a round, has the batch that :class:`Minibatches` draws in round n K + k."""
+    sizes, w = problem.shards.sizes[:, None], start
+    for n in range(3):
+        y = np.tile(w, (6, 1))
+        for k in range(4):
+            y = y - 0.1 * (60 / sizes * problem.gradient(y, Minibatches(2, 5).at(problem, 4 * n + k)) + 0.01 * y)
+        w = np.average(y, axis=0, weights=sizes[:, 0])
+    run = solve(problem, FedAvg(0.1, 4, batch=2, seed=5), rounds=3, start=start)
+    np.testing.assert_allclose(run.mean, w, rtol=1e-12, atol=1e-14)
+
+
 @pytest.mark.parametrize("system", [FedAvg(0.2, 1), FedAdam(0.2, 1, server_rate=0.05), SCAFFOLD(0.2, 1)])
 def test_one_local_step_from_all_clients_is_a_step_along_the_gradient(problem, start, slope, system):
     first = -0.2 * slope(start)

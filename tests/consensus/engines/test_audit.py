@@ -9,14 +9,17 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from engine_harness import HERE, mpiexec
+from ranks_on_threads import assert_bits_of_one_process, together
 
 import consensus
 import topologies
-from consensus.engines import Processes, Stacked
+from consensus.engines import Heard, Processes, Stacked
 from consensus.engines.base import blocks_of
 from consensus.engines.halo import MPINetwork
+from consensus.engines.mpi import AllRanks
+from consensus.engines.shared import SharedState
 from consensus.engines.stacked import StackedNetwork
-from consensus.solvers import DGD
+from consensus.solvers import DGD, PowerGossip
 
 CHEATING = r"in round 2 agent (5 sent to agent 1|1 sent to agent 5), which is no edge of the graph"  # whoever sees it first
 
@@ -212,3 +215,38 @@ def test_a_block_wider_than_the_shared_memory_is_refused(forked):
     case = engine_cases.special()["functions, DGD"]
     with pytest.raises(ValueError, match=r"a block to mix has \d+ numbers an agent, workers share \d+: split it"):
         case._replace(solver=Wide(0.1)).run(engine=Processes(2))
+
+
+@pytest.mark.parametrize("size", [2, 3, 7])
+@pytest.mark.parametrize("solver", [DGD(0.05), PowerGossip(DGD(0.05), rank=2)], ids=["mix", "tell"])
+def test_on_ranks_rows_and_words_come_to_those_they_are_for(solver, size):
+    problem = engine_cases.problem(model=consensus.MLP([4, 5, 1]), regularizer=consensus.L2(0.01))
+    assert_bits_of_one_process(problem, engine_cases.NETWORKS["static"], solver, size)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_the_slowest_rank_is_the_clock(size):
+    def gathered(ranks):
+        mine = {"exchanges": 3, "messages": 10 + ranks.me}
+        return AllRanks(ranks, np.ones(size, int)).total(mine, [5.0, 7.0, 6.0][ranks.me])
+
+    expected = {"exchanges": 3, "messages": sum(range(10, 10 + size))}, [5.0, 7.0, 7.0][size - 1]
+    assert together(size, gathered) == [expected] * size
+
+
+def test_the_slowest_worker_is_the_clock():
+    shared = SharedState.of([slice(0, 1), slice(1, 2), slice(2, 3)], 1, np.dtype(float), 1, 0)
+    shared.seconds.array[:] = 5.0, 7.0, 6.0
+    assert shared.totals()[1] == 7.0
+
+
+def test_numbers_beside_are_counted_in_every_message():
+    counted = []
+    for beside in (0, 3):
+        network = StackedNetwork(topologies.Static(nx.path_graph(3)), np.float32)
+        ends = network.ends(0)
+        network.tell(0, ends, np.ones((3, 2, 5), np.float32), beside=beside)
+        network.mix(0, np.ones((3, 5), np.float32), beside=beside)
+        network.aggregate(0, Heard.mixed, np.ones((3, 5), np.float32), beside=beside)
+        counted.append([network.messages, network.floats, network.bytes])
+    assert counted == [[12, 12 * 5, 4 * 12 * 5], [12, 12 * (5 + 3), 4 * 12 * (5 + 3)]]

@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from lying import AGENTS, LIARS, NETWORKS, RULES, mixed, rows
+from ranks_on_threads import assert_bits_of_one_process
 
 import consensus
 import topologies
@@ -248,3 +249,10 @@ def test_whom_a_run_measures_is_checked_and_known_to_its_checkpoint(tmp_path):
     with pytest.raises(ValueError, match=r"is a checkpoint of another run: honest"):
         consensus.solve(problem, network, DGD(0.05), resume=tmp_path / "run", rounds=3)
     assert consensus.solve(problem, network, DGD(0.05), rounds=1, honest=range(20)).honest is None
+
+
+@pytest.mark.parametrize("size", [2, 5])
+@pytest.mark.parametrize("lie", [SignFlip(), ALIE(), Dissensus()], ids=repr)
+def test_liars_are_the_same_agents_wherever_blocks_begin(lie, size):
+    problem, network, weight = case()
+    assert_bits_of_one_process(problem, network, Attack(CSPlus(DGD(0.05), weight), THREE, lie), size, rounds=2)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from engine_harness import assert_same
 from problems import PUSH, problem
+from ranks_on_threads import assert_bits_of_one_process
 from steps_by_hand import MLP, SCHEDULES, states
 from stochastic import FALLING, LAZY, RULE, curved
 
@@ -207,6 +208,11 @@ def test_relay_sgd_is_what_plain_numpy_makes_of_its_messages(graph):
 
     for w, expected in zip(found, plain_relay(G, tree.graph(0), found[0], FALLING)):
         np.testing.assert_allclose(w, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_relayed_models_come_to_those_they_are_for_wherever_blocks_begin(size):
+    assert_bits_of_one_process(curved(), SCHEDULES["static"], RelaySGD(FALLING, RULE), size, rounds=8)
 
 
 def test_relayed_averages_are_of_every_model_as_late_as_its_agent_is_far_away():

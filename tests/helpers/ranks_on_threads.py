@@ -1,0 +1,78 @@
+"""What MPI's ranks compute, on threads of this process that hand each other what ranks would send."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+import consensus
+from consensus.engines import Begin, run_rounds
+from consensus.engines.base import blocks_of
+from consensus.engines.halo import MPINetwork
+from consensus.observe import total
+
+
+class Ranks:
+    """Stands for :class:`consensus.engines.ranks.Ranks` on one of the threads."""
+
+    def __init__(self, me, size, brought, barrier):
+        self.me, self.size, self.brought, self.barrier = me, size, brought, barrier
+
+    def allgather(self, mine):
+        self.brought[self.me] = mine
+        self.barrier.wait(30)
+        everyone = list(self.brought)
+        self.barrier.wait(30)  # nobody brings the next thing before all have heard this one
+        return everyone
+
+    def allgather_rows(self, rows, counts):
+        everyone = self.allgather(rows.copy())
+        assert [len(part) for part in everyone] == counts.tolist()
+        return np.concatenate(everyone)
+
+    def exchange(self, receives, sends):
+        assert self.me not in [rank for rank, _ in (*receives, *sends)]
+        everyone = self.allgather({rank: rows.copy() for rank, rows in sends})
+        for rank, room in receives:
+            room[...] = everyone[rank].pop(self.me)
+        assert not any(self.me in sent for sent in everyone), "what is sent is received"
+
+
+def together(size, function):
+    """``function(ranks)`` on each of ``size`` threads; their results in order."""
+    brought, barrier = [None] * size, threading.Barrier(size)
+
+    def one(me):
+        try:
+            return function(Ranks(me, size, brought, barrier))
+        except BaseException:
+            barrier.abort()
+            raise
+
+    with ThreadPoolExecutor(size) as pool:
+        done = [pool.submit(one, me) for me in range(size)]
+    errors = [each.exception() for each in done if each.exception()]
+    for error in sorted(errors, key=lambda error: isinstance(error, threading.BrokenBarrierError)):
+        raise error  # because of it the others' barriers broke
+    return [each.result() for each in done]
+
+
+def assert_bits_of_one_process(problem, network, solver, size, rounds=4):
+    """Iterates and counts on ``size`` ranks are those of one process."""
+    alone = consensus.solve(problem, network, solver, rounds=rounds)
+    begin = Begin.start(np.tile(problem.model.init(np.random.default_rng(0)), (problem.agents, 1)))
+    edges = solver.edges(network) if hasattr(solver, "edges") else network
+    ready, blocks = solver.prepared(problem, network), blocks_of(problem.agents, size)
+
+    def run(ranks):
+        rows, seen = blocks[ranks.me], []
+        own = MPINetwork(edges, rows, problem.dtype, False, ranks, blocks)
+        run_rounds(problem.restrict(rows), own, ready, begin.block(rows), rounds, lambda *said: seen.append(said))
+        state, counts, _ = seen[-1]
+        return state.w, counts
+
+    w, counts = zip(*together(size, run), strict=True)
+    np.testing.assert_array_equal(np.concatenate(w), alone.w)
+    counted = total(counts)
+    for name in {*counted} & {*alone.history}:
+        assert counted[name] == alone.history[name][-1], name
