@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import matplotlib
-
-matplotlib.use("Agg")  # writes files, also where there is no screen
-
-import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from consensus import plotting
@@ -40,7 +35,8 @@ def table(histories: Mapping[str, History], ends: Mapping[str, str]) -> str:
 
 def figure(histories: Mapping[str, History]) -> Figure:
     """Objective, stationarity and disagreement against exchanges."""
-    canvas, axes = plt.subplots(1, 3, figsize=(12.5, 4), layout="constrained")
+    canvas = Figure(figsize=(12.5, 4), layout="constrained")  # without pyplot, which would keep it, and ask for a screen
+    axes = canvas.subplots(1, 3)
     for ax, quantity in zip(axes, ("objective", "stationarity", "disagreement"), strict=True):
         plotting.convergence(histories, y=quantity, x="exchanges", ax=ax)
         ax.get_legend().remove()

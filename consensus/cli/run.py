@@ -110,10 +110,17 @@ def run(
                     raise
                 if engine.root:  # the others may do better
                     print(f"{label}: {error}", file=sys.stderr)
+            finally:  # at once: what comes later may end the whole process
+                if engine.root and label in histories:
+                    histories[label].to_csv(Path(folder, f"{files[label]}.csv"))
+                    if label in results:
+                        results[label].save(Path(folder, f"{files[label]}.npz"))
     finally:
         if engine.root and histories:
             print(table(histories, ends))
-            _write(histories, results, Path(folder), files, config.path.stem)
+            path = Path(folder, f"{config.path.stem}.png")
+            figure(histories).savefig(path, dpi=150)
+            print(f"\nThe figure is in {path}, histories and results beside it.")
     return results
 
 
@@ -236,13 +243,3 @@ def _check(config, problem, network, solvers, options, places):
             if options["engine"].size == 1:
                 arguments["engine"] = "stacked"
             attempt(config, key, consensus.solve, problem, network, solver, **arguments)
-
-
-def _write(histories, results, folder, files, name):
-    for label, history in histories.items():
-        history.to_csv(folder / f"{files[label]}.csv")
-        if label in results:
-            results[label].save(folder / f"{files[label]}.npz")
-    path = folder / f"{name}.png"
-    figure(histories).savefig(path, dpi=150)
-    print(f"\nThe figure is in {path}, histories and results beside it.")
