@@ -237,7 +237,9 @@ def _agent(path, most):
         good = own["indices"].dtype.kind in "iu" and own["indices"].ndim == 1 and size[0] <= most
         for name in ("features", "targets"):
             axes = own[name].ndim >= 2 if name == "features" else own[name].ndim == 2
-            good = good and own[name].dtype.kind == "f" and axes and own[name].shape[:1] == size
+            good = (
+                good and own[name].dtype.kind in ("fi" if name == "features" else "f") and axes and own[name].shape[:1] == size
+            )
         if not good:
             found = ", ".join(f"{name} {array.dtype} {array.shape}" for name, array in own.items())
             wanted = f"at most {most} samples, features (samples, ...) and targets (samples, columns)"

@@ -37,9 +37,11 @@ def partition(
     Parameters
     ----------
     X : array_like (samples, features), or (samples, ...)
-        A sample may have any shape, as images (samples, channels, height, width) have. float32 data stay float32;
-        everything else becomes float64. Of a data frame the names are kept, booleans become zero and one, and columns of
-        pandas' ``category`` dtype a feature for each category: ``shards.columns`` knows, and does the same to other frames.
+        A sample may have any shape, as images (samples, channels, height, width) have. float32, int32 and int64 stay as they
+        are: models of PyTorch and JAX may take whole numbers, others get them as float64. uint8, int8, uint16, int16 and
+        float16 become float32, everything else float64. Of a data frame the names are kept, booleans become zero and one, and
+        columns of pandas' ``category`` dtype a feature for each category: ``shards.columns`` knows, and does the same to other
+        frames.
     y : array_like (samples,) or (samples, outputs)
         Targets, or integer classes. A Series of ``category`` dtype becomes codes, and ``shards.classes`` has the categories.
     agents : int
@@ -157,4 +159,4 @@ def _padded(X, y, members):
     real = indices >= 0
     targets = y[indices]
     targets[~real] = 0
-    return Shards(features, targets, real.astype(X.dtype), indices, len(X), memory=(owner,))
+    return Shards(features, targets, real.astype(y.dtype), indices, len(X), memory=(owner,))

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import logging
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks
 
+_SMALL = ("uint8", "int8", "uint16", "int16", "float16")  # whose numbers float32 holds exactly
+
 
 def arrays(X: ArrayLike, y: ArrayLike, names: tuple[str, str] = ("X", "y")) -> tuple[np.ndarray, np.ndarray]:
-    """Features (samples, ...) and targets (samples, outputs), checked, in the dtype of the features."""
+    """Features (samples, ...) and targets (samples, outputs), checked.
+
+    Features in float32, int32 and int64 stay as they are; those in shorter numbers become float32, which the log says, and all
+    others float64. Targets are in float32 where features are, otherwise in float64.
+    """
     X, y = _checks.array(names[0], X), _checks.array(names[1], y)
     if X.ndim < 2 or X.size == 0:
         wanted = "(samples, features), or (samples, ...) as images have,"
@@ -18,7 +26,8 @@ def arrays(X: ArrayLike, y: ArrayLike, names: tuple[str, str] = ("X", "y")) -> t
         raise ValueError(
             f"{names[1]} must have shape ({len(X)},) or ({len(X)}, outputs), as {names[0]} has {len(X)} rows; got {y.shape}"
         )
-    dtype = np.float32 if X.dtype == np.float32 else np.float64
+    whole = X.dtype in (np.int32, np.int64)
+    dtype = np.float32 if X.dtype == np.float32 or X.dtype.name in _SMALL else np.float64
     for name, array in zip(names, (X, y), strict=True):
         with np.errstate(over="ignore"):  # a number too large for float32 is refused here, not turned into inf below
             finite = np.isfinite(array.astype(dtype, copy=False))
@@ -27,4 +36,6 @@ def arrays(X: ArrayLike, y: ArrayLike, names: tuple[str, str] = ("X", "y")) -> t
             raise ValueError(
                 f"{name} must be finite in {np.dtype(dtype)}; {name}[{', '.join(map(str, where))}] is {array[tuple(where)]}"
             )
-    return X.astype(dtype, copy=False), y.reshape(len(y), -1).astype(dtype, copy=False)
+    if X.dtype.name in _SMALL:
+        logging.getLogger("consensus").info("%s in %s becomes float32, which holds its numbers exactly", names[0], X.dtype)
+    return X if whole else X.astype(dtype, copy=False), y.reshape(len(y), -1).astype(dtype, copy=False)

@@ -25,7 +25,7 @@ class Shards:
     features : ndarray (agents, most, features), or (agents, most, ...)
         A sample may have any shape, as images have.
     targets : ndarray (agents, most, outputs)
-        In the dtype of the features.
+        In the dtype of the features, or float64 where these are whole numbers.
     weights : ndarray (agents, most)
         One on samples, zero on padding.
     indices : ndarray of int (agents, most)
@@ -80,7 +80,7 @@ class Shards:
         Returns
         -------
         Shards
-            float32 if the features of all agents are, float64 otherwise.
+            float32 if the features of all agents are; int32 or int64 likewise; float64 otherwise.
 
         Raises
         ------
@@ -172,5 +172,5 @@ def padded(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], most: int) ->
         for array, own in zip((features, targets, indices), part, strict=True):
             array[row, : len(own)] = own
     real = indices >= 0
-    arrays = {"features": features, "targets": targets, "weights": real.astype(dtype), "indices": indices}
+    arrays = {"features": features, "targets": targets, "weights": real.astype(targets.dtype), "indices": indices}
     return arrays | {"samples": int(real.sum()), "memory": (owner,)}

@@ -46,8 +46,11 @@ class Part(NamedTuple):
         def of(array):
             return array.astype(dtype, copy=False)
 
+        def of_features(array):
+            return array if array.dtype.kind == "i" else of(array)
+
         if linearized is None:
-            linearized = linearize(problem.model, of(model.w[rows]), of(problem.shards.features[rows]))
+            linearized = linearize(problem.model, of(model.w[rows]), of_features(problem.shards.features[rows]))
         outputs, operator = linearized
         if self.dense:
             columns = None if self.block == slice(None) else np.arange(problem.parameters)[self.block]

@@ -34,7 +34,8 @@ class Model(Protocol):
         How many features a sample has, or the shape of a sample: other data are refused.
     ``for_samples(shape)``
         The model for samples of that shape, a tuple, where ``features`` and ``outputs`` are known no sooner: problems take
-        that in its place.
+        that in its place. With ``takes_integers = True`` it is ``for_samples(shape, dtype)`` for features in int32 and int64,
+        and returns a model whose ``whole`` says whether they stay so; other models get float64.
     ``widths`` : sequence of int
         How many numbers a sample takes on its way, ``[features, ..., outputs]``. Blocks are cut so that they fit into a core's
         cache, and so that test sets fit into memory; the cheapest way to solve local problems is estimated by it.

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from consensus import _checks
 from consensus._parallel import CHUNK_BYTES
@@ -28,9 +29,17 @@ class Framework(Linearized):
     features: tuple[int, ...]  #: the shape of a sample; there, like the next two, on what :meth:`for_samples` returns
     outputs: int
     widths: tuple[int, ...]  #: how many numbers a sample takes on its way
+    whole: bool  #: whether features stay in int32 or int64, as for embeddings
+    takes_integers = True  #: ``for_samples`` takes their dtype
 
-    def for_samples(self, shape: tuple[int, ...]) -> Self:
+    def for_samples(self, shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> Self:
         """This model for samples of that shape, which is tried on five of them; always the same for the same shape.
+
+        Parameters
+        ----------
+        shape : tuple of int
+        dtype : dtype
+            Of the features. Where they are int32 or int64, it is tried on such samples; if it does not work on them, on floats.
 
         Raises
         ------
@@ -39,15 +48,22 @@ class Framework(Linearized):
             random numbers, or if a sample's outputs depend on other samples, as they do with batch statistics.
         """
         shape = _checks.shape("shape", shape)
-        if shape not in self._known:
-            model = self._known[shape] = object.__new__(type(self))
-            model.__dict__ |= self.__dict__ | {"features": shape}
+        dtype = np.dtype(dtype)
+        key = shape, dtype.name if dtype.kind == "i" else ""
+        if key not in self._known:
+            model = object.__new__(type(self))
+            model.__dict__ |= self.__dict__ | {"features": shape, "whole": dtype.kind == "i"}
             try:
-                model.outputs, model.widths = tried(model, shape)
-            except BaseException:
-                del self._known[shape]
-                raise
-        return self._known[shape]
+                model.outputs, model.widths = tried(model, shape, dtype if model.whole else np.dtype(np.float32))
+            except ValueError as error:
+                if not model.whole:
+                    raise
+                try:
+                    model = self.for_samples(shape)
+                except ValueError:
+                    raise error from None
+            self._known[key] = model
+        return self._known[key]
 
     def __getattr__(self, name: str) -> Any:
         if name in ("features", "outputs", "widths"):
@@ -76,7 +92,7 @@ class Framework(Linearized):
 
     def _check(self, w, x):
         """This model for samples of x's shape, and the arrays; ``TypeError`` or ``ValueError`` where they do not fit it."""
-        w, x = _checks.floats("w", w), _checks.floats("x", x)
+        w, x = _checks.floats("w", w), self._numbers(x)
         if w.ndim != 2 or w.shape[1] != self.parameters:
             raise ValueError(f"w must have shape (agents, {self.parameters}) for {self}; got {w.shape}")
         shape = self.__dict__.get("features", x.shape[2:])
@@ -85,7 +101,12 @@ class Framework(Linearized):
             raise ValueError(f"x must have shape ({len(w)}, samples, {wanted}) for {self}; got {x.shape}")
         if len(x) < len(w):
             x = np.broadcast_to(x, (len(w), *x.shape[1:]))
-        return self.for_samples(shape), w, x.astype(w.dtype, copy=False)
+        model = self if "features" in self.__dict__ else self.for_samples(shape, x.dtype)
+        return model, w, x if model.whole and x.dtype.kind == "i" else x.astype(w.dtype, copy=False)
+
+    def _numbers(self, x):
+        whole = type(x) is np.ndarray and x.dtype in (np.int32, np.int64)
+        return x if whole and self.__dict__.get("whole", True) else _checks.floats("x", x)
 
     def _cut(self, w, x):
         most = self._most(x.shape[1], w.dtype)
@@ -147,7 +168,7 @@ class Framework(Linearized):
 
     def _prepare(self):
         """What is not sent to other processes: ``_known``, the model for shapes of samples, and ``_here``."""
-        self._known = {self.features: self} if "features" in self.__dict__ else {}
+        self._known = {}
 
 
 class _Part(NamedTuple):

@@ -20,8 +20,8 @@ _GENERATORS = {  # by what a module may draw from: how their states are read and
 }
 
 
-def tried(model: Framework, shape: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
-    """``(outputs, widths)`` of ``model`` for samples of that shape, found by forward passes and a backward pass in float32.
+def tried(model: Framework, shape: tuple[int, ...], dtype: np.dtype) -> tuple[int, tuple[int, ...]]:
+    """``(outputs, widths)`` of ``model`` for samples of that shape and dtype, found by passes in float32.
 
     Raises
     ------
@@ -31,8 +31,11 @@ def tried(model: Framework, shape: tuple[int, ...]) -> tuple[int, tuple[int, ...
     """
     rng = np.random.default_rng(0)
     x = np.multiply.outer(_SCALES, np.ones(shape)) * rng.standard_normal((len(_SCALES), *shape))
+    if dtype.kind == "i":  # any table has a first entry, and all but the smallest a second
+        x = rng.integers(0, 2, x.shape)
+        x[0] = 0
     x[1] = 1
-    x, w = x.astype(np.float32), 0.3 * rng.standard_normal(model.parameters).astype(np.float32)
+    x, w = x.astype(dtype), 0.3 * rng.standard_normal(model.parameters).astype(np.float32)
     with model._context(w.dtype):
         trial = _Trial(model, w, x)
         widths, remark = trial.run(model._path, x)
@@ -42,7 +45,7 @@ def tried(model: Framework, shape: tuple[int, ...]) -> tuple[int, tuple[int, ...
         if not isinstance(outputs, np.ndarray) or outputs.ndim != 2 or len(outputs) != len(x) or outputs.dtype != w.dtype:
             found = f"{outputs.dtype} {outputs.shape}" if isinstance(outputs, np.ndarray) else _checks.shown(outputs)
             raise ValueError(
-                f"{model} must return (samples, outputs) in the dtype of x; of x {x.dtype} {x.shape} it made "
+                f"{model} must return (samples, outputs) in the dtype of w, {w.dtype}; of x {x.dtype} {x.shape} it made "
                 f"{' '.join(found.split())}"
             )
         if not np.array_equal(trial.run(model._call, x), outputs, equal_nan=True):

@@ -130,7 +130,7 @@ class JAX(Framework):
 
     def _derivatives(self, w, x):
         outputs, kept = self._here.call("linearize", len(x) > 1, w, x)
-        return np.asarray(outputs).reshape(*x.shape[:2], self.outputs), _Derivatives(self._here, kept, x)
+        return np.asarray(outputs).reshape(*x.shape[:2], self.outputs), _Derivatives(self._here, kept, x, w.dtype)
 
     def pull_back(self, slope: Callable[..., Any], w: np.ndarray, x: np.ndarray, *data: np.ndarray, out: np.ndarray) -> None:
         """Put J' u for ``u = slope(f(w, x), *data)`` (agents, P) into ``out``, by one compiled call.
@@ -204,7 +204,7 @@ def _functions(model, over, compiled):
 
     def linearize(w, x):
         outputs, linear = jax.linearize(lambda w: model._outputs(w, x), w)
-        kept, traced[x.shape, x.dtype] = jax.tree.flatten(linear)
+        kept, traced[x.shape, w.dtype] = jax.tree.flatten(linear)
         return outputs, kept
 
     def vjp(of, kept, u):
@@ -233,9 +233,9 @@ def _mapped(function):
 class _Derivatives:
     """Products with the Jacobian, by what JAX kept of one forward pass."""
 
-    def __init__(self, compiled, kept, x):
+    def __init__(self, compiled, kept, x, dtype):
         self._compiled, self._kept, self._samples = compiled, kept, x.shape[:2]
-        self._of = x.shape[1:], x.dtype
+        self._of = x.shape[1:], dtype
 
     def vjp(self, u):
         return self._product("vjp", u).reshape(len(u), -1)

@@ -28,8 +28,12 @@ class Linearized:
         -------
         ndarray (agents, samples, outputs), or (samples, outputs) for one point
         """
-        w, x = _checks.floats("w", w), _checks.floats("x", x)
+        w, x = _checks.floats("w", w), self._numbers(x)
         return self._predicted(w[None], x[None])[0] if w.ndim == 1 else self._predicted(w, x)
+
+    def _numbers(self, x):
+        """``x`` as an array of features."""
+        return _checks.floats("x", x)
 
     def vjp(self, w: np.ndarray, x: np.ndarray, u: np.ndarray) -> np.ndarray:
         """J' u for cotangents u (agents, samples, outputs); shape (agents, P)."""

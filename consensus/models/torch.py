@@ -143,6 +143,8 @@ class Torch(Framework):
 
     def _products(self, w, x, u, v):
         """Outputs and products with the Jacobian, all that may be asked for, of agents that are worked at once."""
+        x = x > 0 if self.whole else x
+        x = x.astype(np.int32 if self.whole else w.dtype, copy=False)
         derivatives = Derivatives(_torch(), self, w, x)
         outputs = self._array(derivatives.outputs.detach(), x)
         return self._predict(w, x), outputs, derivatives.vjp(u), derivatives.jvp(v)
@@ -184,21 +186,21 @@ class Torch(Framework):
             return [aligned(w[0, start:end]).reshape(shape) for _, start, end, shape in self._spans]
         return [aligned_rows(w[:, start:end]).reshape(len(w), *shape) for _, start, end, shape in self._spans]
 
-    def _stack(self, array):
+    def _stack(self, array, size=None):
         """``array`` (agents, samples, ...) on the device, each agent's part aligned; of one agent without that axis.
 
         Where products of several agents' matrices are one call, samples of zeros are added until all that is made of them on
-        the way is aligned, too.
+        the way, in numbers of ``size`` bytes, is aligned, too.
         """
         if len(array) == 1:
             return aligned(self._tensor(array[0]))
         if not self._linear:
             return self._tensor(array)
-        return with_samples(self._tensor(array), whole(array.shape[1], array.itemsize))
+        return with_samples(self._tensor(array), whole(array.shape[1], size or array.itemsize))
 
     def _outputs(self, leaves, x):
         """Of x (agents, samples, ...), or of a single agent's (samples, ...) by the module's own call."""
-        function = self._function(x.dtype)
+        function = self._function(leaves[0].dtype)
         return function(leaves, x) if x.ndim == len(self.features) + 1 else _torch().func.vmap(function)(leaves, x)
 
     @contextmanager
@@ -216,7 +218,7 @@ class Torch(Framework):
 
     def _predict(self, w, x):
         with _torch().no_grad():
-            return self._array(self._outputs(self._leaves(w), self._stack(x)), x)
+            return self._array(self._outputs(self._leaves(w), self._stack(x, w.itemsize)), x)
 
     def _derivatives(self, w, x):
         derivatives = Derivatives(_torch(), self, w, x)
@@ -227,10 +229,10 @@ class Torch(Framework):
         return outputs.cpu().numpy().reshape(len(x), -1, self.outputs)[:, : x.shape[1]]
 
     def _jacobian(self, w, x):
-        torch, x = _torch(), aligned(self._tensor(x))
-        function = self._function(x.dtype)
+        torch, leaves, x = _torch(), self._leaves(w[None]), aligned(self._tensor(x))
+        function = self._function(leaves[0].dtype)
         rows_of = torch.func.jacrev(lambda leaves, sample: function(leaves, sample[None])[0])
-        rows = torch.func.vmap(rows_of, in_dims=(None, 0))(self._leaves(w[None]), x)
+        rows = torch.func.vmap(rows_of, in_dims=(None, 0))(leaves, x)
         return torch.cat([part.detach().flatten(2) if part.ndim > 2 else part[..., None] for part in rows], dim=2).cpu().numpy()
 
     def _call(self, w, x):

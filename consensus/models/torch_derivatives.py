@@ -7,7 +7,7 @@ class Derivatives:
     def __init__(self, torch, model, w, x):
         self._torch, self._model, self._x = torch, model, x
         self._leaves = [leaf.detach().requires_grad_() for leaf in model._leaves(w)]
-        self.outputs = model._outputs(self._leaves, model._stack(x))
+        self.outputs = model._outputs(self._leaves, model._stack(x, w.itemsize))
         self._transposed = None
 
     def vjp(self, u):

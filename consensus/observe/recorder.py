@@ -174,5 +174,6 @@ def checked_test_set(problem: BaseProblem, test: Any) -> tuple[np.ndarray, np.nd
     if X.shape[1:] != features:
         raise ValueError(f"test features must have shape {features} a sample, as in training; got {X.shape[1:]}")
     problem.loss.check(y, problem.model.outputs)
-    X, y = (np.ascontiguousarray(array, problem.dtype) for array in (X, y))  # as bits of products depend on the order in memory
+    # Contiguous, as bits of products depend on the order in memory.
+    X, y = np.ascontiguousarray(X, shards.features.dtype), np.ascontiguousarray(y, problem.dtype)
     return X, y

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import logging
 import math
 from dataclasses import replace
 from typing import Literal, Self
@@ -71,16 +72,16 @@ class Problem(SampleSums):
         regularizer: Regularizer | None = None,
         reduction: Literal["mean", "sum"] = "mean",
     ) -> None:
-        _checks.shards(shards)
+        model, shards = _together(model, _checks.shards(shards))
         shape = shards.features.shape[2:]
-        model = _checks.model(model.for_samples(shape) if hasattr(model, "for_samples") else model)
+        _checks.model(model)
         _checks.loss(loss)
         for name in ("parameters", "outputs"):
             _checks.count(f"{name} of {type(model).__name__}", getattr(model, name))
         if shape != (wanted := _checks.shape(f"features of {model}", getattr(model, "features", shape))):
             raise ValueError(_misfit(shape, model, wanted))
         loss.check(shards.targets[shards.weights > 0], model.outputs)
-        super().__init__(shards.rows, shards.network_size, model.parameters, shards.features.dtype, regularizer)
+        super().__init__(shards.rows, shards.network_size, model.parameters, shards.targets.dtype, regularizer)
         self.model, self.loss, self.shards = model, loss, shards
         self.reduction = _checks.choice("reduction", reduction, ("mean", "sum"))
         scale = 1 / shards.samples if reduction == "mean" else 1.0
@@ -190,6 +191,25 @@ class Problem(SampleSums):
         array([[3.]])
         """
         return FunctionProblem(value, gradient, agents, parameters, regularizer, lipschitz)
+
+
+def _together(model, shards):
+    """``model`` for samples of the shape and dtype that ``shards`` have, and these in the precision of the run.
+
+    Whole numbers stay so for a model that takes them, which then runs in the precision of its own parameters.
+    """
+    features = shards.features
+    if features.dtype.kind == "f":
+        return model.for_samples(features.shape[2:]) if hasattr(model, "for_samples") else model, shards
+    if getattr(model, "takes_integers", False):
+        model = model.for_samples(features.shape[2:], features.dtype)
+        if model.whole:
+            dtype = np.result_type(model.init(np.random.default_rng(0)), np.float32)
+            return model, replace(shards, targets=shards.targets.astype(dtype), weights=shards.weights.astype(dtype))
+    elif hasattr(model, "for_samples"):
+        model = model.for_samples(features.shape[2:])
+    logging.getLogger("consensus").info("features in %s become float64, as %s takes no whole numbers", features.dtype, model)
+    return model, replace(shards, features=features.astype(np.float64))
 
 
 def _misfit(shape, model, wanted):

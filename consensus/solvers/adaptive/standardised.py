@@ -13,6 +13,8 @@ def warn_if_not(shards: Shards, targets_too: bool) -> None:
     """Warn of features, and of targets where these are numbers to predict, that are far from standardised."""
     real, far = shards.weights > 0, []
     for kind, values in [("feature", shards.features), ("target", shards.targets)][: 1 + targets_too]:
+        if values.dtype.kind == "i":  # what models take as whole numbers are no quantities, but places in a table
+            continue
         means, spreads = _moments(values, real)
         odd = (spreads > _FAR) | (np.abs(means) > _FAR * np.maximum(spreads, 1.0))
         if kind == "target":

@@ -171,12 +171,24 @@ def test_a_seed_fixes_the_partition(scheme):
 
 @pytest.mark.parametrize(
     ("given", "kept"),
-    [(np.float32, np.float32), (np.float64, np.float64), (np.float16, np.float64), (np.int64, np.float64), (bool, np.float64)],
+    [
+        (np.float32, np.float32),
+        (np.float64, np.float64),
+        (np.int32, np.int32),
+        (np.int64, np.int64),
+        (np.uint32, np.float64),
+        (bool, np.float64),
+        *((small, np.float32) for small in (np.uint8, np.int8, np.uint16, np.int16, np.float16)),
+    ],
 )
 @pytest.mark.parametrize("kind", TARGETS)
-def test_float32_stays_and_everything_else_becomes_float64(given, kept, kind):
-    shards = consensus.partition(features().astype(given), targets(kind), AGENTS)
-    assert [a.dtype for a in (shards.features, shards.targets, shards.weights)] == [np.dtype(kept)] * 3
+def test_single_precision_and_whole_numbers_stay_and_short_numbers_become_float32(given, kept, kind, caplog):
+    with caplog.at_level("INFO", "consensus"):
+        shards = consensus.partition(features().astype(given), targets(kind), AGENTS)
+    assert shards.features.dtype == kept
+    assert shards.targets.dtype == shards.weights.dtype == (np.float32 if kept == np.float32 else np.float64)
+    shorter = kept == np.float32 != given
+    assert (f"X in {np.dtype(given)} becomes float32" in caplog.text) == shorter
     assert shards.indices.dtype.kind == "i"
 
 

@@ -7,6 +7,7 @@ import pytest
 import consensus
 import topologies
 from consensus.engines import Processes
+from consensus.models import JAX, Torch
 from consensus.solvers import DGD, NEXT, AdaptiveNEXT, GradientTracking
 from consensus.surrogates import PartialLinearization
 
@@ -67,6 +68,67 @@ def test_a_convolutional_network_is_the_same_in_both():
     model = frameworks.torch_cnn()
     where = point(model, frameworks.IMAGE)
     assert_agree(products(frameworks.jax_cnn(), *where), products(model, *where))
+
+
+VOCABULARY = 11
+TOKENS = np.random.default_rng(0).integers(0, VOCABULARY, (60, 4))
+
+
+def torch_embedding():
+    from torch import nn
+
+    return Torch(nn.Sequential(nn.Embedding(VOCABULARY, 6), nn.Flatten(), nn.Tanh(), nn.Linear(24, 3)))
+
+
+def torch_linear():
+    from torch import nn
+
+    return Torch(nn.Linear(4, 3))
+
+
+def jax_embedding():
+    import jax.numpy as jnp
+
+    def apply(parameters, x):
+        return jnp.tanh(parameters["in"][x]).reshape(len(x), -1) @ parameters["out"]
+
+    return JAX(apply, {"in": np.ones((VOCABULARY, 6), np.float32), "out": np.ones((24, 3), np.float32)})
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("make", [torch_embedding, jax_embedding])
+def test_whole_numbers_stay_so_for_modules_and_runs_have_their_precision(make, dtype, forked):
+    pytest.importorskip(make.__name__.partition("_")[0])
+    shards = consensus.partition(TOKENS.astype(dtype), TOKENS[:, 0] % 3, 3, "sizes", sizes=[40, 1, 19])
+    p = consensus.Problem(make(), consensus.CrossEntropy(), shards)
+    assert (p.dtype, p.shards.features.dtype, p.weights.dtype, p.shards.targets.dtype) == (np.float32, dtype, *[np.float32] * 2)
+    w = np.random.default_rng(1).standard_normal((3, p.parameters)).astype(np.float32) / 3
+    one_hot = np.eye(VOCABULARY)[p.shards.features]  # an embedding is a product with these
+    table, out = (
+        w[:, : VOCABULARY * 6].reshape(3, VOCABULARY, 6).astype(float),
+        w[:, VOCABULARY * 6 : VOCABULARY * 6 + 72],
+    )
+    hidden = np.tanh(np.einsum("amtv,avk->amtk", one_hot, table)).reshape(3, -1, 24)
+    bias = w[:, None, -3:] if make is torch_embedding else 0
+    rule = "amk,aok->amo" if make is torch_embedding else "amk,ako->amo"
+    outputs = np.einsum(rule, hidden, out.reshape(3, *((3, 24) if make is torch_embedding else (24, 3)))) + bias
+    np.testing.assert_allclose(p.model.predict(w, p.shards.features), outputs, rtol=1e-4, atol=1e-5)
+    for solver in (SOLVERS["NEXT"], SOLVERS["D-PSGD"]):
+        result = consensus.solve(p, topologies.path(3), solver, rounds=2, test=(TOKENS, TOKENS[:, 0] % 3))
+        assert result.w.dtype == np.float32
+    if make is torch_embedding:  # copies of a process cannot use JAX
+        there = consensus.solve(p, topologies.path(3), SOLVERS["D-PSGD"], rounds=2, engine=Processes(2))
+        np.testing.assert_array_equal(there.w, result.w)
+
+
+@pytest.mark.parametrize("make", [lambda: consensus.Linear(4, 3), torch_linear])
+def test_whole_numbers_become_float64_for_models_that_do_not_take_them(make, caplog):
+    pytest.importorskip("torch")
+    shards = consensus.partition(TOKENS, TOKENS[:, 0] % 3, 3)
+    with caplog.at_level("INFO", "consensus"):
+        p = consensus.Problem(make(), consensus.CrossEntropy(), shards)
+    assert "features in int64 become float64, as" in caplog.text
+    assert p.dtype == p.shards.features.dtype == p.gradient(np.ones((3, 15))).dtype == np.float64
 
 
 @pytest.fixture(scope="module")

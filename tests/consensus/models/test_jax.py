@@ -58,7 +58,7 @@ def test_of_a_function_every_seed_has_a_start():
         (lambda y: y + float(np.random.rand()), "draws random numbers from NumPy's global generator"),  # noqa: NPY002
         (
             lambda y: y[:, 0],
-            r"must return \(samples, outputs\) in the dtype of x; of x .* it made float32 \(5,\)$",
+            r"must return \(samples, outputs\) in the dtype of w, float32; of x .* it made float32 \(5,\)$",
         ),
         (lambda y: (y, y), r"must return \(samples, outputs\).* it made .*a tuple"),
     ],

@@ -194,7 +194,7 @@ class Odd(nn.Linear):
         (lambda y: y + OWN.random(), "returns other outputs when it is called again"),
         (
             lambda y: y[:, 0],
-            r"must return \(samples, outputs\) in the dtype of x; of x .* it made float32 \(5,\)$",
+            r"must return \(samples, outputs\) in the dtype of w, float32; of x .* it made float32 \(5,\)$",
         ),
         (lambda y: (y, y), r"must return \(samples, outputs\).* it made .*a tuple"),
         (lambda y: y.double(), r"must return \(samples, outputs\).* it made float64 \(5, 2\)$"),
