@@ -103,7 +103,8 @@ def middle_curvature(problem: BaseProblem, largest: float) -> float:
 
     Examples
     --------
-    >>> import consensus
+    >>> import numpy as np, consensus
+    >>> from consensus.solvers.bounds import middle_curvature
     >>> shards = consensus.partition(np.diag([1.0, 2.0]), np.zeros(2), agents=2)
     >>> model = consensus.Linear(2, bias=False)
     >>> problem = consensus.Problem(model, consensus.SquaredLoss(), shards, consensus.L2(0.5))
@@ -179,6 +180,8 @@ def slowness(network: ScheduleLike) -> float:
 
     Examples
     --------
+    >>> import topologies
+    >>> from consensus.solvers.bounds import slowness
     >>> round(slowness(topologies.Static(topologies.ring(4))), 6)
     0.666667
     """
