@@ -42,7 +42,8 @@ def tried(model: Framework, shape: tuple[int, ...], dtype: np.dtype) -> tuple[in
             raise ValueError(f"{model}: {remark}")
         outputs = trial.run(model._call, x)
         if not isinstance(outputs, np.ndarray) or outputs.ndim != 2 or len(outputs) != len(x) or outputs.dtype != w.dtype:
-            found = f"{outputs.dtype} {outputs.shape}" if isinstance(outputs, np.ndarray) else _checks.shown(outputs)
+            tensor = hasattr(outputs, "dtype") and hasattr(outputs, "shape")
+            found = f"{outputs.dtype} {tuple(outputs.shape)}" if tensor else _checks.shown(outputs)
             raise ValueError(
                 f"{model} must return (samples, outputs) in the dtype of w, {w.dtype}; of x {x.dtype} {x.shape} it made "
                 f"{' '.join(found.split())}"

@@ -17,7 +17,7 @@ from consensus._parallel import CHUNK_BYTES
 from consensus.models.framework import Framework
 from consensus.models.together import most_together
 from consensus.models.torch_aligned import LINE, align_products, aligned, aligned_rows, whole, with_samples
-from consensus.models.torch_checks import checked_device, constants, digest, generators, made, path, refuse
+from consensus.models.torch_checks import checked_device, constants, digest, generators, made, path, refuse, returned
 from consensus.models.torch_derivatives import Derivatives
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ class Torch(Framework):
             given = self._tensor(w)  # itself, so that it shows who writes over it
             leaves = [given[start:end].reshape(shape) for _, start, end, shape in self._spans]
             outputs = self._outputs(leaves, self._tensor(x))
-        return outputs.cpu().numpy() if isinstance(outputs, _torch().Tensor) else outputs
+        return returned(_torch(), outputs)
 
     def _path(self, w, x):
         return path(_torch(), self._held(self._tensor(w).dtype), lambda: self._call(w, x), x)

@@ -53,6 +53,16 @@ def refuse(torch, module):
             )
 
 
+def returned(torch, outputs):
+    """What a module returned, as an array where NumPy has its dtype; TypeError if PyTorch has lost sight of it."""
+    if isinstance(outputs, np.ndarray):
+        raise TypeError("it returns a NumPy array, through which there is no gradient: return the torch.Tensor itself")
+    try:
+        return outputs.cpu().numpy() if isinstance(outputs, torch.Tensor) else outputs
+    except TypeError:  # such as bfloat16
+        return outputs
+
+
 def path(torch, module, call, x):
     """How many numbers a sample takes on its way through ``call()``, a call of ``module`` with x (samples, ...).
 

@@ -8,6 +8,8 @@ class Derivatives:
         self._torch, self._model, self._x = torch, model, x
         self._leaves = [leaf.detach().requires_grad_() for leaf in model._leaves(w)]
         self.outputs = model._outputs(self._leaves, model._stack(x, w.itemsize))
+        if not self.outputs.requires_grad:
+            raise TypeError("its outputs have no gradient: leave out detach(), item(), numpy() and no_grad() on their way")
         self._transposed = None
 
     def vjp(self, u):

@@ -197,6 +197,13 @@ class Odd(nn.Linear):
             r"must return \(samples, outputs\) in the dtype of w, float32; of x .* it made float32 \(5,\)$",
         ),
         (lambda y: (y, y), r"must return \(samples, outputs\).* it made .*a tuple"),
+        (lambda y: y.bfloat16(), r"must return \(samples, outputs\).* it made torch.bfloat16 \(5, 2\)$"),
+        (lambda y: y.detach(), r"its outputs have no gradient: leave out detach\(\)"),
+        (lambda y: torch.zeros_like(y), r"its outputs have no gradient"),
+        (
+            lambda y: y.detach().numpy(),
+            r"it returns a NumPy array, through which there is no gradient: return the torch.Tensor",
+        ),
         (lambda y: y.double(), r"must return \(samples, outputs\).* it made float64 \(5, 2\)$"),
     ],
 )
