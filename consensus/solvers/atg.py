@@ -9,7 +9,7 @@ import numpy as np
 from consensus import _checks
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
-from consensus.solvers.bounds import is_linear, lowest_eigenvalue, middle_curvature, slowness, steepest
+from consensus.solvers.bounds import lowest_eigenvalue, step_of_least
 from consensus.solvers.needs import Needs
 from consensus.steps import Rule, optional_rule
 from topologies.schedules import ScheduleLike
@@ -99,10 +99,9 @@ class ATG(Solver):
         )
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
-        L, share = steepest(problem, network), 0.9 if is_linear(problem) else 0.5
         most = _most(self.gamma, self.penalty, self.relaxation, lowest_eigenvalue(network))
-        slow = math.sqrt(2 * self.penalty * self.relaxation / self.gamma * slowness(network)) / middle_curvature(problem, L)
-        return min(share * most / L, slow)
+        scale = 2 * self.penalty * self.relaxation / self.gamma
+        return step_of_least(problem, network, 0.9 * most, 0.5 * most, lambda slow: math.sqrt(scale * slow))
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> ATGState:
         none = np.zeros((len(w), 2 * w.shape[1]), w.dtype)

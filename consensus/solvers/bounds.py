@@ -81,6 +81,18 @@ def step_below(
     return min(stable, balance(slowness(network)) / middle_curvature(problem, largest))
 
 
+def step_of_least(
+    problem: BaseProblem, network: ScheduleLike, linear: float, other: float, balance: Callable[[float], float]
+) -> float:
+    """``linear / L``, or ``balance(1 - lambda_2) / sqrt(mu L)`` if less, with L the largest of the L_i.
+
+    For models that are not linear it is ``other`` in place of ``linear``.
+    """
+    largest = steepest(problem, network)
+    stable = (linear if is_linear(problem) else other) / largest
+    return min(stable, balance(slowness(network)) / middle_curvature(problem, largest))
+
+
 def _edge(matrix, limits, bound):
     """The largest x with ``x diag(limits) <= bound(matrix)``."""
     with np.errstate(divide="ignore"):

@@ -9,7 +9,7 @@ import numpy as np
 from consensus import _checks
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
-from consensus.solvers.bounds import is_linear, middle_curvature, slowness, steepest
+from consensus.solvers.bounds import step_of_least
 from consensus.solvers.needs import Needs
 from consensus.steps import Rule, optional_rule
 from topologies.schedules import ScheduleLike
@@ -89,9 +89,8 @@ class LTADMM(Solver):
         self._set(alpha=optional_rule(step), local_steps=_checks.count("local_steps", local_steps), penalty=penalty)
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
-        L = steepest(problem, network)
-        stable = (0.9 if is_linear(problem) else 0.7 / self.local_steps) / L
-        return min(stable, math.sqrt(slowness(network) / 2) / (self.local_steps * middle_curvature(problem, L)))
+        steps = self.local_steps
+        return step_of_least(problem, network, 0.9, 0.7 / steps, lambda slow: math.sqrt(slow / 2) / steps)
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> LTADMMState:
         return LTADMMState(0, w, np.zeros_like(w))

@@ -4,7 +4,8 @@ import pytest
 
 from experiments.benchmarks.defaults import NAMED, diverges, fits, random_case, ratio, with_defaults
 
-MENDED = ("ATG", "DADMM", "EXTRA", "GradientTracking", "GradientTracking cta", "LTADMM", "NewtonTracking", "PGEXTRA")
+MENDED = ("ATG", "DADMM", "EXTRA", "GradientTracking", "GradientTracking cta", "KGT", "LED", "LTADMM")
+MENDED += ("NewtonTracking", "PGEXTRA")
 QUICK = (7, 9, 10, 12)  # of the named problems: an ill-conditioned pair, and logistic costs on three graphs
 SOLVERS = with_defaults()
 
@@ -20,8 +21,8 @@ def test_the_default_is_at_most_three_times_as_slow_as_the_best_constant(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MENDED)
 def test_on_all_named_problems_it_is_so(name):
-    """But for LTADMM on a network of ten agents with unlike shards, whose local steps are short for the sake of others."""
-    for case in (case for case in NAMED if fits(case, SOLVERS[name]) and (case.convex or name != "LTADMM")):
+    """But for neural networks with local steps, which are short because longer ones do not always settle."""
+    for case in (case for case in NAMED if fits(case, SOLVERS[name]) and (case.convex or name not in ("LED", "LTADMM"))):
         default, best, _ = ratio(case, SOLVERS[name])
         assert default <= 3 * best, str(case)
 

@@ -165,7 +165,7 @@ LAZY = topologies.Static(nx.path_graph(AGENTS), weights=topologies.lazy(topologi
     "kind", [solvers.NIDS, solvers.ExactDiffusion, solvers.D2, solvers.ProxSkip, solvers.LED], ids=lambda kind: kind.__name__
 )
 def test_steps_below_two_over_the_lipschitz_constant_are_stable_on_every_network(kind):
-    """As their docstrings say, whose default is half of that; LED takes several gradients a round."""
+    """As their docstrings say, whose default is half of that, LED's 0.9 of the half."""
     curvature = np.linspace(1, 4, AGENTS)[:, None]  # of the g_i; L is that of A times the steepest
     p = consensus.Problem.from_functions(
         lambda w: (curvature * w**2).sum(axis=1) / 2,
@@ -176,13 +176,14 @@ def test_steps_below_two_over_the_lipschitz_constant_are_stable_on_every_network
     )
     steps = getattr(kind(), "local_steps", 1)
     step = kind().stable_step(p, LAZY)
-    assert step == pytest.approx(1 / (4 * AGENTS * steps), rel=1e-12)
+    share = 1.0 if steps == 1 else 0.9
+    assert step == pytest.approx(share / (4 * AGENTS), rel=1e-12)
     equal = consensus.Problem.from_functions(
         lambda w: (w**2).sum(axis=1) / 2, lambda w: w, agents=AGENTS, parameters=1, lipschitz=np.ones(AGENTS)
     )
     start = np.random.default_rng(0).standard_normal((AGENTS, 1))
     below = 1.9 if steps == 1 else 1.0
-    for q, factor, rounds in ((p, 1.0, 3000), (equal, below, 3000), (equal, 2.05 * steps, 200)):
+    for q, factor, rounds in ((p, 1.0, 3000), (equal, below, 3000), (equal, 2.05 / share, 200)):
         solver = kind(factor * kind().stable_step(q, LAZY))
         end = abs(consensus.solve(q, LAZY, solver, rounds=rounds, start=start, record_every=rounds).w).max()
         assert end < 1e-6 if rounds == 3000 else end > 10
