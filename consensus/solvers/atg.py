@@ -120,7 +120,8 @@ class ATG(Solver):
 
 def _most(gamma: float, rho: float, alpha: float, lowest: float) -> float:
     """The least x = delta h, of at most 1000, for which a root z is on the unit circle, with an l in [lowest, 1)."""
-    values = np.linspace(lowest, 1, 50)[:-1]  # with l = 1 the root 1 is that of sums that stay zero
+    # With l = 1 the root 1 is that of sums that stay zero; an agent alone has no other.
+    values = np.linspace(min(lowest, 0.5), 1, 50)[:-1]
     b = np.array([1, alpha - 1])
     square = np.convolve(b, b) - [0, 0, alpha**2]
     held = (1 + rho) * square - 2 * rho * alpha * (np.outer(values, [0, *b]) - [0, 0, alpha])

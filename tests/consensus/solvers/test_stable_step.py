@@ -133,6 +133,14 @@ def test_models_that_are_not_linear_get_half_and_slow_networks_what_balances():
         assert solver.stable_step(p, slow) == pytest.approx(expected / middle, rel=1e-9)
 
 
+def test_an_agent_alone_has_the_steps_of_gradient_descent():
+    p = consensus.Problem.from_functions(lambda w: w[:, 0] ** 2, lambda w: 2 * w, agents=1, parameters=1, lipschitz=2.0)
+    alone = topologies.Static(nx.empty_graph(1))
+    for solver, share in ((EXTRA(), 1.8), (GradientTracking(), 1.8), (GradientTracking(order="cta"), 1.8), (LTADMM(), 0.9)):
+        assert solver.stable_step(p, alone) == pytest.approx(share / 2, rel=1e-9)
+    assert 2 < ATG().stable_step(p, alone) < 4
+
+
 def test_large_networks_are_bounded_by_the_largest_constant():
     """As small ones are by theirs, where all are the same."""
     for agents in (20, 320):
