@@ -61,8 +61,8 @@ def light():
 def in_python(loops):
     """A cost that Python computes agent by agent, ``loops`` steps of the interpreter each, 20 agents, 20 parameters."""
 
-    def gradient(w):
-        for _ in range(len(w) * loops):
+    def gradient(w, rows):
+        for _ in range(len(rows) * loops):
             pass
         return 2 * w
 
