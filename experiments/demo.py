@@ -37,6 +37,8 @@ def main(arguments=None):
         run(config)
     except ConfigError as error:  # a wrong option: no need for a traceback
         sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -65,6 +65,9 @@ def run(
     Interrupted
         On ctrl-C, after everything that was computed is written.
     """
+    for name, place in (("checkpoint", checkpoint), ("resume", resume)):
+        if place is not None:
+            _checks.path(name, place)
     config.table((), TABLES)
     engine = make(config, ("engine",), ENGINES) if config.at(("engine",)) else ENGINES["stacked"]()
     options = dict(config.table(("run",), RUN))

@@ -6,6 +6,7 @@ scikit-learn is imported where it is used: it takes longer than all the rest, an
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import NamedTuple
 
@@ -141,6 +142,8 @@ def load(
     ('weight', 'legs')
     """
     _checks.choice("classification", classification, (None, True, False))
+    if not isinstance(categories, list | tuple) or not all(isinstance(one, str | Integral) for one in categories):
+        raise TypeError(f"categories must be a list of columns, by name or index; got {_checks.shown(categories)}")
     if not isinstance(name, str | os.PathLike) or (name not in NAMES and Path(name).suffix.lower() not in tables.SUFFIXES):
         raise ValueError(
             f"name must be one of {', '.join(map(repr, NAMES))}, or a file that ends in {', '.join(tables.SUFFIXES)}; "

@@ -4,7 +4,7 @@ from numbers import Integral
 
 import numpy as np
 
-from consensus import _checks, _extras
+from consensus import _extras
 from consensus._npz import claims
 from consensus.data import parquet, text
 from consensus.data.frames import Columns, is_category
@@ -17,8 +17,6 @@ def read(path, target=None, classification=None, categories=()):
     """Features (samples, features), target (samples,), the classes behind its codes, ``None`` for numbers, and the columns."""
     if not path.exists():
         raise FileNotFoundError(f"name must be a file that exists; got {str(path)!r}")
-    if isinstance(categories, str) or not all(isinstance(one, str | Integral) for one in categories):
-        raise TypeError(f"categories must be a list of columns, by name or index; got {_checks.shown(categories)}")
     suffix, columns = path.suffix.lower(), None
     if suffix == ".npz":
         if len(categories):

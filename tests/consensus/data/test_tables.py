@@ -152,6 +152,8 @@ def test_categories_are_those_of_a_data_frame(tmp_path, suffix, categories):
         (TOWNS, ["kind"], ValueError, r"categories must be features; got the target, 'kind'$"),
         (TOWNS, "town", TypeError, r"categories must be a list of columns, by name or index; got 'town'$"),
         (TOWNS, [None], TypeError, r"categories must be a list of columns"),
+        (TOWNS, 3, TypeError, r"categories must be a list of columns"),
+        (TOWNS, None, TypeError, r"categories must be a list of columns"),
         (
             TOWNS,
             [],
