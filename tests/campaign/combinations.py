@@ -1,4 +1,4 @@
-"""Every solver on every schedule: equal bits on all engines, or refused on all in the same words.
+"""Every solver on every schedule and problem: equal bits on all engines, or refused on all in the same words.
 
 As a script, what comes out on some engines: python -m tests.campaign.combinations file count seed engine ...
 """
@@ -19,8 +19,9 @@ from tests.campaign.outcome import Outcome
 from tests.campaign.started import Started
 
 JOBS = {("stacked", "processes"): None, ("mpi",): 3}  # engines of one job, and on how many ranks
-ENDING = 900.0  # seconds for the tables of a job
+ENDING = 1500.0  # seconds for the tables of a job
 ROUNDS = 5
+SIZES = [2, 30, 7, 21, 1, 20, 9]
 
 
 def search(count, seed=0):
@@ -50,7 +51,7 @@ def chosen(count, seed):
 
 
 def table():
-    """``{"solver, schedule": (problem, schedule, solver)}``; 50 solvers, 19 schedules."""
+    """``{"solver, schedule or problem": (problem, schedule, solver)}``; 51 solvers, 19 schedules, 12 problems."""
     import engine_cases
     import networkx as nx
     from every_solver import SOLVERS
@@ -84,7 +85,34 @@ def table():
         "sequence": topologies.Sequence(lambda round: topologies.path(agents) if round % 2 else graph, agents),
     }
     problem = engine_cases.problem("squared", consensus.L2(0.02))
-    return {f"{a}, {b}": (problem, schedules[b], SOLVERS[a]) for a, b in itertools.product(SOLVERS, schedules)}
+    cases = {f"{a}, {b}": (problem, schedules[b], SOLVERS[a]) for a, b in itertools.product(SOLVERS, schedules)}
+    problems, few = every_problem(), list(SOLVERS)[::8]  # processes that use JAX begin afresh, in seconds
+    pairs = [(a, b) for a, b in itertools.product(SOLVERS, problems) if "JAX" not in b or a in few]
+    return cases | {f"{a}, {b}": (problems[b], push if a == "Push-DIGing" else static, SOLVERS[a]) for a, b in pairs}
+
+
+def every_problem():
+    """Problems by name: all losses in both precisions, models of PyTorch and JAX; shards of very unequal sizes."""
+    import frameworks
+    import numpy as np
+
+    import consensus
+
+    rng, (inputs, hidden, classes) = np.random.default_rng(0), frameworks.WIDTHS
+    X, targets = rng.standard_normal((sum(SIZES), inputs)), rng.standard_normal((sum(SIZES), classes))
+    losses = {
+        "squared": (consensus.SquaredLoss(), targets),
+        "Huber": (consensus.Huber(0.5), targets),
+        "logistic": (consensus.LogisticLoss(), (targets > 0).astype(float)),
+        "cross-entropy": (consensus.CrossEntropy(), targets.argmax(axis=1)),
+    }
+    models = {"MLP": consensus.MLP([inputs, hidden, classes]), "PyTorch": frameworks.torch_mlp(), "JAX": frameworks.jax_mlp()}
+    problems = {}
+    for (name, model), (kind, (loss, y)), dtype in itertools.product(models.items(), losses.items(), ("float32", "float64")):
+        if name == "MLP" or kind == "cross-entropy":
+            shards = consensus.partition(X.astype(dtype), y, len(SIZES), "sizes", sizes=SIZES)
+            problems[f"{name}, {kind}, {dtype}"] = consensus.Problem(model, loss, shards, consensus.L2(0.02))
+    return problems
 
 
 def outcome(engine, problem, schedule, solver):
@@ -101,16 +129,22 @@ def outcome(engine, problem, schedule, solver):
     return f"bits {digest.hexdigest()}"
 
 
+START = {}  # how worker processes begin
+
+
 def main(path, count, seed, *engines):
     warnings.simplefilter("ignore")
     from consensus.engines import MPI, Processes, Stacked
 
     if "processes" in engines:  # which begin as copies of this one, in milliseconds: they are started hundreds of times
-        context = multiprocessing.get_context("fork")
-        multiprocessing.get_context = lambda method=None: context
+        contexts = {method: multiprocessing.get_context(method) for method in ("fork", "spawn")}
+        multiprocessing.get_context = lambda method=None: contexts[START["method"]]
     made = {name: {"stacked": Stacked, "processes": lambda: Processes(2), "mpi": MPI}[name]() for name in engines}
     cases, names = table(), chosen(count, seed)
-    said = {engine: {name: outcome(made[engine], *cases[name]) for name in names} for engine in engines}
+    said = {engine: {} for engine in engines}
+    for engine, name in itertools.product(engines, names):
+        START["method"] = "spawn" if "JAX" in name else "fork"  # copies of a process cannot use JAX
+        said[engine][name] = outcome(made[engine], *cases[name])
     if all(getattr(engine, "root", True) for engine in made.values()):
         path.write_text(json.dumps(said))
 

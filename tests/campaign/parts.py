@@ -20,6 +20,6 @@ PARTS = {
     "flipped bits": Part(damage.search_bits, 200, 40),
     "kills and stops": Part(kills.search, 60, 3),
     "single ranks": Part(ranks.search, 16, 2),
-    "combinations": Part(combinations.search, 950, 12),
+    "combinations": Part(combinations.search, 1493, 12),
     "runs in a row": Part(repeats.search, 100, 12),
 }
