@@ -102,6 +102,8 @@ GOOD = {
     "tolerated": "0.1",
     "liars": "[1]",
     "lie": "consensus.robust.SignFlip()",
+    "before": "consensus.robust.NNM()",
+    "honest": "[0, 2]",
     "d": "good.w()",
     "value": "0.1",
     "w": "good.w()",
@@ -225,7 +227,8 @@ RECORDS = {
     *(f"consensus.observe.{name}" for name in consensus.observe.__all__),
     *(f"consensus.engines.{name}" for name in ("Begin", "Engine", "Heard", "Network", "StackedNetwork")),
     *(f"consensus.engines.{name}" for name in ("flatten", "joined", "reports", "run_rounds")),
-    "consensus.robust.Robust", "consensus.packing.Packed", "consensus.losses.Loss", "consensus.regularizers.Regularizer",
+    "consensus.robust.Robust", "consensus.robust.PreAggregation",
+    "consensus.packing.Packed", "consensus.losses.Loss", "consensus.regularizers.Regularizer",
     "consensus.regularizers.Separable", "consensus.regularizers.DifferenceOfConvex",
 }  # fmt: skip
 ARITHMETIC = ("consensus.losses", "consensus.regularizers", "consensus.models")

@@ -167,6 +167,6 @@ def test_a_weight_below_one_neighbours_is_warned_of_and_one_neighbours_is_not(ru
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for tolerated in (0, 1 / 12, 3 / 12):
-            consensus.solve(squares(), network, rule(DGD(0.1), tolerated), rounds=1)
+            consensus.solve(squares(), network, rule(DGD(0.01), tolerated), rounds=1)
     with pytest.warns(UserWarning, match=r"tolerated=0.08 is less than one neighbour's weight: agent 0 gives agent 1 0.08333"):
-        consensus.solve(squares(), network, rule(DGD(0.1), 0.08), rounds=1)
+        consensus.solve(squares(), network, rule(DGD(0.01), 0.08), rounds=1)
