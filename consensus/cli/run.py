@@ -221,9 +221,9 @@ def _places(config, folder, files, checkpoint, resume):
                 tempfile.TemporaryFile(dir=place).close()
         except OSError as error:
             raise config.error(key, f"{name} must be a folder that can be written, not {place}: {error.strerror}") from error
-    found = {label: {} if checkpoint is None else {"checkpoint": Path(checkpoint, f"{files[label]}.npz")} for label in files}
+    found = {label: {} if checkpoint is None else {"checkpoint": Path(checkpoint, f"{files[label]}.ckpt")} for label in files}
     if resume is not None:
-        there = {label: Path(resume, f"{files[label]}.npz") for label in files}
+        there = {label: Path(resume, f"{files[label]}.ckpt") for label in files}
         if not any(path.is_file() for path in there.values()):
             raise config.error(
                 (), f"{resume} has no checkpoint of {', '.join(files)}: it would be {next(iter(there.values()))}"

@@ -193,7 +193,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_work(tmp_path, mo
         run(Config.read(tmp_path / "run.toml"))
     with pytest.raises(ConfigError, match=r"run.toml: checkpoint must be a folder that can be written, not taken/x: "):
         run(config(tmp_path, TEXT), checkpoint="taken/x")
-    with pytest.raises(ConfigError, match=r"none has no checkpoint of DGD, two exchanges: it would be .*dgd\.npz"):
+    with pytest.raises(ConfigError, match=r"none has no checkpoint of DGD, two exchanges: it would be .*dgd\.ckpt"):
         run(config(tmp_path, TEXT), resume=tmp_path / "none")
 
 
@@ -272,7 +272,7 @@ def test_ctrl_c_ends_with_130_and_the_run_goes_on_from_its_checkpoints(tmp_path)
     command = [sys.executable, "-m", "consensus.cli", "run", str(path), "--checkpoint", str(states)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         for _ in range(600):
-            if (states / "dgd.npz").is_file() or process.poll() is not None:
+            if (states / "dgd.ckpt").is_file() or process.poll() is not None:
                 break
             time.sleep(0.1)
         process.send_signal(signal.SIGINT)
@@ -281,17 +281,19 @@ def test_ctrl_c_ends_with_130_and_the_run_goes_on_from_its_checkpoints(tmp_path)
     assert f"stopped by the user: go on with --resume {states}" in err
     ends = dict(re.findall(r"^(DGD|two exchanges) .* (interrupted|not run)$", out, flags=re.MULTILINE))
     assert ends == {"DGD": "interrupted", "two exchanges": "not run"}
-    assert {file.name for file in states.iterdir()} == {"dgd.npz"}
+    assert {file.name for file in states.iterdir()} == {"dgd.ckpt"}
 
     done = consensus.load(tmp_path / "out" / "dgd.npz").rounds
     again = config(tmp_path, text.replace("1_000_000_000", str(done + 5)))
     resumed = run(again, checkpoint=states, resume=states)  # the second solver begins
     np.testing.assert_array_equal(resumed["DGD"].w, run(again)["DGD"].w)
     assert [result.rounds for result in resumed.values()] == [done + 5] * 2
-    assert {file.name for file in states.iterdir()} == {"dgd.npz", "two-exchanges.npz"}
+    assert {file.name for file in states.iterdir()} == {"dgd.ckpt", "two-exchanges.ckpt"}
     other = config(tmp_path, text.replace("1_000_000_000", str(done + 5)).replace("exchanges = 2", "exchanges = 3"))
-    with pytest.raises(ConfigError, match=r"run.toml, line 32: .*two-exchanges.npz is a checkpoint of another run: solver"):
+    with pytest.raises(ConfigError, match=r"run.toml, line 32: .*two-exchanges.ckpt is a checkpoint of another run: solver"):
         run(other, resume=states)
+    run(again, checkpoint=tmp_path / "out")  # beside the results, which have other names
+    assert [result.reason for result in run(again, resume=tmp_path / "out").values()] == [f"all {done + 5} rounds done"] * 2
     assert list(whole) == list(resumed)
 
 
