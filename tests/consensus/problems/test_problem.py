@@ -261,6 +261,11 @@ def test_padding_of_large_shards_is_not_looked_at(model):
 def test_a_block_has_its_agents_share_of_what_is_not_convex(regularizer):
     p = consensus.Problem(consensus.Linear(4), consensus.SquaredLoss(), shards(), regularizer)
     w = RNG.standard_normal((4, 5))
+    slopes = [
+        approx_fprime(own, lambda point, agent=agent: p.value(np.tile(point, (4, 1)))[agent], 1e-7)
+        for agent, own in enumerate(w)
+    ]
+    np.testing.assert_allclose(p.gradient(w), slopes, atol=1e-6)
     for rows in (slice(1, 3), [0, 3], [2]):
         block = p.restrict(rows)
         np.testing.assert_allclose(block.value(w[rows]), p.value(w)[rows], rtol=1e-12)

@@ -1,5 +1,6 @@
 """Methods that send compressed differences: plain statements, where they end, invariants, what they need."""
 
+import itertools
 import warnings
 
 import numpy as np
@@ -208,6 +209,53 @@ def test_with_the_largest_tenth_a_fifth_of_the_bytes_of_tracking_is_enough():
         reached = history["stationarity"] <= tracking["stationarity"].min()
         assert history["bytes"][reached.argmax()] <= 0.2 * tracking["bytes"][-1]
         assert reached.any()
+
+
+def sampled(kind, Q, b, G, X, pull, momentum=0.3):
+    """Plain statements with batches and unbiased messages: G(x, round) is of the round's batch, Q(x, number) of its own draw.
+
+    H grows by b Q(x - H), with ``b = 1 / (1 + C)``; vector p of round n is message 2 n + p, or n where there is one.
+    """
+    H, Y, D, V = np.zeros((2, *X.shape)), G(X, 0), 0 * X, G(X, 0)
+    for n in itertools.count():
+        yield X
+        if kind in (ChocoSGD, LEAD):
+            Z = X - ALPHA * G(X, n)
+            q = Q(Z - H[0] - (ALPHA * D if kind is LEAD else 0), n)
+            if kind is LEAD:
+                D = D - GAMMA / (2 * ALPHA) * pull(H[0] + q)
+            H[0] += b * q
+            X = Z - ALPHA * D if kind is LEAD else Z + GAMMA * pull(H[0])
+            continue
+        before = V
+        if kind is CGT:
+            q = np.array([Q(X - H[0], 2 * n), Q(Y - H[1], 2 * n + 1)])
+            X = X + GAMMA * pull(H[0] + q[0]) - ALPHA * Y
+            V = G(X, n + 1)
+            Y = Y + GAMMA * pull(H[1] + q[1]) + V - before
+        else:
+            X = X + GAMMA * pull(H[0]) - ALPHA * Y
+            V = G(X, n + 1) if kind is BEER else (1 - momentum) * V + momentum * G(X, n + 1)
+            Y = Y + GAMMA * pull(H[1]) + V - before
+            q = np.array([Q(X - H[0], 2 * n), Q(Y - H[1], 2 * n + 1)])
+        H += b * q
+
+
+@pytest.mark.parametrize("kind", [ChocoSGD, LEAD, BEER, CGT, MoTEF], ids=lambda kind: kind.__name__)
+def test_methods_with_batches_and_unbiased_messages_are_their_equations(kind):
+    p, W, messages, rule = problem("squared", L2), STATIC.weights(0).toarray(), Quantize(3, seed=5), consensus.Minibatches(3)
+    more = {"momentum": 0.3} if kind is MoTEF else {}
+    found = list(states(kind(messages, ALPHA, GAMMA, batch=3, **more), p, STATIC, 8))
+    plain = sampled(
+        kind,
+        lambda x, number: messages.pack(x, np.arange(6), number).unpack(),
+        1 / (2 - messages.omega(p.parameters)),
+        lambda x, round: p.average_gradient(x, rule.at(p, round)),
+        found[0].w,
+        lambda h: W @ h - h,
+    )
+    for state, x in zip(found, plain, strict=False):
+        np.testing.assert_allclose(state.w, x, rtol=0, atol=1e-12)
 
 
 # Error feedback for other methods -----------------------------------------------------------------------------------
