@@ -23,7 +23,7 @@ from consensus.costs import Load, load
 from consensus.solvers import NEXT, AdaptiveNEXT, GradientTracking
 from consensus.surrogates import PartialLinearization
 from experiments.shared import clusters, passes
-from experiments.shared.curves import LEGEND, draw, panels
+from experiments.shared.curves import LEGEND, draw, legend, panels
 from experiments.shared.harness import Experiment
 from experiments.shared.results import Outcome, Run, training
 from experiments.shared.tables import Spread, Table, last
@@ -181,7 +181,7 @@ def figure(found, datasets, split):
     for row, data in enumerate(datasets):
         for column, x in enumerate(("seconds", "epochs", BUSIEST)):
             draw(axes[3 * row + column], {name: found[data, name] for name in METHODS}, "objective", x)
-    canvas.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, **LEGEND)
+    legend(canvas, axes[0], columns=3)
     gains = passes.gained(split)
     axes[-1].plot(list(gains), list(gains.values()), color="black", marker="o", label="measured")
     axes[-1].plot(list(gains), list(gains), color="0.6", linestyle="--", label="ideal")

@@ -13,7 +13,7 @@ from consensus import plotting
 from consensus.solvers import check_needs
 from experiments.convergence import exchanges_to
 from experiments.shared.cases import graph
-from experiments.shared.curves import LEGEND
+from experiments.shared.curves import legend
 from experiments.shared.harness import Experiment
 from experiments.shared.methods import ADAPTIVE, DEAR, methods
 from experiments.shared.results import RECORDS, training
@@ -151,7 +151,7 @@ def figure(needs):
         ax.set_axisbelow(True)
     axes[0].set_yticks(range(len(order)), order)
     axes[0].set_ylim(len(order) - 0.4, -0.6)
-    canvas.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=len(places), **LEGEND)
+    legend(canvas, axes[0], columns=len(places))
     return canvas
 
 

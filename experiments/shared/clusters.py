@@ -6,7 +6,7 @@ from matplotlib.colors import ListedColormap
 from scipy.ndimage import distance_transform_edt
 
 from consensus.costs import Cluster
-from experiments.shared.curves import LEGEND, panels
+from experiments.shared.curves import fitted_legend, panels
 from experiments.shared.tables import Table
 
 LATENCIES, BANDWIDTHS = np.logspace(-6, 0, 49), np.logspace(5, 11, 49)
@@ -46,7 +46,7 @@ def figure(maps, names):
                 ax.text(LATENCIES[column], BANDWIDTHS[row], name, bbox=box, **place)
     axes[0].set_ylabel("bandwidth of a link [bytes/s]")
     patches = [plt.Rectangle((0, 0), 1, 1, color=colours(place)) for place in range(len(seen))]
-    canvas.legend(patches, [names[index] for index in seen], loc="outside upper center", ncols=4, **LEGEND)
+    fitted_legend(canvas, patches, [names[index] for index in seen], columns=4)
     return canvas
 
 

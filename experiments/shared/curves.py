@@ -8,6 +8,7 @@ from consensus import plotting
 from consensus.plotting.runs import keep_in_view
 
 plt.rcParams["font.size"] = 8  # of figures that a page shows in about their own size
+plt.rcParams["pdf.fonttype"] = 42  # TrueType: journals refuse Type 3 fonts
 COUNTS = ("round", "exchanges")
 LEGEND = {"frameon": False, "handlelength": 3}  # long enough for the dashes to show
 
@@ -65,8 +66,9 @@ def draw(ax, repeats, y, x="exchanges", *, log=(True, True)):
     ax.get_legend().remove()
     if not log[0] or x in COUNTS:
         ax.set_xlim(left=1 if log[0] else 0)
-    if log[1]:
-        plain(ax.yaxis)
+    for axis, is_log in zip((ax.xaxis, ax.yaxis), log, strict=True):
+        if is_log:
+            plain(axis)
     if not ax.get_subplotspec().is_first_col():
         ax.set_ylabel("")
     return ax
@@ -103,9 +105,18 @@ def panels(count, columns=3, size=(2.6, 2.3), share=False):
 
 
 def legend(figure, ax, columns=None):
-    """One legend for all panels, above them, of the curves in ``ax``; in as many columns as have room."""
-    columns = columns or int(figure.get_figwidth() / 2.2)
-    figure.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=columns, **LEGEND)
+    """One legend for all panels, above them, of the curves in ``ax``; in ``columns``, or fewer where they have no room."""
+    handles, labels = ax.get_legend_handles_labels()
+    fitted_legend(figure, handles, labels, columns or int(figure.get_figwidth() / 2.2))
+
+
+def fitted_legend(figure, handles, labels, columns):
+    """A legend above all panels, in at most so many columns as the figure is wide enough for."""
+    for count in range(columns, 0, -1):
+        made = figure.legend(handles, labels, loc="outside upper center", ncols=count, **LEGEND)
+        if count == 1 or made.get_window_extent().width <= figure.bbox.width:
+            return
+        made.remove()
 
 
 def own_legend(ax, columns=2):

@@ -126,7 +126,7 @@ def grids(found, families, merits, columns):
             )
             inside = all(near in found[key] for near in family.beside(point))
             edges += not inside
-            rows.add(*key, str(measure), family.shown(point), shown, "yes" if inside else "no")
+            rows.add(*map(str, key), str(measure), family.shown(point), shown, "yes" if inside else "no")
     if edges:
         print(f"warning: {edges} of {len(rows.rows)} best settings lie at the edge of their grid", file=sys.stderr)
     return rows
