@@ -12,6 +12,7 @@ import topologies
 from consensus import plotting
 from consensus.solvers import check_needs
 from experiments.convergence import exchanges_to
+from experiments.shared import tuning
 from experiments.shared.cases import graph
 from experiments.shared.curves import legend
 from experiments.shared.harness import Experiment
@@ -28,6 +29,7 @@ PROBLEMS = {
 MEASURES = {"exchanges": "exchanges", "kB": "bytes", "gradients": "gradients", "seconds": "seconds"}
 SCALES = {"kB": 1e3}
 FORMATS = {"exchanges": ".0f", "kB": ".3g", "gradients": ".3g", "seconds": ".2g"}
+FEWEST = "exchanges to the level"  # by which settings are chosen
 MORE = 10  # exchanges of methods whose rounds are cheap, for one of the others
 
 
@@ -37,72 +39,91 @@ def main(arguments=None):
     seeds, agents = experiment.seeds, experiment.agents
     places = [(data, name) for data in experiment.datasets for name in PROBLEMS]
     cases = {(*at, seed): experiment.case(at[0], agents, seed, **PROBLEMS[at[1]][0]) for at in places for seed in seeds}
-    grids = {at: fitting(cases[*at, seeds[0]].problem, graph(agents, seeds[0]), experiment.quick) for at in places}
+    families = {
+        (*at, solver, family.label): family
+        for at in places
+        for solver, some in fitting(cases[*at, seeds[0]].problem, graph(agents, seeds[0])).items()
+        for family in some
+    }
+    merits = Merits(seeds[0])
 
-    def run(data, name, solver, setting, seed):
-        settings = {"dataset": data, "problem": name, "solver": solver, "setting": setting, "agents": agents, "seed": seed}
+    def run(key, point, seed):
+        (data, name, solver, _), family = key, families[key]
+        settings = {"dataset": data, "problem": name, "solver": solver, "setting": family.shown(point), "agents": agents}
+        case, network = cases[data, name, seed], graph(agents, seed)
+        # A default is that of the first repeat's problem: one setting for all.
+        method = family.make(*point).prepared(cases[data, name, seeds[0]].problem, topologies.Static(graph(agents, seeds[0])))
         exchanges = experiment.rounds * (3 if "3" in solver else 1 if solver in DEAR else MORE)
-        method = grids[data, name][solver][setting]
         amount = {"rounds": exchanges, "exchanges": exchanges, "records": exchanges if solver == ADAPTIVE else RECORDS}
-        return training(settings, cases[data, name, seed], graph(agents, seed), method, **amount, seed=seed)
+        return training(settings | {"seed": seed}, case, network, method, **amount, seed=seed)
+
+    def first(points):
+        return experiment.run({at: run(*at, seeds[0]) for at in points}, "choice of settings")
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*theory")  # the convex ones meet a network, too: the table says which
-        wanted = [(*at, solver, setting, seeds[0]) for at in places for solver in grids[at] for setting in grids[at][solver]]
-        found = experiment.run({key: run(*key) for key in wanted}, "choice of settings")
-        best = {(*at, solver): choose(found, at, solver, seeds[0]) for at in places for solver in grids[at]}
-        wanted = [(*which, setting, seed) for which, setting in best.items() for seed in seeds]
-        found |= experiment.run({key: run(*key) for key in wanted}, "repeats")
-    needs = {which: needed(found, which, setting, seeds) for which, setting in best.items()}
+        found = tuning.tuned(first, families, merits, quick=experiment.quick)
+        best = {which: tuning.chosen(found, which, FEWEST, merits) for which in dict.fromkeys(key[:3] for key in found)}
+        repeats = experiment.run({(*at, seed): run(*at, seed) for at in best.values() for seed in seeds}, "repeats")
+    outcomes = {(*which, seed): repeats[*at, seed] for which, at in best.items() for seed in seeds}
+    outcomes |= {(*key, point, seeds[0]): outcome for key, tried in found.items() for point, outcome in tried.items()}
+    needs = {which: needed(outcomes, which, seeds) for which in best}
     experiment.figure(figure(needs))
-    experiment.table(table(needs, best))
+    experiment.table(table(needs, {which: families[key].shown(point) for which, (key, point) in best.items()}))
     experiment.table(ranks(needs), "ranks")
+    experiment.table(tuning.grids(found, families, merits, ("data set", "problem", "solver", "steps")), "grids")
 
 
-def fitting(problem, network, quick):
-    """``{solver: {setting: solver}}`` of what the problem and the network do not refuse; one setting of each, if quick."""
+def fitting(problem, network):
+    """``{solver: [Family, ...]}`` of those that the problem and the network do not refuse."""
     schedule, found = topologies.Static(network), {}
-    for name, settings in methods(problem).items():
-        for setting, solver in settings.items():
-            if quick and name in found:
-                break
+    for name, families in methods(problem).items():
+        for family in families:
             with contextlib.suppress(TypeError, ValueError), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # what is beyond a method's theory runs, too
+                solver = family.make(*family.start()[0])
                 check_needs(solver, problem, schedule)
-                found.setdefault(name, {})[setting] = solver.prepared(problem, schedule)
+                solver.prepared(problem, schedule)
+                found.setdefault(name, []).append(family)
     return found
 
 
-def level_of(found, at, seed):
+def level_of(outcomes, at, seed):
     """The objective where that part of the gap is left, between the start and the lowest that any run came to.
 
     On networks those of AdaptiveNEXT do not count: it ends in other, often lower, minima.
     """
-    runs = {key: outcome for key, outcome in found.items() if key[:2] == at and key[-1] == seed}
+    runs = {key: outcome for key, outcome in outcomes.items() if key[:2] == at and key[-1] == seed}
     counted = [outcome for key, outcome in runs.items() if key[2] != ADAPTIVE or "linear" in at[1]]
     start = counted[0].history["objective"][0]
     lowest = min(np.nanmin(outcome.history["objective"]) for outcome in counted)
     return lowest + PROBLEMS[at[1]][1] * (start - lowest)
 
 
-def choose(found, at, solver, seed):
-    """The setting with the fewest exchanges to the level; where none gets there, the one with the lowest objective."""
+class Merits:
+    """The exchanges to the level, as :func:`experiments.shared.tuning.tuned` asks for them; of ties the lowest objective.
 
-    def merit(setting):
-        outcome = found[*at, solver, setting, seed]
-        end = math.inf if outcome.diverged else outcome.history["objective"][-1]
-        return exchanges_to(outcome, level_of(found, at, seed)), end
+    Of one solver nearly all rounds send and compute as much: bytes and gradients are exchanges times a constant.
+    """
 
-    return min((key[3] for key in found if key[:3] == (*at, solver)), key=merit)
+    def __init__(self, seed):
+        self.seed, self.levels = seed, {}
+
+    def __call__(self, found, key, outcome):
+        at = key[:2]
+        there = sum(len(tried) for other, tried in found.items() if other[:2] == at)
+        if (at, there) not in self.levels:  # lower, perhaps, with every run
+            runs = {(*other, point, self.seed): run for other, tried in found.items() for point, run in tried.items()}
+            self.levels[at, there] = level_of(runs, at, self.seed)
+        end = math.inf if outcome.diverged else float(outcome.history["objective"][-1])
+        return {FEWEST: (exchanges_to(outcome, self.levels[at, there]), end)}
 
 
-def needed(found, which, setting, seeds):
+def needed(outcomes, which, seeds):
     """``{measure: Spread}``: what is needed until the objective stays low."""
-    outcomes = [(found[*which, setting, seed], level_of(found, which[:2], seed)) for seed in seeds]
+    pairs = [(outcomes[*which, seed], level_of(outcomes, which[:2], seed)) for seed in seeds]
     return {
-        measure: Spread(
-            *(value / SCALES.get(measure, 1) for value in Spread.of(exchanges_to(*pair, column) for pair in outcomes))
-        )
+        measure: Spread(*(value / SCALES.get(measure, 1) for value in Spread.of(exchanges_to(*pair, column) for pair in pairs)))
         for measure, column in MEASURES.items()
     }
 

@@ -11,7 +11,7 @@ from consensus._parallel import one_blas_thread
 from consensus.engines.stacked import StackedNetwork
 from consensus.solvers import AdaptiveNEXT, GradientTracking
 from experiments.benchmarks.core import shards
-from experiments.benchmarks.stochastic import CASES, NETWORK, images, ours, problem_of, start
+from experiments.benchmarks.stochastic import CASES, FULL, NETWORK, images, ours, problem_of, quickest, start
 
 LEVEL, BARS = CASES["sorted"][0], {"seconds": 1.0, "GB": 3.0, "a round": 40.0}
 
@@ -24,7 +24,8 @@ def gigabytes(problem, rounds):
 
 def large_model(dtype, repeats):
     train, test = images(dtype)
-    problem, full = problem_of(train, "sorted"), CASES["sorted"][2]
+    problem = problem_of(train, "sorted")
+    full = GradientTracking(quickest(problem, test, GradientTracking, FULL, LEVEL, 1000, 10))
     runs = [(AdaptiveNEXT(), LEVEL, 50, 1), (full, LEVEL, 1000, 10)]
     found = np.array([[ours(problem, test, *run) for run in runs] for _ in range(repeats)])
     (mine, theirs), (few, many) = np.median(found[:, :, 0], axis=0), found[0, :, 1].astype(int)

@@ -1,6 +1,7 @@
 """Seconds to a test accuracy on MNIST by batches of 32: against full batches, PyTorch, and the bare matrix products.
 
-And bytes to a stationarity by compressed messages. Each ratio is printed beside the bar that it is to keep below.
+And bytes to a stationarity by compressed messages. Each ratio is printed beside the bar that it is to keep below. All steps are
+the best of grids that grow until the best lies inside, by the rounds or bytes to the level.
 """
 
 import argparse
@@ -18,17 +19,17 @@ from consensus._parallel import for_chunks, one_blas_thread
 from consensus._rows import taken
 from consensus.engines import Stacked
 from consensus.solvers import DGD, GradientTracking
-from experiments.compression import METHODS, MORE, PLAIN, end, needed
+from experiments import compression
+from experiments.shared import tuning
 from experiments.shared.cases import case, graph
 from experiments.shared.results import training
+from experiments.shared.tuning import Axis, Family
 
 AGENTS, BATCH, WIDTHS, DECAY = 10, 32, [784, 64, 10], 1e-4
 NETWORK = topologies.Static(graph(AGENTS, 0))
-BARS = {"full": 0.5, "torch": 1.0, "products": 1.3, "bytes": 0.2}
-CASES = {  # how the images are shared out: a test accuracy, the method with batches, full-batch tracking
-    "sorted": (0.92, GradientTracking(0.2, batch=BATCH), GradientTracking(1.0)),
-    "iid": (0.94, DGD(1.2, batch=BATCH), GradientTracking(1.0)),
-}
+BARS = {"full": 0.5, "torch": 1.0, "products": 1.3, "bytes": 0.35}
+CASES = {"sorted": (0.92, GradientTracking, 0.2), "iid": (0.94, DGD, 1.2)}  # a test accuracy, the method with batches, a step
+FULL = 1.0  # a step of full-batch tracking
 
 
 def images(dtype):
@@ -58,6 +59,21 @@ def ours(problem, test, solver, level, rounds, every):
     )
     seconds, done = result.history["seconds"], int(result.history["round"][-1])
     return (seconds[-1] - seconds[0] if result.reason == "there" else np.inf), done
+
+
+def quickest(problem, test, make, step, level, rounds, every):
+    """The step with the fewest rounds to the ``level``, of a grid that grows from ``step`` until the best lies inside."""
+
+    def run(points):
+        return {at: ours(problem, test, make(*at[1]), level, rounds, every) for at in points}
+
+    def merits(found, key, outcome):
+        seconds, done = outcome
+        return {"rounds": done if seconds < np.inf else np.inf}
+
+    families = {("",): Family(make, (Axis("step", (step,)),))}
+    found = tuning.tuned(run, families, merits)
+    return tuning.best(found, ("",), merits)["rounds"][0]
 
 
 def start(problem):
@@ -116,18 +132,25 @@ def to_a_test_accuracy(dtype, repeats, epochs):
     train, test = images(dtype)
     print(f"\nSeconds until the mean and all agents have a test accuracy, medians of {repeats} runs in turn, {np.dtype(dtype)}")
     print(f"(batches take at most {BARS['full']} of full batches' and {BARS['torch']} of PyTorch's)")
-    names = ("shards", "accuracy", "batches", "rounds", "full", "rounds", "ratio", "torch", "rounds", "ratio")
+    names = ("shards", "accuracy", "batches", "step", "rounds", "full", "step", "rounds", "ratio", "torch", "rounds", "ratio")
     print(" ".join(f"{name:>8}" for name in names))
-    for scheme, (level, solver, full) in CASES.items():
+    for scheme, (level, method, step) in CASES.items():
         problem = problem_of(train, scheme)
         every = -(-problem.shards.features.shape[1] // BATCH)  # an epoch
-        few, many = (problem, test, solver, level, epochs * every, every), (problem, test, full, level, 10 * epochs, 10)
+
+        def batches(step, method=method):
+            return method(step, batch=BATCH)
+
+        few, many = (level, epochs * every, every), (level, 10 * epochs, 10)
+        first, second = quickest(problem, test, batches, step, *few), quickest(problem, test, GradientTracking, FULL, *many)
+        few, many = (problem, test, batches(first), *few), (problem, test, GradientTracking(second), *many)
         runs = [(ours, few), (ours, many), *([(in_torch, few)] if find_spec("torch") else [])]
         turns = tqdm([turn for _ in range(repeats) for turn in runs], f"{scheme}, {np.dtype(dtype)}", unit="run", leave=False)
         found = np.array([run(*settings) for run, settings in turns]).reshape(repeats, len(runs), 2)
-        (batches, whole, *torch), rounds = np.median(found[:, :, 0], axis=0).tolist(), found[0, :, 1].astype(int)
-        line = f"{scheme:>8} {level:>8.0%} {batches:>8.2f} {rounds[0]:>8} {whole:>8.2f} {rounds[1]:>8} {batches / whole:>8.2f} "
-        beside = f"{torch[0]:>8.2f} {rounds[2]:>8} {batches / torch[0]:>8.2f}" if torch else "(PyTorch is not installed)"
+        (own, whole, *torch), rounds = np.median(found[:, :, 0], axis=0).tolist(), found[0, :, 1].astype(int)
+        line = f"{scheme:>8} {level:>8.0%} {own:>8.2f} {first:>8g} {rounds[0]:>8} {whole:>8.2f} {second:>8g} {rounds[1]:>8} "
+        line += f"{own / whole:>8.2f} "
+        beside = f"{torch[0]:>8.2f} {rounds[2]:>8} {own / torch[0]:>8.2f}" if torch else "(PyTorch is not installed)"
         print(line + beside, flush=True)
 
 
@@ -184,17 +207,36 @@ def an_epoch(dtype, repeats):
     print(f"{what}, ratio {ratio:.2f} (at most {BARS['products']}; floor {floor:.2f})", flush=True)
 
 
-def fewer_bytes(rounds=1000):
-    """Bytes to the stationarity at which tracking ends, over those of tracking: each with the best of some steps."""
-    boston, names = case("boston", AGENTS, 0, scheme="sorted"), (PLAIN, "BEER, top 10%", "CGT, top 10%")
-    runs, found = [(name, setting) for name in names for setting in METHODS[name]], {}
-    for name, setting in tqdm(runs, "boston", unit="run", leave=False):
-        several = rounds * (1 if name == PLAIN else MORE)
-        found[name, setting] = training({}, boston, NETWORK, METHODS[name][setting], rounds=several, seed=0).work(Stacked())
-    level = min(end(found[PLAIN, setting]) for setting in METHODS[PLAIN])
-    least = {name: min(needed(found[name, setting], level) for setting in METHODS[name]) for name in names}
-    parts = ", ".join(f"{name}: {least[name] / least[PLAIN]:.3f}" for name in names[1:])
-    print(f"Bytes to the stationarity {level:.1e} on boston, of tracking's: {parts} (at most {BARS['bytes']})", flush=True)
+def fewer_bytes(rounds=2000):
+    """Bytes to a hundredth of the stationarity at the start, over those of tracking in its better order: each at its best."""
+    boston, level = case("boston", AGENTS, 0, scheme="sorted"), compression.LAST
+    names = (*compression.PLAIN, "BEER, top 10%", "CGT, top 10%")
+    families = {(name, family.label): family for name in names for family in compression.methods(rounds)[name]}
+
+    def run(points):
+        found = {}
+        for key, point in tqdm(points, "boston", unit="run", leave=False):
+            amount = {
+                "rounds": rounds * (1 if key[0] in compression.PLAIN else compression.MORE),
+                "records": compression.RECORDS,
+            }
+            solver = families[key].make(*point)
+            found[key, point] = training({}, boston, NETWORK, solver, **amount, seed=0).work(Stacked())
+        return found
+
+    merits = compression.merits
+    found = tuning.tuned(run, families, merits)
+    least = {
+        name: merits(found, key, found[key][point])[level][0]
+        for name in names
+        for key, point in [tuning.chosen(found, (name,), level, merits)]
+    }
+    plain = min(least[name] for name in compression.PLAIN)
+    parts = ", ".join(f"{name}: {least[name] / plain:.3f}" for name in names if name not in compression.PLAIN)
+    print(
+        f"Bytes to {level} of the stationarity at the start on boston, of tracking's: {parts} (at most {BARS['bytes']})",
+        flush=True,
+    )
 
 
 def main():

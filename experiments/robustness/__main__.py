@@ -7,7 +7,6 @@ from pathlib import Path
 import matplotlib
 
 matplotlib.use("Agg")  # writes files, also where there is no screen
-matplotlib.rcParams["pdf.fonttype"] = 42  # TrueType: journals refuse Type 3 fonts
 
 from consensus._parallel import cores
 from experiments.robustness import cases

@@ -10,6 +10,8 @@ from consensus import plotting
 from experiments.robustness import cases
 from experiments.shared.tables import Table
 
+plt.rcParams["pdf.fonttype"] = 42  # TrueType: journals refuse Type 3 fonts
+
 MARKS = (10, 20, 30, 50, 70, 100, 140, 200, 300, 400, 500, 600, 700, 800, 900, 1000)  # exchanges
 SHOWN = (50, 200, 1000)  # of them in the tables; settings are chosen by all three
 BYTES = tuple(round(10 ** (k / 2)) for k in range(10, 19))  # sent in the whole network

@@ -1,4 +1,4 @@
-"""The methods that are compared, each with the settings among which it is tuned."""
+"""The methods that are compared, each with the grids on which it is tuned."""
 
 import functools
 
@@ -19,12 +19,13 @@ from consensus.solvers import (
 )
 from consensus.steps import Diminishing
 from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
+from experiments.shared.tuning import Axis, Family
 
-STEPS = (0.1, 0.3, 1.0, 3.0)  # in units of 1 / L, L the largest of the agents' Lipschitz constants at the start
-PENALTIES = (0.003, 0.01, 0.03, 0.1, 0.3)  # in units of L
-WHOLE = (0.01, 0.03, 0.1, 0.3, 1.0)  # of a step to a minimum
-TAUS, LENGTHS = (0.03, 0.1, 0.3), {"0.3": 0.3, "0.6 falling": Diminishing(0.6, 0.01)}
-OWN = {"0.1": 0.1, "0.1 falling": Diminishing(0.1, 0.1)}  # of ten agents, one's curvature is a tenth of the network's
+STEPS = (0.3, 1.0, 3.0)  # in units of 1 / L, L the largest of the agents' Lipschitz constants at the start
+PENALTIES = (0.01, 0.03, 0.1)  # in units of L
+WHOLE = (0.1, 0.3, 1.0)  # of a step to a minimum
+TAUS = (0.03, 0.1, 0.3)
+FACTOR = 10**0.5  # between neighbouring values
 
 ADAPTIVE = "AdaptiveNEXT"
 GRADIENTS = {
@@ -42,33 +43,52 @@ UNTUNED = {name: getattr(solvers, name) for name in ("AdaptiveNEXT", "AutoGT", "
 PARTIAL = PartialLinearization
 
 
-def grid(make, taus=TAUS, lengths=LENGTHS):
-    """``{setting: make(tau, step)}``."""
-    return {f"tau {tau}, step {name}": make(tau, length) for tau in taus for name, length in lengths.items()}
+def grids(make, taus=TAUS, steps=(0.3, 0.6), decay=0.01):
+    """Families of ``make(tau, step)``: with constant steps, and with steps that begin at the second of ``steps`` and fall."""
+    tau, (first, second) = Axis("tau", taus, FACTOR), steps
+
+    def falling(tau, step):
+        return make(tau, Diminishing(step, decay))
+
+    return [
+        Family(make, (tau, Axis("step", (first,), most=1.0)), "constant"),
+        Family(falling, (tau, Axis("first step", (second,), most=1.0)), "falling"),
+    ]
 
 
 # Methods whose rounds are dear: local problems are solved in each.
 APPROXIMATIONS = {
-    "NEXT, partial": grid(lambda tau, step: NEXT(PARTIAL(tau), step)),
-    "NEXT, partial, local curvature": grid(
-        lambda tau, step: NEXT(PARTIAL(tau, curvature="local"), step), (0.01, 0.03, 0.1), OWN
+    "NEXT, partial": grids(lambda tau, step: NEXT(PARTIAL(tau), step)),
+    # Of ten agents, one's curvature is a tenth of the network's.
+    "NEXT, partial, local curvature": grids(
+        lambda tau, step: NEXT(PARTIAL(tau, curvature="local"), step), (0.01, 0.03, 0.1), (0.1, 0.1), 0.1
     ),
-    "NEXT, partial, 4 blocks": grid(lambda tau, step: NEXT(Blocks(PARTIAL(tau), 4), step), (0.1, 0.3, 1.0)),
-    "NEXT, partial, 3 exchanges": grid(lambda tau, step: Gossip(NEXT(PARTIAL(tau), step), 3), TAUS, {"0.6": 0.6}),
-    "SONATA, partial": grid(lambda tau, step: SONATA(PARTIAL(tau), step)),
+    "NEXT, partial, 4 blocks": grids(lambda tau, step: NEXT(Blocks(PARTIAL(tau), 4), step), (0.1, 0.3, 1.0)),
+    "NEXT, partial, 3 exchanges": grids(lambda tau, step: Gossip(NEXT(PARTIAL(tau), step), 3)),
+    "SONATA, partial": grids(lambda tau, step: SONATA(PARTIAL(tau), step)),
 }
 DEAR = (ADAPTIVE, "DADMM", *APPROXIMATIONS)
 
 
 def methods(problem):
-    """``{name: {setting: solver}}``; steps and penalties are in units of the curvature of ``problem``."""
+    """``{name: [Family, ...]}``; steps and penalties are in units of the curvature of ``problem``, or a method's defaults."""
     L = float(np.max(problem.lipschitz()))
-    steps = {f"step {c:g} / L": c / L for c in STEPS}
-    lengths = {f"step {c:g}": c for c in WHOLE}
-    full = {f"tau 1, step {c:g}": NEXT(FullLinearization(1.0), c) for c in WHOLE}
-    penalties = {"default": None} | {f"penalty {c:g} L": c * L for c in PENALTIES}
-    found = {name: {"": make()} for name, make in UNTUNED.items()} | APPROXIMATIONS | {"NEXT, full": full}
-    found |= {name: {setting: make(step) for setting, step in steps.items()} for name, make in DIRECTED.items()}
-    found |= {name: {s: make(step) for s, step in ({"default": None} | steps).items()} for name, make in GRADIENTS.items()}
-    found |= {name: {setting: make(step) for setting, step in lengths.items()} for name, make in NEWTON.items()}
-    return found | {name: {setting: make(c) for setting, c in penalties.items()} for name, make in PENALISED.items()}
+
+    def default(make):
+        return Family(make, label="default")
+
+    def step(make):
+        return Family(lambda step: make(step / L), (Axis("step times L", STEPS, FACTOR),))
+
+    def length(make):
+        return Family(make, (Axis("step", WHOLE, FACTOR, most=1.0),))
+
+    def penalty(make):
+        return Family(lambda penalty: make(penalty * L), (Axis("penalty over L", PENALTIES, FACTOR),))
+
+    found = {name: [Family(make)] for name, make in UNTUNED.items()} | APPROXIMATIONS
+    found["NEXT, full"] = [length(lambda step: NEXT(FullLinearization(1.0), step))]
+    found |= {name: [step(make)] for name, make in DIRECTED.items()}
+    found |= {name: [default(make), step(make)] for name, make in GRADIENTS.items()}
+    found |= {name: [default(make), length(make)] for name, make in NEWTON.items()}
+    return found | {name: [default(make), penalty(make)] for name, make in PENALISED.items()}

@@ -9,8 +9,9 @@ import consensus
 import topologies
 from consensus.history import History
 from experiments import solvers
+from experiments.shared import tuning
 from experiments.shared.cases import case
-from experiments.shared.methods import methods
+from experiments.shared.methods import UNTUNED, methods
 from experiments.shared.results import Outcome
 from experiments.shared.tables import Spread
 
@@ -22,23 +23,24 @@ def outcome(objective):
     return Outcome(history, np.zeros((1, 2)))
 
 
+FAST, SLOW = (("d", "linear, L2", name, "") for name in ("fast", "slow"))
 FOUND = {
-    ("d", "linear, L2", "fast", "a", 0): outcome([1.0, 0.5, 0.0, 0.0]),
-    ("d", "linear, L2", "fast", "b", 0): outcome([1.0, 0.0, 0.0, 0.0]),
-    ("d", "linear, L2", "slow", "a", 0): outcome([1.0, 0.9, 0.8, 0.5]),
-    ("d", "linear, L2", "slow", "b", 0): outcome([1.0, 0.9, 0.8, 0.7]),
+    FAST: {(1.0,): outcome([1.0, 0.5, 0.0, 0.0]), (2.0,): outcome([1.0, 0.0, 0.0, 0.0])},
+    SLOW: {(1.0,): outcome([1.0, 0.9, 0.8, 0.5]), (2.0,): outcome([1.0, 0.9, 0.8, 0.7])},
 }
 
 
 def test_settings_are_chosen_by_exchanges_and_where_none_is_enough_by_the_objective():
-    assert solvers.choose(FOUND, ("d", "linear, L2"), "fast", 0) == "b"
-    assert solvers.choose(FOUND, ("d", "linear, L2"), "slow", 0) == "a"
+    merits = solvers.Merits(0)
+    assert tuning.chosen(FOUND, FAST[:3], solvers.FEWEST, merits) == (FAST, (2.0,))
+    assert tuning.chosen(FOUND, SLOW[:3], solvers.FEWEST, merits) == (SLOW, (1.0,))
 
 
 def test_what_is_needed_is_counted_to_the_same_level():
-    needed = solvers.needed(FOUND, ("d", "linear, L2", "fast"), "b", [0])
+    outcomes = {(*FAST[:3], 0): FOUND[FAST][2.0,], (*SLOW[:3], 0): FOUND[SLOW][1.0,]}
+    needed = solvers.needed(outcomes, FAST[:3], [0])
     assert {name: spread.middle for name, spread in needed.items()} == {"exchanges": 2, "kB": 3, "gradients": 1, "seconds": 0.5}
-    assert solvers.needed(FOUND, ("d", "linear, L2", "slow"), "a", [0])["kB"].middle == math.inf
+    assert solvers.needed(outcomes, SLOW[:3], [0])["kB"].middle == math.inf
 
 
 def test_ranks_are_shares_of_those_that_do_better():
@@ -55,10 +57,11 @@ def test_methods_that_the_regularizer_refuses_are_left_out():
     whole = case("diabetes", 6, 0, hidden=0, regularizer=consensus.L1(1e-2)).problem
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = solvers.fitting(whole, topologies.ring(6), quick=False)
-    smooth = solvers.fitting(case("diabetes", 6, 0, hidden=0).problem, topologies.ring(6), quick=True)
+        found = solvers.fitting(whole, topologies.ring(6))
+    smooth = solvers.fitting(case("diabetes", 6, 0, hidden=0).problem, topologies.ring(6))
     assert {"PGEXTRA", "NIDS", "DATOS", "NEXT, partial"} <= set(found)
     assert not {"EXTRA", "DGD", "AutoGT"} & set(found)
-    assert len(found["NIDS"]) > 3
+    assert [family.label for family in found["NIDS"]] == ["default", ""]
     assert set(smooth) == set(methods(whole))
-    assert all(len(settings) == 1 for settings in smooth.values())
+    for name, families in smooth.items():
+        assert any(family.axes for family in families) or name in UNTUNED
