@@ -29,6 +29,7 @@ from consensus.solvers import (
     QGDSGDm,
     RelaySGD,
 )
+from consensus.surrogates import PartialLinearization
 
 # Plain statements: G(X, k) is the stack of gradients from the batches of round k -----------------------------------------
 
@@ -277,3 +278,32 @@ def test_gradients_of_batches_are_averaged_unless_the_batch_is_the_shard():
     for round in range(9):
         averaged = solver.averaged(p, old, new, round)
         np.testing.assert_array_equal(averaged, np.array([1, *[0.25] * 5])[:, None] * new)
+
+
+@pytest.mark.parametrize("solver", [consensus.solvers.NEXT, consensus.solvers.SONATA], ids=lambda solver: solver.__name__)
+def test_surrogates_of_batches_are_what_plain_numpy_makes_of_them(solver):
+    """In round n costs and gradients are of batch n; with a quadratic surrogate its minimiser is one linear system away."""
+    p, tau, alpha, rule = problem("squared", consensus.L2(0.1)), 2.0, 0.3, Minibatches(3)
+    schedule = SCHEDULES["static"]
+    W, N = schedule.weights(0).toarray(), p.shards.samples
+
+    def own(w, n):
+        """Of every agent's batch in round n: the gradient of g_i, and the Hessian."""
+        places, weights = rule.at(p, n)
+        slopes, hessians = np.empty_like(w), np.empty((6, 5, 5))
+        for i in range(6):
+            J = np.column_stack([p.shards.features[i, places[i]], np.ones(3)]) * np.sqrt(weights[i] / N)[:, None]
+            slopes[i] = J.T @ (J @ w[i] - np.sqrt(weights[i] / N) * p.shards.targets[i, places[i], 0])
+            hessians[i] = J.T @ J
+        return slopes, hessians
+
+    found = list(states(solver(PartialLinearization(tau), alpha, batch=3, averaging=0.25), p, schedule, 6))
+    w = found[0].w
+    y = average = own(w, 0)[0]
+    for n, state in enumerate(found):
+        np.testing.assert_allclose(state.w, w, rtol=0, atol=1e-9)
+        H = 6 * own(w, n)[1] + (tau + 0.1) * np.eye(5)
+        best = w - np.linalg.solve(H, (6 * y + 0.1 * w)[:, :, None])[:, :, 0]
+        w = W @ (w + alpha * (best - w))
+        before, average = average, 0.75 * average + 0.25 * own(w, n + 1)[0]
+        y = W @ y + average - before
