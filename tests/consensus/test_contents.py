@@ -212,7 +212,7 @@ def test_modules_of_torch_count_with_their_values_and_code():
 def test_functions_of_jax_count_with_their_code():
     jax = pytest.importorskip("jax")
     functions = [lambda p, x: x @ p["w"], lambda p, x: 2 * (x @ p["w"])]
-    functions += map(jax.jit, functions)
+    functions += [jax.jit(function) for function in functions]
     models = [consensus.models.JAX(function, {"w": np.ones((3, 1), np.float32)}) for function in functions]
     before = [digest(model) for model in models]
     for model in models:
