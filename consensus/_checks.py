@@ -211,7 +211,7 @@ def regularizer(value: T, name: str = "regularizer") -> T:
 
 def solver(value: T, name: str = "solver") -> T:
     """Return ``value`` if it is a solver; raise ``TypeError`` otherwise."""
-    needed = ("init", "step", "check", "columns", "report", "width")
+    needed = ("init", "step", "check", "history_columns", "report", "width")
     return offers(name, value, needed, "a Solver, such as consensus.solvers.AdaptiveNEXT()")
 
 

@@ -203,7 +203,7 @@ def solve(
         settings["seed of the start"] = seed if start is None else None
         start = _doors.start(problem, start, seed)
         test = None if test is None else checked_test_set(problem, test)
-        metrics = checked_metrics(metrics, (*ALWAYS, *ASKED_FOR, *solver.columns))
+        metrics = checked_metrics(metrics, (*ALWAYS, *ASKED_FOR, *solver.history_columns))
         whole = problem.agents == problem.network_size
         identity: dict[str, str | None] = {}
         if checkpoint or resume or where.size > 1:

@@ -96,7 +96,7 @@ class DownpourSGD(System):
     batch: int = 32
     warm_start: int = 1
 
-    columns = MappingProxyType({"staleness": np.max, "staleness_worst": np.max})
+    history_columns = MappingProxyType({"staleness": np.max, "staleness_worst": np.max})
     smooth = True
 
     def __post_init__(self) -> None:

@@ -88,7 +88,7 @@ class SandblasterLBFGS(System):
     shards: int = 1
     memory: int = 10
 
-    columns = MappingProxyType({"duplicated": np.max})
+    history_columns = MappingProxyType({"duplicated": np.max})
     smooth = True
 
     def __post_init__(self) -> None:

@@ -97,7 +97,7 @@ def solve(
     array([0.5  , 0.244])
     """
     whole_problem(problem)
-    _checks.offers("system", system, ("init", "running", "columns"), "a system, such as SynchronousSGD(32, 0.1)")
+    _checks.offers("system", system, ("init", "running", "history_columns"), "a system, such as SynchronousSGD(32, 0.1)")
     rounds = _checks.count("rounds", rounds, least=0)
     record_every, every = _checks.count("record_every", record_every), _checks.count("every", every)
     progress = _checks.flag("progress", progress)
@@ -114,7 +114,7 @@ def solve(
     if start is not None and np.ndim(start) != 1:
         raise ValueError(f"start must have shape (P,) = ({problem.parameters},): the server has one; got {np.shape(start)}")
     test = None if test is None else checked_test_set(problem, test)
-    metrics = checked_metrics(metrics, (*ALWAYS, *ASKED_FOR, *system.columns))
+    metrics = checked_metrics(metrics, (*ALWAYS, *ASKED_FOR, *system.history_columns))
 
     problem = problem.restrict(slice(0, problem.agents))  # counts the work of this run alone
     identity = fingerprint(problem, None, system, w) if checkpoint or resume else {}
@@ -143,7 +143,7 @@ def _run(problem, system, state, rounds, observer):
     with one_blas_thread(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
 
         def see():
-            report = system.report(state) if system.columns else None
+            report = system.report(state) if system.history_columns else None
             return observer.see(Gathered(state.round, state.w, report, dict(traffic.counts), elapsed))
 
         with system.running(problem, traffic, state) as advance:

@@ -62,13 +62,13 @@ class System(ABC):
 
     Attributes
     ----------
-    columns : mapping of str to callable
+    history_columns : mapping of str to callable
         What the system adds to the history, as a solver does: a name, and how the numbers of :meth:`report` become one.
     smooth : bool
         Whether r must be smooth.
     """
 
-    columns: Mapping[str, Callable[[np.ndarray], Any]] = MappingProxyType({})
+    history_columns: Mapping[str, Callable[[np.ndarray], Any]] = MappingProxyType({})
     smooth: bool = False
 
     def check(self, problem: BaseProblem) -> None:
@@ -92,7 +92,7 @@ class System(ABC):
         """
 
     def report(self, state: Any) -> np.ndarray:
-        """The numbers for :attr:`columns`, shape (1, columns)."""
+        """The numbers for :attr:`history_columns`, shape (1, columns)."""
         return np.zeros((1, 0))
 
     def prox(self, problem: BaseProblem) -> Callable[[np.ndarray, float], np.ndarray]:

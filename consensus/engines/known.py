@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from consensus.engines import sums
 from consensus.engines.hubs import Hubs
 from consensus.engines.plans import Plan, Plans
+from consensus.engines.spanning_tree import SpanningTree
 from consensus.engines.trees import Tree
 from topologies.analysis import crossing
 from topologies.schedules import ScheduleLike, is_static
@@ -181,6 +182,13 @@ class Known(ABC):
         """
         return Tree.of(self.schedule.weights(self.schedule.key(0))) if self.static and self.agents > 1 else None
 
+    @functools.cached_property
+    def spanning_tree(self) -> SpanningTree:
+        """Sums over all agents along a breadth-first tree from the centre, for solvers whose ``needs`` say ``tree=True``."""
+        tree = Tree.of(self.schedule.weights(self.schedule.key(0)))
+        assert tree is not None, "a solver that needs a tree is refused where there is none"
+        return SpanningTree(self, tree)  # type: ignore[arg-type]  # every Known is a Network
+
     @property
     def acquainted(self) -> bool:
         """Whether all agents know the whole graph once they have heard from everyone who its neighbours are.
@@ -240,6 +248,12 @@ class Known(ABC):
         self.messages += messages
         self.floats += carried
         self.bytes += carried * self.dtype.itemsize
+
+    def _count_sizes(self, plan, numbers, sent, received):
+        """Count an exchange along a plan's edges, of messages about so many numbers; bytes ``sent`` and ``received`` (agents,)."""
+        self._count_messages(plan.messages, 0)
+        self._count(int(plan.copies.sum()) * numbers, int(sent.sum()))
+        self._traffic += sent + received
 
     def _settle(self):
         """Bring what exchanges along the last plan's edges carried into the traffic."""

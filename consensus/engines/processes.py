@@ -95,7 +95,7 @@ class Processes(Engine):
         self, problem: BaseProblem, schedule: ScheduleLike, solver: Solver, begin: Begin, rounds: int, observer: Observer
     ) -> str | None:
         blocks = by_cost(problem, min(self.workers or cores(), problem.agents))
-        sizes = problem.parameters, problem.dtype, solver.width(problem), len(solver.columns)
+        sizes = problem.parameters, problem.dtype, solver.width(problem), len(solver.history_columns)
         shared = SharedState.of(blocks, *sizes)
         shared.round.array[:] = begin.round
         parts = []

@@ -113,7 +113,7 @@ def reports(observer: Observer, solver: Solver, gather: Gather | None = None) ->
         observer.tick(state.round, state.w)
         if not observer.due(state.round):
             return None
-        own = gather.rows(solver.report(state)) if solver.columns else None
+        own = gather.rows(solver.report(state)) if solver.history_columns else None
         verdict = observer.see(Gathered(state.round, gather.rows(state.w), own, *gather.total(counts, seconds)))
         if verdict.save:
             observer.save({name: gather.rows(value) if np.ndim(value) else value for name, value in flatten(state).items()})

@@ -135,7 +135,7 @@ class _Reports:
             return None
         self.reports += 1
         shared.iterates.array[self.rows] = state.w
-        if self.solver.columns:
+        if self.solver.history_columns:
             shared.report.array[self.rows] = self.solver.report(state)
         shared.counts.array[worker] = [counts[name] for name in NAMES]
         shared.traffic.array[self.rows] = counts["traffic"]

@@ -64,7 +64,7 @@ class Recorder:
 
     def resume(self, history: History, path: object) -> None:
         """Go on with the ``history`` of the checkpoint ``path``; raise ``ValueError`` if this run has other columns."""
-        mine = {*ALWAYS, *self.solver.columns, *self.metrics}
+        mine = {*ALWAYS, *self.solver.history_columns, *self.metrics}
         mine |= {"agent_objective"} if self.agent_objectives else set()
         mine |= {"test_error", "test_error_worst"} if self.test is not None else set()
         differ = sorted(mine ^ set(history))
@@ -97,7 +97,7 @@ class Recorder:
             if self.honest is not None:
                 w, report = w[self.honest], None if report is None else report[self.honest]
             if report is not None:
-                own = {name: float(join(report[:, k])) for k, (name, join) in enumerate(self.solver.columns.items())}
+                own = {name: float(join(report[:, k])) for k, (name, join) in enumerate(self.solver.history_columns.items())}
             if self.metrics:
                 users = self.gather.once(lambda: measure(self.metrics, agents_mean(w), round))
             traffic = counts.get("traffic")

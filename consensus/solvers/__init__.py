@@ -49,6 +49,8 @@ from consensus.solvers.relay_sgd import RelaySGD
 from consensus.solvers.sgp import SGP
 from consensus.solvers.sonata import SONATA
 from consensus.solvers.table import table
+from consensus.solvers.tree_lbfgs import TreeLBFGS
+from consensus.solvers.tree_newton import TreeNewton
 from consensus.solvers.wang_elia import WangElia
 
 __all__ = [
@@ -105,6 +107,8 @@ __all__ = [
     "RelaySGD",
     "Solver",
     "TopK",
+    "TreeLBFGS",
+    "TreeNewton",
     "WangElia",
     "check_needs",
     "table",

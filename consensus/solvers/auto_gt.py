@@ -64,7 +64,7 @@ class AutoGT(Solver):
     needs = Needs(regularizer="smooth", mixing="symmetric", static=True)
     exchanges_a_round = 2
     sends = "w, y"
-    columns = MappingProxyType({"step_least": np.min, "step_largest": np.max})
+    history_columns = MappingProxyType({"step_least": np.min, "step_largest": np.max})
 
     def report(self, state: AutoGTState) -> np.ndarray:
         return np.concatenate([state.alpha, state.alpha], axis=1)

@@ -82,7 +82,7 @@ class Solver(ABC):
         *References* in the class's docstring, ``Authors, "Title", where, year``.
     default : str
         How a step or penalty that nobody gave is found, in a few words, for that table.
-    columns : mapping of str to callable
+    history_columns : mapping of str to callable
         What the method itself adds to the history: a name, and how the agents' numbers, those of :meth:`report`, become one,
         such as ``np.max``.
 
@@ -135,7 +135,7 @@ class Solver(ABC):
         @property
         def default(self) -> str: ...
         @property
-        def columns(self) -> Mapping[str, Callable[[np.ndarray], Any]]: ...
+        def history_columns(self) -> Mapping[str, Callable[[np.ndarray], Any]]: ...
 
     else:
         needs = Needs()
@@ -143,7 +143,7 @@ class Solver(ABC):
         exchanges_a_round = None
         sends = ""
         default = ""
-        columns = MappingProxyType({})
+        history_columns = MappingProxyType({})
 
     def check(self, problem: BaseProblem) -> None:
         """Raise ``ValueError`` or ``TypeError`` if the method does not fit ``problem``, where :attr:`needs` cannot say so.
@@ -209,7 +209,7 @@ class Solver(ABC):
         """The state one round later. ``network`` is the only way to other agents."""
 
     def report(self, state: Any) -> np.ndarray:
-        """The agents' numbers for :attr:`columns`, shape (agents, columns)."""
+        """The agents' numbers for :attr:`history_columns`, shape (agents, columns)."""
         return np.zeros((len(state.w), 0))
 
     def width(self, problem: BaseProblem) -> int:

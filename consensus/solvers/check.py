@@ -1,5 +1,7 @@
 """Whether a solver fits a problem and a network."""
 
+from scipy.sparse.csgraph import connected_components
+
 import topologies
 from consensus import _checks
 from consensus.problems import BaseProblem
@@ -7,7 +9,7 @@ from consensus.regularizers.base import Regularizer
 from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs, needs_of
 from topologies.analysis import parts
-from topologies.schedules import ScheduleLike
+from topologies.schedules import ScheduleLike, is_static
 
 
 def check_needs(solver: Solver, problem: BaseProblem, schedule: ScheduleLike) -> None:
@@ -100,6 +102,8 @@ def _check_costs(who: str, needs: Needs, problem: BaseProblem) -> None:
 
 def _check_network(solver: Solver, schedule: ScheduleLike) -> None:
     _checks.mixing(schedule.weights(schedule.key(0)), schedule)
+    if needs_of(solver).tree and (why := _no_tree(schedule)):
+        raise ValueError(f"{type(solver).__name__} sums along a tree, and {why}: AdaptiveNEXT takes any network")
     found = topologies.check(schedule, solver)
     if found.refusal:
         raise ValueError(found.refusal)
@@ -117,3 +121,13 @@ def _check_network(solver: Solver, schedule: ScheduleLike) -> None:
                 f"{found.solver}'s theory needs mixing matrices with the condition '{condition}' ({why}), and it does not "
                 "hold; print(topologies.check(network, solver)) shows more"
             )
+
+
+def _no_tree(schedule):
+    """Why the agents of ``schedule`` have no spanning tree; None if they have one."""
+    if not is_static(schedule):
+        return "the network changes from round to round"
+    matrix = schedule.weights(schedule.key(0)) != 0
+    if (matrix != matrix.T).nnz:
+        return "the network is directed"
+    return None if connected_components(matrix, directed=False)[0] == 1 else "the network is not connected"

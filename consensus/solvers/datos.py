@@ -83,7 +83,7 @@ class DATOS(Solver):
 
     needs = Needs(convex=True, mixing="symmetric", static=True, counts_exchanges=True)
     sends = "w, d, a"
-    columns = MappingProxyType({"step": np.max, "tries": np.max})
+    history_columns = MappingProxyType({"step": np.max, "tries": np.max})
 
     def report(self, state: DATOSState) -> np.ndarray:
         return np.stack([np.full(len(state.w), state.alpha), state.tries], axis=1)

@@ -37,6 +37,9 @@ class Needs:
         Whether its theory is of one matrix for all rounds.
     counts_exchanges : bool
         Whether the method itself finds how many exchanges a round takes: :class:`consensus.solvers.Gossip` refuses it then.
+    tree : bool
+        Whether it sums over all agents along a tree, ``network.spanning_tree``: refused on networks that change, are directed
+        or not connected, and inside wrappers, which change what ``network.mix`` does.
     each_message : bool
         Whether it takes what its neighbours send message by message, by ``network.aggregate``: a wrapper that says what
         ``network.mix`` does, as Gossip, goes inside of it, and refuses it.
@@ -60,12 +63,13 @@ class Needs:
     mixing: Matrices = "doubly stochastic"
     static: bool = False
     counts_exchanges: bool = False
+    tree: bool = False
     each_message: bool = False
 
     def __post_init__(self) -> None:
         _checks.choice("regularizer of Needs", self.regularizer, get_args(Regularizers))
         _checks.choice("mixing of Needs", self.mixing, get_args(Matrices))
-        for name in ("convex", "model", "static", "counts_exchanges", "each_message"):
+        for name in ("convex", "model", "static", "counts_exchanges", "tree", "each_message"):
             _checks.flag(f"{name} of Needs", getattr(self, name))
         if not isinstance(self.loss, tuple) or not all(isinstance(name, str) for name in self.loss):
             raise TypeError(f"loss of Needs must be a tuple of attributes' names; got {_checks.shown(self.loss)}")

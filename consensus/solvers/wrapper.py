@@ -31,8 +31,10 @@ class Wrapper(Solver):
     solver: Solver
 
     def __post_init__(self) -> None:
-        if needs_of(_checks.solver(self.solver)).counts_exchanges:
-            name = type(self.solver).__name__
+        needs, name = needs_of(_checks.solver(self.solver)), type(self.solver).__name__
+        if needs.tree:
+            raise TypeError(f"solver must be one that mixes with its neighbours; {name} sums along a tree")
+        if needs.counts_exchanges:
             raise TypeError(f"solver must be one with a single exchange at a time; {name} finds its exchanges by itself")
 
     @abstractmethod
@@ -62,8 +64,8 @@ class Wrapper(Solver):
         return getattr(self.solver, "default", "")
 
     @property
-    def columns(self) -> Mapping[str, Callable[[np.ndarray], Any]]:
-        return self.solver.columns
+    def history_columns(self) -> Mapping[str, Callable[[np.ndarray], Any]]:
+        return self.solver.history_columns
 
     def report(self, state: Any) -> np.ndarray:
         return self.solver.report(state)

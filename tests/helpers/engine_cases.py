@@ -70,6 +70,8 @@ from consensus.solvers import (
     RelaySGD,
     Solver,
     TopK,
+    TreeLBFGS,
+    TreeNewton,
     WangElia,
 )
 from consensus.steps import Diminishing, InverseSqrt
@@ -308,6 +310,11 @@ def special():
         "OPAPC": Case(smooth, static, OPAPC(), OBSERVED),
         "OPAPC, gossip": Case(smooth, static, Gossip(OPAPC(), 2, 0.3), OBSERVED),
         "Wang and Elia": Case(smooth, static, WangElia(), OBSERVED),
+        "TreeLBFGS": Case(problem("logistic", consensus.L2(0.02)), static, TreeLBFGS(memory=3), OBSERVED),
+        "TreeLBFGS, float64 messages": Case(wide, static, TreeLBFGS(rounded=False), OBSERVED),
+        "TreeLBFGS, float32": Case(single, static, TreeLBFGS(), OBSERVED),
+        "TreeNewton": Case(problem("logistic", consensus.L2(0.02)), static, TreeNewton(columns=4), OBSERVED),
+        "TreeNewton, float32": Case(single, topologies.Static(topologies.path(AGENTS)), TreeNewton(), OBSERVED),
         "tolerance": Case(smooth, static, GradientTracking(0.05), {"rounds": 400, "record_every": 7, "tolerance": 1e-3}),
     }
 
@@ -319,7 +326,7 @@ def saved():
     """Runs to stop and resume, most of them on networks that differ from round to round."""
     names = ("functions, tracking", "functions, NEXT", "directed, SONATA", "functions, adaptive", "directed, adaptive")
     more = ("long, adaptive", "functions, a nested state", "batches, tracking", "KGT", "ProxSkip", "AutoGT", "DATOS")
-    more = (*more, "ChocoSGD, batches", "BEER, random places", "CGT, three bits")
+    more = (*more, "ChocoSGD, batches", "BEER, random places", "CGT, three bits", "TreeLBFGS", "TreeNewton")
     more = (*more, "compressed NEXT", "PowerGossip, tracking")
     stochastic = ("D2, float32, double rule", "QG-DSGDm, float32, double rule", "GT-HSGD, float32, double rule")
     stochastic += (

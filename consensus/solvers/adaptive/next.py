@@ -129,7 +129,7 @@ class AdaptiveNEXT(Solver):
 
     needs = Needs(loss=("quadratic", "curvature_root"), mixing="column stochastic", counts_exchanges=True)
     sends = "mass, w, y, u, rounded H Omega"
-    columns = MappingProxyType(
+    history_columns = MappingProxyType(
         {"tau_least": np.min, "tau_largest": np.max, "exchanges_a_round": np.max, "tries": np.max, "pairs": np.min}
     )
 

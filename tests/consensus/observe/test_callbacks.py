@@ -164,7 +164,7 @@ def test_what_is_no_number_is_refused(odd):
 )
 def test_names_of_other_columns_are_refused(name):
     solver = AdaptiveNEXT()
-    assert name != "tau_least" or name in solver.columns
+    assert name != "tau_least" or name in solver.history_columns
     with pytest.raises(ValueError, match=f"^metrics must have names of their own; '{name}' is taken, as are round, objective"):
         run(solver=solver, metrics={name: np.linalg.norm})
 

@@ -370,7 +370,7 @@ class Own(Averaging):
 class Delegate:
     """No Solver by descent."""
 
-    columns = {}  # noqa: RUF012
+    history_columns = {}  # noqa: RUF012
 
     def __init__(self, solver):
         for name in ("init", "step", "check", "report", "width", "prox"):

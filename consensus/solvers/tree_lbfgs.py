@@ -1,0 +1,207 @@
+"""L-BFGS on sums over a tree."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from consensus import _checks
+from consensus.packing.runs import packed_bytes
+from consensus.problems import BaseProblem
+from consensus.solvers.base import Solver
+from consensus.solvers.line_search import LineSearch
+from consensus.solvers.needs import Needs
+
+if TYPE_CHECKING:
+    from consensus.engines.network import Network
+    from consensus.engines.spanning_tree import SpanningTree
+
+_NOISE = 0.02  # of the norm of the last gradient: how far rounding may move the next one
+
+
+class Pairs(NamedTuple):
+    """The last steps and changes of the gradient, both (agents, memory, P), the newest last, and how many there are."""
+
+    steps: np.ndarray
+    changes: np.ndarray
+    count: int
+
+
+class TreeLBFGSState(NamedTuple):
+    """The point that all agents hold and what they know there; rows are equal but for those of ``sent``.
+
+    Fields: ``round``; the point ``w``, its ``gradient`` of U, the ``trial`` point at which the next sum is taken and the
+    ``direction`` there, all (agents, P); what each agent has ``sent`` of its own gradient, and the ``total`` of that, (agents,
+    P); the ``pairs``; the line ``search``; the norm of the newest gradient, ``scale``.
+    """
+
+    round: int
+    w: np.ndarray
+    gradient: np.ndarray
+    trial: np.ndarray
+    direction: np.ndarray
+    sent: np.ndarray
+    total: np.ndarray
+    pairs: Pairs
+    search: LineSearch
+    scale: float
+
+
+@dataclass(frozen=True)
+class TreeLBFGS(Solver):
+    """L-BFGS at one point that all agents hold; values and gradients are summed along a spanning tree.
+
+    A round is one evaluation: every agent computes ``g_i`` and ``grad g_i`` at the trial point, the sums go up a breadth-first
+    tree from the centre of the graph, and down again. From the same sums all agents compute the same next trial point,
+
+        d = -H grad U ,    w_trial = w + t d ,
+
+    with H the inverse of the Hessian by the last ``memory`` pairs (two-loop recursion), and t by a line search for the strong
+    Wolfe conditions. U never rises.
+
+    With ``rounded=True`` an agent sends integers q_i: the difference of its gradient to what it has sent before, in units of a,
+
+        q_i = rint((grad g_i - s_i) / a) ,    s_i <- s_i + a q_i ,    a = 2^floor(log2(0.02 |grad U| sqrt(12 / (A P)))) ,
+
+    so that errors do not add up, and all rounding together moves the gradient by about 2% of the last one's norm. Sums of
+    integers are exact, in any order. Runs of 32 integers share a width (:mod:`consensus.packing.runs`). The value is sent in
+    float64, and with ``rounded=False`` the gradient, too. For the first sum |grad U| is A times the norm of the root's own
+    gradient, which the root sends down. Before it the agents find the tree, in as many exchanges as the diameter. All is counted.
+
+    The network must be static, undirected and connected, and messages must arrive. The root is a single point of failure. r
+    must be smooth. That U falls in every accepted step is proved for ``rounded=False``; with rounding it holds as well, because
+    values are not rounded. Convergence of L-BFGS to stationary points of nonconvex costs is not proved in general.
+
+    Parameters
+    ----------
+    memory : int
+        Pairs that are kept, >= 1. An agent holds 2 memory P numbers for them.
+    rounded : bool
+        Whether gradients are sent as rounded differences, in about an eighth of the bytes.
+
+    References
+    ----------
+    Liu, Nocedal, "On the limited memory BFGS method for large scale optimization", Mathematical Programming 45, 1989,
+    algorithm 2.1; Nocedal, Wright, "Numerical Optimization", 2006, algorithms 3.5, 3.6 and 7.4.
+
+    Examples
+    --------
+    >>> import consensus, topologies
+    >>> from consensus.solvers import TreeLBFGS
+    >>> data = consensus.datasets.split(*consensus.datasets.load("diabetes"))
+    >>> shards = consensus.partition(data.X, data.y, agents=10, scheme="sorted")
+    >>> problem = consensus.Problem(consensus.Linear(10), consensus.SquaredLoss(), shards, consensus.L2(0.01))
+    >>> result = consensus.solve(problem, topologies.ring(10), TreeLBFGS(), rounds=40)
+    >>> bool(result.history["stationarity"][-1] < 1e-6)
+    True
+    """
+
+    memory: int = 20
+    rounded: bool = True
+
+    needs = Needs(regularizer="smooth", tree=True, counts_exchanges=True)
+    sends = "value, gradient of the subtree"
+
+    def __post_init__(self) -> None:
+        _checks.count("memory", self.memory)
+        _checks.flag("rounded", self.rounded)
+
+    def init(self, problem: BaseProblem, w: np.ndarray) -> TreeLBFGSState:
+        zeros = np.zeros(w.shape)  # in float64, so that sums of what is sent are exact
+        none = np.broadcast_to(zeros[:, None], (len(w), self.memory, w.shape[1]))
+        return TreeLBFGSState(0, w, zeros, w, zeros, zeros, zeros, Pairs(none, none, 0), LineSearch.along(0.0, 0.0, 0.0), 0.0)
+
+    def step(self, problem: BaseProblem, network: "Network", state: TreeLBFGSState) -> TreeLBFGSState:
+        tree, r, trial = network.spanning_tree, problem.regularizer, state.trial[0]
+        local = problem.gradient(state.trial)
+        scale = state.scale if state.round else first_scale(tree, local)
+        value, total, sent = self._summed(tree, problem.value(state.trial), local, state, scale)
+        value, gradient = value + float(r.value(trial)), total + r.gradient(trial)
+        scale = float(np.linalg.norm(gradient))
+        done = state._replace(round=state.round + 1, sent=sent, total=everywhere(total, sent), scale=scale)
+        slope, search = float(gradient @ state.direction[0]), state.search
+        if state.round == 0 or search.accepts(value, slope):
+            return self._moved(done, value, gradient)
+        if search.exhausted:  # the pairs mislead, or values are lost in rounding
+            return _along(done, -state.gradient[0], 0, search.origin.value)
+        return _at(done, search.after(value, slope))
+
+    def _summed(self, tree, values, local, state, scale):
+        """The sums of values and of gradients (P,), and what each agent has sent of its gradient."""
+        if not self.rounded:
+            sums = tree.broadcast(tree.reduce(np.column_stack([values, local])))[0]
+            return float(sums[0]), sums[1:], state.sent
+        agents, parameters = tree.agents, local.shape[1]
+        unit = power_of_two(_NOISE * scale * np.sqrt(12 / (agents * parameters)))
+        codes = np.rint((local - state.sent) / unit)
+        sums = tree.broadcast(tree.reduce(np.column_stack([values, codes]), _message), _message)[0]
+        return float(sums[0]), state.total[0] + sums[1:] * unit, state.sent + codes * unit
+
+    def _moved(self, state, value, gradient):
+        """The state at the trial point, with the first trial along the next direction."""
+        w, trial = state.w[0], state.trial[0]
+        pairs = remembered(state.pairs, trial - w, gradient - state.gradient[0]) if state.round > 1 else state.pairs
+        state = state._replace(w=state.trial, gradient=everywhere(gradient, state.gradient), pairs=pairs)
+        direction = -times_inverse(pairs.steps[0], pairs.changes[0], pairs.count, gradient)
+        return _along(state, direction, pairs.count, value)
+
+
+def first_scale(tree: "SpanningTree", local: np.ndarray) -> float:
+    """A first guess of the norm of the summed gradient, which all agents know: A times that of the root's own.
+
+    Agents find the tree before; the guess comes down to them. ``local`` are the agents' gradients (agents, P).
+    """
+    tree.discover()
+    return tree.agents * float(tree.broadcast(np.linalg.norm(local, axis=1)[:, None])[0, 0])
+
+
+def remembered(pairs: Pairs, step: np.ndarray, change: np.ndarray) -> Pairs:
+    """``pairs`` with the newest, unless its curvature is lost in rounding."""
+    if not step @ change > np.finfo(float).eps * (change @ change):
+        return pairs
+    agents, memory = pairs.steps.shape[:2]
+    steps, changes = (np.concatenate([old[0, 1:], new[None]]) for old, new in ((pairs.steps, step), (pairs.changes, change)))
+    return Pairs(everywhere(steps, pairs.steps), everywhere(changes, pairs.changes), min(memory, pairs.count + 1))
+
+
+def times_inverse(steps: np.ndarray, changes: np.ndarray, count: int, v: np.ndarray) -> np.ndarray:
+    """H v, (P,), by the two-loop recursion over the last ``count`` of the pairs (memory, P)."""
+    if not count:
+        return v
+    steps, changes = steps[-count:], changes[-count:]
+    rho, alpha = 1 / np.vecdot(steps, changes), np.empty(count)
+    for k in reversed(range(count)):
+        alpha[k] = rho[k] * (steps[k] @ v)
+        v = v - alpha[k] * changes[k]
+    v = v / (rho[-1] * (changes[-1] @ changes[-1]))
+    for k in range(count):
+        v = v + (alpha[k] - rho[k] * (changes[k] @ v)) * steps[k]
+    return v
+
+
+def power_of_two(x: float) -> float:
+    """The largest power of two that is at most ``x``, and one for zero, infinity and NaN."""
+    return 2.0 ** np.floor(np.log2(x)) if 0 < x < np.inf else 1.0
+
+
+def everywhere(common: np.ndarray, like: np.ndarray) -> np.ndarray:
+    """What all agents have in common as a row for each of them, (agents, ...), in the dtype of ``like``; no copy."""
+    return np.broadcast_to(common.astype(like.dtype, copy=False), (len(like), *common.shape))
+
+
+def _along(state, direction, count, value):
+    """The state with the first trial along a ``direction``, from a point of this ``value``."""
+    slope = float(state.gradient[0] @ direction)
+    first = 1.0 if count else 1 / max(float(np.linalg.norm(direction)), np.finfo(float).tiny)
+    state = state._replace(direction=everywhere(direction, state.direction), pairs=state.pairs._replace(count=count))
+    return _at(state, LineSearch.along(value, slope, first))
+
+
+def _at(state, search):
+    """The state whose trial is the one of ``search``."""
+    return state._replace(trial=everywhere(state.w[0] + search.step * state.direction[0], state.w), search=search)
+
+
+def _message(sums):
+    """Bytes (agents,) of a value in float64, a unit's exponent and integers: of rows with value and integers."""
+    return 8 + 2 + packed_bytes(sums[:, 1:])

@@ -1,0 +1,169 @@
+"""Newton's method on sums over a tree."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from consensus import _checks
+from consensus.packing.runs import packed_bytes
+from consensus.problems import BaseProblem, Linearizable
+from consensus.solvers.adaptive.gauss_newton import products
+from consensus.solvers.base import Solver
+from consensus.solvers.needs import Needs
+from consensus.solvers.tree_lbfgs import everywhere, power_of_two
+from consensus.solvers.tree_root import FACTORS, MIDDLE, Known, Plan, Sums, decide, first_units, quadratic_weights
+
+if TYPE_CHECKING:
+    from consensus.engines.network import Network
+
+_MOST = 2000  # parameters: the root factors a P x P matrix in every round
+
+
+class TreeNewtonState(NamedTuple):
+    """The point that all agents hold, and what the root knows.
+
+    Fields: ``round``; the point ``w`` (agents, P); the agents' gradients there, ``local``, and what each has ``sent`` of its
+    own, (agents, P); the ``plan`` of the next evaluation, the same for all; what is ``known`` to the root.
+    """
+
+    round: int
+    w: np.ndarray
+    local: np.ndarray
+    sent: np.ndarray
+    plan: Plan
+    known: Known
+
+
+@dataclass(frozen=True)
+class TreeNewton(Solver):
+    """Damped Gauss-Newton steps that the root of a tree finds; curvature goes up the tree, steps come down.
+
+    All agents hold one point w. The root's model of the network's curvature is A times its own Gauss-Newton matrix at w,
+    corrected by the last four blocks of the network's products (O, Z = H O):
+
+        M <- M - M O (O'M O)^-1 O'M + Z (O'Z)^-1 Z' .
+
+    A round is one evaluation and one sum up the tree, of integers but for the values:
+
+        up      g_i(w + d_t) for t in (tau/4, tau, 4 tau);  rint((grad g_i(w + d_t) - s_i) / a), with s_i what was sent before;
+                rint(J_i'S_i J_i(w + d_tau) O / b),  O = [d_tau / |d_tau|, p / |p|, random signs / sqrt P]
+        root    the lowest trial is the new w if U falls by 1e-4 of what M promised, and its t the new tau; else tau <- 8 tau.
+                d_t = -(M + D + t I)^-1 grad U ,  p = -(M + D + tau/4 I)^-1 (grad U + (M + D) d_tau) ,  D the curvature of r
+        down    d_t and p in the largest units that keep 99% and 70% of the model's decrease, a, b, which trial was taken.
+
+    The unit a lets rounding cost 1% of the decrease, b gives the rounding of products a 2-norm of tau / 10; both are powers of
+    two, so that sums are exact. The signs are drawn from the round, by all agents alike. U never rises (proved: values are not
+    rounded, and the root takes a trial only if U falls); convergence is observed, not proved.
+
+    The network must be static, undirected and connected, and messages must arrive. The root is a single point of failure. r
+    must be quadratic, and P at most 2,000: the root factors a P x P matrix in every round.
+
+    Parameters
+    ----------
+    columns : int
+        Of O, >= 2: products a round.
+
+    References
+    ----------
+    Levenberg, "A method for the solution of certain non-linear problems in least squares", Quart. Appl. Math. 2, 1944, for
+    tau; Gower, Goldfarb, Richtarik, "Stochastic block BFGS: squeezing more curvature out of data", ICML 2016, for the correction of M.
+
+    Examples
+    --------
+    >>> import consensus, topologies
+    >>> from consensus.solvers import TreeNewton
+    >>> data = consensus.datasets.split(*consensus.datasets.load("diabetes"))
+    >>> shards = consensus.partition(data.X, data.y, agents=10, scheme="sorted")
+    >>> problem = consensus.Problem(consensus.MLP([10, 8, 1]), consensus.SquaredLoss(), shards, consensus.L2(0.01))
+    >>> result = consensus.solve(problem, topologies.ring(10), TreeNewton(), rounds=40)
+    >>> bool(result.history["stationarity"][-1] < 1e-5)
+    True
+    """
+
+    columns: int = 16
+
+    needs = Needs(
+        regularizer="smooth", model=True, loss=("quadratic", "curvature_root"), tree=True, counts_exchanges=True
+    )
+    sends = "values, gradients and curvature of the subtree; steps"
+
+    def __post_init__(self) -> None:
+        _checks.count("columns", self.columns, least=2)
+
+    def check(self, problem: BaseProblem) -> None:
+        if _checks.problem(problem).parameters > _MOST:
+            raise ValueError(
+                f"TreeNewton factors a matrix of P x P at the root, for P of at most {_MOST:,}; got P = {problem.parameters:,}: "
+                "TreeLBFGS() takes any P"
+            )
+        if quadratic_weights(problem) is None:
+            raise ValueError(f"TreeNewton needs a quadratic regularizer; got {problem.regularizer}: TreeLBFGS() takes any smooth one")
+
+    def width(self, problem: BaseProblem) -> int:
+        vectors = len(FACTORS) + 1 + min(self.columns, problem.parameters)
+        return (len(FACTORS) + vectors * problem.parameters) * 8 // problem.dtype.itemsize  # sums are in float64
+
+    def init(self, problem: BaseProblem, w: np.ndarray) -> TreeNewtonState:
+        zeros = np.zeros(w.shape)  # in float64, so that sums of what is sent are exact
+        columns = min(self.columns, w.shape[1])
+        return TreeNewtonState(0, w, zeros, zeros, Plan.none(*w.shape), Known.nothing(*w.shape, columns))
+
+    def step(self, problem: Linearizable, network: "Network", state: TreeNewtonState) -> TreeNewtonState:
+        tree, (_, w, local, sent, plan, known) = network.spanning_tree, state
+        root, first = tree.here, state.round == 0
+        if first:
+            tree.discover()
+            units = first_units(problem, w, root, self.columns) if root is not None else np.zeros((len(w), 2))
+            plan = plan._replace(units=tree.broadcast(units, lambda rows: np.full(len(rows), 2 * 2)))
+        # Up: values, rounded differences of gradients, and rounded products at the trial points.
+        points = (w[0] + plan.steps[0, : 1 if first else len(FACTORS)]).astype(w.dtype)
+        trials = [everywhere(point, w) for point in points]
+        values = np.stack([problem.value(trial) for trial in trials], axis=1)
+        gradients = [problem.gradient(trial).astype(float) for trial in trials]
+        O, (a, b) = plan.directions(state.round, self.columns), plan.units[0]
+        told, codes = [sent], []
+        for gradient in [local, *gradients] if plan.refused else gradients:
+            codes.append(np.rint((gradient - told[-1]) / a))
+            told.append(told[-1] + codes[-1] * a)
+        made = products(problem, trials[0 if first else MIDDLE], O.astype(w.dtype))
+        codes += list(np.rint(made.transpose(2, 0, 1) / b))
+        rows = tree.reduce(np.concatenate([values, *codes], axis=1), lambda rows: _up(rows, len(points), w.shape[1]))
+        # Root: which trial is taken, and what is tried next.
+        message = np.zeros((len(w), 3 + plan.steps.shape[1] * (1 + w.shape[1])))  # the trial, two units, the steps and theirs
+        if root is not None:
+            sums = Sums(points, rows[root, : len(points)], rows[root, len(points) :].reshape(-1, w.shape[1]), O)
+            chosen, next_plan, known = decide(problem, w, root, plan, known, sums)
+            message[root] = _written(chosen, next_plan)
+        # Down.
+        chosen, plan = _read(tree.broadcast(message, lambda rows: _down(rows, w.shape[1])), w.shape[1])
+        if plan.refused:
+            return state._replace(round=state.round + 1, sent=told[-1 - len(points)], plan=plan, known=known)
+        taken = chosen - len(points)
+        return TreeNewtonState(state.round + 1, trials[chosen], gradients[chosen], told[taken], plan, known)
+
+def _up(rows, trials, parameters):
+    """Bytes (agents,) of sums of values in float64 and of integers, each vector of them packed by itself."""
+    codes = rows[:, trials:].reshape(-1, parameters)
+    return 8 * trials + packed_bytes(codes).reshape(len(rows), -1).sum(axis=1)
+
+
+def _down(rows, parameters):
+    """Bytes (agents,) of the root's message: the trial taken, exponents of six units, and the steps."""
+    codes = rows[:, -parameters * (len(FACTORS) + 1) :].reshape(-1, parameters)
+    return 1 + 2 * (2 + len(FACTORS) + 1) + packed_bytes(codes).reshape(len(rows), -1).sum(axis=1)
+
+
+def _written(chosen, plan):
+    """The root's message: the trial, the units, and the steps in integers."""
+    codes = plan.steps[0] / plan.step_units[0][:, None]
+    return np.concatenate([[chosen], plan.units[0], plan.step_units[0], codes.ravel()])
+
+
+def _read(rows, parameters):
+    """The trial and the plan (agents, ...) of which :func:`_written` made the rows of a message (agents, numbers)."""
+    count = len(FACTORS) + 1
+    chosen, units, step_units, codes = np.split(rows[0], [1, 3, 3 + count])
+    steps = codes.reshape(count, parameters) * step_units[:, None]
+    everyone = [everywhere(part, rows) for part in (steps, step_units, units)]
+    return int(chosen[0]), Plan(*everyone, refused=chosen[0] < 0)

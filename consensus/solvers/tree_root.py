@@ -1,0 +1,172 @@
+"""What the root of a tree makes of sums of values, gradients and curvature: the rule of :class:`TreeNewton`."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from consensus.problems import BaseProblem, Linearizable
+from consensus.solvers.adaptive.gauss_newton import products
+from consensus.solvers.tree_lbfgs import power_of_two
+from consensus.solvers.tree_model import Model, corrected, rounded
+
+FACTORS = (0.25, 1.0, 4.0)  # trial steps of a round: tau times these
+MIDDLE = 1  # of them, where products are taken
+_BLOCKS = 4  # of products that correct the root's own curvature
+_SHARE = 0.01  # of the model's decrease may be lost by rounding a step, and as much by rounding the gradient
+_AHEAD = 0.3  # the same for the look-ahead
+_GUESSED = 0.02  # of the gradient's norm, as the root guesses it, that rounding may move it in the first sum
+_NOISE = 0.1  # 2-norm of all rounding of products, in units of tau
+_PROMISE = 1e-4  # of the model's decrease by which U must fall
+_REFUSED = 8.0  # by which tau is multiplied where it does not
+_FIRST, _LEAST = 1e-2, 1e-7  # the first tau and the least one, in units of the trace of M
+
+
+class Plan(NamedTuple):
+    """What the root sends down: what all agents evaluate next.
+
+    Fields: the three trial steps and the look-ahead, ``steps`` (agents, 4, P), and their units (agents, 4), powers of two; the
+    ``units`` of gradients and of products, (agents, 2); whether the last trials were ``refused``, so that the gradient at w is
+    sent again in the finer unit.
+    """
+
+    steps: np.ndarray
+    step_units: np.ndarray
+    units: np.ndarray
+    refused: bool
+
+    @classmethod
+    def none(cls, agents: int, parameters: int) -> "Plan":
+        """No steps: to evaluate the start."""
+        count = len(FACTORS) + 1
+        return cls(np.zeros((agents, count, parameters)), np.ones((agents, count)), np.ones((agents, 2)), False)
+
+    def directions(self, round: int, columns: int) -> np.ndarray:
+        """O (P, columns), the same for all: the middle step and the look-ahead, normed, and random signs over sqrt(P)."""
+        parameters = self.steps.shape[2]
+        columns = min(columns, parameters)
+        known = self.steps[0, [MIDDLE, len(FACTORS)]][: columns if round else 0]
+        known = known / np.maximum(np.linalg.norm(known, axis=1, keepdims=True), np.finfo(float).tiny)
+        signs = np.random.default_rng(round).choice([-1.0, 1.0], (columns - len(known), parameters))
+        return np.concatenate([known, signs / np.sqrt(parameters)]).T
+
+
+class Known(NamedTuple):
+    """What the root knows; rows of other agents are zero.
+
+    Fields: the ``total`` of what agents have sent of their gradients at w, (agents, P); U there, tau and the first trace of M,
+    ``scalars`` (agents, 3); by how much M falls at the trials, ``promised`` (agents, 3); the last blocks' ``directions`` O and ``products`` Z, (agents, 4, P, columns), the newest last, and
+    the 2-norm of their rounding, ``noise`` (agents, 4), zero where there is no block yet.
+    """
+
+    total: np.ndarray
+    scalars: np.ndarray
+    promised: np.ndarray
+    directions: np.ndarray
+    products: np.ndarray
+    noise: np.ndarray
+
+    @classmethod
+    def nothing(cls, agents: int, parameters: int, columns: int) -> "Known":
+        """What it knows at the start."""
+        shapes = (parameters,), (3,), (len(FACTORS),), (_BLOCKS, parameters, columns), (_BLOCKS, parameters, columns), (_BLOCKS,)
+        return cls(*(np.zeros((agents, *shape)) for shape in shapes))
+
+    def of(self, root: int) -> "Known":
+        """The root's row of everything."""
+        return Known(*(part[root] for part in self))
+
+    def at(self, root: int, agents: int) -> "Known":
+        """One row of everything as that of agent ``root`` of ``agents``."""
+        rows = [np.zeros((agents, *np.shape(part))) for part in self]
+        for row, part in zip(rows, self, strict=True):
+            row[root] = part
+        return Known(*rows)
+
+
+class Sums(NamedTuple):
+    """What came up the tree: the trial ``points`` (trials, P), the sums of the ``values`` (trials,) there, and of the ``codes``
+    of gradients and of products with the ``directions`` (P, columns), (rows, P)."""
+
+    points: np.ndarray
+    values: np.ndarray
+    codes: np.ndarray
+    directions: np.ndarray
+
+
+def first_units(problem: Linearizable, w: np.ndarray, root: int, columns: int) -> np.ndarray:
+    """The units (agents, 2) of gradients and products in the first sum, in the root's row: guessed from its own data."""
+    agents, parameters = problem.network_size, w.shape[1]
+    size = agents * np.linalg.norm(problem.gradient(w)[root])
+    trace = agents * np.trace(_own_curvature(problem, w[root], root))
+    units = np.zeros((len(w), 2))
+    units[root] = (
+        power_of_two(_GUESSED * size * np.sqrt(12 / (agents * parameters))),
+        power_of_two(_NOISE * _FIRST * trace * _unit(agents, parameters, columns)),
+    )
+    return units
+
+
+def decide(problem: Linearizable, w: np.ndarray, root: int, plan: Plan, known: Known, sums: Sums) -> tuple[int, Plan, Known]:
+    """Which trial is taken, what is tried next, and what the root then knows; ``root`` is its row of ``w`` (agents, P).
+
+    The trial is -1 if none is taken. The plan is one row: for one agent.
+    """
+    total, (value, tau, scale), promised, directions, blocks, noise = known.of(root)
+    (agents, columns), first, (a, b) = (problem.network_size, sums.directions.shape[1]), scale == 0, plan.units[0]
+    totals = total + np.cumsum(sums.codes[:-columns], axis=0) * a
+    values = sums.values + [float(problem.regularizer.value(point)) for point in sums.points]
+    chosen = int(np.argmin(np.where(np.isfinite(values), values, np.inf)))
+    if first or values[chosen] <= value - _PROMISE * promised[chosen]:
+        point, value, total = sums.points[chosen], values[chosen], totals[chosen - len(values)]
+        directions = np.concatenate([directions[1:], sums.directions[None]])
+        blocks = np.concatenate([blocks[1:], sums.codes[-columns:].T[None] * b])
+        noise = np.append(noise[1:], b / _unit(agents, *sums.directions.shape))
+        tau = max(tau * FACTORS[chosen], _LEAST * scale)
+    else:
+        chosen, point, tau = -1, w[root], _REFUSED * tau
+        total = totals[0] if plan.refused else total
+    M = agents * _own_curvature(problem, point, root)
+    for O, Z, rounding in zip(directions, blocks, noise, strict=True):
+        M = corrected(M, O, Z, rounding) if rounding else M
+    model = Model.of(M, quadratic_weights(problem))
+    if first:
+        scale, tau = model.scale, _FIRST * model.scale
+    planned, promised = _planned(model, total + problem.regularizer.gradient(point), tau, agents, columns)
+    planned = planned._replace(refused=chosen < 0)
+    return chosen, planned, Known(total, np.array([value, tau, scale]), promised, directions, blocks, noise).at(root, len(w))
+
+
+def _planned(model, g, tau, agents, columns):
+    """The next steps and units, and by how much the model falls at the trial steps."""
+
+    def step(damping, slope, share):
+        d = model.step(damping, slope)
+        enough = (1 - share) * model.decrease(d, slope)
+        codes, unit = rounded(d, lambda x: model.decrease(x, slope) >= enough)
+        return codes * unit, unit
+
+    steps, units = zip(*(step(factor * tau, g, _SHARE) for factor in FACTORS), strict=True)
+    promised = np.array([model.decrease(d, g) for d in steps])
+    ahead, ahead_unit = step(tau / 4, g + model.times(steps[MIDDLE]), _AHEAD)
+    a = power_of_two(np.sqrt(_SHARE * promised[MIDDLE] * 24 / agents / (1 / (model.s + tau)).sum()))
+    b = power_of_two(_NOISE * tau * _unit(agents, len(g), columns))
+    return Plan(np.stack([*steps, ahead])[None], np.array([[*units, ahead_unit]]), np.array([[a, b]]), False), promised
+
+
+def _own_curvature(problem, point, root):
+    """The root's own Gauss-Newton matrix (P, P) at a ``point``."""
+    own, everything = problem.restrict(slice(root, root + 1)), np.eye(len(point), dtype=problem.dtype)
+    return products(own, point[None].astype(problem.dtype), everything)[0].astype(float)
+
+
+def quadratic_weights(problem: BaseProblem | Linearizable) -> np.ndarray | None:
+    """The weights (P,) of squares in a quadratic r; None for another."""
+    r = problem.regularizer
+    if r.quadratic:
+        return np.full(problem.parameters, float(r.strong_convexity))
+    return r.squares
+
+
+def _unit(agents, parameters, columns):
+    """The unit of products for which all their rounding together has a 2-norm of about one."""
+    return np.sqrt(12 / agents) / (np.sqrt(parameters) + np.sqrt(min(columns, parameters)))

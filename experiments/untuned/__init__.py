@@ -1,0 +1,1 @@
+"""Solvers without settings on ten cases on which no constant was chosen."""

@@ -1,0 +1,53 @@
+"""Sums along a spanning tree: exact, the same for all, and counted edge by edge."""
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import topologies
+from consensus.engines.stacked import StackedNetwork
+
+GRAPHS = {
+    "path": topologies.path(7),
+    "star": topologies.star(6),
+    "random": topologies.erdos_renyi(12, 0.3, seed=1),
+    "torus": topologies.torus(4, 5),
+    "one agent": nx.empty_graph(1),
+}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_all_agents_get_the_sum_in_two_messages_an_edge_of_the_tree(name):
+    graph = GRAPHS[name]
+    A, n = len(graph), 5
+    network = StackedNetwork(topologies.Static(graph), np.float32)  # sums are in float64 all the same
+    tree, rows = network.spanning_tree, np.random.default_rng(A).integers(-(10**9), 10**9, (A, n)).astype(float)
+    up = tree.reduce(rows)
+    far = nx.eccentricity(graph)
+    assert (tree.depth, tree.root) == min((far[agent], agent) for agent in graph)
+    np.testing.assert_array_equal(up[tree.root], rows.sum(axis=0))
+    assert (network.exchanges, network.messages, network.floats, network.bytes) == (tree.depth, A - 1, (A - 1) * n, (A - 1) * n * 8)
+    down = tree.broadcast(up, size=lambda sums: np.full(len(sums), 3))
+    np.testing.assert_array_equal(down, np.tile(rows.sum(axis=0), (A, 1)))
+    assert (network.exchanges, network.messages, network.bytes) == (2 * tree.depth, 2 * (A - 1), (A - 1) * n * 8 + (A - 1) * 3)
+
+
+def test_a_partial_sum_is_measured_where_it_is_sent():
+    """On a path of five the ends send one row, their neighbours sums of two."""
+    network = StackedNetwork(topologies.Static(topologies.path(5)), np.float64)
+    rows, seen = np.arange(5.0)[:, None], []
+
+    def size(sums):
+        seen.append(sums[:, 0].tolist())
+        return np.abs(sums[:, 0]).astype(int)
+
+    network.spanning_tree.reduce(rows, size)
+    assert seen == [[0.0, 1.0, 2.0, 3.0, 4.0], [0.0, 1.0, 2.0, 7.0, 4.0]]
+    assert network.bytes == 0 + 4 + 1 + 7
+    assert network.traffic.tolist() == [0, 0 + 1, 1 + 7, 7 + 4, 4]  # what each sent and received
+
+
+def test_finding_the_tree_takes_as_many_exchanges_as_the_diameter():
+    network = StackedNetwork(topologies.Static(topologies.path(5)), np.float64)
+    network.spanning_tree.discover()
+    assert (network.exchanges, network.messages, network.bytes) == (4, 4 * 8, 4 * 8 * 8)  # a word says it for up to 64 agents
