@@ -250,7 +250,7 @@ class Known(ABC):
         self.bytes += carried * self.dtype.itemsize
 
     def _count_sizes(self, plan, numbers, sent, received):
-        """Count an exchange along a plan's edges, of messages about so many numbers; bytes ``sent`` and ``received`` (agents,)."""
+        """Count an exchange along a plan's edges, of so many numbers a message; bytes ``sent`` and ``received`` (agents,)."""
         self._count_messages(plan.messages, 0)
         self._count(int(plan.copies.sum()) * numbers, int(sent.sum()))
         self._traffic += sent + received

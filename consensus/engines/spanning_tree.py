@@ -65,21 +65,21 @@ class SpanningTree:
         ----------
         rows : ndarray (agents, n)
         size : callable, optional
-            ``size(sums)`` gives the bytes (agents,) of the messages that carry these sums (agents, n). Eight a number by default.
+            ``size(sums)`` gives the bytes (agents,) of messages with these sums (agents, n); by default eight a number.
 
         Returns
         -------
         ndarray (agents, n)
         """
-        return self._pass("up", range(self.depth, 0, -1), rows, size)
+        return self._pass(range(self.depth), rows, size)
 
     def broadcast(self, rows: np.ndarray, size: Callable[[np.ndarray], np.ndarray] | None = None) -> np.ndarray:
         """The root's row, for every agent: shape (agents, n). Parameters are those of :meth:`reduce`."""
-        return self._pass("down", range(1, self.depth + 1), rows, size)
+        return self._pass(range(self.depth, 2 * self.depth), rows, size)
 
-    def _pass(self, way, levels, rows, size):
-        for level in levels:
-            plan = self._plans.of((way, level), "mix")
+    def _pass(self, steps, rows, size):
+        for step in steps:
+            plan = self._plans.at(step, "mix")
             lengths = np.full(len(rows), 8 * rows.shape[1]) if size is None else size(rows)
             whole, told = self._network._gather(plan, [rows, lengths[:, None].astype(float)])
             received = plan.times(told)[:, 0].astype(int) - plan.own * lengths
@@ -89,24 +89,25 @@ class SpanningTree:
 
 
 class _Levels:
-    """One matrix for each level and way: from level d up to d - 1, or down to it."""
+    """A matrix for each of the tree's exchanges: from the lowest level up to the root, then down again."""
 
     def __init__(self, schedule: ScheduleLike, tree: Tree) -> None:
-        self.agents = schedule.agents
-        level = np.zeros(self.agents, int)
+        self.agents, self._depth, self._parent = schedule.agents, tree.depth, tree.parent
+        self._level = np.zeros(self.agents, int)
         for agent in tree.order[1:]:
-            level[agent] = level[tree.parent[agent]] + 1
-        self._parent, self._level = tree.parent, level
+            self._level[agent] = self._level[tree.parent[agent]] + 1
 
-    def weights(self, key: tuple[str, int]) -> sp.csr_array:
-        """Up: identity and an entry (parent, child) for each child of the level; down: a child's row is its parent's."""
-        way, level = key
-        everyone = np.arange(self.agents)
-        children = everyone[self._level == level]
-        if way == "up":
-            rows, columns = np.r_[everyone, self._parent[children]], np.r_[everyone, children]
+    def key(self, round: int) -> int:
+        return round
+
+    def weights(self, key: int) -> sp.csr_array:
+        """Up: the identity and, for each child of a level, an entry (parent, child). Down: a child's row is its parent's."""
+        up, everyone = key < self._depth, np.arange(self.agents)
+        among = self._level == (self._depth - key if up else key - self._depth + 1)
+        if up:
+            rows, columns = np.r_[everyone, self._parent[among]], np.r_[everyone, everyone[among]]
         else:
-            rows, columns = everyone, np.where(self._level == level, self._parent, everyone)
+            rows, columns = everyone, np.where(among, self._parent, everyone)
         matrix = sp.csr_array((np.ones(len(rows)), (rows, columns)), shape=(self.agents, self.agents))
         matrix.sort_indices()
         return matrix

@@ -20,8 +20,10 @@ def packed_bytes(codes: np.ndarray) -> np.ndarray:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from consensus.packing.runs import packed_bytes
     >>> packed_bytes(np.array([[0, 0, 0], [3, -1, 0]])).tolist()
-    [1, 3]
+    [1, 2]
     """
     widths = _widths(codes)
     runs = np.full(widths.shape[1], _RUN)
@@ -37,6 +39,8 @@ def pack(codes: np.ndarray) -> bytes:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from consensus.packing.runs import pack, unpack
     >>> unpack(pack(np.array([5, -3, 0, 100])), 4).tolist()
     [5, -3, 0, 100]
     """

@@ -20,11 +20,11 @@ _NOISE = 0.02  # of the norm of the last gradient: how far rounding may move the
 
 
 class Pairs(NamedTuple):
-    """The last steps and changes of the gradient, both (agents, memory, P), the newest last, and how many there are."""
+    """The last steps and changes of the gradient, both (agents, memory, P), the newest last, and how many are ``held``."""
 
     steps: np.ndarray
     changes: np.ndarray
-    count: int
+    held: int
 
 
 class TreeLBFGSState(NamedTuple):
@@ -66,7 +66,8 @@ class TreeLBFGS(Solver):
     so that errors do not add up, and all rounding together moves the gradient by about 2% of the last one's norm. Sums of
     integers are exact, in any order. Runs of 32 integers share a width (:mod:`consensus.packing.runs`). The value is sent in
     float64, and with ``rounded=False`` the gradient, too. For the first sum |grad U| is A times the norm of the root's own
-    gradient, which the root sends down. Before it the agents find the tree, in as many exchanges as the diameter. All is counted.
+    gradient, which the root sends down. Before it the agents find the tree, in as many exchanges as the diameter. Everything is
+    counted.
 
     The network must be static, undirected and connected, and messages must arrive. The root is a single point of failure. r
     must be smooth. That U falls in every accepted step is proved for ``rounded=False``; with rounding it holds as well, because
@@ -142,8 +143,8 @@ class TreeLBFGS(Solver):
         w, trial = state.w[0], state.trial[0]
         pairs = remembered(state.pairs, trial - w, gradient - state.gradient[0]) if state.round > 1 else state.pairs
         state = state._replace(w=state.trial, gradient=everywhere(gradient, state.gradient), pairs=pairs)
-        direction = -times_inverse(pairs.steps[0], pairs.changes[0], pairs.count, gradient)
-        return _along(state, direction, pairs.count, value)
+        direction = -times_inverse(pairs.steps[0], pairs.changes[0], pairs.held, gradient)
+        return _along(state, direction, pairs.held, value)
 
 
 def first_scale(tree: "SpanningTree", local: np.ndarray) -> float:
@@ -159,9 +160,9 @@ def remembered(pairs: Pairs, step: np.ndarray, change: np.ndarray) -> Pairs:
     """``pairs`` with the newest, unless its curvature is lost in rounding."""
     if not step @ change > np.finfo(float).eps * (change @ change):
         return pairs
-    agents, memory = pairs.steps.shape[:2]
+    memory = pairs.steps.shape[1]
     steps, changes = (np.concatenate([old[0, 1:], new[None]]) for old, new in ((pairs.steps, step), (pairs.changes, change)))
-    return Pairs(everywhere(steps, pairs.steps), everywhere(changes, pairs.changes), min(memory, pairs.count + 1))
+    return Pairs(everywhere(steps, pairs.steps), everywhere(changes, pairs.changes), min(memory, pairs.held + 1))
 
 
 def times_inverse(steps: np.ndarray, changes: np.ndarray, count: int, v: np.ndarray) -> np.ndarray:
@@ -193,7 +194,7 @@ def _along(state, direction, count, value):
     """The state with the first trial along a ``direction``, from a point of this ``value``."""
     slope = float(state.gradient[0] @ direction)
     first = 1.0 if count else 1 / max(float(np.linalg.norm(direction)), np.finfo(float).tiny)
-    state = state._replace(direction=everywhere(direction, state.direction), pairs=state.pairs._replace(count=count))
+    state = state._replace(direction=everywhere(direction, state.direction), pairs=state.pairs._replace(held=count))
     return _at(state, LineSearch.along(value, slope, first))
 
 

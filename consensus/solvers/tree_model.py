@@ -11,24 +11,24 @@ _LOST = 1e-6  # of the largest eigenvalue of O'Z: smaller ones are rounding
 _LEAST_UNIT = 1e-60
 
 
-def corrected(M: np.ndarray, O: np.ndarray, Z: np.ndarray, noise: float) -> np.ndarray:
+def corrected(M: np.ndarray, basis: np.ndarray, Z: np.ndarray, noise: float) -> np.ndarray:
     """``M - M O (O'M O)^+ O'M + Z (O'Z)^+ Z'``, symmetric, which takes O to Z.
 
     Parameters
     ----------
     M : ndarray (P, P)
         Symmetric.
-    O, Z : ndarray (P, columns)
-        Directions, and what the network's curvature makes of them.
+    basis, Z : ndarray (P, columns)
+        Directions O, and what the network's curvature makes of them.
     noise : float
         The 2-norm of the rounding in Z. ``noise O`` is added to Z so that O'Z stays positive semidefinite.
     """
-    Z, MO = Z + noise * O, M @ O
-    C = O.T @ Z
+    Z, MO = Z + noise * basis, M @ basis
+    C = basis.T @ Z
     s, E = np.linalg.eigh((C + C.T) / 2)
     kept = s > max(_LOST * s[-1], 0)
     ZE = Z @ E[:, kept] / np.sqrt(s[kept])
-    M = M - MO @ np.linalg.pinv(O.T @ MO, rcond=1e-10, hermitian=True) @ MO.T + ZE @ ZE.T
+    M = M - MO @ np.linalg.pinv(basis.T @ MO, rcond=1e-10, hermitian=True) @ MO.T + ZE @ ZE.T
     return (M + M.T) / 2
 
 

@@ -54,8 +54,9 @@ class Known(NamedTuple):
     """What the root knows; rows of other agents are zero.
 
     Fields: the ``total`` of what agents have sent of their gradients at w, (agents, P); U there, tau and the first trace of M,
-    ``scalars`` (agents, 3); by how much M falls at the trials, ``promised`` (agents, 3); the last blocks' ``directions`` O and ``products`` Z, (agents, 4, P, columns), the newest last, and
-    the 2-norm of their rounding, ``noise`` (agents, 4), zero where there is no block yet.
+    ``scalars`` (agents, 3); by how much M falls at the trials, ``promised`` (agents, 3); the last blocks' ``directions`` O and
+    ``products`` Z, (agents, 4, P, columns), the newest last, and the 2-norm of their rounding, ``noise`` (agents, 4), zero
+    where there is no block yet.
     """
 
     total: np.ndarray
@@ -68,7 +69,14 @@ class Known(NamedTuple):
     @classmethod
     def nothing(cls, agents: int, parameters: int, columns: int) -> "Known":
         """What it knows at the start."""
-        shapes = (parameters,), (3,), (len(FACTORS),), (_BLOCKS, parameters, columns), (_BLOCKS, parameters, columns), (_BLOCKS,)
+        shapes = (
+            (parameters,),
+            (3,),
+            (len(FACTORS),),
+            (_BLOCKS, parameters, columns),
+            (_BLOCKS, parameters, columns),
+            (_BLOCKS,),
+        )
         return cls(*(np.zeros((agents, *shape)) for shape in shapes))
 
     def of(self, root: int) -> "Known":
@@ -93,10 +101,10 @@ class Sums(NamedTuple):
     directions: np.ndarray
 
 
-def first_units(problem: Linearizable, w: np.ndarray, root: int, columns: int) -> np.ndarray:
+def first_units(problem: Linearizable, w: np.ndarray, gradient: np.ndarray, root: int, columns: int) -> np.ndarray:
     """The units (agents, 2) of gradients and products in the first sum, in the root's row: guessed from its own data."""
     agents, parameters = problem.network_size, w.shape[1]
-    size = agents * np.linalg.norm(problem.gradient(w)[root])
+    size = agents * np.linalg.norm(gradient[root])
     trace = agents * np.trace(_own_curvature(problem, w[root], root))
     units = np.zeros((len(w), 2))
     units[root] = (
@@ -126,9 +134,11 @@ def decide(problem: Linearizable, w: np.ndarray, root: int, plan: Plan, known: K
         chosen, point, tau = -1, w[root], _REFUSED * tau
         total = totals[0] if plan.refused else total
     M = agents * _own_curvature(problem, point, root)
-    for O, Z, rounding in zip(directions, blocks, noise, strict=True):
-        M = corrected(M, O, Z, rounding) if rounding else M
-    model = Model.of(M, quadratic_weights(problem))
+    for basis, Z, rounding in zip(directions, blocks, noise, strict=True):
+        M = corrected(M, basis, Z, rounding) if rounding else M
+    ridge = quadratic_weights(problem)
+    assert ridge is not None, "TreeNewton.check rejects other regularizers"
+    model = Model.of(M, ridge)
     if first:
         scale, tau = model.scale, _FIRST * model.scale
     planned, promised = _planned(model, total + problem.regularizer.gradient(point), tau, agents, columns)

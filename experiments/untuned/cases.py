@@ -102,7 +102,12 @@ def make(case):
         return problem.objective(point), problem.total_gradient(point) + problem.regularizer.gradient(point)
 
     options = {"maxiter": 20000, "maxfun": 40000, "gtol": 1e-9, "ftol": 1e-15, "maxcor": 30}
-    return problem, topologies.Static(network), start, float(minimize(both, start, jac=True, method="L-BFGS-B", options=options).fun)
+    return (
+        problem,
+        topologies.Static(network),
+        start,
+        float(minimize(both, start, jac=True, method="L-BFGS-B", options=options).fun),
+    )
 
 
 def levels(problem, start, least, parts=(0.3, 0.1, 0.03, 0.01)):

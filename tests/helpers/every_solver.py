@@ -72,4 +72,6 @@ SOLVERS = {
     "liars": Attack(NNA(DGD(0.02), tolerated=0.2), [1], SignFlip()),
 }
 SOLVERS |= {name: getattr(all_solvers, name)() for name in _SAFE.split()}
+SOLVERS["TreeLBFGS"] = all_solvers.TreeLBFGS()
+SOLVERS["TreeNewton"] = all_solvers.TreeNewton(columns=4)
 SOLVERS["NetworkGIANT"] = all_solvers.NetworkGIANT(0.05)

@@ -26,7 +26,12 @@ def test_all_agents_get_the_sum_in_two_messages_an_edge_of_the_tree(name):
     far = nx.eccentricity(graph)
     assert (tree.depth, tree.root) == min((far[agent], agent) for agent in graph)
     np.testing.assert_array_equal(up[tree.root], rows.sum(axis=0))
-    assert (network.exchanges, network.messages, network.floats, network.bytes) == (tree.depth, A - 1, (A - 1) * n, (A - 1) * n * 8)
+    assert (network.exchanges, network.messages, network.floats, network.bytes) == (
+        tree.depth,
+        A - 1,
+        (A - 1) * n,
+        (A - 1) * n * 8,
+    )
     down = tree.broadcast(up, size=lambda sums: np.full(len(sums), 3))
     np.testing.assert_array_equal(down, np.tile(rows.sum(axis=0), (A, 1)))
     assert (network.exchanges, network.messages, network.bytes) == (2 * tree.depth, 2 * (A - 1), (A - 1) * n * 8 + (A - 1) * 3)

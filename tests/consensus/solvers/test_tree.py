@@ -97,17 +97,18 @@ def test_the_two_loop_recursion_is_the_bfgs_update_of_a_multiple_of_the_identity
 def test_the_corrected_model_takes_directions_to_products():
     rng = np.random.default_rng(1)
     A, H = (x @ x.T for x in rng.standard_normal((2, 9, 12)))
-    O = np.linalg.qr(rng.standard_normal((9, 4)))[0]
-    M = corrected(A, O, H @ O, 0.0)
-    np.testing.assert_allclose(M @ O, H @ O, rtol=1e-9, atol=1e-9)
+    basis = np.linalg.qr(rng.standard_normal((9, 4)))[0]
+    M = corrected(A, basis, H @ basis, 0.0)
+    np.testing.assert_allclose(M @ basis, H @ basis, rtol=1e-9, atol=1e-9)
     assert np.linalg.eigvalsh(M).min() > -1e-9
-    np.testing.assert_allclose(corrected(A, O, H @ O, 0.5) @ O, H @ O + 0.5 * O, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(corrected(A, basis, H @ basis, 0.5) @ basis, H @ basis + 0.5 * basis, rtol=1e-9, atol=1e-9)
     model, g, ridge = Model.of(M, np.full(9, 0.1)), rng.standard_normal(9), 0.1 * np.eye(9)
     d = model.step(0.3, g)
     np.testing.assert_allclose(d, -np.linalg.solve(M + ridge + 0.3 * np.eye(9), g), rtol=1e-9)
     np.testing.assert_allclose(model.decrease(d, g), -(g @ d + d @ (M + ridge) @ d / 2), rtol=1e-9)
     codes, unit = rounded(d, lambda x: model.decrease(x, g) >= 0.99 * model.decrease(d, g))
-    assert np.log2(unit).is_integer() and np.array_equal(codes, np.rint(codes))
+    assert np.log2(unit).is_integer()
+    assert np.array_equal(codes, np.rint(codes))
     assert model.decrease(codes * unit, g) >= 0.99 * model.decrease(d, g)
     assert model.decrease(np.rint(d / unit / 2) * unit * 2, g) < 0.99 * model.decrease(d, g)  # the largest such unit
 
