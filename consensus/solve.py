@@ -29,6 +29,7 @@ from consensus.observe.stopper import Stopper
 from consensus.problems import BaseProblem
 from consensus.result import Result
 from consensus.solvers import AdaptiveNEXT, Solver, check_needs
+from consensus.solvers.needs import needs_of
 from topologies.schedules import ScheduleLike
 
 ENGINES = {"stacked": Stacked, "processes": Processes, "mpi": MPI}
@@ -202,6 +203,8 @@ def solve(
         measured = measured_agents(honest, solver, network.agents)
         settings["seed of the start"] = seed if start is None else None
         start = _doors.start(problem, start, seed)
+        if needs_of(solver).tree and not (start == start[0]).all():
+            raise ValueError(f"start must be the same for all agents, (P,): {type(solver).__name__} has one point for all")
         test = None if test is None else checked_test_set(problem, test)
         metrics = checked_metrics(metrics, (*ALWAYS, *ASKED_FOR, *solver.history_columns))
         whole = problem.agents == problem.network_size

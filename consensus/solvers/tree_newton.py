@@ -114,17 +114,17 @@ class TreeNewton(Solver):
     def step(self, problem: BaseProblem, network: "Network", state: TreeNewtonState) -> TreeNewtonState:
         tree, (_, w, local, sent, plan, known) = network.spanning_tree, state
         root, first, linearizable = tree.here, state.round == 0, cast(Linearizable, problem)  # as needs say
-        if first:
-            tree.discover()
-            units = np.zeros((len(w), 2))
-            if root is not None:
-                units = first_units(linearizable, w, problem.gradient(w), root, self.columns)
-            plan = plan._replace(units=tree.broadcast(units, lambda rows: np.full(len(rows), 2 * 2)))
         # Up: values, rounded differences of gradients, and rounded products at the trial points.
         points = (w[0] + plan.steps[0, : 1 if first else len(FACTORS)]).astype(w.dtype)
         trials = [everywhere(point, w) for point in points]
         values = np.stack([problem.value(trial) for trial in trials], axis=1)
         gradients = [problem.gradient(trial).astype(float) for trial in trials]
+        if first:
+            tree.discover()
+            units = np.zeros((len(w), 2))
+            if root is not None:
+                units = first_units(linearizable, w, gradients[0], root, self.columns)
+            plan = plan._replace(units=tree.broadcast(units, lambda rows: np.full(len(rows), 2 * 2)))
         basis, (a, b) = plan.directions(state.round, self.columns), plan.units[0]
         told, codes = [sent], []
         for gradient in [local, *gradients] if plan.refused else gradients:

@@ -126,6 +126,8 @@ def test_networks_without_a_tree_and_wrappers_are_refused(solver):
     for wrap in (lambda: Gossip(solver, 2), lambda: Compressed(solver, Quantize(4))):
         with pytest.raises(TypeError, match="sums along a tree"):
             wrap()
+    with pytest.raises(ValueError, match="start must be the same for all agents"):
+        consensus.solve(p, STATIC, solver, rounds=1, start=np.eye(AGENTS, p.parameters))
     with pytest.raises(ValueError, match="needs a smooth regularizer, and L1"):
         consensus.solve(problem("squared", consensus.L1(0.1)), STATIC, solver, rounds=1)
 
