@@ -27,7 +27,7 @@ def embedded(page):
 def columns(path):
     """A CSV file's columns, without this package's reader."""
     with open(path, newline="") as file:
-        header, *rows = csv.reader(file)
+        header, *rows = csv.reader(line for line in file if not line.startswith("#"))
     return dict(zip(header, np.array(rows, dtype=float).T, strict=True))
 
 
