@@ -77,7 +77,7 @@ class Needs:
     @property
     def directed(self) -> str | None:
         """The weights of :mod:`topologies` by which the method runs on directed graphs; None where there are none."""
-        return _DIRECTED.get(self.mixing)
+        return None if self.tree else _DIRECTED.get(self.mixing)
 
 
 def needs_of(solver: object) -> Needs:

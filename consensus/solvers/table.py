@@ -140,7 +140,8 @@ def _row(solver: Solver | type[Solver]) -> Row:
 
 def _words(needs: Needs) -> tuple[str, str, str, str]:
     cost = ("convex" if needs.convex else "nonconvex") + (", of a model" if needs.model else "")
-    return needs.regularizer, cost, needs.mixing + (", static" if needs.static else ""), needs.directed or "no"
+    network = "static, undirected" if needs.tree else needs.mixing + (", static" if needs.static else "")
+    return needs.regularizer, cost, network, needs.directed or "no"
 
 
 def _reference(kind) -> str:

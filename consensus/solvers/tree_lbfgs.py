@@ -101,7 +101,7 @@ class TreeLBFGS(Solver):
     rounded: bool = True
 
     needs = Needs(regularizer="smooth", tree=True, counts_exchanges=True)
-    sends = "value, gradient of the subtree"
+    sends = "cost, y"
 
     def __post_init__(self) -> None:
         _checks.count("memory", self.memory)

@@ -85,7 +85,7 @@ class TreeNewton(Solver):
     columns: int = 16
 
     needs = Needs(regularizer="smooth", model=True, loss=("quadratic", "curvature_root"), tree=True, counts_exchanges=True)
-    sends = "values, gradients and curvature of the subtree; steps"
+    sends = "costs, y, H O, d"
 
     def __post_init__(self) -> None:
         _checks.count("columns", self.columns, least=2)

@@ -13,9 +13,13 @@ _FILTERS = (2, 3)
 
 
 def torch_mlp():
+    """The same parameters in every process."""
+    import torch
     from torch import nn
 
-    return Torch(nn.Sequential(nn.Linear(*WIDTHS[:2]), nn.Tanh(), nn.Linear(*WIDTHS[1:])))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return Torch(nn.Sequential(nn.Linear(*WIDTHS[:2]), nn.Tanh(), nn.Linear(*WIDTHS[1:])))
 
 
 def torch_mlp_in_our_order():

@@ -63,7 +63,7 @@ def test_the_runs_compared_are_worth_comparing(references):
     assert rare["exchanges"].tolist() == [0, 3, 6, 7]
     for name, result in references.items():
         assert np.isfinite(result.w).all(), name
-        agreed = name == "no rounds" or "adaptive" in name  # whose agents' sums are exact where the graph stands still
+        agreed = name == "no rounds" or "adaptive" in name or "Tree" in name  # whose sums are exact on static graphs
         assert agreed or not np.array_equal(result.w[0], result.w[1]), name
 
 

@@ -223,7 +223,7 @@ def test_what_is_measured_is_of_the_honest_agents(way):
 
 def test_a_solvers_own_columns_are_of_the_honest_agents_and_a_file_keeps_who_they_are(tmp_path):
     class Rows(DGD):
-        columns: ClassVar = {"first": np.max}
+        history_columns: ClassVar = {"first": np.max}
 
         def report(self, state):
             return np.arange(20.0)[:, None]

@@ -253,7 +253,7 @@ def test_push_pull_sends_what_it_knows_already_in_one_exchange():
 class Reporting(DGD):
     """A solver with a column of its own, and wide messages."""
 
-    columns = MappingProxyType({"largest": np.max})
+    history_columns = MappingProxyType({"largest": np.max})
 
     def report(self, state):
         return np.abs(state.w).max(axis=1, keepdims=True)

@@ -99,7 +99,7 @@ def test_the_state_says_what_was_done(schedule):
     tau, tries = state.damping.tau, state.damping.tries
     assert ((tries >= 1) & (tries <= 3)).all()
     report = AdaptiveNEXT().report(state)
-    assert report.shape == (AGENTS, 5) == (AGENTS, len(AdaptiveNEXT.columns))
+    assert report.shape == (AGENTS, 5) == (AGENTS, len(AdaptiveNEXT.history_columns))
     np.testing.assert_array_equal(report[:, :4].T, [tau, tau, np.full(AGENTS, pace), tries])
     assert ((report[:, 4] >= 1) & (report[:, 4] <= 19)).all()
 
