@@ -109,14 +109,15 @@ class TreeLBFGS(Solver):
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> TreeLBFGSState:
         zeros = np.zeros(w.shape)  # in float64, so that sums of what is sent are exact
-        none = np.broadcast_to(zeros[:, None], (len(w), self.memory, w.shape[1]))
+        none = everywhere(np.zeros((self.memory, w.shape[1])), zeros)
         return TreeLBFGSState(0, w, zeros, w, zeros, zeros, zeros, Pairs(none, none, 0), LineSearch.along(0.0, 0.0, 0.0), 0.0)
 
     def step(self, problem: BaseProblem, network: "Network", state: TreeLBFGSState) -> TreeLBFGSState:
         tree, r, trial = network.spanning_tree, problem.regularizer, state.trial[0]
-        local = problem.gradient(state.trial)
+        stacked = np.ascontiguousarray(state.trial)  # as after a checkpoint: rows of one array, not one row many times
+        local = problem.gradient(stacked)
         scale = state.scale if state.round else first_scale(tree, local)
-        value, total, sent = self._summed(tree, problem.value(state.trial), local, state, scale)
+        value, total, sent = self._summed(tree, problem.value(stacked), local, state, scale)
         value, gradient = value + float(r.value(trial)), total + r.gradient(trial)
         scale = float(np.linalg.norm(gradient))
         done = state._replace(round=state.round + 1, sent=sent, total=everywhere(total, sent), scale=scale)

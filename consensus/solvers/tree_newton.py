@@ -116,7 +116,7 @@ class TreeNewton(Solver):
         root, first, linearizable = tree.here, state.round == 0, cast(Linearizable, problem)  # as needs say
         # Up: values, rounded differences of gradients, and rounded products at the trial points.
         points = (w[0] + plan.steps[0, : 1 if first else len(FACTORS)]).astype(w.dtype)
-        trials = [everywhere(point, w) for point in points]
+        trials = [np.ascontiguousarray(everywhere(point, w)) for point in points]
         values = np.stack([problem.value(trial) for trial in trials], axis=1)
         gradients = [problem.gradient(trial).astype(float) for trial in trials]
         if first:

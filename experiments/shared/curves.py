@@ -10,6 +10,7 @@ from consensus.plotting.runs import keep_in_view
 plt.rcParams["font.size"] = 8  # of figures that a page shows in about their own size
 plt.rcParams["pdf.fonttype"] = 42  # TrueType: journals refuse Type 3 fonts
 COUNTS = ("round", "exchanges")
+ROOM = 0.5  # inches that figures have for their legend
 LEGEND = {"frameon": False, "handlelength": 3}  # long enough for the dashes to show
 
 
@@ -97,7 +98,7 @@ def panels(count, columns=3, size=(2.6, 2.3), share=False):
     """
     columns = min(columns, count)
     rows = -(-count // columns)
-    shape = (max(4.5, size[0] * columns), size[1] * rows + 0.5)
+    shape = (max(4.5, size[0] * columns), size[1] * rows + ROOM)
     figure, axes = plt.subplots(rows, columns, figsize=shape, layout="constrained", squeeze=False, sharey=share)
     for ax in axes.flat[count:]:
         ax.remove()
@@ -111,12 +112,14 @@ def legend(figure, ax, columns=None):
 
 
 def fitted_legend(figure, handles, labels, columns):
-    """A legend above all panels, in at most so many columns as the figure is wide enough for."""
+    """A legend above all panels, in at most so many columns as the figure is wide enough for; a tall one makes it higher."""
     for count in range(columns, 0, -1):
         made = figure.legend(handles, labels, loc="outside upper center", ncols=count, **LEGEND)
-        if count == 1 or made.get_window_extent().width <= figure.bbox.width:
-            return
+        box = made.get_window_extent()
+        if count == 1 or box.width <= figure.bbox.width:
+            break
         made.remove()
+    figure.set_figheight(figure.get_figheight() + max(0.0, box.height / figure.dpi - ROOM))
 
 
 def own_legend(ax, columns=2):

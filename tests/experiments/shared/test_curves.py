@@ -44,6 +44,13 @@ def test_the_legend_of_one_panel_is_inside_the_figure(drawn):
     assert box.x1 <= canvas.bbox.width
 
 
+def test_labels_of_one_panel_are_inside_the_figure(drawn):
+    canvas, ax = drawn(30)
+    for box in (ax.yaxis.label.get_window_extent(), ax.xaxis.label.get_window_extent(), ax.title.get_window_extent()):
+        assert box.min.min() >= 0
+        assert (box.max <= canvas.bbox.size).all()
+
+
 @pytest.mark.parametrize("last", [3, 8, 30, 300])
 def test_tick_labels_do_not_overlap(drawn, last):
     canvas, ax = drawn(last)
