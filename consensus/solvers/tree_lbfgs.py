@@ -57,7 +57,7 @@ class TreeLBFGS(Solver):
         d = -H grad U ,    w_trial = w + t d ,
 
     with H the inverse of the Hessian by the last ``memory`` pairs (two-loop recursion), and t by a line search for the strong
-    Wolfe conditions. U never rises.
+    Wolfe conditions. U never rises, but by the rounding of its value.
 
     With ``rounded=True`` an agent sends integers q_i: the difference of its gradient to what it has sent before, in units of a,
 
@@ -70,8 +70,8 @@ class TreeLBFGS(Solver):
     counted.
 
     The network must be static, undirected and connected, and messages must arrive. The root is a single point of failure. r
-    must be smooth. That U falls in every accepted step is proved for ``rounded=False``; with rounding it holds as well, because
-    values are not rounded. Convergence of L-BFGS to stationary points of nonconvex costs is not proved in general.
+    must be smooth. Values are not rounded, so the search sees whether U falls. Convergence of L-BFGS to stationary points of
+    nonconvex costs is not proved in general.
 
     Parameters
     ----------
