@@ -1,5 +1,9 @@
 """Vectors of integers with few bits each: runs of 32 share a width."""
 
+from __future__ import annotations
+
+from dataclasses import dataclass
+
 import numpy as np
 
 _RUN = 32  # integers that share a width,
@@ -70,6 +74,68 @@ def unpack(message: bytes, count: int) -> np.ndarray:
             whole[:, :width] = bits[start:end].reshape(len(some), width)
             some[:] = np.packbits(whole, axis=1, bitorder="little").view("<i8")[:, 0]
     return codes
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """Rows as whole multiples of units, in runs of 32 that share a width: as :func:`pack` writes them.
+
+    Parameters
+    ----------
+    codes : ndarray of int32 (agents, columns)
+        The multiples.
+    unit : ndarray (agents, parts)
+        A row falls into so many parts of equal length, each with a unit of its own, a power of two; NaN if the row holds one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from consensus.packing.runs import Runs
+    >>> runs = Runs.nearest(np.array([[0.3, -1.1, 6.0, 17.0]]), np.array([[0.25, 4.0]]))
+    >>> runs.unpack().tolist(), runs.bytes.tolist()
+    ([[0.25, -1.0, 8.0, 16.0]], [8])
+    """
+
+    codes: np.ndarray
+    unit: np.ndarray
+
+    @classmethod
+    def nearest(cls, rows: np.ndarray, unit: np.ndarray) -> Runs:
+        """The ``rows`` rounded to multiples of ``unit``, or where these were too large of 2^k times that."""
+        parts = rows.reshape(*unit.shape, -1)
+        largest = np.abs(parts).max(axis=2, initial=0)
+        finite = np.isfinite(largest)
+        most = min(30, np.finfo(rows.dtype).nmant - 1)
+        excess = np.frexp(np.where(finite, largest, 0) / unit)[1] - most
+        unit = np.where(finite, np.ldexp(unit, np.maximum(excess, 0)), np.nan).astype(rows.dtype)
+        whole = np.rint(np.where(finite, 1, 0)[:, :, None] * np.nan_to_num(parts) / np.where(finite, unit, 1)[:, :, None])
+        return cls(whole.reshape(rows.shape).astype(np.int32), unit)
+
+    @property
+    def arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        """Codes and units."""
+        return self.codes, self.unit
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """The columns of every row (agents,)."""
+        return np.full(len(self.codes), self.codes.shape[1])
+
+    @property
+    def bytes(self) -> np.ndarray:
+        """Those of a row's runs, and two for each unit's exponent (agents,)."""
+        count, parts = self.unit.shape
+        lengths = packed_bytes(self.codes.reshape(count * parts, -1)).reshape(count, parts).sum(axis=1)
+        return np.asarray(lengths + 2 * parts)
+
+    def of(self, codes: np.ndarray, unit: np.ndarray) -> Runs:
+        """Rows of other agents."""
+        return Runs(codes, unit)
+
+    def unpack(self) -> np.ndarray:
+        """The rows (agents, columns)."""
+        parts = self.codes.reshape(*self.unit.shape, -1)
+        return (parts * self.unit[:, :, None]).reshape(self.codes.shape).astype(self.unit.dtype, copy=False)
 
 
 def _widths(codes):

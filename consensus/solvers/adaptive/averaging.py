@@ -1,139 +1,168 @@
-"""Averages over the network from a few exchanges, fitted to what the exchanges are seen to do."""
+"""Averages over the network from a few exchanges of rounded numbers."""
 
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from consensus.solvers.adaptive import chebyshev
-from consensus.solvers.adaptive.acquainted import exact_means
-from consensus.solvers.adaptive.blocks import pack, unpack
-from consensus.solvers.adaptive.first_exchanges import Search, find_pace, introduce
-from consensus.solvers.adaptive.held import PROBES, Held
-from consensus.solvers.adaptive.survey import survey
+from consensus.packing.runs import Runs
+from consensus.solvers.adaptive import filters
 
 if TYPE_CHECKING:
     from consensus.engines.network import Network
 
-MISFIT, _MISFIT_STATIC = 1 / 16, 0.01  # of the agents' averages after a round's exchanges
+_MISFIT = 1 / 16  # of the agents' averages after a round's exchanges, that is small enough
+_ROUNDS, _MANY = 8, 32  # of one length: short ones, and those from _LONG exchanges on where no misfit is known
+_LONG = 8
 
 
-class Averaging(NamedTuple):
-    """What agents remember of their exchanges.
+class Told(NamedTuple):
+    """What neighbours hold of an agent's rows, the sum of all that they were sent, and W times that: both (agents, columns)."""
 
-    Fields: their ``mass`` (agents, 1); how many exchanges a round takes, its ``pace``, 0 before that is found, -1 before it is
-    looked for; how many were ``sent``, and how many of these ``before`` the last round; among many agents with symmetric
-    weights on a static graph the ``fit`` (agents, K) of their averages, all rows the same. Before it is there, and elsewhere,
-    there is none. And the ``search`` for the pace, while the agents move.
-    """
-
-    mass: np.ndarray
-    pace: int
-    sent: int
-    before: int
-    fit: np.ndarray
-    search: Search
+    sent: np.ndarray
+    mixed: np.ndarray
 
     @classmethod
-    def at_start(cls, w: np.ndarray) -> "Averaging":
-        """Of agents with iterates w (agents, P), before the first exchange."""
-        agents = len(w)
-        none = np.zeros((agents, 0), w.dtype)
-        return cls(np.ones((agents, 1), w.dtype), -1, 0, 0, none, Search.nowhere(w))
+    def nothing(cls, rows: np.ndarray) -> "Told":
+        return cls(np.zeros_like(rows), np.zeros_like(rows))
 
 
-Means = TypeVar("Means", bound=tuple)
-Sums = TypeVar("Sums", bound=tuple)
+class Pace(NamedTuple):
+    """How many exchanges a round takes.
 
-
-class Averages(NamedTuple, Generic[Means, Sums]):
-    """What the exchanges of a round bring: the next ``state``, and named blocks as they were given.
-
-    Fields: estimates of the ``means`` and of the ``totals`` over all agents; what mixing has made of what is summed
-    (``mixed``), whose sum over the agents is what it was.
+    Fields: the ``length`` of the next round in exchanges, of the ``last`` one, and how many rounds of this length are ``left``; how many exchanges there
+    were, ``sent``; whether the network is static and its W doubly stochastic, as far as is known, ``balanced``; the masses
+    (agents, 1), one at the start of a run; and the ``probes`` (agents, 33, probes) after the first 0 to 32 exchanges, by which
+    agents of a static network find their weights.
     """
 
-    state: Averaging
-    means: Means
-    totals: Sums
-    mixed: Sums
+    length: int
+    last: int
+    left: int
+    sent: int
+    balanced: bool
+    mass: np.ndarray
+    probes: np.ndarray
+
+    @classmethod
+    def at_start(cls, rows: np.ndarray, agents: int, dtype: np.dtype) -> "Pace":
+        own = filters.draw(agents)[rows].astype(dtype)
+        probes = np.zeros((len(own), filters.LONGEST + 1, own.shape[1]), dtype)
+        probes[:, 0] = own
+        return cls(1, 0, _ROUNDS, 0, False, np.ones((len(own), 1), dtype), probes)
+
+    def filters(self, network: "Network", what: str) -> tuple[np.ndarray, np.ndarray]:
+        """The :func:`filters.weights` of a round, and their misfits."""
+        return filters.weights(self.probes[:, : self.length + 1], filters.draw(network.agents).mean(axis=0), what)
+
+    def next(self, network: "Network") -> "Pace":
+        """After a round: rounds become twice as long, until their averages are good enough.
+
+        There are eight rounds of each length. A static network whose masses stay at one keeps the length whose misfit is at most
+        1/16 for all agents: those for whom it is larger say so in every message, and eight rounds bring that to everyone who
+        might think otherwise, who has heard from all of them in one. On other networks, where no misfit is known, there are 32
+        rounds of eight exchanges, and of more.
+        """
+        if self.left > 1:
+            return self._replace(left=self.left - 1)
+        balanced = network.static and network.all_say(np.abs(self.mass[:, 0] - 1) < 1e-6)
+        enough = balanced and network.all_say(self.filters(network, "points")[1] <= _MISFIT)
+        length = self.length if enough else min(2 * self.length, filters.LONGEST)
+        return self._replace(length=length, left=_ROUNDS if balanced or length < _LONG else _MANY, balanced=balanced)
 
 
-class Data(NamedTuple, Generic[Means, Sums]):
-    """What is mixed: named blocks to average, and others to sum."""
+class Averages(NamedTuple):
+    """What the exchanges of a round bring.
 
-    averaged: Means
-    summed: Sums
+    Fields: estimates of the means of the ``points`` w and of the trackers, ``slope`` G (agents, P); what mixing has made of the
+    ``trackers``, whose sum is what it was; of the ``products`` (agents, P, count); the mean ``tau`` (agents,); the next
+    ``pace``; what neighbours hold, ``told``.
+    """
+
+    points: np.ndarray
+    slope: np.ndarray
+    trackers: np.ndarray
+    products: np.ndarray
+    tau: np.ndarray
+    pace: Pace
+    told: Told
 
 
-def average(network: "Network", state: Averaging, averaged: Means, summed: Sums) -> Averages[Means, Sums]:
-    """Averages over all agents: exact ones where agents get to know their graph, elsewhere estimates.
+def average(
+    network: "Network",
+    pace: Pace,
+    told: Told,
+    points: np.ndarray,
+    trackers: np.ndarray,
+    units: np.ndarray,
+    products: np.ndarray,
+    product_unit: np.ndarray,
+    tau: np.ndarray,
+) -> Averages:
+    """The exchanges of a round.
 
-    On static graphs whose links go both ways up to 256 agents send each other sums
-    (:func:`consensus.solvers.adaptive.acquainted.exact_means`). Elsewhere they mix with neighbours, x_k = C_k x_{k-1}, and each
-    estimates the averages from what it saw. Whatever the matrices, what an agent holds is a combination of all agents' data:
-    probes that are mixed along, of which everyone knows the mean p^, show which. With the masses m_k (one at the start of a
-    run, mixed along) and z_k = x_k / m_k, an agent takes the combination of its own history
+    Agent i holds v, its point times its mass and its tracker side by side. It sends whole multiples of its units, in as few
+    bits as they take, and with Q(v) what its neighbours make of them
 
-        x^ = z_K + sum_k b_k (z_k - z_{k-1}),      b = argmin | p^ - (its probes, combined so) |^2 ,
+        v_i <- v_i + sum_j W_ij Q(v_j) - Q(v_i) ,       m_i <- sum_j W_ij m_j ,
 
-    which keeps an agreement whatever b is (up to rounding times b). On a changing, failing or directed graph every agent has a
-    b of its own in every round; what is summed goes on as C_K ... C_1 x_0, which keeps the sum. Among more than 256 agents on a
-    static graph with symmetric weights one b fits the probes of all agents together: x^ is then the best polynomial of degree K
-    in the mixing matrix W, which keeps sums too, and no probes are needed. It is found before any data are sent
-    (:func:`consensus.solvers.adaptive.survey.survey`), and K is at most 128.
+    which keeps ``sum_i v_i`` for a column stochastic W, whatever Q loses. On a static network an agent sends differences to what
+    its neighbours hold already, Q(v) = h + rounded(v - h); on a changing one v itself, so that nobody needs a memory for each
+    neighbour, and a lost message needs no answer. Estimates of the means are v / m after the last exchange, or on a static
+    network with a doubly stochastic W the :func:`filters.weights` of what an agent held during the round.
 
     Parameters
     ----------
     network : Network
-    state : Averaging
-    averaged, summed : NamedTuple of ndarray (agents, ...)
-        Data whose average is wanted, weighted by the masses, such as iterates; data whose sum over agents the mixing is to
-        keep, such as trackers.
+    pace : Pace
+    told : Told
+        Of v, (agents, 2 P).
+    points, trackers : ndarray (agents, P)
+    units : ndarray (agents, 2)
+        Of points times masses and of trackers, powers of two.
+    products : ndarray (agents, P, count)
+        Whose mean is wanted: nothing of them is kept from round to round.
+    product_unit : ndarray (agents,)
+    tau : ndarray (agents,)
+        Its square is averaged: the mean is near the largest, for one agent's trouble is everyone's.
 
     Returns
     -------
     Averages
-
-    References
-    ----------
-    Montijano, Montijano, Sagues, "Chebyshev polynomials in consensus applications", Signal Processing 93(3), 2013, for
-    polynomials; Kempe, Dobra, Gehrke, "Gossip-based computation of aggregate information", FOCS 2003, for masses.
     """
-    like = Data(averaged, summed)
-    data = np.concatenate([state.mass * pack(averaged), pack(summed)], axis=1)
-    state, estimates, mixed = _mixed(network, state._replace(before=state.sent), data)
-    totals = unpack(network.agents * estimates, like).summed
-    return Averages(state, unpack(estimates, like).averaged, totals, unpack(mixed, like).summed)
-
-
-def _mixed(network, state, data):
-    """The next state, and of the data (agents, columns) the estimated means and what mixing made of them."""
-    if network.acquainted:
-        state, means = exact_means(network, state, data)
-        return state, means, means
-    target = _MISFIT_STATIC if network.static else MISFIT
-    if network.static and state.pace < 0 and network.agents > PROBES:
-        state = survey(network, state, target)
-    elif network.static and state.pace < 0:
-        held, pace = introduce(network, state.mass, data, target)
-        return _from(held, state._replace(pace=pace))
-    if state.pace <= 0:
-        held, pace = find_pace(network, state.mass, data, target, state.sent)
-        return _from(held, state._replace(pace=pace, search=Search.nowhere(data)))
-    if state.fit.size:
-        mixed = chebyshev.polynomial(network, state.sent, state.fit, data)
-        return state._replace(sent=state.sent + state.pace), mixed, mixed
-    held = Held(network, state.mass, data)
-    for k in range(state.pace):
-        held.mix(state.sent + k)
-    return _from(held, state)
-
-
-def _from(held, state):
-    last = held.last
-    return state._replace(mass=last.mass, sent=state.sent + held.exchanges), held.estimates(), last.data
-
-
-def numbers(agents: int) -> int:
-    """How many numbers an agent sends beside the data, at most: its mass and its probes."""
-    return 1 + min(agents, PROBES)
+    agents, P, count = products.shape
+    power = np.square(tau)[:, None].astype(points.dtype)
+    v, mass, Z = np.concatenate([pace.mass * points, trackers], axis=1), pace.mass, products.reshape(agents, P * count)
+    filtered = pace.balanced and pace.length > 1
+    c, rough = (
+        (pace.filters(network, what)[0].astype(v.dtype)[:, :, None] for what in ("points", "products"))
+        if filtered
+        else ((), ())
+    )
+    held, held_Z, about, probes = 0.0, 0.0, Told.nothing(Z), pace.probes
+    for k in range(pace.length):
+        n = pace.sent + k
+        if filtered:
+            held, held_Z = held + c[:, k] * v, held_Z + rough[:, k] * Z
+        searching = network.static and n < filters.LONGEST
+        plain = [mass, mass * power] + ([probes[:, n]] if searching else [])
+        if not network.static:
+            told, about = Told.nothing(v), Told.nothing(Z)
+        blocks = [Runs.nearest(v - told.sent, units)]
+        if count:
+            blocks.append(Runs.nearest(Z - about.sent, product_unit[:, None]))
+        *mixed, numbers = network.mix(n, *blocks, np.concatenate(plain, axis=1))
+        told = Told(told.sent + blocks[0].unpack(), told.mixed + mixed[0])
+        v = v + (told.mixed - told.sent)
+        if count:
+            about = Told(about.sent + blocks[1].unpack(), about.mixed + mixed[1])
+            Z = Z + (about.mixed - about.sent)
+        mass, power = numbers[:, :1], numbers[:, 1:2] / numbers[:, :1]
+        if searching:
+            probes = probes.copy()
+            probes[:, n + 1] = numbers[:, 2:]
+    if filtered:
+        estimate, Z = held + c[:, -1] * v, held_Z + rough[:, -1] * Z
+    else:
+        estimate, Z = v / mass, Z * (pace.mass / mass)
+    pace = pace._replace(last=pace.length, sent=pace.sent + pace.length, mass=mass, probes=probes).next(network)
+    return Averages(estimate[:, :P], estimate[:, P:], v[:, P:], Z.reshape(agents, P, count), np.sqrt(power[:, 0]), pace, told)

@@ -1,72 +1,133 @@
-"""The kinds of curvature that agents can know of."""
+"""What an agent takes for the curvature of the network's average cost: a matrix, or few columns, corrected by products."""
 
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from consensus.models.layers import Layered
-from consensus.problems import BaseProblem, has_model
-from consensus.solvers.adaptive.gauss_newton import Test
-from consensus.solvers.adaptive.kronecker import Kronecker
-from consensus.solvers.adaptive.news import News
-from consensus.solvers.adaptive.quadratic import Hessian
-from consensus.solvers.adaptive.secants import Secants
-from consensus.solvers.adaptive.sketch import DIRECTIONS, Sketch, columns
+from consensus._parallel import for_chunks
+from consensus.local.low_rank import low_rank
+from consensus.problems import Linearizable, has_model
+from consensus.problems.base import BaseProblem
+from consensus.regularizers.base import Regularizer
+from consensus.solvers.adaptive import gauss_newton
 
-if TYPE_CHECKING:
-    from consensus.engines.network import Network
-
-
-class Curvature(Protocol):
-    """What an agent knows of curvature at its trial point: a NamedTuple, part of the state of AdaptiveNEXT.
-
-    Arrays are (agents, ...), and ``problem`` is one for which :func:`curvature_of` has chosen the kind.
-    """
-
-    @classmethod
-    def at_start(cls, problem: Any, w: np.ndarray) -> Self:
-        """At the start w (agents, P)."""
-
-    @staticmethod
-    def numbers(problem: Any) -> int:
-        """How many numbers an agent sends."""
-
-    def scale(self, problem: Any, w: np.ndarray, gradient: np.ndarray) -> tuple[np.ndarray, float]:
-        """How large H is (agents,), as the local cost says; and tau's first value in units of that."""
-
-    def unknown(self) -> Hessian:
-        """H = 0, before any curvature of the network is known."""
-
-    def alone(self, network: "Network") -> Hessian | None:
-        """H as an agent can know it by itself, to begin with; None if that is not to be used."""
-
-    def mixed(self, network: "Network") -> tuple:
-        """The blocks that are mixed, whose sums over the network are wanted, as a NamedTuple."""
-
-    def rounded(self, network: "Network") -> np.ndarray | None:
-        """Blocks (agents, P, count) that are mixed in few bits, whose sums are wanted; None if there are none."""
-
-    def of_network(self, problem: Any, network: "Network", round: int, news: News) -> tuple[Hessian, Self]:
-        """H, from the ``news`` that the exchanges of a round brought; and what is kept of them."""
-
-    def moved(self, problem: Any, trial: np.ndarray) -> Self:
-        """At new trial points (agents, P)."""
-
-    def widened(self, problem: Any) -> Self:
-        """With all that is to be in the first message to all, after rounds :meth:`alone`; before it :meth:`moved` is called."""
-
-    def each_local_model(self, problem: Any, w: np.ndarray, test: Test) -> None:
-        """A test of how far the local costs are from their models, as :func:`gauss_newton.each_local_model`."""
+COLUMNS, _NUMBERS = 8, 1 << 18  # directions of a round, and numbers in their products, at most
+_DENSE, _ROOM = 1024, 1 << 31  # parameters of a matrix, and bytes of all agents' matrices, at most
+_FEW = 64  # columns otherwise
+_LOST = 1e-6  # of the largest eigenvalue of O'Z: smaller ones are rounding
+_FLOOR = 1e-10  # of the scale, that is added to M before each correction
+_LEAST_SCALE = 1e-3  # of the scale at the start
 
 
-def curvature_of(problem: BaseProblem) -> type[Curvature]:
-    """The kind of curvature for ``problem``: :class:`Secants` where its model cannot be linearised, else :class:`Sketch`.
+class Matrix(NamedTuple):
+    """M as a matrix: fields ``M`` (agents, P, P), in double precision, and the ``scale`` (agents,), its trace or what it was."""
 
-    Of a layered model with so many parameters that a sketch would have few columns it is :class:`Kronecker`, if r is quadratic:
-    others take more to solve with.
-    """
+    M: np.ndarray
+    scale: np.ndarray
+
+    def times(self, d: np.ndarray) -> np.ndarray:
+        """M d for d (agents, P)."""
+        return (self.M @ d[:, :, None])[:, :, 0]
+
+    def corrected(self, basis: np.ndarray, products: np.ndarray, told: np.ndarray) -> "Matrix":
+        """``M - M O (O'M O)^+ O'M + Z (O'Z)^+ Z'`` for the agents that are ``told`` (agents,) of Z: it takes O to Z.
+
+        Parameters
+        ----------
+        basis, products : ndarray (agents, P, count)
+            O, or (P, count) of all agents, and Z.
+        """
+        M = np.empty_like(self.M)
+
+        def chunk(rows):
+            old, Z, O = self.M[rows].copy(), products[rows], basis if basis.ndim == 2 else basis[rows]
+            np.einsum("app->ap", old)[...] += _FLOOR * self.scale[rows, None]  # of an indefinite M the update would make worse
+            image = old @ O
+            taken, given = image @ _root(O, image), Z @ _root(O, Z)
+            new = old + given @ given.swapaxes(1, 2) - taken @ taken.swapaxes(1, 2)
+            M[rows] = np.where(told[rows, None, None], (new + new.swapaxes(1, 2)) / 2, old)
+
+        P, count = self.M.shape[1], basis.shape[-1]
+        for_chunks(chunk, len(M), 4 * self.M[0].nbytes, 6 * P * P * count)
+        return Matrix(M, np.maximum(np.einsum("app->a", M), _LEAST_SCALE * self.scale))
+
+    def minimiser(self, tau: np.ndarray, w: np.ndarray, slope: np.ndarray, r: Regularizer | None) -> np.ndarray:
+        """The d (agents, P) of least ``slope . d + 1/2 d' M d + tau/2 |d|^2 + r(w + d)``."""
+        if r is not None:
+            root = np.linalg.cholesky(self.M + (1e-12 * self.scale)[:, None, None] * np.eye(w.shape[1]))
+            return low_rank(root, tau, w, slope, r)
+        d = np.empty(slope.shape)
+
+        def chunk(rows):
+            system = self.M[rows].copy()
+            np.einsum("app->ap", system)[...] += tau[rows, None]
+            d[rows] = -np.linalg.solve(system, slope[rows, :, None])[:, :, 0]
+
+        P = w.shape[1]
+        for_chunks(chunk, len(w), 2 * self.M[0].nbytes, P**3)
+        return d.astype(w.dtype)
+
+
+class Columns(NamedTuple):
+    """``M = V V'``: fields V (agents, P, count) and the ``scale`` (agents,), as of :class:`Matrix`."""
+
+    V: np.ndarray
+    scale: np.ndarray
+
+    def times(self, d: np.ndarray) -> np.ndarray:
+        """M d for d (agents, P)."""
+        return (self.V @ (d[:, None, :] @ self.V).swapaxes(1, 2))[:, :, 0]
+
+    def corrected(self, basis: np.ndarray, products: np.ndarray, told: np.ndarray) -> "Columns":
+        """As :meth:`Matrix.corrected`: ``V <- [V N, Z (O'Z)^(-1/2)]``, N an orthonormal basis of what is orthogonal to V'O."""
+        V, count = np.empty_like(self.V), basis.shape[-1]
+
+        def chunk(rows):
+            old, Z, O = self.V[rows], products[rows], basis if basis.ndim == 2 else basis[rows]
+            across = np.linalg.qr(np.nan_to_num(old.swapaxes(1, 2) @ O), mode="complete")[0][:, :, count:]
+            new = np.concatenate([old @ across, Z @ _root(O, Z)], axis=2)
+            V[rows] = np.where(told[rows, None, None], new, old)
+
+        kept = self.V.shape[2]
+        for_chunks(chunk, len(V), 2 * V[0].nbytes, 2 * V.shape[1] * kept * kept)
+        return Columns(V, np.maximum(np.square(V).sum(axis=(1, 2)), _LEAST_SCALE * self.scale))
+
+    def minimiser(self, tau: np.ndarray, w: np.ndarray, slope: np.ndarray, r: Regularizer | None) -> np.ndarray:
+        """As :meth:`Matrix.minimiser`."""
+        return low_rank(self.V, tau, w, slope, r)
+
+
+def at_start(problem: BaseProblem | Linearizable, w: np.ndarray, slope: np.ndarray) -> Matrix | Columns:
+    """M at the start: A times the own Gauss-Newton curvature; without a model zero, on a scale by the ``slope`` (agents, P)."""
+    agents, P = w.shape
+    guessed = np.linalg.norm(slope, axis=1) / (1 + np.linalg.norm(w, axis=1))
+    dense = P <= _DENSE and 8 * P * P * problem.network_size <= _ROOM
+    none: Any = Matrix(np.zeros((agents, P, P)), guessed) if dense else Columns(np.zeros((agents, P, min(P, _FEW))), guessed)
     if not has_model(problem):
-        return Secants
-    layered = isinstance(problem.model, Layered) and problem.model.bias and problem.regularizer.quadratic
-    few = columns(problem) < min(problem.parameters, DIRECTIONS)
-    return Kronecker if layered and few else Sketch
+        return none  # type: ignore[no-any-return]
+    basis = np.eye(P) if dense else directions(P, min(P, _FEW), -1)
+    Z = problem.network_size * gauss_newton.products(problem, w, basis.astype(w.dtype)).astype(float)
+    if dense:
+        return Matrix((Z + Z.swapaxes(1, 2)) / 2, np.maximum(np.einsum("app->a", Z), _LEAST_SCALE * guessed))
+    found = none.corrected(basis, Z, np.ones(agents, bool))
+    scale = P / basis.shape[1] * np.einsum("pk,apk->a", basis, Z)
+    return Columns(found.V, np.maximum(scale, _LEAST_SCALE * guessed))
+
+
+def directions(parameters: int, count: int, round: int) -> np.ndarray:
+    """Orthonormal O (P, count) of a round, the same for all agents: they draw it by the round's number."""
+    basis: np.ndarray = np.linalg.qr(np.random.default_rng(round + 1).standard_normal((parameters, count)))[0]
+    return basis
+
+
+def count(problem: BaseProblem) -> int:
+    """How many directions a round has; none where there is no Jacobian."""
+    return max(1, min(COLUMNS, problem.parameters, _NUMBERS // problem.parameters)) if has_model(problem) else 0
+
+
+def _root(basis, products):
+    """X (agents, count, count) with X X' the pseudoinverse of O'Z, made symmetric."""
+    core = np.nan_to_num(basis.swapaxes(-1, -2) @ products)
+    values, vectors = np.linalg.eigh((core + core.swapaxes(1, 2)) / 2)
+    kept = values > np.maximum(_LOST * values[:, -1:], np.finfo(float).tiny)
+    return vectors * np.where(kept, 1 / np.sqrt(np.where(kept, values, 1)), 0)[:, None]

@@ -52,33 +52,6 @@ def products(problem: Linearizable, w: np.ndarray, basis: np.ndarray) -> np.ndar
     return result
 
 
-def kronecker(problem: Linearizable, w: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The Kronecker factors of every layer of a layered model, for every agent's local cost at w (agents, P).
-
-    As :meth:`consensus.models.layers_linearized.LayeredLinearization.kronecker`, ``(A, G)`` for a layer with shapes
-    (agents, m, m) and (agents, k, k). The samples are taken some at a time.
-    """
-    samples, outputs = problem.shards.features.shape[1], problem.model.outputs
-    sizes = problem.model.matrices  # type: ignore[attr-defined]  # a Layered's
-    factors = [
-        (np.zeros((problem.agents, m + 1, m + 1), problem.dtype), np.zeros((problem.agents, k, k), problem.dtype))
-        for _, m, k in sizes
-    ]
-    portion = max(1, _FORMED // (outputs * sum(k for _, _, k in sizes)))
-
-    def chunk(rows):
-        for first in range(0, samples, portion):
-            part = slice(first, first + portion)
-            root, linearization = _rooted(problem, w, rows, part)
-            for totals, added in zip(factors, linearization.kronecker(problem.weights[rows, part], root), strict=True):
-                for total, more in zip(totals, added, strict=True):
-                    total[rows] += more
-
-    operations = samples * sum((m + 1) ** 2 + outputs * k**2 for _, m, k in sizes)
-    for_chunks(chunk, problem.agents, _bytes(problem), operations)
-    return factors
-
-
 def _rooted(problem, w, rows, part):
     """A root of the loss's curvature, weights included, of the samples ``part`` of agents; the model's linearization there."""
     shards = problem.shards

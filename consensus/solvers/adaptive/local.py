@@ -3,60 +3,70 @@
 import numpy as np
 
 from consensus.problems.base import BaseProblem
-from consensus.solvers.adaptive.costs import quadratic_weight
-from consensus.solvers.adaptive.curvature import Curvature
-from consensus.solvers.adaptive.damping import Damping
-from consensus.solvers.adaptive.quadratic import Quadratic
+from consensus.solvers.adaptive import gauss_newton
+from consensus.solvers.adaptive.curvature import Columns, Matrix
 
-# Of the local cost's model: error over predicted decrease; trials. They are few because, where agents' steps differ much, the
-# local costs at their ends say little of the network's cost at the mean, by which trials are judged.
+# Of the local cost's model: error over promised decrease; trials. They are few because, where agents' steps differ much, the
+# local costs at their ends say little of the average cost at the mean, by which steps are judged.
 _TRUST, _TRIES = 0.25, 2
 
 
 def solve(
-    problem: BaseProblem, w: np.ndarray, model: Quadratic, damping: Damping, curvature: Curvature
-) -> tuple[np.ndarray, Damping]:
-    """Minimise every agent's ``G . d + 1/2 d' H d + tau/2 |d|^2 + r(w + d)``, with more tau while the local cost doubts it.
+    problem: BaseProblem, w: np.ndarray, slope: np.ndarray, M: Matrix | Columns, tau: np.ndarray, weight: float, length: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Minimise every agent's ``G . d + 1/2 d'(M + lambda I) d + tau/2 |d|^2 + r(w + d)``, with more tau while its cost doubts it.
 
-    tau doubles, at most twice, while the local cost at w + d is further from its Gauss-Newton model than a quarter of the
-    decrease that the local problem promises.
+    tau doubles, at most twice, while the own cost at ``w + length d`` is further from its own Gauss-Newton model than a quarter
+    of the decrease that the local problem promises there.
 
     Parameters
     ----------
     problem : Problem
-    w : ndarray (agents, P)
-    model : Quadratic
-        G and H.
-    damping : Damping
-    curvature : Curvature
+    w, slope : ndarray (agents, P)
+        w and G.
+    M : Matrix or Columns
+    tau : ndarray (agents,)
+    weight : float
+        lambda of a quadratic r, whose curvature M leaves out; 0 if r is another.
+    length : float
+        The part of d that is stepped.
 
     Returns
     -------
     d : ndarray (agents, P)
-    damping : Damping
-        That to go on with: tau is at least half of what was used.
+    tau : ndarray (agents,)
+        What was used.
+    tries : ndarray (agents,)
+        Local solves.
     """
-    r, weight = problem.regularizer, quadratic_weight(problem)
+    r = problem.regularizer
     prox = None if r.quadratic else r
-    used, tries = damping.tau.copy(), np.ones_like(damping.tau)
-    d = model.minimiser(used + weight, w, prox)
+    tau, tries = tau.copy(), np.ones_like(tau)
+    d = M.minimiser(tau + weight, w, slope, prox)
 
-    def test(rows, error, rounding):
-        everyone = np.arange(rows.stop - rows.start)
-        again, inside = rows, slice(None)  # all of them, of whom slices are no copies
+    def promised(d):
+        step = length * d
+        fall = -np.vecdot(slope, step) - (np.vecdot(step, M.times(step)) + weight * np.vecdot(step, step)) / 2
+        return fall if prox is None else fall - r.value(w + step) + r.value(w)
+
+    def wrong(d):
+        found = np.zeros(len(d), bool)
+        bound = _TRUST * promised(d)
+
+        def test(rows, error, rounding):
+            found[rows] = ~(error(length * d[rows]) <= bound[rows] + rounding)
+
+        gauss_newton.each_local_model(problem, w, test)
+        return found
+
+    if hasattr(problem, "linearize") and not gauss_newton.exact(problem):
         for _ in range(_TRIES):
-            decrease = -model.of(again).change(d[again], weight)
-            if prox is not None:
-                decrease -= r.value(w[again] + d[again]) - r.value(w[again])
-            inside = everyone[inside][~(error(d[rows])[inside] <= _TRUST * decrease + rounding[inside])]
-            if not len(inside):
+            again = wrong(d) & (tries == tries.max())
+            if not again.any():
                 break
-            again = rows.start + inside
-            used[again] *= 2
+            tau[again] *= 2
             tries[again] += 1
-            d[again] = model.of(again).minimiser(used[again] + weight, w[again], prox)
-
-    curvature.each_local_model(problem, w, test)
+            d = np.where(again[:, None], M.minimiser(tau + weight, w, slope, prox), d)
     problem.work.solves += 1
     problem.work.iterations += int(tries.sum())
-    return d, damping._replace(tau=np.maximum(damping.tau, used / 2), tries=tries)
+    return d, tau, tries

@@ -8,112 +8,77 @@ import numpy as np
 
 from consensus import _checks
 from consensus.problems import BaseProblem, has_model
-from consensus.solvers.adaptive import standardised, start
-from consensus.solvers.adaptive.alongside import Alongside
-from consensus.solvers.adaptive.averaging import Averaging, average, numbers
-from consensus.solvers.adaptive.blocks import choose
-from consensus.solvers.adaptive.costs import Costs, costs, track
-from consensus.solvers.adaptive.curvature import Curvature, curvature_of
-from consensus.solvers.adaptive.damping import Damping
+from consensus.solvers.adaptive import curvature, gauss_newton, judging, standardised
+from consensus.solvers.adaptive.averaging import Pace, Told, average
+from consensus.solvers.adaptive.filters import PROBES
+from consensus.solvers.adaptive.judging import Step
 from consensus.solvers.adaptive.local import solve
-from consensus.solvers.adaptive.news import News
-from consensus.solvers.adaptive.quadratic import Quadratic
-from consensus.solvers.adaptive.start import Averaged, Origin
 from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs
-from topologies import ScheduleLike
-from topologies.analysis import crossing
 
 if TYPE_CHECKING:
     from consensus.engines.network import Network
 
+_ALONE = 0.5  # the part of a step that agents take after a single exchange
+_LOST, _ROUGH = 0.1, 0.125  # by rounding: of the root of a step's decrease; of tau, by products
+
 
 class AdaptiveState(NamedTuple):
-    """What the agents remember: the states of the method's parts.
+    """What the agents remember.
 
-    Fields: ``round``; the iterates ``w`` (agents, P), as agreed on in the last exchanges, and the ``model`` of the network's
-    costs around them; the ``trial`` points (agents, P), with the ``local`` costs and their ``curvature`` there; ``trackers`` u
-    of the average cost and y of its gradient; the ``damping``; the ``averaging``; the ``origin``, while it may be gone back to.
+    Fields: ``round``; their trial points ``w`` (agents, P); the ``gradient`` of A times the own cost there, and the ``tracker``
+    of its average over agents; the ``pace`` of exchanges and what neighbours were ``told``; the curvature M; the last ``step``.
     """
 
     round: int
     w: np.ndarray
-    model: Quadratic
-    trial: np.ndarray
-    local: Costs
-    trackers: Costs
-    curvature: Curvature
-    damping: Damping
-    averaging: Averaging
-    origin: Origin
-
-
-class Summed(NamedTuple):
-    """What the exchanges sum: trackers, what the curvature is made of, and once the costs at the start."""
-
-    trackers: Costs
-    curvature: tuple
-    origin: np.ndarray
+    gradient: np.ndarray
+    tracker: np.ndarray
+    pace: Pace
+    told: Told
+    M: curvature.Matrix | curvature.Columns
+    step: Step
 
 
 @dataclass(frozen=True)
 class AdaptiveNEXT(Solver):
-    """NEXT without settings: every local problem knows the network's curvature, and a step counts if U falls by it.
+    """NEXT without settings: gossip of rounded numbers, curvature of the network, and steps that are judged.
 
-    A round is K exchanges, one local solve and one evaluation of the local cost, at a trial point x_i = w_i + d_i. What the
-    agents exchange are the trial points, trackers y_i of the average gradient and u_i of the average cost;
-    :func:`consensus.solvers.adaptive.averaging.average` makes of them each agent's estimates w_i of the mean trial point, G_i
-    of ``grad sum_j g_j``, and T_i of ``sum_j g_j``. On a static graph whose links go both ways up to 256 agents get to know
-    the graph in the first exchanges, and their estimates are exact: sums go through few agents
-    (:class:`consensus.engines.hubs.Hubs`) in K exchanges, one more than the diameter or fewer. Of the Gauss-Newton curvature
-    of all costs, ``H = sum_j J_j' S_j J_j``, they learn Z_i, about H Omega, with a few directions Omega that all know: on a
-    static graph whose links go both ways, of at most 64, the products J_i' S_i J_i Omega go along with these sums, rounded to
-    what tau_i does not see anyway, and Z is their exact sum (:class:`consensus.solvers.adaptive.sketch.Sketch`); on others they
-    are mixed in twelve bits, at first of 64 or 128, then of 32. Then agent i
+    With ``f_i = A g_i + r``, of which U is the average (r is part of the f_i if it is quadratic, else of step 3), an agent has
+    a trial point x_i, a tracker y_i of the average gradient, a damping tau_i and a matrix M_i, at first the Gauss-Newton
+    curvature of f_i. A round is
 
-    1.  compares the change of U from its last w_i to the new one, ``s . (G_old + G_new) / 2 + r(w_new) - r(w_old)`` (with T_new
-        - T_old instead of the trapezoid, if that is larger and a rise by over a thousandth, on a changing graph a tenth: the
-        trapezoid is exact for short steps only), with what its model predicted for s = w_new - w_old: a ratio below 1/4 doubles
-        tau_i, one above 3/4 divides it by three. If U rose, tau_i is multiplied by four, and unless it refused four in a row
-        the agent goes back to its last w_i, whose G_i and V_i it still has (the trackers follow the trial points and notice
-        nothing);
-    2.  solves the local problem, with V_i V_i' the Nystrom approximation of H from Z_i (and on changing and directed graphs
-        what it was before where Z_i does not tell, stretched so that V_i V_i' s = G_new - G_old),
+    1.  a few exchanges (:func:`consensus.solvers.adaptive.averaging.average`): of x and y the agents make estimates w_i and G_i
+        of their means; of products ``H_j O`` of the own Gauss-Newton curvatures with eight random directions O, which all draw
+        alike, the average Z_i; of tau_i^4 the mean. Everything is sent in whole multiples of units, in as few bits as they take;
+    2.  a judgement of the last step (:func:`consensus.solvers.adaptive.judging.judge`): tau_i halves or grows, and where U rose
+        the agent goes back to its last w_i and G_i; then ``M <- M - M O (O'M O)^-1 O'M + Z (O'Z)^-1 Z'``, and the same with the
+        last step and the change of G along it;
+    3.  the local problem ``d_i = argmin_d G_i . d + 1/2 d'M_i d + tau_i/2 |d|^2 + r(w_i + d)``, with twice the tau, at most
+        twice, while the own cost doubts its own model;
+    4.  ``x_i = w_i + a d_i``,  ``y_i <- (what mixing made of y_i) + grad f_i(x_i new) - grad f_i(x_i old)``.
 
-            d_i = argmin_d  G_i . d + 1/2 |V_i' d|^2 + tau_i/2 |d|^2 + r(w_i + d) ,
+    A round takes one exchange at first, with a = 1/2, then 2, 4, 8, ... with a = 1, eight rounds each, up to the first length
+    after which all know their averages to 1/16; where that is not known, on changing and directed networks, there are 32 rounds
+    of eight exchanges and of more, up to 32. On a static network with doubly stochastic W the agents find in the first exchanges
+    which combination of what they hold during a round is nearest to the average. Units follow what is left to gain: with
+    ``F = -G . d``, those of x and y are ``sqrt(12 e^2 F / (trace M + P tau))`` and ``sqrt(12 e^2 F tau / P)``, e = 1/10: what
+    rounding does to the model is a hundredth of F; that of products lets rounding move M by tau / 8.
 
-        and doubles tau_i, at most twice, while its local cost at w_i + d_i is further from that of its Gauss-Newton model
-        than a quarter of the decrease promised (times 1/A; nothing is sent);
-    3.  moves: x_i = w_i + d_i,  y_i <- (what mixing made of y_i) + grad g_i(x_i new) - grad g_i(x_i old).
+    Nobody knows the network, and no agent is special; it may change, lose messages, or be directed (column stochastic weights;
+    masses go along). ``sum_i y_i = sum_i grad f_i(x_i)`` at every round, whatever is rounded. Where costs are given by functions
+    M comes from steps alone; a model with over 1,024 parameters has M as 64 columns.
 
-    Rounds of one exchange come first, in which agents have their own curvature only
-    (:func:`consensus.solvers.adaptive.start.step_alone`) and send twelve bits a number: where agents get to know their graph,
-    unless all hear all, four, or as many as that takes; on a changing one whose links go both ways, of at most 256 agents,
-    those in which K is found. Agents go back to the start if U rose. Where H is the same everywhere, with the squared loss of
-    a linear model of at most 64 parameters, it is sent once.
-
-    A quadratic r (L2) is part of the costs; L1, ElasticNet and others stay in step 2, whose points have their exact zeros. The
-    fourth power of tau is averaged along with w, in units of a common scale: the mean is near the largest. Where there is no
-    Jacobian (costs given by functions) V_i comes from the last 20 secant pairs (w_new - w_old, G_new - G_old), and nothing is
-    tested in step 2. Where a layered model has so many parameters (over 4,096) that few directions would fit into a message,
-    and r is quadratic, Kronecker factors of its layers take the place of V_i V_i'
-    (:class:`consensus.solvers.adaptive.kronecker.Kronecker`): far fewer numbers than parameters, but for those of the first
-    layer's inputs, which are sent once. Where averages are estimated K is the first number of exchanges after which all have
-    heard from all and the misfit of all averages is at most 1/100 on a static graph, 1/16 on a changing one. Directed graphs
-    take push-sum's masses.
-
-    The history gets the columns ``tau_least``, ``tau_largest``, ``exchanges_a_round`` (those of the round), ``tries`` (the most
-    local solves of an agent in it) and ``pairs`` (the fewest columns of V in use).
-
-    Why its fixed points are the stationary points of U, what agents find out by themselves and what they are given, what it
-    does not depend on and how much memory it takes: ``docs/adaptive.md``.
+    The history gets the columns ``tau_least``, ``tau_largest``, ``exchanges_a_round`` and ``tries`` (the most local solves of an
+    agent). What is proved and what is only observed: ``docs/adaptive.md``.
 
     References
     ----------
     Di Lorenzo, Scutari, "NEXT: in-network nonconvex optimization", IEEE TSIPN 2(2), 2016; Scardapane, Di Lorenzo, Neural
     Networks 91, 2017, section 4, for partial linearization; Marquardt, "An algorithm for least-squares estimation of nonlinear
-    parameters", J. SIAM 11(2), 1963, for tau; :func:`consensus.solvers.adaptive.nystrom.factor` for V; Martens, Grosse,
-    "Optimizing neural networks with Kronecker-factored approximate curvature", ICML 2015, for Kronecker factors.
+    parameters", J. SIAM 11(2), 1963, for tau; Gower, Richtarik, "Randomized quasi-Newton updates are linearly convergent matrix
+    inversion algorithms", SIAM J. Matrix Anal. Appl. 38(4), 2017, section 5, for M, the block update of Broyden, Fletcher,
+    Goldfarb and Shanno; Kempe, Dobra, Gehrke, "Gossip-based computation of aggregate information", FOCS 2003, for masses.
 
     Examples
     --------
@@ -122,21 +87,20 @@ class AdaptiveNEXT(Solver):
     >>> data = consensus.datasets.split(*consensus.datasets.load("diabetes"))
     >>> shards = consensus.partition(data.X, data.y > 0, agents=10, scheme="sorted")
     >>> problem = consensus.Problem(consensus.Linear(10), consensus.LogisticLoss(), shards, consensus.L2(0.01))
-    >>> result = consensus.solve(problem, topologies.ring(10), AdaptiveNEXT(), rounds=20)
+    >>> result = consensus.solve(problem, topologies.ring(10), AdaptiveNEXT(), rounds=60)
     >>> bool(result.history["stationarity"][-1] < 1e-9)
     True
     """
 
     needs = Needs(loss=("quadratic", "curvature_root"), mixing="column stochastic", counts_exchanges=True)
-    sends = "mass, w, y, u, rounded H Omega"
+    sends = "mass, w, y, H O: rounded"
     history_columns = MappingProxyType(
-        {"tau_least": np.min, "tau_largest": np.max, "exchanges_a_round": np.max, "tries": np.max, "pairs": np.min}
+        {"tau_least": np.min, "tau_largest": np.max, "exchanges_a_round": np.max, "tries": np.max}
     )
 
     def report(self, state: AdaptiveState) -> np.ndarray:
-        tau, _, _, tries = state.damping
-        exchanges = np.full(len(state.w), state.averaging.sent - state.averaging.before)
-        return np.stack([tau, tau, exchanges, tries, state.model.H.rank()], axis=1)
+        length = np.full(len(state.w), state.pace.last)
+        return np.stack([state.step.tau, state.step.tau, length, state.step.tries], axis=1)
 
     def check(self, problem: BaseProblem) -> None:
         r = _checks.problem(problem).regularizer
@@ -144,53 +108,76 @@ class AdaptiveNEXT(Solver):
         if has_model(problem):
             standardised.warn_if_not(problem.shards, targets_too=problem.loss.quadratic)
 
-    def check_network(self, schedule: ScheduleLike) -> None:
-        crossing(schedule)
-
     def width(self, problem: BaseProblem) -> int:
-        parts = 2 * _checks.problem(problem).parameters + curvature_of(problem).numbers(problem)
-        return parts + 3 + numbers(problem.network_size)  # tau, its scale and the cost beside w, y and the curvature
+        P = _checks.problem(problem).parameters
+        return (2 + curvature.count(problem)) * P + min(problem.network_size, PROBES) + 6
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> AdaptiveState:
-        local = costs(_checks.problem(problem), w)
-        curvature = curvature_of(problem).at_start(problem, w)
-        damping = Damping.at_start(*curvature.scale(problem, w, local.gradient))
-        unknown = Quadratic(np.zeros_like(local.cost), np.zeros_like(w), curvature.unknown())
-        origin = Origin(w, local.cost[:, None])
-        return AdaptiveState(0, w, unknown, w, local, local, curvature, damping, Averaging.at_start(w), origin)
+        gradient = _gradient(_checks.problem(problem), w)
+        M = curvature.at_start(problem, w, gradient)
+        tau = judging.FIRST * np.maximum(M.scale, np.finfo(float).tiny ** 0.5)
+        fall = np.square(gradient).sum(axis=1) / tau
+        none = np.zeros(len(w))
+        step = Step(w, np.zeros_like(w), w, fall, tau, none, none)
+        told = Told.nothing(np.concatenate([w, w], axis=1))
+        pace = Pace.at_start(problem.rows, problem.network_size, w.dtype)
+        return AdaptiveState(0, w, gradient, gradient, pace, told, M, step)
 
     def step(self, problem: BaseProblem, network: "Network", state: AdaptiveState) -> AdaptiveState:
-        alone = state.curvature.alone(network) if start.lasts(network, state) else None
-        if alone is not None:
-            return start.step_alone(problem, network, state, alone)
-        origin = state.origin if state.round else state.origin.forgotten()
-        first = state.averaging.pace < 0 or origin.cost.size > 0
-        # Exchange: estimate what the network's costs are around the agents' mean.
-        averaged = Averaged(state.trial, state.damping.sent())
-        summed = Summed(state.trackers, state.curvature.mixed(network), origin.cost)
-        rounded = state.curvature.rounded(network)
-        along: Network = network if rounded is None else Alongside(network, rounded)  # type: ignore[assignment]  # a network's part
-        averaging, means, totals, mixed = average(along, state.averaging, averaged, summed)
-        w, damping, (total, slope) = means.trial, state.damping.agreed(means.damping), totals.trackers
-        pair = (w - state.w, slope - state.model.slope)
-        rounded = along.total() if isinstance(along, Alongside) else None
-        news = News(averaging.pace, totals.curvature, rounded, *pair, state.damping, state.model)
-        H, curvature = state.curvature.of_network(problem, network, state.round, news)
-        model = Quadratic(total, slope, H)
-        # 1. Judge the last trial, if there was one.
-        if not first:
-            damping = damping.judged(problem, state.w, state.model, w, model, network.static)
-            refused = damping.refused > 0
-            w, model = choose(refused, state.w, w), choose(refused, state.model, model)
-        elif origin.cost.size:
-            damping = damping.unrefused()
-            if not network.static:  # the costs were those of scattered points, which say nothing of that at w
-                model = model._replace(total=np.full_like(total, np.inf))
-        # 2. Solve the local problem.
-        d, damping = solve(problem, w, model, damping.limited(), curvature)
-        # 3. Move, and evaluate the local cost there.
-        trial = origin.or_back(problem, w, w + d, total, totals.origin)
-        local, curvature = costs(problem, trial), curvature.moved(problem, trial)
-        trackers = track(mixed.trackers, local, state.local)
-        origin = origin.forgotten()
-        return AdaptiveState(state.round + 1, w, model, trial, local, trackers, curvature, damping, averaging, origin)
+        n, last, pace, weight = state.round, state.step, state.pace, _weight(problem)
+        # 1. Estimate the means of trial points, gradients and curvature.
+        O = curvature.directions(problem.parameters, curvature.count(problem), n).astype(state.w.dtype)
+        products = (
+            problem.network_size * gauss_newton.products(problem, state.w, O) if O.size else np.zeros((*state.w.shape, 0))
+        )
+        found = average(
+            network, pace, state.told, state.w, state.tracker, _units(state), products, _unit(products, last.tau), last.tau
+        )
+        w, slope, tau, M = found.points, found.slope, found.tau, state.M
+        # 2. Judge the last step, and learn of the curvature.
+        if O.size:
+            M = M.corrected(O, found.products, np.ones(len(w), bool))
+        refused = last.refused
+        if n:
+            verdict = judging.judge(problem, last, w, slope, state.M, weight)
+            tau, back = tau * verdict.factor, verdict.refused[:, None]
+            w, slope = np.where(back, last.w, w), np.where(back, last.slope, slope)
+            refused = np.where(verdict.refused, last.refused + 1, 0.0)
+            M = M.corrected(verdict.step, verdict.change, verdict.told)
+        # 3. Solve the local problem.
+        length = _ALONE if pace.length == 1 else 1.0
+        d, tau, tries = solve(problem, w, slope, M, judging.limited(tau, M.scale), weight, length)
+        # 4. Move, and track.
+        trial = (w + length * d).astype(state.w.dtype)
+        gradient = _gradient(problem, trial)
+        step = Step(w, slope, trial, -np.vecdot(slope, d), tau, refused, tries)
+        tracker = found.trackers + (gradient - state.gradient)
+        return AdaptiveState(n + 1, trial, gradient, tracker, found.pace, found.told, M, step)
+
+
+def _weight(problem: BaseProblem) -> float:
+    """lambda of a quadratic r, which is part of the costs; 0 where r is another."""
+    r = problem.regularizer
+    return r.strong_convexity if r.quadratic else 0.0
+
+
+def _gradient(problem: BaseProblem, w: np.ndarray) -> np.ndarray:
+    """``A grad g_i(w_i)``, and that of a quadratic r."""
+    return problem.network_size * problem.gradient(w) + _weight(problem) * w
+
+
+def _units(state: AdaptiveState) -> np.ndarray:
+    """Powers of two (agents, 2): the units of trial points and of trackers."""
+    P, scale, (tau, fall) = state.w.shape[1], state.M.scale, (state.step.tau, state.step.fall)
+    squares = np.stack([1 / (scale + P * tau), tau / P], axis=1)
+    return _power_of_two(np.sqrt(12 * _LOST**2 * np.maximum(fall, 0)[:, None] * squares))
+
+
+def _unit(products: np.ndarray, tau: np.ndarray) -> np.ndarray:
+    """Powers of two (agents,): rounding to these moves products (agents, P, count) by a matrix of 2-norm tau / 8."""
+    _, P, count = products.shape
+    return _power_of_two(_ROUGH * np.sqrt(12) / (np.sqrt(P) + np.sqrt(count)) * tau)
+
+
+def _power_of_two(x: np.ndarray) -> np.ndarray:
+    return np.ldexp(1.0, np.floor(np.log2(np.maximum(x, 1e-100))).astype(int))

@@ -1,0 +1,87 @@
+"""Whether a step did what it promised: what becomes of it, and of tau."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from consensus.problems.base import BaseProblem
+from consensus.solvers.adaptive.curvature import Columns, Matrix
+
+FIRST, _LEAST, _MOST = 0.03, 1e-7, 1.0  # tau, in units of the curvature's scale
+_REFUSALS = 4  # in a row
+_TOLD = 0.2  # curvature along the step, in units of what M has of it, from which on it counts
+
+
+class Step(NamedTuple):
+    """The last step of every agent, and how it was found.
+
+    Fields: where it began, ``w``, the ``slope`` G there, the ``trial`` point that it led to (agents, P); by how much the
+    linear part of the model falls along it, ``fall`` (agents,); tau (agents,), 0 before the first step; how many steps in a row
+    were ``refused``, and how many local solves this one took, ``tries`` (agents,).
+    """
+
+    w: np.ndarray
+    slope: np.ndarray
+    trial: np.ndarray
+    fall: np.ndarray
+    tau: np.ndarray
+    refused: np.ndarray
+    tries: np.ndarray
+
+
+class Verdict(NamedTuple):
+    """Which steps are ``refused`` (agents,), by what to multiply tau, ``factor`` (agents,); what the step tells of the
+    curvature along it: ``step`` s / |s| and ``change`` of the slope, / |s|, (agents, P, 1), and whether that counts, ``told``."""
+
+    refused: np.ndarray
+    factor: np.ndarray
+    step: np.ndarray
+    change: np.ndarray
+    told: np.ndarray
+
+
+def judge(problem: BaseProblem, last: Step, w: np.ndarray, slope: np.ndarray, M: Matrix | Columns, weight: float) -> Verdict:
+    """Compare what the average cost did along ``s = w - w_old`` with what the model promised.
+
+        actual = s . (G_old + G) / 2 + r(w) - r(w_old) ,        promised = s . G_old + 1/2 s'(M + lambda I) s + r(w) - r(w_old) ,
+        p^2 = c'(M + tau I) c / fall ,                          c = w - x_old, what mixing made of the agent's own trial point.
+
+    A ratio of both above 3/4 halves tau, one below 1/4 doubles it, and one below 0 refuses the step and makes tau four times as
+    large; but tau grows only where p <= 1: else the agents' disagreement is larger than the step, which mixing cures and tau
+    does not.
+
+    Parameters
+    ----------
+    problem : Problem
+    last : Step
+    w, slope : ndarray (agents, P)
+        The new estimates of the mean point and of the gradient.
+    M : Matrix or Columns
+        By which the step was found.
+    weight : float
+        lambda of a quadratic r, whose curvature M leaves out; 0 if r is another.
+
+    Returns
+    -------
+    Verdict
+    """
+    r, s, apart = problem.regularizer, w - last.w, w - last.trial
+    rise = 0.0 if r.quadratic else r.value(w) - r.value(last.w)
+    modelled = np.vecdot(s, M.times(s))
+    actual = np.vecdot(s, last.slope + slope) / 2 + rise
+    promised = np.vecdot(s, last.slope) + (modelled + weight * np.vecdot(s, s)) / 2 + rise
+    falls = promised < 0
+    ratio = np.where(falls, actual / np.where(falls, promised, 1), -1)
+    refused = (ratio < 0) & falls & (last.refused < _REFUSALS)
+    agree = np.vecdot(apart, M.times(apart)) + last.tau * np.vecdot(apart, apart) <= last.fall
+    factor = np.select([(ratio < 0) & agree, (ratio < 0.25) & agree, ratio > 0.75], [4.0, 2.0, 0.5], 1.0)
+    length = np.maximum(np.linalg.norm(s, axis=1), np.finfo(s.dtype).tiny ** 0.5)
+    change = slope - last.slope - weight * s
+    along, square = np.vecdot(s, change), np.vecdot(change, change)
+    told = ~refused & (along > _TOLD * modelled) & (along > 0) & (square < M.scale * along)
+    return Verdict(refused, factor, (s / length[:, None])[:, :, None], (change / length[:, None])[:, :, None], told)
+
+
+def limited(tau: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """tau between its least and its largest, in units of the curvature's ``scale`` (agents,)."""
+    return np.clip(tau, _LEAST * scale, _MOST * scale)
