@@ -29,10 +29,10 @@ class Told(NamedTuple):
 class Pace(NamedTuple):
     """How many exchanges a round takes.
 
-    Fields: the ``length`` of the next round in exchanges, of the ``last`` one, and how many rounds of this length are ``left``; how many exchanges there
-    were, ``sent``; whether the network is static and its W doubly stochastic, as far as is known, ``balanced``; the masses
-    (agents, 1), one at the start of a run; and the ``probes`` (agents, 33, probes) after the first 0 to 32 exchanges, by which
-    agents of a static network find their weights.
+    Fields: the ``length`` of the next round in exchanges, and of the ``last`` one; how many rounds of this length are ``left``;
+    how many exchanges there were, ``sent``; whether the network is static and its W doubly stochastic, as far as is known,
+    ``balanced``; the masses (agents, 1), one at the start of a run; and the ``probes`` (agents, 33, probes) after the first
+    0 to 32 exchanges, by which agents of a static network find their weights.
     """
 
     length: int
@@ -57,10 +57,10 @@ class Pace(NamedTuple):
     def next(self, network: "Network") -> "Pace":
         """After a round: rounds become twice as long, until their averages are good enough.
 
-        There are eight rounds of each length. A static network whose masses stay at one keeps the length whose misfit is at most
-        1/16 for all agents: those for whom it is larger say so in every message, and eight rounds bring that to everyone who
-        might think otherwise, who has heard from all of them in one. On other networks, where no misfit is known, there are 32
-        rounds of eight exchanges, and of more.
+        There are eight rounds of each length. A static network whose masses stay at one keeps the length whose misfit is at
+        most 1/16 for all agents: those for whom it is larger say so in every message, and eight rounds bring that to everyone
+        who might think otherwise, who has heard from all of them in one. On other networks, where no misfit is known, there are
+        32 rounds of eight exchanges, and of more.
         """
         if self.left > 1:
             return self._replace(left=self.left - 1)
@@ -70,12 +70,29 @@ class Pace(NamedTuple):
         return self._replace(length=length, left=_ROUNDS if balanced or length < _LONG else _MANY, balanced=balanced)
 
 
+class Own(NamedTuple):
+    """What every agent brings to a round.
+
+    Fields: its ``points`` and ``trackers`` (agents, P) with their ``units`` (agents, 2), powers of two; its ``products``
+    (agents, P, count), of which nothing is kept from round to round, with the ``unit`` (agents,); ``tau`` and ``fall``
+    (agents,). Of tau the square is averaged: the mean is near the largest, for one agent's trouble is everyone's.
+    """
+
+    points: np.ndarray
+    trackers: np.ndarray
+    units: np.ndarray
+    products: np.ndarray
+    unit: np.ndarray
+    tau: np.ndarray
+    fall: np.ndarray
+
+
 class Averages(NamedTuple):
     """What the exchanges of a round bring.
 
     Fields: estimates of the means of the ``points`` w and of the trackers, ``slope`` G (agents, P); what mixing has made of the
-    ``trackers``, whose sum is what it was; of the ``products`` (agents, P, count); the mean ``tau`` (agents,); the next
-    ``pace``; what neighbours hold, ``told``.
+    ``trackers``, whose sum is what it was; the means of the ``products`` (agents, P, count), of ``tau`` and ``fall`` (agents,);
+    the next ``pace``; what neighbours hold, ``told``.
     """
 
     points: np.ndarray
@@ -83,21 +100,12 @@ class Averages(NamedTuple):
     trackers: np.ndarray
     products: np.ndarray
     tau: np.ndarray
+    fall: np.ndarray
     pace: Pace
     told: Told
 
 
-def average(
-    network: "Network",
-    pace: Pace,
-    told: Told,
-    points: np.ndarray,
-    trackers: np.ndarray,
-    units: np.ndarray,
-    products: np.ndarray,
-    product_unit: np.ndarray,
-    tau: np.ndarray,
-) -> Averages:
+def average(network: "Network", pace: Pace, told: Told, own: Own) -> Averages:
     """The exchanges of a round.
 
     Agent i holds v, its point times its mass and its tracker side by side. It sends whole multiples of its units, in as few
@@ -105,9 +113,9 @@ def average(
 
         v_i <- v_i + sum_j W_ij Q(v_j) - Q(v_i) ,       m_i <- sum_j W_ij m_j ,
 
-    which keeps ``sum_i v_i`` for a column stochastic W, whatever Q loses. On a static network an agent sends differences to what
-    its neighbours hold already, Q(v) = h + rounded(v - h); on a changing one v itself, so that nobody needs a memory for each
-    neighbour, and a lost message needs no answer. Estimates of the means are v / m after the last exchange, or on a static
+    which keeps ``sum_i v_i`` for a column stochastic W, whatever Q loses. On a static network an agent sends differences to
+    what its neighbours hold already, Q(v) = h + rounded(v - h); on a changing one v itself, so that nobody needs a memory for
+    each neighbour, and a lost message needs no answer. Estimates of the means are v / m after the last exchange, or on a static
     network with a doubly stochastic W the :func:`filters.weights` of what an agent held during the round.
 
     Parameters
@@ -116,53 +124,46 @@ def average(
     pace : Pace
     told : Told
         Of v, (agents, 2 P).
-    points, trackers : ndarray (agents, P)
-    units : ndarray (agents, 2)
-        Of points times masses and of trackers, powers of two.
-    products : ndarray (agents, P, count)
-        Whose mean is wanted: nothing of them is kept from round to round.
-    product_unit : ndarray (agents,)
-    tau : ndarray (agents,)
-        Its square is averaged: the mean is near the largest, for one agent's trouble is everyone's.
+    own : Own
 
     Returns
     -------
     Averages
     """
-    agents, P, count = products.shape
-    power = np.square(tau)[:, None].astype(points.dtype)
-    v, mass, Z = np.concatenate([pace.mass * points, trackers], axis=1), pace.mass, products.reshape(agents, P * count)
+    agents, P, count = own.products.shape
+    mass, Z = pace.mass, own.products.reshape(agents, P * count)
+    v = np.concatenate([mass * own.points, own.trackers], axis=1)
+    scalars = np.stack([np.square(own.tau), own.fall], axis=1).astype(v.dtype)
     filtered = pace.balanced and pace.length > 1
-    c, rough = (
-        (pace.filters(network, what)[0].astype(v.dtype)[:, :, None] for what in ("points", "products"))
-        if filtered
-        else ((), ())
-    )
-    held, held_Z, about, probes = 0.0, 0.0, Told.nothing(Z), pace.probes
+    if filtered:
+        c, rough = (pace.filters(network, what)[0].astype(v.dtype)[:, :, None] for what in ("points", "products"))
+        held, held_Z = np.zeros_like(v), np.zeros_like(Z)
+    about, probes = Told.nothing(Z), pace.probes
     for k in range(pace.length):
         n = pace.sent + k
         if filtered:
             held, held_Z = held + c[:, k] * v, held_Z + rough[:, k] * Z
-        searching = network.static and n < filters.LONGEST
-        plain = [mass, mass * power] + ([probes[:, n]] if searching else [])
         if not network.static:
             told, about = Told.nothing(v), Told.nothing(Z)
-        blocks = [Runs.nearest(v - told.sent, units)]
+        searching = network.static and n < filters.LONGEST
+        plain = np.concatenate([mass, mass * scalars] + ([probes[:, n]] if searching else []), axis=1)
+        blocks = [Runs.nearest(v - told.sent, own.units)]
         if count:
-            blocks.append(Runs.nearest(Z - about.sent, product_unit[:, None]))
-        *mixed, numbers = network.mix(n, *blocks, np.concatenate(plain, axis=1))
+            blocks.append(Runs.nearest(Z - about.sent, own.unit[:, None]))
+        *mixed, plain = network.mix(n, *blocks, plain)
         told = Told(told.sent + blocks[0].unpack(), told.mixed + mixed[0])
         v = v + (told.mixed - told.sent)
         if count:
             about = Told(about.sent + blocks[1].unpack(), about.mixed + mixed[1])
             Z = Z + (about.mixed - about.sent)
-        mass, power = numbers[:, :1], numbers[:, 1:2] / numbers[:, :1]
+        mass, scalars = plain[:, :1], plain[:, 1:3] / plain[:, :1]
         if searching:
             probes = probes.copy()
-            probes[:, n + 1] = numbers[:, 2:]
+            probes[:, n + 1] = plain[:, 3:]
     if filtered:
         estimate, Z = held + c[:, -1] * v, held_Z + rough[:, -1] * Z
     else:
         estimate, Z = v / mass, Z * (pace.mass / mass)
     pace = pace._replace(last=pace.length, sent=pace.sent + pace.length, mass=mass, probes=probes).next(network)
-    return Averages(estimate[:, :P], estimate[:, P:], v[:, P:], Z.reshape(agents, P, count), np.sqrt(power[:, 0]), pace, told)
+    tau, fall = np.sqrt(scalars[:, 0]), scalars[:, 1]
+    return Averages(estimate[:, :P], estimate[:, P:], v[:, P:], Z.reshape(agents, P, count), tau, fall, pace, told)

@@ -6,7 +6,7 @@ import numpy as np
 
 from consensus._parallel import for_chunks
 from consensus.local.low_rank import low_rank
-from consensus.problems import Linearizable, has_model
+from consensus.problems import has_model
 from consensus.problems.base import BaseProblem
 from consensus.regularizers.base import Regularizer
 from consensus.solvers.adaptive import gauss_newton
@@ -20,7 +20,7 @@ _LEAST_SCALE = 1e-3  # of the scale at the start
 
 
 class Matrix(NamedTuple):
-    """M as a matrix: fields ``M`` (agents, P, P), in double precision, and the ``scale`` (agents,), its trace or what it was."""
+    """M as a matrix: fields ``M`` (agents, P, P), in double precision; the ``scale`` (agents,), its trace or what that was."""
 
     M: np.ndarray
     scale: np.ndarray
@@ -40,10 +40,10 @@ class Matrix(NamedTuple):
         M = np.empty_like(self.M)
 
         def chunk(rows):
-            old, Z, O = self.M[rows].copy(), products[rows], basis if basis.ndim == 2 else basis[rows]
+            old, Z, own = self.M[rows].copy(), products[rows], basis if basis.ndim == 2 else basis[rows]
             np.einsum("app->ap", old)[...] += _FLOOR * self.scale[rows, None]  # of an indefinite M the update would make worse
-            image = old @ O
-            taken, given = image @ _root(O, image), Z @ _root(O, Z)
+            image = old @ own
+            taken, given = image @ _root(own, image), Z @ _root(own, Z)
             new = old + given @ given.swapaxes(1, 2) - taken @ taken.swapaxes(1, 2)
             M[rows] = np.where(told[rows, None, None], (new + new.swapaxes(1, 2)) / 2, old)
 
@@ -83,9 +83,9 @@ class Columns(NamedTuple):
         V, count = np.empty_like(self.V), basis.shape[-1]
 
         def chunk(rows):
-            old, Z, O = self.V[rows], products[rows], basis if basis.ndim == 2 else basis[rows]
-            across = np.linalg.qr(np.nan_to_num(old.swapaxes(1, 2) @ O), mode="complete")[0][:, :, count:]
-            new = np.concatenate([old @ across, Z @ _root(O, Z)], axis=2)
+            old, Z, own = self.V[rows], products[rows], basis if basis.ndim == 2 else basis[rows]
+            across = np.linalg.qr(np.nan_to_num(old.swapaxes(1, 2) @ own), mode="complete")[0][:, :, count:]
+            new = np.concatenate([old @ across, Z @ _root(own, Z)], axis=2)
             V[rows] = np.where(told[rows, None, None], new, old)
 
         kept = self.V.shape[2]
@@ -97,7 +97,7 @@ class Columns(NamedTuple):
         return low_rank(self.V, tau, w, slope, r)
 
 
-def at_start(problem: BaseProblem | Linearizable, w: np.ndarray, slope: np.ndarray) -> Matrix | Columns:
+def at_start(problem: BaseProblem, w: np.ndarray, slope: np.ndarray) -> Matrix | Columns:
     """M at the start: A times the own Gauss-Newton curvature; without a model zero, on a scale by the ``slope`` (agents, P)."""
     agents, P = w.shape
     guessed = np.linalg.norm(slope, axis=1) / (1 + np.linalg.norm(w, axis=1))
@@ -120,9 +120,13 @@ def directions(parameters: int, count: int, round: int) -> np.ndarray:
     return basis
 
 
-def count(problem: BaseProblem) -> int:
-    """How many directions a round has; none where there is no Jacobian."""
-    return max(1, min(COLUMNS, problem.parameters, _NUMBERS // problem.parameters)) if has_model(problem) else 0
+def products(problem: BaseProblem, w: np.ndarray, round: int) -> tuple[np.ndarray, np.ndarray]:
+    """The directions O (P, count) of a round, and A times the own Gauss-Newton curvature at w times O, (agents, P, count)."""
+    if not has_model(problem):
+        return np.zeros((problem.parameters, 0)), np.zeros((*w.shape, 0), w.dtype)
+    few = max(1, min(COLUMNS, problem.parameters, _NUMBERS // problem.parameters))
+    basis = directions(problem.parameters, few, round).astype(w.dtype)
+    return basis, problem.network_size * gauss_newton.products(problem, w, basis)
 
 
 def _root(basis, products):

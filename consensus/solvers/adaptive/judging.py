@@ -7,7 +7,7 @@ import numpy as np
 from consensus.problems.base import BaseProblem
 from consensus.solvers.adaptive.curvature import Columns, Matrix
 
-FIRST, _LEAST, _MOST = 0.03, 1e-7, 1.0  # tau, in units of the curvature's scale
+FIRST, _LEAST, _MOST = 0.1, 1e-7, 1.0  # tau, in units of the curvature's scale
 _REFUSALS = 4  # in a row
 _TOLD = 0.2  # curvature along the step, in units of what M has of it, from which on it counts
 
@@ -30,8 +30,10 @@ class Step(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """Which steps are ``refused`` (agents,), by what to multiply tau, ``factor`` (agents,); what the step tells of the
-    curvature along it: ``step`` s / |s| and ``change`` of the slope, / |s|, (agents, P, 1), and whether that counts, ``told``."""
+    """Which steps are ``refused`` (agents,), by what to multiply tau, ``factor`` (agents,), and the curvature along the step.
+
+    That is ``step``, s / |s|, the ``change`` of the slope over |s|, both (agents, P, 1), and whether it counts, ``told``.
+    """
 
     refused: np.ndarray
     factor: np.ndarray
@@ -43,8 +45,8 @@ class Verdict(NamedTuple):
 def judge(problem: BaseProblem, last: Step, w: np.ndarray, slope: np.ndarray, M: Matrix | Columns, weight: float) -> Verdict:
     """Compare what the average cost did along ``s = w - w_old`` with what the model promised.
 
-        actual = s . (G_old + G) / 2 + r(w) - r(w_old) ,        promised = s . G_old + 1/2 s'(M + lambda I) s + r(w) - r(w_old) ,
-        p^2 = c'(M + tau I) c / fall ,                          c = w - x_old, what mixing made of the agent's own trial point.
+        actual = s . (G_old + G) / 2 + r(w) - r(w_old) ,     promised = s . G_old + 1/2 s'(M + lambda I) s + r(w) - r(w_old) ,
+        p^2 = c'(M + tau I) c / fall ,                       c = w - x_old, what mixing made of the agent's own trial point.
 
     A ratio of both above 3/4 halves tau, one below 1/4 doubles it, and one below 0 refuses the step and makes tau four times as
     large; but tau grows only where p <= 1: else the agents' disagreement is larger than the step, which mixing cures and tau
@@ -75,11 +77,11 @@ def judge(problem: BaseProblem, last: Step, w: np.ndarray, slope: np.ndarray, M:
     refused = (ratio < 0) & falls & (last.refused < _REFUSALS)
     agree = np.vecdot(apart, M.times(apart)) + last.tau * np.vecdot(apart, apart) <= last.fall
     factor = np.select([(ratio < 0) & agree, (ratio < 0.25) & agree, ratio > 0.75], [4.0, 2.0, 0.5], 1.0)
-    length = np.maximum(np.linalg.norm(s, axis=1), np.finfo(s.dtype).tiny ** 0.5)
+    norm = np.maximum(np.linalg.norm(s, axis=1), np.finfo(s.dtype).tiny ** 0.5)
     change = slope - last.slope - weight * s
     along, square = np.vecdot(s, change), np.vecdot(change, change)
     told = ~refused & (along > _TOLD * modelled) & (along > 0) & (square < M.scale * along)
-    return Verdict(refused, factor, (s / length[:, None])[:, :, None], (change / length[:, None])[:, :, None], told)
+    return Verdict(refused, factor, (s / norm[:, None])[:, :, None], (change / norm[:, None])[:, :, None], told)
 
 
 def limited(tau: np.ndarray, scale: np.ndarray) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from consensus.problems import has_model
 from consensus.problems.base import BaseProblem
 from consensus.solvers.adaptive import gauss_newton
 from consensus.solvers.adaptive.curvature import Columns, Matrix
@@ -12,9 +13,15 @@ _TRUST, _TRIES = 0.25, 2
 
 
 def solve(
-    problem: BaseProblem, w: np.ndarray, slope: np.ndarray, M: Matrix | Columns, tau: np.ndarray, weight: float, length: float
+    problem: BaseProblem,
+    w: np.ndarray,
+    slope: np.ndarray,
+    M: Matrix | Columns,
+    tau: np.ndarray,
+    weight: float,
+    length: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Minimise every agent's ``G . d + 1/2 d'(M + lambda I) d + tau/2 |d|^2 + r(w + d)``, with more tau while its cost doubts it.
+    """Minimise every agent's ``G . d + 1/2 d'(M + lambda I) d + tau/2 |d|^2 + r(w + d)``, with more tau while it is doubted.
 
     tau doubles, at most twice, while the own cost at ``w + length d`` is further from its own Gauss-Newton model than a quarter
     of the decrease that the local problem promises there.
@@ -28,7 +35,7 @@ def solve(
     tau : ndarray (agents,)
     weight : float
         lambda of a quadratic r, whose curvature M leaves out; 0 if r is another.
-    length : float
+    length : ndarray (agents,)
         The part of d that is stepped.
 
     Returns
@@ -45,23 +52,23 @@ def solve(
     d = M.minimiser(tau + weight, w, slope, prox)
 
     def promised(d):
-        step = length * d
+        step = length[:, None] * d
         fall = -np.vecdot(slope, step) - (np.vecdot(step, M.times(step)) + weight * np.vecdot(step, step)) / 2
         return fall if prox is None else fall - r.value(w + step) + r.value(w)
 
-    def wrong(d):
+    def wrong(problem, d):
         found = np.zeros(len(d), bool)
         bound = _TRUST * promised(d)
 
         def test(rows, error, rounding):
-            found[rows] = ~(error(length * d[rows]) <= bound[rows] + rounding)
+            found[rows] = ~(error(length[rows, None] * d[rows]) <= bound[rows] + rounding)
 
         gauss_newton.each_local_model(problem, w, test)
         return found
 
-    if hasattr(problem, "linearize") and not gauss_newton.exact(problem):
+    if has_model(problem) and not gauss_newton.exact(problem):
         for _ in range(_TRIES):
-            again = wrong(d) & (tries == tries.max())
+            again = wrong(problem, d) & (tries == tries.max())
             if not again.any():
                 break
             tau[again] *= 2

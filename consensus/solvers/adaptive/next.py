@@ -8,8 +8,8 @@ import numpy as np
 
 from consensus import _checks
 from consensus.problems import BaseProblem, has_model
-from consensus.solvers.adaptive import curvature, gauss_newton, judging, standardised
-from consensus.solvers.adaptive.averaging import Pace, Told, average
+from consensus.solvers.adaptive import curvature, judging, standardised
+from consensus.solvers.adaptive.averaging import Own, Pace, Told, average
 from consensus.solvers.adaptive.filters import PROBES
 from consensus.solvers.adaptive.judging import Step
 from consensus.solvers.adaptive.local import solve
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from consensus.engines.network import Network
 
 _ALONE = 0.5  # the part of a step that agents take after a single exchange
+_GROWTH = 1.5  # of what a step promises, over the last step's own and its mean, at most
 _LOST, _ROUGH = 0.1, 0.125  # by rounding: of the root of a step's decrease; of tau, by products
 
 
@@ -50,7 +51,7 @@ class AdaptiveNEXT(Solver):
 
     1.  a few exchanges (:func:`consensus.solvers.adaptive.averaging.average`): of x and y the agents make estimates w_i and G_i
         of their means; of products ``H_j O`` of the own Gauss-Newton curvatures with eight random directions O, which all draw
-        alike, the average Z_i; of tau_i^4 the mean. Everything is sent in whole multiples of units, in as few bits as they take;
+        alike, the average Z_i; of tau_i^2 the mean. Everything is sent in whole multiples of units;
     2.  a judgement of the last step (:func:`consensus.solvers.adaptive.judging.judge`): tau_i halves or grows, and where U rose
         the agent goes back to its last w_i and G_i; then ``M <- M - M O (O'M O)^-1 O'M + Z (O'Z)^-1 Z'``, and the same with the
         last step and the change of G along it;
@@ -60,17 +61,21 @@ class AdaptiveNEXT(Solver):
 
     A round takes one exchange at first, with a = 1/2, then 2, 4, 8, ... with a = 1, eight rounds each, up to the first length
     after which all know their averages to 1/16; where that is not known, on changing and directed networks, there are 32 rounds
-    of eight exchanges and of more, up to 32. On a static network with doubly stochastic W the agents find in the first exchanges
-    which combination of what they hold during a round is nearest to the average. Units follow what is left to gain: with
-    ``F = -G . d``, those of x and y are ``sqrt(12 e^2 F / (trace M + P tau))`` and ``sqrt(12 e^2 F tau / P)``, e = 1/10: what
-    rounding does to the model is a hundredth of F; that of products lets rounding move M by tau / 8.
+    of eight exchanges and of more, up to 32. Where ``F_i = -G_i . d_i`` is over 1.5 times the larger of the last F_i and its mean
+    over agents, a is divided by the root of what is too much: points that drift apart stop each other. On a static network with
+    a doubly stochastic W the agents find in the first exchanges which combination of what they hold during a round is nearest
+    to the average (:func:`consensus.solvers.adaptive.filters.weights`).
+
+    Units follow what is left to gain: those of x and y are ``sqrt(12 e^2 F / (trace M + P tau))`` and
+    ``sqrt(12 e^2 F tau / P)``, e = 1/10, so that rounding moves the local problem's value by a hundredth of F; that of products
+    lets rounding move M by tau / 8.
 
     Nobody knows the network, and no agent is special; it may change, lose messages, or be directed (column stochastic weights;
-    masses go along). ``sum_i y_i = sum_i grad f_i(x_i)`` at every round, whatever is rounded. Where costs are given by functions
-    M comes from steps alone; a model with over 1,024 parameters has M as 64 columns.
+    masses go along). ``sum_i y_i = sum_i grad f_i(x_i)`` at every round, whatever is rounded. Where costs are given by
+    functions M comes from steps alone; a model with over 1,024 parameters has M as 64 columns.
 
-    The history gets the columns ``tau_least``, ``tau_largest``, ``exchanges_a_round`` and ``tries`` (the most local solves of an
-    agent). What is proved and what is only observed: ``docs/adaptive.md``.
+    The history gets the columns ``tau_least``, ``tau_largest``, ``exchanges_a_round`` and ``tries`` (the most local solves of
+    an agent). What is proved and what is only observed: ``docs/adaptive.md``.
 
     References
     ----------
@@ -110,7 +115,7 @@ class AdaptiveNEXT(Solver):
 
     def width(self, problem: BaseProblem) -> int:
         P = _checks.problem(problem).parameters
-        return (2 + curvature.count(problem)) * P + min(problem.network_size, PROBES) + 6
+        return (2 + min(curvature.COLUMNS, P)) * P + min(problem.network_size, PROBES) + 6
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> AdaptiveState:
         gradient = _gradient(_checks.problem(problem), w)
@@ -126,18 +131,13 @@ class AdaptiveNEXT(Solver):
     def step(self, problem: BaseProblem, network: "Network", state: AdaptiveState) -> AdaptiveState:
         n, last, pace, weight = state.round, state.step, state.pace, _weight(problem)
         # 1. Estimate the means of trial points, gradients and curvature.
-        O = curvature.directions(problem.parameters, curvature.count(problem), n).astype(state.w.dtype)
-        products = (
-            problem.network_size * gauss_newton.products(problem, state.w, O) if O.size else np.zeros((*state.w.shape, 0))
-        )
-        found = average(
-            network, pace, state.told, state.w, state.tracker, _units(state), products, _unit(products, last.tau), last.tau
-        )
-        w, slope, tau, M = found.points, found.slope, found.tau, state.M
+        basis, products = curvature.products(problem, state.w, n)
+        own = Own(state.w, state.tracker, _units(state), products, _unit(products, last.tau), last.tau, last.fall)
+        found = average(network, pace, state.told, own)
+        w, slope, tau = found.points, found.slope, found.tau
         # 2. Judge the last step, and learn of the curvature.
-        if O.size:
-            M = M.corrected(O, found.products, np.ones(len(w), bool))
-        refused = last.refused
+        M = state.M.corrected(basis, found.products, np.ones(len(w), bool)) if basis.size else state.M
+        refused, length = last.refused, np.full(len(w), _ALONE if pace.length == 1 else 1.0)
         if n:
             verdict = judging.judge(problem, last, w, slope, state.M, weight)
             tau, back = tau * verdict.factor, verdict.refused[:, None]
@@ -145,12 +145,14 @@ class AdaptiveNEXT(Solver):
             refused = np.where(verdict.refused, last.refused + 1, 0.0)
             M = M.corrected(verdict.step, verdict.change, verdict.told)
         # 3. Solve the local problem.
-        length = _ALONE if pace.length == 1 else 1.0
         d, tau, tries = solve(problem, w, slope, M, judging.limited(tau, M.scale), weight, length)
         # 4. Move, and track.
-        trial = (w + length * d).astype(state.w.dtype)
+        fall = -np.vecdot(slope, d)
+        most = np.maximum(_GROWTH * np.maximum(last.fall, found.fall), np.finfo(float).tiny) if n else np.inf
+        length = length / np.sqrt(np.maximum(1, fall / most))
+        trial = (w + length[:, None] * d).astype(state.w.dtype)
         gradient = _gradient(problem, trial)
-        step = Step(w, slope, trial, -np.vecdot(slope, d), tau, refused, tries)
+        step = Step(w, slope, trial, np.minimum(fall, most), tau, refused, tries)
         tracker = found.trackers + (gradient - state.gradient)
         return AdaptiveState(n + 1, trial, gradient, tracker, found.pace, found.told, M, step)
 
