@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -103,12 +104,14 @@ class Runs:
     def nearest(cls, rows: np.ndarray, unit: np.ndarray) -> Runs:
         """The ``rows`` rounded to multiples of ``unit``, or where these were too large of 2^k times that."""
         parts = rows.reshape(*unit.shape, -1)
-        largest = np.abs(parts).max(axis=2, initial=0)
+        largest = np.maximum(parts.max(axis=2, initial=0), -parts.min(axis=2, initial=0))
         finite = np.isfinite(largest)
         most = min(30, np.finfo(rows.dtype).nmant - 1)
         excess = np.frexp(np.where(finite, largest, 0) / unit)[1] - most
         unit = np.where(finite, np.ldexp(unit, np.maximum(excess, 0)), np.nan).astype(rows.dtype)
-        whole = np.rint(np.where(finite, 1, 0)[:, :, None] * np.nan_to_num(parts) / np.where(finite, unit, 1)[:, :, None])
+        whole = np.rint(parts / np.where(finite, unit, 1)[:, :, None])
+        if not finite.all():
+            whole[~finite] = 0
         return cls(whole.reshape(rows.shape).astype(np.int32), unit)
 
     @property
@@ -121,7 +124,7 @@ class Runs:
         """The columns of every row (agents,)."""
         return np.full(len(self.codes), self.codes.shape[1])
 
-    @property
+    @functools.cached_property
     def bytes(self) -> np.ndarray:
         """Those of a row's runs, and two for each unit's exponent (agents,)."""
         count, parts = self.unit.shape
@@ -140,6 +143,9 @@ class Runs:
 
 def _widths(codes):
     """Bits of an integer in each run of each row (n, runs)."""
-    moduli = np.abs(np.pad(codes, ((0, 0), (0, -codes.shape[1] % _RUN)))).reshape(len(codes), -1, _RUN)
-    largest = np.nan_to_num(moduli.max(axis=2).astype(float), posinf=0)
+    if not codes.shape[1]:
+        return np.zeros((len(codes), 0), int)
+    largest = np.maximum.reduceat(np.abs(codes), np.arange(0, codes.shape[1], _RUN), axis=1)
+    if largest.dtype.kind == "f":
+        largest = np.nan_to_num(largest, posinf=0)
     return np.where(largest > 0, np.frexp(largest)[1] + 1, 0)

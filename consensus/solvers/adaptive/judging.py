@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from consensus.problems.base import BaseProblem
-from consensus.solvers.adaptive.curvature import Columns, Matrix
+from consensus.solvers.adaptive.curvature import Curvature
 
 FIRST, _LEAST, _MOST = 0.1, 1e-7, 1.0  # tau, in units of the curvature's scale
 _REFUSALS = 4  # in a row
@@ -42,7 +42,7 @@ class Verdict(NamedTuple):
     told: np.ndarray
 
 
-def judge(problem: BaseProblem, last: Step, w: np.ndarray, slope: np.ndarray, M: Matrix | Columns, weight: float) -> Verdict:
+def judge(problem: BaseProblem, last: Step, w: np.ndarray, slope: np.ndarray, M: Curvature, weight: float) -> Verdict:
     """Compare what the average cost did along ``s = w - w_old`` with what the model promised.
 
         actual = s . (G_old + G) / 2 + r(w) - r(w_old) ,     promised = s . G_old + 1/2 s'(M + lambda I) s + r(w) - r(w_old) ,
@@ -58,7 +58,7 @@ def judge(problem: BaseProblem, last: Step, w: np.ndarray, slope: np.ndarray, M:
     last : Step
     w, slope : ndarray (agents, P)
         The new estimates of the mean point and of the gradient.
-    M : Matrix or Columns
+    M : Curvature
         By which the step was found.
     weight : float
         lambda of a quadratic r, whose curvature M leaves out; 0 if r is another.

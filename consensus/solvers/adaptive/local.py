@@ -5,7 +5,7 @@ import numpy as np
 from consensus.problems import has_model
 from consensus.problems.base import BaseProblem
 from consensus.solvers.adaptive import gauss_newton
-from consensus.solvers.adaptive.curvature import Columns, Matrix
+from consensus.solvers.adaptive.curvature import Curvature
 
 # Of the local cost's model: error over promised decrease; trials. They are few because, where agents' steps differ much, the
 # local costs at their ends say little of the average cost at the mean, by which steps are judged.
@@ -16,7 +16,7 @@ def solve(
     problem: BaseProblem,
     w: np.ndarray,
     slope: np.ndarray,
-    M: Matrix | Columns,
+    M: Curvature,
     tau: np.ndarray,
     weight: float,
     length: np.ndarray,
@@ -31,7 +31,7 @@ def solve(
     problem : Problem
     w, slope : ndarray (agents, P)
         w and G.
-    M : Matrix or Columns
+    M : Curvature
     tau : ndarray (agents,)
     weight : float
         lambda of a quadratic r, whose curvature M leaves out; 0 if r is another.

@@ -10,6 +10,7 @@ from consensus import _checks
 from consensus.problems import BaseProblem, has_model
 from consensus.solvers.adaptive import curvature, judging, standardised
 from consensus.solvers.adaptive.averaging import Own, Pace, Told, average
+from consensus.solvers.adaptive.curvature import Curvature
 from consensus.solvers.adaptive.filters import PROBES
 from consensus.solvers.adaptive.judging import Step
 from consensus.solvers.adaptive.local import solve
@@ -37,7 +38,7 @@ class AdaptiveState(NamedTuple):
     tracker: np.ndarray
     pace: Pace
     told: Told
-    M: curvature.Matrix | curvature.Columns
+    M: Curvature
     step: Step
 
 
@@ -46,8 +47,8 @@ class AdaptiveNEXT(Solver):
     """NEXT without settings: gossip of rounded numbers, curvature of the network, and steps that are judged.
 
     With ``f_i = A g_i + r``, of which U is the average (r is part of the f_i if it is quadratic, else of step 3), an agent has
-    a trial point x_i, a tracker y_i of the average gradient, a damping tau_i and a matrix M_i, at first the Gauss-Newton
-    curvature of f_i. A round is
+    a trial point x_i, a tracker y_i of the average gradient, a damping tau_i and a matrix M_i of 64 columns, ``V V'``, at first
+    from the Gauss-Newton curvature of f_i. A round is
 
     1.  a few exchanges (:func:`consensus.solvers.adaptive.averaging.average`): of x and y the agents make estimates w_i and G_i
         of their means; of products ``H_j O`` of the own Gauss-Newton curvatures with eight random directions O, which all draw
@@ -60,11 +61,11 @@ class AdaptiveNEXT(Solver):
     4.  ``x_i = w_i + a d_i``,  ``y_i <- (what mixing made of y_i) + grad f_i(x_i new) - grad f_i(x_i old)``.
 
     A round takes one exchange at first, with a = 1/2, then 2, 4, 8, ... with a = 1, eight rounds each, up to the first length
-    after which all know their averages to 1/16; where that is not known, on changing and directed networks, there are 32 rounds
-    of eight exchanges and of more, up to 32. Where ``F_i = -G_i . d_i`` is over 1.5 times the larger of the last F_i and its mean
-    over agents, a is divided by the root of what is too much: points that drift apart stop each other. On a static network with
-    a doubly stochastic W the agents find in the first exchanges which combination of what they hold during a round is nearest
-    to the average (:func:`consensus.solvers.adaptive.filters.weights`).
+    after which all know their averages to 1/16; where that is not known, on changing and directed networks, there are 32
+    rounds of eight exchanges and of more, up to 32. Where ``F_i = -G_i . d_i`` is over 1.5 times the larger of the last F_i
+    and its mean over agents, a is divided by the root of what is too much: points that drift apart stop each other. On a
+    static network with a doubly stochastic W the agents find in the first exchanges which combination of what they hold during
+    a round is nearest to the average (:func:`consensus.solvers.adaptive.filters.weights`).
 
     Units follow what is left to gain: those of x and y are ``sqrt(12 e^2 F / (trace M + P tau))`` and
     ``sqrt(12 e^2 F tau / P)``, e = 1/10, so that rounding moves the local problem's value by a hundredth of F; that of products
@@ -72,7 +73,7 @@ class AdaptiveNEXT(Solver):
 
     Nobody knows the network, and no agent is special; it may change, lose messages, or be directed (column stochastic weights;
     masses go along). ``sum_i y_i = sum_i grad f_i(x_i)`` at every round, whatever is rounded. Where costs are given by
-    functions M comes from steps alone; a model with over 1,024 parameters has M as 64 columns.
+    functions M comes from steps alone.
 
     The history gets the columns ``tau_least``, ``tau_largest``, ``exchanges_a_round`` and ``tries`` (the most local solves of
     an agent). What is proved and what is only observed: ``docs/adaptive.md``.
@@ -115,11 +116,11 @@ class AdaptiveNEXT(Solver):
 
     def width(self, problem: BaseProblem) -> int:
         P = _checks.problem(problem).parameters
-        return (2 + min(curvature.COLUMNS, P)) * P + min(problem.network_size, PROBES) + 6
+        return (2 + min(curvature.DIRECTIONS, P)) * P + min(problem.network_size, PROBES) + 6
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> AdaptiveState:
         gradient = _gradient(_checks.problem(problem), w)
-        M = curvature.at_start(problem, w, gradient)
+        M = Curvature.at_start(problem, w, gradient)
         tau = judging.FIRST * np.maximum(M.scale, np.finfo(float).tiny ** 0.5)
         fall = np.square(gradient).sum(axis=1) / tau
         none = np.zeros(len(w))
