@@ -10,8 +10,8 @@ from consensus.solvers.adaptive import filters
 if TYPE_CHECKING:
     from consensus.engines.network import Network
 
-_MISFIT = 1 / 16  # of the agents' averages after a round's exchanges, that is small enough
-_ROUNDS, _MANY = 8, 32  # of one length: short ones, and those from _LONG exchanges on where no misfit is known
+_MISFIT = 1 / 4  # of the agents' averages after a round's exchanges, that is small enough
+_ROUNDS, _MANY = 8, 64  # of one length: short ones, and those from _LONG exchanges on where no misfit is known
 _LONG = 8
 
 
@@ -58,9 +58,9 @@ class Pace(NamedTuple):
         """After a round: rounds become twice as long, until their averages are good enough.
 
         There are eight rounds of each length. A static network whose masses stay at one keeps the length whose misfit is at
-        most 1/16 for all agents: those for whom it is larger say so in every message, and eight rounds bring that to everyone
+        most 1/4 for all agents: those for whom it is larger say so in every message, and eight rounds bring that to everyone
         who might think otherwise, who has heard from all of them in one. On other networks, where no misfit is known, there are
-        32 rounds of eight exchanges, and of more.
+        64 rounds of eight exchanges, and of more.
         """
         if self.left > 1:
             return self._replace(left=self.left - 1)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _ALONE = 0.5  # the part of a step that agents take after a single exchange
 _GROWTH = 1.5  # of what a step promises, over the last step's own and its mean, at most
-_LOST, _ROUGH = 0.1, 0.125  # by rounding: of the root of a step's decrease; of tau, by products
+_LOST, _ROUGH = 0.05, 0.125  # by rounding: of the root of a step's decrease; of tau, by products
 
 
 class AdaptiveState(NamedTuple):
@@ -61,15 +61,15 @@ class AdaptiveNEXT(Solver):
     4.  ``x_i = w_i + a d_i``,  ``y_i <- (what mixing made of y_i) + grad f_i(x_i new) - grad f_i(x_i old)``.
 
     A round takes one exchange at first, with a = 1/2, then 2, 4, 8, ... with a = 1, eight rounds each, up to the first length
-    after which all know their averages to 1/16; where that is not known, on changing and directed networks, there are 32
-    rounds of eight exchanges and of more, up to 32. Where ``F_i = -G_i . d_i`` is over 1.5 times the larger of the last F_i
-    and its mean over agents, a is divided by the root of what is too much: points that drift apart stop each other. On a
-    static network with a doubly stochastic W the agents find in the first exchanges which combination of what they hold during
-    a round is nearest to the average (:func:`consensus.solvers.adaptive.filters.weights`).
+    after which all know their averages to 1/4; where that is not known, on changing and directed networks, there are 64 rounds
+    of eight exchanges and of more, up to 32. Where ``F_i = -G_i . d_i`` is over 1.5 times the larger of the last F_i and its
+    mean over agents, a is divided by the root of what is too much: points that drift apart stop each other. On a static
+    network with a doubly stochastic W the agents find in the first exchanges which combination of what they hold during a
+    round is nearest to the average (:func:`consensus.solvers.adaptive.filters.weights`).
 
-    Units follow what is left to gain: those of x and y are ``sqrt(12 e^2 F / (trace M + P tau))`` and
-    ``sqrt(12 e^2 F tau / P)``, e = 1/10, so that rounding moves the local problem's value by a hundredth of F; that of products
-    lets rounding move M by tau / 8.
+    Units follow what is left to gain: those of x and y are ``sqrt(12 e^2 F / (trace M + P tau))`` and ``sqrt(12 e^2 F tau /
+    P)``, e = 1/20, so that rounding moves the local problem's value by 1/400 of F; that of products lets rounding move M by
+    tau / 8.
 
     Nobody knows the network, and no agent is special; it may change, lose messages, or be directed (column stochastic weights;
     masses go along). ``sum_i y_i = sum_i grad f_i(x_i)`` at every round, whatever is rounded. Where costs are given by
