@@ -93,7 +93,7 @@ class AdaptiveNEXT(Solver):
     >>> data = consensus.datasets.split(*consensus.datasets.load("diabetes"))
     >>> shards = consensus.partition(data.X, data.y > 0, agents=10, scheme="sorted")
     >>> problem = consensus.Problem(consensus.Linear(10), consensus.LogisticLoss(), shards, consensus.L2(0.01))
-    >>> result = consensus.solve(problem, topologies.ring(10), AdaptiveNEXT(), rounds=60)
+    >>> result = consensus.solve(problem, topologies.ring(10), AdaptiveNEXT(), rounds=80)
     >>> bool(result.history["stationarity"][-1] < 1e-9)
     True
     """
