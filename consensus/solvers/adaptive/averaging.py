@@ -150,7 +150,8 @@ def average(network: "Network", pace: Pace, told: Told, own: Own) -> Averages:
         blocks = [Runs.nearest(v - told.sent, own.units)]
         if count:
             blocks.append(Runs.nearest(Z - about.sent, own.unit[:, None]))
-        *mixed, plain = network.mix(n, *blocks, plain)
+        says = int(network.static)  # whether its mass is one, and its misfit small: two bits, counted as a number
+        *mixed, plain = network.mix(n, *blocks, plain, beside=says)
         told = Told(told.sent + blocks[0].unpack(), told.mixed + mixed[0])
         v = v + (told.mixed - told.sent)
         if count:
