@@ -161,7 +161,7 @@ def load(
     ------
     ValueError
         If the history has no rows, or there are fewer agents than machines; or if a machine has several agents, and the edges
-        of a static network did not all carry as much, as where sums go through hubs.
+        of a static network did not all carry as much, as where sums go over a tree.
     """
     _checks.history(history)
     if not history.rows:

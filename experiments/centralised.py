@@ -99,7 +99,7 @@ def main(arguments=None):
     experiment.table(table(found, experiment.agents))
     experiment.table(passes.table(split), "passes")
     data, seed = experiment.datasets[0], experiment.seeds[0]
-    there = comparable({name: found[data, name][0] for name in METHODS}, target(found, data, 0))
+    there = loads({name: found[data, name][0] for name in METHODS}, target(found, data, 0))
     size = cases[data, seed].problem.parameters, cases[data, seed].problem.dtype.itemsize
     maps = {agents: clusters.first([scaled(*pair, agents, *size) for pair in there.items()]) for agents in SIZES}
     experiment.figure(clusters.figure(maps, list(there)), "clusters")
@@ -139,11 +139,6 @@ class Counted:
     def __init__(self, history, load, outcome):
         self.history, self.load, self.w, self.diverged = history, load, outcome.w, outcome.diverged
 
-    @property
-    def even(self):
-        """Whether all agents sent and received as much as the busiest."""
-        return bool((self.history["bytes_busiest"] * len(self.w) == 2 * self.history["bytes"]).all())
-
     def first(self, level):
         """The number of the first record with an objective of at most ``level``; None if there is none."""
         there = np.flatnonzero(self.history["objective"] <= level)
@@ -163,17 +158,10 @@ def target(found, data, repeat):
     return CLOSE * min(np.min(found[data, name][repeat].history["objective"]) for name in METHODS)
 
 
-def comparable(outcomes, level):
-    """What each method had to do until ``level``, of those that get there and whose load with more agents is known.
-
-    With more agents, those of a run without a server must send and receive as much as before: they do where all do as much as
-    the busiest, but not where sums of all go through some of them.
-    """
-    loads = {name: outcome.until(level) for name, outcome in outcomes.items()}
-    uneven = [name for name, load in loads.items() if load and name in WITHOUT and not outcomes[name].even]
-    if uneven:
-        print(f"not on the maps, as with more agents some would send more: {', '.join(uneven)}")
-    return {name: load for name, load in loads.items() if load and name not in uneven}
+def loads(outcomes, level):
+    """What the busiest machine of each method had to do until ``level``, of the methods that get there."""
+    until = {name: outcome.until(level) for name, outcome in outcomes.items()}
+    return {name: load for name, load in until.items() if load}
 
 
 def figure(found, datasets, split):
@@ -210,8 +198,8 @@ def table(found, agents):
 def scaled(name, until, agents, parameters, itemsize):
     """The load with more agents, each on a machine of its own with as many data as now: what passes through a server grows.
 
-    Rounds are taken to stay, and what agents send without a server (see :func:`comparable`). Map-reduce goes over a binary
-    tree, where messages and bytes grow with the number of its levels.
+    Rounds are taken to stay. Without a server all methods gossip with as many neighbours as now, so the load stays, too.
+    Map-reduce goes over a binary tree, where messages and bytes grow with the number of its levels.
     """
     if name in WITHOUT:
         return until

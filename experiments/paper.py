@@ -11,8 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from consensus.engines import known
-from consensus.solvers.adaptive import sketch
+from consensus.solvers.adaptive import curvature, filters
 from experiments import blocks, centralised, convergence, failures, scale, sparsity, tangent
 from experiments.shared import cases, clusters
 from experiments.shared.tables import latex_text
@@ -76,8 +75,8 @@ def numbers(results):
         "edge": cases.PROBABILITY,
         "hidden": cases.HIDDEN,
         "decay": f"{cases.DECAY.weight:g}",
-        "adaptive.directions": sketch.DIRECTIONS,
-        "adaptive.acquainted": known.FEW,
+        "adaptive.directions": curvature.COLUMNS,
+        "adaptive.longest": filters.LONGEST,
         "convergence.trials": convergence.TRIALS,
         "convergence.level": _percent(convergence.LEVELS[-1]),
         "convergence.start": _percent(convergence.LEVELS[0]),

@@ -25,7 +25,7 @@ SOLVERS = {
     "DGD": DGD(0.2),
     ADAPTIVE: AdaptiveNEXT(),
 }
-MOST = {ADAPTIVE: 1000}  # agents: beyond, its messages of 66 vectors would fill the memory of one small machine
+MOST = {ADAPTIVE: 1000}  # agents: beyond, their matrices of P x P numbers would fill the memory of one small machine
 
 
 def main(arguments=None):

@@ -38,7 +38,7 @@ def large_model(dtype, repeats):
 
 
 def seconds_a_round(problem, network, solver, before, rounds):
-    """A function that goes on by so many rounds, after those ``before`` in which agents get to know the network."""
+    """A function that goes on by so many rounds after ``before`` rounds."""
     network = StackedNetwork(network, problem.dtype)
     state = solver.init(problem, np.zeros((problem.agents, problem.parameters)))
     for _ in range(before):
