@@ -18,21 +18,19 @@ from experiments.shared.tables import Spread, Table, last
 OWN_DATA = True
 SAMPLES, HIDDEN, DEGREE = 10, 10, 4  # training samples of an agent, units, neighbours
 TESTS = 200  # test samples: every agent is tested on all of them
-PARTIAL, ADAPTIVE = "NEXT, partial linearization", "AdaptiveNEXT"
 SOLVERS = {
-    PARTIAL: NEXT(PartialLinearization(tau=0.3), 0.3),
+    "NEXT, partial linearization": NEXT(PartialLinearization(tau=0.3), 0.3),
     "gradient tracking": GradientTracking(0.2),
     "DGD": DGD(0.2),
-    ADAPTIVE: AdaptiveNEXT(),
+    "AdaptiveNEXT": AdaptiveNEXT(),
 }
-MOST = {ADAPTIVE: 1000}  # agents: beyond, their matrices of P x P numbers would fill the memory of one small machine
 
 
 def main(arguments=None):
     quick = {"agents": 40, "repeats": 1, "rounds": 20}
     experiment = Experiment("scale", __doc__, arguments, agents=10_000, repeats=1, rounds=100, quick=quick)
     sizes = [10**k for k in range(1, 9) if 10**k < experiment.agents] + [experiment.agents]
-    curves = [(size, solver) for size in sizes for solver in SOLVERS if size <= MOST.get(solver, size)]
+    curves = [(size, solver) for size in sizes for solver in SOLVERS]
 
     def run(curve, seed):
         agents, solver = curve
@@ -63,13 +61,11 @@ def milliseconds(outcomes):
 
 def figure(found, sizes):
     canvas, axes = panels(3, columns=3, size=(3.0, 2.8))
-    everyone = max(size for size in sizes if all((size, solver) in found for solver in SOLVERS))
-    for ax, size in zip(axes, (everyone, sizes[-1]), strict=False):
-        draw(ax, {solver: found[size, solver] for solver in SOLVERS if (size, solver) in found}, "objective")
+    for ax, size in zip(axes, (sizes[0], sizes[-1]), strict=False):
+        draw(ax, {solver: found[size, solver] for solver in SOLVERS}, "objective")
         ax.set_title(f"{size:,} agents")
     for index, solver in enumerate(SOLVERS):
-        own = [size for size in sizes if (size, solver) in found]
-        points(axes[2], [(size,) * 3 for size in own], [milliseconds(found[size, solver]) for size in own], solver, index)
+        points(axes[2], [(size,) * 3 for size in sizes], [milliseconds(found[size, solver]) for size in sizes], solver, index)
     axes[2].set(xscale="log", yscale="log", xlabel="agents", ylabel="milliseconds a round", title="time in one process")
     axes[2].set_xticks(sizes, [f"{size:,}" for size in sizes])
     axes[2].xaxis.set_minor_locator(NullLocator())
