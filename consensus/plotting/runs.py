@@ -34,7 +34,6 @@ LABELS = {
     "tau_largest": "largest tau of an agent",
     "exchanges_a_round": "exchanges a round",
     "tries": "local solves in a round, at most",
-    "pairs": "directions of known curvature",
 }
 
 # Colours and line styles differ in grey print too: from dark to light, so that the order survives; repeated with other
@@ -193,11 +192,11 @@ def adaptation(history: History, *, x: str = "exchanges") -> "Figure":
     Returns
     -------
     matplotlib Figure
-        The objective; tau, from the least to the largest agent's; local solves and exchanges a round; directions in use.
+        The objective; tau, from the least to the largest agent's; local solves of an agent and exchanges in each round.
     """
     import matplotlib.pyplot as plt
 
-    needed = (x, "objective", "tau_least", "tau_largest", "tries", "exchanges_a_round", "pairs")
+    needed = (x, "objective", "tau_least", "tau_largest", "tries", "exchanges_a_round")
     missing = [name for name in needed if name not in _checks.history(history)]
     if missing:
         raise ValueError(f"history must be of a run of AdaptiveNEXT; it has no column {', '.join(map(repr, missing))}")
@@ -209,17 +208,15 @@ def adaptation(history: History, *, x: str = "exchanges") -> "Figure":
     tau.fill_between(across, history["tau_least"][later], history["tau_largest"][later], color="0.8", label="all agents")
     tau.plot(across, history["tau_largest"][later], color=COLOURS[0], linewidth=1, label="largest")
     tau.set(yscale="log", ylabel="tau")
-    counts = axes[1, 0]
-    counts.step(across, history["tries"][later], where="post", color=COLOURS[2], label="local solves, at most")
-    counts.step(across, history["exchanges_a_round"][later], DASHES[1], where="post", color=COLOURS[0], label="exchanges")
-    counts.set(ylabel="in a round", ylim=(0, None))
-    axes[1, 1].step(across, history["pairs"][later], where="post", color=COLOURS[1])
-    axes[1, 1].set(ylabel=LABELS["pairs"], ylim=(0, None))
+    shown = (("tries", "local solves in a round, at most"), ("exchanges_a_round", "exchanges in a round"))
+    for ax, colour, (column, label) in zip(axes[1], COLOURS[1:], shown, strict=False):
+        ax.step(across, history[column][later], where="post", color=colour)
+        ax.set(ylabel=label, ylim=(0, None))
+        ax.yaxis.get_major_locator().set_params(integer=True)
     for ax in axes.flat:
         ax.grid(True, which="major", color="0.9", linewidth=0.6)
         ax.set_axisbelow(True)
-    for ax in (tau, counts):
-        ax.legend(frameon=False)
+    tau.legend(frameon=False)
     for ax in axes[1]:
         ax.set_xlabel(LABELS.get(x, x))
     axes[0, 0].set_xlabel("")

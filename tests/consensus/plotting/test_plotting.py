@@ -13,6 +13,7 @@ import pytest
 from matplotlib.colors import to_rgb
 from PIL import Image
 
+import consensus
 import topologies
 from consensus import History, plotting
 
@@ -211,6 +212,18 @@ def test_an_empty_history_has_nothing_to_draw():
     for empty in (History(), {"NEXT": History()}):
         with pytest.raises(ValueError, match=r"^histories must have rows to draw; the history( .NEXT.)? has none"):
             plotting.convergence(empty)
+
+
+def test_an_adaptation_shows_tau_local_solves_and_exchanges_of_a_run():
+    rng = np.random.default_rng(0)
+    shards = consensus.partition(rng.standard_normal((30, 3)), rng.standard_normal(30), agents=5, seed=0)
+    problem = consensus.Problem(consensus.MLP([3, 4, 1]), consensus.SquaredLoss(), shards, consensus.L2(0.1))
+    run = consensus.solve(problem, topologies.ring(5), rounds=12).history
+    axes = plotting.adaptation(run).axes
+    assert [ax.get_ylabel() for ax in axes[2:]] == ["local solves in a round, at most", "exchanges in a round"]
+    for ax, column in zip(axes[1:], ("tau_largest", "tries", "exchanges_a_round"), strict=True):
+        np.testing.assert_array_equal(ax.lines[0].get_xdata(), run["exchanges"][1:])
+        np.testing.assert_array_equal(ax.lines[0].get_ydata(), run[column][1:])
 
 
 def test_an_adaptation_needs_a_run_of_the_method():
