@@ -108,7 +108,8 @@ class Runs:
         finite = np.isfinite(largest)
         most = min(30, np.finfo(rows.dtype).nmant - 1)
         excess = np.frexp(np.where(finite, largest, 0) / unit)[1] - most
-        unit = np.where(finite, np.ldexp(unit, np.maximum(excess, 0)), np.nan).astype(rows.dtype)
+        least = np.finfo(rows.dtype).tiny
+        unit = np.where(finite, np.maximum(np.ldexp(unit, np.maximum(excess, 0)), least), np.nan).astype(rows.dtype)
         whole = np.rint(parts / np.where(finite, unit, 1)[:, :, None])
         if not finite.all():
             whole[~finite] = 0

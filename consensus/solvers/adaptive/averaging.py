@@ -29,10 +29,10 @@ class Told(NamedTuple):
 class Pace(NamedTuple):
     """How many exchanges a round takes.
 
-    Fields: the ``length`` of the next round in exchanges, and of the ``last`` one; how many rounds of this length are ``left``;
-    how many exchanges there were, ``sent``; whether the network is static and its W doubly stochastic, as far as is known,
-    ``balanced``; the masses (agents, 1), one at the start of a run; and the ``probes`` (agents, 33, probes) after the first
-    0 to 32 exchanges, by which agents of a static network find their weights.
+    Fields: the ``length`` of the next round in exchanges, and of the ``last`` one; how many rounds of this length are ``left``,
+    0 if all to come have it; how many exchanges there were, ``sent``; whether the network is static and its W doubly stochastic,
+    as far as is known, ``balanced``; the masses (agents, 1), one at the start of a run; and the ``probes`` (agents, 65, probes)
+    after the first 0 to 64 exchanges, by which agents of a static network find their weights.
     """
 
     length: int
@@ -45,8 +45,8 @@ class Pace(NamedTuple):
 
     @classmethod
     def at_start(cls, rows: np.ndarray, agents: int, dtype: np.dtype) -> "Pace":
-        own = filters.draw(agents)[rows].astype(dtype)
-        probes = np.zeros((len(own), filters.LONGEST + 1, own.shape[1]), dtype)
+        own = filters.draw(agents)[rows]
+        probes = np.zeros((len(own), filters.LONGEST + 1, own.shape[1]), np.float32)
         probes[:, 0] = own
         return cls(1, 0, _ROUNDS, 0, False, np.ones((len(own), 1), dtype), probes)
 
@@ -62,11 +62,13 @@ class Pace(NamedTuple):
         who might think otherwise, who has heard from all of them in one. On other networks, where no misfit is known, there are
         64 rounds of eight exchanges, and of more.
         """
-        if self.left > 1:
-            return self._replace(left=self.left - 1)
+        if self.left != 1:
+            return self._replace(left=max(self.left - 1, 0))
         balanced = network.static and network.all_say(np.abs(self.mass[:, 0] - 1) < 1e-6)
         enough = balanced and network.all_say(self.filters(network, "points")[1] <= _MISFIT)
-        length = self.length if enough else min(2 * self.length, filters.LONGEST)
+        if enough or self.length == filters.LONGEST:
+            return self._replace(left=0, balanced=balanced)
+        length = 2 * self.length
         return self._replace(length=length, left=_ROUNDS if balanced or length < _LONG else _MANY, balanced=balanced)
 
 
@@ -74,8 +76,8 @@ class Own(NamedTuple):
     """What every agent brings to a round.
 
     Fields: its ``points`` and ``trackers`` (agents, P) with their ``units`` (agents, 2), powers of two; its ``products``
-    (agents, P, count), of which nothing is kept from round to round, with the ``unit`` (agents,); ``tau`` and ``fall``
-    (agents,). Of tau the square is averaged: the mean is near the largest, for one agent's trouble is everyone's.
+    (agents, P, count), of which nothing is kept from round to round, with the ``unit`` (agents,); ``tau``, ``fall`` and
+    ``scale`` (agents,). Of tau the square is averaged: the mean is near the largest, for one agent's trouble is everyone's.
     """
 
     points: np.ndarray
@@ -85,14 +87,15 @@ class Own(NamedTuple):
     unit: np.ndarray
     tau: np.ndarray
     fall: np.ndarray
+    scale: np.ndarray
 
 
 class Averages(NamedTuple):
     """What the exchanges of a round bring.
 
     Fields: estimates of the means of the ``points`` w and of the trackers, ``slope`` G (agents, P); what mixing has made of the
-    ``trackers``, whose sum is what it was; the means of the ``products`` (agents, P, count), of ``tau`` and ``fall`` (agents,);
-    the next ``pace``; what neighbours hold, ``told``.
+    ``trackers``, whose sum is what it was; the means of the ``products`` (agents, P, count), of ``tau``, ``fall`` and ``scale``
+    (agents,); the next ``pace``; what neighbours hold, ``told``.
     """
 
     points: np.ndarray
@@ -101,6 +104,7 @@ class Averages(NamedTuple):
     products: np.ndarray
     tau: np.ndarray
     fall: np.ndarray
+    scale: np.ndarray
     pace: Pace
     told: Told
 
@@ -131,21 +135,21 @@ def average(network: "Network", pace: Pace, told: Told, own: Own) -> Averages:
     Averages
     """
     agents, P, count = own.products.shape
-    mass, Z = pace.mass, own.products.reshape(agents, P * count)
+    mass, Z = pace.mass, pace.mass * own.products.reshape(agents, P * count)
     v = np.concatenate([mass * own.points, own.trackers], axis=1)
-    scalars = np.stack([np.square(own.tau), own.fall], axis=1).astype(v.dtype)
+    scalars = np.stack([np.square(own.tau), own.fall, own.scale], axis=1).astype(v.dtype)
     filtered = pace.balanced and pace.length > 1
     if filtered:
         c, rough = (pace.filters(network, what)[0].astype(v.dtype)[:, :, None] for what in ("points", "products"))
         held, held_Z = np.zeros_like(v), np.zeros_like(Z)
-    about, probes = Told.nothing(Z), pace.probes
+    about, probes = Told.nothing(Z), pace.probes.copy()
     for k in range(pace.length):
         n = pace.sent + k
         if filtered:
             held, held_Z = held + c[:, k] * v, held_Z + rough[:, k] * Z
         if not network.static:
             told, about = Told.nothing(v), Told.nothing(Z)
-        searching = network.static and n < filters.LONGEST
+        searching = network.static and pace.left > 0 and n < (filters.LONGEST if pace.balanced else _ROUNDS)
         plain = np.concatenate([mass, mass * scalars] + ([probes[:, n]] if searching else []), axis=1)
         blocks = [Runs.nearest(v - told.sent, own.units)]
         if count:
@@ -157,14 +161,13 @@ def average(network: "Network", pace: Pace, told: Told, own: Own) -> Averages:
         if count:
             about = Told(about.sent + blocks[1].unpack(), about.mixed + mixed[1])
             Z = Z + (about.mixed - about.sent)
-        mass, scalars = plain[:, :1], plain[:, 1:3] / plain[:, :1]
+        mass, scalars = plain[:, :1], plain[:, 1:4] / plain[:, :1]
         if searching:
-            probes = probes.copy()
-            probes[:, n + 1] = plain[:, 3:]
+            probes[:, n + 1] = plain[:, 4:]
     if filtered:
         estimate, Z = held + c[:, -1] * v, held_Z + rough[:, -1] * Z
     else:
-        estimate, Z = v / mass, Z * (pace.mass / mass)
+        estimate, Z = v / mass, Z / mass
     pace = pace._replace(last=pace.length, sent=pace.sent + pace.length, mass=mass, probes=probes).next(network)
-    tau, fall = np.sqrt(scalars[:, 0]), scalars[:, 1]
-    return Averages(estimate[:, :P], estimate[:, P:], v[:, P:], Z.reshape(agents, P, count), tau, fall, pace, told)
+    tau, fall, scale = np.sqrt(scalars[:, 0]), scalars[:, 1], scalars[:, 2]
+    return Averages(estimate[:, :P], estimate[:, P:], v[:, P:], Z.reshape(agents, P, count), tau, fall, scale, pace, told)

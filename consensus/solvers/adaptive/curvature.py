@@ -15,28 +15,32 @@ DIRECTIONS, _NUMBERS = 8, 1 << 18  # of a round, and numbers in their products, 
 COLUMNS = 64  # of V, at most
 _LOST = 1e-6  # of the largest eigenvalue of O'Z: smaller ones are rounding
 _LEAST_SCALE = 1e-3  # of the scale at the start
+_GUESSED = 100.0  # scale over |gradient| / (1 + |w|): a first step is a tenth as long as w
 
 
 class Curvature(NamedTuple):
-    """``M = V V'``: fields V (agents, P, columns), and the ``scale`` (agents,), the trace of M or what it was."""
+    """``M = V V'``: fields V (agents, P, columns); the ``scale`` (agents,), the trace of M but at ``least`` that (agents,)."""
 
     V: np.ndarray
     scale: np.ndarray
+    least: np.ndarray
 
     @classmethod
     def at_start(cls, problem: BaseProblem, w: np.ndarray, gradient: np.ndarray) -> "Curvature":
         """A times the own Gauss-Newton curvature at w, as far as 64 directions show it; costs without a model have V = 0.
 
-        The scale is at least a thousandth of ``|gradient| / (1 + |w|)``, by which a step would be as long as w.
+        The scale is at least a thousandth of ``|gradient| / (1 + |w|)``, by which a step would be as long as w, and without a
+        model a hundred times that.
         """
         guessed = np.linalg.norm(gradient, axis=1) / (1 + np.linalg.norm(w, axis=1))
-        none = cls(np.zeros((*w.shape, min(w.shape[1], COLUMNS)), w.dtype), guessed)
+        none = cls(np.zeros((*w.shape, min(w.shape[1], COLUMNS)), w.dtype), _GUESSED * guessed, _GUESSED * guessed)
         if not has_model(problem):
             return none
         basis = directions(w.shape[1], none.V.shape[2], -1).astype(w.dtype)
         Z = problem.network_size * gauss_newton.products(problem, w, basis)
         trace = w.shape[1] / basis.shape[1] * np.einsum("pk,apk->a", basis, Z)
-        return none.corrected(basis, Z, np.ones(len(w), bool))._replace(scale=np.maximum(trace, _LEAST_SCALE * guessed))
+        scale = np.maximum(trace, _LEAST_SCALE * guessed)
+        return none.corrected(basis, Z, np.ones(len(w), bool))._replace(scale=scale, least=_LEAST_SCALE * scale)
 
     def times(self, d: np.ndarray) -> np.ndarray:
         """M d for d (agents, P)."""
@@ -66,7 +70,7 @@ class Curvature(NamedTuple):
             V[rows][~told[rows]] = old[~told[rows]]
 
         for_chunks(chunk, len(V), 2 * V[0].nbytes, 2 * V.shape[1] * kept * kept)
-        return Curvature(V, np.maximum(np.einsum("apk,apk->a", V, V), _LEAST_SCALE * self.scale))
+        return Curvature(V, np.maximum(np.einsum("apk,apk->a", V, V), self.least), self.least)
 
     def minimiser(self, tau: np.ndarray, w: np.ndarray, slope: np.ndarray, r: Regularizer | None) -> np.ndarray:
         """The d (agents, P) of least ``slope . d + 1/2 d' M d + tau/2 |d|^2 + r(w + d)``."""

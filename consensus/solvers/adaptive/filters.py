@@ -3,7 +3,7 @@
 import numpy as np
 
 PROBES = 64  # at most: among more agents they are drawn
-LONGEST = 32  # exchanges of a round
+LONGEST = 64  # exchanges of a round, at most
 _ROUNDING = {"points": 0.01, "products": 0.1}  # of one message, in units of what the agents disagree by
 
 

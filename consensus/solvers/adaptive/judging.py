@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from consensus.problems.base import BaseProblem
+from consensus.regularizers.base import Regularizer
 from consensus.solvers.adaptive.curvature import Curvature
 
 FIRST, _LEAST, _MOST = 0.1, 1e-7, 1.0  # tau, in units of the curvature's scale
@@ -42,7 +43,9 @@ class Verdict(NamedTuple):
     told: np.ndarray
 
 
-def judge(problem: BaseProblem, last: Step, w: np.ndarray, slope: np.ndarray, M: Curvature, weight: float) -> Verdict:
+def judge(
+    problem: BaseProblem, last: Step, w: np.ndarray, slope: np.ndarray, M: Curvature, scale: np.ndarray, weight: float
+) -> Verdict:
     """Compare what the average cost did along ``s = w - w_old`` with what the model promised.
 
         actual = s . (G_old + G) / 2 + r(w) - r(w_old) ,     promised = s . G_old + 1/2 s'(M + lambda I) s + r(w) - r(w_old) ,
@@ -60,6 +63,8 @@ def judge(problem: BaseProblem, last: Step, w: np.ndarray, slope: np.ndarray, M:
         The new estimates of the mean point and of the gradient.
     M : Curvature
         By which the step was found.
+    scale : ndarray (agents,)
+        Of the curvature: larger ones do not count.
     weight : float
         lambda of a quadratic r, whose curvature M leaves out; 0 if r is another.
 
@@ -67,8 +72,7 @@ def judge(problem: BaseProblem, last: Step, w: np.ndarray, slope: np.ndarray, M:
     -------
     Verdict
     """
-    r, s, apart = problem.regularizer, w - last.w, w - last.trial
-    rise = 0.0 if r.quadratic else r.value(w) - r.value(last.w)
+    s, apart, rise = w - last.w, w - last.trial, change_of(problem.regularizer, last.w, w)
     modelled = np.vecdot(s, M.times(s))
     actual = np.vecdot(s, last.slope + slope) / 2 + rise
     promised = np.vecdot(s, last.slope) + (modelled + weight * np.vecdot(s, s)) / 2 + rise
@@ -80,8 +84,20 @@ def judge(problem: BaseProblem, last: Step, w: np.ndarray, slope: np.ndarray, M:
     norm = np.maximum(np.linalg.norm(s, axis=1), np.finfo(s.dtype).tiny ** 0.5)
     change = slope - last.slope - weight * s
     along, square = np.vecdot(s, change), np.vecdot(change, change)
-    told = ~refused & (along > _TOLD * modelled) & (along > 0) & (square < M.scale * along)
+    told = ~refused & (along > _TOLD * modelled) & (along > 0) & (square < scale * along)
     return Verdict(refused, factor, (s / norm[:, None])[:, :, None], (change / norm[:, None])[:, :, None], told)
+
+
+def change_of(r: Regularizer, old: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """r(new) - r(old) of points (agents, P); zero if r is quadratic, and so part of the costs, and where one is not finite.
+
+    Estimates of means may lie outside of a set that all points lie in.
+    """
+    if r.quadratic:
+        return np.zeros(len(old))
+    before, after = r.value(old), r.value(new)
+    finite = np.isfinite(before) & np.isfinite(after)
+    return np.where(finite, np.where(finite, after, 0) - np.where(finite, before, 0), 0)
 
 
 def limited(tau: np.ndarray, scale: np.ndarray) -> np.ndarray:

@@ -6,6 +6,7 @@ from consensus.problems import has_model
 from consensus.problems.base import BaseProblem
 from consensus.solvers.adaptive import gauss_newton
 from consensus.solvers.adaptive.curvature import Curvature
+from consensus.solvers.adaptive.judging import change_of
 
 # Of the local cost's model: error over promised decrease; trials. They are few because, where agents' steps differ much, the
 # local costs at their ends say little of the average cost at the mean, by which steps are judged.
@@ -54,7 +55,7 @@ def solve(
     def promised(d):
         step = length[:, None] * d
         fall = -np.vecdot(slope, step) - (np.vecdot(step, M.times(step)) + weight * np.vecdot(step, step)) / 2
-        return fall if prox is None else fall - r.value(w + step) + r.value(w)
+        return fall - change_of(r, w, w + step)
 
     def wrong(problem, d):
         found = np.zeros(len(d), bool)

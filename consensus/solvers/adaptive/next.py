@@ -62,10 +62,10 @@ class AdaptiveNEXT(Solver):
 
     A round takes one exchange at first, with a = 1/2, then 2, 4, 8, ... with a = 1, eight rounds each, up to the first length
     after which all know their averages to 1/4; where that is not known, on changing and directed networks, there are 64 rounds
-    of eight exchanges and of more, up to 32. Where ``F_i = -G_i . d_i`` is over 1.5 times the larger of the last F_i and its
-    mean over agents, a is divided by the root of what is too much: points that drift apart stop each other. On a static
-    network with a doubly stochastic W the agents find in the first exchanges which combination of what they hold during a
-    round is nearest to the average (:func:`consensus.solvers.adaptive.filters.weights`).
+    of eight exchanges and of more, up to 64. Where ``F_i = r(w_i) - r(w_i + d_i) - G_i . d_i`` is over 1.5 times the larger of
+    the last F_i and its mean over agents, a is divided by the root of what is too much: points that drift apart stop each
+    other. On a static network with a doubly stochastic W the agents find in the first exchanges which combination of what they
+    hold during a round is nearest to the average (:func:`consensus.solvers.adaptive.filters.weights`).
 
     Units follow what is left to gain: those of x and y are ``sqrt(12 e^2 F / (trace M + P tau))`` and ``sqrt(12 e^2 F tau /
     P)``, e = 1/20, so that rounding moves the local problem's value by 1/400 of F; that of products lets rounding move M by
@@ -116,7 +116,7 @@ class AdaptiveNEXT(Solver):
 
     def width(self, problem: BaseProblem) -> int:
         P = _checks.problem(problem).parameters
-        return (2 + min(curvature.DIRECTIONS, P)) * P + min(problem.network_size, PROBES) + 6
+        return (2 + min(curvature.DIRECTIONS, P)) * P + min(problem.network_size, PROBES) + 8
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> AdaptiveState:
         gradient = _gradient(_checks.problem(problem), w)
@@ -130,27 +130,30 @@ class AdaptiveNEXT(Solver):
         return AdaptiveState(0, w, gradient, gradient, pace, told, M, step)
 
     def step(self, problem: BaseProblem, network: "Network", state: AdaptiveState) -> AdaptiveState:
-        n, last, pace, weight = state.round, state.step, state.pace, _weight(problem)
+        n, last, pace, weight, r = state.round, state.step, state.pace, _weight(problem), problem.regularizer
         # 1. Estimate the means of trial points, gradients and curvature.
         basis, products = curvature.products(problem, state.w, n)
-        own = Own(state.w, state.tracker, _units(state), products, _unit(products, last.tau), last.tau, last.fall)
+        own = Own(
+            state.w, state.tracker, _units(state), products, _unit(products, last.tau), last.tau, last.fall, state.M.scale
+        )
         found = average(network, pace, state.told, own)
-        w, slope, tau = found.points, found.slope, found.tau
+        w, slope, tau, scale = found.points, found.slope, found.tau, np.maximum(state.M.scale, found.scale)
         # 2. Judge the last step, and learn of the curvature.
         M = state.M.corrected(basis, found.products, np.ones(len(w), bool)) if basis.size else state.M
-        refused, length = last.refused, np.full(len(w), _ALONE if pace.length == 1 else 1.0)
+        refused, length = last.refused, np.full(len(w), _ALONE if pace.length == 1 and pace.left else 1.0)
         if n:
-            verdict = judging.judge(problem, last, w, slope, state.M, weight)
+            verdict = judging.judge(problem, last, w, slope, state.M, scale, weight)
             tau, back = tau * verdict.factor, verdict.refused[:, None]
             w, slope = np.where(back, last.w, w), np.where(back, last.slope, slope)
             refused = np.where(verdict.refused, last.refused + 1, 0.0)
             M = M.corrected(verdict.step, verdict.change, verdict.told)
         # 3. Solve the local problem.
-        d, tau, tries = solve(problem, w, slope, M, judging.limited(tau, M.scale), weight, length)
+        d, tau, tries = solve(problem, w, slope, M, judging.limited(tau, scale), weight, length)
         # 4. Move, and track.
-        fall = -np.vecdot(slope, d)
+        fall = -np.vecdot(slope, d) - judging.change_of(r, w, w + d)
         most = np.maximum(_GROWTH * np.maximum(last.fall, found.fall), np.finfo(float).tiny) if n else np.inf
-        length = length / np.sqrt(np.maximum(1, fall / most))
+        if r.quadratic:  # else points keep the zeros, or stay in the set, that r gives w + d
+            length = length / np.sqrt(np.maximum(1, fall / most))
         trial = (w + length[:, None] * d).astype(state.w.dtype)
         gradient = _gradient(problem, trial)
         step = Step(w, slope, trial, np.minimum(fall, most), tau, refused, tries)
