@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from consensus.engines.network import Network
 
 _MISFIT = 1 / 4  # of the agents' averages after a round's exchanges, that is small enough
-_ROUNDS, _MANY = 8, 64  # of one length: short ones, and those from _LONG exchanges on where no misfit is known
-_LONG = 8
+_ROUNDS = 8  # of one length, at least
+_LONG = 8  # exchanges of a round that are enough where no misfit is known
 
 
 class Told(NamedTuple):
@@ -29,47 +29,57 @@ class Told(NamedTuple):
 class Pace(NamedTuple):
     """How many exchanges a round takes.
 
-    Fields: the ``length`` of the next round in exchanges, and of the ``last`` one; how many rounds of this length are ``left``,
-    0 if all to come have it; how many exchanges there were, ``sent``; whether the network is static and its W doubly stochastic,
-    as far as is known, ``balanced``; the masses (agents, 1), one at the start of a run; and the ``probes`` (agents, 65, probes)
-    after the first 0 to 64 exchanges, by which agents of a static network find their weights.
+    Fields: the ``length`` of the next round in exchanges, and of the ``last`` one; how many ``rounds`` of this length there
+    were since the last decision, and in how many of them agents disagreed by more than their steps, ``apart`` (agents,); how
+    many exchanges there were, ``sent``; whether the network is static and its W doubly stochastic, as far as is known,
+    ``balanced``; the masses (agents, 1), one at the start of a run; and the ``probes`` (agents, 65, probes) after 0 to
+    ``probed`` exchanges, by which agents of a static network find their weights.
     """
 
     length: int
     last: int
-    left: int
+    rounds: int
+    apart: np.ndarray
     sent: int
     balanced: bool
     mass: np.ndarray
     probes: np.ndarray
+    probed: int
 
     @classmethod
     def at_start(cls, rows: np.ndarray, agents: int, dtype: np.dtype) -> "Pace":
         own = filters.draw(agents)[rows]
         probes = np.zeros((len(own), filters.LONGEST + 1, own.shape[1]), np.float32)
         probes[:, 0] = own
-        return cls(1, 0, _ROUNDS, 0, False, np.ones((len(own), 1), dtype), probes)
+        return cls(1, 0, 0, np.zeros(len(own)), 0, True, np.ones((len(own), 1), dtype), probes, 0)
+
+    def probing(self, network: "Network") -> bool:
+        """Whether probes go along with the next exchange: as far as rounds of twice the length will need them."""
+        return network.static and self.balanced and self.probed < min(2 * self.length, filters.LONGEST)
 
     def filters(self, network: "Network", what: str) -> tuple[np.ndarray, np.ndarray]:
         """The :func:`filters.weights` of a round, and their misfits."""
         return filters.weights(self.probes[:, : self.length + 1], filters.draw(network.agents).mean(axis=0), what)
 
-    def next(self, network: "Network") -> "Pace":
-        """After a round: rounds become twice as long, until their averages are good enough.
+    def next(self, network: "Network", agree: np.ndarray) -> "Pace":
+        """After a round, in which agents found that they ``agree`` (agents,) to within their steps, or not.
 
-        There are eight rounds of each length. A static network whose masses stay at one keeps the length whose misfit is at
-        most 1/4 for all agents: those for whom it is larger say so in every message, and eight rounds bring that to everyone
-        who might think otherwise, who has heard from all of them in one. On other networks, where no misfit is known, there are
-        64 rounds of eight exchanges, and of more.
+        After every eight rounds of a length all decide together whether rounds become twice as long. They do unless the
+        averages are good enough and no agent disagreed in all of the eight. Good enough is, on a static network whose masses
+        stay at one, a misfit of at most 1/4 for all agents; elsewhere, where no misfit is known, a length of eight exchanges.
+        An agent that is not content says so in every message.
         """
-        if self.left != 1:
-            return self._replace(left=max(self.left - 1, 0))
-        balanced = network.static and network.all_say(np.abs(self.mass[:, 0] - 1) < 1e-6)
-        enough = balanced and network.all_say(self.filters(network, "points")[1] <= _MISFIT)
-        if enough or self.length == filters.LONGEST:
-            return self._replace(left=0, balanced=balanced)
-        length = 2 * self.length
-        return self._replace(length=length, left=_ROUNDS if balanced or length < _LONG else _MANY, balanced=balanced)
+        pace = self._replace(rounds=self.rounds + 1, apart=self.apart + ~agree)
+        if pace.rounds < _ROUNDS:
+            return pace
+        content = pace.apart < _ROUNDS
+        balanced = network.static and pace.balanced and network.all_say(np.abs(pace.mass[:, 0] - 1) < 1e-6)
+        if balanced:
+            content &= pace.filters(network, "points")[1] <= _MISFIT
+        else:
+            content &= pace.length >= _LONG
+        length = pace.length if network.all_say(content) else min(2 * pace.length, filters.LONGEST)
+        return pace._replace(length=length, rounds=0, apart=np.zeros_like(pace.apart), balanced=balanced)
 
 
 class Own(NamedTuple):
@@ -95,7 +105,7 @@ class Averages(NamedTuple):
 
     Fields: estimates of the means of the ``points`` w and of the trackers, ``slope`` G (agents, P); what mixing has made of the
     ``trackers``, whose sum is what it was; the means of the ``products`` (agents, P, count), of ``tau``, ``fall`` and ``scale``
-    (agents,); the next ``pace``; what neighbours hold, ``told``.
+    (agents,); the ``pace``; what neighbours hold, ``told``.
     """
 
     points: np.ndarray
@@ -138,36 +148,37 @@ def average(network: "Network", pace: Pace, told: Told, own: Own) -> Averages:
     mass, Z = pace.mass, pace.mass * own.products.reshape(agents, P * count)
     v = np.concatenate([mass * own.points, own.trackers], axis=1)
     scalars = np.stack([np.square(own.tau), own.fall, own.scale], axis=1).astype(v.dtype)
-    filtered = pace.balanced and pace.length > 1
+    filtered = network.static and pace.balanced and pace.length > 1
     if filtered:
         c, rough = (pace.filters(network, what)[0].astype(v.dtype)[:, :, None] for what in ("points", "products"))
         held, held_Z = np.zeros_like(v), np.zeros_like(Z)
-    about, probes = Told.nothing(Z), pace.probes.copy()
+    about, pace = Told.nothing(Z), pace._replace(probes=pace.probes.copy())
     for k in range(pace.length):
         n = pace.sent + k
         if filtered:
             held, held_Z = held + c[:, k] * v, held_Z + rough[:, k] * Z
         if not network.static:
             told, about = Told.nothing(v), Told.nothing(Z)
-        searching = network.static and pace.left > 0 and n < (filters.LONGEST if pace.balanced else _ROUNDS)
-        plain = np.concatenate([mass, mass * scalars] + ([probes[:, n]] if searching else []), axis=1)
+        probing = pace.probing(network)
+        plain = np.concatenate([mass, mass * scalars] + ([pace.probes[:, pace.probed]] if probing else []), axis=1)
         blocks = [Runs.nearest(v - told.sent, own.units)]
         if count:
             blocks.append(Runs.nearest(Z - about.sent, own.unit[:, None]))
-        says = int(network.static)  # whether its mass is one, and its misfit small: two bits, counted as a number
-        *mixed, plain = network.mix(n, *blocks, plain, beside=says)
+        # Beside them whether its mass is one, and whether it is content: two bits, counted as a number.
+        *mixed, plain = network.mix(n, *blocks, plain, beside=1)
         told = Told(told.sent + blocks[0].unpack(), told.mixed + mixed[0])
         v = v + (told.mixed - told.sent)
         if count:
             about = Told(about.sent + blocks[1].unpack(), about.mixed + mixed[1])
             Z = Z + (about.mixed - about.sent)
         mass, scalars = plain[:, :1], plain[:, 1:4] / plain[:, :1]
-        if searching:
-            probes[:, n + 1] = plain[:, 4:]
+        if probing:
+            pace.probes[:, pace.probed + 1] = plain[:, 4:]
+            pace = pace._replace(probed=pace.probed + 1)
     if filtered:
         estimate, Z = held + c[:, -1] * v, held_Z + rough[:, -1] * Z
     else:
         estimate, Z = v / mass, Z / mass
-    pace = pace._replace(last=pace.length, sent=pace.sent + pace.length, mass=mass, probes=probes).next(network)
+    pace = pace._replace(last=pace.length, sent=pace.sent + pace.length, mass=mass)
     tau, fall, scale = np.sqrt(scalars[:, 0]), scalars[:, 1], scalars[:, 2]
     return Averages(estimate[:, :P], estimate[:, P:], v[:, P:], Z.reshape(agents, P, count), tau, fall, scale, pace, told)

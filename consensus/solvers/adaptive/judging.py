@@ -31,12 +31,13 @@ class Step(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """Which steps are ``refused`` (agents,), by what to multiply tau, ``factor`` (agents,), and the curvature along the step.
+    """Which steps are ``refused`` (agents,), whether p <= 1, ``agree``, and by what to multiply tau, ``factor``.
 
-    That is ``step``, s / |s|, the ``change`` of the slope over |s|, both (agents, P, 1), and whether it counts, ``told``.
+    Along the step that is ``step``, s / |s|, the ``change`` of the slope over |s|, both (agents, P, 1), and whether it counts, ``told``.
     """
 
     refused: np.ndarray
+    agree: np.ndarray
     factor: np.ndarray
     step: np.ndarray
     change: np.ndarray
@@ -85,7 +86,7 @@ def judge(
     change = slope - last.slope - weight * s
     along, square = np.vecdot(s, change), np.vecdot(change, change)
     told = ~refused & (along > _TOLD * modelled) & (along > 0) & (square < scale * along)
-    return Verdict(refused, factor, (s / norm[:, None])[:, :, None], (change / norm[:, None])[:, :, None], told)
+    return Verdict(refused, agree, factor, (s / norm[:, None])[:, :, None], (change / norm[:, None])[:, :, None], told)
 
 
 def change_of(r: Regularizer, old: np.ndarray, new: np.ndarray) -> np.ndarray:

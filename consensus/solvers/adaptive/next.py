@@ -60,12 +60,14 @@ class AdaptiveNEXT(Solver):
         twice, while the own cost doubts its own model;
     4.  ``x_i = w_i + a d_i``,  ``y_i <- (what mixing made of y_i) + grad f_i(x_i new) - grad f_i(x_i old)``.
 
-    A round takes one exchange at first, with a = 1/2, then 2, 4, 8, ... with a = 1, eight rounds each, up to the first length
-    after which all know their averages to 1/4; where that is not known, on changing and directed networks, there are 64 rounds
-    of eight exchanges and of more, up to 64. Where ``F_i = r(w_i) - r(w_i + d_i) - G_i . d_i`` is over 1.5 times the larger of
-    the last F_i and its mean over agents, a is divided by the root of what is too much: points that drift apart stop each
-    other. On a static network with a doubly stochastic W the agents find in the first exchanges which combination of what they
-    hold during a round is nearest to the average (:func:`consensus.solvers.adaptive.filters.weights`).
+    A round takes one exchange at first, with a = 1/2, then 2, 4, 8, ... up to 64 with a = 1. Every eight rounds the agents
+    decide together whether rounds become twice as long (:meth:`consensus.solvers.adaptive.averaging.Pace.next`): they do until
+    all know their averages to 1/4, or on changing and directed networks, where that is not known, until there are eight
+    exchanges; and after that, too, if an agent disagreed with what the exchanges brought by more than its step in all of the
+    eight rounds. Where ``F_i = r(w_i) - r(w_i + d_i) - G_i . d_i`` is over 1.5 times the larger of the last F_i and its mean
+    over agents, a is divided by the root of what is too much, if r is quadratic: points that drift apart stop each other. On a
+    static network with a doubly stochastic W the agents find in the first exchanges which combination of what they hold during
+    a round is nearest to the average (:func:`consensus.solvers.adaptive.filters.weights`).
 
     Units follow what is left to gain: those of x and y are ``sqrt(12 e^2 F / (trace M + P tau))`` and ``sqrt(12 e^2 F tau /
     P)``, e = 1/20, so that rounding moves the local problem's value by 1/400 of F; that of products lets rounding move M by
@@ -140,10 +142,11 @@ class AdaptiveNEXT(Solver):
         w, slope, tau, scale = found.points, found.slope, found.tau, np.maximum(state.M.scale, found.scale)
         # 2. Judge the last step, and learn of the curvature.
         M = state.M.corrected(basis, found.products, np.ones(len(w), bool)) if basis.size else state.M
-        refused, length = last.refused, np.full(len(w), _ALONE if pace.length == 1 and pace.left else 1.0)
+        refused, length = last.refused, np.full(len(w), _ALONE if pace.length == 1 else 1.0)
+        agree = np.ones(len(w), bool)
         if n:
             verdict = judging.judge(problem, last, w, slope, state.M, scale, weight)
-            tau, back = tau * verdict.factor, verdict.refused[:, None]
+            agree, tau, back = verdict.agree, tau * verdict.factor, verdict.refused[:, None]
             w, slope = np.where(back, last.w, w), np.where(back, last.slope, slope)
             refused = np.where(verdict.refused, last.refused + 1, 0.0)
             M = M.corrected(verdict.step, verdict.change, verdict.told)
@@ -158,7 +161,7 @@ class AdaptiveNEXT(Solver):
         gradient = _gradient(problem, trial)
         step = Step(w, slope, trial, np.minimum(fall, most), tau, refused, tries)
         tracker = found.trackers + (gradient - state.gradient)
-        return AdaptiveState(n + 1, trial, gradient, tracker, found.pace, found.told, M, step)
+        return AdaptiveState(n + 1, trial, gradient, tracker, found.pace.next(network, agree), found.told, M, step)
 
 
 def _weight(problem: BaseProblem) -> float:
