@@ -1,23 +1,26 @@
 """What a block of agents sees of the network."""
 
-from abc import abstractmethod
+import functools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from consensus import _checks
+from consensus.engines.counted import Counted
 from consensus.engines.ends import Ends
 from consensus.engines.heard import Heard
-from consensus.engines.known import Known
 from consensus.engines.plans import Plan
+from consensus.engines.spanning_tree import SpanningTree
 from consensus.packing.base import from_bytes, to_bytes
+from topologies.analysis import crossing
 
 if TYPE_CHECKING:
     from consensus.packing import Packed
 
 
-class Network(Known):
+class Network(Counted, ABC):
     """Mixes the blocks of some agents with their neighbours', and counts what is sent.
 
     A solver is given it in ``step``: :meth:`mix`, :meth:`average`, :meth:`mix_and_average`, :meth:`aggregate` and :meth:`tell`
@@ -128,6 +131,44 @@ class Network(Known):
         """What comes over each of the ``ends``, anything at places without a neighbour."""
         return self._all_rows(said)[ends.others, ends.places]
 
+    @property
+    def names(self) -> int:
+        """Length of a bitmask over A agents, in numbers of the problem's dtype."""
+        return -(-self.agents // (8 * self.dtype.itemsize))
+
+    def crossing(self, round: int) -> int:
+        """How many exchanges, the first in ``round``, it takes until every agent has heard from all others.
+
+        On a static graph that is the diameter. Agents find out if every message carries a bitmask of those from whom its sender
+        has heard, :attr:`names` numbers ``beside`` the rest. ValueError if some never hear from all.
+        """
+        return self._diameter if self.static else crossing(self.schedule, round)
+
+    @functools.cached_property
+    def _diameter(self) -> int:
+        return crossing(self.schedule)
+
+    def all_say(self, yes: np.ndarray) -> bool:
+        """Whether ``yes`` (agents,) holds of all agents of the network, once the news has crossed it.
+
+        The caller counts the numbers that carry the news, ``beside`` the exchanges.
+        """
+        return bool(self._all_rows(np.asarray(yes, self.dtype)).all())
+
+    def least(self, round: int, exchanges: int, values: np.ndarray, beside: int = 0) -> float:
+        """The least of all agents' ``values`` (agents,), as all know it after some exchanges, the first in ``round``.
+
+        These are exchanges of their own, at least as many as :meth:`crossing` says: each message carries the least value that
+        its sender knows of, and ``beside`` more numbers.
+        """
+        self.talk(round, exchanges, 1 + beside)
+        return float(self._all_rows(values[:, None].astype(self.dtype, copy=False)).min())
+
+    @functools.cached_property
+    def spanning_tree(self) -> SpanningTree:
+        """Sums over all agents along a breadth-first tree from the centre, for solvers whose ``needs`` say ``tree=True``."""
+        return SpanningTree(self)
+
     def _exchange(self, round, kinds, blocks, beside=0, rule=None):
         if not blocks:
             raise TypeError(f"network.{kinds[0]}(round, *blocks) takes at least one block to send; got none")
@@ -182,6 +223,10 @@ class Network(Known):
 
     def _rows(self, packed):
         return packed.unpack().astype(self.dtype, copy=False)
+
+    @abstractmethod
+    def _all_rows(self, rows: np.ndarray) -> np.ndarray:
+        """The rows (A, ...) of all agents, from those of the agents held here. Not counted: it is no exchange of agents."""
 
     @abstractmethod
     def _gather(self, plan: Plan, blocks: Sequence[np.ndarray]) -> Iterable[np.ndarray]:

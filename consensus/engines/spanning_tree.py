@@ -1,17 +1,56 @@
 """Sums over all agents along a breadth-first tree of a static undirected graph."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.csgraph import breadth_first_order
 
 from consensus.engines.plans import Plans
-from consensus.engines.trees import Tree
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
     from consensus.engines.network import Network
+
+
+class Tree(NamedTuple):
+    """A breadth-first tree from the centre of a graph: of several centres, from the agent with the least number.
+
+    Fields: the ``depth``, the centre's eccentricity; the agents in the ``order`` of their distance, the centre first; each
+    agent's ``parent`` (agents,), its neighbour on the way to the centre.
+
+    Examples
+    --------
+    >>> import topologies
+    >>> from consensus.engines.spanning_tree import Tree
+    >>> tree = Tree.of(topologies.metropolis(topologies.path(5)))
+    >>> tree.depth, tree.order[0].item(), tree.parent[[0, 4]].tolist()
+    (2, 2, [1, 3])
+    """
+
+    depth: int
+    order: np.ndarray
+    parent: np.ndarray
+
+    @classmethod
+    def of(cls, matrix: sp.csr_array) -> "Tree":
+        """The tree of the graph of a mixing matrix; ValueError if that is directed or not connected."""
+        agents = matrix.shape[0]
+        links = sp.csr_array(abs(matrix) + sp.eye_array(agents))
+        refused = "a spanning tree needs an undirected, connected graph, and this one is"
+        if ((links != 0) != (links.T != 0)).nnz:
+            raise ValueError(f"{refused} directed")
+        bits = -(-agents // 64) * 64  # of whole words
+        everything = np.packbits(np.arange(bits) < agents).view(np.uint64)
+        heard, distance = np.packbits(np.eye(agents, bits, dtype=bool), axis=1).view(np.uint64), 0
+        while not (done := (heard == everything).all(axis=1)).any():
+            before, heard = heard, np.bitwise_or.reduceat(heard[links.indices], links.indptr[:-1])
+            if (heard == before).all():
+                raise ValueError(f"{refused} not connected")
+            distance += 1
+        order, parent = breadth_first_order(links, int(done.argmax()), directed=False)
+        return cls(distance, order, parent)
 
 
 class SpanningTree:
@@ -24,7 +63,6 @@ class SpanningTree:
     ----------
     network : Network
         Of a block of agents. Its counts are those of the tree's messages, too.
-    tree : Tree
 
     Attributes
     ----------
@@ -34,9 +72,15 @@ class SpanningTree:
         The agent at the top, a centre of the graph.
     depth : int
         The root's eccentricity.
+
+    Raises
+    ------
+    ValueError
+        If the graph of the first round is directed or not connected.
     """
 
-    def __init__(self, network: "Network", tree: Tree) -> None:
+    def __init__(self, network: "Network") -> None:
+        tree = Tree.of(network.schedule.weights(network.schedule.key(0)))
         self._network, self.agents = network, network.agents
         self.root, self.depth = int(tree.order[0]), tree.depth
         self._plans = Plans(_Levels(network.schedule, tree), network.rows, np.dtype(float), network._prepare)

@@ -4,9 +4,9 @@ from consensus.packing.base import Packed
 from consensus.packing.drawn import Drawn
 from consensus.packing.factors import Factors
 from consensus.packing.halves import Halves
-from consensus.packing.multiples import Multiples
 from consensus.packing.quantised import Quantised
+from consensus.packing.runs import Runs
 from consensus.packing.sparse import Sparse
 from consensus.packing.whole import Whole
 
-__all__ = ["Drawn", "Factors", "Halves", "Multiples", "Packed", "Quantised", "Sparse", "Whole"]
+__all__ = ["Drawn", "Factors", "Halves", "Packed", "Quantised", "Runs", "Sparse", "Whole"]

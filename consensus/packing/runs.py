@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from consensus import _checks
+
 _RUN = 32  # integers that share a width,
 _WIDTH = 6  # which takes so many bits: 0 to 63
+_MOST = 30  # 2^30 is the largest code of Runs
 
 
 def packed_bytes(codes: np.ndarray) -> np.ndarray:
@@ -81,17 +84,25 @@ def unpack(message: bytes, count: int) -> np.ndarray:
 class Runs:
     """Rows as whole multiples of units, in runs of 32 that share a width: as :func:`pack` writes them.
 
+    A row falls into parts of equal length, each with a unit of its own, a power of two. A message holds what :func:`pack`
+    makes of each part's multiples, and two bytes for each unit's exponent.
+
     Parameters
     ----------
-    codes : ndarray of int32 (agents, columns)
+    codes : ndarray of int32 (agents, P)
         The multiples.
     unit : ndarray (agents, parts)
-        A row falls into so many parts of equal length, each with a unit of its own, a power of two; NaN if the row holds one.
+        Powers of two, in the dtype of the rows; NaN for a part that unpacks to NaN.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the arrays do not belong together.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from consensus.packing.runs import Runs
+    >>> from consensus.packing import Runs
     >>> runs = Runs.nearest(np.array([[0.3, -1.1, 6.0, 17.0]]), np.array([[0.25, 4.0]]))
     >>> runs.unpack().tolist(), runs.bytes.tolist()
     ([[0.25, -1.0, 8.0, 16.0]], [8])
@@ -100,20 +111,39 @@ class Runs:
     codes: np.ndarray
     unit: np.ndarray
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.codes, np.ndarray) or self.codes.dtype != np.int32:
+            raise TypeError(f"codes of Runs must be an array of int32; got {_checks.shown(self.codes)}")
+        unit = _checks.floats("unit of Runs", self.unit)
+        object.__setattr__(self, "unit", unit)
+        _check_parts("codes", self.codes, unit)
+        _check_powers(unit, ~np.isnan(unit))
+
     @classmethod
     def nearest(cls, rows: np.ndarray, unit: np.ndarray) -> Runs:
-        """The ``rows`` rounded to multiples of ``unit``, or where these were too large of 2^k times that."""
-        parts = rows.reshape(*unit.shape, -1)
+        """The ``rows`` (agents, P) rounded to multiples of ``unit`` (agents, parts), or of 2^k times that.
+
+        The factor, usually one, is the least for which all numbers of a part are below 2^30 units in modulus (2^22 in single
+        precision, so that products of codes and units are exact), and the unit is a normal number of the rows' dtype. A part
+        that holds a NaN or an infinity, or whose unit is NaN, infinite or zero, unpacks to NaN: a run that diverges is seen to
+        diverge.
+        """
+        rows, unit = _checks.floats("rows", rows), _checks.floats("unit", unit)
+        _check_parts("rows", rows, unit)
+        parts = rows.reshape(*unit.shape, rows.shape[1] // unit.shape[1])
         largest = np.maximum(parts.max(axis=2, initial=0), -parts.min(axis=2, initial=0))
-        finite = np.isfinite(largest)
-        most = min(30, np.finfo(rows.dtype).nmant - 1)
-        excess = np.frexp(np.where(finite, largest, 0) / unit)[1] - most
-        least = np.finfo(rows.dtype).tiny
-        unit = np.where(finite, np.maximum(np.ldexp(unit, np.maximum(excess, 0)), least), np.nan).astype(rows.dtype)
-        whole = np.rint(parts / np.where(finite, unit, 1)[:, :, None])
-        if not finite.all():
-            whole[~finite] = 0
-        return cls(whole.reshape(rows.shape).astype(np.int32), unit)
+        known = np.isfinite(largest) & np.isfinite(unit) & (unit != 0)
+        _check_powers(unit, known)
+        info = np.finfo(rows.dtype)
+        needed = np.where(largest > 0, np.frexp(np.where(known, largest, 0))[1] - min(_MOST, info.nmant - 1), info.minexp)
+        exponent = np.maximum(np.frexp(np.where(known, unit, 1))[1] - 1, np.maximum(needed, info.minexp))
+        used = np.ldexp(rows.dtype.type(1), np.minimum(exponent, info.maxexp - 1))
+        codes = parts / used[:, :, None]
+        np.rint(codes, out=codes)
+        if not known.all():
+            codes[~known] = 0
+            used[~known] = np.nan
+        return cls(codes.reshape(rows.shape).astype(np.int32), used)
 
     @property
     def arrays(self) -> tuple[np.ndarray, np.ndarray]:
@@ -122,31 +152,51 @@ class Runs:
 
     @property
     def numbers(self) -> np.ndarray:
-        """The columns of every row (agents,)."""
+        """P for every row (agents,)."""
         return np.full(len(self.codes), self.codes.shape[1])
 
     @functools.cached_property
     def bytes(self) -> np.ndarray:
         """Those of a row's runs, and two for each unit's exponent (agents,)."""
-        count, parts = self.unit.shape
-        lengths = packed_bytes(self.codes.reshape(count * parts, -1)).reshape(count, parts).sum(axis=1)
-        return np.asarray(lengths + 2 * parts)
+        agents, parts = self.unit.shape
+        codes = self.codes.reshape(agents * parts, self.codes.shape[1] // parts)
+        lengths: np.ndarray = packed_bytes(codes).reshape(agents, parts).sum(axis=1) + 2 * parts
+        return lengths
 
     def of(self, codes: np.ndarray, unit: np.ndarray) -> Runs:
-        """Rows of other agents."""
+        """Rows with these codes."""
         return Runs(codes, unit)
 
     def unpack(self) -> np.ndarray:
-        """The rows (agents, columns)."""
-        parts = self.codes.reshape(*self.unit.shape, -1)
+        """The rows (agents, P)."""
+        parts = self.codes.reshape(*self.unit.shape, self.codes.shape[1] // self.unit.shape[1])
         return (parts * self.unit[:, :, None]).reshape(self.codes.shape).astype(self.unit.dtype, copy=False)
+
+
+def _check_parts(name, rows, unit):
+    """Raise ``ValueError`` unless rows fall into equal parts, one for each unit."""
+    if rows.ndim != 2 or unit.ndim != 2 or len(rows) != len(unit) or not unit.shape[1] or rows.shape[1] % unit.shape[1]:
+        raise ValueError(
+            f"{name} and unit of Runs must have shapes (agents, P) and (agents, parts), with P a multiple of parts; got "
+            f"{rows.shape} and {unit.shape}"
+        )
+
+
+def _check_powers(unit, known):
+    """Raise ``ValueError`` unless all ``known`` units are powers of two."""
+    wrong = known & (np.frexp(unit)[0] != 0.5)
+    if wrong.any():
+        raise ValueError(f"unit of Runs must hold powers of two; got {unit[wrong][0]}")
 
 
 def _widths(codes):
     """Bits of an integer in each run of each row (n, runs)."""
     if not codes.shape[1]:
         return np.zeros((len(codes), 0), int)
-    largest = np.maximum.reduceat(np.abs(codes), np.arange(0, codes.shape[1], _RUN), axis=1)
+    moduli = np.abs(codes)
+    if moduli.dtype.kind == "i":  # the modulus of the least integer is none of its own type
+        moduli = moduli.view(f"u{moduli.itemsize}")
+    largest = np.maximum.reduceat(moduli, np.arange(0, codes.shape[1], _RUN), axis=1)
     if largest.dtype.kind == "f":
         largest = np.nan_to_num(largest, posinf=0)
     return np.where(largest > 0, np.frexp(largest)[1] + 1, 0)

@@ -199,7 +199,7 @@ SPECIAL = {
         "bits": "4",
         "rows": "good.w()",
     },
-    "consensus.packing.Multiples": {"codes": "np.ones((4, 2, 3))", "step": "np.ones(4)", "blocks": "np.ones((4, 2, 3))"},
+    "consensus.packing.Runs": {"codes": "np.ones((4, 4), np.int32)", "unit": "np.ones((4, 2))", "rows": "good.w()"},
     "consensus.packing.Sparse": {
         "values": "np.ones((4, 2))",
         "indices": "np.zeros((4, 2), np.int32)",
@@ -240,7 +240,7 @@ INNER = {
     "curvature", "curvature_root", "edges", "estimated", "expression", "gram", "init", "jacobian", "linearize",
     "minimise", "on_root", "open", "prox_jvp", "running", "prox_slope", "report", "run", "slices", "smooth_gradient",
     "smooth_value", "solve", "split", "step", "weights", "width", "digests", "union", "drop_last", "last",
-    "descended", "of", "of_messages",
+    "descended", "of",
 }  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from engine_harness import columns, write
 import consensus
 import topologies
 from consensus.engines import MPI, waiting
-from consensus.packing import Drawn, Factors, Halves, Quantised, Sparse, Whole
+from consensus.packing import Drawn, Factors, Halves, Quantised, Runs, Sparse, Whole
 from consensus.solvers import DGD, GradientTracking
 
 
@@ -316,6 +316,7 @@ def packed(_):
         ("halves", Halves.nearest),
         ("4 drawn", lambda w: Drawn.some(w, 4, np.arange(len(w)), seed=0, number=1)),
         ("rank 1", lambda w: Factors.along(w, ((0, 4, 3),), [np.ones((len(w), 3, 1))])),
+        ("runs", lambda w: Runs.nearest(w, np.full((len(w), 1), 0.125))),
         ("whole", Whole),
     ):
         sizes = []

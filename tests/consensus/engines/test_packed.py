@@ -98,6 +98,7 @@ def test_ranks_send_packed_rows_as_they_are(tmp_path):
         "halves": (2 * 19 + 2) * rows,
         "4 drawn": (8 * 4 + 4) * rows,
         "rank 1": 8 * (4 + 3 + 19 - 12) * rows,
+        "runs": (4 * 19 + 8) * rows,  # as wide as codes may be
         "whole": 8 * 19 * rows,
     }
 

@@ -39,8 +39,8 @@ REGULARIZERS = {
 PAIRS = list(itertools.product(LOSSES, REGULARIZERS))
 DIRECTED = nx.DiGraph([(k, (k + 1) % AGENTS) for k in range(AGENTS)] + [(0, 3), (5, 2), (6, 1)])
 NETWORKS = {"Push-DIGing": topologies.Static(DIRECTED, weights=topologies.push), "liars": topologies.complete(AGENTS)}
-# In double by design: what AdaptiveNEXT's products are rounded to, and all that is made of exact sums over a tree.
-DOUBLE = {"state.curvature.unit", "state.local"}
+# In double by design: what AdaptiveNEXT judges its steps and averages by, and all that is made of exact sums over a tree.
+DOUBLE = {"state.local", "state.pace.apart"} | {f"state.step.{name}" for name in ("fall", "tau", "refused", "tries")}
 DOUBLE |= {f"state.{name}" for name in ("sent", "total", "gradient", "direction", "pairs.steps", "pairs.changes")}
 DOUBLE |= {f"state.plan.{name}" for name in ("steps", "step_units", "units")}
 DOUBLE |= {f"state.known.{name}" for name in ("total", "scalars", "promised", "directions", "products", "noise")}

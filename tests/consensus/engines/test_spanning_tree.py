@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import topologies
+from consensus.engines.spanning_tree import Tree
 from consensus.engines.stacked import StackedNetwork
 
 GRAPHS = {
@@ -14,6 +15,27 @@ GRAPHS = {
     "torus": topologies.torus(4, 5),
     "one agent": nx.empty_graph(1),
 }
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_the_tree_has_the_shortest_ways_from_the_centre(name):
+    graph = GRAPHS[name]
+    tree, far = Tree.of(topologies.metropolis(graph)), nx.eccentricity(graph)
+    centre = int(tree.order[0])
+    assert (tree.depth, centre) == min((far[agent], agent) for agent in graph)
+    away = nx.single_source_shortest_path_length(graph, centre)
+    assert sorted(tree.order.tolist()) == sorted(graph)
+    for agent in tree.order[1:].tolist():
+        assert graph.has_edge(agent, int(tree.parent[agent]))
+        assert away[agent] == away[int(tree.parent[agent])] + 1
+
+
+def test_without_links_both_ways_or_between_all_there_is_none():
+    circle = topologies.Static(nx.DiGraph([(k, (k + 1) % 4) for k in range(4)]), weights=topologies.push)
+    with pytest.raises(ValueError, match="needs an undirected, connected graph, and this one is directed"):
+        _ = StackedNetwork(circle, np.float64).spanning_tree
+    with pytest.raises(ValueError, match="this one is not connected"):
+        Tree.of(topologies.metropolis(nx.Graph([(0, 1), (2, 3)])))
 
 
 @pytest.mark.parametrize("name", GRAPHS)

@@ -7,34 +7,28 @@ import pytest
 import consensus
 import topologies
 from consensus.engines import Engine, StackedNetwork, reports, run_rounds
-from consensus.packing import Multiples, Sparse
+from consensus.packing import Sparse
 from consensus.robust import NNA
-from consensus.solvers import BEER, DGD, SGP, AdaptiveNEXT, GradientTracking, PowerGossip, Quantize, RelaySGD, TopK
-
-TREES = {"path": topologies.path(6), "star": topologies.star(5), "tree": nx.balanced_tree(2, 3)}
-
-
-@pytest.mark.parametrize("name", TREES)
-def test_on_a_tree_a_hub_s_news_goes_over_each_edge_once(name):
-    graph = TREES[name]
-    net = StackedNetwork(topologies.Static(graph), np.float64)
-    for exchanges in range(nx.diameter(graph), 2 * nx.radius(graph) + 1):
-        hubs = net.hubs(exchanges)
-        sizes = np.arange(1, len(graph) + 1) ** 2
-        expected = np.zeros(len(graph), int)
-        for agent in graph:  # up
-            if (parent := int(hubs.parent[agent])) != agent:
-                expected[[agent, parent]] += sizes[agent]
-        for hub in hubs.hubs.tolist():  # and down
-            for edge in graph.edges:
-                expected[list(edge)] += sizes[hub]
-        np.testing.assert_array_equal(hubs.traffic(sizes), expected)
+from consensus.solvers import (
+    BEER,
+    DGD,
+    SGP,
+    AdaptiveNEXT,
+    GradientTracking,
+    PowerGossip,
+    Quantize,
+    RelaySGD,
+    TopK,
+    TreeLBFGS,
+    TreeNewton,
+)
 
 
 def test_by_hand_on_a_path():
-    """Of three agents the middle one adds up: it hears two rows and sends two sums."""
+    """Of three agents the middle one is the root: it receives two rows and sends two sums, in double precision."""
     net = StackedNetwork(topologies.Static(topologies.path(3)), np.float32)
-    net.sum(2, np.ones((3, 5)))
+    tree = net.spanning_tree
+    tree.broadcast(tree.reduce(np.ones((3, 2)))[:, :1], size=lambda rows: np.full(len(rows), 24))
     assert net.traffic.tolist() == [40, 80, 40]
     net.mix(0, np.ones((3, 2), np.float32), beside=1)  # three numbers over each of two edges, both ways
     assert net.traffic.tolist() == [40 + 24, 80 + 48, 40 + 24]
@@ -45,26 +39,6 @@ def test_by_hand_on_a_path():
     ends = net.ends(2)
     net.tell(2, ends, np.ones((3, 2, 7), np.float32))
     assert net.traffic.tolist() == [64 + 2 * size + 56, 128 + 4 * size + 112, 64 + 2 * size + 56]
-
-
-@pytest.mark.parametrize("rows", [slice(0, 12), slice(3, 8)])
-def test_of_hubs_and_floods_agents_move_twice_what_is_sent(rows):
-    graph, rng = topologies.erdos_renyi(12, 0.25, seed=3), np.random.default_rng(0)
-    crossing, own = nx.diameter(graph), np.ones((12, 3))
-    net = StackedNetwork(topologies.Static(graph), np.float64)
-    block = Multiples.nearest(10 * rng.standard_normal((12, 5, 3)), np.ldexp(1.0, rng.integers(-3, 2, 12)))
-    for exchanges in range(crossing, 2 * crossing + 1):
-        net.total(block, exchanges)
-        net.sum(exchanges, own)
-        net.flood(0, exchanges, own)
-        assert net.traffic.sum() == 2 * net.bytes
-    part = StackedNetwork(topologies.Static(graph), np.float64)
-    part.rows, part._traffic, part._all_rows = rows, part._traffic[rows], lambda own: own
-    for exchanges in range(crossing, 2 * crossing + 1):
-        part.total(block, exchanges)
-        part.sum(exchanges, own)
-        part.flood(0, exchanges, own)
-    np.testing.assert_array_equal(part.traffic, net.traffic[rows])
 
 
 class Kept(Engine):
@@ -87,8 +61,10 @@ RUNS = {
     "rule": (NNA(DGD(0.01), tolerated=0.1), RANDOM),
     "told": (PowerGossip(DGD(0.01), 1), RANDOM),
     "relayed": (RelaySGD(0.01), RANDOM),
-    "hubs": (AdaptiveNEXT(), RANDOM),
-    "hubs, changing": (AdaptiveNEXT(), UNEVEN),
+    "adaptive": (AdaptiveNEXT(), RANDOM),
+    "adaptive, changing": (AdaptiveNEXT(), UNEVEN),
+    "tree": (TreeLBFGS(), RANDOM),
+    "tree, curvature": (TreeNewton(), RANDOM),
 }
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from consensus.packing import Drawn, Factors, Halves, Quantised, Sparse, Whole
+from consensus.packing import Drawn, Factors, Halves, Quantised, Runs, Sparse, Whole
 from consensus.packing.base import from_bytes, to_bytes
 
 RNG = np.random.default_rng(0)
@@ -161,7 +161,13 @@ def test_factors_are_projections():
 
 @pytest.mark.parametrize(
     "make",
-    [lambda rows: Sparse.largest(rows, 4), lambda rows: Quantised.nearest(rows, 3), Halves.nearest, factors],
+    [
+        lambda rows: Sparse.largest(rows, 4),
+        lambda rows: Quantised.nearest(rows, 3),
+        lambda rows: Runs.nearest(rows, np.full((len(rows), 1), 0.125)),
+        Halves.nearest,
+        factors,
+    ],
 )
 def test_a_row_is_packed_by_itself(make):
     whole = make(ROWS).unpack()

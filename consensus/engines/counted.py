@@ -1,0 +1,113 @@
+"""What is counted of a block's exchanges."""
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from consensus.engines.plans import Plan, Plans
+from topologies.schedules import ScheduleLike, is_static
+
+
+class Counted:
+    """What the exchanges of a block of agents carried so far: the base of :class:`Network`, which makes them."""
+
+    def __init__(self, schedule: ScheduleLike, rows: slice, dtype: np.dtype, strict: bool = False) -> None:
+        self.schedule, self.rows, self.dtype, self.strict = schedule, rows, np.dtype(dtype), strict
+        self.exchanges = self.messages = self.floats = self.bytes = 0
+        self.record: list[tuple[int, int, int]] = []
+        self._traffic = np.zeros(rows.stop - rows.start, np.int64)
+        self._plan: Plan | None = None  # the plan of the last exchange, and the numbers in messages not yet in the traffic
+        self._numbers = 0
+        self._plans = Plans(schedule, rows, self.dtype, self._prepare)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What was sent so far, by name, for the history: exchanges, messages, floats and bytes."""
+        return {
+            "exchanges": self.exchanges,
+            "messages": self.messages,
+            "floats": self.floats,
+            "bytes": self.bytes,
+        }
+
+    @property
+    def traffic(self) -> np.ndarray:
+        """The bytes (agents,) that each agent held here sent and received so far. Over all agents they sum to 2 ``bytes``."""
+        self._settle()
+        return self._traffic
+
+    def per_edge(self) -> dict[tuple[int, int], int]:
+        """How many messages each edge carried, {(sender, receiver): count}; a ``strict`` network knows."""
+        return dict(Counter((sender, receiver) for sender, receiver, _ in self.record))
+
+    @property
+    def agents(self) -> int:
+        """A, the number of agents of the whole network."""
+        return self.schedule.agents
+
+    @property
+    def static(self) -> bool:
+        """Whether every round has the same matrix, as the schedule says: agents know that of their network from the start."""
+        return is_static(self.schedule)
+
+    def talk(self, round: int, exchanges: int, numbers: int) -> None:
+        """So many exchanges, the first in ``round``, in which neighbours tell each other ``numbers`` of what they know.
+
+        They are counted, no more: what the agents know thereby is the caller's to say.
+        """
+        for n in range(round, round + exchanges):
+            plan = self._plans.at(n, "mix")
+            if self.strict:
+                self._check_edges(n, plan)
+            self._count_exchange(plan, numbers)
+
+    def _prepare(self, whole: sp.csr_array, matrix: sp.csr_array) -> tuple[sp.csr_array, Any]:
+        """``(matrix, extra)`` of a plan, from the ``whole`` mixing matrix (A, A) and its rows of the agents held here.
+
+        A narrower ``matrix`` keeps its entries in their order.
+        """
+        return matrix, None
+
+    def _count_exchange(self, plan, numbers):
+        """Count an exchange along a plan's edges, with so many numbers in each message, in the problem's dtype."""
+        if plan is not self._plan:
+            self._settle()
+            self._plan = plan
+        self._numbers += numbers
+        self._count_messages(plan.messages, numbers)
+
+    def _count_messages(self, messages, numbers):
+        carried = messages * numbers
+        self.exchanges += 1
+        self.messages += messages
+        self.floats += carried
+        self.bytes += carried * self.dtype.itemsize
+
+    def _count_sizes(self, plan, numbers, sent, received):
+        """Count an exchange along a plan's edges, of so many numbers a message; bytes ``sent`` and ``received`` (agents,)."""
+        self._count_messages(plan.messages, 0)
+        self._count(int(plan.copies.sum()) * numbers, int(sent.sum()))
+        self._traffic += sent + received
+
+    def _settle(self):
+        """Bring what exchanges along the last plan's edges carried into the traffic."""
+        if self._plan is not None and self._numbers:
+            self._traffic += self._plan.both * (self._numbers * self.dtype.itemsize)
+            self._numbers = 0
+
+    def _count(self, numbers, size):
+        """Count numbers sent, of ``size`` bytes in all."""
+        self.floats += numbers
+        self.bytes += size
+
+    def _check_edges(self, round, plan):
+        graph = self.schedule.graph(round)
+        whole = self.schedule.weights(self.schedule.key(round))[self.rows].tocoo()
+        for receiver, sender in zip(whole.row + self.rows.start, whole.col, strict=True):
+            if receiver == sender:
+                continue
+            if not graph.has_edge(sender, receiver):
+                raise RuntimeError(f"in round {round} agent {sender} sent to agent {receiver}, which is no edge of the graph")
+            self.record.append((int(sender), int(receiver), round))
