@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from consensus.engines.network import Network
 
 _MISFIT = 1 / 4  # of the agents' averages after a round's exchanges, that is small enough
-_ROUNDS = 8  # of one length, at least
+ROUNDS = 8  # of one length, at least
 _LONG = 8  # exchanges of a round that are enough where no misfit is known
 
 
@@ -70,9 +70,9 @@ class Pace(NamedTuple):
         An agent that is not content says so in every message.
         """
         pace = self._replace(rounds=self.rounds + 1, apart=self.apart + ~agree)
-        if pace.rounds < _ROUNDS:
+        if pace.rounds < ROUNDS:
             return pace
-        content = pace.apart < _ROUNDS
+        content = pace.apart < ROUNDS
         balanced = network.static and pace.balanced and network.all_say(np.abs(pace.mass[:, 0] - 1) < 1e-6)
         if balanced:
             content &= pace.filters(network, "points")[1] <= _MISFIT

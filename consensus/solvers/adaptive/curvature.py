@@ -14,12 +14,12 @@ from consensus.solvers.adaptive import gauss_newton
 DIRECTIONS, _NUMBERS = 8, 1 << 18  # of a round, and numbers in their products, at most
 COLUMNS = 64  # of V, at most
 _LOST = 1e-6  # of the largest eigenvalue of O'Z: smaller ones are rounding
-_LEAST_SCALE = 1e-3  # of the scale at the start
-_GUESSED = 100.0  # scale over |gradient| / (1 + |w|): a first step is a tenth as long as w
+_LEAST_SCALE = 1e-3  # of the trace at the start
+_GUESSED = 25.0  # the scale without a model over the guess: the first step is a tenth as long as w
 
 
 class Curvature(NamedTuple):
-    """``M = V V'``: fields V (agents, P, columns); the ``scale`` (agents,), the trace of M but at ``least`` that (agents,)."""
+    """``M = V V'``: fields V (agents, P, columns); the ``scale`` (agents,), its trace, but at ``least`` that (agents,)."""
 
     V: np.ndarray
     scale: np.ndarray
@@ -29,18 +29,18 @@ class Curvature(NamedTuple):
     def at_start(cls, problem: BaseProblem, w: np.ndarray, gradient: np.ndarray) -> "Curvature":
         """A times the own Gauss-Newton curvature at w, as far as 64 directions show it; costs without a model have V = 0.
 
-        The scale is at least a thousandth of ``|gradient| / (1 + |w|)``, by which a step would be as long as w, and without a
-        model a hundred times that.
+        The scale is at least the :func:`guess`, for a loss may have no curvature at the start; without a model 25 times that.
         """
-        guessed = np.linalg.norm(gradient, axis=1) / (1 + np.linalg.norm(w, axis=1))
+        guessed = guess(w, gradient)
         none = cls(np.zeros((*w.shape, min(w.shape[1], COLUMNS)), w.dtype), _GUESSED * guessed, _GUESSED * guessed)
         if not has_model(problem):
             return none
         basis = directions(w.shape[1], none.V.shape[2], -1).astype(w.dtype)
         Z = problem.network_size * gauss_newton.products(problem, w, basis)
         trace = w.shape[1] / basis.shape[1] * np.einsum("pk,apk->a", basis, Z)
-        scale = np.maximum(trace, _LEAST_SCALE * guessed)
-        return none.corrected(basis, Z, np.ones(len(w), bool))._replace(scale=scale, least=_LEAST_SCALE * scale)
+        scale = np.maximum(trace, guessed)
+        least = np.maximum(_LEAST_SCALE * trace, guessed)
+        return none.corrected(basis, Z, np.ones(len(w), bool))._replace(scale=scale, least=least)
 
     def times(self, d: np.ndarray) -> np.ndarray:
         """M d for d (agents, P)."""
@@ -75,6 +75,12 @@ class Curvature(NamedTuple):
     def minimiser(self, tau: np.ndarray, w: np.ndarray, slope: np.ndarray, r: Regularizer | None) -> np.ndarray:
         """The d (agents, P) of least ``slope . d + 1/2 d' M d + tau/2 |d|^2 + r(w + d)``."""
         return low_rank(self.V, tau, w, slope, r)
+
+
+def guess(w: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    """The damping (agents,) that makes a step down the ``gradient`` (agents, P) a quarter as long as 1 + |w|."""
+    found: np.ndarray = 4 * np.linalg.norm(gradient, axis=1) / (1 + np.linalg.norm(w, axis=1))
+    return found
 
 
 def directions(parameters: int, count: int, round: int) -> np.ndarray:

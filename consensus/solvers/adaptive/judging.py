@@ -33,7 +33,8 @@ class Step(NamedTuple):
 class Verdict(NamedTuple):
     """Which steps are ``refused`` (agents,), whether p <= 1, ``agree``, and by what to multiply tau, ``factor``.
 
-    Along the step that is ``step``, s / |s|, the ``change`` of the slope over |s|, both (agents, P, 1), and whether it counts, ``told``.
+    What the step tells of the curvature: ``step``, s / |s|, and the ``change`` of the slope over |s|, both (agents, P, 1), and
+    whether that counts, ``told``.
     """
 
     refused: np.ndarray

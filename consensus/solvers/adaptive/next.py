@@ -9,7 +9,7 @@ import numpy as np
 from consensus import _checks
 from consensus.problems import BaseProblem, has_model
 from consensus.solvers.adaptive import curvature, judging, standardised
-from consensus.solvers.adaptive.averaging import Own, Pace, Told, average
+from consensus.solvers.adaptive.averaging import ROUNDS, Own, Pace, Told, average
 from consensus.solvers.adaptive.curvature import Curvature
 from consensus.solvers.adaptive.filters import PROBES
 from consensus.solvers.adaptive.judging import Step
@@ -20,8 +20,8 @@ from consensus.solvers.needs import Needs
 if TYPE_CHECKING:
     from consensus.engines.network import Network
 
-_ALONE = 0.5  # the part of a step that agents take after a single exchange
-_GROWTH = 1.5  # of what a step promises, over the last step's own and its mean, at most
+_ALONE = 0.5  # the part of a step that agents take in the first rounds, of a single exchange each
+_GROWTH = 1.2  # of what a step promises, over the last step's own and its mean, at most
 _LOST, _ROUGH = 0.05, 0.125  # by rounding: of the root of a step's decrease; of tau, by products
 
 
@@ -64,10 +64,11 @@ class AdaptiveNEXT(Solver):
     decide together whether rounds become twice as long (:meth:`consensus.solvers.adaptive.averaging.Pace.next`): they do until
     all know their averages to 1/4, or on changing and directed networks, where that is not known, until there are eight
     exchanges; and after that, too, if an agent disagreed with what the exchanges brought by more than its step in all of the
-    eight rounds. Where ``F_i = r(w_i) - r(w_i + d_i) - G_i . d_i`` is over 1.5 times the larger of the last F_i and its mean
-    over agents, a is divided by the root of what is too much, if r is quadratic: points that drift apart stop each other. On a
-    static network with a doubly stochastic W the agents find in the first exchanges which combination of what they hold during
-    a round is nearest to the average (:func:`consensus.solvers.adaptive.filters.weights`).
+    eight rounds. Where ``F_i = r(w_i) - r(w_i + d_i) - G_i . d_i`` is over 1.2 times the larger of the last F_i and its mean
+    over agents, a is divided by the root of what is too much, if r is quadratic or in the first rounds: points that drift
+    apart stop each other. On a static network with a doubly stochastic W the agents find in the first exchanges which
+    combination of what they hold during a round is nearest to the average
+    (:func:`consensus.solvers.adaptive.filters.weights`).
 
     Units follow what is left to gain: those of x and y are ``sqrt(12 e^2 F / (trace M + P tau))`` and ``sqrt(12 e^2 F tau /
     P)``, e = 1/20, so that rounding moves the local problem's value by 1/400 of F; that of products lets rounding move M by
@@ -123,7 +124,7 @@ class AdaptiveNEXT(Solver):
     def init(self, problem: BaseProblem, w: np.ndarray) -> AdaptiveState:
         gradient = _gradient(_checks.problem(problem), w)
         M = Curvature.at_start(problem, w, gradient)
-        tau = judging.FIRST * np.maximum(M.scale, np.finfo(float).tiny ** 0.5)
+        tau = np.maximum(judging.FIRST * M.scale, np.maximum(curvature.guess(w, gradient), np.finfo(float).tiny ** 0.5))
         fall = np.square(gradient).sum(axis=1) / tau
         none = np.zeros(len(w))
         step = Step(w, np.zeros_like(w), w, fall, tau, none, none)
@@ -142,7 +143,7 @@ class AdaptiveNEXT(Solver):
         w, slope, tau, scale = found.points, found.slope, found.tau, np.maximum(state.M.scale, found.scale)
         # 2. Judge the last step, and learn of the curvature.
         M = state.M.corrected(basis, found.products, np.ones(len(w), bool)) if basis.size else state.M
-        refused, length = last.refused, np.full(len(w), _ALONE if pace.length == 1 else 1.0)
+        refused, length = last.refused, np.full(len(w), _ALONE if n < ROUNDS else 1.0)
         agree = np.ones(len(w), bool)
         if n:
             verdict = judging.judge(problem, last, w, slope, state.M, scale, weight)
@@ -155,7 +156,7 @@ class AdaptiveNEXT(Solver):
         # 4. Move, and track.
         fall = -np.vecdot(slope, d) - judging.change_of(r, w, w + d)
         most = np.maximum(_GROWTH * np.maximum(last.fall, found.fall), np.finfo(float).tiny) if n else np.inf
-        if r.quadratic:  # else points keep the zeros, or stay in the set, that r gives w + d
+        if r.quadratic or n < ROUNDS:  # else points keep the zeros, or stay in the set, that r gives w + d
             length = length / np.sqrt(np.maximum(1, fall / most))
         trial = (w + length[:, None] * d).astype(state.w.dtype)
         gradient = _gradient(problem, trial)
