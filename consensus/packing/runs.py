@@ -11,7 +11,7 @@ from consensus import _checks
 
 _RUN = 32  # integers that share a width,
 _WIDTH = 6  # which takes so many bits: 0 to 63
-_MOST = 30  # 2^30 is the largest code of Runs
+_MOST = 50  # 2^50 is the largest code of Runs
 
 
 def packed_bytes(codes: np.ndarray) -> np.ndarray:
@@ -89,7 +89,7 @@ class Runs:
 
     Parameters
     ----------
-    codes : ndarray of int32 (agents, P)
+    codes : ndarray of int64 (agents, P)
         The multiples.
     unit : ndarray (agents, parts)
         Powers of two, in the dtype of the rows; NaN for a part that unpacks to NaN.
@@ -112,8 +112,8 @@ class Runs:
     unit: np.ndarray
 
     def __post_init__(self) -> None:
-        if not isinstance(self.codes, np.ndarray) or self.codes.dtype != np.int32:
-            raise TypeError(f"codes of Runs must be an array of int32; got {_checks.shown(self.codes)}")
+        if not isinstance(self.codes, np.ndarray) or self.codes.dtype != np.int64:
+            raise TypeError(f"codes of Runs must be an array of int64; got {_checks.shown(self.codes)}")
         unit = _checks.floats("unit of Runs", self.unit)
         object.__setattr__(self, "unit", unit)
         _check_parts("codes", self.codes, unit)
@@ -123,7 +123,7 @@ class Runs:
     def nearest(cls, rows: np.ndarray, unit: np.ndarray) -> Runs:
         """The ``rows`` (agents, P) rounded to multiples of ``unit`` (agents, parts), or of 2^k times that.
 
-        The factor, usually one, is the least for which all numbers of a part are below 2^30 units in modulus (2^22 in single
+        The factor, usually one, is the least for which all numbers of a part are below 2^50 units in modulus (2^22 in single
         precision, so that products of codes and units are exact), and the unit is a normal number of the rows' dtype. A part
         that holds a NaN or an infinity, or whose unit is NaN, infinite or zero, unpacks to NaN: a run that diverges is seen to
         diverge.
@@ -143,7 +143,7 @@ class Runs:
         if not known.all():
             codes[~known] = 0
             used[~known] = np.nan
-        return cls(codes.reshape(rows.shape).astype(np.int32), used)
+        return cls(codes.reshape(rows.shape).astype(np.int64), used)
 
     @property
     def arrays(self) -> tuple[np.ndarray, np.ndarray]:

@@ -102,6 +102,12 @@ def change_of(r: Regularizer, old: np.ndarray, new: np.ndarray) -> np.ndarray:
     return np.where(finite, np.where(finite, after, 0) - np.where(finite, before, 0), 0)
 
 
+def promise(r: Regularizer, w: np.ndarray, d: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    """By how much the linear part of the local problem, and r, fall along d: ``F = r(w) - r(w + d) - G . d`` (agents,)."""
+    found: np.ndarray = -np.vecdot(slope, d) - change_of(r, w, w + d)
+    return found
+
+
 def limited(tau: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """tau between its least and its largest, in units of the curvature's ``scale`` (agents,)."""
-    return np.clip(tau, _LEAST * scale, _MOST * scale)
+    return np.maximum(np.clip(tau, _LEAST * scale, _MOST * scale), np.finfo(float).tiny ** 0.5)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from consensus.engines.network import Network
 
 _ALONE = 0.5  # the part of a step that agents take in the first rounds, of a single exchange each
+_STIFFER = 16.0  # by which tau is multiplied at most where a step promises more
 _GROWTH = 1.2  # of what a step promises, over the last step's own and its mean, at most
 _LOST, _ROUGH = 0.05, 0.125  # by rounding: of the root of a step's decrease; of tau, by products
 
@@ -65,9 +66,9 @@ class AdaptiveNEXT(Solver):
     all know their averages to 1/4, or on changing and directed networks, where that is not known, until there are eight
     exchanges; and after that, too, if an agent disagreed with what the exchanges brought by more than its step in all of the
     eight rounds. Where ``F_i = r(w_i) - r(w_i + d_i) - G_i . d_i`` is over 1.2 times the larger of the last F_i and its mean
-    over agents, a is divided by the root of what is too much, if r is quadratic or in the first rounds: points that drift
-    apart stop each other. On a static network with a doubly stochastic W the agents find in the first exchanges which
-    combination of what they hold during a round is nearest to the average
+    over agents, a is divided by the root of what is too much, or tau_i multiplied by it, up to 16, if r is in step 3: points
+    that drift apart stop each other. On a static network with a doubly stochastic W the agents find in the first exchanges
+    which combination of what they hold during a round is nearest to the average
     (:func:`consensus.solvers.adaptive.filters.weights`).
 
     Units follow what is left to gain: those of x and y are ``sqrt(12 e^2 F / (trace M + P tau))`` and ``sqrt(12 e^2 F tau /
@@ -153,11 +154,14 @@ class AdaptiveNEXT(Solver):
             M = M.corrected(verdict.step, verdict.change, verdict.told)
         # 3. Solve the local problem.
         d, tau, tries = solve(problem, w, slope, M, judging.limited(tau, scale), weight, length)
-        # 4. Move, and track.
-        fall = -np.vecdot(slope, d) - judging.change_of(r, w, w + d)
+        fall = judging.promise(r, w, d, slope)
         most = np.maximum(_GROWTH * np.maximum(last.fall, found.fall), np.finfo(float).tiny) if n else np.inf
-        if r.quadratic or n < ROUNDS:  # else points keep the zeros, or stay in the set, that r gives w + d
+        if r.quadratic:
             length = length / np.sqrt(np.maximum(1, fall / most))
+        elif (fall > most).any():  # a shorter step would leave the zeros, or the set, that r gives w + d
+            tau = judging.limited(tau * np.clip(fall / most, 1, _STIFFER), scale)
+            d = M.minimiser(tau, w, slope, r)
+        # 4. Move, and track.
         trial = (w + length[:, None] * d).astype(state.w.dtype)
         gradient = _gradient(problem, trial)
         step = Step(w, slope, trial, np.minimum(fall, most), tau, refused, tries)
