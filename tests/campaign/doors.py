@@ -199,7 +199,7 @@ SPECIAL = {
         "bits": "4",
         "rows": "good.w()",
     },
-    "consensus.packing.Runs": {"codes": "np.ones((4, 4), np.int32)", "unit": "np.ones((4, 2))", "rows": "good.w()"},
+    "consensus.packing.Runs": {"codes": "np.ones((4, 4), np.int64)", "unit": "np.ones((4, 2))", "rows": "good.w()"},
     "consensus.packing.Sparse": {
         "values": "np.ones((4, 2))",
         "indices": "np.zeros((4, 2), np.int32)",

@@ -18,7 +18,7 @@ from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
 
 NETWORK = nx.octahedral_graph()
 SOLVERS = {
-    "the default": (AdaptiveNEXT(), 30),
+    "the default": (AdaptiveNEXT(), 80),
     "full": (NEXT(FullLinearization(4.0), 0.5), 600),
     "partial": (NEXT(PartialLinearization(1.0), 0.8), 40),
     "SONATA": (SONATA(FullLinearization(4.0), 0.5), 600),

@@ -1,158 +1,296 @@
-"""Fitted averages: exact where they can be, the best combination elsewhere, sums and agreements kept, everything counted."""
+"""A round's exchanges: sums are kept, estimates are those of dense arithmetic, and every byte is counted."""
 
-import itertools
-
-import networkx as nx
 import numpy as np
 import pytest
-from exchanges import AGENTS, COMMON, OWN, Rows, own_fit, products, rows
-from threadpoolctl import threadpool_limits
+from problems import AGENTS, CIRCLE, SCHEDULES
 
 import topologies
 from consensus.engines.stacked import StackedNetwork
-from consensus.solvers.adaptive import averaging
-from consensus.solvers.adaptive.averaging import Averaging, average
+from consensus.packing.runs import pack
+from consensus.solvers.adaptive import averaging, filters
+from consensus.solvers.adaptive.averaging import Own, Pace, Told, average
 
-EVERY = OWN | COMMON
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """As engines do: threads cost more than they bring in small systems."""
-    with threadpool_limits(1):
-        yield
-
-
-def rounds(network, count, *blocks):
-    """What ``count`` rounds of exchanges bring, in which the same blocks are sent."""
-    state = Averaging.at_start(blocks[0].rows)
-    for _ in range(count):
-        news = average(network, state, *blocks)
-        state = news.state
-        yield news
+P, COUNT = 5, 2
+EVERY = SCHEDULES | {
+    "path": topologies.Static(topologies.path(AGENTS)),
+    "complete": topologies.Static(topologies.complete(AGENTS)),
+    "matchings": topologies.Matchings(AGENTS, seed=1),
+}
+BALANCED = [name for name in EVERY if not name.startswith("directed")]
+LENGTHS = (1, 2, 4, 8, 16, 32, 64)
+FINE, PLAIN, COARSE = 2.0**-40, 2.0**-6, 4.0
 
 
-@pytest.mark.parametrize(
-    "graph",
-    [
-        topologies.ring(8),
-        topologies.ring(21),
-        topologies.ring(50),
-        topologies.star(7),
-        topologies.hypercube(4),
-        topologies.torus(4, 5),
-        topologies.complete(6),
-        topologies.path(20),
-        topologies.erdos_renyi(8, 0.4, seed=2),
-    ],
-    ids=["ring 8", "ring 21", "ring 50", "star", "hypercube", "torus", "complete", "path", "random"],
-)
-def test_where_agents_get_to_know_their_graph_averages_are_exact(graph):
-    schedule = topologies.Static(graph)
-    A, D = schedule.agents, nx.diameter(graph)
-    network, (averaged, summed) = StackedNetwork(schedule, np.float64), rows(schedule.agents)
-    for count, news in enumerate(rounds(network, 3, averaged, summed), start=1):
-        assert D <= news.state.pace <= min(D + 1, 2 * nx.radius(graph))
-        np.testing.assert_allclose(news.means.rows, np.tile(averaged.rows.mean(axis=0), (A, 1)), rtol=0, atol=1e-13)
-        np.testing.assert_allclose(news.totals.rows, np.tile(summed.rows.sum(axis=0), (A, 1)), rtol=0, atol=1e-14 * A)
-        np.testing.assert_allclose(A * news.mixed.rows, news.totals.rows, rtol=1e-14)
-        assert news.state.sent == network.exchanges == D + count * news.state.pace  # they meet in the first D
+def draw(agents, seed=0, unit=FINE, count=COUNT):
+    """What agents bring to a round: points near 10, trackers, products and scalars, all in units of ``unit``."""
+    rng = np.random.default_rng(seed)
+    return Own(
+        points=10 + rng.standard_normal((agents, P)),
+        trackers=3 * rng.standard_normal((agents, P)),
+        units=np.full((agents, 2), unit),
+        products=rng.standard_normal((agents, P, count)),
+        unit=np.full(agents, unit),
+        tau=rng.uniform(1, 2, agents),
+        fall=rng.uniform(1, 2, agents),
+        scale=rng.uniform(1, 2, agents),
+    )
 
 
-@pytest.mark.parametrize("count", [2, 4])
-@pytest.mark.parametrize("name", OWN)
-def test_elsewhere_every_agent_takes_its_own_best_combination(name, count):
-    schedule = OWN[name]
-    averaged, summed = rows(AGENTS)
-    state = Averaging.at_start(averaged.rows)._replace(pace=count, sent=7)
-    news = average(StackedNetwork(schedule, np.float64), state, averaged, summed)
-    combined, misfit = own_fit(schedule, count, first=7)
-    assert misfit.max() > 1e-3  # not yet exact
-    np.testing.assert_allclose(news.means.rows, combined @ averaged.rows, rtol=0, atol=1e-8)
-    np.testing.assert_allclose(news.totals.rows, AGENTS * combined @ summed.rows, rtol=0, atol=AGENTS * 1e-9)
-    chain = products(schedule, count, first=7)[-1]
-    np.testing.assert_allclose(news.mixed.rows, chain @ summed.rows, rtol=0, atol=1e-14)
-    np.testing.assert_allclose(news.state.mass, chain @ state.mass, rtol=0, atol=1e-14)
-    assert (news.state.sent, news.state.fit.size) == (7 + count, 0)
+class Run:
+    """Rounds of a network one after the other: what they find, and the matrix products of what was done."""
+
+    def __init__(self, schedule, strict=False):
+        self.schedule, self.network = schedule, StackedNetwork(schedule, np.float64, strict)
+        self.pace = Pace.at_start(np.arange(schedule.agents), schedule.agents, np.dtype(float))
+        self.told = Told.nothing(np.zeros((schedule.agents, 2 * P)))
+
+    def round(self, own, agree=True):
+        """The averages of a round, which agents ``agree`` with, and the matrices (length + 1, A, A) that the agents' data were multiplied by until then."""
+        chain = [np.eye(self.schedule.agents)]
+        for n in range(self.pace.sent, self.pace.sent + self.pace.length):
+            chain.append(self.schedule.weights(self.schedule.key(n)) @ chain[-1])
+        found = average(self.network, self.pace, self.told, own)
+        self.pace = found.pace.next(self.network, np.broadcast_to(agree, self.schedule.agents))
+        self.told = found.told
+        return found, np.array(chain)
+
+    def lengths(self, rounds, agree=True):
+        """Those of so many rounds, with which agents ``agree``."""
+        found = []
+        for _ in range(rounds):
+            self.round(draw(self.schedule.agents), agree)
+            found.append(self.pace.last)
+        return found
+
+
+@pytest.mark.parametrize("unit", [FINE, PLAIN, COARSE])
+@pytest.mark.parametrize("name", EVERY)
+def test_sums_are_kept_whatever_rounding_loses(name, unit):
+    run, own = Run(EVERY[name]), draw(AGENTS, unit=unit)
+    for _ in range(34):
+        mass, filtered = run.pace.mass, run.pace.balanced and run.pace.length > 1
+        found, _ = run.round(own)
+        np.testing.assert_allclose(found.trackers.sum(axis=0), own.trackers.sum(axis=0), rtol=0, atol=1e-12)
+        assert run.pace.mass.sum() == pytest.approx(AGENTS, rel=1e-13)
+        if not filtered:  # estimates are what agents hold, over their masses
+            held, total = run.pace.mass * found.points, mass * own.points
+            np.testing.assert_allclose(held.sum(axis=0), total.sum(axis=0), rtol=1e-13, atol=0)
+        own = own._replace(trackers=found.trackers)
+    assert np.ptp(own.trackers / run.pace.mass, axis=0).max() < 8 * unit + 1e-3  # they mix nevertheless
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_sums_and_masses_are_kept_over_many_exchanges(name):
-    schedule = EVERY[name]
-    averaged, summed = rows(schedule.agents)
-    network, mixed, state = StackedNetwork(schedule, np.float64), summed, Averaging.at_start(averaged.rows)
-    for _ in range(21):
-        news = average(network, state, averaged, mixed)
-        state, mixed = news.state, news.mixed
-    np.testing.assert_allclose(mixed.rows.sum(axis=0), summed.rows.sum(axis=0), rtol=0, atol=1e-11)
-    assert abs(state.mass.sum() - schedule.agents) < 1e-12
+def test_estimates_in_small_units_are_those_of_dense_arithmetic(name):
+    run = Run(EVERY[name])
+    for seed in range(20):
+        own, pace = draw(AGENTS, seed), run.pace
+        found, chain = run.round(own)
+        rows = np.concatenate([pace.mass * own.points, own.trackers], axis=1)
+        if pace.balanced and pace.length > 1:
+            c = filters.weights(chain.swapaxes(0, 1), np.full(AGENTS, 1 / AGENTS), "points")[0]
+            expected = np.einsum("ak,kab,bp->ap", c, chain, rows)
+        else:
+            expected = chain[-1] @ rows / (chain[-1] @ pace.mass)
+        np.testing.assert_allclose(found.points, expected[:, :P], rtol=0, atol=1e-6)
+        np.testing.assert_allclose(found.slope, expected[:, P:], rtol=0, atol=1e-6)
+        np.testing.assert_allclose(found.trackers, chain[-1] @ own.trackers, rtol=0, atol=1e-7)
+        np.testing.assert_allclose(run.pace.mass, chain[-1] @ pace.mass, rtol=1e-13, atol=0)
+
+
+@pytest.mark.parametrize("name", ["static", "path", "complete"])
+def test_on_static_networks_they_miss_the_means_by_the_misfit_at_most(name):
+    run = Run(EVERY[name])
+    run.lengths(32)
+    own = draw(AGENTS, seed=9)
+    misfit = run.pace.filters(run.network, "points")[1]
+    found, _ = run.round(own)
+    for estimate, rows in ((found.points, own.points), (found.slope, own.trackers)):
+        # The misfit is of unit vectors: what it makes of the agents' data is no more than that times their norm.
+        bound = misfit[:, None] * np.linalg.norm(rows - rows.mean(axis=0), axis=0)
+        assert (np.abs(estimate - rows.mean(axis=0)) <= 1.01 * bound + 1e-6).all()
+    assert (misfit <= averaging._MISFIT).all()
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_an_agreement_is_kept(name):
-    schedule = EVERY[name]
-    averaged, summed = rows(schedule.agents)
-    agreed = Rows(np.tile(1e3 * averaged.rows[0], (schedule.agents, 1)))
-    _, *later = rounds(StackedNetwork(schedule, np.float64), 6, agreed, summed)
-    for news in later:
-        np.testing.assert_allclose(news.means.rows, agreed.rows, rtol=3e-14, atol=0)
-    if name.startswith("directed"):
-        assert np.ptp(news.state.mass) > 0.1
+def test_in_the_end_all_estimate_the_means_of_data_that_stay(name):
+    run, own, goal = Run(EVERY[name]), draw(AGENTS), draw(AGENTS).trackers.mean(axis=0)
+    for _ in range(60):
+        found, _ = run.round(own)
+        own = own._replace(points=found.points, trackers=found.trackers)
+    np.testing.assert_allclose(found.slope, np.tile(goal, (AGENTS, 1)), rtol=0, atol=2e-8)
+    np.testing.assert_allclose(found.points, np.tile(found.points[0], (AGENTS, 1)), rtol=0, atol=2e-8)
 
 
-@pytest.mark.parametrize(
-    ("graph", "fewest"), [(topologies.erdos_renyi(300, 0.05, seed=1), 5), (topologies.star(270), 2)], ids=["random", "star"]
-)
-def test_more_agents_than_probes(graph, fewest, monkeypatch):
-    monkeypatch.setattr(averaging, "_MISFIT_STATIC", 0.05)
-    averaged, summed = rows(len(graph), seed=2)
-    data = np.concatenate([averaged.rows, summed.rows], axis=1)
-    start = data - data.mean(axis=0)
-    _, _, *later = rounds(StackedNetwork(topologies.Static(graph), np.float64), 5, averaged, summed)
-    assert later[0].state.pace == max(2 * StackedNetwork(topologies.Static(graph), np.float64).tree.depth, fewest)
-    for news in later:
-        left = np.concatenate([news.means.rows, news.totals.rows / len(graph)], axis=1) - data.mean(axis=0)
-        assert (np.linalg.norm(left, axis=0) < 0.05 * np.linalg.norm(start, axis=0)).all()
+@pytest.mark.parametrize("name", EVERY)
+def test_points_that_agree_stay_as_they_are(name):
+    run, points = Run(EVERY[name]), np.tile(10 * np.random.default_rng(4).standard_normal(P), (AGENTS, 1))
+    for seed in range(20):
+        found, _ = run.round(draw(AGENTS, seed)._replace(points=points))
+        np.testing.assert_allclose(found.points, points, rtol=0, atol=1e-7)
 
 
-@pytest.mark.parametrize("name", ["directed", "random"])
-def test_what_rounds_send_is_counted(name):
-    """After what is found out in the first, whose numbers the tests of the first exchanges count."""
-    schedule = EVERY[name]
-    A, network = schedule.agents, StackedNetwork(schedule, np.float64, strict=True)
-    (news,) = rounds(network, 1, *rows(A))
-    while not news.state.pace:
-        news = average(network, news.state, *rows(A))
-    for _ in range(3):
-        old, floats, messages = news.state, network.floats, network.messages
-        news = average(network, old, *rows(A))
-        edges = sum(schedule.weights(schedule.key(k)).nnz - A for k in range(old.sent, old.sent + old.pace))
-        assert news.state.sent == old.sent + old.pace
-        assert network.messages - messages == edges
-        assert network.floats - floats == edges * (1 + 4 + 3 + A)
+@pytest.mark.parametrize("name", BALANCED)
+def test_products_are_averaged_anew_every_round(name):
+    run = Run(EVERY[name])
+    for seed in range(20):
+        own, pace = draw(AGENTS, seed), run.pace
+        found, chain = run.round(own)
+        if pace.balanced and pace.length > 1:
+            c = filters.weights(chain.swapaxes(0, 1), np.full(AGENTS, 1 / AGENTS), "products")[0]
+            expected = np.einsum("ak,kab,bpn->apn", c, chain, own.products)
+        else:
+            expected = np.einsum("ab,bpn->apn", chain[-1], own.products)
+        np.testing.assert_allclose(found.products, expected, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", COMMON)
-def test_what_is_sent_where_agents_get_to_know_their_graph_is_counted(name):
-    schedule = COMMON[name]
-    A, network = schedule.agents, StackedNetwork(schedule, np.float64)
-    edges, D = schedule.weights(0).nnz - A, network.crossing(0)
-    seen = [(network.messages, network.floats) for _ in rounds(network, 3, *rows(A))]
-    hubs = len(network.hubs(D + 1).hubs)
-    messages = A - hubs + hubs * (A - 1)
-    assert [after - before for (before, _), (after, _) in itertools.pairwise(seen)] == [messages] * 2
-    assert [after - before for (_, before), (_, after) in itertools.pairwise(seen)] == [messages * (4 + 3)] * 2
-    assert seen[0][0] == D * edges + messages
-    names = seen[0][1] - messages * (4 + 3)  # of everyone a name and the bits of its neighbours, to every other
-    assert A * (A - 1) <= names / 2 <= A * edges
-    if name == "path":
-        assert names / 2 == A * (A - 1)
-    if name == "ring":  # over every edge one way, and over one both ways
-        assert names / 2 == A * A
+@pytest.mark.parametrize("name", EVERY)
+def test_of_tau_the_square_is_averaged_and_other_scalars_as_they_are(name):
+    run, own = Run(EVERY[name]), draw(AGENTS)
+    for _ in range(24):
+        pace = run.pace
+        found, chain = run.round(own)
+        weights = chain[-1] * pace.mass[:, 0] / (chain[-1] @ pace.mass)
+        np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-12)
+        np.testing.assert_allclose(found.tau, np.sqrt(weights @ np.square(own.tau)), rtol=1e-12)
+        np.testing.assert_allclose(found.fall, weights @ own.fall, rtol=1e-12)
+        np.testing.assert_allclose(found.scale, weights @ own.scale, rtol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("agents", "dtype", "numbers"), [(1, float, 1), (64, float, 1), (65, float, 2), (64, np.float32, 2), (300, float, 5)]
-)
-def test_names_are_bits(agents, dtype, numbers):
-    assert StackedNetwork(topologies.Static(topologies.star(agents)), dtype).names == numbers
+@pytest.mark.parametrize("name", ["static", "path", "complete", "directed"])
+def test_on_static_networks_agents_know_w_times_what_neighbours_were_told(name):
+    run, W = Run(EVERY[name]), EVERY[name].weights(0).toarray()
+    for seed in range(24):
+        run.round(draw(AGENTS, seed, unit=PLAIN))
+        scale = np.abs(run.told.sent).max()
+        np.testing.assert_allclose(run.told.mixed, W @ run.told.sent, rtol=0, atol=1e-13 * scale)
+        np.testing.assert_allclose(run.told.sent * 64, np.rint(run.told.sent * 64), rtol=0, atol=0)  # whole units
+
+
+@pytest.mark.parametrize("name", ["random", "failing", "directed, failing", "matchings"])
+def test_on_changing_networks_everything_is_said_anew(name):
+    run = Run(EVERY[name])
+    for seed in range(8):  # of one exchange each
+        own, mass = draw(AGENTS, seed, unit=PLAIN), run.pace.mass
+        run.round(own)
+        rows = np.concatenate([mass * own.points, own.trackers], axis=1)
+        assert np.abs(run.told.sent - rows).max() <= PLAIN / 2
+        W = EVERY[name].weights(EVERY[name].key(seed))
+        np.testing.assert_allclose(run.told.mixed, W @ run.told.sent, rtol=0, atol=1e-13)
+
+
+# What is sent
+
+
+@pytest.mark.parametrize("name", ["static", "random", "directed, failing"])
+def test_the_bytes_of_an_exchange_are_those_of_its_messages(name):
+    run, own = Run(EVERY[name], strict=True), draw(AGENTS, unit=PLAIN)
+    run.round(own)
+    W = EVERY[name].weights(EVERY[name].key(0)).toarray()
+    others = np.count_nonzero(W - np.diag(np.diag(W)), axis=0)  # to how many an agent sends
+    assert others.sum() == run.network.messages == len(run.network.record)
+    probes, says = AGENTS if name == "static" else 0, 1  # whether they are content
+    sizes = np.empty(AGENTS, int)
+    for agent in range(AGENTS):
+        blocks = [own.points[agent], own.trackers[agent], own.products[agent].ravel()]
+        whole = [np.rint(block / PLAIN).astype(np.int32) for block in blocks]
+        sizes[agent] = sum(len(pack(codes)) + 2 for codes in whole) + 8 * (4 + probes + says)  # mass and scalars
+    assert run.network.bytes == others @ sizes
+    assert run.network.floats == others.sum() * (2 * P + P * COUNT + 4 + probes + says)
+
+
+def test_without_a_model_no_curvature_is_sent():
+    run = Run(EVERY["random"])
+    found, _ = run.round(draw(AGENTS, count=0))
+    assert found.products.shape == (AGENTS, P, 0)
+    assert run.network.floats == run.network.messages * (2 * P + 5)
+
+
+def test_messages_of_agents_that_are_near_take_fewer_bytes():
+    sizes = []
+    for name in ("static", "random"):
+        run, own = Run(EVERY[name]), draw(AGENTS, unit=PLAIN)
+        for _ in range(40):
+            before, sent = run.network.bytes, run.network.messages
+            found, _ = run.round(own)
+            own = own._replace(trackers=found.trackers, points=found.points, products=0 * own.products)
+        sizes.append((run.network.bytes - before) / (run.network.messages - sent))
+    plain = 5 * 8 + 3 * 2  # scalars, and exponents of units
+    assert sizes[0] <= 8 + plain + 5  # differences of a unit at most: two bytes for P of them, one for nothing
+    assert sizes[1] > plain + 5 + P
+
+
+def test_probes_are_sent_as_far_as_rounds_of_twice_the_length_need_them():
+    run, numbers, expected, probed = Run(EVERY["path"]), [], [], 0
+    width = 2 * P + P * COUNT + 4 + 1
+    for _ in range(40):
+        before, sent, length = run.network.floats, run.network.messages, run.pace.length
+        run.round(draw(AGENTS))
+        numbers.append((run.network.floats - before) / (run.network.messages - sent))
+        more = max(0, min(length, 2 * length - probed))
+        expected.append(width + AGENTS * more / length)
+        probed += more
+    np.testing.assert_allclose(numbers, expected, rtol=1e-12)
+    W = EVERY["path"].weights(0).toarray()
+    powers = np.array([np.linalg.matrix_power(W, k) for k in range(run.pace.probed + 1)]).swapaxes(0, 1)
+    assert run.pace.probed == probed
+    np.testing.assert_allclose(run.pace.probes[:, : probed + 1], powers, rtol=0, atol=1e-6)
+
+
+# How many exchanges
+
+
+@pytest.mark.parametrize("name", ["static", "path", "complete"])
+def test_rounds_grow_to_the_first_length_that_is_good_enough(name):
+    W = EVERY[name].weights(0).toarray()
+    for enough in LENGTHS:
+        held = np.array([np.linalg.matrix_power(W, k) for k in range(enough + 1)]).swapaxes(0, 1)
+        if (filters.weights(held, np.full(AGENTS, 1 / AGENTS), "points")[1] <= averaging._MISFIT).all():
+            break
+    run = Run(EVERY[name])
+    expected = [length for length in LENGTHS if length < enough for _ in range(8)]
+    assert run.lengths(56) == expected + [enough] * (56 - len(expected))
+    assert run.pace.balanced
+    assert (enough == 1) == (name == "complete")
+
+
+@pytest.mark.parametrize("name", ["random", "failing", "matchings", "directed", "directed, failing"])
+def test_where_no_misfit_is_known_eight_exchanges_are_enough(name):
+    run = Run(EVERY[name])
+    lengths = run.lengths(50)
+    assert lengths == [1] * 8 + [2] * 8 + [4] * 8 + [8] * 26
+    assert run.pace.sent == run.network.exchanges == sum(lengths)
+    assert not run.pace.balanced
+
+
+@pytest.mark.parametrize("name", ["static", "complete", "failing"])
+def test_rounds_grow_while_one_agent_disagrees_in_all_eight_of_a_length(name):
+    run, alone = Run(EVERY[name]), np.arange(AGENTS) != 2
+    assert run.lengths(64, alone)[::8] == [*LENGTHS, 64]
+    run = Run(EVERY[name])
+    start = run.lengths(40)[-1]
+    for disagreeing in (7, 8):  # of eight
+        run.lengths(disagreeing, alone)
+        run.lengths(8 - disagreeing)
+        assert run.pace.length == (start if disagreeing == 7 else 2 * start)
+
+
+def test_directed_links_with_doubly_stochastic_weights_are_as_good_as_others():
+    run = Run(topologies.Static(CIRCLE, weights=topologies.sinkhorn))
+    run.lengths(32)
+    assert run.pace.balanced
+    own = draw(AGENTS, seed=9)
+    found, _ = run.round(own)
+    left = np.linalg.norm(found.slope - own.trackers.mean(axis=0), axis=0)
+    assert (left < averaging._MISFIT * np.linalg.norm(own.trackers - own.trackers.mean(axis=0), axis=0)).all()
+
+
+def test_more_agents_than_probes():
+    schedule = topologies.Static(topologies.small_world(100, 6, 0.3, seed=1))
+    run = Run(schedule)
+    lengths = run.lengths(26)
+    own = draw(100, seed=9)
+    found, _ = run.round(own)
+    start = np.linalg.norm(own.trackers - own.trackers.mean(axis=0), axis=0)
+    left = np.linalg.norm(found.slope - own.trackers.mean(axis=0), axis=0)
+    assert 1 < lengths[-1] < 32
+    assert (left < 1.2 * averaging._MISFIT * start).all()  # that is among the probes

@@ -6,7 +6,7 @@ from problems import problem
 
 import consensus
 from consensus.solvers.adaptive import gauss_newton
-from consensus.solvers.adaptive.sketch import directions
+from consensus.solvers.adaptive.curvature import directions
 
 LOSSES = ["squared", "logistic", "huber", "classes"]
 
@@ -54,7 +54,7 @@ def test_products_are_those_of_the_explicit_jacobian(loss, kind, formed, monkeyp
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_block_of_agents_has_the_same_bits(loss):
     p = made(loss)
-    w, basis = stack(p), directions(p.parameters, 5, 3, p.dtype)
+    w, basis = stack(p), directions(p.parameters, 5, 3)
     whole = gauss_newton.products(p, w, basis)
     for rows in (slice(0, 2), slice(2, 5), slice(5, 6)):
         np.testing.assert_array_equal(gauss_newton.products(p.restrict(rows), w[rows], basis), whole[rows])
@@ -63,7 +63,7 @@ def test_a_block_of_agents_has_the_same_bits(loss):
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 def test_for_the_squared_loss_of_a_linear_model_they_are_differences_of_gradients(reduction):
     p = problem("squared", None, consensus.Linear(4), "sizes", reduction=reduction)
-    w, basis = stack(p), directions(5, 3, 0, p.dtype)
+    w, basis = stack(p), directions(5, 3, 0)
     found = gauss_newton.products(p, w, basis)
     for k in range(3):  # the gradient is affine: a long step loses nothing to curvature, and little to rounding
         difference = (p.gradient(w + 10 * basis[:, k]) - p.gradient(w - 10 * basis[:, k])) / 20
@@ -75,7 +75,7 @@ def test_for_a_model_that_fits_its_data_they_are_differences_of_gradients():
     p = made("squared")
     w = np.tile(stack(p)[:1], (p.agents, 1))
     p.shards.targets[:] = p.model.predict(w, p.shards.features)
-    basis, h = directions(p.parameters, 4, 0, p.dtype), 1e-5
+    basis, h = directions(p.parameters, 4, 0), 1e-5
     found = gauss_newton.products(p, w, basis)
     for k in range(4):
         difference = (p.gradient(w + h * basis[:, k]) - p.gradient(w - h * basis[:, k])) / (2 * h)

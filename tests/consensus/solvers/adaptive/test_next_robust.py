@@ -7,7 +7,7 @@ import consensus
 import topologies
 from consensus.solvers import GradientTracking
 
-AGENTS, ROUNDS = 10, 30
+AGENTS, ROUNDS = 10, 60
 MLP = consensus.MLP([5, 8, 1])
 GRAPHS = {
     "ring": topologies.Static(topologies.ring(AGENTS)),
