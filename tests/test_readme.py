@@ -14,8 +14,8 @@ def test_the_example_prints_what_is_shown(capsys):
     printed = dict(line.split(None, 1) for line in capsys.readouterr().out.splitlines())
     wanted = dict(line.split(None, 1) for line in shown.splitlines())
     assert list(printed) == list(wanted)
-    # Where agents nearly agree and are nearly there, numbers are of roundings, which differ between processors.
-    tolerances = {"disagreement": {"rtol": 0, "atol": 1e-3}, "stationarity": {"rtol": 0.02, "atol": 5e-3}}
+    # Processors differ by rounding errors, and these by units of messages: what agents disagree by is made of them.
+    tolerances = {"disagreement": {"rtol": 0.3, "atol": 0}, "stationarity": {"rtol": 0.3, "atol": 0}}
     for name, numbers in wanted.items():
-        tolerance = tolerances.get(name, {"rtol": 0.02})
+        tolerance = tolerances.get(name, {"rtol": 0.03})
         np.testing.assert_allclose(np.fromstring(printed[name], sep=" "), np.fromstring(numbers, sep=" "), **tolerance)

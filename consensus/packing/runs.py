@@ -89,7 +89,7 @@ class Runs:
 
     Parameters
     ----------
-    codes : ndarray of int64 (agents, P)
+    codes : ndarray (agents, P) of int64, with units in single precision of int32
         The multiples.
     unit : ndarray (agents, parts)
         Powers of two, in the dtype of the rows; NaN for a part that unpacks to NaN.
@@ -112,9 +112,12 @@ class Runs:
     unit: np.ndarray
 
     def __post_init__(self) -> None:
-        if not isinstance(self.codes, np.ndarray) or self.codes.dtype != np.int64:
-            raise TypeError(f"codes of Runs must be an array of int64; got {_checks.shown(self.codes)}")
         unit = _checks.floats("unit of Runs", self.unit)
+        if not isinstance(self.codes, np.ndarray) or self.codes.dtype != _whole(unit.dtype):
+            wanted = _whole(unit.dtype).name
+            raise TypeError(
+                f"codes of Runs must be an array of {wanted} with units of {unit.dtype}; got {_checks.shown(self.codes)}"
+            )
         object.__setattr__(self, "unit", unit)
         _check_parts("codes", self.codes, unit)
         _check_powers(unit, ~np.isnan(unit))
@@ -143,7 +146,7 @@ class Runs:
         if not known.all():
             codes[~known] = 0
             used[~known] = np.nan
-        return cls(codes.reshape(rows.shape).astype(np.int64), used)
+        return cls(codes.reshape(rows.shape).astype(_whole(rows.dtype)), used)
 
     @property
     def arrays(self) -> tuple[np.ndarray, np.ndarray]:
@@ -187,6 +190,11 @@ def _check_powers(unit, known):
     wrong = known & (np.frexp(unit)[0] != 0.5)
     if wrong.any():
         raise ValueError(f"unit of Runs must hold powers of two; got {unit[wrong][0]}")
+
+
+def _whole(dtype):
+    """The integers that hold codes of rows of a floating ``dtype``, in as many bytes."""
+    return np.dtype(f"i{dtype.itemsize}")
 
 
 def _widths(codes):

@@ -45,7 +45,7 @@ class Run:
         self.told = Told.nothing(np.zeros((schedule.agents, 2 * P)))
 
     def round(self, own, agree=True):
-        """The averages of a round, which agents ``agree`` with, and the matrices (length + 1, A, A) that the agents' data were multiplied by until then."""
+        """The averages of a round, which agents ``agree`` with, and the matrices (length + 1, A, A) that their data met."""
         chain = [np.eye(self.schedule.agents)]
         for n in range(self.pace.sent, self.pace.sent + self.pace.length):
             chain.append(self.schedule.weights(self.schedule.key(n)) @ chain[-1])

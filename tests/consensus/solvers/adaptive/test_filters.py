@@ -38,7 +38,7 @@ def stacked(W, K, agent, noise):
     """What an agent's weights c multiply, (rows, K + 1): the agents' data, then ``noise`` times every message's rounding."""
     A, P = len(W), powers(W, K)
     rounding = [
-        np.stack([P[k - l] @ (np.eye(A) - W) if k >= l else np.zeros((A, A)) for k in range(K + 1)]) for l in range(1, K + 1)
+        np.stack([P[k - n] @ (np.eye(A) - W) if k >= n else np.zeros((A, A)) for k in range(K + 1)]) for n in range(1, K + 1)
     ]
     return np.concatenate([P[:, agent].T, *(noise * block[:, agent].T for block in rounding)])
 

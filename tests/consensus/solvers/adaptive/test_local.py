@@ -90,7 +90,7 @@ def test_what_has_no_error_is_not_doubted(kind, monkeypatch):
     p = problem("squared")
     if kind == "functions":
         p = consensus.Problem.from_functions(p.value, p.gradient, agents=AGENTS, parameters=5)
-    d, tau, tries = solve(p, W, SLOPE, M, TAU, 0.0, WHOLE)
+    _, tau, tries = solve(p, W, SLOPE, M, TAU, 0.0, WHOLE)
     assert (tries == 1).all()
     np.testing.assert_array_equal(tau, TAU)
 

@@ -60,7 +60,7 @@ class Ledger(StackedNetwork):
                 written = [sum(len(pack(part)) + 2 for part in row) for row in parts]
                 numbers, sizes = numbers + codes.shape[1], sizes + np.array(written)
         self.widest = max(self.widest, numbers.max() - beside)
-        self.sums = self.sums + (1, others.sum(), others @ numbers, others @ sizes)
+        self.sums = np.add(self.sums, (1, others.sum(), others @ numbers, others @ sizes))
         return super().mix(round, *blocks, beside=beside)
 
     def refused(self, *arguments, **options):
