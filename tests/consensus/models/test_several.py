@@ -8,7 +8,7 @@ import pytest
 import consensus
 from consensus.models import MLP, Linear, linearize
 from consensus.solvers.adaptive import gauss_newton
-from consensus.solvers.adaptive.sketch import directions
+from consensus.solvers.adaptive.curvature import directions
 
 MODELS = [
     Linear(4, outputs=3),
@@ -68,7 +68,7 @@ def test_a_shared_pass_serves_all_products():
     rng = np.random.default_rng(0)
     shards = consensus.partition(rng.standard_normal((30, 4)), rng.standard_normal(30), agents=3)
     problem = consensus.Problem(shared, consensus.SquaredLoss(), shards)
-    w, basis = rng.standard_normal((3, 19)), directions(19, 7, 0, np.dtype(float))
+    w, basis = rng.standard_normal((3, 19)), directions(19, 7, 0)
     found = gauss_newton.products(problem, w, basis)
     assert shared.passes == 1
     whole = gauss_newton.products(consensus.Problem(shared.model, consensus.SquaredLoss(), shards), w, basis)
