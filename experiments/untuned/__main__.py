@@ -1,64 +1,25 @@
-"""Exchanges and bytes of solvers on sums over a tree, over those of L-BFGS in float64 on the same tree: ten cases.
+"""Solvers without settings on cases that chose no constant: sums over trees against L-BFGS, gossip against tuned rivals.
 
-python -m experiments.untuned [--cases 2]
+python -m experiments.untuned [trees | gossip] [--cases 2] [--quick]
 """
 
 import argparse
 
-import numpy as np
-from tqdm import tqdm
-
-import consensus
-from consensus.solvers import TreeLBFGS, TreeNewton
-from experiments.shared.tables import Table
-from experiments.untuned.cases import CASES, levels, make
-
-PARTS = (0.3, 0.1, 0.03, 0.01)  # of the gap between the start's objective and the least
-RIVAL = TreeLBFGS(rounded=False)
-SOLVERS = {"TreeLBFGS": TreeLBFGS(), "TreeNewton": TreeNewton()}
-ROUNDS = 600
-
-
-def needed(case, solver):
-    """Exchanges and bytes of the whole network until the objective is at each level, (levels, 2); NaN where it never is."""
-    problem, network, start, least = make(case)
-    goals = levels(problem, start, least, PARTS)
-    history = consensus.solve(
-        problem,
-        network,
-        solver,
-        rounds=ROUNDS,
-        start=start,
-        callbacks=[lambda seen: "there" if seen.row["objective"] <= goals[-1] else None],
-    ).history
-    found = []
-    for goal in goals:
-        there = history["objective"] <= goal
-        row = int(np.argmax(there))
-        found.append([history["exchanges"][row], history["bytes"][row]] if there.any() else [np.nan, np.nan])
-    return np.array(found, float)
+from experiments.untuned import cases, gossip, gossip_cases, trees
 
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m experiments.untuned", description=__doc__)
-    parser.add_argument("--cases", type=int, default=len(CASES), help="how many of the ten (default: all)")
-    cases = CASES[: parser.parse_args(arguments).cases]
-    ratios = {name: [] for name in SOLVERS}
-    shown = {f"{what}, {part:.0%}": ".2f" for what in ("exchanges", "bytes") for part in PARTS}
-    table = Table({"case": "", "P": ".0f", "solver": "", **shown})
-    for case in tqdm(cases, disable=None):
-        rival = needed(case, RIVAL)
-        for name, solver in SOLVERS.items():
-            ratios[name].append(needed(case, solver) / rival)
-            parameters = make(case)[0].parameters
-            table.add(f"{case.data}, {case.graph}, {case.scheme}", parameters, name, *_cells(ratios[name][-1]))
-    for name, found in ratios.items():
-        table.add("geometric mean", None, name, *_cells(np.exp(np.nanmean(np.log(found), axis=0))))
-    print(table.markdown())
-
-
-def _cells(ratios):
-    return [None if np.isnan(ratio) else float(ratio) for ratio in ratios.T.ravel()]
+    parser.add_argument("half", nargs="?", choices=("trees", "gossip"), help="which of the two; default: both")
+    parser.add_argument("--cases", type=int, help="how many of the ten of each; default: all")
+    parser.add_argument("--quick", action="store_true", help="gossip: two small cases, one point of each grid")
+    options = parser.parse_args(arguments)
+    if options.half != "gossip":
+        print(trees.run(cases.CASES[: options.cases]).markdown())
+    if options.half != "trees":
+        some = gossip_cases.QUICK if options.quick else gossip_cases.CASES
+        for title, table in gossip.run(some[: options.cases], quick=options.quick).items():
+            print(f"{title}\n\n{table.markdown()}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,99 @@
+"""AdaptiveNEXT by gossip against tuned rivals: what the ratios mean, and that nothing that is cut short could have won."""
+
+import numpy as np
+import pytest
+
+from consensus.history import History
+from consensus.solvers import ExactDiffusion
+from experiments.untuned import __main__ as command
+from experiments.untuned import gossip, gossip_cases, rivals
+
+CASE = gossip_cases.QUICK[0]
+INF = np.inf
+
+
+def history(objective, exchanges, sent):
+    made = History()
+    for row in zip(objective, exchanges, sent, strict=True):
+        made.append(dict(zip(("objective", "exchanges", "bytes"), row, strict=True)))
+    return made
+
+
+def outcome(exchanges, sent, total=INF, lowest=0.0):
+    return gossip.Outcome(np.array(exchanges, float), np.array(sent, float), lowest, total)
+
+
+def test_exchanges_and_bytes_are_those_of_the_first_row_at_a_level_within_the_budget():
+    run = history([9.0, 5.0, np.nan, 2.0, 3.0, 1.0], [0, 2, 4, 6, 8, 12], [0, 20, 50, 90, 100, 200])
+    found = gossip.measured(run, [5.0, 2.5, 1.0], 10)
+    assert found.exchanges.tolist() == [2, 6, INF]
+    assert found.bytes.tolist() == [20, 90, INF]
+    assert (found.lowest, found.sent) == (2.0, 100.0)
+    assert gossip.measured(run, [5.0], 12).sent == 200.0
+    assert gossip.measured(run, [5.0], 13).sent == INF  # was stopped before: what it would have sent is not known
+
+
+def test_who_misses_is_counted_with_all_exchanges_and_comes_after_who_does_not():
+    own = outcome([10, 20, INF], [40, 80, INF], total=3000.0)
+    found = {
+        ("case", "a"): {(1.0,): outcome([20, 50, INF], [20, 60, INF], 500.0), (2.0,): outcome([40, 40, INF], [50, 50, INF])},
+        ("case", "b"): {(1.0,): outcome([INF, INF, INF], [INF, INF, INF], 10.0)},
+    }
+    values, names = gossip.ratios(own, found, 1000)
+    np.testing.assert_allclose(values, [[0.5, 0.5, 1.0], [2.0, 1.6, 300.0]], rtol=1e-15)
+    assert names == ["a", "a", "none", "a", "a", "none"]
+    found["case", "b"][2.0,] = outcome([INF, INF, 500], [INF, INF, 900])
+    values, names = gossip.ratios(own, found, 1000)
+    np.testing.assert_allclose(values[:, 2], [2.0, 3000 / 900], rtol=1e-15)
+    assert names[2::3] == ["b", "b"]
+
+
+def test_a_run_stops_when_it_cannot_be_better_at_any_level_and_goes_on_otherwise():
+    stop = gossip.no_better(np.array([10, 50, INF]), [3.0, 2.0, 1.0])
+    assert stop({"objective": 9.0, "exchanges": 900}) is None  # nobody reached the last level so far
+    assert stop({"objective": 0.5, "exchanges": 901}) == "no better"  # it has reached all
+    stop = gossip.no_better(np.array([10, 50, 90]), [3.0, 2.0, 1.0])
+    assert stop({"objective": 2.5, "exchanges": 5}) is None
+    assert stop({"objective": 2.5, "exchanges": 90}) is None
+    assert stop({"objective": 2.5, "exchanges": 91}) == "no better"
+
+
+def test_cutting_runs_short_changes_no_best_point():
+    _, single, network, start = gossip_cases.make(CASE)
+    levels = gossip.adaptive(CASE, 60)[1]
+    family = rivals.plain(CASE, single)["tracking, combine then adapt"]
+    assert isinstance(rivals.plain(CASE, single)["ExactDiffusion"].make(1.0), ExactDiffusion)
+    best = np.full(3, INF)
+    for point in [(1.0,), (2.0,), (4.0,), (0.5,)]:
+        solver = family.make(*point)
+        whole, short = (
+            gossip.measured(gossip.history_of(single, network, solver, start, 200, stop), levels, 200)
+            for stop in (None, gossip.no_better(best, levels))
+        )
+        np.testing.assert_array_equal(np.minimum(best, whole.exchanges), np.minimum(best, short.exchanges))
+        best = np.minimum(best, short.exchanges)
+    assert (best < 200).all()
+
+
+@pytest.mark.parametrize("case", [case for case in gossip_cases.CASES if case.data != "wine"], ids=str)
+def test_float32_problems_are_the_same_in_half_the_bytes(case):
+    double, single, network, start = gossip_cases.make(case)
+    assert (double.dtype, single.dtype) == (np.float64, np.float32)
+    assert network.agents == case.agents
+    np.testing.assert_allclose(single.objective(start.astype(np.float32)), double.objective(start), rtol=1e-6)
+
+
+def test_on_few_bits_there_are_rivals_on_static_networks_only():
+    for case in (case for case in gossip_cases.CASES if case.data != "wine"):
+        found = rivals.few_bits(case, gossip_cases.make(case)[1], "cta")
+        assert len(found) == (3 if case.network in gossip_cases.STATIC else 0)
+
+
+def test_the_quick_version_has_all_tables(capsys):
+    command.main(["gossip", "--quick"])
+    printed = capsys.readouterr().out
+    for text in ("Over the best rival that sends float32", "4 or 6 bits", "| geometric mean", "SONATA", "LEAD, 6 bits"):
+        assert text in printed
+    assert "TreeLBFGS" not in printed
+    command.main(["trees", "--cases", "1"])
+    assert "| geometric mean" in capsys.readouterr().out
