@@ -141,7 +141,8 @@ def run(cases, *, quick=False):
         "Over the best rival that sends float32": Table({"case": "", **dict.fromkeys(measures, ".3f"), "best to 1%": ""}),
         "Over the best rival that sends 4 or 6 bits": Table({"case": "", **dict.fromkeys(measures, ".3f"), "best to 1%": ""}),
     }
-    means, everything, families = {title: [] for title in list(tables)[1:]}, {}, {}
+    means = {title: [] for title in list(tables)[1:]}
+    missed, everything, families = {title: np.zeros(len(measures)) for title in means}, {}, {}
     with tqdm(cases, disable=None) as bar:
         for case in bar:
             single = make(case)[1]
@@ -158,10 +159,12 @@ def run(cases, *, quick=False):
                 if found:
                     values, names = ratios(own, found, most)
                     means[title].append(values.ravel())
+                    missed[title] += np.array(names) == "none"
                     tables[title].add(str(case), *values.ravel(), " / ".join(dict.fromkeys((names[len(PARTS) - 1], names[-1]))))
     for title, found in means.items():
         if found:
             tables[title].add("geometric mean", *np.exp(np.mean(np.log(found), axis=0)), "")
+            tables[title].add("cases that all rivals missed", *missed[title].tolist(), "")
     return tables | {"Grids": tuning.grids(everything, families, merits, ("case", "rival"))}
 
 
