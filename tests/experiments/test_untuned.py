@@ -92,7 +92,14 @@ def test_on_few_bits_there_are_rivals_on_static_networks_only():
 def test_the_quick_version_has_all_tables(capsys):
     command.main(["gossip", "--quick"])
     printed = capsys.readouterr().out
-    for text in ("Over the best rival that sends float32", "4 or 6 bits", "| geometric mean", "all rivals missed", "SONATA", "LEAD, 6 bits"):
+    for text in (
+        "Over the best rival that sends float32",
+        "4 or 6 bits",
+        "| geometric mean",
+        "all rivals missed",
+        "SONATA",
+        "LEAD, 6 bits",
+    ):
         assert text in printed
     assert "TreeLBFGS" not in printed
     command.main(["trees", "--cases", "1"])
