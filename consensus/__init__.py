@@ -1,107 +1,104 @@
 """Decentralised nonconvex optimisation by consensus.
 
-Importing it imports nothing else: its parts are, when they are first used.
+Its parts are imported when they are first used.
 """
 
+import copyreg
 import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING
 
-from topologies._lazy import attach
+from lazy_loader import attach
 
 if TYPE_CHECKING:
-    from consensus import (
-        centralised,
-        costs,
-        data,
-        datasets,
-        engines,
-        estimators,
-        local,
-        losses,
-        models,
-        observe,
-        packing,
-        plotting,
-        regularizers,
-        robust,
-        solvers,
-        steps,
-        surrogates,
-    )
-    from consensus.data import Shards, partition
-    from consensus.errors import DivergenceError, Interrupted, LocalSolveError, WorkerError
-    from consensus.history import History
-    from consensus.losses import CrossEntropy, Huber, LogisticLoss, SquaredLoss
-    from consensus.models import MLP, Linear, Model
-    from consensus.problems import Minibatches, Problem
-    from consensus.regularizers import L1, L2, SCAD, Box, ElasticNet, GroupL1, L2Ball, LogSum, NonNegative
-    from consensus.result import Result, load
-    from consensus.solve import solve
+    from consensus import centralised as centralised
+    from consensus import checkpoint as checkpoint
+    from consensus import costs as costs
+    from consensus import data as data
+    from consensus import datasets as datasets
+    from consensus import engines as engines
+    from consensus import errors as errors
+    from consensus import estimators as estimators
+    from consensus import history as history
+    from consensus import local as local
+    from consensus import losses as losses
+    from consensus import models as models
+    from consensus import observe as observe
+    from consensus import packing as packing
+    from consensus import plotting as plotting
+    from consensus import problems as problems
+    from consensus import regularizers as regularizers
+    from consensus import robust as robust
+    from consensus import solvers as solvers
+    from consensus import steps as steps
+    from consensus import surrogates as surrogates
+    from consensus.data import Shards as Shards
+    from consensus.data import partition as partition
+    from consensus.errors import DivergenceError as DivergenceError
+    from consensus.errors import Interrupted as Interrupted
+    from consensus.errors import LocalSolveError as LocalSolveError
+    from consensus.errors import WorkerError as WorkerError
+    from consensus.history import History as History
+    from consensus.losses import CrossEntropy as CrossEntropy
+    from consensus.losses import Huber as Huber
+    from consensus.losses import LogisticLoss as LogisticLoss
+    from consensus.losses import SquaredLoss as SquaredLoss
+    from consensus.models import MLP as MLP
+    from consensus.models import Linear as Linear
+    from consensus.models import Model as Model
+    from consensus.problems import Minibatches as Minibatches
+    from consensus.problems import Problem as Problem
+    from consensus.regularizers import L1 as L1
+    from consensus.regularizers import L2 as L2
+    from consensus.regularizers import SCAD as SCAD
+    from consensus.regularizers import Box as Box
+    from consensus.regularizers import ElasticNet as ElasticNet
+    from consensus.regularizers import GroupL1 as GroupL1
+    from consensus.regularizers import L2Ball as L2Ball
+    from consensus.regularizers import LogSum as LogSum
+    from consensus.regularizers import NonNegative as NonNegative
+    from consensus.result import Result as Result
+    from consensus.result import load as load
+    from consensus.solve import solve as solve
 else:
-    __getattr__, __dir__ = attach(__name__, __file__)
+    __getattr__, __dir__, __all__ = attach(
+        __name__,
+        submodules=[
+            "centralised",
+            "checkpoint",
+            "costs",
+            "data",
+            "datasets",
+            "engines",
+            "errors",
+            "estimators",
+            "history",
+            "local",
+            "losses",
+            "models",
+            "observe",
+            "packing",
+            "plotting",
+            "problems",
+            "regularizers",
+            "robust",
+            "solvers",
+            "steps",
+            "surrogates",
+        ],
+        submod_attrs={
+            "data": ["Shards", "partition"],
+            "errors": ["DivergenceError", "Interrupted", "LocalSolveError", "WorkerError"],
+            "history": ["History"],
+            "losses": ["CrossEntropy", "Huber", "LogisticLoss", "SquaredLoss"],
+            "models": ["MLP", "Linear", "Model"],
+            "problems": ["Minibatches", "Problem"],
+            "regularizers": ["L1", "L2", "SCAD", "Box", "ElasticNet", "GroupL1", "L2Ball", "LogSum", "NonNegative"],
+            "result": ["Result", "load"],
+            "solve": ["solve"],
+        },
+    )
+    # The package has a class of its own, which keeps `consensus.solve` the function: pickled by name, as all modules are.
+    copyreg.pickle(type(sys.modules[__name__]), lambda package: (import_module, (package.__name__,)))
 
 __version__ = "0.1.0"
-
-
-class _Package(ModuleType):
-    """``consensus.solve`` is the function, also once something imported its module, whose name is the same."""
-
-    def __setattr__(self, name, value):
-        if not (name == "solve" and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-    def __reduce__(self):  # cloudpickle copies modules by reference, but not those of other classes
-        return import_module, (self.__name__,)
-
-
-sys.modules[__name__].__class__ = _Package
-
-__all__ = [
-    "L1",
-    "L2",
-    "MLP",
-    "SCAD",
-    "Box",
-    "CrossEntropy",
-    "DivergenceError",
-    "ElasticNet",
-    "GroupL1",
-    "History",
-    "Huber",
-    "Interrupted",
-    "L2Ball",
-    "Linear",
-    "LocalSolveError",
-    "LogSum",
-    "LogisticLoss",
-    "Minibatches",
-    "Model",
-    "NonNegative",
-    "Problem",
-    "Result",
-    "Shards",
-    "SquaredLoss",
-    "WorkerError",
-    "centralised",
-    "costs",
-    "data",
-    "datasets",
-    "engines",
-    "estimators",
-    "load",
-    "local",
-    "losses",
-    "models",
-    "observe",
-    "packing",
-    "partition",
-    "plotting",
-    "regularizers",
-    "robust",
-    "solve",
-    "solvers",
-    "steps",
-    "surrogates",
-]
