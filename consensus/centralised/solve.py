@@ -15,6 +15,7 @@ from consensus._ending import ended, warn_if_above
 from consensus._parallel import one_blas_thread
 from consensus.centralised.system import System, Traffic, whole_problem
 from consensus.checkpoint import check_fits, fingerprint, load
+from consensus.communication.states import flatten, rebuild
 from consensus.engines.rounds import all_small
 from consensus.errors import DivergenceError, WorkerError
 from consensus.observe import Gathered, Seen
@@ -26,7 +27,6 @@ from consensus.observe.saver import Saver, check_writable
 from consensus.observe.stopper import Stopper
 from consensus.problems import BaseProblem
 from consensus.result import Result
-from consensus.solvers.state import flatten, rebuild
 
 
 def solve(

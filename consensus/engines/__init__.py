@@ -1,26 +1,10 @@
 """Engines: where a run happens. A solver gives the same bits on all of them."""
 
 from consensus.engines.base import Engine
-from consensus.engines.heard import Heard
 from consensus.engines.mpi import MPI
-from consensus.engines.network import Network
 from consensus.engines.processes import Processes
 from consensus.engines.rounds import reports, run_rounds
 from consensus.engines.stacked import Stacked, StackedNetwork
-from consensus.engines.states import Begin, joined
-from consensus.solvers.state import flatten
+from consensus.engines.states import Begin
 
-__all__ = [
-    "MPI",
-    "Begin",
-    "Engine",
-    "Heard",
-    "Network",
-    "Processes",
-    "Stacked",
-    "StackedNetwork",
-    "flatten",
-    "joined",
-    "reports",
-    "run_rounds",
-]
+__all__ = ["MPI", "Begin", "Engine", "Processes", "Stacked", "StackedNetwork", "reports", "run_rounds"]

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from consensus.engines.ends import Ends
-from consensus.engines.network import Network
-from consensus.engines.plans import Plan
+from consensus.communication.block import BlockNetwork
+from consensus.communication.edges import Edges
+from consensus.communication.plans import Plan
 from consensus.engines.ranks import Ranks
 from topologies.schedules import ScheduleLike
 
@@ -26,7 +26,7 @@ class Halo(NamedTuple):
     total: int
 
 
-class MPINetwork(Network):
+class MPINetwork(BlockNetwork):
     """Mixes by messages between ranks: a row goes once to each rank that needs it, whatever number of edges need it.
 
     Every rank computes the plan from the schedule; nothing is negotiated. Rows keep the order of agents, so that sums are
@@ -40,9 +40,6 @@ class MPINetwork(Network):
         self.ranks, self.me = ranks, ranks.me
         self.counts_of_ranks = np.array([block.stop - block.start for block in blocks])
         self.owner = np.repeat(np.arange(len(blocks)), self.counts_of_ranks)
-
-    def _all_rows(self, rows: np.ndarray) -> np.ndarray:
-        return self.ranks.allgather_rows(rows, self.counts_of_ranks)
 
     def _prepare(self, whole: sp.csr_array, matrix: sp.csr_array) -> tuple[sp.csr_array, Halo]:
         first, count = self.rows.start, self.rows.stop - self.rows.start
@@ -81,18 +78,19 @@ class MPINetwork(Network):
             start = end
         return wholes
 
-    def _told(self, ends: Ends, said: np.ndarray) -> np.ndarray:
-        """What is said to agents of other ranks goes to these alone, in the order of its senders and their places."""
-        agents, places = ends.there.nonzero()
-        others, back = ends.others[agents, places], ends.places[agents, places]
-        heard, owners = np.zeros_like(said), self.owner[others]
+    def _received_each(self, plan: Plan, edges: Edges, messages: np.ndarray) -> np.ndarray:
+        """Messages to agents of other ranks go to these alone, in the order of their senders and places."""
+        agents, places = edges.there.nonzero()
+        others, back = edges.others[agents, places], edges.places[agents, places]
+        arrived, owners = np.zeros_like(messages), self.owner[others]
         here = owners == self.me
-        heard[agents[here], places[here]] = said[others[here] - self.rows.start, back[here]]
+        arrived[agents[here], places[here]] = messages[others[here] - self.rows.start, back[here]]
         # They arrive by the other ends, their agents first, then their places.
         ranks = {int(rank): np.flatnonzero(owners == rank) for rank in np.unique(owners[~here])}
-        come = {rank: edges[np.lexsort((back[edges], others[edges]))] for rank, edges in ranks.items()}
-        rooms = {rank: np.empty((len(edges), said.shape[2]), said.dtype) for rank, edges in come.items()}
-        self.ranks.exchange(list(rooms.items()), [(rank, said[agents[edges], places[edges]]) for rank, edges in ranks.items()])
-        for rank, edges in come.items():
-            heard[agents[edges], places[edges]] = rooms[rank]
-        return heard
+        come = {rank: some[np.lexsort((back[some], others[some]))] for rank, some in ranks.items()}
+        rooms = {rank: np.empty((len(some), messages.shape[2]), messages.dtype) for rank, some in come.items()}
+        sends = [(rank, messages[agents[some], places[some]]) for rank, some in ranks.items()]
+        self.ranks.exchange(list(rooms.items()), sends)
+        for rank, some in come.items():
+            arrived[agents[some], places[some]] = rooms[rank]
+        return arrived

@@ -12,8 +12,8 @@ from pathlib import Path
 import cloudpickle
 import numpy as np
 
+from consensus.communication.states import joined
 from consensus.engines.shared import SharedState
-from consensus.engines.states import joined
 from consensus.engines.waiting import Usual, Wait, say_late
 from consensus.engines.worker import DONE, restored
 from consensus.errors import UnfinishedWarning, WorkerError

@@ -8,14 +8,14 @@ import numpy as np
 
 from consensus._parallel import one_blas_thread
 from consensus._rows import kept_memory
-from consensus.engines.network import Network
+from consensus.communication.block import BlockNetwork
+from consensus.communication.states import flatten
 from consensus.engines.states import Begin, State, checked
 from consensus.errors import DivergenceError
 from consensus.observe import Gather, Gathered, Observer
 from consensus.observe.gather import Whole
 from consensus.problems.base import BaseProblem
 from consensus.solvers.base import Solver
-from consensus.solvers.state import flatten
 
 Report: TypeAlias = Callable[[State, dict[str, Any], float], str | None]
 _LARGEST = 1e150  # an iterate beyond this is lost,
@@ -24,7 +24,7 @@ _LARGEST_SQUARE = _LARGEST**2  # which is near the largest double
 
 def run_rounds(
     problem: BaseProblem,
-    network: Network,
+    network: BlockNetwork,
     solver: Solver,
     begin: Begin,
     rounds: int,
@@ -37,7 +37,7 @@ def run_rounds(
     ----------
     problem : Problem
         The block's.
-    network : Network
+    network : BlockNetwork
     begin : Begin
         Of these agents.
     rounds : int

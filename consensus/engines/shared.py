@@ -9,9 +9,9 @@ import cloudpickle
 import numpy as np
 
 from consensus._memory import SharedArray
+from consensus.communication.block import BlockNetwork
+from consensus.communication.plans import Plan
 from consensus.engines.gate import Gate
-from consensus.engines.network import Network
-from consensus.engines.plans import Plan
 from consensus.errors import WorkerError
 from consensus.observe.counts import NAMES, total
 from consensus.problems import BaseProblem, Problem
@@ -76,7 +76,7 @@ class SharedState(NamedTuple):
         return total(counts) | {"traffic": self.traffic.array.copy()}, float(self.seconds.array.max())
 
 
-class SharedNetwork(Network):
+class SharedNetwork(BlockNetwork):
     """Mixes through shared memory: every worker writes its rows, waits for the others, and reads its neighbours'.
 
     Parameters
@@ -106,11 +106,6 @@ class SharedNetwork(Network):
         parent = multiprocessing.parent_process()
         assert parent is not None, "a worker has been started by another process"
         self.meetings, self.parent = 0, parent.pid
-
-    def _all_rows(self, rows: np.ndarray) -> np.ndarray:
-        flat, room = rows.reshape(len(rows), -1), self.shared.halves[0].array.size // self.agents
-        parts = [self._meet([flat[:, k : k + room]])[0].copy() for k in range(0, flat.shape[1], room)]
-        return np.concatenate(parts, axis=1).reshape(self.agents, *rows.shape[1:])
 
     def _gather(self, plan: Plan, blocks: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
         # As many blocks at a time as a half holds. They are taken up one by one, so that a half is written to again only

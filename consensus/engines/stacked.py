@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from consensus.communication.block import BlockNetwork
+from consensus.communication.plans import Plan
 from consensus.engines.base import Engine
-from consensus.engines.network import Network
-from consensus.engines.plans import Plan
 from consensus.engines.rounds import reports, run_rounds
 from consensus.engines.states import Begin
 from consensus.observe import Observer
@@ -16,14 +16,11 @@ from consensus.solvers import Solver
 from topologies.schedules import ScheduleLike
 
 
-class StackedNetwork(Network):
+class StackedNetwork(BlockNetwork):
     """Mixes by sparse products; every row is at hand."""
 
     def __init__(self, schedule: ScheduleLike, dtype: np.dtype, strict: bool = False) -> None:
         super().__init__(schedule, slice(0, schedule.agents), dtype, strict)
-
-    def _all_rows(self, rows: np.ndarray) -> np.ndarray:
-        return rows
 
     def _gather(self, plan: Plan, blocks: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         return blocks

@@ -1,15 +1,14 @@
 """Where a run begins, and what a solver's states must be."""
 
-from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from consensus import _checks
+from consensus.communication.states import rebuild
 from consensus.problems.base import BaseProblem
 from consensus.solvers.base import Solver
-from consensus.solvers.state import rebuild
 
 _UNPACK = "; unpack what network.mix returns, a tuple with one array for each block: (w,) = network.mix(round, w)"
 
@@ -31,7 +30,7 @@ class State(Protocol):
 class Begin(NamedTuple):
     """Where a run begins, or a block of its agents: at a start, or where the run of a checkpoint was.
 
-    Fields: the state's ``numbers`` by name, stacked over agents, as :func:`consensus.solvers.state.flatten` gives them;
+    Fields: the state's ``numbers`` by name, stacked over agents, as :func:`consensus.communication.states.flatten` gives them;
     whether the run is ``resumed``. Of a start there are ``round`` and ``w`` alone: the solver's ``init`` makes all others,
     in the process that holds the agents.
     """
@@ -66,20 +65,6 @@ class Begin(NamedTuple):
             problem = problem.restrict(slice(0, problem.agents))
         initial = checked(solver.init(problem, self.numbers["w"]), 0, problem, f"{type(solver).__name__}.init")
         return rebuild(initial, self.numbers) if self.resumed else initial
-
-
-def joined(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """All agents' numbers of a state, by name, from those of its blocks in the agents' order.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from consensus.engines import joined
-    >>> joined([{"round": 3, "w": np.zeros((2, 1))}, {"round": 3, "w": np.ones((1, 1))}])["w"].tolist()
-    [[0.0], [0.0], [1.0]]
-    """
-    first = parts[0]
-    return {name: np.concatenate([part[name] for part in parts]) if np.ndim(first[name]) else first[name] for name in first}
 
 
 def checked(state: Any, round: int, problem: BaseProblem, name: str) -> State:

@@ -16,6 +16,7 @@ import cloudpickle
 from threadpoolctl import threadpool_limits
 
 from consensus._memory import receive
+from consensus.communication.states import flatten
 from consensus.engines.gate import Aborted
 from consensus.engines.rounds import run_rounds
 from consensus.engines.shared import SharedNetwork, SharedProblem, SharedState
@@ -23,7 +24,6 @@ from consensus.engines.states import Begin
 from consensus.observe import Due
 from consensus.observe.counts import NAMES
 from consensus.solvers import Solver
-from consensus.solvers.state import flatten
 from topologies.schedules import ScheduleLike
 
 DONE = b"done"  # what a worker says when it is ready for another task

@@ -1,6 +1,5 @@
 """Rows of numbers in fewer bytes: what agents may send instead of arrays, by ``network.mix``."""
 
-from consensus.packing.base import Packed
 from consensus.packing.drawn import Drawn
 from consensus.packing.factors import Factors
 from consensus.packing.halves import Halves
@@ -9,4 +8,4 @@ from consensus.packing.runs import Runs
 from consensus.packing.sparse import Sparse
 from consensus.packing.whole import Whole
 
-__all__ = ["Drawn", "Factors", "Halves", "Packed", "Quantised", "Runs", "Sparse", "Whole"]
+__all__ = ["Drawn", "Factors", "Halves", "Quantised", "Runs", "Sparse", "Whole"]

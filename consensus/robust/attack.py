@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 import numpy as np
 
 from consensus import _checks
-from consensus.engines.heard import Heard
+from consensus.communication.messages import Messages
 from consensus.robust.network import ChangedNetwork, MessageWrapper
 from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
-    from consensus.engines import Network
+    from consensus.communication.network import Network
 
-Lie: TypeAlias = Callable[[Heard, np.ndarray], np.ndarray]
+Lie: TypeAlias = Callable[[Messages, np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True, init=False)
@@ -106,7 +106,7 @@ class AttackedNetwork(ChangedNetwork):
     lie: Lie
 
     def mix(self, round, *blocks, beside=0):
-        return self.aggregate(round, Heard.mixed, *blocks, beside=beside)
+        return self.aggregate(round, Messages.mixed, *blocks, beside=beside)
 
     def aggregate(self, round, rule, *blocks, beside=0):
         return self.network.aggregate(round, lambda heard: rule(self._told(heard)), *blocks, beside=beside)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 
 from consensus import _checks
-from consensus.engines.heard import Heard
+from consensus.communication.messages import Messages
 from consensus.robust.network import ChangedNetwork, MessageWrapper
 from consensus.robust.pre_aggregation import PreAggregation
 from consensus.solvers.needs import Needs
 from topologies.schedules import ScheduleLike, is_static
 
 if TYPE_CHECKING:
-    from consensus.engines import Network
+    from consensus.communication.network import Network
 
 SLACK = 1e-6  # of a weight: sums of weights are compared with each other up to rounding, in float32 too
 
@@ -99,7 +99,7 @@ class Robust(MessageWrapper):
             )
 
     @abstractmethod
-    def aggregate(self, heard: Heard) -> np.ndarray:
+    def aggregate(self, heard: Messages) -> np.ndarray:
         """The agents' new rows (agents, P)."""
 
     def around(self, network: "Network") -> "Network":
@@ -113,7 +113,7 @@ class Robust(MessageWrapper):
 class RobustNetwork(ChangedNetwork):
     """A network that mixes by the rule ``aggregate``."""
 
-    aggregate_rows: Callable[[Heard], np.ndarray]
+    aggregate_rows: Callable[[Messages], np.ndarray]
 
     def mix(self, round, *blocks, beside=0):
         return self.network.aggregate(round, self.aggregate_rows, *blocks, beside=beside)
@@ -136,7 +136,7 @@ class PreAggregatingNetwork(RobustNetwork):
         return self.network.aggregate(round, rule, *blocks, beside=beside)
 
 
-class Messages(NamedTuple):
+class Differences(NamedTuple):
     """What agents hear, seen from their own rows, for each arc.
 
     Fields: the ``differences`` x_j - x_i (arcs, P), their norms ``distances`` (arcs,), and the weight of the arcs to the same
@@ -148,7 +148,7 @@ class Messages(NamedTuple):
     farther: np.ndarray
 
     @classmethod
-    def of(cls, heard: Heard) -> "Messages":
+    def of(cls, heard: Messages) -> "Differences":
         differences = heard.differences()
         distances = np.linalg.norm(differences, axis=1)
         strange = ~np.isfinite(distances)
@@ -164,7 +164,7 @@ class Messages(NamedTuple):
         return cls(differences, distances, farther)
 
 
-def clipped(heard: Heard, messages: Messages, levels: np.ndarray) -> np.ndarray:
+def clipped(heard: Messages, messages: Differences, levels: np.ndarray) -> np.ndarray:
     """``x_i + sum_j W_ij min(1, t_i / |x_j - x_i|) (x_j - x_i)``, with the ``levels`` t (agents,): shape (agents, P)."""
     level = levels[heard.receivers]
     kept = np.where(messages.distances <= level, 1.0, level / messages.distances)

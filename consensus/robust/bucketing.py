@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from consensus import _checks
-from consensus.engines.heard import Heard
+from consensus.communication.messages import Messages
 from consensus.robust.pre_aggregation import PreAggregation
 
 
@@ -60,7 +60,7 @@ class Bucketing(PreAggregation):
     def spread(self) -> int:  # type: ignore[override]  # as many as share a bucket with a liar
         return self.size
 
-    def __call__(self, heard: Heard, tolerated: float, agents: np.ndarray, round: int) -> Heard:
+    def __call__(self, heard: Messages, tolerated: float, agents: np.ndarray, round: int) -> Messages:
         degrees = np.bincount(heard.receivers, minlength=len(heard.own))
         drawn = [_stream(self.seed, agent, round).random(degree) for agent, degree in zip(agents, degrees, strict=True)]
         order = np.lexsort((np.concatenate(drawn), heard.receivers)) if drawn else np.arange(0)

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from consensus.engines.heard import Heard
-from consensus.robust.base import SLACK, Messages, Robust, clipped
+from consensus.communication.messages import Messages
+from consensus.robust.base import SLACK, Differences, Robust, clipped
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class ClippedGossip(Robust):
     0.2
     """
 
-    def aggregate(self, heard: Heard) -> np.ndarray:
-        messages = Messages.of(heard)
+    def aggregate(self, heard: Messages) -> np.ndarray:
+        messages = Differences.of(heard)
         near = messages.farther >= self.tolerated * (1 - SLACK)
         squares = np.where(near, heard.weights * messages.distances**2, 0)
         total = np.bincount(heard.receivers, squares, minlength=len(heard.own))

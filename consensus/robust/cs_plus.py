@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from consensus.engines.heard import Heard
-from consensus.robust.base import SLACK, Messages, Robust, clipped
+from consensus.communication.messages import Messages
+from consensus.robust.base import SLACK, Differences, Robust, clipped
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ class CSPlus(Robust):
 
     left_out = 2
 
-    def aggregate(self, heard: Heard) -> np.ndarray:
-        messages, levels = Messages.of(heard), np.zeros(len(heard.own))
+    def aggregate(self, heard: Messages) -> np.ndarray:
+        messages, levels = Differences.of(heard), np.zeros(len(heard.own))
         near = messages.farther >= 2 * self.tolerated * (1 - SLACK)
         np.maximum.at(levels, heard.receivers[near], messages.distances[near])
         return clipped(heard, messages, levels)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from consensus import _checks
-from consensus.engines.heard import Heard
+from consensus.communication.messages import Messages
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class SignFlip:
     He, Karimireddy, Jaggi, "Byzantine-robust decentralized learning via ClippedGossip", arXiv 2202.01545, 2022 (bit flipping).
     """
 
-    def __call__(self, heard: Heard, lying: np.ndarray) -> np.ndarray:
+    def __call__(self, heard: Messages, lying: np.ndarray) -> np.ndarray:
         return -heard.rows[heard.sources[lying]]
 
 
@@ -47,7 +47,7 @@ class ALIE:
     def __post_init__(self) -> None:
         _checks.number("z", self.z)
 
-    def __call__(self, heard: Heard, lying: np.ndarray) -> np.ndarray:
+    def __call__(self, heard: Messages, lying: np.ndarray) -> np.ndarray:
         mean, deviation = _moments(heard, lying)
         return (mean - self.z * deviation)[heard.receivers[lying]]
 
@@ -73,7 +73,7 @@ class IPM:
     def __post_init__(self) -> None:
         _checks.number("epsilon", self.epsilon, above=0)
 
-    def __call__(self, heard: Heard, lying: np.ndarray) -> np.ndarray:
+    def __call__(self, heard: Messages, lying: np.ndarray) -> np.ndarray:
         mean, _ = _moments(heard, lying)
         return -self.epsilon * mean[heard.receivers[lying]]
 
@@ -102,7 +102,7 @@ class Dissensus:
     def __post_init__(self) -> None:
         _checks.number("epsilon", self.epsilon, above=0)
 
-    def __call__(self, heard: Heard, lying: np.ndarray) -> np.ndarray:
+    def __call__(self, heard: Messages, lying: np.ndarray) -> np.ndarray:
         to_honest = heard.total(heard.differences(), np.where(lying, 0, heard.weights))
         liars = np.bincount(heard.receivers, np.where(lying, heard.weights, 0), minlength=len(heard.own))
         receivers = heard.receivers[lying]

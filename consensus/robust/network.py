@@ -7,7 +7,7 @@ from consensus.solvers.needs import needs_of
 from consensus.solvers.wrapper import Wrapper
 
 if TYPE_CHECKING:
-    from consensus.engines import Network
+    from consensus.communication.network import Network
 
 
 @dataclass(frozen=True)

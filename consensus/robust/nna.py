@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from consensus.engines.heard import Heard
-from consensus.robust.base import Messages, Robust
+from consensus.communication.messages import Messages
+from consensus.robust.base import Differences, Robust
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ class NNA(Robust):
     0.2
     """
 
-    def aggregate(self, heard: Heard) -> np.ndarray:
+    def aggregate(self, heard: Messages) -> np.ndarray:
         return nearest(heard, self.tolerated)
 
 
-def nearest(heard: Heard, dropped: float) -> np.ndarray:
+def nearest(heard: Messages, dropped: float) -> np.ndarray:
     """The average around each agent's own row of what is left when the farthest weight ``dropped`` is: (agents, P)."""
-    messages = Messages.of(heard)
+    messages = Differences.of(heard)
     left = np.clip(messages.farther + heard.weights - dropped, 0, heard.weights)
     return heard.own + heard.total(messages.differences, left) / (1 - dropped)

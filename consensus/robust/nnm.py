@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from consensus._parallel import for_chunks
-from consensus.engines.heard import Heard
+from consensus.communication.messages import Messages
 from consensus.robust.nna import nearest
 from consensus.robust.pre_aggregation import PreAggregation
 
@@ -45,7 +45,7 @@ class NNM(PreAggregation):
     NNM()
     """
 
-    def __call__(self, heard: Heard, tolerated: float, agents: np.ndarray, round: int) -> Heard:
+    def __call__(self, heard: Messages, tolerated: float, agents: np.ndarray, round: int) -> Messages:
         received, around = len(heard.weights), _Around(heard)
         rows = np.empty((received, heard.own.shape[1]), heard.own.dtype)
 
@@ -75,7 +75,7 @@ class _Around:
         others = self.first[arcs][centres] + place
         itself = others == np.arange(len(heard.receivers))[arcs][centres]  # in whose place is the receiver's own row
         receiver = receivers[centres]
-        return Heard(
+        return Messages(
             own=heard.rows[heard.sources[arcs]],
             own_weights=heard.weights[arcs],
             receivers=centres,

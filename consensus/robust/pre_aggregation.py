@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from consensus.engines.heard import Heard
+from consensus.communication.messages import Messages
 
 
 class PreAggregation(ABC):
@@ -19,12 +19,12 @@ class PreAggregation(ABC):
     spread: int = 1
 
     @abstractmethod
-    def __call__(self, heard: Heard, tolerated: float, agents: np.ndarray, round: int) -> Heard:
+    def __call__(self, heard: Messages, tolerated: float, agents: np.ndarray, round: int) -> Messages:
         """The messages that are aggregated instead of those that came.
 
         Parameters
         ----------
-        heard : Heard
+        heard : Messages
         tolerated : float
             b, the weight of liars among an agent's neighbours.
         agents : ndarray (agents,)

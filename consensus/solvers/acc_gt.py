@@ -16,7 +16,7 @@ from consensus.steps import Rule, optional_rule
 from topologies.schedules import ScheduleLike, is_static
 
 if TYPE_CHECKING:
-    from consensus.engines.network import Network
+    from consensus.communication.network import Network
 
 
 class AccGTState(NamedTuple):

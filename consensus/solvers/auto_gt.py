@@ -12,7 +12,7 @@ from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs
 
 if TYPE_CHECKING:
-    from consensus.engines.network import Network
+    from consensus.communication.network import Network
 
 _FIRST = 1e-3  # the paper's first step
 

@@ -18,7 +18,7 @@ from topologies.schedules import ScheduleLike
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-    from consensus.engines.network import Network
+    from consensus.communication.network import Network
 
 
 class _OfNeeds:

@@ -14,7 +14,7 @@ from consensus.solvers.compression.wrapper import Exchange, RememberingState, Re
 from topologies.schedules import ScheduleLike, is_static
 
 if TYPE_CHECKING:
-    from consensus.engines.network import Network
+    from consensus.communication.network import Network
 
 
 @dataclass(frozen=True)

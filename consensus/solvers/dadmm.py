@@ -18,7 +18,7 @@ from consensus.surrogates import PartialLinearization, Surrogate
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
-    from consensus.engines.network import Network
+    from consensus.communication.network import Network
 
 _TOLERANCE = 1e-10  # of the local solves, relative to the residual before them
 _ROUNDS = 50  # for which a gradient is enough where it is linear in w; the nearer it is, the less the solves' errors matter

@@ -12,7 +12,7 @@ from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs
 
 if TYPE_CHECKING:
-    from consensus.engines.network import Network
+    from consensus.communication.network import Network
 
 _FIRST = 1.0  # step, from which the first backtracking starts
 _WEIGHT = 0.49  # c
@@ -135,9 +135,9 @@ def _backtrack(problem, w, gradient, w_hat, d_hat, alpha, growth):
 
 def _least(network, round, steps, first):
     """The least of all agents' ``steps``, by a flood that begins in ``round``; and the round after it."""
-    exchanges, beside = network.crossing(round), 0
+    exchanges, beside = network.flooding.diameter(round), 0
     if first or not network.static:
-        beside = network.names
+        beside = network.flooding.words
     if first and network.static:
         exchanges *= 2
-    return network.least(round, exchanges, steps, beside), round + exchanges
+    return network.flooding.minimum(round, exchanges, steps, beside), round + exchanges

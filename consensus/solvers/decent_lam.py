@@ -11,7 +11,7 @@ from consensus.solvers.needs import Needs
 from consensus.steps import positive
 
 if TYPE_CHECKING:
-    from consensus.engines.network import Network
+    from consensus.communication.network import Network
 
 
 @dataclass(frozen=True, init=False, repr=False)

@@ -14,7 +14,7 @@ from consensus.steps import Rule, optional_rule
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
-    from consensus.engines.network import Network
+    from consensus.communication.network import Network
 
 
 class DGDState(NamedTuple):

@@ -14,7 +14,7 @@ from consensus.solvers.wrapper import Wrapper
 from topologies.schedules import ScheduleLike, is_static
 
 if TYPE_CHECKING:
-    from consensus.engines.network import Network
+    from consensus.communication.network import Network
 
 _MOST = 100_000  # exchanges: as many take seconds a round
 

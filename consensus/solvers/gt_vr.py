@@ -15,7 +15,7 @@ from consensus.solvers.needs import Needs
 from consensus.steps import Rule, as_rule
 
 if TYPE_CHECKING:
-    from consensus.engines.network import Network
+    from consensus.communication.network import Network
 
 
 class GTVRState(NamedTuple):

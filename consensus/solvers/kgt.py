@@ -15,7 +15,7 @@ from consensus.steps import Rule, optional_rule, positive
 from topologies.schedules import ScheduleLike, is_static
 
 if TYPE_CHECKING:
-    from consensus.engines.network import Network
+    from consensus.communication.network import Network
 
 
 class KGTState(NamedTuple):

@@ -38,7 +38,7 @@ class Needs:
     counts_exchanges : bool
         Whether the method itself finds how many exchanges a round takes: :class:`consensus.solvers.Gossip` refuses it then.
     tree : bool
-        Whether it sums over all agents along a tree, ``network.spanning_tree``: refused on networks that change, are directed
+        Whether it sums over all agents along a tree, ``network.tree``: refused on networks that change, are directed
         or not connected, and inside wrappers, which change what ``network.mix`` does.
     each_message : bool
         Whether it takes what its neighbours send message by message, by ``network.aggregate``: a wrapper that says what

@@ -15,7 +15,7 @@ from consensus.solvers.needs import Needs
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
-    from consensus.engines.network import Network
+    from consensus.communication.network import Network
 
 
 class NewtonTrackingState(NamedTuple):

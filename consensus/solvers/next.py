@@ -11,7 +11,7 @@ from consensus.problems.minibatches import draw
 from consensus.solvers.successive_convex import SuccessiveConvex
 
 if TYPE_CHECKING:
-    from consensus.engines.network import Network
+    from consensus.communication.network import Network
 
 
 class NEXTState(NamedTuple):

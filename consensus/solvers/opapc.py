@@ -16,7 +16,7 @@ from consensus.steps import Rule, optional_rule
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
-    from consensus.engines.network import Network
+    from consensus.communication.network import Network
 
 _MARGIN = 1 - 1e-5  # below the largest dual step, for rounding
 

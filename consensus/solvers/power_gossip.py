@@ -14,7 +14,7 @@ from consensus.solvers.needs import Needs
 from topologies.schedules import ScheduleLike, is_static
 
 if TYPE_CHECKING:
-    from consensus.engines.network import Network
+    from consensus.communication.network import Network
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,10 @@ class PowerGossip(RememberingWrapper):
         ready._set(most=max(1, np.bincount(neighbours, minlength=1).max()))
         return ready
 
+    def width(self, problem: BaseProblem) -> int:
+        directions = self.rank * sum(max(m, n) for _, m, n in self._matrices())
+        return max(super().width(problem), self.vectors * self.most * (directions + problem.parameters))
+
     def memory(self, problem: BaseProblem, w: np.ndarray) -> np.ndarray:
         """The directions (agents, vectors, most, width), zero where there are none yet."""
         width = self.rank * sum(max(m, n) for _, m, n in self._matrices())
@@ -127,7 +131,7 @@ class _Directions(Exchange):
     def mix(self, round, *blocks, beside=0):
         if not all(self.whole(block) for block in blocks):
             raise TypeError(f"solver of PowerGossip must mix vectors of {self.problem.parameters} numbers alone")
-        ends, dtype = self.network.ends(round), self.network.dtype
+        ends, dtype = self.network.edges(round), self.network.dtype
         blocks, places = [block.astype(dtype, copy=False) for block in blocks], [self.place() for _ in blocks]
         # Both ends of an edge compute the same difference, that of the agent with the higher number less the other.
         sign = np.where(self.problem.rows[:, None] > ends.others, 1, -1)[:, :, None].astype(dtype)
@@ -138,7 +142,7 @@ class _Directions(Exchange):
         said += [np.broadcast_to(block[:, None, rest], (*ends.there.shape, rest.sum())) for block in blocks]
         said = np.concatenate(said, axis=2)
         # With zeros of one sign: by that of its first number is decided which way a direction points.
-        apart = sign * (said - self.network.tell(round, ends, said, beside)) + dtype.type(0)
+        apart = sign * (said - self.network.send_each(round, ends, said, beside)) + dtype.type(0)
         steps = -sign * ends.weights[:, :, None].astype(dtype)
         self.memory, new, at = self.memory.copy(), [block.copy() for block in blocks], 0
         for block, place, directions in zip(new, places, along):

@@ -12,7 +12,7 @@ from consensus.solvers.needs import Needs
 from consensus.steps import Rule, positive
 
 if TYPE_CHECKING:
-    from consensus.engines.network import Network
+    from consensus.communication.network import Network
 
 
 @dataclass(frozen=True, init=False, repr=False)

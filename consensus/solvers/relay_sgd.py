@@ -17,8 +17,8 @@ from consensus.steps import Rule, as_rule
 from topologies.schedules import ScheduleLike, is_static
 
 if TYPE_CHECKING:
-    from consensus.engines.heard import Heard
-    from consensus.engines.network import Network
+    from consensus.communication.messages import Messages
+    from consensus.communication.network import Network
 
 
 class RelaySGDState(NamedTuple):
@@ -118,7 +118,7 @@ class RelaySGD(Solver):
         total = np.concatenate([y, np.ones_like(y, shape=(len(y), 1))], axis=1) + received.sum(axis=1)
         arrived, gone = np.zeros_like(received), np.zeros_like(sent)
 
-        def relay(heard: "Heard") -> np.ndarray:
+        def relay(heard: "Messages") -> np.ndarray:
             arc = heard.receivers, _places(heard.receivers)
             arrived[arc] = heard.rows[heard.sources] - sent[arc]
             gone[arc] = heard.own[heard.receivers] - received[arc]

@@ -17,7 +17,7 @@ from consensus.surrogates import Surrogate
 from consensus.surrogates.base import SurrogateModel
 
 if TYPE_CHECKING:
-    from consensus.engines.network import Network
+    from consensus.communication.network import Network
 
 
 @dataclass(frozen=True, init=False)

@@ -13,8 +13,8 @@ from consensus.solvers.line_search import LineSearch
 from consensus.solvers.needs import Needs
 
 if TYPE_CHECKING:
-    from consensus.engines.network import Network
-    from consensus.engines.spanning_tree import SpanningTree
+    from consensus.communication.network import Network
+    from consensus.communication.tree import Tree
 
 _NOISE = 0.02  # of the norm of the last gradient: how far rounding may move the next one
 
@@ -113,7 +113,7 @@ class TreeLBFGS(Solver):
         return TreeLBFGSState(0, w, zeros, w, zeros, zeros, zeros, Pairs(none, none, 0), LineSearch.along(0.0, 0.0, 0.0), 0.0)
 
     def step(self, problem: BaseProblem, network: "Network", state: TreeLBFGSState) -> TreeLBFGSState:
-        tree, r, trial = network.spanning_tree, problem.regularizer, state.trial[0]
+        tree, r, trial = network.tree, problem.regularizer, state.trial[0]
         stacked = np.ascontiguousarray(state.trial)  # as after a checkpoint: rows of one array, not one row many times
         local = problem.gradient(stacked)
         scale = state.scale if state.round else first_scale(tree, local)
@@ -148,7 +148,7 @@ class TreeLBFGS(Solver):
         return _along(state, direction, pairs.held, value)
 
 
-def first_scale(tree: "SpanningTree", local: np.ndarray) -> float:
+def first_scale(tree: "Tree", local: np.ndarray) -> float:
     """A first guess of the norm of the summed gradient, which all agents know: A times that of the root's own.
 
     Agents find the tree before; the guess comes down to them. ``local`` are the agents' gradients (agents, P).

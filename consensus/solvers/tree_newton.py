@@ -15,7 +15,7 @@ from consensus.solvers.tree_lbfgs import everywhere
 from consensus.solvers.tree_root import FACTORS, MIDDLE, Known, Plan, Sums, decide, first_units, quadratic_weights
 
 if TYPE_CHECKING:
-    from consensus.engines.network import Network
+    from consensus.communication.network import Network
 
 _MOST = 2000  # parameters: the root factors a P x P matrix in every round
 
@@ -112,7 +112,7 @@ class TreeNewton(Solver):
         return TreeNewtonState(0, w, zeros, zeros, Plan.none(agents, parameters), known)
 
     def step(self, problem: BaseProblem, network: "Network", state: TreeNewtonState) -> TreeNewtonState:
-        tree, (_, w, local, sent, plan, known) = network.spanning_tree, state
+        tree, (_, w, local, sent, plan, known) = network.tree, state
         root, first, linearizable = tree.here, state.round == 0, cast(Linearizable, problem)  # as needs say
         # Up: values, rounded differences of gradients, and rounded products at the trial points.
         points = (w[0] + plan.steps[0, : 1 if first else len(FACTORS)]).astype(w.dtype)

@@ -225,10 +225,10 @@ RECORDS = {
     "consensus.solvers.PowerGossip",  # no matrix of the problem here is worth its factors
     "consensus.models.JAX", "consensus.models.Torch",  # what their frameworks refuse they say themselves
     *(f"consensus.observe.{name}" for name in consensus.observe.__all__),
-    *(f"consensus.engines.{name}" for name in ("Begin", "Engine", "Heard", "Network", "StackedNetwork")),
-    *(f"consensus.engines.{name}" for name in ("flatten", "joined", "reports", "run_rounds")),
+    *(f"consensus.engines.{name}" for name in ("Begin", "Engine", "StackedNetwork", "reports", "run_rounds")),
+    *(f"consensus.communication.{name}" for name in ("BlockNetwork", "Messages", "flatten", "joined")),
     "consensus.robust.Robust", "consensus.robust.PreAggregation",
-    "consensus.packing.Packed", "consensus.losses.Loss", "consensus.regularizers.Regularizer",
+    "consensus.communication.Packed", "consensus.losses.Loss", "consensus.regularizers.Regularizer",
     "consensus.regularizers.Separable", "consensus.regularizers.DifferenceOfConvex",
 }  # fmt: skip
 ARITHMETIC = ("consensus.losses", "consensus.regularizers", "consensus.models")

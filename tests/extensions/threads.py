@@ -6,7 +6,8 @@ from functools import partial
 
 import numpy as np
 
-from consensus.engines import Engine, Network, flatten, joined, run_rounds
+from consensus.communication import BlockNetwork, flatten, joined
+from consensus.engines import Engine, run_rounds
 from consensus.observe import Gathered, total
 
 
@@ -24,13 +25,10 @@ class Meeting:
         return everyone
 
 
-class ThreadNetwork(Network):
+class ThreadNetwork(BlockNetwork):
     def __init__(self, schedule, rows, dtype, meet):
         super().__init__(schedule, rows, dtype)
         self.meet = meet
-
-    def _all_rows(self, rows):
-        return np.concatenate(self.meet(rows))
 
     def _gather(self, plan, blocks):
         copies = [block.copy() for block in blocks]  # a solver may change its own as soon as it has heard the others'

@@ -8,7 +8,7 @@ from scipy import sparse
 
 import consensus
 import topologies
-from consensus.engines import Network
+from consensus.communication import Network
 from consensus.local import LocalSolution, LocalSolver
 from consensus.observe import Seen
 from consensus.problems import BaseProblem

@@ -339,8 +339,8 @@ def told(_):
 
     class Tell(DGD):
         def step(self, problem, network, state):
-            ends = network.ends(state.round)
-            network.tell(state.round, ends, np.zeros((*ends.there.shape, 3)))
+            ends = network.edges(state.round)
+            network.send_each(state.round, ends, np.zeros((*ends.there.shape, 3)))
             return state._replace(round=state.round + 1)
 
     engine, case, sizes = MPI(), engine_cases.grid()["DGD, static, equal"], []

@@ -8,7 +8,7 @@ from consensus.packing.runs import Runs
 from consensus.solvers.adaptive import filters
 
 if TYPE_CHECKING:
-    from consensus.engines.network import Network
+    from consensus.communication.network import Network
 
 _MISFIT = 1 / 4  # of the agents' averages after a round's exchanges, that is small enough
 ROUNDS = 8  # of one length, at least
@@ -73,12 +73,12 @@ class Pace(NamedTuple):
         if pace.rounds < ROUNDS:
             return pace
         content = pace.apart < ROUNDS
-        balanced = network.static and pace.balanced and network.all_say(np.abs(pace.mass[:, 0] - 1) < 1e-6)
+        balanced = network.static and pace.balanced and network.flooding.all(np.abs(pace.mass[:, 0] - 1) < 1e-6)
         if balanced:
             content &= pace.filters(network, "points")[1] <= _MISFIT
         else:
             content &= pace.length >= _LONG
-        length = pace.length if network.all_say(content) else min(2 * pace.length, filters.LONGEST)
+        length = pace.length if network.flooding.all(content) else min(2 * pace.length, filters.LONGEST)
         return pace._replace(length=length, rounds=0, apart=np.zeros_like(pace.apart), balanced=balanced)
 
 

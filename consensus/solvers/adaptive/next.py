@@ -18,7 +18,7 @@ from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs
 
 if TYPE_CHECKING:
-    from consensus.engines.network import Network
+    from consensus.communication.network import Network
 
 _ALONE = 0.5  # the part of a step that agents take in the first rounds, of a single exchange each
 _STIFFER = 16.0  # by which tau is multiplied at most where a step promises more

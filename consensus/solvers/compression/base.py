@@ -6,7 +6,7 @@ from typing import Self
 import numpy as np
 
 from consensus import _checks
-from consensus.packing import Packed
+from consensus.communication import Packed
 from consensus.problems import BaseProblem
 
 

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from consensus.packing import Halves, Packed
+from consensus.communication import Packed
+from consensus.packing import Halves
 from consensus.solvers.compression.base import Compressor, rows_of
 
 

@@ -6,7 +6,8 @@ from typing import Self
 import numpy as np
 
 from consensus import _checks
-from consensus.packing import Factors, Packed
+from consensus.communication import Packed
+from consensus.packing import Factors
 from consensus.packing.drawn import generator
 from consensus.problems import BaseProblem
 from consensus.solvers.compression.base import Compressor, rows_of

@@ -7,7 +7,8 @@ from typing import Literal
 import numpy as np
 
 from consensus import _checks
-from consensus.packing import Packed, Quantised
+from consensus.communication import Packed
+from consensus.packing import Quantised
 from consensus.packing.drawn import generator
 from consensus.solvers.compression.base import Compressor, rows_of
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from consensus import _checks
-from consensus.packing import Drawn, Packed
+from consensus.communication import Packed
+from consensus.packing import Drawn
 from consensus.problems import BaseProblem
 from consensus.solvers.compression.base import Compressor, rows_of
 from consensus.solvers.compression.counts import entries, some

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from consensus.packing import Packed, Sparse
+from consensus.communication import Packed
+from consensus.packing import Sparse
 from consensus.problems import BaseProblem
 from consensus.solvers.compression.base import Compressor, rows_of
 from consensus.solvers.compression.counts import entries, some

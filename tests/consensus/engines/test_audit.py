@@ -13,7 +13,8 @@ from ranks_on_threads import assert_bits_of_one_process, together
 
 import consensus
 import topologies
-from consensus.engines import Heard, Processes, Stacked
+from consensus.communication import Messages
+from consensus.engines import Processes, Stacked
 from consensus.engines.base import blocks_of
 from consensus.engines.halo import MPINetwork
 from consensus.engines.mpi import AllRanks
@@ -244,9 +245,9 @@ def test_numbers_beside_are_counted_in_every_message():
     counted = []
     for beside in (0, 3):
         network = StackedNetwork(topologies.Static(nx.path_graph(3)), np.float32)
-        ends = network.ends(0)
-        network.tell(0, ends, np.ones((3, 2, 5), np.float32), beside=beside)
+        ends = network.edges(0)
+        network.send_each(0, ends, np.ones((3, 2, 5), np.float32), beside=beside)
         network.mix(0, np.ones((3, 5), np.float32), beside=beside)
-        network.aggregate(0, Heard.mixed, np.ones((3, 5), np.float32), beside=beside)
+        network.aggregate(0, Messages.mixed, np.ones((3, 5), np.float32), beside=beside)
         counted.append([network.messages, network.floats, network.bytes])
     assert counted == [[12, 12 * 5, 4 * 12 * 5], [12, 12 * (5 + 3), 4 * 12 * (5 + 3)]]

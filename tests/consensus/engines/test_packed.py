@@ -98,7 +98,7 @@ def test_ranks_send_packed_rows_as_they_are(tmp_path):
         "halves": (2 * 19 + 2) * rows,
         "4 drawn": (8 * 4 + 4) * rows,
         "rank 1": 8 * (4 + 3 + 19 - 12) * rows,
-        "runs": (4 * 19 + 8) * rows,  # as wide as codes may be
+        "runs": (8 * 19 + 8) * rows,  # as wide as codes may be
         "whole": 8 * 19 * rows,
     }
 
@@ -113,13 +113,13 @@ def test_what_neighbours_tell_each_other_goes_to_them_alone(tmp_path):
     edges = np.count_nonzero(W - np.diag(np.diag(W)))
     assert json.loads(done.stdout) == [3 * 8 * between, edges, 3 * edges, 3 * 8 * edges]
     net = network(engine_cases.NETWORKS["static"])
-    ends, me = net.ends(0), np.arange(engine_cases.AGENTS)[:, None]
-    heard = net.tell(0, ends, np.stack([me + 0 * ends.others, ends.others], axis=2).astype(float))
+    ends, me = net.edges(0), np.arange(engine_cases.AGENTS)[:, None]
+    heard = net.send_each(0, ends, np.stack([me + 0 * ends.others, ends.others], axis=2).astype(float))
     assert ends.there.sum() == edges
     np.testing.assert_array_equal(heard[ends.there], np.stack([ends.others, me + 0 * ends.others], axis=2)[ends.there])
     np.testing.assert_array_equal(ends.weights[ends.there], W[(me + 0 * ends.others)[ends.there], ends.others[ends.there]])
     with pytest.raises(ValueError, match="neighbours can tell each other something only where both hear each other"):
-        network(topologies.Static(nx.DiGraph([(0, 1), (1, 2), (2, 0)]), weights=topologies.push)).ends(0)
+        network(topologies.Static(nx.DiGraph([(0, 1), (1, 2), (2, 0)]), weights=topologies.push)).edges(0)
 
 
 def test_packed_rows_of_other_agents_are_refused():

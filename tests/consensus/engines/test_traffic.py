@@ -27,7 +27,7 @@ from consensus.solvers import (
 def test_by_hand_on_a_path():
     """Of three agents the middle one is the root: it receives two rows and sends two sums, in double precision."""
     net = StackedNetwork(topologies.Static(topologies.path(3)), np.float32)
-    tree = net.spanning_tree
+    tree = net.tree
     tree.broadcast(tree.reduce(np.ones((3, 2)))[:, :1], size=lambda rows: np.full(len(rows), 24))
     assert net.traffic.tolist() == [40, 80, 40]
     net.mix(0, np.ones((3, 2), np.float32), beside=1)  # three numbers over each of two edges, both ways
@@ -36,8 +36,8 @@ def test_by_hand_on_a_path():
     size = int(packed.bytes[0])
     net.mix(1, packed)
     assert net.traffic.tolist() == [64 + 2 * size, 128 + 4 * size, 64 + 2 * size]
-    ends = net.ends(2)
-    net.tell(2, ends, np.ones((3, 2, 7), np.float32))
+    ends = net.edges(2)
+    net.send_each(2, ends, np.ones((3, 2, 7), np.float32))
     assert net.traffic.tolist() == [64 + 2 * size + 56, 128 + 4 * size + 112, 64 + 2 * size + 56]
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import topologies
+from consensus.communication.packed import from_bytes, to_bytes
 from consensus.engines import StackedNetwork
 from consensus.packing import Runs
-from consensus.packing.base import from_bytes, to_bytes
 from consensus.packing.runs import pack, packed_bytes, unpack
 
 DTYPES = [np.float64, np.float32]

@@ -61,7 +61,7 @@ def test_what_was_sent_sums_to_what_is_known_to_the_bit(solver):
     state = solver.init(p, np.tile(MLP.init(np.random.default_rng(0)), (AGENTS, 1)))
     for _ in range(25):
         state = solver.step(p, network, state)
-        known = state.total[0] if isinstance(solver, TreeLBFGS) else state.known.total[network.spanning_tree.root]
+        known = state.total[0] if isinstance(solver, TreeLBFGS) else state.known.total[network.tree.root]
         np.testing.assert_array_equal(state.sent.sum(axis=0), known)
         gradient = p.total_gradient(state.w[0])
         if isinstance(solver, TreeNewton):  # of the point that is taken

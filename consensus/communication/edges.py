@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 
-class Ends(NamedTuple):
+class Edges(NamedTuple):
     """For each of a block of agents its neighbours, side by side, in ascending order.
 
     Fields, all (agents, most), with ``most`` the largest number of neighbours that any agent of the network has: whether there
@@ -18,8 +18,8 @@ class Ends(NamedTuple):
     Of a path of three agents, the two that come first:
 
     >>> import topologies
-    >>> from consensus.engines.ends import Ends
-    >>> ends = Ends.of(topologies.metropolis(topologies.path(3)), slice(0, 2))
+    >>> from consensus.communication.edges import Edges
+    >>> ends = Edges.of(topologies.metropolis(topologies.path(3)), slice(0, 2))
     >>> ends.others.tolist(), ends.there.tolist(), ends.places.tolist()
     ([[1, 0], [0, 2]], [[True, False], [True, True]], [[0, 0], [0, 0]])
     """
@@ -30,7 +30,7 @@ class Ends(NamedTuple):
     places: np.ndarray
 
     @classmethod
-    def of(cls, whole: sp.csr_array, agents: slice) -> "Ends":
+    def of(cls, whole: sp.csr_array, agents: slice) -> "Edges":
         """Those of ``agents``, from the mixing matrix of all.
 
         ValueError if its pattern is not symmetric.

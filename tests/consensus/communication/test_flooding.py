@@ -30,7 +30,7 @@ TURNS = topologies.Periodic([half((0, 1)), half((1, 2))])
 )
 def test_news_crosses_the_graphs_of_the_rounds_as_they_are(schedule, round, exchanges):
     network = StackedNetwork(schedule, np.float64)
-    assert network.crossing(round) == exchanges
+    assert network.flooding.diameter(round) == exchanges
     assert network.floats == 0
 
 
@@ -48,18 +48,18 @@ def test_words_of_a_bit_for_each_agent():
     for dtype, bits in ((np.float64, 64), (np.float32, 32)):
         for agents in (1, 2, bits, bits + 1, 2 * bits, 2 * bits + 1):
             network = StackedNetwork(topologies.Static(topologies.path(agents)), dtype)
-            assert network.names == math.ceil(agents / bits)
+            assert network.flooding.words == math.ceil(agents / bits)
 
 
 def test_a_least_value_and_what_goes_beside_it_are_counted():
     network = StackedNetwork(PATH, np.float64)
-    assert network.least(0, 3, np.array([3.0, 1.0, 2.0]), beside=4) == 1.0
+    assert network.flooding.minimum(0, 3, np.array([3.0, 1.0, 2.0]), beside=4) == 1.0
     assert (network.exchanges, network.messages, network.floats, network.bytes) == (3, 3 * 4, 5 * 3 * 4, 8 * 5 * 3 * 4)
     assert network.traffic.tolist() == [8 * 5 * 3 * moved for moved in (2, 4, 2)]
 
 
 def test_all_say_yes_only_if_everyone_does():
     network = StackedNetwork(PATH, np.float32)
-    assert network.all_say(np.array([True, True, True]))
-    assert not network.all_say(np.array([True, False, True]))
+    assert network.flooding.all(np.array([True, True, True]))
+    assert not network.flooding.all(np.array([True, False, True]))
     assert network.exchanges == network.bytes == 0  # the caller counts it

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 import topologies
-from consensus.engines import Heard, StackedNetwork
-from consensus.engines.plans import Plans
+from consensus.communication import Messages
+from consensus.communication.plans import Plans
+from consensus.engines import StackedNetwork
 from consensus.packing import Sparse
 
 RNG = np.random.default_rng(0)
@@ -54,7 +55,7 @@ def test_a_block_knows_its_agents_from_their_neighbours(rows):
     schedule, x = SCHEDULES["static"], RNG.standard_normal((7, 5))
     dense, own = schedule.weights(0).toarray(), np.arange(rows.start, rows.stop)
     plan = Plans(schedule, rows, np.dtype(float), lambda whole, matrix: (matrix, None)).at(0, "mix")
-    heard = Heard.of(plan, rows, x, x[rows])
+    heard = Messages.of(plan, rows, x, x[rows])
     np.testing.assert_array_equal(heard.own_weights, dense.diagonal()[rows])
     pairs = list(zip(own[heard.receivers].tolist(), heard.senders.tolist(), strict=True))
     assert pairs == [(i, j) for i in own.tolist() for j in range(7) if i != j and dense[i, j]]

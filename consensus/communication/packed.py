@@ -51,7 +51,7 @@ def from_bytes(rows: np.ndarray, packed: Packed) -> Packed:
     --------
     >>> from consensus.packing import Sparse
     >>> import numpy as np
-    >>> from consensus.packing.base import from_bytes, to_bytes
+    >>> from consensus.communication.packed import from_bytes, to_bytes
     >>> sparse = Sparse.largest(np.array([[3.0, -5.0, 1.0], [0.0, 2.0, 4.0]]), 1)
     >>> from_bytes(to_bytes(sparse)[1:], sparse).unpack()
     array([[0., 0., 4.]])

@@ -5,10 +5,10 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from consensus.engines.plans import Plan
+from consensus.communication.plans import Plan
 
 
-class Heard(NamedTuple):
+class Messages(NamedTuple):
     """What a block of agents hears in one exchange: an arc for each message, those to one agent side by side.
 
     Fields: the agents' ``own`` rows (agents, P) and the weights that they give these, ``own_weights`` (agents,); of every arc
@@ -23,10 +23,11 @@ class Heard(NamedTuple):
     Agent 0 hears agents 1 and 2; nobody hears it:
 
     >>> import numpy as np
-    >>> from consensus.engines import Heard
+    >>> from consensus.communication import Messages
     >>> own, rows = np.zeros((1, 2)), np.array([[1.0, 0.0], [0.0, 1.0]])
-    >>> heard = Heard(own, np.array([0.5]), np.array([0, 0]), np.array([1, 2]), np.array([0.25, 0.25]), rows, np.array([0, 1]))
-    >>> heard.mixed().tolist()
+    >>> arcs = np.array([0, 0]), np.array([1, 2]), np.array([0.25, 0.25])
+    >>> messages = Messages(own, np.array([0.5]), *arcs, rows, np.array([0, 1]))
+    >>> messages.mixed().tolist()
     [[0.25, 0.25]]
     """
 
@@ -39,7 +40,7 @@ class Heard(NamedTuple):
     sources: np.ndarray
 
     @classmethod
-    def of(cls, plan: Plan, agents: slice, rows: np.ndarray, own: np.ndarray) -> "Heard":
+    def of(cls, plan: Plan, agents: slice, rows: np.ndarray, own: np.ndarray) -> "Messages":
         """What ``agents`` hear, of the ``rows`` that ``plan.matrix`` would multiply; ``own`` are theirs among them."""
         matrix = plan.matrix
         receivers = np.repeat(np.arange(len(own)), np.diff(matrix.indptr))

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from consensus.solvers.state import flatten, rebuild
+from consensus.communication.states import flatten, rebuild
 
 
 class Inner(NamedTuple):

@@ -1,17 +1,19 @@
-"""What is counted of a block's exchanges."""
+"""The rows that a block of agents exchanges with its neighbours, and what is counted of them."""
 
+from abc import ABC, abstractmethod
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from consensus.engines.plans import Plan, Plans
+from consensus.communication.plans import Plan, Plans
 from topologies.schedules import ScheduleLike, is_static
 
 
-class Counted:
-    """What the exchanges of a block of agents carried so far: the base of :class:`Network`, which makes them."""
+class Exchanges(ABC):
+    """Brings a block of agents its neighbours' rows, and counts what is sent: the base of :class:`BlockNetwork`."""
 
     def __init__(self, schedule: ScheduleLike, rows: slice, dtype: np.dtype, strict: bool = False) -> None:
         self.schedule, self.rows, self.dtype, self.strict = schedule, rows, np.dtype(dtype), strict
@@ -52,11 +54,8 @@ class Counted:
         """Whether every round has the same matrix, as the schedule says: agents know that of their network from the start."""
         return is_static(self.schedule)
 
-    def talk(self, round: int, exchanges: int, numbers: int) -> None:
-        """So many exchanges, the first in ``round``, in which neighbours tell each other ``numbers`` of what they know.
-
-        They are counted, no more: what the agents know thereby is the caller's to say.
-        """
+    def count_exchanges(self, round: int, exchanges: int, numbers: int) -> None:
+        """Count ``exchanges``, the first in ``round``, with so many ``numbers`` in every message; nothing is sent."""
         for n in range(round, round + exchanges):
             plan = self._plans.at(n, "mix")
             if self.strict:
@@ -69,6 +68,13 @@ class Counted:
         A narrower ``matrix`` keeps its entries in their order.
         """
         return matrix, None
+
+    @abstractmethod
+    def _gather(self, plan: Plan, blocks: Sequence[np.ndarray]) -> Iterable[np.ndarray]:
+        """Each of the ``blocks`` with the rows that ``plan.matrix`` multiplies, neighbours' included, in the order of agents.
+
+        All agents' rows, if :meth:`_prepare` is left as it is. Blocks are of any dtype: packed rows are bytes.
+        """
 
     def _count_exchange(self, plan, numbers):
         """Count an exchange along a plan's edges, with so many numbers in each message, in the problem's dtype."""

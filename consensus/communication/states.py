@@ -1,6 +1,9 @@
 """A solver's state as named arrays, and back."""
 
+from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar
+
+import numpy as np
 
 
 class Fields(Protocol):
@@ -27,7 +30,7 @@ def flatten(state: Fields) -> dict[str, Any]:
     Examples
     --------
     >>> from typing import NamedTuple
-    >>> from consensus.engines import flatten
+    >>> from consensus.communication import flatten
     >>> class Damping(NamedTuple):
     ...     tau: float
     >>> class State(NamedTuple):
@@ -53,7 +56,7 @@ def rebuild(template: State, fields: dict[str, Any]) -> State:
     Examples
     --------
     >>> from typing import NamedTuple
-    >>> from consensus.solvers.state import rebuild
+    >>> from consensus.communication.states import rebuild
     >>> class State(NamedTuple):
     ...     round: int
     ...     w: float
@@ -68,6 +71,20 @@ def rebuild(template: State, fields: dict[str, Any]) -> State:
             f"the checkpoint is of another version of the solver: {type(template).__name__} there {' and '.join(differences)}"
         )
     return _filled(template, fields, "")
+
+
+def joined(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """All agents' numbers of a state, by name, from those of its blocks in the agents' order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from consensus.communication import joined
+    >>> joined([{"round": 3, "w": np.zeros((2, 1))}, {"round": 3, "w": np.ones((1, 1))}])["w"].tolist()
+    [[0.0], [0.0], [1.0]]
+    """
+    first = parts[0]
+    return {name: np.concatenate([part[name] for part in parts]) if np.ndim(first[name]) else first[name] for name in first}
 
 
 def _filled(template, fields, prefix):

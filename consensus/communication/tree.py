@@ -1,0 +1,150 @@
+"""Sums over all agents along a breadth-first tree of a static undirected graph."""
+
+from collections.abc import Callable
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import breadth_first_order
+
+from consensus.communication.exchanges import Exchanges
+from consensus.communication.flooding import Flooding
+from consensus.communication.plans import Plans
+
+
+class Tree:
+    """A breadth-first tree from the centre of the graph: sums go up to the root, results come down.
+
+    A solver whose ``needs`` say ``tree=True`` gets it as ``network.tree``. One sum that all agents know, :meth:`reduce` and
+    :meth:`broadcast`, takes two exchanges a level of the tree and 2 (A - 1) messages.
+
+    Parameters
+    ----------
+    network : Exchanges
+        Of a block of agents. It counts the tree's messages.
+
+    Attributes
+    ----------
+    agents : int
+        A, of the whole network.
+    root : int
+        The agent at the top, a centre of the graph: of several, the one with the least number.
+    depth : int
+        The root's eccentricity.
+    parent : ndarray (A,)
+        Each agent's neighbour on the way to the root; negative for the root.
+
+    Raises
+    ------
+    ValueError
+        If the graph of the first round is directed or not connected.
+
+    Examples
+    --------
+    >>> import numpy as np, topologies
+    >>> from consensus.engines import StackedNetwork
+    >>> network = StackedNetwork(topologies.Static(topologies.path(5)), np.dtype(float))
+    >>> tree = network.tree
+    >>> tree.root, tree.depth, tree.parent[[0, 4]].tolist()
+    (2, 2, [1, 3])
+    >>> tree.broadcast(tree.reduce(np.arange(5.0)[:, None])).ravel().tolist()
+    [10.0, 10.0, 10.0, 10.0, 10.0]
+    >>> network.messages
+    8
+    """
+
+    def __init__(self, network: Exchanges) -> None:
+        self._network, self.agents = network, network.agents
+        matrix = network.schedule.weights(network.schedule.key(0))
+        links = sp.csr_array(abs(matrix) + sp.eye_array(self.agents))
+        if ((links != 0) != (links.T != 0)).nnz:
+            raise ValueError("a spanning tree needs an undirected, connected graph, and this one is directed")
+        self.depth, self.root = _centre(links)
+        order, self.parent = breadth_first_order(links, self.root, directed=False)
+        level = np.zeros(self.agents, int)
+        for agent in order[1:]:
+            level[agent] = level[self.parent[agent]] + 1
+        levels = _Levels(self.depth, self.parent, level)
+        self._plans = Plans(levels, network.rows, np.dtype(float), network._prepare)
+
+    @property
+    def here(self) -> int | None:
+        """The root's row in this block of agents; None if another process holds it."""
+        rows = self._network.rows
+        return self.root - rows.start if rows.start <= self.root < rows.stop else None
+
+    def discover(self) -> None:
+        """Count the exchanges in which agents find the tree, before the first sum.
+
+        Every message carries a bitmask of the agents from whom its sender has heard. The agent that first has heard from all is
+        the root; an agent's parent is the neighbour from whom it first heard of the root. This takes as many exchanges as the
+        graph's diameter.
+        """
+        flooding = Flooding(self._network)
+        self._network.count_exchanges(0, flooding.diameter(0), flooding.words)
+
+    def reduce(self, rows: np.ndarray, size: Callable[[np.ndarray], np.ndarray] | None = None) -> np.ndarray:
+        """Every agent's sum over its subtree, in float64: the root's row is the sum over all agents.
+
+        Parents add their children's sums in ascending order of the agents, so all engines give the same bits.
+
+        Parameters
+        ----------
+        rows : ndarray (agents, n)
+        size : callable, optional
+            ``size(sums)`` gives the bytes (agents,) of messages with these sums (agents, n); by default eight a number.
+
+        Returns
+        -------
+        ndarray (agents, n)
+        """
+        return self._pass(range(self.depth), rows, size)
+
+    def broadcast(self, rows: np.ndarray, size: Callable[[np.ndarray], np.ndarray] | None = None) -> np.ndarray:
+        """The root's row, for every agent: shape (agents, n). Parameters are those of :meth:`reduce`."""
+        return self._pass(range(self.depth, 2 * self.depth), rows, size)
+
+    def _pass(self, steps, rows, size):
+        for step in steps:
+            plan = self._plans.at(step, "mix")
+            lengths = np.full(len(rows), 8 * rows.shape[1]) if size is None else size(rows)
+            whole, sizes = self._network._gather(plan, [rows, lengths[:, None].astype(float)])
+            received = plan.times(sizes)[:, 0].astype(int) - plan.own * lengths
+            self._network._count_sizes(plan, rows.shape[1], plan.copies * lengths, received)
+            rows = plan.times(whole)
+        return rows
+
+
+def _centre(links):
+    """The least eccentricity of the graph with these links, and the first agent that has it."""
+    agents = links.shape[0]
+    bits = -(-agents // 64) * 64  # of whole words
+    everything = np.packbits(np.arange(bits) < agents).view(np.uint64)
+    heard, distance = np.packbits(np.eye(agents, bits, dtype=bool), axis=1).view(np.uint64), 0
+    while not (done := (heard == everything).all(axis=1)).any():
+        before, heard = heard, np.bitwise_or.reduceat(heard[links.indices], links.indptr[:-1])
+        if (heard == before).all():
+            raise ValueError("a spanning tree needs an undirected, connected graph, and this one is not connected")
+        distance += 1
+    return distance, int(done.argmax())
+
+
+class _Levels:
+    """A matrix for each of the tree's exchanges: from the lowest level up to the root, then down again."""
+
+    def __init__(self, depth: int, parent: np.ndarray, level: np.ndarray) -> None:
+        self.agents, self._depth, self._parent, self._level = len(parent), depth, parent, level
+
+    def key(self, round: int) -> int:
+        return round
+
+    def weights(self, key: int) -> sp.csr_array:
+        """Up: the identity and, for each child of a level, an entry (parent, child). Down: a child's row is its parent's."""
+        up, everyone = key < self._depth, np.arange(self.agents)
+        among = self._level == (self._depth - key if up else key - self._depth + 1)
+        if up:
+            rows, columns = np.r_[everyone, self._parent[among]], np.r_[everyone, everyone[among]]
+        else:
+            rows, columns = everyone, np.where(among, self._parent, everyone)
+        matrix = sp.csr_array((np.ones(len(rows)), (rows, columns)), shape=(self.agents, self.agents))
+        matrix.sort_indices()
+        return matrix
