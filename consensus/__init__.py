@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from consensus import regularizers as regularizers
     from consensus import robust as robust
     from consensus import solvers as solvers
-    from consensus import steps as steps
+    from consensus import step_sizes as step_sizes
     from consensus import surrogates as surrogates
     from consensus.data import Shards as Shards
     from consensus.data import partition as partition
@@ -83,7 +83,7 @@ else:
             "regularizers",
             "robust",
             "solvers",
-            "steps",
+            "step_sizes",
             "surrogates",
         ],
         submod_attrs={

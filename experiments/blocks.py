@@ -9,7 +9,7 @@ from consensus import _parallel
 from consensus.history import History
 from consensus.local import Exact
 from consensus.solvers import NEXT
-from consensus.steps import Diminishing
+from consensus.step_sizes import Diminishing
 from consensus.surrogates import Blocks, PartialLinearization
 from experiments.shared.cases import graph
 from experiments.shared.curves import draw, own_legend, panels, points

@@ -9,7 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from consensus.solvers import BEER, CGT, LEAD, ChocoSGD, GradientTracking, Quantize, TopK
-from consensus.steps import CosineAnnealing
+from consensus.step_sizes import CosineAnnealing
 from experiments.shared import tuning
 from experiments.shared.cases import graph
 from experiments.shared.curves import draw, legend

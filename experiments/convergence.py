@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from consensus.solvers import DGD, NEXT, AdaptiveNEXT, GradientTracking
-from consensus.steps import Diminishing
+from consensus.step_sizes import Diminishing
 from consensus.surrogates import FullLinearization, PartialLinearization
 from experiments.shared import centralised, curves
 from experiments.shared.cases import graph

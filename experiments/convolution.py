@@ -6,7 +6,7 @@ import consensus
 import topologies
 from consensus.local import Exact
 from consensus.solvers import DGD, NEXT, GradientTracking
-from consensus.steps import CosineAnnealing
+from consensus.step_sizes import CosineAnnealing
 from consensus.surrogates import PartialLinearization
 from experiments.shared.cases import ROWS, Case, load
 from experiments.shared.curves import after_start, draw, legend, panels

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import topologies
 from consensus.solvers import NEXT
-from consensus.steps import Diminishing
+from consensus.step_sizes import Diminishing
 from consensus.surrogates import PartialLinearization
 from experiments.shared.cases import graph
 from experiments.shared.curves import draw, own_legend, panels

@@ -1,7 +1,7 @@
 """Shards that are alike against sorted ones: how the solvers bear it when every agent sees other targets."""
 
 from consensus.solvers import DGD, NEXT, GradientTracking
-from consensus.steps import Diminishing
+from consensus.step_sizes import Diminishing
 from consensus.surrogates import FullLinearization, PartialLinearization
 from experiments.shared.cases import graph
 from experiments.shared.curves import draw, legend, panels

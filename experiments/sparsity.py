@@ -4,7 +4,7 @@ import numpy as np
 
 import consensus
 from consensus.solvers import NEXT
-from consensus.steps import Diminishing
+from consensus.step_sizes import Diminishing
 from consensus.surrogates import FullLinearization, PartialLinearization
 from experiments.shared import centralised
 from experiments.shared.cases import graph

@@ -6,7 +6,7 @@ import numpy as np
 import consensus
 import topologies
 from consensus.solvers import D2, DGD, GTHSGD, AdaptiveNEXT, GradientTracking, QGDSGDm
-from consensus.steps import CosineAnnealing
+from consensus.step_sizes import CosineAnnealing
 from experiments.shared import tuning
 from experiments.shared.cases import graph
 from experiments.shared.curves import after_start, draw, legend, plain

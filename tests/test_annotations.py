@@ -12,7 +12,7 @@ OURS = ("consensus", "topologies")
 
 
 def rooms(package):
-    """The package, its public packages, and the modules that it exports by name, as ``consensus.steps``."""
+    """The package, its public packages, and the modules that it exports by name, as ``consensus.step_sizes``."""
     yield package
     for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         exported = found.name.removeprefix(f"{package.__name__}.") in package.__all__

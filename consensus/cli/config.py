@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeAlias
 
-Key: TypeAlias = tuple[str | int, ...]  # such as ("solver", 0, "step")
+Key: TypeAlias = tuple[str | int, ...]  # such as ("solver", 0, "step_size")
 DEEPEST = 50  # brackets in brackets: settings need a handful, and Python's calls end somewhere
 HEADER = re.compile(r"\s*\[\[?(?P<name>[^\[\]]+)\]\]?\s*(#.*)?$")
 
@@ -40,12 +40,12 @@ class Config:
     >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "run.toml")
-    ...     _ = path.write_text('[run]\\nrounds = 50\\n[[solver]]\\nkind = "DGD"\\nstep = {kind = "Constant", value = 1.0}\\n')
+    ...     _ = path.write_text('[[solver]]\\nkind = "DGD"\\nstep_size = {kind = "Constant", value = 1}\\n')
     ...     config = Config.read(path)
-    >>> config.at(("solver", 0, "step", "value"))
-    1.0
-    >>> print(config.error(("solver", 0, "step", "value"), "too long"))
-    run.toml, line 5: too long
+    >>> config.at(("solver", 0, "step_size", "value"))
+    1
+    >>> print(config.error(("solver", 0, "step_size", "value"), "too long"))
+    run.toml, line 3: too long
     """
 
     path: Path

@@ -196,7 +196,7 @@ class BaseProblem(ABC):
             return bound
         own = r.strong_convexity if getattr(r, "quadratic", False) else getattr(r, "curvature_bound", None)
         if own is None:
-            raise TypeError(f"{r} says no curvature_bound, a Lipschitz constant of its gradient: set it, or give step=")
+            raise TypeError(f"{r} says no curvature_bound, a Lipschitz constant of its gradient: set it, or give step_size=")
         return bound + own
 
     def strong_convexity(self) -> np.ndarray:
@@ -217,7 +217,7 @@ class BaseProblem(ABC):
 
     def _lipschitz(self, w: np.ndarray | None) -> np.ndarray:
         """As :meth:`lipschitz`, of the g_i without a nonconvex regularizer's share."""
-        raise TypeError(f"{self} knows no Lipschitz constants of its gradients: give the solver a step=")
+        raise TypeError(f"{self} knows no Lipschitz constants of its gradients: give the solver a step_size=")
 
     def _strong_convexity(self) -> np.ndarray:
         """As :meth:`strong_convexity`, of the g_i without a nonconvex regularizer's share."""

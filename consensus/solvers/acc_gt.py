@@ -12,7 +12,7 @@ from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver, repr_of_given
 from consensus.solvers.bounds import convexity, gap, lowest_eigenvalue, steepest
 from consensus.solvers.needs import Needs
-from consensus.steps import Rule, optional_rule
+from consensus.step_sizes import Rule, optional_rule
 from topologies.schedules import ScheduleLike, is_static
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class AccGT(Solver):
 
     Parameters
     ----------
-    step : float, optional
+    step_size : float, optional
         alpha > 0, constant, and at most 1 / mu. Its theory's order is (1 - rho)^3 / L; on one static W far more is stable: by
         default half the bound of :class:`consensus.solvers.GradientTracking` ("cta"), times (1 - rho)^2 where W changes.
     convexity : float, optional
@@ -65,7 +65,7 @@ class AccGT(Solver):
     [2.0, 2.0, 2.0, 2.0, 2.0]
     """
 
-    alpha: Rule
+    step_size: Rule
     convexity: float | None
 
     needs = Needs(regularizer="smooth", convex=True)
@@ -75,9 +75,9 @@ class AccGT(Solver):
 
     __repr__ = repr_of_given
 
-    def __init__(self, step: float | None = None, convexity: float | None = None) -> None:
+    def __init__(self, step_size: float | None = None, convexity: float | None = None) -> None:
         convexity = _checks.optional_number("convexity", convexity, above=0)
-        self._set(alpha=optional_rule(step), convexity=convexity)
+        self._set(step_size=optional_rule(step_size), convexity=convexity)
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         factor = 1.0 if is_static(network) else gap(network) ** 2
@@ -98,7 +98,7 @@ class AccGT(Solver):
 
     def step(self, problem: BaseProblem, network: "Network", state: AccGTState) -> AccGTState:
         n, w, z, s, before = state
-        alpha, mu = self.alpha(n), self.convexity
+        alpha, mu = self.step_size(n), self.convexity
         assert mu is not None, "a solver that is prepared has it"
         theta = math.sqrt(mu * alpha) / 2
         q = mu * alpha / theta

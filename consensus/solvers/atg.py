@@ -11,7 +11,7 @@ from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.bounds import lowest_eigenvalue, step_of_least
 from consensus.solvers.needs import Needs
-from consensus.steps import Rule, optional_rule
+from consensus.step_sizes import Rule, optional_rule
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class ATG(Solver):
 
     Parameters
     ----------
-    step : float or rule, optional
+    step_size : float or rule, optional
         delta > 0. The paper proves that there is a bound for it, without a number. On quadratics each root z of the iteration
         obeys ``(z - 1 + gamma)((1 + rho)(b^2 - alpha^2) - 2 rho alpha (b l - alpha)) = gamma (1 - delta h)(b^2 - alpha^2)``,
         with b = z - 1 + alpha and Rayleigh quotients h of the Hessians, l of W. They are stable while delta L is below the
@@ -74,11 +74,11 @@ class ATG(Solver):
     >>> centres = np.arange(5.0)[:, None]
     >>> problem = consensus.Problem.from_functions(
     ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=1)
-    >>> consensus.solve(problem, topologies.ring(5), ATG(step=0.1), rounds=300).mean.round(9)
+    >>> consensus.solve(problem, topologies.ring(5), ATG(step_size=0.1), rounds=300).mean.round(9)
     array([2.])
     """
 
-    alpha: Rule
+    step_size: Rule
     gamma: float
     penalty: float
     relaxation: float
@@ -89,10 +89,10 @@ class ATG(Solver):
     default = "by L, mu and W"
 
     def __init__(
-        self, step: float | Rule | None = None, gamma: float = 0.5, penalty: float = 3.0, relaxation: float = 0.9
+        self, step_size: float | Rule | None = None, gamma: float = 0.5, penalty: float = 3.0, relaxation: float = 0.9
     ) -> None:
         self._set(
-            alpha=optional_rule(step),
+            step_size=optional_rule(step_size),
             gamma=_checks.number("gamma", gamma, above=0, most=1),
             penalty=_checks.number("penalty", penalty, above=0),
             relaxation=_checks.number("relaxation", relaxation, above=0, below=1),
@@ -114,7 +114,7 @@ class ATG(Solver):
         y, s = q[:, :parameters], q[:, parameters:]
         (mixed,) = network.mix(n, q)
         heard, told = 2 * rho * mixed - others, 2 * rho * q - own
-        w = w + self.gamma * (y - float(self.alpha(n)) * s - w)
+        w = w + self.gamma * (y - float(self.step_size(n)) * s - w)
         return ATGState(n + 1, w, keep * own + self.relaxation * heard, keep * others + self.relaxation * told)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from consensus import _checks
 from consensus.problems import BaseProblem
 from consensus.solvers.needs import Matrices, Needs
-from consensus.steps import Stable, as_rule
+from consensus.step_sizes import Stable, as_rule
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Solver(ABC):
 
     A method of one's own is one class, as in the example below. *Settings* are the fields of a frozen dataclass, checked in
     ``__post_init__``; none can be called ``step``, as a method is. A rule of step sizes is called with the round:
-    :func:`consensus.steps.as_rule` makes one of a number. A checkpoint is
+    :func:`consensus.step_sizes.as_rule` makes one of a number. A checkpoint is
     resumed by a solver with the same settings.
 
     *The state* is a NamedTuple of arrays (agents, ...), numbers, and other NamedTuples of these. Its first fields are
@@ -60,9 +60,9 @@ class Solver(ABC):
     ``network.average(round, X, ...)`` takes the mean over the agent and those it hears, whatever the weights, and
     ``network.mix_and_average(round, X, Y)`` does ``mix`` of X and ``average`` of Y in one exchange.
 
-    *A step that nobody gave*: where theory has a bound on the step, the constructor's ``step`` is None by default and the field
-    ``alpha`` is ``consensus.steps.optional_rule(step)``. :meth:`stable_step` states the bound, and :meth:`prepared` fills it in
-    before the first round, the same on every engine. A method that has more to find overrides :meth:`prepared`.
+    *A step size that nobody gave*: where theory has a bound on it, the field ``step_size`` is None by default; the constructor
+    sets it to ``consensus.step_sizes.optional_rule(step_size)``. :meth:`stable_step` states the bound, and :meth:`prepared`
+    fills it in before the first round, the same on every engine. A method that has more to find overrides :meth:`prepared`.
 
     *Needs*: the class attribute :attr:`needs` says what the method cannot do without, in the words of :class:`Needs`. By it a
     problem or network that does not fit is refused, or warned of, before any work. What it cannot say is for :meth:`check`.
@@ -99,7 +99,7 @@ class Solver(ABC):
     ...     w: np.ndarray
     >>> @dataclass(frozen=True)
     ... class Diffusion(Solver):
-    ...     alpha: float
+    ...     step_size: float
     ...
     ...     needs = Needs(regularizer="smooth")
     ...     exchanges_a_round = 1
@@ -110,12 +110,12 @@ class Solver(ABC):
     ...
     ...     def step(self, problem, network, state):
     ...         n, w = state
-    ...         (w,) = network.mix(n, w - self.alpha * problem.average_gradient(w))
+    ...         (w,) = network.mix(n, w - self.step_size * problem.average_gradient(w))
     ...         return DiffusionState(n + 1, w)
     >>> centres = np.arange(5.0)[:, None]
     >>> problem = consensus.Problem.from_functions(
     ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=1)
-    >>> result = consensus.solve(problem, topologies.ring(5), Diffusion(alpha=0.001), rounds=2000)
+    >>> result = consensus.solve(problem, topologies.ring(5), Diffusion(step_size=0.001), rounds=2000)
     >>> result.mean.round(6)
     array([2.])
     """
@@ -179,21 +179,21 @@ class Solver(ABC):
         """
         _checks.problem(problem)
         _checks.schedule(network, "network")
-        remedy = "give step=" if hasattr(self, "alpha") else "it takes none"
+        remedy = "give step_size=" if hasattr(self, "step_size") else "it takes none"
         raise TypeError(f"{type(self).__name__} has no bound on its step from theory: {remedy}")
 
     def prepared(self, problem: BaseProblem, network: ScheduleLike) -> Self:
-        """The solver as it runs: this one, with the constant :meth:`stable_step` where ``alpha`` is left to be found.
+        """The solver as it runs: this one, with the constant :meth:`stable_step` where ``step_size`` is left to be found.
 
         :func:`consensus.solve` calls it before the first round; who calls :meth:`init` and :meth:`step` by hand has to, too.
         The step has six digits, which rounding errors of another machine do not change.
         """
         _checks.problem(problem)
         _checks.schedule(network, "network")
-        if not isinstance(getattr(self, "alpha", None), Stable):
+        if not isinstance(getattr(self, "step_size", None), Stable):
             return self
         ready = copy.copy(self)
-        ready._set(alpha=as_rule(float(f"{self.stable_step(problem, network):.6g}")))
+        ready._set(step_size=as_rule(float(f"{self.stable_step(problem, network):.6g}")))
         return ready
 
     def edges(self, network: ScheduleLike) -> ScheduleLike:

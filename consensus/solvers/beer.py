@@ -45,7 +45,7 @@ class BEER(CompressedMethod):
     ----------
     compressor : Compressor
         Q, and with it b, as of :class:`ChocoSGD`.
-    step : float or rule, optional
+    step_size : float or rule, optional
         alpha > 0. ``gamma / (4 L)`` is the default without a batch, L the largest Lipschitz constant of the grad f_i: stable on
         all networks and with all compressors tried. Theory has alpha of the order of gamma (1 - rho)^2 / L.
     gamma : float, optional
@@ -86,7 +86,7 @@ class BEER(CompressedMethod):
 
     def step(self, problem: BaseProblem, network: "Network", state: BEERState) -> BEERState:
         n, w, y, gradient, known_w, known_y = state
-        w = w + self.gamma * known_w.pull() - float(self.alpha(n)) * y
+        w = w + self.gamma * known_w.pull() - float(self.step_size(n)) * y
         new = problem.average_gradient(w, draw(self.batch, problem, n + 1))
         y = y + self.gamma * known_y.pull() + new - gradient
         news_w, news_y = self.send(problem, network, n, w - known_w.sent, y - known_y.sent)

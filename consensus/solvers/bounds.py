@@ -20,7 +20,7 @@ _CONTRACTION = 200  # rounds, half of them a warm-up
 def refuse_batches(solver: object) -> None:
     """Raise ``TypeError`` if ``solver`` takes batches, of whose gradients no bound is known."""
     if getattr(solver, "batch", None) is not None:
-        raise TypeError(f"{type(solver).__name__} has no bound on its step for batches from theory: give step=")
+        raise TypeError(f"{type(solver).__name__} has no bound on its step for batches from theory: give step_size=")
 
 
 def steepest(problem: BaseProblem, network: ScheduleLike) -> float:
@@ -41,7 +41,7 @@ def _curvatures(problem, network):
     _checks.schedule(network, "network")
     found = _checks.problem(problem).lipschitz()
     if not found.max() > 0:
-        raise ValueError("the costs have no curvature, so that every step is stable: give step=")
+        raise ValueError("the costs have no curvature, so that every step is stable: give step_size=")
     return found
 
 
@@ -223,6 +223,6 @@ def gap(network: ScheduleLike) -> float:
 def _positive(gap, network):
     if not gap > 1e-12:
         raise ValueError(
-            f"no step is known for {network}, whose agents do not come to agree (spectral gap {gap:.3g}): give step="
+            f"no step is known for {network}, whose agents do not come to agree (spectral gap {gap:.3g}): give step_size="
         )
     return float(gap)

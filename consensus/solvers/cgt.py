@@ -45,7 +45,7 @@ class CGT(CompressedMethod):
     ----------
     compressor : Compressor
         Q, and with it b, as of :class:`ChocoSGD`.
-    step : float or rule, optional
+    step_size : float or rule, optional
         alpha > 0; without a batch ``gamma / (4 L)`` by default, as of :class:`BEER`.
     gamma : float, optional
         The step towards neighbours, in (0, 1]; ``min(1, omega / (1 - lmin(W)))`` by default, as of :class:`BEER`.
@@ -85,7 +85,7 @@ class CGT(CompressedMethod):
     def step(self, problem: BaseProblem, network: "Network", state: CGTState) -> CGTState:
         n, w, y, gradient, known_w, known_y = state
         news_w, news_y = self.send(problem, network, n, w - known_w.sent, y - known_y.sent)
-        w = w + self.gamma * known_w.plus(news_w).pull() - float(self.alpha(n)) * y
+        w = w + self.gamma * known_w.plus(news_w).pull() - float(self.step_size(n)) * y
         new = problem.average_gradient(w, draw(self.batch, problem, n + 1))
         y = y + self.gamma * known_y.plus(news_y).pull() + new - gradient
         share = self.share(problem)

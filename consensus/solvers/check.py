@@ -48,7 +48,7 @@ def check_needs(solver: Solver, problem: BaseProblem, schedule: ScheduleLike) ->
     >>> check_needs(DGD(0.1), problem, topologies.Static(topologies.ring(5)))
     Traceback (most recent call last):
         ...
-    ValueError: DGD needs a smooth regularizer, and L1(weight=0.1) is not: NEXT(FullLinearization(tau), step) takes it
+    ValueError: DGD needs a smooth regularizer, and L1(weight=0.1) is not: NEXT(FullLinearization(tau), step_size) takes it
     """
     _checks.solver(solver)
     _checks.problem(problem)
@@ -75,7 +75,9 @@ def _check_regularizer(who: str, needs: Needs, r: Regularizer) -> None:
         raise ValueError(f"{who} takes no regularizer, and the problem has {r}: give it none")
     if needs.regularizer == "smooth":
         if not getattr(r, "smooth", False):
-            raise ValueError(f"{who} needs a smooth regularizer, and {r} is not: NEXT(FullLinearization(tau), step) takes it")
+            raise ValueError(
+                f"{who} needs a smooth regularizer, and {r} is not: NEXT(FullLinearization(tau), step_size) takes it"
+            )
         _checks.needs(who, r, "gradient")
     if needs.regularizer == "prox_jvp":
         if not quadratic and getattr(type(r), "prox_jvp", Regularizer.prox_jvp) is Regularizer.prox_jvp:
@@ -88,7 +90,7 @@ def _check_costs(who: str, needs: Needs, problem: BaseProblem) -> None:
     if needs.model and model is None:
         raise TypeError(
             f"{who} needs a model to linearise, and {problem} has none: give a consensus.Problem(model, loss, shards), or use "
-            "NEXT(FullLinearization(tau), step)"
+            "NEXT(FullLinearization(tau), step_size)"
         )
     if loss is not None:
         _checks.needs(who, loss, *needs.loss)

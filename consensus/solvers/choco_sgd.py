@@ -41,7 +41,7 @@ class ChocoSGD(CompressedMethod):
     compressor : Compressor
         Q, any with ``omega > 0``, or unbiased: then b is ``1 / (1 + C)`` with ``E |Q(x) - x|^2 <= C |x|^2``, and ``omega = b``.
         Otherwise b is 1.
-    step : float or rule, optional
+    step_size : float or rule, optional
         alpha > 0. Without a batch ``1 / (2 L)`` is the default, which shrinks the distance between any two points that descend
         on the same convex cost; L the largest Lipschitz constant of the grad f_i.
     gamma : float, optional
@@ -64,7 +64,7 @@ class ChocoSGD(CompressedMethod):
     >>> centres = np.arange(5.0)[:, None] * np.ones(10)
     >>> problem = consensus.Problem.from_functions(
     ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=10)
-    >>> result = consensus.solve(problem, topologies.ring(5), ChocoSGD(TopK(0.3), step=1e-3), rounds=3000, record_every=100)
+    >>> result = consensus.solve(problem, topologies.ring(5), ChocoSGD(TopK(0.3), 1e-3), rounds=3000, record_every=100)
     >>> bool(0.1 < abs(result.w - 2).max() < 0.11)
     True
     """
@@ -82,7 +82,7 @@ class ChocoSGD(CompressedMethod):
 
     def step(self, problem: BaseProblem, network: "Network", state: ChocoSGDState) -> ChocoSGDState:
         n, w, known = state
-        half = problem.descended(w, self.alpha(n), w, draw(self.batch, problem, n))
+        half = problem.descended(w, self.step_size(n), w, draw(self.batch, problem, n))
         (news,) = self.send(problem, network, n, half - known.sent)
         known = known.plus(news, self.share(problem))
         return ChocoSGDState(n + 1, half + self.gamma * known.pull(), known)

@@ -10,7 +10,7 @@ from consensus.problems.minibatches import as_minibatches, draw
 from consensus.solvers.base import Solver, repr_of_given
 from consensus.solvers.bounds import lowest_eigenvalue, refuse_batches, steepest
 from consensus.solvers.needs import Needs
-from consensus.steps import Rule, optional_rule
+from consensus.step_sizes import Rule, optional_rule
 from topologies.schedules import ScheduleLike, is_static
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class D2(Solver):
 
     Parameters
     ----------
-    step : float or rule, optional
+    step_size : float or rule, optional
         alpha > 0. With equal quadratics of curvature L stable below 2 / L, whatever the network; without a batch half of that
         is the default.
     batch : int or Minibatches, optional
@@ -65,7 +65,7 @@ class D2(Solver):
     True
     """
 
-    alpha: Rule
+    step_size: Rule
     batch: Minibatches | None
 
     needs = Needs(regularizer="smooth", mixing="symmetric", static=True)
@@ -75,8 +75,8 @@ class D2(Solver):
 
     __repr__ = repr_of_given
 
-    def __init__(self, step: float | Rule | None = None, batch: int | Minibatches | None = None) -> None:
-        self._set(alpha=optional_rule(step), batch=as_minibatches(batch))
+    def __init__(self, step_size: float | Rule | None = None, batch: int | Minibatches | None = None) -> None:
+        self._set(step_size=optional_rule(step_size), batch=as_minibatches(batch))
 
     def check_network(self, schedule: ScheduleLike) -> None:
         least = lowest_eigenvalue(schedule) if is_static(schedule) else 0.0
@@ -95,7 +95,7 @@ class D2(Solver):
 
     def step(self, problem: BaseProblem, network: "Network", state: D2State) -> D2State:
         n, w, before = state
-        p = problem.descended(w, self.alpha(n), w, draw(self.batch, problem, n))
+        p = problem.descended(w, self.step_size(n), w, draw(self.batch, problem, n))
         corrected = p + w
         corrected -= before
         (w,) = network.mix(n, corrected)

@@ -8,7 +8,7 @@ from consensus.problems import BaseProblem
 from consensus.problems.minibatches import draw
 from consensus.solvers.momentum import MomentumMethod, MomentumState
 from consensus.solvers.needs import Needs
-from consensus.steps import positive
+from consensus.step_sizes import positive
 
 if TYPE_CHECKING:
     from consensus.communication.network import Network
@@ -28,7 +28,7 @@ class DecentLaM(MomentumMethod):
 
     Parameters
     ----------
-    step : float or rule
+    step_size : float or rule
         alpha > 0. With equal quadratics of curvature L stable for ``alpha L < 2 (1 + beta)`` and, where the
         least eigenvalue l of W is negative, ``alpha L < (1 - l) / |l|``.
     batch : int or Minibatches, optional
@@ -56,7 +56,7 @@ class DecentLaM(MomentumMethod):
 
     def step(self, problem: BaseProblem, network: "Network", state: MomentumState) -> MomentumState:
         n, w, m = state
-        alpha, beta = positive(self.alpha, n), self.momentum
+        alpha, beta = positive(self.step_size, n), self.momentum
         (mixed,) = network.mix(n, problem.descended(w, alpha, w, draw(self.batch, problem, n)))
         m = rowwise(lambda m, w, mixed: beta * m + (w - mixed) / alpha, m, w, mixed, over=mixed)
         return MomentumState(n + 1, combined((1, -alpha), w, m), m)

@@ -10,7 +10,7 @@ from consensus.problems.minibatches import as_minibatches, draw
 from consensus.solvers.base import Solver, repr_of_given
 from consensus.solvers.bounds import lowest_eigenvalue, refuse_batches, steepest
 from consensus.solvers.needs import Needs
-from consensus.steps import Rule, optional_rule
+from consensus.step_sizes import Rule, optional_rule
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ class DGD(Solver):
 
     G stacks the gradients of the average form ``f_i = A g_i + r``. With a constant alpha it ends at the minimiser of
     ``sum_i f_i(x_i) + |X|^2_{I - W} / (2 alpha)``, in a neighbourhood of the optimum of size O(alpha / (1 - rho)), not at
-    the optimum; with alpha ~ n^-1/2 (:class:`consensus.steps.InverseSqrt`) it approaches it slowly.
+    the optimum; with alpha ~ n^-1/2 (:class:`consensus.step_sizes.InverseSqrt`) it approaches it slowly.
 
     Parameters
     ----------
-    step : float or rule, optional
+    step_size : float or rule, optional
         alpha > 0. With convex f_i, whose gradients have Lipschitz constants of at most L, a constant below (1 + lmin(W)) / L is
         stable; without a batch half of that is the default.
     batch : int or Minibatches, optional
@@ -48,7 +48,7 @@ class DGD(Solver):
     decentralized algorithms outperform centralized algorithms?", NeurIPS 2017, Algorithm 1, for batches.
     """
 
-    alpha: Rule
+    step_size: Rule
     batch: Minibatches | None
 
     needs = Needs(regularizer="smooth")
@@ -58,8 +58,8 @@ class DGD(Solver):
 
     __repr__ = repr_of_given
 
-    def __init__(self, step: float | Rule | None = None, batch: int | Minibatches | None = None) -> None:
-        self._set(alpha=optional_rule(step), batch=as_minibatches(batch))
+    def __init__(self, step_size: float | Rule | None = None, batch: int | Minibatches | None = None) -> None:
+        self._set(step_size=optional_rule(step_size), batch=as_minibatches(batch))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         refuse_batches(self)
@@ -71,4 +71,4 @@ class DGD(Solver):
     def step(self, problem: BaseProblem, network: "Network", state: DGDState) -> DGDState:
         n, w = state
         (mixed,) = network.mix(n, w)
-        return DGDState(n + 1, problem.descended(mixed, self.alpha(n), w, draw(self.batch, problem, n), over=mixed))
+        return DGDState(n + 1, problem.descended(mixed, self.step_size(n), w, draw(self.batch, problem, n), over=mixed))

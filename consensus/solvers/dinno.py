@@ -11,7 +11,7 @@ from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.bounds import degrees, steepest
 from consensus.solvers.needs import Needs
-from consensus.steps import Rule, optional_rule
+from consensus.step_sizes import Rule, optional_rule
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class DiNNO(Solver):
 
     Parameters
     ----------
-    step : float or rule, optional
+    step_size : float or rule, optional
         alpha > 0, below 2 / (L + 2 c d_i) for the local steps to descend, L the largest Lipschitz constant of the grad f_i. By
         default 1 / (2 L).
     local_steps : int
@@ -64,11 +64,11 @@ class DiNNO(Solver):
     >>> centres = np.arange(5.0)[:, None]
     >>> problem = consensus.Problem.from_functions(
     ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=1)
-    >>> consensus.solve(problem, topologies.ring(5), DiNNO(step=0.05), rounds=200).mean.round(9)
+    >>> consensus.solve(problem, topologies.ring(5), DiNNO(step_size=0.05), rounds=200).mean.round(9)
     array([2.])
     """
 
-    alpha: Rule
+    step_size: Rule
     local_steps: int
     penalty: float | None
     degrees: np.ndarray | None = field(repr=False, compare=False)
@@ -78,9 +78,9 @@ class DiNNO(Solver):
     sends = "w"
     default = "1 / (2 L)"
 
-    def __init__(self, step: float | Rule | None = None, local_steps: int = 5, penalty: float | None = None) -> None:
+    def __init__(self, step_size: float | Rule | None = None, local_steps: int = 5, penalty: float | None = None) -> None:
         penalty = _checks.optional_number("penalty", penalty, above=0)
-        self._set(alpha=optional_rule(step), local_steps=_checks.count("local_steps", local_steps), penalty=penalty)
+        self._set(step_size=optional_rule(step_size), local_steps=_checks.count("local_steps", local_steps), penalty=penalty)
         self._set(degrees=None)
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
@@ -100,7 +100,7 @@ class DiNNO(Solver):
     def step(self, problem: BaseProblem, network: "Network", state: DiNNOState) -> DiNNOState:
         n, w, dual = state
         assert self.degrees is not None, "a prepared solver has its degrees"
-        alpha, x = float(self.alpha(n)), w
+        alpha, x = float(self.step_size(n)), w
         c = 1 / (4 * alpha) if self.penalty is None else self.penalty
         (mixed,) = network.mix(n, x)
         apart = c * (x - mixed)

@@ -11,7 +11,7 @@ from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.bounds import degrees, steepest
 from consensus.solvers.needs import Needs
-from consensus.steps import Rule, optional_rule
+from consensus.step_sizes import Rule, optional_rule
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class DLM(Solver):
 
     Parameters
     ----------
-    step : float or rule, optional
+    step_size : float or rule, optional
         1 / rho > 0, the step of an agent without neighbours. Stable below 2 / L, whatever the network and c, with L the largest
         Lipschitz constant of the grad f_i. The default is 0.9 of that.
     penalty : float, optional
@@ -60,11 +60,11 @@ class DLM(Solver):
     >>> centres = np.arange(5.0)[:, None]
     >>> problem = consensus.Problem.from_functions(
     ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=1)
-    >>> consensus.solve(problem, topologies.ring(5), DLM(step=0.1), rounds=200).mean.round(9)
+    >>> consensus.solve(problem, topologies.ring(5), DLM(step_size=0.1), rounds=200).mean.round(9)
     array([2.])
     """
 
-    alpha: Rule
+    step_size: Rule
     penalty: float | None
     degrees: np.ndarray | None = field(repr=False, compare=False)
 
@@ -73,9 +73,9 @@ class DLM(Solver):
     sends = "w"
     default = "1.8 / L"
 
-    def __init__(self, step: float | Rule | None = None, penalty: float | None = None) -> None:
+    def __init__(self, step_size: float | Rule | None = None, penalty: float | None = None) -> None:
         penalty = _checks.optional_number("penalty", penalty, above=0)
-        self._set(alpha=optional_rule(step), penalty=penalty, degrees=None)
+        self._set(step_size=optional_rule(step_size), penalty=penalty, degrees=None)
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         return 1.8 / steepest(problem, network)
@@ -93,7 +93,7 @@ class DLM(Solver):
     def step(self, problem: BaseProblem, network: "Network", state: DLMState) -> DLMState:
         n, w, dual = state
         assert self.degrees is not None, "a prepared solver has its degrees"
-        rho = 1 / float(self.alpha(n))
+        rho = 1 / float(self.step_size(n))
         c = rho if self.penalty is None else self.penalty
         (mixed,) = network.mix(n, w)
         apart = c * (w - mixed)

@@ -8,7 +8,7 @@ from consensus.problems import BaseProblem
 from consensus.problems.minibatches import draw
 from consensus.solvers.momentum import MomentumMethod, MomentumState
 from consensus.solvers.needs import Needs
-from consensus.steps import positive
+from consensus.step_sizes import positive
 
 if TYPE_CHECKING:
     from consensus.communication.network import Network
@@ -28,7 +28,7 @@ class DSGDm(MomentumMethod):
 
     Parameters
     ----------
-    step : float or rule
+    step_size : float or rule
         alpha > 0.
     batch : int or Minibatches, optional
         G from so many samples of each agent in every round, instead of all.
@@ -57,7 +57,7 @@ class DSGDm(MomentumMethod):
 
     def step(self, problem: BaseProblem, network: "Network", state: MomentumState) -> MomentumState:
         n, w, m = state
-        alpha, beta = positive(self.alpha, n), self.momentum
+        alpha, beta = positive(self.step_size, n), self.momentum
         gradient = problem.average_gradient(w, draw(self.batch, problem, n))
         m = rowwise(lambda m, g: beta * m + (1 - beta) * g, m, gradient, over=gradient)
         (w,) = network.mix(n, rowwise(lambda w, m: w - alpha * m, w, m))

@@ -9,7 +9,7 @@ from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.bounds import steepest
 from consensus.solvers.needs import Needs
-from consensus.steps import Rule, optional_rule
+from consensus.step_sizes import Rule, optional_rule
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class ExactDiffusion(Solver):
 
     Parameters
     ----------
-    step : float or rule, optional
+    step_size : float or rule, optional
         alpha > 0; a constant, for the theory. Stable below 2 / L, with L the largest of the Lipschitz constants of the grad
         f_i; half of that by default.
 
@@ -58,15 +58,15 @@ class ExactDiffusion(Solver):
     [2.0, 2.0, 2.0, 2.0, 2.0]
     """
 
-    alpha: Rule
+    step_size: Rule
 
     needs = Needs(regularizer="smooth", convex=True, mixing="symmetric", static=True)
     exchanges_a_round = 1
     sends = "w"
     default = "1 / L"
 
-    def __init__(self, step: float | Rule | None = None) -> None:
-        self._set(alpha=optional_rule(step))
+    def __init__(self, step_size: float | Rule | None = None) -> None:
+        self._set(step_size=optional_rule(step_size))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         return 1 / steepest(problem, network)
@@ -77,7 +77,7 @@ class ExactDiffusion(Solver):
     def step(self, problem: BaseProblem, network: "Network", state: ExactDiffusionState) -> ExactDiffusionState:
         n, w, before = state
         p = problem.average_gradient(w)
-        p *= -self.alpha(n)
+        p *= -self.step_size(n)
         p += w
         corrected = p + w
         corrected -= before

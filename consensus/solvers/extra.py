@@ -10,7 +10,7 @@ from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.bounds import step_below
 from consensus.solvers.needs import Needs
-from consensus.steps import Rule, optional_rule
+from consensus.step_sizes import Rule, optional_rule
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class EXTRA(Solver):
 
     Parameters
     ----------
-    step : float or rule, optional
+    step_size : float or rule, optional
         alpha > 0; a constant, for the theory. Stable below (5 + 3 lmin(W)) / (4 L), with L the largest of the Lipschitz
         constants L_i of the grad f_i (Li and Yan; the paper proves it below (1 + lmin(W)) / L). Equal quadratics of curvature L
         diverge above it. Quadratics are stable for ``alpha diag(L_i) < (5 I + 3 W) / 4``, too, which allows more if the L_i
@@ -67,15 +67,15 @@ class EXTRA(Solver):
     [2.0, 2.0, 2.0, 2.0, 2.0]
     """
 
-    alpha: Rule
+    step_size: Rule
 
     needs = Needs(regularizer="smooth", convex=True, mixing="symmetric", static=True)
     exchanges_a_round = 1
     sends = "w"
     default = "by L_i, mu and W"
 
-    def __init__(self, step: float | Rule | None = None) -> None:
-        self._set(alpha=optional_rule(step))
+    def __init__(self, step_size: float | Rule | None = None) -> None:
+        self._set(step_size=optional_rule(step_size))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         return step_below(problem, network, lambda values: (5 + 3 * values) / 4, lambda slow: math.sqrt(slow / 2))
@@ -87,7 +87,7 @@ class EXTRA(Solver):
         n, w, before = state
         (mixed,) = network.mix(n, w)
         new = problem.average_gradient(w)
-        new *= -self.alpha(n)
+        new *= -self.step_size(n)
         new += mixed
         new += before
         mixed -= w

@@ -12,7 +12,7 @@ from consensus.problems.minibatches import as_minibatches, draw
 from consensus.solvers.base import Solver, repr_of_given
 from consensus.solvers.bounds import refuse_batches, step_below
 from consensus.solvers.needs import Needs
-from consensus.steps import Rule, optional_rule
+from consensus.step_sizes import Rule, optional_rule
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class GradientTracking(Solver):
 
     Parameters
     ----------
-    step : float or rule, optional
+    step_size : float or rule, optional
         alpha > 0; linear convergence on strongly convex problems for a constant of order (1 - rho)^2 / L. One static symmetric
         W allows more: equal quadratics of curvature L at all agents are stable for ``alpha L < b(l)`` exactly, for all
         eigenvalues l of W, with ``b(l) = (1 + l)^2 / 2`` for "cta" and ``(1 + l)^2 / (2 l^2)`` for "atc"; all quadratics for
@@ -64,7 +64,7 @@ class GradientTracking(Solver):
     methods", Mathematical Programming 187, 2021, for batches.
     """
 
-    alpha: Rule
+    step_size: Rule
     order: Literal["atc", "cta"]
     batch: Minibatches | None
 
@@ -77,12 +77,12 @@ class GradientTracking(Solver):
 
     def __init__(
         self,
-        step: float | Rule | None = None,
+        step_size: float | Rule | None = None,
         order: Literal["atc", "cta"] = "atc",
         batch: int | Minibatches | None = None,
     ) -> None:
         batch = as_minibatches(batch)
-        self._set(alpha=optional_rule(step), order=_checks.choice("order", order, ("atc", "cta")), batch=batch)
+        self._set(step_size=optional_rule(step_size), order=_checks.choice("order", order, ("atc", "cta")), batch=batch)
         if order == "cta":
             self._set(exchanges_a_round=1)
 
@@ -97,7 +97,7 @@ class GradientTracking(Solver):
 
     def step(self, problem: BaseProblem, network: "Network", state: GradientTrackingState) -> GradientTrackingState:
         n, w, y, gradient = state
-        alpha, batch = self.alpha(n), draw(self.batch, problem, n + 1)
+        alpha, batch = self.step_size(n), draw(self.batch, problem, n + 1)
         if self.order == "atc":
             (w,) = network.mix(n, combined((1, -alpha), w, y))
             new = problem.average_gradient(w, batch)

@@ -10,7 +10,7 @@ from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import as_minibatches, draw
 from consensus.solvers.base import repr_of_given
 from consensus.solvers.gradient_estimates import EstimateState, GradientEstimates
-from consensus.steps import Rule, as_rule
+from consensus.step_sizes import Rule, as_rule
 
 
 @dataclass(frozen=True, init=False)
@@ -29,7 +29,7 @@ class GTHSGD(GradientEstimates):
 
     Parameters
     ----------
-    step : float or rule
+    step_size : float or rule
         alpha > 0.
     batch : int or Minibatches, optional
         Samples of each agent and round; all of them if left out.
@@ -53,14 +53,14 @@ class GTHSGD(GradientEstimates):
     True
     """
 
-    alpha: Rule
+    step_size: Rule
     batch: Minibatches | None
     beta: float
 
     __repr__ = repr_of_given
 
-    def __init__(self, step: float | Rule, batch: int | Minibatches | None = None, beta: float = 0.1) -> None:
-        self._set(alpha=as_rule(step), batch=as_minibatches(batch), beta=_checks.number("beta", beta, above=0, most=1))
+    def __init__(self, step_size: float | Rule, batch: int | Minibatches | None = None, beta: float = 0.1) -> None:
+        self._set(step_size=as_rule(step_size), batch=as_minibatches(batch), beta=_checks.number("beta", beta, above=0, most=1))
 
     def estimated(self, problem: BaseProblem, w: np.ndarray, state: EstimateState) -> EstimateState:
         batch, kept = draw(self.batch, problem, state.round + 1), 1 - self.beta

@@ -11,7 +11,7 @@ from consensus.problems.sample_gradients import changes, numbers
 from consensus.solvers.base import repr_of_given
 from consensus.solvers.gradient_estimates import GradientEstimates
 from consensus.solvers.needs import Needs
-from consensus.steps import Rule, as_rule
+from consensus.step_sizes import Rule, as_rule
 
 _MOST = 1 << 28  # bytes of all agents' tables: one is copied in a round
 
@@ -46,7 +46,7 @@ class GTSAGA(GradientEstimates):
 
     Parameters
     ----------
-    step : float or rule
+    step_size : float or rule
         alpha > 0.
     batch : int or Minibatches
         Samples of each agent and round; one in the paper.
@@ -68,17 +68,17 @@ class GTSAGA(GradientEstimates):
     True
     """
 
-    alpha: Rule
+    step_size: Rule
     batch: Minibatches
 
     needs = Needs(regularizer="smooth", model=True)
 
     __repr__ = repr_of_given
 
-    def __init__(self, step: float | Rule, batch: int | Minibatches = 1) -> None:
+    def __init__(self, step_size: float | Rule, batch: int | Minibatches = 1) -> None:
         if batch is None:
             raise TypeError("batch of GTSAGA must be a number of samples or a rule such as Minibatches(32); got None")
-        self._set(alpha=as_rule(step), batch=as_minibatches(batch))
+        self._set(step_size=as_rule(step_size), batch=as_minibatches(batch))
 
     def check(self, problem: BaseProblem) -> None:
         super().check(problem)

@@ -11,7 +11,7 @@ from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import as_minibatches, draw
 from consensus.solvers.base import Solver, repr_of_given
 from consensus.solvers.needs import Needs
-from consensus.steps import Rule, as_rule
+from consensus.step_sizes import Rule, as_rule
 
 if TYPE_CHECKING:
     from consensus.communication.network import Network
@@ -43,7 +43,7 @@ class GTSARAH(Solver):
 
     Parameters
     ----------
-    step : float or rule
+    step_size : float or rule
         alpha > 0.
     batch : int or Minibatches, optional
         Samples of each agent and round; all of them if left out.
@@ -68,7 +68,7 @@ class GTSARAH(Solver):
     True
     """
 
-    alpha: Rule
+    step_size: Rule
     batch: Minibatches | None
     period: int
 
@@ -78,8 +78,8 @@ class GTSARAH(Solver):
 
     __repr__ = repr_of_given
 
-    def __init__(self, step: float | Rule, batch: int | Minibatches | None = None, period: int = 10) -> None:
-        self._set(alpha=as_rule(step), batch=as_minibatches(batch), period=_checks.count("period", period))
+    def __init__(self, step_size: float | Rule, batch: int | Minibatches | None = None, period: int = 10) -> None:
+        self._set(step_size=as_rule(step_size), batch=as_minibatches(batch), period=_checks.count("period", period))
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> GTSARAHState:
         v = _checks.problem(problem).average_gradient(w)
@@ -89,7 +89,7 @@ class GTSARAH(Solver):
         n, w, y, v, change = state
         mixed, y = network.mix(n, w, y)
         y += change
-        after = combined((1, -self.alpha(n)), mixed, y, over=mixed)
+        after = combined((1, -self.step_size(n)), mixed, y, over=mixed)
         if (n + 1) % self.period == 0:
             new = problem.average_gradient(after)
             return GTSARAHState(n + 1, after, y, new, new - v)

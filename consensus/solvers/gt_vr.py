@@ -12,7 +12,7 @@ from consensus.problems.minibatches import as_minibatches, draw
 from consensus.solvers.base import Solver, repr_of_given
 from consensus.solvers.coin import heads
 from consensus.solvers.needs import Needs
-from consensus.steps import Rule, as_rule
+from consensus.step_sizes import Rule, as_rule
 
 if TYPE_CHECKING:
     from consensus.communication.network import Network
@@ -49,7 +49,7 @@ class GTVR(Solver):
 
     Parameters
     ----------
-    step : float or rule
+    step_size : float or rule
         alpha > 0.
     batch : int or Minibatches, optional
         Samples of each agent and round; all of them if left out.
@@ -78,7 +78,7 @@ class GTVR(Solver):
     True
     """
 
-    alpha: Rule
+    step_size: Rule
     batch: Minibatches | None
     probability: float
     seed: int
@@ -91,13 +91,13 @@ class GTVR(Solver):
 
     def __init__(
         self,
-        step: float | Rule,
+        step_size: float | Rule,
         batch: int | Minibatches | None = None,
         probability: float = 0.1,
         seed: int = 0,
     ) -> None:
         probability = _checks.number("probability", probability, above=0, most=1)
-        self._set(alpha=as_rule(step), batch=as_minibatches(batch))
+        self._set(step_size=as_rule(step_size), batch=as_minibatches(batch))
         self._set(probability=probability, seed=_checks.count("seed", seed, least=0))
 
     def snaps(self, round: int) -> bool:
@@ -110,7 +110,7 @@ class GTVR(Solver):
 
     def step(self, problem: BaseProblem, network: "Network", state: GTVRState) -> GTVRState:
         n, w, y, v, snapshot, whole = state
-        alpha = self.alpha(n)
+        alpha = self.step_size(n)
         (w,) = network.mix(n, combined((1, -alpha), w, y))
         if self.snaps(n + 1):
             snapshot, new = w, problem.average_gradient(w)  # what the batch says of both points is the same

@@ -11,7 +11,7 @@ from consensus.problems.minibatches import as_minibatches, draw
 from consensus.solvers.base import Solver, repr_of_given
 from consensus.solvers.bounds import gap, lowest_eigenvalue, refuse_batches, steepest, step_of_least
 from consensus.solvers.needs import Needs
-from consensus.steps import Rule, optional_rule, positive
+from consensus.step_sizes import Rule, optional_rule, positive
 from topologies.schedules import ScheduleLike, is_static
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class KGT(Solver):
 
     Parameters
     ----------
-    step : float or rule, optional
+    step_size : float or rule, optional
         alpha > 0. With equal quadratics of curvature L and K = s = 1 the exact bound is ``min(2, (1 - l^2) / |l|) / L``, l the
         least eigenvalue of W, and 2 / L if l >= 0. With ``b = min(1, (1 - l^2) / |l|) / L`` the default is 0.9 b, or
         ``(1 - lambda_2) / (K s sqrt(mu L))`` if that is less, with mu the mean modulus of convexity and lambda_2 the second
@@ -78,7 +78,7 @@ class KGT(Solver):
     array([2., 2., 2., 2., 2.])
     """
 
-    alpha: Rule
+    step_size: Rule
     local_steps: int
     scale: float
     batch: Minibatches | None
@@ -92,12 +92,12 @@ class KGT(Solver):
 
     def __init__(
         self,
-        step: float | Rule | None = None,
+        step_size: float | Rule | None = None,
         local_steps: int = 4,
         scale: float = 1.0,
         batch: int | Minibatches | None = None,
     ) -> None:
-        self._set(alpha=optional_rule(step), local_steps=_checks.count("local_steps", local_steps))
+        self._set(step_size=optional_rule(step_size), local_steps=_checks.count("local_steps", local_steps))
         self._set(scale=_checks.number("scale", scale, above=0), batch=as_minibatches(batch))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
@@ -115,7 +115,7 @@ class KGT(Solver):
 
     def step(self, problem: BaseProblem, network: "Network", state: KGTState) -> KGTState:
         n, w, c = state
-        alpha, x = positive(self.alpha, n), w
+        alpha, x = positive(self.step_size, n), w
         for k in range(n * self.local_steps, (n + 1) * self.local_steps):
             x = x - alpha * (problem.average_gradient(x, draw(self.batch, problem, k)) + c)
         z = (w - x) / (self.local_steps * alpha)

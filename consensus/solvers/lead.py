@@ -43,7 +43,7 @@ class LEAD(CompressedMethod):
     ----------
     compressor : Compressor
         Q, and with it b, as of :class:`ChocoSGD`.
-    step : float or rule, optional
+    step_size : float or rule, optional
         alpha > 0; without a batch 1 / L by default, L the largest Lipschitz constant of the grad f_i. Theory has up to
         ``2 / (mu + L)``.
     gamma : float, optional
@@ -94,7 +94,7 @@ class LEAD(CompressedMethod):
     def step(self, problem: BaseProblem, network: "Network", state: LEADState) -> LEADState:
         assert self.gamma is not None, "prepared finds it"
         n, w, dual, known = state
-        alpha = float(self.alpha(n))
+        alpha = float(self.step_size(n))
         down = problem.descended(w, alpha, w, draw(self.batch, problem, n))
         (news,) = self.send(problem, network, n, down - alpha * dual - known.sent)
         dual = dual - self.gamma / (2 * alpha) * known.plus(news).pull()

@@ -12,7 +12,7 @@ from consensus.problems.minibatches import as_minibatches, draw
 from consensus.solvers.base import Solver, repr_of_given
 from consensus.solvers.bounds import refuse_batches, step_of_least
 from consensus.solvers.needs import Needs
-from consensus.steps import Rule, optional_rule
+from consensus.step_sizes import Rule, optional_rule
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class LED(Solver):
 
     Parameters
     ----------
-    step : float or rule, optional
+    step_size : float or rule, optional
         alpha > 0. By default 0.9 / L, or ``sqrt((1 - lambda_2) / (2 mu L)) / t`` if that is less, with mu the mean modulus of
         convexity and lambda_2 the second eigenvalue of W: above it disagreement takes longer to vanish than the mean to arrive.
         For models that are not linear it is at most 0.7 / (t L).
@@ -66,7 +66,7 @@ class LED(Solver):
     array([2., 2., 2., 2., 2.])
     """
 
-    alpha: Rule
+    step_size: Rule
     local_steps: int
     batch: Minibatches | None
 
@@ -77,9 +77,11 @@ class LED(Solver):
 
     __repr__ = repr_of_given
 
-    def __init__(self, step: float | Rule | None = None, local_steps: int = 4, batch: int | Minibatches | None = None) -> None:
+    def __init__(
+        self, step_size: float | Rule | None = None, local_steps: int = 4, batch: int | Minibatches | None = None
+    ) -> None:
         local_steps = _checks.count("local_steps", local_steps)
-        self._set(alpha=optional_rule(step), local_steps=local_steps, batch=as_minibatches(batch))
+        self._set(step_size=optional_rule(step_size), local_steps=local_steps, batch=as_minibatches(batch))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         refuse_batches(self)
@@ -91,7 +93,7 @@ class LED(Solver):
 
     def step(self, problem: BaseProblem, network: "Network", state: LEDState) -> LEDState:
         n, w, y = state
-        alpha, p = float(self.alpha(n)), w
+        alpha, p = float(self.step_size(n)), w
         for k in range(n * self.local_steps, (n + 1) * self.local_steps):
             p = p - alpha * problem.average_gradient(p, draw(self.batch, problem, k)) - y / self.local_steps
         (mixed,) = network.mix(n, p)

@@ -11,7 +11,7 @@ from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.bounds import step_of_least
 from consensus.solvers.needs import Needs
-from consensus.steps import Rule, optional_rule
+from consensus.step_sizes import Rule, optional_rule
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class LTADMM(Solver):
 
     Parameters
     ----------
-    step : float or rule, optional
+    step_size : float or rule, optional
         gamma > 0. With L the largest Lipschitz constant of the grad f_i, quadratics are stable for gamma <= 1 / L and
         ``rho (1 - lmin(W)) < 8 / (3 local_steps gamma)``, which the default of rho fulfils on every network. The default is
         0.9 / L, or ``sqrt((1 - lambda_2) / (2 mu L)) / local_steps`` if that is less, with mu the mean modulus of convexity and
@@ -71,11 +71,11 @@ class LTADMM(Solver):
     >>> centres = np.arange(5.0)[:, None]
     >>> problem = consensus.Problem.from_functions(
     ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=1)
-    >>> consensus.solve(problem, topologies.ring(5), LTADMM(step=0.02), rounds=200).mean.round(9)
+    >>> consensus.solve(problem, topologies.ring(5), LTADMM(step_size=0.02), rounds=200).mean.round(9)
     array([2.])
     """
 
-    alpha: Rule
+    step_size: Rule
     local_steps: int
     penalty: float | None
 
@@ -84,9 +84,9 @@ class LTADMM(Solver):
     sends = "w"
     default = "by L, mu and W"
 
-    def __init__(self, step: float | Rule | None = None, local_steps: int = 5, penalty: float | None = None) -> None:
+    def __init__(self, step_size: float | Rule | None = None, local_steps: int = 5, penalty: float | None = None) -> None:
         penalty = _checks.optional_number("penalty", penalty, above=0)
-        self._set(alpha=optional_rule(step), local_steps=_checks.count("local_steps", local_steps), penalty=penalty)
+        self._set(step_size=optional_rule(step_size), local_steps=_checks.count("local_steps", local_steps), penalty=penalty)
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         steps = self.local_steps
@@ -97,7 +97,7 @@ class LTADMM(Solver):
 
     def step(self, problem: BaseProblem, network: "Network", state: LTADMMState) -> LTADMMState:
         n, w, dual = state
-        gamma = float(self.alpha(n))
+        gamma = float(self.step_size(n))
         rho = 1 / (self.local_steps * gamma) if self.penalty is None else self.penalty
         (mixed,) = network.mix(n, w)
         apart = rho / 2 * (w - mixed)

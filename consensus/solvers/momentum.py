@@ -9,7 +9,7 @@ from consensus import _checks
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import as_minibatches
 from consensus.solvers.base import Solver, repr_of_given
-from consensus.steps import Rule, as_rule
+from consensus.step_sizes import Rule, as_rule
 
 
 class MomentumState(NamedTuple):
@@ -26,7 +26,7 @@ class MomentumMethod(Solver):
 
     Parameters
     ----------
-    step : float or rule
+    step_size : float or rule
         alpha > 0.
     batch : int or Minibatches, optional
         Gradients from so many samples of each agent in every round, instead of all.
@@ -34,7 +34,7 @@ class MomentumMethod(Solver):
         beta, in [0, 1).
     """
 
-    alpha: Rule
+    step_size: Rule
     batch: Minibatches | None
     momentum: float
 
@@ -43,9 +43,9 @@ class MomentumMethod(Solver):
 
     __repr__ = repr_of_given
 
-    def __init__(self, step: float | Rule, batch: int | Minibatches | None = None, momentum: float = 0.9) -> None:
+    def __init__(self, step_size: float | Rule, batch: int | Minibatches | None = None, momentum: float = 0.9) -> None:
         momentum = _checks.number("momentum", momentum, least=0, below=1)
-        self._set(alpha=as_rule(step), batch=as_minibatches(batch), momentum=momentum)
+        self._set(step_size=as_rule(step_size), batch=as_minibatches(batch), momentum=momentum)
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> MomentumState:
         return MomentumState(0, w, np.zeros_like(w))

@@ -11,7 +11,7 @@ from consensus.problems.minibatches import draw
 from consensus.solvers.compression.base import Compressor
 from consensus.solvers.compression.method import CompressedMethod, Memory
 from consensus.solvers.needs import Needs
-from consensus.steps import Rule
+from consensus.step_sizes import Rule
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class MoTEF(CompressedMethod):
     ----------
     compressor : Compressor
         Q, and with it b, as of :class:`ChocoSGD`.
-    step : float or rule, optional
+    step_size : float or rule, optional
         alpha > 0; without a batch ``gamma / (4 L)`` by default, as of :class:`BEER`.
     gamma : float, optional
         The step towards neighbours, in (0, 1]; ``min(1, omega / (1 - lmin(W)))`` by default, omega the compressor's, lmin
@@ -85,12 +85,12 @@ class MoTEF(CompressedMethod):
     def __init__(
         self,
         compressor: Compressor,
-        step: float | Rule | None = None,
+        step_size: float | Rule | None = None,
         gamma: float | None = None,
         batch: int | Minibatches | None = None,
         momentum: float = 0.1,
     ) -> None:
-        super().__init__(compressor, step, gamma, batch)
+        super().__init__(compressor, step_size, gamma, batch)
         self._set(momentum=_checks.number("momentum", momentum, above=0, most=1))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
@@ -102,7 +102,7 @@ class MoTEF(CompressedMethod):
 
     def step(self, problem: BaseProblem, network: "Network", state: MoTEFState) -> MoTEFState:
         n, w, y, momentum, known_w, known_y = state
-        w = w + self.gamma * known_w.pull() - float(self.alpha(n)) * y
+        w = w + self.gamma * known_w.pull() - float(self.step_size(n)) * y
         gradient = problem.average_gradient(w, draw(self.batch, problem, n + 1))
         change = self.momentum * (gradient - momentum)
         y = y + self.gamma * known_y.pull() + change

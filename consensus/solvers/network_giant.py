@@ -10,7 +10,7 @@ from consensus.local.newton_directions import newton_directions
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs
-from consensus.steps import Rule, as_rule
+from consensus.step_sizes import Rule, as_rule
 
 if TYPE_CHECKING:
     from consensus.communication.network import Network
@@ -40,7 +40,7 @@ class NetworkGIANT(Solver):
 
     Parameters
     ----------
-    step : float or rule
+    step_size : float or rule
         alpha > 0, and small in the paper. There is no default, because no agent knows how unlike the Hessians are. With equal
         Hessians 0.5 to 1 is good on well connected networks, less on others. The harmonic mean overestimates steps by at most
         ``b = (L + m)^2 / (4 L m)`` (Kantorovich's inequality for matrices) if all f_i have curvatures in [m, L]: the spectral
@@ -61,20 +61,20 @@ class NetworkGIANT(Solver):
     >>> X, y = np.eye(4), np.array([1.0, 2.0, 3.0, 4.0])
     >>> shards = consensus.partition(X, y, agents=2)
     >>> problem = consensus.Problem(consensus.Linear(4), consensus.SquaredLoss(), shards, consensus.L2(0.1))
-    >>> result = consensus.solve(problem, topologies.path(2), NetworkGIANT(step=0.3), rounds=100)
+    >>> result = consensus.solve(problem, topologies.path(2), NetworkGIANT(step_size=0.3), rounds=100)
     >>> bool(result.history["stationarity"][-1] < 1e-9)
     True
     """
 
-    alpha: Rule
+    step_size: Rule
     damping: float
 
     needs = Needs(regularizer="smooth", convex=True, model=True, loss=("curvature_root",), mixing="symmetric", static=True)
     exchanges_a_round = 2
     sends = "w, y"
 
-    def __init__(self, step: float | Rule, damping: float = 0.0) -> None:
-        self._set(alpha=as_rule(step), damping=_checks.number("damping", damping, least=0))
+    def __init__(self, step_size: float | Rule, damping: float = 0.0) -> None:
+        self._set(step_size=as_rule(step_size), damping=_checks.number("damping", damping, least=0))
 
     def check(self, problem: BaseProblem) -> None:
         r = _checks.problem(problem).regularizer
@@ -89,7 +89,7 @@ class NetworkGIANT(Solver):
 
     def step(self, problem: BaseProblem, network: "Network", state: NetworkGIANTState) -> NetworkGIANTState:
         n, w, y, gradient = state
-        (w,) = network.mix(n, w - float(self.alpha(n)) * newton_directions(problem, w, y, self.damping))
+        (w,) = network.mix(n, w - float(self.step_size(n)) * newton_directions(problem, w, y, self.damping))
         new = problem.average_gradient(w)
         (y,) = network.mix(n, y + new - gradient)
         return NetworkGIANTState(n + 1, w, y, new)

@@ -61,7 +61,7 @@ class NEXT(SuccessiveConvex):
     ----------
     surrogate : FullLinearization, PartialLinearization or Blocks
         g~_i.
-    step : float or rule
+    step_size : float or rule
         alpha, in (0, 1].
     local : Exact or CVXPYSolver, optional
         Solves the local problems.
@@ -85,10 +85,10 @@ class NEXT(SuccessiveConvex):
 
     Examples
     --------
-    >>> from consensus.steps import Diminishing
+    >>> from consensus.step_sizes import Diminishing
     >>> from consensus.surrogates import PartialLinearization
     >>> from consensus.solvers import NEXT
-    >>> NEXT(PartialLinearization(tau=1.0), Diminishing(0.5, 0.01)).alpha(0)
+    >>> NEXT(PartialLinearization(tau=1.0), Diminishing(0.5, 0.01)).step_size(0)
     0.5
     """
 
@@ -105,7 +105,7 @@ class NEXT(SuccessiveConvex):
     ) -> NEXTState | SampledNEXTState:
         n, w, y, gradient, _, *averages = state
         best = self.minimise(problem, network, state)
-        z = w + self.alpha(n) * (best - w)
+        z = w + self.step_size(n) * (best - w)
         w, y = network.mix(n, z, y)
         new = problem.gradient(w, draw(self.batch, problem, n + 1))
         before = averages[0] if averages else gradient

@@ -9,7 +9,7 @@ from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.bounds import steepest
 from consensus.solvers.needs import Needs
-from consensus.steps import Rule, optional_rule
+from consensus.step_sizes import Rule, optional_rule
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class NIDS(Solver):
 
     Parameters
     ----------
-    step : float or rule, optional
+    step_size : float or rule, optional
         alpha > 0; a constant, for the theory. Stable below 2 / L, whatever the network, with L the largest of the Lipschitz
         constants of the A grad g_i; half of that by default.
 
@@ -64,15 +64,15 @@ class NIDS(Solver):
     array([1.6])
     """
 
-    alpha: Rule
+    step_size: Rule
 
     needs = Needs(regularizer="prox", convex=True, mixing="symmetric", static=True)
     exchanges_a_round = 1
     sends = "w"
     default = "1 / L"
 
-    def __init__(self, step: float | Rule | None = None) -> None:
-        self._set(alpha=optional_rule(step))
+    def __init__(self, step_size: float | Rule | None = None) -> None:
+        self._set(step_size=optional_rule(step_size))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         return 1 / steepest(problem, network)
@@ -82,7 +82,7 @@ class NIDS(Solver):
 
     def step(self, problem: BaseProblem, network: "Network", state: NIDSState) -> NIDSState:
         n, w, before, taken = state
-        alpha = self.alpha(n)
+        alpha = self.step_size(n)
         p = problem.gradient(w)
         p *= -alpha * problem.network_size
         p += w

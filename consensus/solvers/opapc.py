@@ -12,7 +12,7 @@ from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver, repr_of_given
 from consensus.solvers.bounds import convexity, gap, lowest_eigenvalue, steepest
 from consensus.solvers.needs import Needs
-from consensus.steps import Rule, optional_rule
+from consensus.step_sizes import Rule, optional_rule
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class OPAPC(Solver):
 
     Parameters
     ----------
-    step : float, optional
+    step_size : float, optional
         eta > 0. By default 1 / (4 tau L).
     convexity : float, optional
         mu > 0. By default the least of ``problem.strong_convexity()``.
@@ -73,7 +73,7 @@ class OPAPC(Solver):
     [2.0, 2.0, 2.0, 2.0, 2.0]
     """
 
-    alpha: Rule
+    step_size: Rule
     convexity: float | None
     momentum: float | None
     dual: float | None
@@ -87,12 +87,12 @@ class OPAPC(Solver):
 
     def __init__(
         self,
-        step: float | None = None,
+        step_size: float | None = None,
         convexity: float | None = None,
         momentum: float | None = None,
         dual: float | None = None,
     ) -> None:
-        self._set(alpha=optional_rule(step), convexity=_checks.optional_number("convexity", convexity, above=0))
+        self._set(step_size=optional_rule(step_size), convexity=_checks.optional_number("convexity", convexity, above=0))
         self._set(momentum=_checks.optional_number("momentum", momentum, above=0, most=1))
         self._set(dual=_checks.optional_number("dual", dual, above=0))
 
@@ -102,7 +102,7 @@ class OPAPC(Solver):
     def prepared(self, problem: BaseProblem, network: ScheduleLike) -> Self:
         mu = convexity(problem) if self.convexity is None else self.convexity
         ready = copy.copy(super().prepared(problem, network))
-        dual = _MARGIN / (ready.alpha(0) * (1 - lowest_eigenvalue(network))) if self.dual is None else self.dual
+        dual = _MARGIN / (ready.step_size(0) * (1 - lowest_eigenvalue(network))) if self.dual is None else self.dual
         ready._set(convexity=mu, momentum=self._tau(problem, network), dual=dual)
         return ready
 
@@ -122,7 +122,7 @@ class OPAPC(Solver):
 
     def step(self, problem: BaseProblem, network: "Network", state: OPAPCState) -> OPAPCState:
         n, w, ahead, y = state
-        eta, (mu, tau, theta) = self.alpha(n), self._settings()
+        eta, (mu, tau, theta) = self.step_size(n), self._settings()
         scale = eta / (1 + eta * mu)
         middle = tau * w
         middle += (1 - tau) * ahead

@@ -9,7 +9,7 @@ from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.extra import EXTRA
 from consensus.solvers.needs import Needs
-from consensus.steps import Rule, optional_rule
+from consensus.step_sizes import Rule, optional_rule
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class PGEXTRA(Solver):
 
     Parameters
     ----------
-    step : float or rule, optional
+    step_size : float or rule, optional
         alpha > 0; a constant, for the theory. Stable below (5 + 3 lmin(W)) / (4 L), with L the largest of the Lipschitz
         constants of the A grad g_i (Li and Yan; the paper proves it below (1 + lmin(W)) / L). The default is that
         of :class:`consensus.solvers.EXTRA`, which may be above that where the L_i differ: proved for quadratics with no r.
@@ -64,15 +64,15 @@ class PGEXTRA(Solver):
     array([1.6])
     """
 
-    alpha: Rule
+    step_size: Rule
 
     needs = Needs(regularizer="prox", convex=True, mixing="symmetric", static=True)
     exchanges_a_round = 1
     sends = "w"
     default = "by L_i, mu and W"
 
-    def __init__(self, step: float | Rule | None = None) -> None:
-        self._set(alpha=optional_rule(step))
+    def __init__(self, step_size: float | Rule | None = None) -> None:
+        self._set(step_size=optional_rule(step_size))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         return EXTRA().stable_step(problem, network)
@@ -82,7 +82,7 @@ class PGEXTRA(Solver):
 
     def step(self, problem: BaseProblem, network: "Network", state: PGEXTRAState) -> PGEXTRAState:
         n, w, before = state
-        alpha = self.alpha(n)
+        alpha = self.step_size(n)
         (mixed,) = network.mix(n, w)
         z = problem.gradient(w)
         z *= -alpha * problem.network_size

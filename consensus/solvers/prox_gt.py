@@ -9,7 +9,7 @@ from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.bounds import gap, lowest_eigenvalue, steepest
 from consensus.solvers.needs import Needs
-from consensus.steps import Rule, optional_rule
+from consensus.step_sizes import Rule, optional_rule
 from topologies.schedules import ScheduleLike, is_static
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class ProxGT(Solver):
 
     Parameters
     ----------
-    step : float or rule, optional
+    step_size : float or rule, optional
         alpha > 0, of order 1 / L, with L the largest of the Lipschitz constants of the A grad g_i. By default half the bound of
         :class:`consensus.solvers.GradientTracking` ("atc").
 
@@ -59,15 +59,15 @@ class ProxGT(Solver):
     array([1.6])
     """
 
-    alpha: Rule
+    step_size: Rule
 
     needs = Needs(regularizer="prox")
     exchanges_a_round = 2
     sends = "w, y"
     default = "by L and lmin"
 
-    def __init__(self, step: float | Rule | None = None) -> None:
-        self._set(alpha=optional_rule(step))
+    def __init__(self, step_size: float | Rule | None = None) -> None:
+        self._set(step_size=optional_rule(step_size))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         lowest = min(lowest_eigenvalue(network), 0.0)
@@ -80,7 +80,7 @@ class ProxGT(Solver):
 
     def step(self, problem: BaseProblem, network: "Network", state: ProxGTState) -> ProxGTState:
         n, w, lead = state
-        alpha = self.alpha(n)
+        alpha = self.step_size(n)
         gradient = problem.gradient(w)
         (y,) = network.mix(n, lead + gradient)  # Y+ / A
         np.subtract(y, gradient, gradient)  # what the trackers are ahead of the gradients

@@ -11,7 +11,7 @@ from consensus.solvers.base import Solver
 from consensus.solvers.bounds import steepest
 from consensus.solvers.coin import heads
 from consensus.solvers.needs import Needs
-from consensus.steps import Rule, optional_rule
+from consensus.step_sizes import Rule, optional_rule
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class ProxSkip(Solver):
 
     Parameters
     ----------
-    step : float or rule, optional
+    step_size : float or rule, optional
         alpha > 0; 1 / L by default.
     probability : float
         p, in (0, 1].
@@ -67,7 +67,7 @@ class ProxSkip(Solver):
     (array([2., 2., 2., 2., 2.]), 88)
     """
 
-    alpha: Rule
+    step_size: Rule
     probability: float
     seed: int
 
@@ -79,9 +79,9 @@ class ProxSkip(Solver):
     def exchanges_a_round(self) -> float:
         return self.probability
 
-    def __init__(self, step: float | Rule | None = None, probability: float = 0.5, seed: int = 0) -> None:
+    def __init__(self, step_size: float | Rule | None = None, probability: float = 0.5, seed: int = 0) -> None:
         probability = _checks.number("probability", probability, above=0, most=1)
-        self._set(alpha=optional_rule(step), probability=probability, seed=_checks.count("seed", seed, least=0))
+        self._set(step_size=optional_rule(step_size), probability=probability, seed=_checks.count("seed", seed, least=0))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         return 1 / steepest(problem, network)
@@ -95,7 +95,7 @@ class ProxSkip(Solver):
 
     def step(self, problem: BaseProblem, network: "Network", state: ProxSkipState) -> ProxSkipState:
         n, w, y = state
-        z = problem.descended(w, self.alpha(n), w) - y
+        z = problem.descended(w, self.step_size(n), w) - y
         if not self.communicates(n):
             return ProxSkipState(n + 1, z, y)
         (mixed,) = network.mix(n, z)

@@ -10,7 +10,7 @@ from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.gradient_tracking import GradientTrackingState
 from consensus.solvers.needs import Needs
-from consensus.steps import Rule, as_rule
+from consensus.step_sizes import Rule, as_rule
 
 if TYPE_CHECKING:
     from consensus.communication.network import Network
@@ -29,7 +29,7 @@ class PushPull(Solver):
 
     Parameters
     ----------
-    step : float or rule
+    step_size : float or rule
         alpha > 0, small: linear convergence on strongly convex problems over static graphs.
 
     References
@@ -38,14 +38,14 @@ class PushPull(Solver):
     Xin, Khan, "A linear algorithm for optimization over directed graphs with geometric convergence", IEEE L-CSS 2(3), 2018.
     """
 
-    alpha: Rule
+    step_size: Rule
 
     needs = Needs(regularizer="smooth", mixing="column stochastic")
     exchanges_a_round = 1
     sends = "w, y"
 
-    def __init__(self, step: float | Rule) -> None:
-        self._set(alpha=as_rule(step))
+    def __init__(self, step_size: float | Rule) -> None:
+        self._set(step_size=as_rule(step_size))
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> GradientTrackingState:
         gradient = _checks.problem(problem).average_gradient(w)
@@ -53,7 +53,7 @@ class PushPull(Solver):
 
     def step(self, problem: BaseProblem, network: "Network", state: GradientTrackingState) -> GradientTrackingState:
         n, w, y, gradient = state
-        y, w = network.mix_and_average(n, y, w - self.alpha(n) * y)
+        y, w = network.mix_and_average(n, y, w - self.step_size(n) * y)
         new = problem.average_gradient(w)
         y += new - gradient
         return GradientTrackingState(n + 1, w, y, new)

@@ -9,7 +9,7 @@ from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
 from consensus.solvers.momentum import MomentumMethod, MomentumState
 from consensus.solvers.needs import Needs
-from consensus.steps import Rule, positive
+from consensus.step_sizes import Rule, positive
 
 if TYPE_CHECKING:
     from consensus.communication.network import Network
@@ -28,7 +28,7 @@ class QGDSGDm(MomentumMethod):
 
     Parameters
     ----------
-    step : float or rule
+    step_size : float or rule
         alpha > 0. Near the end it moves as descent with alpha / (1 - beta) does.
     batch : int or Minibatches, optional
         G from so many samples of each agent in every round, instead of all.
@@ -59,17 +59,17 @@ class QGDSGDm(MomentumMethod):
 
     def __init__(
         self,
-        step: float | Rule,
+        step_size: float | Rule,
         batch: int | Minibatches | None = None,
         momentum: float = 0.9,
         averaging: float | None = None,
     ) -> None:
-        super().__init__(step, batch, momentum)
+        super().__init__(step_size, batch, momentum)
         self._set(averaging=self.momentum if averaging is None else _checks.number("averaging", averaging, least=0, below=1))
 
     def step(self, problem: BaseProblem, network: "Network", state: MomentumState) -> MomentumState:
         n, w, m = state
-        alpha, beta, mu = positive(self.alpha, n), self.momentum, self.averaging
+        alpha, beta, mu = positive(self.step_size, n), self.momentum, self.averaging
         gradient = problem.average_gradient(w, draw(self.batch, problem, n))
         (new,) = network.mix(n, rowwise(lambda w, m, g: w - alpha * (beta * m + g), w, m, gradient, over=gradient))
         m = rowwise(lambda m, w, new: mu * m + (1 - mu) / alpha * (w - new), m, w, new)

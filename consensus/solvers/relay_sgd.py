@@ -13,7 +13,7 @@ from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import as_minibatches, draw
 from consensus.solvers.base import Solver, repr_of_given
 from consensus.solvers.needs import Needs
-from consensus.steps import Rule, as_rule
+from consensus.step_sizes import Rule, as_rule
 from topologies.schedules import ScheduleLike, is_static
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class RelaySGD(Solver):
 
     Parameters
     ----------
-    step : float or rule
+    step_size : float or rule
         alpha > 0, small where the tree is deep.
     batch : int or Minibatches, optional
         g_i from so many samples of each agent in every round, instead of all.
@@ -75,7 +75,7 @@ class RelaySGD(Solver):
     ([2.0, 2.0, 2.0, 2.0, 2.0], 3200)
     """
 
-    alpha: Rule
+    step_size: Rule
     batch: Minibatches | None
     degree: int | None = field(repr=False, compare=False)  # the most neighbours that an agent has in the tree
 
@@ -85,8 +85,8 @@ class RelaySGD(Solver):
 
     __repr__ = repr_of_given
 
-    def __init__(self, step: float | Rule, batch: int | Minibatches | None = None) -> None:
-        self._set(alpha=as_rule(step), batch=as_minibatches(batch), degree=None)
+    def __init__(self, step_size: float | Rule, batch: int | Minibatches | None = None) -> None:
+        self._set(step_size=as_rule(step_size), batch=as_minibatches(batch), degree=None)
 
     def check_network(self, schedule: ScheduleLike) -> None:
         if not is_static(schedule):
@@ -113,7 +113,7 @@ class RelaySGD(Solver):
 
     def step(self, problem: BaseProblem, network: "Network", state: RelaySGDState) -> RelaySGDState:
         n, w, start, received, sent = state
-        y = problem.descended(w, self.alpha(n), w, draw(self.batch, problem, n))
+        y = problem.descended(w, self.step_size(n), w, draw(self.batch, problem, n))
         # A number more, one at each agent, is relayed as models are: it counts them.
         total = np.concatenate([y, np.ones_like(y, shape=(len(y), 1))], axis=1) + received.sum(axis=1)
         arrived, gone = np.zeros_like(received), np.zeros_like(sent)

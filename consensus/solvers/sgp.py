@@ -9,7 +9,7 @@ from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import as_minibatches, draw
 from consensus.solvers.base import Solver, repr_of_given
 from consensus.solvers.needs import Needs
-from consensus.steps import Rule, as_rule
+from consensus.step_sizes import Rule, as_rule
 
 if TYPE_CHECKING:
     from consensus.communication.network import Network
@@ -39,7 +39,7 @@ class SGP(Solver):
 
     Parameters
     ----------
-    step : float or rule
+    step_size : float or rule
         alpha > 0.
     batch : int or Minibatches, optional
         G from so many samples of each agent in every round, instead of all.
@@ -62,7 +62,7 @@ class SGP(Solver):
     array([2.])
     """
 
-    alpha: Rule
+    step_size: Rule
     batch: Minibatches | None
 
     needs = Needs(regularizer="smooth", mixing="column stochastic")
@@ -71,13 +71,13 @@ class SGP(Solver):
 
     __repr__ = repr_of_given
 
-    def __init__(self, step: float | Rule, batch: int | Minibatches | None = None) -> None:
-        self._set(alpha=as_rule(step), batch=as_minibatches(batch))
+    def __init__(self, step_size: float | Rule, batch: int | Minibatches | None = None) -> None:
+        self._set(step_size=as_rule(step_size), batch=as_minibatches(batch))
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> SGPState:
         return SGPState(0, w, w, np.ones((len(w), 1), w.dtype))
 
     def step(self, problem: BaseProblem, network: "Network", state: SGPState) -> SGPState:
         n, w, u, mass = state
-        mass, u = network.mix(n, mass, problem.descended(u, self.alpha(n), w, draw(self.batch, problem, n)))
+        mass, u = network.mix(n, mass, problem.descended(u, self.step_size(n), w, draw(self.batch, problem, n)))
         return SGPState(n + 1, u / mass, u, mass)

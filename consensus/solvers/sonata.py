@@ -87,7 +87,7 @@ class SONATA(SuccessiveConvex):
     ) -> SONATAState | SampledSONATAState:
         n, w, y, mass, gradient, _, *averages = state
         best = self.minimise(problem, network, state)
-        z = w + self.alpha(n) * (best - w)
+        z = w + self.step_size(n) * (best - w)
         mass, w, y = network.mix(n, mass, mass * z, mass * y)
         w /= mass
         new = problem.gradient(w, draw(self.batch, problem, n + 1))

@@ -12,7 +12,7 @@ from consensus.local import Exact, LocalSolver
 from consensus.problems import BaseProblem, Minibatches, Problem
 from consensus.problems.minibatches import as_minibatches, draw
 from consensus.solvers.base import Solver, repr_of_given
-from consensus.steps import InverseSqrt, Rule, as_rule
+from consensus.step_sizes import InverseSqrt, Rule, as_rule
 from consensus.surrogates import Surrogate
 from consensus.surrogates.base import SurrogateModel
 
@@ -25,7 +25,7 @@ class SuccessiveConvex(Solver):
     """``w~_i = argmin_w  g~_i(w; w_i) + (A y_i - grad g_i(w_i)) . (w - w_i) + r(w)``; settings as of :class:`NEXT`."""
 
     surrogate: Surrogate
-    alpha: Rule
+    step_size: Rule
     local: LocalSolver
     tolerance: float | Callable[[float], float]
     batch: Minibatches | None
@@ -36,7 +36,7 @@ class SuccessiveConvex(Solver):
     def __init__(
         self,
         surrogate: Surrogate,
-        step: float | Rule,
+        step_size: float | Rule,
         local: LocalSolver | None = None,
         tolerance: float | Callable[[float], float] = 1e-8,
         batch: int | Minibatches | None = None,
@@ -47,7 +47,7 @@ class SuccessiveConvex(Solver):
         _checks.offers("local", local, ("solve", "check"), "a local solver, such as consensus.local.Exact()")
         if not callable(tolerance):
             _checks.number("tolerance", tolerance, above=0, below=1)
-        self._set(surrogate=surrogate, alpha=as_rule(step, most=1), local=local, tolerance=tolerance)
+        self._set(surrogate=surrogate, step_size=as_rule(step_size, most=1), local=local, tolerance=tolerance)
         if averaging is not None and batch is None:
             raise ValueError(f"averaging is of gradients from batches: give batch=, or leave averaging={averaging} out")
         averaging = None if batch is None else as_rule(InverseSqrt(1.0) if averaging is None else averaging, most=1)
@@ -65,7 +65,7 @@ class SuccessiveConvex(Solver):
 
     def minimise(self, problem: BaseProblem, network: "Network", state: Any) -> np.ndarray:
         """The minimisers w~ (agents, P) of the local problems at ``state``."""
-        tolerance = self.tolerance(self.alpha(state.round)) if callable(self.tolerance) else self.tolerance
+        tolerance = self.tolerance(self.step_size(state.round)) if callable(self.tolerance) else self.tolerance
         batch = draw(self.batch, problem, state.round)
         seen = problem if batch is None else cast(Problem, problem).sampled(batch)
         model = self.surrogate.at(seen, state.w, state.gradient)

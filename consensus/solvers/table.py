@@ -104,15 +104,15 @@ def table(*more: Solver | type[Solver]) -> Table:
     >>> accelerated = Gossip(GradientTracking(0.1, order="cta"), exchanges=3, gap=0.2)
     >>> rows = {row.name: row for row in table(accelerated).rows}  # print(table()) prints all
     >>> Table((rows["Gossip"], rows["PushPull"], rows["SONATA"]))
-    name      reference  regularizer  cost       network     directed  exchanges  sends  settings
-    --------  ---------  -----------  ---------  ----------  --------  ---------  -----  -----------------------------------
-    Gossip    Scaman et  smooth       nonconvex  symmetric,  no        3          w, y   GradientTracking, exchanges=3,
-              al. 2017                           static                                  gap=0.2
-    PushPull  Pu et al.  smooth       nonconvex  column      push      1          w, y   step; give a step
-              2021                               stochastic
-    SONATA    Scutari,   prox         nonconvex  column      push      1          mass,  surrogate, step, [local],
-              Sun 2019                           stochastic                       w, y   [tolerance], [batch], [averaging];
-                                                                                         give a step
+    name      reference       regularizer  cost       network            directed  exchanges  sends  settings
+    --------  --------------  -----------  ---------  -----------------  --------  ---------  -----  -----------------------
+    Gossip    Scaman et al.   smooth       nonconvex  symmetric, static  no        3          w, y   GradientTracking,
+              2017                                                                                   exchanges=3, gap=0.2
+    PushPull  Pu et al. 2021  smooth       nonconvex  column stochastic  push      1          w, y   step_size; give a step
+    SONATA    Scutari, Sun    prox         nonconvex  column stochastic  push      1          mass,  surrogate, step_size,
+              2019                                                                            w, y   [local], [tolerance],
+                                                                                                     [batch], [averaging];
+                                                                                                     give a step
     """
     from consensus import solvers  # which imports this file
 
@@ -158,7 +158,7 @@ def _settings(solver) -> str:
     if inspect.isclass(solver):
         parameters = inspect.signature(solver).parameters
         names = ", ".join(p.name if p.default is p.empty else f"[{p.name}]" for p in parameters.values())
-        asked = "step" in parameters and parameters["step"].default is inspect.Parameter.empty
+        asked = "step_size" in parameters and parameters["step_size"].default is inspect.Parameter.empty
         default = "give a step" if asked else getattr(solver, "default", "")
         return f"{names}; {default}" if default and isinstance(default, str) else names
     if not is_dataclass(solver):

@@ -9,7 +9,7 @@ from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.bounds import lowest_eigenvalue, steepest
 from consensus.solvers.needs import Needs
-from consensus.steps import Rule, optional_rule
+from consensus.step_sizes import Rule, optional_rule
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class WangElia(Solver):
 
     Parameters
     ----------
-    step : float or rule, optional
+    step_size : float or rule, optional
         alpha > 0; a constant, for the theory. With equal quadratics of curvature L at all agents it is stable below
         ``(2 - k + k^2 / 2) / L``, k = (1 - lmin(W)) / 2 the largest eigenvalue of K; half of that by default.
 
@@ -56,15 +56,15 @@ class WangElia(Solver):
     [2.0, 2.0, 2.0, 2.0, 2.0]
     """
 
-    alpha: Rule
+    step_size: Rule
 
     needs = Needs(regularizer="smooth", convex=True, mixing="symmetric", static=True)
     exchanges_a_round = 1
     sends = "w, z"
     default = "by L and lmin"
 
-    def __init__(self, step: float | Rule | None = None) -> None:
-        self._set(alpha=optional_rule(step))
+    def __init__(self, step_size: float | Rule | None = None) -> None:
+        self._set(step_size=optional_rule(step_size))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         k = (1 - lowest_eigenvalue(network)) / 2
@@ -77,7 +77,7 @@ class WangElia(Solver):
         n, w, z = state
         mixed, force = network.mix(n, w, z)
         new = problem.average_gradient(w)
-        new *= -self.alpha(n)
+        new *= -self.step_size(n)
         new += w
         force -= z
         mixed -= w

@@ -21,7 +21,7 @@ import topologies
 from consensus import solvers
 from consensus.errors import DivergenceError, LocalSolveError
 from consensus.solvers import Solver
-from consensus.steps import Constant, Stable
+from consensus.step_sizes import Constant, Stable
 
 TOLERANCE, NETWORKS = 1e-6, 1e-3  # times the first stationarity; the second of models that are not linear
 MOST = 20_000  # rounds
@@ -130,7 +130,7 @@ def scaled(solver: Any, ready: Any, factor: float) -> Solver:
     """The prepared ``solver``, with ``factor`` times what it found."""
     if isinstance(getattr(solver, "alpha", None), Stable):
         new = copy.copy(ready)
-        new._set(alpha=Constant(factor * ready.alpha(0)))
+        new._set(step_size=Constant(factor * ready.step_size(0)))
         return new
     names = [name for name in ("penalty", "damping") if hasattr(ready, name)]
     return dataclasses.replace(ready, **{name: factor * getattr(ready, name) for name in names})

@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 import consensus
 from consensus.solvers import DATOS, DGD, NEXT, AdaptiveNEXT, AutoGT, GradientTracking
-from consensus.steps import Diminishing
+from consensus.step_sizes import Diminishing
 from consensus.surrogates import FullLinearization, PartialLinearization
 from experiments.robustness import cases
 from experiments.robustness.results import BYTES, MARKS, SECONDS, case_of, score

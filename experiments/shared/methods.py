@@ -17,7 +17,7 @@ from consensus.solvers import (
     PushDIGing,
     PushPull,
 )
-from consensus.steps import Diminishing
+from consensus.step_sizes import Diminishing
 from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
 from experiments.shared.tuning import Axis, Family
 

@@ -85,7 +85,7 @@ OURS = (
     "consensus.engines.Stacked()",
     "consensus.History()",
     "consensus.surrogates.FullLinearization(1.0)",
-    "consensus.steps.Constant(0.1)",
+    "consensus.step_sizes.Constant(0.1)",
     "topologies.metropolis",
 )
 VALUES = PLAIN + CONTAINERS + OBJECTS + ARRAYS + STRUCTURES + OURS
@@ -99,8 +99,8 @@ WORDS = {
     "int": {"int"},
     "topologies.metropolis": {"graph"},
     "consensus.L1": {"L1"},
-    "consensus.solvers.DGD": {"step"},
-    "consensus.steps.Constant(0.1)": {"round"},
+    "consensus.solvers.DGD": {"step_size"},
+    "consensus.step_sizes.Constant(0.1)": {"round"},
     "graph": {"adjacency"},
     "graphs": {"adjacency", "graph"},
     "network": {"graph"},

@@ -9,7 +9,7 @@ import consensus
 import topologies
 from consensus import solvers
 from consensus.solvers import DGD, NEXT, SONATA, AdaptiveNEXT, GradientTracking, PushPull
-from consensus.steps import Constant, Diminishing, InverseSqrt
+from consensus.step_sizes import Constant, Diminishing, InverseSqrt
 from consensus.surrogates import FullLinearization, PartialLinearization
 
 RING = topologies.ring(6)

@@ -106,7 +106,7 @@ def test_classes_are_numbers():
 )
 def test_a_solvers_step_is_named(make):
     for odd in (0, -1.0, np.nan, np.inf):
-        with pytest.raises(ValueError, match=r"^step must be a finite number > 0; got"):
+        with pytest.raises(ValueError, match=r"^step_size must be a finite number > 0; got"):
             make(odd)
 
 

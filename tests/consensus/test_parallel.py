@@ -15,7 +15,7 @@ import consensus
 import topologies
 from consensus._parallel import for_chunks, one_blas_thread
 from consensus.solvers import NEXT
-from consensus.steps import Constant
+from consensus.step_sizes import Constant
 from consensus.surrogates import PartialLinearization
 
 HUGE = 1 << 40  # bytes an agent: every agent is a chunk of its own

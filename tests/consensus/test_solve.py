@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 import consensus
 import topologies
 from consensus.solvers import DGD, NEXT, GradientTracking, Solver
-from consensus.steps import Diminishing
+from consensus.step_sizes import Diminishing
 from consensus.surrogates import FullLinearization, PartialLinearization
 
 GRAPH = topologies.erdos_renyi(6, 0.5, seed=3)

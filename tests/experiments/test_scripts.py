@@ -11,7 +11,7 @@ from PIL import Image
 
 from consensus.history import History
 from consensus.solvers import NEXT
-from consensus.steps import Diminishing
+from consensus.step_sizes import Diminishing
 from consensus.surrogates import PartialLinearization
 from experiments import __main__ as listing
 from experiments import convergence, shards

@@ -25,7 +25,7 @@ class Choco(Solver):
     2019, Algorithm 2.
     """
 
-    alpha: float
+    step_size: float
     c: float
     compress: object
 
@@ -36,7 +36,7 @@ class Choco(Solver):
 
     def step(self, problem, network, state):
         n, w, known, mixed = state
-        half = w - self.alpha * problem.average_gradient(w)
+        half = w - self.step_size * problem.average_gradient(w)
         news = self.compress(half - known)
         (theirs,) = network.mix(n, news)
         known, mixed = known + news.unpack(), mixed + theirs

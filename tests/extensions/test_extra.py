@@ -86,7 +86,8 @@ def test_what_its_theory_misses_is_warned_of():
 def test_it_is_listed_where_it_is_given():
     *others, row = table(EXTRA).rows
     assert tuple(others) == table().rows
-    assert row == ("EXTRA", "Shi et al. 2015", "smooth", "convex", "symmetric, static", "no", "1", "w", "alpha")
+    needs = ("smooth", "convex", "symmetric, static", "no")
+    assert row == ("EXTRA", "Shi et al. 2015", *needs, "1", "w", "step_size; give a step")
     assert row[:-1] == table(EXTRA(0.1)).rows[-1][:-1]
     assert any(line.startswith("EXTRA ") for line in repr(table(EXTRA)).splitlines()[-2:])
 

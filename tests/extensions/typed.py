@@ -24,7 +24,7 @@ class Averaged(NamedTuple):
 
 @dataclass(frozen=True)
 class Diffusion(Solver):
-    alpha: float
+    step_size: float
     exchanges: int = 1
 
     sends = "w"
@@ -37,7 +37,7 @@ class Diffusion(Solver):
         return Averaged(0, w)
 
     def step(self, problem: BaseProblem, network: Network, state: Averaged) -> Averaged:
-        w = state.w - self.alpha * problem.average_gradient(state.w)
+        w = state.w - self.step_size * problem.average_gradient(state.w)
         for _ in range(self.exchanges):
             (w,) = network.mix(state.round, w)
         return Averaged(state.round + 1, w)
@@ -119,7 +119,7 @@ def main() -> consensus.Result:
     network: topologies.ScheduleLike = Turns(5)
     surrogate: Surrogate = Linearised(tau=20.0)
     local: LocalSolver = OneProx(tau=20.0)
-    for solver in (Diffusion(alpha=0.01), NEXT(surrogate, 0.5, local)):
+    for solver in (Diffusion(step_size=0.01), NEXT(surrogate, 0.5, local)):
         result = consensus.solve(problem, network, solver, rounds=20, callbacks=[enough], metrics={"norm": norm})
         final: float = result.history["objective"][-1]
         print(f"{solver}: {final:.3g} after {result.rounds} rounds, at {result.mean.round(2)}: {result.reason}")

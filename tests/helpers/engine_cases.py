@@ -74,7 +74,7 @@ from consensus.solvers import (
     TreeNewton,
     WangElia,
 )
-from consensus.steps import Diminishing, InverseSqrt
+from consensus.step_sizes import Diminishing, InverseSqrt
 from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
 
 AGENTS = 7  # so that neither 2, 3 nor 4 workers have equal parts
@@ -443,7 +443,7 @@ class Mixed(DGD):
         a, b, c, d = network.mix(n, w[:, :2], few, Quantised.nearest(w, 5), w)
         mixed = 0.5 * d + 0.3 * c + 0.2 * b
         mixed[:, :2] += 0.1 * (a - mixed[:, :2])
-        mixed -= self.alpha(n) * problem.average_gradient(w)
+        mixed -= self.step_size(n) * problem.average_gradient(w)
         return state._replace(round=n + 1, w=mixed.astype(w.dtype))
 
 

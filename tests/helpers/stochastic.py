@@ -6,7 +6,7 @@ from steps_by_hand import MLP, SCHEDULES
 import consensus
 import topologies
 from consensus import Minibatches
-from consensus.steps import InverseSqrt
+from consensus.step_sizes import InverseSqrt
 
 RULE = Minibatches(3, seed=2)
 LAZY = topologies.Static(SCHEDULES["static"].graph(0), weights=topologies.lazy(topologies.metropolis))

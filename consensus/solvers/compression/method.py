@@ -12,7 +12,7 @@ from consensus.problems.minibatches import as_minibatches
 from consensus.solvers.base import Solver, repr_of_given
 from consensus.solvers.bounds import lowest_eigenvalue, refuse_batches, steepest
 from consensus.solvers.compression.base import Compressor, compressor_of
-from consensus.steps import Rule, optional_rule
+from consensus.step_sizes import Rule, optional_rule
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -52,14 +52,14 @@ class CompressedMethod(Solver):
     Parameters
     ----------
     compressor : Compressor
-    step : float or rule, optional
+    step_size : float or rule, optional
     gamma : float, optional
         The step towards neighbours, in (0, 1]; by default ``min(1, omega / (1 - lmin(W)))``.
     batch : int or Minibatches, optional
     """
 
     compressor: Compressor
-    alpha: Rule
+    step_size: Rule
     gamma: float | None
     batch: Minibatches | None
 
@@ -70,11 +70,11 @@ class CompressedMethod(Solver):
     def __init__(
         self,
         compressor: Compressor,
-        step: float | Rule | None = None,
+        step_size: float | Rule | None = None,
         gamma: float | None = None,
         batch: int | Minibatches | None = None,
     ) -> None:
-        self._set(compressor=compressor_of(compressor), alpha=optional_rule(step), batch=as_minibatches(batch))
+        self._set(compressor=compressor_of(compressor), step_size=optional_rule(step_size), batch=as_minibatches(batch))
         self._set(gamma=_checks.optional_number("gamma", gamma, above=0, most=1))
 
     def check(self, problem: BaseProblem) -> None:

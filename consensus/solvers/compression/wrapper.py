@@ -9,7 +9,7 @@ import numpy as np
 from consensus.problems import BaseProblem
 from consensus.solvers.needs import Needs
 from consensus.solvers.wrapper import Wrapper
-from consensus.steps import Stable
+from consensus.step_sizes import Stable
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -51,9 +51,9 @@ class RememberingWrapper(Wrapper):
         return replace(super().needs, static=True, each_message=True)
 
     def prepared(self, problem: BaseProblem, network: ScheduleLike) -> Self:
-        if isinstance(getattr(self.solver, "alpha", None), Stable):
+        if isinstance(getattr(self.solver, "step_size", None), Stable):
             inner, outer = type(self.solver).__name__, type(self).__name__
-            raise TypeError(f"{inner} inside of {outer} has no bound on its step from theory: give step=")
+            raise TypeError(f"{inner} inside of {outer} has no bound on its step from theory: give step_size=")
         return super().prepared(problem, network)
 
     def report(self, state: RememberingState) -> np.ndarray:

@@ -17,7 +17,7 @@ from consensus.cli import Config, ConfigError, info, main, run
 from consensus.cli.build import GRAPHS, LOSSES, REGULARIZERS, SCHEDULES, SOLVERS, WEIGHTS
 from consensus.cli.run import setting
 from consensus.solvers import NEXT, Gossip
-from consensus.steps import Diminishing
+from consensus.step_sizes import Diminishing
 from consensus.surrogates import PartialLinearization
 
 TEXT = """\
@@ -45,7 +45,7 @@ probability = 0.2
 
 [[solver]]
 kind = "DGD"
-step = 0.1
+step_size = 0.1
 
 [[solver]]
 label = "two exchanges"
@@ -54,7 +54,7 @@ exchanges = 2
 
 [solver.solver]
 kind = "NEXT"
-step = {kind = "Diminishing", initial = 0.5, decay = 0.01}
+step_size = {kind = "Diminishing", initial = 0.5, decay = 0.01}
 surrogate = {kind = "PartialLinearization", tau = 1.0}
 """
 
@@ -141,8 +141,8 @@ def test_histories_and_a_figure_are_written(done):
         ("probability = 0.2", "probability = 2", 21, "probability must be"),
         ("probability = 0.2", "", 19, "LinkFailure needs probability"),
         ('kind = "DGD"', 'kind = "DGDD"', 24, "did you mean DGD?"),
-        ("step = 0.1", "step = -0.1", 25, "must be"),
-        ("step = 0.1", "stop = 0.1", 25, "did you mean step?"),
+        ("step_size = 0.1", "step_size = -0.1", 25, "must be"),
+        ("step_size = 0.1", "step_siz = 0.1", 25, "did you mean step_size?"),
         ("exchanges = 2", "exchanges = 0", 30, "exchanges must be"),
         ("decay = 0.01", "decay = 5", 34, "decay"),
         ("tau = 1.0", "tau = -1", 35, "tau must be"),
@@ -203,7 +203,7 @@ def test_every_solver_is_checked_before_the_first_runs(tmp_path, monkeypatch):
         consensus, "solve", lambda *args, **options: (rounds.append(options["rounds"]), solve(*args, **options))[1]
     )
     text = TEXT.replace(
-        "[[solver]]\nlabel", '[[solver]]\nkind = "AccGT"\nstep = 0.1\n\n[[solver]]\nlabel'
+        "[[solver]]\nlabel", '[[solver]]\nkind = "AccGT"\nstep_size = 0.1\n\n[[solver]]\nlabel'
     )  # of costs that need not be convex
     with pytest.raises(ConfigError, match=r"run.toml, line 27: .* give the solver a convexity="):
         run(config(tmp_path, text))
@@ -213,7 +213,9 @@ def test_every_solver_is_checked_before_the_first_runs(tmp_path, monkeypatch):
 
 def test_labels_that_nearly_agree_get_files_of_their_own(tmp_path):
     labels = ["DGD", "dgd", "dgd ", "d,gd", "DGD-2", "***", "...", "x" * 300, "x" * 299 + "y", "../up", "\N{SNOWMAN}" * 300]
-    solvers = "".join(f'[[solver]]\nlabel = "{label}"\nkind = "DGD"\nstep = 0.{k + 11}\n' for k, label in enumerate(labels))
+    solvers = "".join(
+        f'[[solver]]\nlabel = "{label}"\nkind = "DGD"\nstep_size = 0.{k + 11}\n' for k, label in enumerate(labels)
+    )
     found = config(tmp_path, TEXT[: TEXT.index("[[solver]]")].replace("rounds = 6", "rounds = 1") + solvers)
     results = run(found)
     written = {tuple(consensus.load(path).w[0]) for path in (tmp_path / "out").glob("*.npz")}
@@ -222,7 +224,7 @@ def test_labels_that_nearly_agree_get_files_of_their_own(tmp_path):
     assert set(tmp_path.iterdir()) == {tmp_path / "out", tmp_path / "run.toml"}
 
 
-DIVERGES = TEXT.replace("step = 0.1", "step = 1e200")
+DIVERGES = TEXT.replace("step_size = 0.1", "step_size = 1e200")
 
 
 def test_a_run_that_diverges_has_an_exit_code_and_a_row(tmp_path, capsys):

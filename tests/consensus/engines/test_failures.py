@@ -562,5 +562,5 @@ def test_what_is_refused_is_refused_on_all_ranks(mark, tmp_path):
     assert absent[0].startswith("FileNotFoundError")
     assert "other is a checkpoint of another run: solver: " in other[0]
     assert len(set(unknown)) == 1
-    assert "knows no Lipschitz constants of its gradients: give the solver a step=" in unknown[0]
+    assert "knows no Lipschitz constants of its gradients: give the solver a step_size=" in unknown[0]
     assert set(good) == {"all 3 rounds done"}

@@ -13,7 +13,7 @@ import topologies
 from consensus.engines import Processes
 from consensus.models import MLP, Linear, linearize
 from consensus.solvers import NEXT, GradientTracking
-from consensus.steps import Constant
+from consensus.step_sizes import Constant
 from consensus.surrogates import PartialLinearization
 
 AGENTS, SAMPLES = 3, 4

@@ -83,7 +83,7 @@ def functions(**more):
 def test_functions_say_theirs():
     np.testing.assert_array_equal(functions(lipschitz=2).lipschitz(), 6.5)
     np.testing.assert_array_equal(functions(lipschitz=[1, 2, 3]).restrict([2, 0]).lipschitz(), [9.5, 3.5])
-    with pytest.raises(TypeError, match=r"knows no Lipschitz constants.*give the solver a step=.* lipschitz="):
+    with pytest.raises(TypeError, match=r"knows no Lipschitz constants.*give the solver a step_size=.* lipschitz="):
         functions().lipschitz()
     with pytest.raises(TypeError, match=r"knows no modulus.*give the solver a convexity="):
         functions().strong_convexity()

@@ -10,7 +10,7 @@ import consensus
 import topologies
 from consensus.engines.stacked import StackedNetwork
 from consensus.solvers import NEXT, SONATA, Gossip, GradientTracking, PushDIGing, PushPull
-from consensus.steps import Diminishing
+from consensus.step_sizes import Diminishing
 from consensus.surrogates import FullLinearization, PartialLinearization
 
 AGENTS = 6

@@ -407,7 +407,7 @@ def test_settings_change_needs():
     assert Gossip(SONATA(FULL, 0.1), 2).needs == SONATA.needs
     assert Gossip(DGD(0.1), 2, gap=0.1).needs == Needs(regularizer="smooth", mixing="symmetric", static=True)
     assert str(NEXT(FULL, 0.1)) == (  # what a checkpoint knows a solver by
-        "NEXT(surrogate=FullLinearization(tau=4.0), alpha=Constant(value=0.1), local=Exact(linear='auto', iterations=100), "
+        "NEXT(surrogate=FullLinearization(tau=4.0), step_size=Constant(value=0.1), local=Exact(linear='auto', iterations=100), "
         "tolerance=1e-08)"
     )
 

@@ -21,7 +21,7 @@ def solved(matrices, right):
 
 
 def network_giant(H, b, W, solver):
-    alpha = solver.alpha(0)
+    alpha = solver.step_size(0)
 
     def step(x, y):
         new = W @ (x - alpha * solved(H, y))

@@ -13,7 +13,7 @@ from consensus.local import CVXPYSolver, Exact
 from consensus.local.systems import Factors
 from consensus.regularizers import L1, L2, SCAD, Box, GroupL1, L2Ball, LogSum
 from consensus.solvers import NEXT
-from consensus.steps import Diminishing
+from consensus.step_sizes import Diminishing
 from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
 
 AGENTS = 6

@@ -17,7 +17,7 @@ import topologies
 from consensus.engines.stacked import StackedNetwork
 from consensus.local import Exact
 from consensus.solvers import DGD, NEXT, Gossip, GradientTracking, PushPull
-from consensus.steps import Constant, Diminishing, InverseSqrt
+from consensus.step_sizes import Constant, Diminishing, InverseSqrt
 from consensus.surrogates import FullLinearization, PartialLinearization
 
 
@@ -196,9 +196,9 @@ def test_next_finds_a_stationary_point_of_a_neural_network(schedule):
 @pytest.mark.parametrize(
     ("make", "error", "match"),
     [
-        (lambda: NEXT(FullLinearization(1.0), 1.5), ValueError, r"step=.*1\.5.*<= 1"),
+        (lambda: NEXT(FullLinearization(1.0), 1.5), ValueError, r"step_size=.*1\.5.*<= 1"),
         (lambda: NEXT(FullLinearization(1.0), 0.0), ValueError, "> 0"),
-        (lambda: NEXT(FullLinearization(1.0), "big"), TypeError, "step must be a number or a rule.*'big'"),
+        (lambda: NEXT(FullLinearization(1.0), "big"), TypeError, "step_size must be a number or a rule.*'big'"),
         (lambda: NEXT(1.0, 0.5), TypeError, "surrogate must be one"),
         (lambda: FullLinearization(-1.0), ValueError, "tau must be a finite number > 0; got -1.0"),
         (lambda: PartialLinearization(-0.1), ValueError, "tau must be a finite number >= 0; got -0.1"),

@@ -16,7 +16,7 @@ import topologies
 from consensus import solvers
 from consensus.solvers import ATG, DADMM, DATOS, DGD, EXTRA, LTADMM, PGEXTRA, Gossip, GradientTracking, PushDIGing, Solver
 from consensus.solvers.bounds import gap, lowest_eigenvalue
-from consensus.steps import Constant, Stable
+from consensus.step_sizes import Constant, Stable
 
 STATIC = SCHEDULES["static"]
 P = problem("squared", consensus.L2(0.1))
@@ -88,7 +88,7 @@ def of_hessians(turns, curvatures, limits):
 
 def with_step(solver, step):
     ready = copy.copy(solver)
-    ready._set(alpha=Constant(step))
+    ready._set(step_size=Constant(step))
     return ready
 
 
@@ -208,14 +208,14 @@ def test_a_run_knows_its_step(tmp_path):
     path = tmp_path / "run.ckpt"
     result = consensus.solve(P, STATIC, DGD(), rounds=10, checkpoint=path)
     step = float(f"{DGD().stable_step(P, STATIC):.6g}")
-    assert repr(result.solver) == f"DGD(alpha=Constant(value={step}))"
+    assert repr(result.solver) == f"DGD(step_size=Constant(value={step}))"
     given = consensus.solve(P, STATIC, DGD(step), rounds=20, resume=path)
     np.testing.assert_array_equal(given.w, consensus.solve(P, STATIC, DGD(), rounds=20).w)
     value = re.escape(str(step))
-    with pytest.raises(ValueError, match=rf"another run: solver: DGD\(alpha=Constant\(value={value}\)\) \[\w+\] there"):
+    with pytest.raises(ValueError, match=rf"another run: solver: DGD\(step_size=Constant\(value={value}\)\) \[\w+\] there"):
         consensus.solve(P, STATIC, DGD(0.01), rounds=20, resume=path)
     wrapped = consensus.solve(P, STATIC, Gossip(GradientTracking(), 3), rounds=1).solver
-    assert isinstance(wrapped.solver.alpha, Constant)
+    assert isinstance(wrapped.solver.step_size, Constant)
 
 
 def test_a_solver_that_was_given_its_step_is_left_as_it_is():
@@ -224,7 +224,7 @@ def test_a_solver_that_was_given_its_step_is_left_as_it_is():
 
 
 class Own(Solver):
-    alpha = Stable()
+    step_size = Stable()
 
     def init(self, problem, w):
         raise AssertionError("refused before any work")
@@ -233,18 +233,18 @@ class Own(Solver):
 
 
 def test_where_there_is_no_bound_a_step_is_asked_for():
-    with pytest.raises(TypeError, match=r"^Own has no bound on its step from theory: give step=$"):
+    with pytest.raises(TypeError, match=r"^Own has no bound on its step from theory: give step_size=$"):
         consensus.solve(P, STATIC, Own(), rounds=1)
     for solver in (DGD(batch=2), GradientTracking(batch=2)):
-        with pytest.raises(TypeError, match=r"has no bound on its step for batches from theory: give step="):
+        with pytest.raises(TypeError, match=r"has no bound on its step for batches from theory: give step_size="):
             consensus.solve(P, STATIC, solver, rounds=1)
     functions = consensus.Problem.from_functions(np.zeros_like, np.zeros_like, agents=AGENTS, parameters=2)
-    with pytest.raises(TypeError, match=r"knows no Lipschitz constants of its gradients: give the solver a step="):
+    with pytest.raises(TypeError, match=r"knows no Lipschitz constants of its gradients: give the solver a step_size="):
         consensus.solve(functions, STATIC, DGD(), rounds=1)
     with pytest.raises(TypeError, match="step"):
         PushDIGing()
     with pytest.raises(TypeError, match=r"the step is not found yet: solver\.prepared\(problem, network\) is"):
-        DGD().alpha(0)
+        DGD().step_size(0)
 
 
 def test_every_bound_is_of_a_problem_and_a_schedule():
@@ -267,7 +267,7 @@ def required(kind):
 
 def test_networks_that_never_agree_have_no_gap():
     apart = topologies.Static(nx.disjoint_union(topologies.path(3), topologies.path(3)))
-    with pytest.raises(ValueError, match=r"no step is known for .* do not come to agree \(spectral gap .*\): give step="):
+    with pytest.raises(ValueError, match=r"no step is known for .* do not come to agree \(spectral gap .*\): give step_size="):
         gap(apart)
 
 

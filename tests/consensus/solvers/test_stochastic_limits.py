@@ -34,7 +34,7 @@ from consensus.solvers import (
     RelaySGD,
     TopK,
 )
-from consensus.steps import CosineAnnealing
+from consensus.step_sizes import CosineAnnealing
 from consensus.surrogates import FullLinearization
 
 
@@ -148,8 +148,8 @@ def test_d2_refuses_weights_with_which_agents_never_agree():
     p, ring = curved(), topologies.ring(6)
     with pytest.raises(ValueError, match=r"eigenvalues are all above -1/3, and the least of .* is -0\.333333: give .*lazy"):
         consensus.solve(p, ring, D2(0.05), rounds=1)
-    assert D2().prepared(p, LAZY).alpha(0) == pytest.approx(1 / p.lipschitz().max(), rel=1e-5)
-    with pytest.raises(TypeError, match="D2 has no bound on its step for batches from theory: give step="):
+    assert D2().prepared(p, LAZY).step_size(0) == pytest.approx(1 / p.lipschitz().max(), rel=1e-5)
+    with pytest.raises(TypeError, match="D2 has no bound on its step for batches from theory: give step_size="):
         consensus.solve(p, LAZY, D2(batch=3), rounds=1)
 
 
@@ -212,7 +212,7 @@ def test_a_step_of_zero_is_refused_where_it_divides():
         (lambda: GTSARAH(0.1, period=0), "period must be a whole number >= 1; got 0"),
         (lambda: GTVR(0.1, probability=0), "probability must be a finite number > 0 and <= 1; got 0"),
         (lambda: GTVR(0.1, seed=-1), "seed must be a whole number >= 0; got -1"),
-        (lambda: GTHSGD(0), "step must be a finite number > 0; got 0"),
+        (lambda: GTHSGD(0), "step_size must be a finite number > 0; got 0"),
     ],
 )
 def test_bad_settings_are_named(make, match):

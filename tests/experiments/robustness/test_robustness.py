@@ -72,7 +72,7 @@ def test_settings_are_chosen_on_all_data_topologies_sizes_and_shards():
 def test_rivals_have_falling_steps_and_tracking_both_orders():
     for solver in ("gradient tracking", "DGD", "NEXT full", "NEXT partial"):
         settings = runs.GRIDS[solver].values()
-        assert {isinstance(setting.alpha, runs.Diminishing) for setting in settings} == {True, False}
+        assert {isinstance(setting.step_size, runs.Diminishing) for setting in settings} == {True, False}
     assert {setting.order for setting in runs.GRIDS["gradient tracking"].values()} == {"atc", "cta"}
 
 

@@ -193,7 +193,7 @@ def test_a_batch_of_everything_is_the_method_without(make):
     )
     np.testing.assert_array_equal(batched, whole)
     assert not np.array_equal(few, whole)
-    with pytest.raises(TypeError, match=f"{make.__name__} has no bound on its step for batches from theory: give step="):
+    with pytest.raises(TypeError, match=f"{make.__name__} has no bound on its step for batches from theory: give step_size="):
         consensus.solve(p, STATIC, make(compressor, batch=3), rounds=1)
 
 
@@ -365,7 +365,10 @@ class Chatty(GradientTracking):
         (lambda: Compressed(Silent(0.1), TOP), 'solver of Compressed must say what it sends, as in sends = "w, y"; Silent'),
         (lambda: Compressed(DGD(0.1), 0.1), r"compressor must be one, such as TopK\(0\.1\)"),
         (lambda: run(Compressed(Chatty(0.1), TOP)), "Chatty mixes more vectors in a round than its sends = 'w' says"),
-        (lambda: run(Compressed(GradientTracking(), TOP)), "GradientTracking inside of Compressed has no bound.*give step="),
+        (
+            lambda: run(Compressed(GradientTracking(), TOP)),
+            "GradientTracking inside of Compressed has no bound.*give step_size",
+        ),
     ],
 )
 def test_what_cannot_be_compressed_is_refused(make, match):

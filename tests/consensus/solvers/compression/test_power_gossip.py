@@ -115,5 +115,5 @@ def test_what_it_says_of_itself():
         "symmetric, static",
         "w, y",
     )
-    with pytest.raises(TypeError, match=r"GradientTracking inside of PowerGossip has no bound.*give step="):
+    with pytest.raises(TypeError, match=r"GradientTracking inside of PowerGossip has no bound.*give step_size="):
         consensus.solve(problem("squared", L2, MLP), STATIC, PowerGossip(GradientTracking()), rounds=1)

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from consensus.steps import Constant, CosineAnnealing, Diminishing, InverseSqrt, StepDecay, Warmup, as_rule
+from consensus.step_sizes import Constant, CosineAnnealing, Diminishing, InverseSqrt, StepDecay, Warmup, as_rule
 
 RULES = [(0.5, 0.01), (1.0, 0.99), (0.05, 19.0), (3.0, 0.1), (1e-3, 1e-3)]
 
@@ -174,11 +174,11 @@ def test_a_decay_that_would_reach_zero_is_refused(decay):
 @pytest.mark.parametrize(
     ("step", "most", "words"),
     [
-        (0, None, r"^step must be a finite number > 0; got 0"),
-        (1.5, 1, r"the first value of step=Constant\(value=1\.5\) must be a finite number > 0 and <= 1; got 1\.5"),
-        (Diminishing(1.5, 0.1), 1, r"first value of step=Diminishing\(initial=1\.5, decay=0\.1\).*<= 1; got 1\.5"),
-        (lambda n: -1.0, None, r"first value of step=.* must be a finite number > 0; got -1\.0"),
-        (lambda n: np.nan, None, r"first value of step=.* must be a finite number > 0; got nan"),
+        (0, None, r"^step_size must be a finite number > 0; got 0"),
+        (1.5, 1, r"the first value of step_size=Constant\(value=1\.5\) must be a finite number > 0 and <= 1; got 1\.5"),
+        (Diminishing(1.5, 0.1), 1, r"first value of step_size=Diminishing\(initial=1\.5, decay=0\.1\).*<= 1; got 1\.5"),
+        (lambda n: -1.0, None, r"first value of step_size=.* must be a finite number > 0; got -1\.0"),
+        (lambda n: np.nan, None, r"first value of step_size=.* must be a finite number > 0; got nan"),
     ],
 )
 def test_a_first_step_out_of_range_is_refused(step, most, words):
@@ -188,7 +188,7 @@ def test_a_first_step_out_of_range_is_refused(step, most, words):
 
 @pytest.mark.parametrize("step", ["0.1", None, True, [0.1], 1j], ids=repr)
 def test_what_is_neither_number_nor_rule_is_refused(step):
-    with pytest.raises(TypeError, match=r"step must be a number or a rule such as Diminishing\(0\.5, 0\.01\); got ") as caught:
+    with pytest.raises(TypeError, match=r"step_size must be a number or a rule such as Diminishing\(.*\); got ") as caught:
         as_rule(step)
     assert f"got {step!r}" in str(caught.value)
 

@@ -20,7 +20,7 @@ class Constant:
 
     Examples
     --------
-    >>> from consensus.steps import Constant
+    >>> from consensus.step_sizes import Constant
     >>> Constant(0.1)(1000)
     0.1
     """
@@ -53,7 +53,7 @@ class Diminishing:
 
     Examples
     --------
-    >>> from consensus.steps import Diminishing
+    >>> from consensus.step_sizes import Diminishing
     >>> rule = Diminishing(initial=0.5, decay=0.1)
     >>> rule(0), rule(1)
     (0.5, 0.475)
@@ -87,7 +87,7 @@ class InverseSqrt:
 
     Examples
     --------
-    >>> from consensus.steps import InverseSqrt
+    >>> from consensus.step_sizes import InverseSqrt
     >>> InverseSqrt(0.5)(3)
     0.25
     """
@@ -116,7 +116,7 @@ class StepDecay:
 
     Examples
     --------
-    >>> from consensus.steps import StepDecay
+    >>> from consensus.step_sizes import StepDecay
     >>> rule = StepDecay(0.4, every=30, gamma=0.5)
     >>> rule(29), rule(30), rule(60)
     (0.4, 0.2, 0.1)
@@ -157,7 +157,7 @@ class CosineAnnealing:
 
     Examples
     --------
-    >>> from consensus.steps import CosineAnnealing
+    >>> from consensus.step_sizes import CosineAnnealing
     >>> rule = CosineAnnealing(0.4, rounds=100)
     >>> rule(0), round(rule(50), 6), rule(100)
     (0.4, 0.2, 0.0)
@@ -198,7 +198,7 @@ class Warmup:
 
     Examples
     --------
-    >>> from consensus.steps import CosineAnnealing, Warmup
+    >>> from consensus.step_sizes import CosineAnnealing, Warmup
     >>> rule = Warmup(CosineAnnealing(0.4, rounds=1000), rounds=10)
     >>> round(rule(0), 6), rule(9) == rule.rule(9)
     (0.04, True)
@@ -220,7 +220,9 @@ class Stable:
     """Stands for the constant step that a solver finds for itself when a run begins: see :meth:`Solver.stable_step`."""
 
     def __call__(self, round: int) -> float:
-        raise TypeError("the step is not found yet: solver.prepared(problem, network) is the solver with it, or give step=")
+        raise TypeError(
+            "the step is not found yet: solver.prepared(problem, network) is the solver with it, or give step_size="
+        )
 
 
 def positive(rule: Rule, round: int) -> float:
@@ -228,17 +230,17 @@ def positive(rule: Rule, round: int) -> float:
     return _checks.number(f"the step of {rule} in round {round}", float(_named("rule", rule)(round)), above=0)
 
 
-def optional_rule(step: float | Rule | None) -> Rule:
+def optional_rule(step_size: float | Rule | None) -> Rule:
     """As :func:`as_rule`; None becomes :class:`Stable`."""
-    return Stable() if step is None or isinstance(step, Stable) else as_rule(step)
+    return Stable() if step_size is None or isinstance(step_size, Stable) else as_rule(step_size)
 
 
-def as_rule(step: float | Rule, most: float | None = None) -> Rule:
-    """``step`` as a rule: a number becomes :class:`Constant`; any callable round -> float passes.
+def as_rule(step_size: float | Rule, most: float | None = None) -> Rule:
+    """``step_size`` as a rule: a number becomes :class:`Constant`; any callable round -> float passes.
 
     Raises ``ValueError`` if its first value is not in (0, most], ``TypeError`` if it is neither number nor callable.
     """
-    return _named("step", step, most)
+    return _named("step_size", step_size, most)
 
 
 def _named(name, step, most=None):
