@@ -4,7 +4,7 @@ import importlib
 from typing import Any
 
 
-def module(name: str, what: str, extra: str = "pandas") -> Any:
+def module(name: str, what: str, extra: str) -> Any:
     """The module ``name``; ``ImportError`` where it is not installed, of what needs it and of the extra that brings it."""
     try:
         return importlib.import_module(name)

@@ -1,8 +1,6 @@
 """What a run recorded."""
 
-import csv
 import hashlib
-import io
 import logging
 import os
 from collections.abc import Mapping
@@ -11,8 +9,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from consensus import _checks, _extras
+from consensus import _checks
 from consensus._files import whole
+from consensus.data.readers import numbers
 
 if TYPE_CHECKING:
     import pandas
@@ -114,14 +113,6 @@ class History(dict):
             raise KeyError(f"no column {name!r}; there are {', '.join(self._columns)}")
         return super().__getitem__(name).copy()
 
-    def _flat(self):
-        """An array (rows,) for every column of a table, by name."""
-        flat = {}
-        for name in self:
-            column = self[name]
-            flat |= {name: column} if column.ndim == 1 else {f"{name}_{agent}": part for agent, part in enumerate(column.T)}
-        return flat
-
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and super().__contains__(name)
 
@@ -151,11 +142,9 @@ class History(dict):
         follows, is a comment for other programs: ``pandas.read_csv(path, comment="#")``,
         ``numpy.genfromtxt(path, delimiter=",", names=True, skip_header=1)``.
         """
-        flat, text = self._flat(), io.StringIO(newline="")
-        writer = csv.writer(text)
-        writer.writerow(flat)
-        writer.writerows(zip(*(column.tolist() for column in flat.values()), strict=True))
-        table = text.getvalue().encode()
+        frame = self.to_frame()
+        narrow = frame.columns[frame.dtypes == np.float32]  # written as the same numbers in float64
+        table = frame.astype(dict.fromkeys(narrow, float)).to_csv(index=False, na_rep="nan", lineterminator="\r\n").encode()
         with whole(_checks.path("path", path)) as file:
             file.write(_seal(table) + table)
 
@@ -165,11 +154,6 @@ class History(dict):
         Returns
         -------
         pandas.DataFrame (rows, columns)
-
-        Raises
-        ------
-        ImportError
-            Without pandas: ``pip install consensus-opt[pandas]``.
 
         Examples
         --------
@@ -185,7 +169,13 @@ class History(dict):
         >>> int(history.to_frame().set_index("round")["objective"].idxmin())
         10
         """
-        return _extras.module("pandas", "History.to_frame").DataFrame(self._flat())
+        import pandas
+
+        flat: dict[str, np.ndarray] = {}
+        for name in self:
+            column = self[name]
+            flat |= {name: column} if column.ndim == 1 else {f"{name}_{agent}": part for agent, part in enumerate(column.T)}
+        return pandas.DataFrame(flat)
 
     @classmethod
     def from_csv(cls, path: str | os.PathLike) -> "History":
@@ -199,7 +189,6 @@ class History(dict):
         ValueError
             If the file is no such table, or has columns but no rows: the message says where. If it is not what was written.
         """
-        history = cls()
         table = Path(_checks.path("path", path)).read_bytes()
         if table.startswith(_SEAL):
             seal, end, table = table.partition(b"\n")
@@ -209,21 +198,12 @@ class History(dict):
                 )
         else:
             logging.getLogger("consensus").warning("%s has no checksum: nobody can tell whether it is what was written", path)
+        if table and not table.strip():  # a history without rows has no columns, but an empty line for them
+            return cls()
         try:
-            lines = csv.reader(io.StringIO(table.decode(), newline=""))
-            names = next(lines, [])
-            for cells in lines:
-                if len(cells) != len(names):
-                    raise ValueError(f"line {lines.line_num} has {len(cells)} cells, the header {len(names)}")
-                row = {name: _number(text) for name, text in zip(names, cells, strict=True)}
-                if len(row) != len(names):
-                    raise ValueError(f"names in its header come twice: {names}")
-                history.append(row)
-            if names or not lines.line_num:  # a history without rows has no columns, but an empty line for them
-                history._need_rows()
-        except (TypeError, ValueError, csv.Error) as error:  # of which text in no encoding is one
+            return _restored(numbers(table))
+        except ValueError as error:  # of which text in no encoding is one
             raise ValueError(f"{path} is no history as to_csv writes it: {error}") from error
-        return history
 
 
 def _seal(table):
@@ -260,10 +240,3 @@ def _fits(value, dtype):
     if _plain(value):
         return dtype == (np.float64 if type(value) is float else np.int64)
     return np.can_cast(np.asarray(value).dtype, dtype)
-
-
-def _number(text):
-    try:
-        return int(text)
-    except ValueError:
-        return float(text)

@@ -93,9 +93,8 @@ def load(
 
         Anything else is a file. ``.csv`` and ``.tsv``: cells between commas, semicolons or tabs. The first line is a header
         unless all its cells are numbers, or numbers stand in the same places of the second line. ``.parquet``: the index of
-        a data frame is no feature. ``.npz``: arrays ``X`` (samples, features) and ``y`` (samples,). Text, also that of
-        ``CONSENSUS_DATA``, needs pandas (``pip install consensus-opt[pandas]``), Parquet pyarrow as well
-        (``consensus-opt[parquet]``).
+        a data frame is no feature; it needs pyarrow (``pip install consensus-opt[parquet]``). ``.npz``: arrays ``X``
+        (samples, features) and ``y`` (samples,).
     target : str or int, optional
         For a file. The column to predict, by name or by index (negative ones count from the end); all others are features.
         In npz: the array to take for ``y``.
@@ -122,7 +121,7 @@ def load(
     ConnectionError
         If OpenML cannot be reached.
     ImportError
-        For text without pandas, for Parquet without pandas and pyarrow.
+        For Parquet without pyarrow.
 
     Examples
     --------
@@ -184,20 +183,16 @@ def _from_folder(name):
 def _from_openml(name):
     from sklearn import datasets
 
-    try:  # this parser is the slower one, but the other needs pandas
-        found = datasets.fetch_openml(data_id=_REMOTE[name].openml, as_frame=False, parser="liac-arff")
+    try:  # scikit-learn's other parser fails on numbers that are declared nominal
+        found = datasets.fetch_openml(data_id=_REMOTE[name].openml, as_frame=True, parser="liac-arff")
     except OSError as error:
         raise ConnectionError(
             f"{name!r} could not be fetched from OpenML ({error}). Without a network, put {_REMOTE[name].file} in a folder "
             f"and set {VARIABLE} to it"
         ) from error
     if name == "mnist":
-        return _digits(found.data, found.target)
-    X = found.data
-    for feature, values in found.categories.items():  # numbers that OpenML declares nominal come as indices of their values
-        column = found.feature_names.index(feature)
-        X[:, column] = np.array(values, dtype=float)[X[:, column].astype(int)]
-    return Dataset(X, found.target.astype(float))
+        return _digits(found.data.to_numpy(), found.target.to_numpy())
+    return Dataset(found.data.astype(float).to_numpy(), found.target.to_numpy(float))
 
 
 def _digits(images, labels):

@@ -4,9 +4,9 @@ from numbers import Integral
 
 import numpy as np
 
-from consensus import _extras
+from consensus import _checks
 from consensus._npz import claims
-from consensus.data import parquet, text
+from consensus.data import readers
 from consensus.data.frames import Columns, is_category
 
 SUFFIXES = (".csv", ".tsv", ".parquet", ".npz")
@@ -23,37 +23,37 @@ def read(path, target=None, classification=None, categories=()):
             raise ValueError(
                 f"categories go with tables of text and Parquet, not with arrays; got {list(categories)} for {path}"
             )
-        label, names, X, y = _npz(path, "y" if target is None else target)
-        _refuse_unknown(path, names, X)
+        label, X, y = _npz(path, "y" if target is None else target)
+        for place, column in enumerate(X.T):
+            _refuse_unknown(path, f"column {place}", column)
     else:
-        reader = parquet if suffix == ".parquet" else text
-        names, table = reader.read(path, bool(categories))
-        if not table or len(table[0]) == 0:
+        is_text = suffix != ".parquet"
+        frame = readers.text(path, words=bool(categories)) if is_text else readers.parquet(path)
+        if not len(frame):
             raise ValueError(f"{path} has no rows")
+        names, table = list(frame.columns), [column for _, column in frame.items()]
         position = _position(path, "target", names, target)
         marked = {_position(path, "categories", names, one) for one in categories}
         if position in marked:
             raise ValueError(f"categories must be features; got the target, {names[position]!r}")
-        table = [
-            column
-            if place == position
-            else _category(path, names[place], column)
+        y, label = readers.values(table[position], is_text), f"column {names[position]!r}"
+        features = {
+            place: _category(path, names[place], column)
             if place in marked or is_category(column)
-            else reader.values(column)
+            else readers.values(column, is_text)
             for place, column in enumerate(table)
-        ]
-        y, label = reader.values(table.pop(position)), f"column {names.pop(position)!r}"
-        X, columns = _features(path, names, table)
+            if place != position
+        }
+        X, columns = _features(path, names, features)
     if X.size == 0:
         raise ValueError(f"{path} has no {'features besides the target' if len(X) else 'rows'}")
     X = X.astype(np.float32 if X.dtype == np.float32 else float, copy=False)
     return X, *_target(path, label, y, classification), columns
 
 
-def _refuse_unknown(path, names, X):
-    if not (finite := np.isfinite(X)).all():
-        row, column = np.argwhere(~finite)[0]
-        raise _unknown(path, f"column {names[column]!r}", row, X[row, column])
+def _refuse_unknown(path, label, column):
+    if not (finite := np.isfinite(column)).all():
+        raise _unknown(path, label, finite.argmin(), column[finite.argmin()])
 
 
 def _position(path, argument, names, target):
@@ -78,29 +78,29 @@ def _category(path, name, column):
 
 
 def _features(path, names, table):
-    """The features, and the columns they come from, unless several of these share a name."""
-    numbers = {place: column for place, column in enumerate(table) if not is_category(column)}
-    wrong = [
-        f"{names[place]!r} ({column[_first_word(column)]!r} in row {_first_word(column)})"
-        for place, column in numbers.items()
-        if column.dtype.kind not in "fiub"
+    """The features, and the columns they come from, unless several of these share a name; ``table`` has them by place."""
+    import pandas
+
+    numbers = {place: column for place, column in table.items() if not is_category(column)}
+    words = [
+        (names[place], column, _first_word(column)) for place, column in numbers.items() if column.dtype.kind not in "fiub"
     ]
-    if wrong:
+    if words:
         raise ValueError(
-            f"features must be numbers or categories; these columns of {path} are not: {_listed(wrong)}. Name them in "
+            f"features must be numbers or categories; these columns of {path} are not: "
+            f"{_listed(f'{name!r} ({_checks.shown(column[row])} in row {row})' for name, column, row in words)}. Name them in "
             "categories, or remove them"
         )
     if not table:
         return np.empty((1, 0)), None
-    if numbers:
-        stacked = np.column_stack(list(numbers.values()))
-        _refuse_unknown(path, [names[place] for place in numbers], stacked)
-    plain = len(numbers) == len(table)
-    if plain and len(set(map(str, names))) < len(names):
-        return stacked, None
-    frame = _extras.module("pandas", f"reading {path}").DataFrame(dict(enumerate(table)))
-    columns = Columns.of(frame.set_axis(list(map(str, names)), axis="columns"), str(path))
-    return stacked if plain else columns.transform(frame.set_axis(list(columns.names), axis="columns"), str(path)), columns
+    for place, column in numbers.items():
+        _refuse_unknown(path, f"column {names[place]!r}", column)
+    labels = [str(names[place]) for place in table]
+    if len(numbers) == len(table) and len(set(labels)) < len(labels):
+        return np.column_stack(list(table.values())), None
+    frame = pandas.DataFrame(table).set_axis(labels, axis=1)
+    columns = Columns.of(frame, str(path))
+    return columns.transform(frame, str(path)), columns
 
 
 def _target(path, label, y, classification):
@@ -110,11 +110,11 @@ def _target(path, label, y, classification):
         raise ValueError(f"target must hold numbers or text; {label} of {path} has dtype {y.dtype}, such as {y[0]!r}")
     if words:
         y = np.array(["" if cell is None else cell for cell in y.tolist()]).astype(str)
-    unknown = np.flatnonzero(np.isin(np.char.lower(y), text.MISSING) if words else ~np.isfinite(y))
+    unknown = np.flatnonzero(np.isin(np.char.lower(y), readers.MISSING) if words else ~np.isfinite(y))
     if len(unknown):
         raise _unknown(path, label, unknown[0], np.nan if words else y[unknown[0]])
     if words and not classification:
-        numbers = sum(map(text.is_number, y))
+        numbers = sum(map(readers.is_number, y))
         if classification is not None or 0 < numbers < len(y):  # a slip in a column of numbers makes no classes
             row = _first_word(y)
             raise ValueError(
@@ -131,7 +131,7 @@ def _target(path, label, y, classification):
 
 def _first_word(column):
     """The row of the first cell that is not a number."""
-    return next((row for row, cell in enumerate(column.tolist()) if not text.is_number(cell)), 0)
+    return next((row for row, cell in enumerate(column.tolist()) if not readers.is_number(cell)), 0)
 
 
 def npz(path, *names, check=None):
@@ -180,7 +180,7 @@ def _npz(path, target):
         raise ValueError(f"array 'X' of {path} must be numbers (samples, features); got {X.dtype} {X.shape}")
     if y.shape != X.shape[:1]:
         raise ValueError(f"array {target!r} of {path} must have shape {X.shape[:1]}, a value for each row of X; got {y.shape}")
-    return f"array {target!r}", range(X.shape[1]), *npz(path, "X", target).values()
+    return f"array {target!r}", *npz(path, "X", target).values()
 
 
 def _unknown(path, label, row, value):

@@ -1,7 +1,6 @@
 """All solvers in a table: what each needs, and what it sends."""
 
 import functools
-import html
 import inspect
 import itertools
 import re
@@ -9,7 +8,7 @@ import textwrap
 from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from consensus import _checks, _extras
+from consensus import _checks
 from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs, needs_of
 
@@ -67,15 +66,16 @@ class Table:
         return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
     def to_frame(self) -> "pandas.DataFrame":
-        """The same as a pandas DataFrame. ``ImportError`` without pandas: ``pip install consensus-opt[pandas]``."""
-        return _extras.module("pandas", "Table.to_frame").DataFrame(self.rows, columns=Row._fields)
+        """The same as a pandas DataFrame."""
+        import pandas
+
+        return pandas.DataFrame(self.rows, columns=Row._fields)
 
     def _repr_html_(self) -> str:
-        def line(tag, row):
-            return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row) + "</tr>"
+        import pandas
 
-        body = "".join(line("td", row) for row in self.rows)
-        return f"<table><thead>{line('th', Row._fields)}</thead><tbody>{body}</tbody></table>"
+        with pandas.option_context("display.max_colwidth", None):
+            return self.to_frame().to_html(index=False)
 
 
 def table(*more: Solver | type[Solver]) -> Table:

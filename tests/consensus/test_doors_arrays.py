@@ -187,9 +187,9 @@ def test_records_and_settings_are_named():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "no rows"),
+        ("", "No columns"),
         ("round,objective\n", "no rows"),
-        ("round,objective\n0,1.0\n" + "9" * 400 + ",1.0\n", "round of a row must be a number"),
+        ("round,objective\n0,1.0\n" + "9" * 400 + ",1.0\n", "line 3 has no number of 64 bits in column .round., but 9"),
     ],
 )
 def test_damaged_histories_are_refused(tmp_path, text, words):

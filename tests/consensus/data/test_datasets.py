@@ -4,7 +4,6 @@ import hashlib
 import io
 import json
 import os
-import sys
 
 import numpy as np
 import pytest
@@ -136,7 +135,6 @@ def openml(monkeypatch, folder, number, columns, rows):
 
     monkeypatch.delenv("CONSENSUS_DATA", raising=False)
     monkeypatch.setenv("SCIKIT_LEARN_DATA", str(folder))
-    monkeypatch.setitem(sys.modules, "pandas", None)  # the package does not depend on it
     monkeypatch.setattr("sklearn.datasets._openml.urlopen", urlopen)
 
 

@@ -2,6 +2,7 @@
 
 import broken_files
 import numpy as np
+import pandas
 import pytest
 import scipy.sparse as sp
 
@@ -14,17 +15,12 @@ X, Y = RNG.standard_normal((30, 2)), RNG.standard_normal(30)
 FLAGS = RNG.random(30) < 0.5
 
 
-@pytest.fixture
-def pandas():
-    return pytest.importorskip("pandas", reason="pandas is not installed")
-
-
-def frame(pandas, **more):
+def frame(**more):
     return pandas.DataFrame({"a": X[:, 0], "flag": FLAGS, "b": X[:, 1], **more})
 
 
-def test_frames_with_booleans_are_numbers_everywhere(pandas):
-    table, plain = frame(pandas), np.column_stack([X[:, 0], FLAGS, X[:, 1]])
+def test_frames_with_booleans_are_numbers_everywhere():
+    table, plain = frame(), np.column_stack([X[:, 0], FLAGS, X[:, 1]])
     assert table.to_numpy().dtype == object
     labels = pandas.Series([bool(flag) for flag in FLAGS], dtype=object)
     one, other = consensus.partition(table, labels, 3), consensus.partition(plain, FLAGS, 3)
@@ -39,7 +35,7 @@ def test_frames_with_booleans_are_numbers_everywhere(pandas):
     np.testing.assert_array_equal(runs[0].history["test_error"], runs[1].history["test_error"])
 
 
-def test_float32_frames_stay_float32(pandas):
+def test_float32_frames_stay_float32():
     table = pandas.DataFrame(X.astype(np.float32), columns=["a", "b"])
     assert consensus.partition(table, Y, 3).features.dtype == np.float32
 
@@ -55,8 +51,8 @@ def doors():
 
 
 @pytest.mark.parametrize("door", doors())
-def test_columns_of_other_things_are_refused_by_name(pandas, door):
-    table = frame(pandas, colour=["red"] * 30, size=["x"] * 30)
+def test_columns_of_other_things_are_refused_by_name(door):
+    table = frame(colour=["red"] * 30, size=["x"] * 30)
     words = rf"{' '.join(door.split())} hold real numbers; not so its columns 'colour' \('red'\), 'size' \('x'\)"
     with pytest.raises(ValueError, match=words):
         doors()[door](table)
