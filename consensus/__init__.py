@@ -13,6 +13,8 @@ from lazy_loader import attach
 if TYPE_CHECKING:
     from consensus import centralised as centralised
     from consensus import checkpoint as checkpoint
+    from consensus import communication as communication
+    from consensus import compression as compression
     from consensus import costs as costs
     from consensus import data as data
     from consensus import datasets as datasets
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from consensus import losses as losses
     from consensus import models as models
     from consensus import observe as observe
-    from consensus import packing as packing
     from consensus import plotting as plotting
     from consensus import problems as problems
     from consensus import regularizers as regularizers
@@ -66,6 +67,8 @@ else:
         submodules=[
             "centralised",
             "checkpoint",
+            "communication",
+            "compression",
             "costs",
             "data",
             "datasets",
@@ -77,7 +80,6 @@ else:
             "losses",
             "models",
             "observe",
-            "packing",
             "plotting",
             "problems",
             "regularizers",

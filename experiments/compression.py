@@ -8,7 +8,8 @@ import warnings
 import matplotlib.pyplot as plt
 import numpy as np
 
-from consensus.solvers import BEER, CGT, LEAD, ChocoSGD, GradientTracking, Quantize, TopK
+from consensus.compression import Quantize, TopK
+from consensus.solvers import BEER, CGT, LEAD, ChocoSGD, GradientTracking
 from consensus.step_sizes import CosineAnnealing
 from experiments.shared import tuning
 from experiments.shared.cases import graph

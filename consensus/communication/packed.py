@@ -49,7 +49,7 @@ def from_bytes(rows: np.ndarray, packed: Packed) -> Packed:
 
     Examples
     --------
-    >>> from consensus.packing import Sparse
+    >>> from consensus.compression import Sparse
     >>> import numpy as np
     >>> from consensus.communication.packed import from_bytes, to_bytes
     >>> sparse = Sparse.largest(np.array([[3.0, -5.0, 1.0], [0.0, 2.0, 4.0]]), 1)

@@ -5,12 +5,8 @@ from consensus.solvers.adaptive import AdaptiveNEXT
 from consensus.solvers.atg import ATG
 from consensus.solvers.auto_gt import AutoGT
 from consensus.solvers.base import Solver
-from consensus.solvers.beer import BEER
-from consensus.solvers.cgt import CGT
 from consensus.solvers.check import check_needs
-from consensus.solvers.choco_sgd import ChocoSGD
-from consensus.solvers.compressed import Compressed
-from consensus.solvers.compression import Compressor, Half, LowRank, NoCompression, Quantize, RandomK, TopK
+from consensus.solvers.compressed import BEER, CGT, LEAD, ChocoSGD, Compressed, MoTEF, PowerGossip
 from consensus.solvers.d2 import D2
 from consensus.solvers.dadmm import DADMM
 from consensus.solvers.datos import DATOS
@@ -28,10 +24,8 @@ from consensus.solvers.gt_saga import GTSAGA
 from consensus.solvers.gt_sarah import GTSARAH
 from consensus.solvers.gt_vr import GTVR
 from consensus.solvers.kgt import KGT
-from consensus.solvers.lead import LEAD
 from consensus.solvers.led import LED
 from consensus.solvers.ltadmm import LTADMM
-from consensus.solvers.motef import MoTEF
 from consensus.solvers.needs import Needs
 from consensus.solvers.network_giant import NetworkGIANT
 from consensus.solvers.newton_tracking import NewtonTracking
@@ -39,7 +33,6 @@ from consensus.solvers.next import NEXT
 from consensus.solvers.nids import NIDS
 from consensus.solvers.opapc import OPAPC
 from consensus.solvers.pgextra import PGEXTRA
-from consensus.solvers.power_gossip import PowerGossip
 from consensus.solvers.prox_gt import ProxGT
 from consensus.solvers.prox_skip import ProxSkip
 from consensus.solvers.push_diging import PushDIGing
@@ -82,31 +75,24 @@ __all__ = [
     "AutoGT",
     "ChocoSGD",
     "Compressed",
-    "Compressor",
     "DSGDm",
     "DecentLaM",
     "DiNNO",
     "ExactDiffusion",
     "Gossip",
     "GradientTracking",
-    "Half",
-    "LowRank",
     "MoTEF",
     "Needs",
     "NetworkGIANT",
     "NewtonTracking",
-    "NoCompression",
     "PowerGossip",
     "ProxGT",
     "ProxSkip",
     "PushDIGing",
     "PushPull",
     "QGDSGDm",
-    "Quantize",
-    "RandomK",
     "RelaySGD",
     "Solver",
-    "TopK",
     "TreeLBFGS",
     "TreeNewton",
     "WangElia",

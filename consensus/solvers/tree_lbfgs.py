@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from consensus import _checks
-from consensus.packing.runs import packed_bytes
+from consensus.compression.runs import packed_bytes
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.line_search import LineSearch
@@ -64,7 +64,7 @@ class TreeLBFGS(Solver):
         q_i = rint((grad g_i - s_i) / a) ,    s_i <- s_i + a q_i ,    a = 2^floor(log2(0.02 |grad U| sqrt(12 / (A P)))) ,
 
     so that errors do not add up, and all rounding together moves the gradient by about 2% of the last one's norm. Sums of
-    integers are exact, in any order. Runs of 32 integers share a width (:mod:`consensus.packing.runs`). The value is sent in
+    integers are exact, in any order. Runs of 32 share a width (:mod:`consensus.compression.runs`). The value is sent in
     float64, and with ``rounded=False`` the gradient, too. For the first sum |grad U| is A times the norm of the root's own
     gradient, which the root sends down. Before it the agents find the tree, in as many exchanges as the diameter. Everything is
     counted.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 
 from consensus import _checks
-from consensus.packing.runs import packed_bytes
+from consensus.compression.runs import packed_bytes
 from consensus.problems import BaseProblem, Linearizable
 from consensus.solvers.adaptive.gauss_newton import products
 from consensus.solvers.base import Solver

@@ -120,7 +120,7 @@ def with_defaults() -> dict[str, Solver]:
         kind = getattr(solvers, name)
         if isinstance(kind, type) and issubclass(kind, Solver) and kind.stable_step is not Solver.stable_step:
             if name in COMPRESSED:
-                found[name] = kind(solvers.TopK(0.5))
+                found[name] = kind(consensus.compression.TopK(0.5))
             elif name not in INEXACT and "solver" not in getattr(kind, "__dataclass_fields__", {}):
                 found[name] = kind()
     return found

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from consensus.solvers import LEAD, NEXT, SONATA, Compressed, ExactDiffusion, GradientTracking, PushDIGing, Quantize
+from consensus.compression import Quantize
+from consensus.solvers import LEAD, NEXT, SONATA, Compressed, ExactDiffusion, GradientTracking, PushDIGing
 from consensus.surrogates import PartialLinearization
 from experiments.shared.tuning import Axis, Family
 from experiments.untuned.gossip_cases import DIRECTED, STATIC

@@ -80,7 +80,7 @@ GOOD = {
     "row": "good.row()",
     "rows": "slice(0, 2)",
     "columns": "2",
-    "compressor": "consensus.solvers.TopK(0.5)",
+    "compressor": "consensus.compression.TopK(0.5)",
     "bits": "4",
     "number": "7",
     "rank": "1",
@@ -138,21 +138,21 @@ SPECIAL = {
     "consensus.solve": {"rounds": "2"},
     "consensus.centralised.solve": {"rounds": "2"},
     "consensus.centralised.SynchronousSGD": {"batch": "4"},
-    "consensus.packing.Drawn": {
+    "consensus.compression.Drawn": {
         "values": "np.ones((3, 2))",
         "senders": "np.array([[0], [1], [2]], np.int32)",
         "seed": "0",
         "number": "7",
     },
-    "consensus.packing.Halves": {
+    "consensus.compression.Halves": {
         "values": "np.ones((3, 2), np.float16)",
         "exponents": "np.zeros((3, 1), np.int16)",
         "dtype": "float",
     },
-    "consensus.packing.Quantised.random": {"rows": "good.w()", "uniform": "np.full((4, 4), 0.5)"},
-    "consensus.packing.Drawn.some": {"rows": "good.w()", "senders": "np.arange(4)", "seed": "0", "k": "2"},
-    "consensus.packing.Halves.nearest": {"rows": "good.w()"},
-    "consensus.packing.Whole": {"rows": "good.w()"},
+    "consensus.compression.Quantised.random": {"rows": "good.w()", "uniform": "np.full((4, 4), 0.5)"},
+    "consensus.compression.Drawn.some": {"rows": "good.w()", "senders": "np.arange(4)", "seed": "0", "k": "2"},
+    "consensus.compression.Halves.nearest": {"rows": "good.w()"},
+    "consensus.compression.Whole": {"rows": "good.w()"},
     "consensus.solvers.D2": {
         "schedule": "topologies.Static(topologies.ring(4), weights=topologies.lazy(topologies.metropolis))",
         "network": "topologies.Static(topologies.ring(4), weights=topologies.lazy(topologies.metropolis))",
@@ -193,15 +193,15 @@ SPECIAL = {
     "topologies.Sequence": {"weights": "topologies.metropolis"},
     "topologies.Static": {"weights": "topologies.metropolis"},
     "consensus.surrogates.Blocks": {"parameters": "4"},
-    "consensus.packing.Quantised": {
+    "consensus.compression.Quantised": {
         "codes": "np.zeros((4, 2), np.uint8)",
         "scale": "np.ones((4, 1))",
         "columns": "4",
         "bits": "4",
         "rows": "good.w()",
     },
-    "consensus.packing.Runs": {"codes": "np.ones((4, 4), np.int64)", "unit": "np.ones((4, 2))", "rows": "good.w()"},
-    "consensus.packing.Sparse": {
+    "consensus.compression.Runs": {"codes": "np.ones((4, 4), np.int64)", "unit": "np.ones((4, 2))", "rows": "good.w()"},
+    "consensus.compression.Sparse": {
         "values": "np.ones((4, 2))",
         "indices": "np.zeros((4, 2), np.int32)",
         "columns": "4",
@@ -220,9 +220,9 @@ RECORDS = {
     "consensus.surrogates.Surrogate", "consensus.surrogates.SurrogateModel",
     "consensus.centralised.System", "consensus.centralised.Traffic", "consensus.centralised.Dask", "consensus.costs.Load",
     "consensus.centralised.SplitMLP",  # its methods start processes, which the daemons of the campaign may not
-    "consensus.solvers.Compressor",
-    "consensus.packing.Factors",  # what LowRank makes of rows
-    "consensus.solvers.LowRank",
+    "consensus.compression.Compressor",
+    "consensus.compression.Factors",  # what LowRank makes of rows
+    "consensus.compression.LowRank",
     "consensus.solvers.PowerGossip",  # no matrix of the problem here is worth its factors
     "consensus.models.JAX", "consensus.models.Torch",  # what their frameworks refuse they say themselves
     *(f"consensus.observe.{name}" for name in consensus.observe.__all__),

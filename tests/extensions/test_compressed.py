@@ -13,8 +13,8 @@ from signs import Signs
 
 import consensus
 import topologies
+from consensus.compression import Quantised, Sparse
 from consensus.engines import MPI, Processes
-from consensus.packing import Quantised, Sparse
 
 AGENTS, P, STEP, C = 6, 5, 0.05, 0.2
 FORMS = {

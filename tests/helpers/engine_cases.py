@@ -17,7 +17,7 @@ from problems import data
 import consensus
 import topologies
 from consensus import Minibatches
-from consensus.packing import Quantised, Sparse
+from consensus.compression import Half, LowRank, Quantised, Quantize, RandomK, Sparse, TopK
 from consensus.robust import ALIE, IPM, NNA, NNM, Attack, Bucketing, ClippedGossip, CSPlus, Dissensus, SignFlip
 from consensus.solvers import (
     ATG,
@@ -54,8 +54,6 @@ from consensus.solvers import (
     ExactDiffusion,
     Gossip,
     GradientTracking,
-    Half,
-    LowRank,
     MoTEF,
     NetworkGIANT,
     NewtonTracking,
@@ -65,11 +63,8 @@ from consensus.solvers import (
     PushDIGing,
     PushPull,
     QGDSGDm,
-    Quantize,
-    RandomK,
     RelaySGD,
     Solver,
-    TopK,
     TreeLBFGS,
     TreeNewton,
     WangElia,

@@ -15,8 +15,8 @@ from engine_harness import columns, write
 
 import consensus
 import topologies
+from consensus.compression import Drawn, Factors, Halves, Quantised, Runs, Sparse, Whole
 from consensus.engines import MPI, waiting
-from consensus.packing import Drawn, Factors, Halves, Quantised, Runs, Sparse, Whole
 from consensus.solvers import DGD, GradientTracking
 
 

@@ -1,6 +1,7 @@
 """A solver of every kind, with settings for small problems."""
 
 from consensus import solvers as all_solvers
+from consensus.compression import Half, Quantize, RandomK, TopK
 from consensus.robust import NNA, Attack, SignFlip
 from consensus.solvers import (
     BEER,
@@ -22,16 +23,12 @@ from consensus.solvers import (
     DSGDm,
     Gossip,
     GradientTracking,
-    Half,
     MoTEF,
     PowerGossip,
     PushDIGing,
     PushPull,
     QGDSGDm,
-    Quantize,
-    RandomK,
     RelaySGD,
-    TopK,
 )
 from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
 

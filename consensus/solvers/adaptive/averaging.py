@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from consensus.packing.runs import Runs
+from consensus.compression.runs import Runs
 from consensus.solvers.adaptive import filters
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import pytest
 import topologies
 from consensus.communication import Messages
 from consensus.communication.plans import Plans
+from consensus.compression import Sparse
 from consensus.engines import StackedNetwork
-from consensus.packing import Sparse
 
 RNG = np.random.default_rng(0)
 SCHEDULES = {**engine_cases.NETWORKS, "directed": topologies.Static(engine_cases.GRAPH.to_directed(), weights=topologies.push)}

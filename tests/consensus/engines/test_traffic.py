@@ -6,22 +6,10 @@ import pytest
 
 import consensus
 import topologies
+from consensus.compression import Quantize, Sparse, TopK
 from consensus.engines import Engine, StackedNetwork, reports, run_rounds
-from consensus.packing import Sparse
 from consensus.robust import NNA
-from consensus.solvers import (
-    BEER,
-    DGD,
-    SGP,
-    AdaptiveNEXT,
-    GradientTracking,
-    PowerGossip,
-    Quantize,
-    RelaySGD,
-    TopK,
-    TreeLBFGS,
-    TreeNewton,
-)
+from consensus.solvers import BEER, DGD, SGP, AdaptiveNEXT, GradientTracking, PowerGossip, RelaySGD, TreeLBFGS, TreeNewton
 
 
 def test_by_hand_on_a_path():

@@ -13,6 +13,7 @@ from problems import AGENTS, CIRCLE, GRAPH, problem
 import consensus
 import topologies
 from consensus import solvers
+from consensus.compression import NoCompression
 from consensus.solvers import (
     ATG,
     BEER,
@@ -52,7 +53,6 @@ from consensus.solvers import (
     Needs,
     NetworkGIANT,
     NewtonTracking,
-    NoCompression,
     PowerGossip,
     ProxGT,
     ProxSkip,

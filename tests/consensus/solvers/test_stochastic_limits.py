@@ -11,6 +11,7 @@ import consensus
 import topologies
 from consensus import Minibatches
 from consensus._parallel import one_blas_thread
+from consensus.compression import TopK
 from consensus.engines.stacked import StackedNetwork
 from consensus.problems.minibatches import Batch
 from consensus.solvers import (
@@ -32,7 +33,6 @@ from consensus.solvers import (
     MoTEF,
     QGDSGDm,
     RelaySGD,
-    TopK,
 )
 from consensus.step_sizes import CosineAnnealing
 from consensus.surrogates import FullLinearization

@@ -8,8 +8,9 @@ from scipy.optimize import minimize
 
 import consensus
 import topologies
+from consensus.compression import Quantize
 from consensus.engines.stacked import StackedNetwork
-from consensus.solvers import Compressed, Gossip, Quantize, TreeLBFGS, TreeNewton
+from consensus.solvers import Compressed, Gossip, TreeLBFGS, TreeNewton
 from consensus.solvers.tree_lbfgs import times_inverse
 from consensus.solvers.tree_model import Model, corrected, rounded
 

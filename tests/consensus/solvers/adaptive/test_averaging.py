@@ -5,8 +5,8 @@ import pytest
 from problems import AGENTS, CIRCLE, SCHEDULES
 
 import topologies
+from consensus.compression.runs import pack
 from consensus.engines.stacked import StackedNetwork
-from consensus.packing.runs import pack
 from consensus.solvers.adaptive import averaging, filters
 from consensus.solvers.adaptive.averaging import Own, Pace, Told, average
 

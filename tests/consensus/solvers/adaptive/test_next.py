@@ -9,9 +9,9 @@ from problems import CIRCLE, SCHEDULES, data, problem
 
 import consensus
 import topologies
+from consensus.compression.runs import pack
 from consensus.engines import Engine, Processes, reports, run_rounds
 from consensus.engines.stacked import StackedNetwork
-from consensus.packing.runs import pack
 from consensus.regularizers.base import Regularizer
 from consensus.solvers import DGD, AdaptiveNEXT, Gossip, GradientTracking
 from consensus.solvers.adaptive import averaging

@@ -33,7 +33,7 @@ def entries(name: str, value: float, parameters: int) -> int:
 
     Examples
     --------
-    >>> from consensus.solvers.compression.counts import entries
+    >>> from consensus.compression.counts import entries
     >>> entries("k", 0.1, 55), entries("k", 0.1, 3), entries("k", 3, 3)
     (6, 1, 3)
     """

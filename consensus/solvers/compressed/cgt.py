@@ -8,7 +8,7 @@ import numpy as np
 from consensus import _checks
 from consensus.problems import BaseProblem
 from consensus.problems.minibatches import draw
-from consensus.solvers.compression.method import CompressedMethod, Memory
+from consensus.solvers.compressed.method import CompressedMethod, Memory
 from consensus.solvers.needs import Needs
 from topologies.schedules import ScheduleLike
 
@@ -60,7 +60,7 @@ class CGT(CompressedMethod):
     Examples
     --------
     >>> import numpy as np, consensus, topologies
-    >>> from consensus.solvers import Quantize
+    >>> from consensus.compression import Quantize
     >>> from consensus.solvers import CGT
     >>> centres = np.arange(5.0)[:, None] * np.ones(10)
     >>> problem = consensus.Problem.from_functions(

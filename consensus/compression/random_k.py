@@ -1,4 +1,4 @@
-"""Numbers at random places, which who hears them draws again."""
+"""Entries drawn at random."""
 
 from __future__ import annotations
 
@@ -8,6 +8,58 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from consensus import _checks
+from consensus.communication import Packed
+from consensus.compression.base import Compressor, generator, rows_of
+from consensus.compression.counts import entries, some
+from consensus.problems import BaseProblem
+
+
+@dataclass(frozen=True)
+class RandomK(Compressor):
+    """k entries of a row, drawn at random without replacement; the others count as zero.
+
+    ``E |Q(x) - x|^2 = (1 - k/P) |x|^2``. Receivers draw the same places again: a message holds k values and four bytes more.
+
+    Parameters
+    ----------
+    k : int or float
+        As of :class:`TopK`.
+    seed : int
+        >= 0. Places depend on it, the agent and the number of its message alone.
+
+    Raises
+    ------
+    ValueError
+        If ``k`` or ``seed`` is out of range; when a run begins, if ``k`` is above P.
+
+    References
+    ----------
+    Stich, Cordonnier, Jaggi, "Sparsified SGD with memory", NeurIPS 2018, Definition 2.1.
+
+    Examples
+    --------
+    >>> from consensus.compression import RandomK
+    >>> RandomK(0.1).omega(1000)
+    0.1
+    """
+
+    k: float
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "k", some("k of RandomK", self.k))
+        _checks.count("seed of RandomK", self.seed, least=0)
+
+    def check(self, problem: BaseProblem) -> None:
+        super().check(problem)
+        self.omega(problem.parameters)
+
+    def omega(self, parameters: int) -> float:
+        return entries("k of RandomK", self.k, parameters) / parameters
+
+    def pack(self, rows: np.ndarray, agents: np.ndarray, number: int) -> Packed:
+        rows = rows_of(rows)
+        return Drawn.some(rows, entries("k of RandomK", self.k, rows.shape[1]), agents, self.seed, number)
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +87,7 @@ class Drawn:
     Examples
     --------
     >>> import numpy as np
-    >>> from consensus.packing import Drawn
+    >>> from consensus.compression import Drawn
     >>> drawn = Drawn.some(np.array([[3.0, -5.0, 1.0, 0.5], [1.0, 2.0, 4.0, -1.0]]), 2, senders=[0, 1], seed=0, number=7)
     >>> drawn.unpack()
     array([[3., 0., 1., 0.],
@@ -109,8 +161,3 @@ class Drawn:
         k = self.values.shape[1]
         each = (generator(self.seed, sender, self.number) for sender in self.senders[:, 0].tolist())
         return np.array([rng.choice(self.columns, k, replace=False, shuffle=False) for rng in each], np.intp).reshape(-1, k)
-
-
-def generator(seed: int, agent: int, number: int) -> np.random.Generator:
-    """What an agent draws from for its message of that ``number``: far from what it draws for others, and for minibatches."""
-    return np.random.Generator(np.random.Philox(key=[seed, agent], counter=[0, 0, 1, number]))

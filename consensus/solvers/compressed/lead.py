@@ -9,7 +9,7 @@ from consensus import _checks
 from consensus.problems import BaseProblem
 from consensus.problems.minibatches import draw
 from consensus.solvers.bounds import lowest_eigenvalue, refuse_batches, steepest
-from consensus.solvers.compression.method import CompressedMethod, Memory
+from consensus.solvers.compressed.method import CompressedMethod, Memory
 from consensus.solvers.needs import Needs
 from topologies.schedules import ScheduleLike
 
@@ -61,7 +61,7 @@ class LEAD(CompressedMethod):
     Examples
     --------
     >>> import numpy as np, consensus, topologies
-    >>> from consensus.solvers import Quantize
+    >>> from consensus.compression import Quantize
     >>> from consensus.solvers import LEAD
     >>> centres = np.arange(5.0)[:, None] * np.ones(10)
     >>> problem = consensus.Problem.from_functions(

@@ -7,10 +7,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from consensus import _checks
+from consensus.compression.base import Compressor, compressor_of
 from consensus.problems import BaseProblem
-from consensus.solvers.compression.base import Compressor, compressor_of
-from consensus.solvers.compression.method import Memory, gamma_for, omega, share
-from consensus.solvers.compression.wrapper import Exchange, RememberingState, RememberingWrapper
+from consensus.solvers.compressed.method import Memory, gamma_for, omega, share
+from consensus.solvers.compressed.remembering import Exchange, RememberingState, RememberingWrapper
 from topologies.schedules import ScheduleLike, is_static
 
 if TYPE_CHECKING:
@@ -55,7 +55,8 @@ class Compressed(RememberingWrapper):
     Examples
     --------
     >>> import numpy as np, consensus, topologies
-    >>> from consensus.solvers import NEXT, TopK
+    >>> from consensus.compression import TopK
+    >>> from consensus.solvers import NEXT
     >>> from consensus.surrogates import FullLinearization
     >>> from consensus.solvers import Compressed
     >>> centres = np.arange(5.0)[:, None] * np.ones(10)

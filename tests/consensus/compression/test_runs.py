@@ -5,9 +5,9 @@ import pytest
 
 import topologies
 from consensus.communication.packed import from_bytes, to_bytes
+from consensus.compression import Runs
+from consensus.compression.runs import pack, packed_bytes, unpack
 from consensus.engines import StackedNetwork
-from consensus.packing import Runs
-from consensus.packing.runs import pack, packed_bytes, unpack
 
 DTYPES = [np.float64, np.float32]
 

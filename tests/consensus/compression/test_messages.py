@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from consensus.communication.packed import from_bytes, to_bytes
-from consensus.packing import Drawn, Factors, Halves, Quantised, Runs, Sparse, Whole
+from consensus.compression import Drawn, Factors, Halves, Quantised, Runs, Sparse, Whole
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.standard_normal((5, 13))

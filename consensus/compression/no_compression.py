@@ -1,4 +1,4 @@
-"""Rows as they are."""
+"""Messages as they would be without a compressor."""
 
 from __future__ import annotations
 
@@ -7,6 +7,28 @@ from dataclasses import dataclass
 import numpy as np
 
 from consensus import _checks
+from consensus.communication import Packed
+from consensus.compression.base import Compressor, rows_of
+
+
+@dataclass(frozen=True)
+class NoCompression(Compressor):
+    """Every number as it is: what a compressed method does with it is to be compared with.
+
+    Examples
+    --------
+    >>> from consensus.compression import NoCompression
+    >>> NoCompression().omega(1000)
+    1.0
+    """
+
+    unbiased = True
+
+    def omega(self, parameters: int) -> float:
+        return 1.0
+
+    def pack(self, rows: np.ndarray, agents: np.ndarray, number: int) -> Packed:
+        return Whole(rows_of(rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +47,7 @@ class Whole:
     Examples
     --------
     >>> import numpy as np
-    >>> from consensus.packing import Whole
+    >>> from consensus.compression import Whole
     >>> Whole(np.ones((2, 5))).bytes
     array([40, 40])
     """

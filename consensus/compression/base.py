@@ -24,7 +24,7 @@ class Compressor(ABC):
     Examples
     --------
     >>> import numpy as np
-    >>> from consensus.solvers import TopK
+    >>> from consensus.compression import TopK
     >>> packed = TopK(2).pack(np.array([[3.0, -5.0, 1.0, 0.5]]), agents=np.array([0]), number=0)
     >>> packed.unpack(), packed.bytes, TopK(2).omega(4)
     (array([[ 3., -5.,  0.,  0.]]), array([17]), 0.5)
@@ -76,3 +76,8 @@ def rows_of(rows: np.ndarray) -> np.ndarray:
     if rows.ndim != 2 or not rows.shape[1]:
         raise ValueError(f"rows must have shape (agents, P); got {rows.shape}")
     return rows
+
+
+def generator(seed: int, agent: int, number: int) -> np.random.Generator:
+    """What an agent draws from for its message of that ``number``: far from what it draws for others, and for minibatches."""
+    return np.random.Generator(np.random.Philox(key=[seed, agent], counter=[0, 0, 1, number]))

@@ -9,7 +9,8 @@ from problems import problem
 
 import consensus
 import topologies
-from consensus.solvers import BEER, ChocoSGD, Half, LowRank, NoCompression, Quantize, RandomK, TopK
+from consensus.compression import Half, LowRank, NoCompression, Quantize, RandomK, TopK
+from consensus.solvers import BEER, ChocoSGD
 
 P, DRAWS = 12, 200
 AGENTS = np.arange(DRAWS)

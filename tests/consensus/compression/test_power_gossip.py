@@ -9,7 +9,7 @@ from quadratics import NETWORKS, optimum, quadratic
 from steps_by_hand import SCHEDULES, states
 
 import consensus
-from consensus.packing.drawn import generator
+from consensus.compression.base import generator
 from consensus.solvers import DGD, NEXT, GradientTracking, PowerGossip, table
 from consensus.surrogates import FullLinearization
 

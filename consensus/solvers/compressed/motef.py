@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from consensus import _checks
+from consensus.compression.base import Compressor
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
-from consensus.solvers.compression.base import Compressor
-from consensus.solvers.compression.method import CompressedMethod, Memory
+from consensus.solvers.compressed.method import CompressedMethod, Memory
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule
 from topologies.schedules import ScheduleLike
@@ -65,7 +65,7 @@ class MoTEF(CompressedMethod):
     Examples
     --------
     >>> import numpy as np, consensus, topologies
-    >>> from consensus.solvers import TopK
+    >>> from consensus.compression import TopK
     >>> from consensus.solvers import MoTEF
     >>> centres = np.arange(5.0)[:, None] * np.ones(10)
     >>> problem = consensus.Problem.from_functions(

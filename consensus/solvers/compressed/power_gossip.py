@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from consensus.packing.drawn import generator
-from consensus.packing.factors import orthonormal
+from consensus.compression.base import generator
+from consensus.compression.low_rank import LowRank, orthonormal
 from consensus.problems import BaseProblem
-from consensus.solvers.compression.low_rank import LowRank
-from consensus.solvers.compression.wrapper import Exchange, RememberingState, RememberingWrapper
+from consensus.solvers.compressed.remembering import Exchange, RememberingState, RememberingWrapper
 from consensus.solvers.needs import Needs
 from topologies.schedules import ScheduleLike, is_static
 

@@ -29,7 +29,7 @@ def packed_bytes(codes: np.ndarray) -> np.ndarray:
     Examples
     --------
     >>> import numpy as np
-    >>> from consensus.packing.runs import packed_bytes
+    >>> from consensus.compression.runs import packed_bytes
     >>> packed_bytes(np.array([[0, 0, 0], [3, -1, 0]])).tolist()
     [1, 2]
     """
@@ -48,7 +48,7 @@ def pack(codes: np.ndarray) -> bytes:
     Examples
     --------
     >>> import numpy as np
-    >>> from consensus.packing.runs import pack, unpack
+    >>> from consensus.compression.runs import pack, unpack
     >>> unpack(pack(np.array([5, -3, 0, 100])), 4).tolist()
     [5, -3, 0, 100]
     """
@@ -102,7 +102,7 @@ class Runs:
     Examples
     --------
     >>> import numpy as np
-    >>> from consensus.packing import Runs
+    >>> from consensus.compression import Runs
     >>> runs = Runs.nearest(np.array([[0.3, -1.1, 6.0, 17.0]]), np.array([[0.25, 4.0]]))
     >>> runs.unpack().tolist(), runs.bytes.tolist()
     ([[0.25, -1.0, 8.0, 16.0]], [8])

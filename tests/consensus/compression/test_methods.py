@@ -11,6 +11,7 @@ from steps_by_hand import MLP, states
 
 import consensus
 import topologies
+from consensus.compression import NoCompression, Quantize, RandomK, TopK
 from consensus.solvers import (
     BEER,
     CGT,
@@ -23,10 +24,6 @@ from consensus.solvers import (
     Gossip,
     GradientTracking,
     MoTEF,
-    NoCompression,
-    Quantize,
-    RandomK,
-    TopK,
     check_needs,
 )
 from consensus.surrogates import FullLinearization

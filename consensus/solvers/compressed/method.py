@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import numpy as np
 
 from consensus import _checks
+from consensus.compression.base import Compressor, compressor_of
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import as_minibatches
 from consensus.solvers.base import Solver, repr_of_given
 from consensus.solvers.bounds import lowest_eigenvalue, refuse_batches, steepest
-from consensus.solvers.compression.base import Compressor, compressor_of
 from consensus.step_sizes import Rule, optional_rule
 from topologies.schedules import ScheduleLike
 

@@ -1,0 +1,27 @@
+"""Compressors, and the messages that they make of rows of numbers: one file a form."""
+
+from consensus.compression.base import Compressor
+from consensus.compression.half import Half, Halves
+from consensus.compression.low_rank import Factors, LowRank
+from consensus.compression.no_compression import NoCompression, Whole
+from consensus.compression.quantize import Quantised, Quantize
+from consensus.compression.random_k import Drawn, RandomK
+from consensus.compression.runs import Runs
+from consensus.compression.top_k import Sparse, TopK
+
+__all__ = [
+    "Compressor",
+    "Drawn",
+    "Factors",
+    "Half",
+    "Halves",
+    "LowRank",
+    "NoCompression",
+    "Quantised",
+    "Quantize",
+    "RandomK",
+    "Runs",
+    "Sparse",
+    "TopK",
+    "Whole",
+]
