@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from consensus import solvers as solvers
     from consensus import step_sizes as step_sizes
     from consensus import surrogates as surrogates
+    from consensus import testing as testing
     from consensus.data import Shards as Shards
     from consensus.data import partition as partition
     from consensus.errors import DivergenceError as DivergenceError
@@ -87,6 +88,7 @@ else:
             "solvers",
             "step_sizes",
             "surrogates",
+            "testing",
         ],
         submod_attrs={
             "data": ["Shards", "partition"],

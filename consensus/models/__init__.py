@@ -1,10 +1,9 @@
 """Models: what turns parameters and features into outputs."""
 
 from consensus.models.base import Linearization, Model, linearize
-from consensus.models.check import check
 from consensus.models.jax import JAX
 from consensus.models.linear import Linear
 from consensus.models.mlp import MLP
 from consensus.models.torch import Torch
 
-__all__ = ["JAX", "MLP", "Linear", "Linearization", "Model", "Torch", "check", "linearize"]
+__all__ = ["JAX", "MLP", "Linear", "Linearization", "Model", "Torch", "linearize"]

@@ -13,7 +13,7 @@ from consensus import _checks
 class Model(Protocol):
     """A function ``f(w, x)`` of parameters w and a sample's features x, for a block of agents at once.
 
-    A model of one's own needs the two numbers and four methods below; :func:`consensus.models.check` tries them.
+    A model of one's own needs the two numbers and four methods below; :func:`consensus.testing.check_model` tries them.
     Shapes: w and tangents v (agents, P), x (agents, samples, features), outputs and cotangents u (agents, samples, outputs).
     A sample may have any shape: images come as x (agents, samples, channels, height, width) if data of that shape are given.
 
@@ -69,8 +69,7 @@ class Model(Protocol):
     ...     def vjp(self, w, x, u):
     ...         return (x.swapaxes(1, 2) @ (u * self.predict(w, x)))[:, :, 0]
     >>> import consensus
-    >>> consensus.models.check(Exponential(), features=3).outputs
-    1
+    >>> report = consensus.testing.check_model(Exponential(), features=3)
     """
 
     @property

@@ -43,8 +43,9 @@ class JAX(Framework):
     puts them together again. In float64 runs JAX computes in float64 within the model's calls, whatever it does elsewhere.
 
     How many outputs there are is known once the shape of a sample is: :class:`consensus.Problem` and
-    :func:`consensus.models.check` call :meth:`for_samples` with it. Every shape of arrays is compiled once in a process, which
-    takes seconds for large models. Results are equal to the bit on all engines, on CPUs of one kind with one version of JAX.
+    :func:`consensus.testing.check_model` call :meth:`for_samples` with it. Every shape of arrays is compiled once in a process,
+    which takes seconds for large models. Results are equal to the bit on all engines, on CPUs of one kind with one version of
+    JAX.
 
     Examples
     --------

@@ -55,8 +55,9 @@ class Torch(Framework):
     training leaves the one that was given as it is.
 
     How many outputs there are is known once the shape of a sample is: :class:`consensus.Problem` and
-    :func:`consensus.models.check` call :meth:`for_samples` with it. Results are equal to the bit on all engines, on CPUs of one
-    kind with one version of PyTorch: every call is held to one thread, and cores are used by calls for several agents at once.
+    :func:`consensus.testing.check_model` call :meth:`for_samples` with it. Results are equal to the bit on all engines, on CPUs
+    of one kind with one version of PyTorch: every call is held to one thread, and cores are used by calls for several agents
+    at once.
 
     Examples
     --------

@@ -1,9 +1,10 @@
-"""An engine of one's own, in a file of its own: threads.py."""
+"""An engine of one's own, in a file of its own: consensus/testing/threads.py."""
 
 import engine_cases
 import pytest
 from engine_harness import assert_same
-from threads import Threads
+
+from consensus.testing.threads import Threads
 
 CASES = {**engine_cases.special(), **engine_cases.saved()}
 

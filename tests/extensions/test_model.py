@@ -12,9 +12,10 @@ from convolution import Convolution
 import consensus
 import topologies
 from consensus.engines import Processes
-from consensus.models import check, linearize
+from consensus.models import linearize
 from consensus.solvers import NEXT, AdaptiveNEXT, GradientTracking
 from consensus.surrogates import PartialLinearization
+from consensus.testing import check_model
 
 FEATURES, AGENTS = 8, 4
 SOLVERS = {"NEXT": NEXT(PartialLinearization(0.1), 0.2), "AdaptiveNEXT": AdaptiveNEXT()}
@@ -50,7 +51,7 @@ def test_it_is_one_short_file_with_the_required_methods_alone():
 
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_it_passes_the_check(outputs):
-    report = check(Convolution(3, 2, outputs), FEATURES)
+    report = check_model(Convolution(3, 2, outputs), FEATURES)
     assert max(report.errors.values()) < 1e-7
     assert {"jacobian made by vjp and jvp", "predict of some samples and of all"} <= set(report.errors)
 

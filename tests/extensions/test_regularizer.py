@@ -15,6 +15,7 @@ from consensus.local import CVXPYSolver
 from consensus.solve import solve
 from consensus.solvers import DGD, NEXT, SONATA, AdaptiveNEXT
 from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
+from consensus.testing import check_regularizer
 
 NETWORK = nx.octahedral_graph()
 SOLVERS = {
@@ -29,16 +30,8 @@ def test_it_is_one_short_file():
     assert len(Path(largest.__file__).read_text().splitlines()) < 60
 
 
-@pytest.mark.parametrize("step", [0.1, 1.0, 30.0])
-def test_its_prox_is_the_minimiser(step):
-    v = np.random.default_rng(0).standard_normal((3, 6))
-    found = Largest(0.7).prox(v, step)
-    for row, own in zip(v, found, strict=True):
-        w = cp.Variable(6)
-        cp.Problem(cp.Minimize(0.7 * cp.norm_inf(w) + cp.sum_squares(w - row) / (2 * step))).solve(solver="CLARABEL")
-        np.testing.assert_allclose(own, w.value, atol=1e-6)
-    steps = np.full((3, 1), step)
-    np.testing.assert_array_equal(Largest(0.7).prox(v, steps), found)
+def test_it_keeps_the_contract_and_its_prox_is_the_minimiser():
+    check_regularizer(Largest(0.7), steps=(0.1, 1.0, 30.0))
 
 
 @pytest.mark.parametrize("name", SOLVERS)

@@ -7,7 +7,8 @@ import frameworks
 import numpy as np
 import pytest
 
-from consensus.models import JAX, check
+from consensus.models import JAX
+from consensus.testing import check_model
 
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
@@ -23,7 +24,7 @@ def apply(parameters, x):
 def test_it_passes_the_check():
     """In float32: in float64 the comparison with ours does the same."""
     model = cloudpickle.loads(cloudpickle.dumps(JAX(apply, ZEROS)))  # as a worker gets it
-    assert {"jacobian and jvp", "gram and jvp of vjp"} <= set(check(model, 4, dtype=np.float32).errors)
+    assert {"jacobian and jvp", "gram and jvp of vjp"} <= set(check_model(model, 4, dtype=np.float32).errors)
     assert model.for_samples((4,)) is model.for_samples([4])
     assert pickle.loads(pickle.dumps(frameworks.jax_mlp())).parameters == frameworks.jax_mlp().parameters
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import consensus
-from consensus.models import Torch, check
+from consensus.models import Torch
+from consensus.testing import check_model
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
@@ -36,7 +37,7 @@ class Head(nn.Module):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("make", [mlp, Head])
 def test_it_passes_the_check(make, dtype):
-    report = check(Torch(make()), 4, dtype=dtype)
+    report = check_model(Torch(make()), 4, dtype=dtype)
     assert {"jacobian and jvp", "gram and jvp of vjp", "linearize and vjp with out"} <= set(report.errors)
 
 
@@ -61,7 +62,7 @@ def test_the_module_that_was_given_stays_as_it_is():
     before = {name: value.clone() for name, value in module.state_dict().items()}
     model = Torch(module)
     repr_before, start = repr(model), model.init(np.random.default_rng(0))
-    check(model, 4)
+    check_model(model, 4)
     with torch.no_grad():
         module[0].weight.add_(1)
     np.testing.assert_array_equal(model.init(np.random.default_rng(0)), start)
@@ -168,7 +169,8 @@ def test_what_is_no_function_of_a_sample_is_refused(module, message):
 
 def test_dropout_and_batch_statistics_that_are_switched_off_are_taken():
     module = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Dropout(), nn.Linear(3, 2)).eval()
-    assert check(Torch(module), 4).parameters == 15 + 6 + 8
+    check_model(Torch(module), 4)
+    assert Torch(module).parameters == 15 + 6 + 8
 
 
 class Odd(nn.Linear):
@@ -270,7 +272,8 @@ def test_what_a_call_changes_is_refused_and_named(module, message):
 
 def test_layers_after_the_first_may_work_in_place():
     module = nn.Sequential(nn.Linear(4, 3), nn.ReLU(inplace=True), nn.Linear(3, 2))
-    assert check(Torch(module), 4).outputs == 2
+    check_model(Torch(module), 4)
+    assert Torch(module).for_samples((4,)).outputs == 2
 
 
 def test_bad_arguments():
@@ -304,4 +307,5 @@ def test_a_gpu_gives_what_the_cpu_gives():
     for product in (lambda model: model.vjp(w, x, u), lambda model: model.jvp(w, x, w), lambda model: model.gram(w, x)):
         here, there = map(product, models)
         np.testing.assert_allclose(there, here, rtol=1e-9, atol=1e-11)
-    assert check(models[1], 4).parameters == 23
+    check_model(models[1], 4)
+    assert models[1].parameters == 23

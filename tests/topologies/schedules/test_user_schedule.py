@@ -9,6 +9,7 @@ from scipy import sparse
 import consensus
 import topologies
 from consensus.solvers import GradientTracking
+from consensus.testing import check_schedule
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,10 @@ def test_its_conditions_and_its_gap_are_those_of_a_star():
     star = np.zeros((8, 8))
     star[3] = star[:, 3] = np.arange(8) != 3
     np.testing.assert_allclose(NETWORK.weights(3).toarray(), topologies.metropolis(star).toarray(), rtol=0, atol=1e-15)
+
+
+def test_it_keeps_the_contract():
+    check_schedule(NETWORK, mixing="symmetric")
 
 
 def test_a_solver_runs_on_it():

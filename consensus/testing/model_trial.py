@@ -1,9 +1,12 @@
 """The comparisons by which a model is checked."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 
 from consensus import _checks
 from consensus.models.base import linearize
+from consensus.testing.laws import Laws
 
 _PROBES = 5  # coordinates of a diagonal that are compared
 
@@ -31,22 +34,22 @@ class Trial:
         try:
             result = getattr(of or self.model, method)(*arguments)
         except Exception as error:
-            raise ValueError(f"{label} failed with arrays of shapes {shapes}: {type(error).__name__}: {error}") from error
+            raise AssertionError(f"{label} failed with arrays of shapes {shapes}: {type(error).__name__}: {error}") from error
         for argument, before in zip(arguments, kept, strict=True):
             if isinstance(argument, np.ndarray) and not np.array_equal(argument, before):
-                raise ValueError(f"{label} must leave its arguments as they are; it changed one of shape {argument.shape}")
+                raise AssertionError(f"{label} must leave its arguments as they are; it changed one of shape {argument.shape}")
         return result
 
     def array(self, label, found, shape, dtype=None):
         """Refuse what is not a finite array of that shape and dtype."""
         if not isinstance(found, np.ndarray):
-            raise TypeError(f"{label} must return a NumPy array {shape}; got {_checks.shown(found)}")
+            raise AssertionError(f"{label} must return a NumPy array {shape}; got {_checks.shown(found)}")
         if found.shape != shape:
-            raise ValueError(f"{label} must return shape {shape}; got {found.shape}")
+            raise AssertionError(f"{label} must return shape {shape}; got {found.shape}")
         if found.dtype != (dtype or self.dtype):
-            raise TypeError(f"{label} must return dtype {dtype or self.dtype}, that of its arguments; got {found.dtype}")
+            raise AssertionError(f"{label} must return dtype {dtype or self.dtype}, that of its arguments; got {found.dtype}")
         if not np.isfinite(found).all():
-            raise ValueError(f"{label} must return finite numbers; got {_checks.shown(found)}")
+            raise AssertionError(f"{label} must return finite numbers; got {_checks.shown(found)}")
         return found
 
     def same(self, what, found, wanted, tolerance, where):
@@ -55,7 +58,7 @@ class Trial:
         error = float(np.abs(found - wanted).max(initial=0) / scale)
         if error > tolerance:
             place = np.unravel_index(np.abs(found - wanted).argmax(), found.shape)
-            raise ValueError(
+            raise AssertionError(
                 f"{self.name}: {what} disagree: {where}; at {tuple(map(int, place))} {found[place]:.6g} and "
                 f"{wanted[place]:.6g}, a relative error of {error:.1g} where at most {tolerance:.1g} is rounding"
             )
@@ -65,10 +68,12 @@ class Trial:
         """A random start, the same for the same seed."""
         first, second = (self.call("init", np.random.default_rng(seed)) for _ in range(2))
         if not isinstance(first, np.ndarray) or first.dtype.kind != "f":
-            raise TypeError(f"{self.name}.init must return a NumPy array of floats ({self.P},); got {_checks.shown(first)}")
+            raise AssertionError(
+                f"{self.name}.init must return a NumPy array of floats ({self.P},); got {_checks.shown(first)}"
+            )
         self.array(f"{self.name}.init", first, (self.P,), first.dtype)
         if not np.array_equal(first, second):
-            raise ValueError(f"{self.name}.init must draw from the generator that it gets alone; two with one seed differ")
+            raise AssertionError(f"{self.name}.init must draw from the generator that it gets alone; two with one seed differ")
         self.w = (self.w + first).astype(self.dtype)
 
     def products(self):
@@ -93,7 +98,7 @@ class Trial:
         self.errors["vjp and jvp, u . J v = J' u . v"] = error
         if error > 1e3 * self.eps:
             agent = int(np.abs(left - right).argmax())
-            raise ValueError(
+            raise AssertionError(
                 f"{self.name}: vjp and jvp disagree: u . J v must equal J' u . v; of agent {agent} they are {left[agent]:.6g} "
                 f"and {right[agent]:.6g}"
             )
@@ -130,7 +135,7 @@ class Trial:
             return
         result = self.call("linearize", self.w, self.x)
         if not isinstance(result, tuple) or len(result) != 2:
-            raise TypeError(f"{self.name}.linearize must return (outputs, linearization); got {_checks.shown(result)}")
+            raise AssertionError(f"{self.name}.linearize must return (outputs, linearization); got {_checks.shown(result)}")
         label, there = f"{self.name}.linearize", result[1]
         _checks.offers(f"the linearization of {label}", there, ("vjp", "jvp"), "an object with vjp(u, out=None) and jvp(v)")
         tolerance = 1e3 * self.eps
@@ -158,6 +163,14 @@ class Trial:
             self._gram("linearize's gram", self.array(f"{label}(...)[1].gram", call("gram"), (self.agents, rows, rows)))
         if hasattr(there, "diagonal"):
             self._diagonal(self.array(f"{label}(...)[1].diagonal", call("diagonal", np.square(self.u)), self.w.shape))
+
+    def copies(self):
+        """A copy, as worker processes get one, and calls of several threads at once come to the same bits."""
+        copy = Laws(self.model).copied(self.model, equal=False)
+        with ThreadPoolExecutor(3) as pool:
+            found = list(pool.map(lambda model: model.vjp(self.w, self.x, self.u), [self.model, copy, copy, self.model]))
+        for one in found:
+            self.same("vjp of copies and of threads", one, self.Ju, 0.0, "copies and threads must get the same bits")
 
     def _several(self, label, call):
         """Several tangents and cotangents of an agent at once."""

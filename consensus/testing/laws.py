@@ -1,0 +1,130 @@
+"""How a law is checked, and what a check returns."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import cloudpickle
+import numpy as np
+
+
+@dataclass
+class Report:
+    """The laws that hold.
+
+    Attributes
+    ----------
+    subject : str
+        The object that was checked, as it prints.
+    errors : dict of str to float
+        For each law the largest relative error found; 0 for those that hold exactly.
+    """
+
+    subject: str
+    errors: dict[str, float] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        lines = [f"{self.subject}: {len(self.errors)} laws hold"]
+        return "\n".join([*lines, *(f"  {law:<58} {error:8.1e}" for law, error in self.errors.items())])
+
+    __repr__ = __str__
+
+
+class Laws:
+    """Records the laws that hold for an object; raises ``AssertionError`` for the first that does not.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from consensus.testing.laws import Laws
+    >>> Laws("W").close("rows sum to one", np.array([1.0, 0.9]), 1.0, 1e-12)
+    Traceback (most recent call last):
+        ...
+    AssertionError: W: rows sum to one: found 0.9 instead of 1 at (1,), a relative error of 0.1 (at most 1e-12)
+    """
+
+    def __init__(self, subject: object) -> None:
+        text = subject if isinstance(subject, str) else repr(subject)
+        self.report = Report(text if len(text) <= 200 else f"{text[:197]}...")
+
+    def fail(self, law: str, found: str) -> NoReturn:
+        """Raise ``AssertionError`` with the object, the law and the numbers."""
+        raise AssertionError(f"{self.report.subject}: {law}: {found}")
+
+    def true(self, law: str, holds: bool | np.bool, found: str) -> None:
+        """A law that holds or not; ``found`` says what is seen instead."""
+        if not holds:
+            self.fail(law, found)
+        self.report.errors.setdefault(law, 0.0)
+
+    def close(self, law: str, found: Any, wanted: Any, tolerance: float) -> None:
+        """Equality up to ``tolerance``, relative to the largest entry or to one."""
+        found, wanted = np.broadcast_arrays(found, wanted)
+        scale = max(1.0, float(np.abs(wanted).max(initial=0)))
+        with np.errstate(invalid="ignore"):
+            error = np.where(found == wanted, 0, np.abs(found - wanted)) / scale
+        largest = float(error.max(initial=0))
+        if not largest <= tolerance:  # NaN fails, too
+            at = np.unravel_index(np.argmax(np.where(np.isnan(error), np.inf, error)), error.shape)
+            place = f" at {tuple(map(int, at))}" if at else ""
+            self.fail(
+                law,
+                f"found {found[at]:.10g} instead of {wanted[at]:.10g}{place}, a relative error of {largest:.2g} "
+                f"(at most {tolerance:.2g})",
+            )
+        self.report.errors[law] = max(largest, self.report.errors.get(law, 0.0))
+
+    def same(self, law: str, found: Any, wanted: Any) -> None:
+        """Equality of arrays to the bit: shape, dtype and values; NaN equals NaN."""
+        found, wanted = np.asarray(found), np.asarray(wanted)
+        for name, one, other in (("shape", found.shape, wanted.shape), ("dtype", found.dtype, wanted.dtype)):
+            self.true(law, one == other, f"found {name} {one} instead of {other}")
+        differs = (found != wanted) & ~((found != found) & (wanted != wanted))
+        if differs.any():
+            at = np.unravel_index(np.argmax(differs), differs.shape)
+            self.fail(law, f"found {found[at]!r} instead of {wanted[at]!r} at {tuple(map(int, at))}; bits must be equal")
+
+    def at_most(self, law: str, found: Any, bound: Any, rounding: float) -> None:
+        """``found <= bound``, but for ``rounding``."""
+        found, bound = np.broadcast_arrays(found, bound)
+        excess = np.asarray(found - bound)
+        if not (excess <= rounding).all():
+            at = np.unravel_index(np.argmax(np.where(np.isnan(excess), np.inf, excess)), excess.shape)
+            self.fail(law, f"found {found[at]:.10g}, more than {bound[at]:.10g}, at {tuple(map(int, at))}")
+        self.report.errors[law] = max(float(excess.max(initial=0)), self.report.errors.get(law, 0.0))
+
+    def array(self, law: str, found: Any, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        """A NumPy array of that shape and dtype."""
+        self.true(law, isinstance(found, np.ndarray | np.generic), f"found {type(found).__name__} instead of an array {shape}")
+        self.true(law, found.shape == shape, f"found shape {found.shape} instead of {shape}")
+        self.true(law, found.dtype == dtype, f"found dtype {found.dtype} instead of {np.dtype(dtype)}")
+        return np.asarray(found)
+
+    def refused(self, law: str, call: Callable[[], object], *words: str) -> None:
+        """``call()`` raises ``TypeError`` or ``ValueError`` with a message that contains all ``words``."""
+        try:
+            call()
+        except (TypeError, ValueError) as error:
+            missing = [word for word in words if word not in str(error)]
+            self.true(law, not missing, f"the message lacks {missing}: {error}")
+        else:
+            self.fail(law, "no TypeError or ValueError was raised")
+
+    def copied(self, thing: Any, equal: bool = True) -> Any:
+        """A copy of ``thing`` by cloudpickle, as worker processes get one; it prints the same, and is ``equal`` to it."""
+        copy, law = pickle.loads(cloudpickle.dumps(thing)), "copies by cloudpickle are equal"
+        if type(thing).__repr__ is not object.__repr__:
+            self.true(law, repr(copy) == repr(thing), f"the copy prints as {copy!r}"[:300])
+        if equal and type(thing).__eq__ is not object.__eq__:
+            self.true(law, copy == thing and hash(copy) == hash(thing), "the copy differs, or has another hash")
+        return copy
+
+
+def constant(array: np.ndarray) -> np.ndarray:
+    """A copy that must not be written to."""
+    copy = np.array(array)
+    copy.flags.writeable = False
+    return copy
