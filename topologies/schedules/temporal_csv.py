@@ -5,12 +5,12 @@ import math
 import os
 import zlib
 from array import array
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from topologies._checks import shown
-from topologies.schedules.temporal_times import iso, moments
 
 _NUMBER = "a number"
 
@@ -50,7 +50,7 @@ def _contacts(path, lines):
         try:
             if width is None:
                 width = len(fields)
-                if width >= 3 and not any(map(_is_number, fields)) and iso(fields[0]) is None:
+                if width >= 3 and not any(map(_is_number, fields)) and _iso(fields[0]) is None:
                     continue
             time, found = _time(fields, width)
             if kind is not None and found != kind:
@@ -79,9 +79,17 @@ def _fields(text):
     if "," in text:
         return [field.strip() for field in text.split(",")]
     fields = text.split()
-    if len(fields) > 3 and not _is_number(fields[0]) and iso(" ".join(fields[:2])) and iso(fields[0]) and ":" in fields[1]:
+    if len(fields) > 3 and not _is_number(fields[0]) and _iso(" ".join(fields[:2])) and _iso(fields[0]) and ":" in fields[1]:
         return [" ".join(fields[:2]), *fields[2:]]
     return fields
+
+
+def _iso(text):
+    """A date written as in ISO 8601, or None."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
 
 
 def _is_number(field):
@@ -98,7 +106,7 @@ def _time(fields, width):
         raise ValueError(f"a line holds time, i, j; this one has {len(fields)} fields")
     if len(fields) != width:
         raise ValueError(f"it has {len(fields)} fields, but lines before it have {width}")
-    date = None if _is_number(fields[0]) else iso(fields[0])
+    date = None if _is_number(fields[0]) else _iso(fields[0])
     if date is None and not (_is_number(fields[0]) and math.isfinite(float(fields[0]))):
         raise ValueError(f"the time must be a finite number, got {fields[0]!r}; or a date as in ISO 8601")
     if not (fields[1] and fields[2]):
@@ -107,4 +115,6 @@ def _time(fields, width):
         raise ValueError(f"{fields[1]} meets itself")
     if date is None:
         return float(fields[0]), _NUMBER
-    return float(moments([date])[0][0]), f"a date with{'out' if date.tzinfo is None else ''} a time zone"
+    return (
+        date if date.tzinfo else date.replace(tzinfo=UTC)
+    ).timestamp(), f"a date with{'out' if date.tzinfo is None else ''} a time zone"

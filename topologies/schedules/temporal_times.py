@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from numbers import Real
 from typing import Any
 
@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 _SECOND = np.timedelta64(1, "s")
-_EPOCH = np.datetime64(0, "s")
 _KINDS = "numbers, or dates: datetime.datetime, numpy.datetime64 or pandas.Timestamp"
 
 
@@ -43,33 +42,39 @@ def moments(times: ArrayLike) -> tuple[np.ndarray, bool]:
         times = np.asarray(times)
     except ValueError:
         raise ValueError("times must have shape (contacts,), but are nested, with rows of different lengths") from None
-    try:
-        if times.dtype.kind == "O":
-            found = {_kind(time) for time in times.ravel().tolist()}
-            if None in found or len(found) > 1:
-                if found == {"aware", "naive"}:
-                    raise ValueError("some times have a time zone and others have none: give all of them one, or none")
-                wrong = next((time for time in times.ravel().tolist() if _kind(time) is None), None)
-                raise TypeError(f"times must be {_KINDS}; got {'a mixture' if wrong is None else type(wrong).__name__}")
-            if found and found != {"number"}:
-                return np.array([_seconds(time) for time in times.ravel().tolist()]).reshape(times.shape), True
-    except OverflowError as error:
-        raise ValueError(f"times are out of range ({error})") from None
     if times.dtype.kind == "M":
-        return np.where(np.isnat(times), np.nan, (times - _EPOCH) / _SECOND), True
-    if times.dtype.kind not in "fiubO" and times.size:
-        raise TypeError(f"times must be {_KINDS}; got {times.dtype.type.__name__.removesuffix('_')}")
+        return _seconds(times), True
+    cells = times.ravel().tolist() if times.dtype.kind == "O" else []
+    found = {_kind(cell) for cell in cells}
+    if found == {"aware", "naive"}:
+        raise ValueError("some times have a time zone and others have none: give all of them one, or none")
+    if None in found or len(found) > 1 or times.dtype.kind in "SUc":
+        wrong = next((cell for cell in cells or times.ravel().tolist() if _kind(cell) is None), None)
+        raise TypeError(f"times must be {_KINDS}; got {'a mixture' if wrong is None else type(wrong).__name__}")
+    if found & {"aware", "naive"}:
+        return _seconds(times), True
     try:
         return times.astype(float), False
     except OverflowError:
         raise ValueError("times must be finite numbers; one is too large") from None
 
 
+def _seconds(dates):
+    """Seconds since 1970, of an array; NaN for NaT."""
+    import pandas
+
+    try:
+        stamps = pandas.to_datetime(dates.ravel(), utc=True)
+    except ValueError as error:  # of which dates out of bounds are one
+        raise ValueError(f"times are out of range ({error})") from None
+    return ((stamps - pandas.Timestamp(0, tz="UTC")) / pandas.Timedelta(1, "s")).to_numpy().reshape(dates.shape)
+
+
 def moment(name: str, value: object, dates: bool) -> float:
     """Return one time as `moments` does; TypeError if it is a date and the others are not, or the other way round."""
     kind = _kind(value)
     if dates and kind in ("aware", "naive"):
-        value = _seconds(value)
+        value = moments([value])[0][0]
     elif kind != "number" or dates:
         wanted = "a date, as times are" if dates else "a finite number, as times are"
         raise (ValueError if kind == "number" else TypeError)(f"{name} must be {wanted}; got {value!r}")
@@ -104,37 +109,12 @@ def duration(name: str, value: Any, dates: bool) -> float:
     return seconds
 
 
-def iso(text: str) -> datetime | None:
-    """A date written as in ISO 8601, or None.
-
-    Examples
-    --------
-    >>> from topologies.schedules.temporal_times import iso
-    >>> iso("2024-03-01T12:30Z"), iso("noon")
-    (datetime.datetime(2024, 3, 1, 12, 30, tzinfo=datetime.timezone.utc), None)
-    """
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        return None
-
-
 def _kind(value):
     if isinstance(value, datetime):
         return "naive" if value.tzinfo is None else "aware"
     if isinstance(value, date | np.datetime64):
         return "naive"
     return "number" if isinstance(value, Real) and not isinstance(value, bool) else None
-
-
-def _seconds(value):
-    if value != value:  # pandas' and numpy's NaT
-        return math.nan
-    if isinstance(value, np.datetime64):
-        return float((value - _EPOCH) / _SECOND)
-    if not isinstance(value, datetime):
-        value = datetime(value.year, value.month, value.day)
-    return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
 
 
 def _finite(name, value):
