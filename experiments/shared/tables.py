@@ -5,11 +5,12 @@ import re
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from consensus import _extras
 
-pd = _extras.module("pandas", "this script", "experiments")
-_extras.module("jinja2", "this script", "experiments")  # by which pandas writes LaTeX: missed before the runs, not after
+for package in ("jinja2", "tabulate"):  # by which pandas writes LaTeX and Markdown: missed before the runs, not after
+    _extras.module(package, "this script", "experiments")
 
 
 class Spread(NamedTuple):
@@ -59,9 +60,9 @@ class Table:
     >>> table = Table({"solver": "", "exchanges": ".0f", "gap, %": ".2g"})
     >>> table.add("NEXT", Spread(20.0, 10.0, 25.0), 0.0123)
     >>> print(table.markdown(), end="")
-    | solver | exchanges   | gap, % |
-    |:-------|------------:|-------:|
-    | NEXT   | 20 [10, 25] |  0.012 |
+    | solver   |   exchanges |   gap, % |
+    |:---------|------------:|---------:|
+    | NEXT     | 20 [10, 25] |    0.012 |
     """
 
     def __init__(self, formats):
@@ -86,20 +87,13 @@ class Table:
         return pd.DataFrame(columns, dtype=object).to_csv(index=False, na_rep="nan", lineterminator="\n")
 
     def markdown(self):
-        rows = [[cell.replace("|", r"\|") for cell in row] for row in (self.formats, *self._shown())]
-        widths = [max(3, *map(len, column)) for column in zip(*rows, strict=True)]
-        rule = [f":{'-' * (width + 1)}" if text else f"{'-' * (width + 1)}:" for width, text in zip(widths, self._text())]
-        lines = [
-            "| " + " | ".join(f"{c:<{w}}" if t or not n else f"{c:>{w}}" for c, w, t in zip(row, widths, self._text())) + " |"
-            for n, row in enumerate(rows)
-        ]
-        return "\n".join([lines[0], f"|{'|'.join(rule)}|", *lines[1:]]) + "\n"
+        frame = self._frame(lambda text: text.replace("|", r"\|"))
+        align = ["left" if text else "right" for text in self._text()]
+        return frame.to_markdown(index=False, disable_numparse=True, colalign=align if len(frame) else None) + "\n"
 
     def latex(self):
-        rows = [[latex_text(cell) for cell in row] for row in self._shown()]
-        frame = pd.DataFrame(rows, columns=[latex_text(name) for name in self.formats], dtype=object)
         align = "".join("l" if text else "r" for text in self._text())
-        return frame.style.hide(axis="index").to_latex(hrules=True, column_format=align)
+        return self._frame(latex_text).style.hide(axis="index").to_latex(hrules=True, column_format=align)
 
     def write(self, folder, name):
         """Write it to three files in ``folder``, called ``name`` with the formats' suffixes."""
@@ -113,8 +107,11 @@ class Table:
         """Whether each column holds text."""
         return [not form for form in self.formats.values()]
 
-    def _shown(self):
-        return [[_show(cell, form) for cell, form in zip(row, self.formats.values(), strict=True)] for row in self.rows]
+    def _frame(self, escaped):
+        rows = [
+            [escaped(_show(cell, form)) for cell, form in zip(row, self.formats.values(), strict=True)] for row in self.rows
+        ]
+        return pd.DataFrame(rows, columns=[escaped(name) for name in self.formats], dtype=object)
 
 
 def _show(cell, form):

@@ -115,6 +115,5 @@ def _time(fields, width):
         raise ValueError(f"{fields[1]} meets itself")
     if date is None:
         return float(fields[0]), _NUMBER
-    return (
-        date if date.tzinfo else date.replace(tzinfo=UTC)
-    ).timestamp(), f"a date with{'out' if date.tzinfo is None else ''} a time zone"
+    zone = "without" if date.tzinfo is None else "with"
+    return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp(), f"a date {zone} a time zone"

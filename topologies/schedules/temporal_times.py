@@ -70,7 +70,7 @@ def _seconds(dates):
     return ((stamps - pandas.Timestamp(0, tz="UTC")) / pandas.Timedelta(1, "s")).to_numpy().reshape(dates.shape)
 
 
-def moment(name: str, value: object, dates: bool) -> float:
+def moment(name: str, value: Any, dates: bool) -> float:
     """Return one time as `moments` does; TypeError if it is a date and the others are not, or the other way round."""
     kind = _kind(value)
     if dates and kind in ("aware", "naive"):

@@ -7,7 +7,7 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    ("missing", "script"), [("pandas", "shared.tables"), ("jinja2", "shared.tables"), ("plotly", "report.page")]
+    ("missing", "script"), [("tabulate", "shared.tables"), ("jinja2", "shared.tables"), ("plotly", "report.page")]
 )
 def test_a_missing_package_is_named_before_any_run(missing, script, monkeypatch):
     for name in [name for name in sys.modules if name.partition(".")[0] == missing]:
