@@ -13,9 +13,9 @@ from scipy.optimize import nnls
 from scipy.stats import norm
 
 from consensus import _checks, _doors
-from consensus.engines.processes import by_cost
 from consensus.history import History
 from consensus.problems import BaseProblem, Problem
+from consensus.workers.blocks import blocks_by_load
 from topologies.schedules import ScheduleLike, is_static
 
 _ROUNDS = 8  # whose graphs, the first, stand for a schedule's
@@ -168,7 +168,7 @@ def load(
         raise ValueError("history has no rows: load takes that of a run, result.history")
     agents, parameters = _checks.problem(problem).agents, problem.parameters
     machines = agents if machines is None else _checks.count("machines", machines, most=agents)
-    blocks = by_cost(problem, machines)
+    blocks = blocks_by_load(problem.load, machines)
     sizes = problem.shards.sizes if isinstance(problem, Problem) else np.ones(agents)
     most = max(float(sizes[rows].sum()) for rows in blocks) / sizes.sum()  # of all samples, those of the busiest
     flops = 6.0 * parameters * most * history["samples"]
@@ -182,7 +182,7 @@ def load(
         schedule = _doors.schedule(network)
         share, waits = _busiest(schedule, blocks)
         if machines < agents:
-            alone, _ = _busiest(schedule, by_cost(problem, agents))
+            alone, _ = _busiest(schedule, blocks_by_load(problem.load, agents))
             if is_static(schedule) and (abs(moved - alone * whole) > _UNLIKE * whole).any():
                 raise ValueError(
                     f"machines must be {agents}, one for each agent, because the edges of {schedule} did not all carry as "

@@ -43,6 +43,7 @@ def imports(tree, late):
 
 def arrows(late):
     graph = nx.DiGraph()
+    graph.add_nodes_from(MODULES)
     for module, path in MODULES.items():
         for name in imports(ast.parse(path.read_text()), late):
             target = name if name in MODULES else name.rpartition(".")[0]

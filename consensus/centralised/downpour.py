@@ -10,12 +10,11 @@ import numpy as np
 
 from consensus import _checks
 from consensus.centralised.parameter_server import ParameterServer
-from consensus.centralised.pool import Died, Pool, pool
 from consensus.centralised.replica import Board, Replica
 from consensus.centralised.system import Advance, System, Traffic
-from consensus.engines.processes import by_cost
-from consensus.engines.shared import SharedProblem
 from consensus.problems import BaseProblem, Minibatches
+from consensus.workers.blocks import blocks_by_load
+from consensus.workers.pool import Pool, WorkerDied, pool
 
 
 class DownpourState(NamedTuple):
@@ -132,10 +131,10 @@ class DownpourSGD(System):
         for name in ("local", "accrued", "seen", "finished", "joined"):
             getattr(board, name).array[...] = getattr(state, name)[0]
         board.taken.array[...], board.alive.array[...] = state.finished[0], 1
-        for number, rows in enumerate(by_cost(problem, self.replicas)):
+        for number, rows in enumerate(blocks_by_load(problem.load, self.replicas)):
             board.owner.array[rows] = number
         settings = self.fetch, self.push, self.batch, self.warm_start * self.replicas, self.seed or 0, self.seed
-        data, begun = SharedProblem.of(problem), state.finished[0]
+        data, begun = problem.shared(), state.finished[0]
         with pool([Replica(data, server, board, number, *settings) for number in range(self.replicas)], "replica") as replicas:
 
             def advance(state, due):
@@ -157,11 +156,11 @@ class DownpourSGD(System):
 def _go(replicas: Pool, board: Board, server: ParameterServer) -> None:
     """Let the replicas work up to the limit; hand on the data of those that die."""
     for worker in sorted(replicas.alive):
-        replicas.ask(worker)
+        replicas.submit(worker)
     while replicas.busy:
         try:
-            replicas.answer()
-        except Died as death:
+            replicas.result()
+        except WorkerDied as death:
             if not replicas.alive:
                 raise replicas.lost(death.worker) from None
             with server.locks.held(len(server.slices)):

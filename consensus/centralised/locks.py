@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from consensus._memory import SharedArray
+from consensus.workers.shared_memory import SharedArray
 
 
 class Locks(NamedTuple):

@@ -10,8 +10,8 @@ import numpy as np
 from consensus import _checks
 from consensus.centralised.mappers import Mapper, Own
 from consensus.centralised.system import Advance, System, Traffic, descend
-from consensus.engines.processes import by_cost
 from consensus.problems import BaseProblem
+from consensus.workers.blocks import blocks_by_load
 
 
 class DescentState(NamedTuple):
@@ -73,7 +73,7 @@ class MapReduceGradientDescent(System):
 
     @contextmanager
     def running(self, problem: BaseProblem, traffic: Traffic, state: DescentState) -> Iterator[Advance]:
-        blocks = by_cost(problem, self.workers)
+        blocks = blocks_by_load(problem.load, self.workers)
         levels = (self.workers - 1).bit_length()
         # Up and down the tree the first worker has a message a level; at its last level others have none more than that.
         busiest = 2 * (levels if self.reduce == "tree" else self.workers - 1)

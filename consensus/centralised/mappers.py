@@ -11,10 +11,10 @@ from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 from consensus import _checks, _extras
-from consensus._memory import SharedArray
-from consensus.centralised.pool import died, pool
-from consensus.engines.shared import SharedProblem
 from consensus.problems import BaseProblem
+from consensus.problems.shared import SharedProblem
+from consensus.workers.pool import died, pool
+from consensus.workers.shared_memory import SharedArray
 
 Total: TypeAlias = Callable[[np.ndarray], tuple[np.ndarray, int]]  # w (1, P) -> (the gradient of G (1, P), samples)
 
@@ -79,11 +79,11 @@ class Own:
 
     @contextmanager
     def open(self, problem: BaseProblem, blocks: list[slice], tree: bool) -> Iterator[Total]:
-        data = SharedProblem.of(problem)
+        data = problem.shared()
         point = SharedArray((1, problem.parameters), problem.dtype)
         sums = SharedArray((len(blocks), problem.parameters), problem.dtype)
-        servants = [Summing(data, rows, number, point, sums) for number, rows in enumerate(blocks)]
-        with pool(servants) as workers:
+        parts = [Summing(data, rows, number, point, sums) for number, rows in enumerate(blocks)]
+        with pool(parts) as workers:
 
             def total(w):
                 point.array[...] = w
@@ -92,8 +92,8 @@ class Own:
                     return sums.array.sum(axis=0, keepdims=True), samples
                 for level in pairs(len(blocks)):
                     for first, second in level:
-                        workers.ask(first, second)
-                    workers.answers()
+                        workers.submit(first, second)
+                    workers.results()
                 return sums.array[:1].copy(), samples
 
             yield total

@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from consensus._memory import SharedArray
 from consensus.centralised.locks import Locks
-from consensus.engines.base import blocks_of
+from consensus.workers.blocks import blocks_of
+from consensus.workers.shared_memory import SharedArray
 
 
 class ParameterServer(NamedTuple):

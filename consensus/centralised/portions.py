@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from consensus._memory import SharedArray
-from consensus.centralised.pool import Died, Pool
-from consensus.engines.shared import SharedProblem
+from consensus.problems.shared import SharedProblem
+from consensus.workers.pool import Pool, WorkerDied
+from consensus.workers.shared_memory import SharedArray
 
 
 class Evaluator(NamedTuple):
@@ -87,10 +87,10 @@ class Portions:
                 if portion is None:
                     break
                 self._at_work[worker] = self._evaluation, portion, self._free.pop()
-                self.pool.ask(worker, portion, self._at_work[worker][2])
+                self.pool.submit(worker, portion, self._at_work[worker][2])
             try:
-                worker, (value, samples) = self.pool.answer()
-            except Died as death:
+                worker, (value, samples) = self.pool.result()
+            except WorkerDied as death:
                 evaluation, portion, slot = self._at_work.pop(death.worker)
                 self._free.append(slot)
                 if not self.pool.alive:

@@ -5,12 +5,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from consensus._memory import SharedArray
 from consensus.centralised.parameter_server import ParameterServer
 from consensus.centralised.rows import drawn
-from consensus.engines.shared import SharedProblem
-from consensus.engines.waiting import Wait
 from consensus.problems import Problem
+from consensus.problems.shared import SharedProblem
+from consensus.workers.shared_memory import SharedArray
+from consensus.workers.waiting import Wait
 
 
 class Board(NamedTuple):

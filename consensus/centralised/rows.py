@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from consensus._memory import SharedArray
-from consensus.centralised.pool import Pool, pool
-from consensus.engines.processes import by_cost
-from consensus.engines.shared import SharedProblem
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
+from consensus.problems.shared import SharedProblem
+from consensus.workers.blocks import blocks_by_load
+from consensus.workers.pool import Pool, pool
+from consensus.workers.shared_memory import SharedArray
 
 
 def drawn(problem: BaseProblem, batch: int, seed: int) -> Minibatches:
@@ -59,9 +59,9 @@ class Workers(NamedTuple):
 @contextmanager
 def workers(problem: BaseProblem, count: int, rule: Minibatches | None) -> Iterator[Workers]:
     """``count`` processes, no more than agents, that compute the gradients of ``problem``."""
-    blocks = by_cost(problem, min(count, problem.agents))
+    blocks = blocks_by_load(problem.load, min(count, problem.agents))
     point = SharedArray((1, problem.parameters), problem.dtype)
     gradients = SharedArray((problem.agents, problem.parameters), problem.dtype)
-    data = SharedProblem.of(problem)
+    data = problem.shared()
     with pool([Rows(data, rows, point, gradients, rule) for rows in blocks]) as started:
         yield Workers(started, blocks, point, gradients)

@@ -11,14 +11,12 @@ import numpy as np
 from scipy.optimize import line_search
 
 from consensus import _checks
-from consensus.centralised.pool import Pool, pool
 from consensus.centralised.portions import Evaluator, Portions
 from consensus.centralised.system import Advance, System, Traffic
 from consensus.centralised.vector_shards import Vectors, VectorShard, two_loops
-from consensus.engines.base import blocks_of
-from consensus.engines.processes import by_cost
-from consensus.engines.shared import SharedProblem
 from consensus.problems import BaseProblem
+from consensus.workers.blocks import blocks_by_load, blocks_of
+from consensus.workers.pool import Pool, pool
 
 _ARMIJO, _CURVATURE = 1e-4, 0.9  # of the strong Wolfe conditions
 _TRIES = 20  # of a line search
@@ -113,11 +111,11 @@ class SandblasterLBFGS(System):
 
     @contextmanager
     def running(self, problem: BaseProblem, traffic: Traffic, state: SandblasterState) -> Iterator[Advance]:
-        blocks = by_cost(problem, min(self.portions or 4 * self.replicas, problem.agents))
+        blocks = blocks_by_load(problem.load, min(self.portions or 4 * self.replicas, problem.agents))
         vectors = Vectors.of(problem.parameters, self.memory, len(blocks) + 1 + self.replicas, problem.dtype)
         for name, value in (("x", state.w), ("g", state.g), ("s", state.s), ("y", state.y)):
             getattr(vectors, name).array[...] = value[0]
-        evaluator = Evaluator(SharedProblem.of(problem), blocks, vectors.point, vectors.slots)
+        evaluator = Evaluator(problem.shared(), blocks, vectors.point, vectors.slots)
         parts = blocks_of(problem.parameters, self.shards)
         with (
             pool([evaluator] * self.replicas, "replica") as replicas,

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from consensus import _checks
-from consensus.centralised.pool import pool
 from consensus.centralised.units import Memory, Units
 from consensus.errors import WorkerError
 from consensus.models import MLP
+from consensus.workers.pool import pool
 
 _SAMPLES = 4096  # that pass at a time
 

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from consensus import _checks
-from consensus.centralised.pool import Died
 from consensus.centralised.rows import drawn, workers
 from consensus.centralised.system import Advance, System, Traffic, descend
 from consensus.problems import BaseProblem, Problem
+from consensus.workers.pool import WorkerDied
 
 
 class MomentumState(NamedTuple):
@@ -116,15 +116,15 @@ def _first(pool, round, dropped):
     """
     done, samples = [], 0
     for worker in pool.alive - pool.busy:
-        pool.ask(worker, round)
+        pool.submit(worker, round)
     try:
         while len(done) < len(pool.pids) - dropped:
-            worker, (answered, count) = pool.answer()
+            worker, (answered, count) = pool.result()
             if answered == round:
                 done.append(worker)
                 samples += count
             else:
-                pool.ask(worker, round)
-    except Died as death:
+                pool.submit(worker, round)
+    except WorkerDied as death:
         raise pool.lost(death.worker) from None
     return done, samples

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from consensus._memory import SharedArray
-from consensus.engines.base import blocks_of
 from consensus.models import MLP
+from consensus.workers.blocks import blocks_of
+from consensus.workers.shared_memory import SharedArray
 
 
 class Memory(NamedTuple):

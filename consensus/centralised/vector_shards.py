@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from consensus._memory import SharedArray
+from consensus.workers.shared_memory import SharedArray
 
 
 class Vectors(NamedTuple):

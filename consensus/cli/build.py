@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import topologies
-from consensus import losses, regularizers, robust, solvers, step_sizes, surrogates
+from consensus import compression, losses, regularizers, robust, solvers, step_sizes, surrogates
 from consensus.cli.config import Config, ConfigError, Key, named
 
 
@@ -24,7 +24,7 @@ def _public(kind, *modules):
 GRAPHS, WEIGHTS = _public(inspect.isfunction, topologies.graphs), _public(inspect.isfunction, topologies.weights)
 SCHEDULES = _public(inspect.isclass, topologies.schedules)
 LOSSES, REGULARIZERS = _public(inspect.isclass, losses), _public(inspect.isclass, regularizers)
-SOLVERS = _public(inspect.isclass, solvers, surrogates, step_sizes, robust)  # and what they take
+SOLVERS = _public(inspect.isclass, solvers, surrogates, step_sizes, robust, compression)  # and what they take
 FUNCTIONS = ("weights",)  # arguments that are functions: their name is given, and they are not called
 
 

@@ -8,11 +8,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from consensus import _checks, _memory
+from consensus import _checks
 from consensus.data.frames import Columns, labels
 from consensus.data.owners import owned
 from consensus.data.samples import arrays
 from consensus.data.shards import Shards
+from consensus.workers import shared_memory
 
 SCHEMES = ("iid", "sorted", "dirichlet", "sizes")
 _DRAWS = 1000  # redraws of a Dirichlet split that leaves an agent empty
@@ -152,7 +153,7 @@ def _dirichlet(labels, agents, concentration, rng):
 def _padded(X, y, members):
     sizes = [len(own) for own in members]
     indices = np.full((len(members), max(sizes)), -1)
-    features, owner = _memory.zeros((*indices.shape, *X.shape[1:]), X.dtype, sizes)
+    features, owner = shared_memory.zeros((*indices.shape, *X.shape[1:]), X.dtype, sizes)
     for agent, own in enumerate(members):
         indices[agent, : len(own)] = own
         np.take(X, own, axis=0, out=features[agent, : len(own)], mode="clip")  # other modes take a copy first

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from consensus import _checks, _memory
+from consensus import _checks
 from consensus.data.frames import Columns, is_frame, labels
 from consensus.data.samples import arrays
+from consensus.workers import shared_memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +167,7 @@ def padded(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], most: int) ->
     """The arrays of :class:`Shards`, by name, from every agent's features, targets and indices; ``most`` places an agent."""
     (X, y, _), shape = parts[0], (len(parts), most)
     dtype, sizes = np.result_type(*(X for X, _, _ in parts)), [len(own) for _, _, own in parts]
-    features, owner = _memory.zeros((*shape, *X.shape[1:]), dtype, sizes)
+    features, owner = shared_memory.zeros((*shape, *X.shape[1:]), dtype, sizes)
     targets, indices = np.zeros((*shape, *y.shape[1:]), np.result_type(*(y for _, y, _ in parts))), np.full(shape, -1)
     for row, part in enumerate(parts):
         for array, own in zip((features, targets, indices), part, strict=True):

@@ -1,6 +1,5 @@
 """What an engine is."""
 
-import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -108,16 +107,3 @@ class Engine(ABC):
     def on_root(self, function: Callable[[], Any]) -> Any:
         """What ``function()`` gives or raises in the process that reports to the user, in all processes."""
         return function()
-
-
-def blocks_of(agents: int, parts: int) -> list[slice]:
-    """``parts`` slices of neighbouring agents, equal up to one.
-
-    Examples
-    --------
-    >>> from consensus.engines.base import blocks_of
-    >>> blocks_of(5, 2)
-    [slice(0, 2, None), slice(2, 5, None)]
-    """
-    ends = [agents * part // parts for part in range(parts + 1)]
-    return [slice(first, last) for first, last in itertools.pairwise(ends)]

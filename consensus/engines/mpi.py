@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from consensus import _checks
 from consensus.engines.agreement import agree
-from consensus.engines.base import Engine, blocks_of
+from consensus.engines.base import Engine
 from consensus.engines.halo import MPINetwork
 from consensus.engines.ranks import Ranks
 from consensus.engines.rounds import reports, run_rounds
@@ -22,6 +22,7 @@ from consensus.observe import Observer
 from consensus.observe.counts import total
 from consensus.problems import BaseProblem
 from consensus.solvers import Solver
+from consensus.workers.blocks import blocks_of
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:

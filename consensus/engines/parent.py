@@ -14,10 +14,11 @@ import numpy as np
 
 from consensus.communication.states import joined
 from consensus.engines.shared import SharedState
-from consensus.engines.waiting import Usual, Wait, say_late
-from consensus.engines.worker import DONE, restored
+from consensus.engines.worker import DONE
 from consensus.errors import UnfinishedWarning, WorkerError
 from consensus.observe import Gathered, Observer
+from consensus.workers.exceptions import restored
+from consensus.workers.waiting import Usual, Wait, say_late
 
 _STARTING = 60.0  # seconds that workers may start one after another
 _POLL = 0.05  # seconds between two polls of how they are
@@ -66,7 +67,7 @@ class Parent:
             reason, save = observer.see(Gathered(round, shared.iterates.array.copy(), report, *shared.totals()))
             stop = reason is not None or round >= self.rounds
             shared.answer.array[:] = stop, save
-            shared.gate.arrive(shared.parent, number)
+            shared.barrier.arrive(shared.parent, number)
             if save:
                 observer.save(self._state())
             if stop:
@@ -75,7 +76,7 @@ class Parent:
 
     def ended(self) -> bool:
         """End the run on all workers; whether every one of them is ready for another within a second."""
-        self.shared.gate.abort.array[0] = 1
+        self.shared.barrier.abort.array[0] = 1
         deadline = time.monotonic() + _ENDING
         while late := self._late():
             ready = connection.wait(late, max(0.0, deadline - time.monotonic()))
@@ -113,13 +114,13 @@ class Parent:
                     first = polled
                 if first is not None and polled - first > timeout:
                     raise shared.late(int(reported.argmin()), timeout)
-        with shared.gate.lock:
+        with shared.barrier.lock:
             pass
 
     def _say_late(self, seconds, number):
         """Warn, once a stall, of workers that the others wait for longer than usual; ``seconds`` after the last poll."""
         shared = self.shared
-        done = shared.gate.counters.array[: shared.parent] + shared.reported.array  # exchanges and reports of each
+        done = shared.barrier.counters.array[: shared.parent] + shared.reported.array  # exchanges and reports of each
         if self._done is None or not np.array_equal(done, self._done):
             self._usual.add(self._stall)
             self._done, self._stall, self._warned = done, 0.0, False

@@ -5,19 +5,19 @@ from multiprocessing import reduction
 from typing import ClassVar, Self
 
 import cloudpickle
-import numpy as np
 
 from consensus import _checks
 from consensus._parallel import cores
 from consensus.engines.base import Engine
 from consensus.engines.parent import Parent
-from consensus.engines.shared import SharedProblem, SharedState
-from consensus.engines.staff import Staff
+from consensus.engines.shared import SharedState
 from consensus.engines.states import Begin
-from consensus.engines.worker import Part, Task
+from consensus.engines.worker import Part, Task, work
 from consensus.observe import Observer
-from consensus.problems import BaseProblem, Problem
+from consensus.problems import BaseProblem
 from consensus.solvers import Solver
+from consensus.workers.blocks import blocks_by_load
+from consensus.workers.kept import KeptWorkers
 from topologies.schedules import ScheduleLike
 
 
@@ -66,7 +66,7 @@ class Processes(Engine):
     cores: int = 1
     timeout: float = 600.0
     strict: bool = False
-    _staff: ClassVar[Staff | None] = None  # that of a with block
+    _kept: ClassVar[KeptWorkers | None] = None  # that of a with block
 
     def __post_init__(self) -> None:
         if self.workers is not None:
@@ -80,21 +80,21 @@ class Processes(Engine):
             )
 
     def __enter__(self) -> Self:
-        if self._staff is not None:
+        if self._kept is not None:
             raise RuntimeError(f"{self} keeps its workers already: enter its with block once")
-        object.__setattr__(self, "_staff", Staff())
+        object.__setattr__(self, "_kept", KeptWorkers(work))
         return self
 
     def __exit__(self, *_: object) -> None:
-        staff = self._staff
-        object.__setattr__(self, "_staff", None)
-        if staff is not None:
-            staff.end()
+        kept = self._kept
+        object.__setattr__(self, "_kept", None)
+        if kept is not None:
+            kept.stop()
 
     def run(
         self, problem: BaseProblem, schedule: ScheduleLike, solver: Solver, begin: Begin, rounds: int, observer: Observer
     ) -> str | None:
-        blocks = by_cost(problem, min(self.workers or cores(), problem.agents))
+        blocks = blocks_by_load(problem.load, min(self.workers or cores(), problem.agents))
         sizes = problem.parameters, problem.dtype, solver.width(problem), len(solver.history_columns)
         shared = SharedState.of(blocks, *sizes)
         shared.round.array[:] = begin.round
@@ -102,31 +102,18 @@ class Processes(Engine):
         for worker, rows in enumerate(blocks):
             part = Part(worker, solver, schedule, begin.block(rows), rounds, observer.due, self.strict, self.timeout)
             parts.append(cloudpickle.dumps(part))
-        data = SharedProblem.of(problem)
+        data = problem.shared()
         tasks = [Task(shared, data, part, self.cores) for part in parts]
-        staff = Staff() if self._staff is None else self._staff
+        kept = KeptWorkers(work) if self._kept is None else self._kept
         try:
-            with staff.hired(len(blocks)) as hired:
-                shared.gate.lock = hired.lock
-                parent = Parent(shared, hired.workers, hired.pipes, observer, rounds, self.timeout)
+            with kept.at_least(len(blocks)) as group:
+                shared.barrier.lock = group.lock
+                parent = Parent(shared, group.workers, group.pipes, observer, rounds, self.timeout)
                 try:
-                    hired.give(tasks)
+                    group.submit(tasks)
                     return parent.observe()
                 finally:
-                    hired.ready = parent.ended()
+                    group.ready = parent.ended()
         finally:
-            if staff is not self._staff:
-                staff.end()
-
-
-def by_cost(problem: BaseProblem, workers: int) -> list[slice]:
-    """Slices of neighbouring agents with about equal numbers of samples."""
-    sizes = problem.shards.sizes + 1 if isinstance(problem, Problem) else np.ones(problem.agents)
-    load = np.cumsum(sizes)
-    # Padded arrays cost by their shape: agents count as much as their samples.
-    load = load / load[-1] + np.arange(1, problem.agents + 1) / problem.agents
-    ends = [0]
-    for worker in range(1, workers):
-        end = int(np.searchsorted(load, 2 * worker / workers)) + 1
-        ends.append(min(max(end, ends[-1] + 1), problem.agents - (workers - worker)))
-    return [slice(first, last) for first, last in zip(ends, [*ends[1:], problem.agents])]
+            if kept is not self._kept:
+                kept.stop()

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 
-from consensus.engines import waiting
 from consensus.errors import WorkerError
+from consensus.workers import waiting
 
 if TYPE_CHECKING:
     from mpi4py.MPI import Comm, Request

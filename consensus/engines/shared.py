@@ -1,30 +1,25 @@
-"""What worker processes and their parent share: counters, iterates, room for messages, and the problem's data."""
+"""What worker processes and their parent share: counters, iterates, room for messages."""
 
 import multiprocessing
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
-import cloudpickle
 import numpy as np
 
-from consensus._memory import SharedArray
 from consensus.communication.block import BlockNetwork
 from consensus.communication.plans import Plan
-from consensus.engines.gate import Gate
 from consensus.errors import WorkerError
 from consensus.observe.counts import NAMES, total
-from consensus.problems import BaseProblem, Problem
+from consensus.workers.barrier import Barrier
+from consensus.workers.shared_memory import SharedArray
 from topologies.schedules import ScheduleLike
-
-_DATA = ("features", "targets", "weights", "indices")  # arrays of shards, which workers see in shared memory
 
 
 class SharedState(NamedTuple):
     """The memory through which workers and their parent speak; see :meth:`of` for what is in it."""
 
     blocks: list[slice]
-    gate: Gate
+    barrier: Barrier
     halves: tuple[SharedArray, SharedArray]
     iterates: SharedArray
     report: SharedArray
@@ -37,7 +32,7 @@ class SharedState(NamedTuple):
 
     @property
     def parent(self) -> int:
-        """The parent's place at the gate, after the workers'."""
+        """The parent's place at the barrier, after the workers'."""
         return len(self.blocks)
 
     @classmethod
@@ -46,7 +41,7 @@ class SharedState(NamedTuple):
         agents, workers = blocks[-1].stop, len(blocks)
         return cls(
             blocks=blocks,
-            gate=Gate(workers + 1),
+            barrier=Barrier(workers + 1),
             # Two halves, used in turn: who writes the one can be sure that nobody reads it any more.
             halves=(SharedArray((width * agents,), dtype), SharedArray((width * agents,), dtype)),
             iterates=SharedArray((agents, parameters), dtype),
@@ -136,37 +131,10 @@ class SharedNetwork(BlockNetwork):
             wholes.append(whole)
             start = end
         self.meetings += 1
-        gate, workers = self.shared.gate, slice(0, self.shared.parent)
-        gate.arrive(self.worker, self.meetings)
+        barrier, workers = self.shared.barrier, slice(0, self.shared.parent)
+        barrier.arrive(self.worker, self.meetings)
         try:
-            gate.wait(self.meetings, workers, self.timeout, self.parent)
+            barrier.wait(self.meetings, workers, self.timeout, self.parent)
         except TimeoutError:
-            raise self.shared.late(int(gate.counters.array[workers].argmin()), self.timeout) from None
+            raise self.shared.late(int(barrier.counters.array[workers].argmin()), self.timeout) from None
         return wholes
-
-
-class SharedProblem(NamedTuple):
-    """A problem to be sent to workers: the ``rest`` of it pickled, its data as ``arrays`` that they share."""
-
-    rest: bytes
-    arrays: tuple[SharedArray, ...]
-
-    @classmethod
-    def of(cls, problem: BaseProblem) -> "SharedProblem":
-        everyone = slice(0, problem.agents)
-        if not isinstance(problem, Problem):
-            return cls(cloudpickle.dumps(problem.restrict(everyone)), ())
-        bare = problem.restrict(everyone)
-        data = (*(getattr(problem.shards, name) for name in _DATA), problem.weights)
-        bare.weights = np.empty(0)
-        none: dict[str, Any] = dict.fromkeys(_DATA, bare.weights)
-        bare.shards = replace(problem.shards, **none, memory=())
-        return cls(cloudpickle.dumps(bare), tuple(SharedArray.of(array) for array in data))
-
-    def problem(self) -> BaseProblem:
-        """The problem, with views of the shared data."""
-        problem = cloudpickle.loads(self.rest)
-        if self.arrays:
-            *data, problem.weights = (array.array for array in self.arrays)
-            problem.shards = replace(problem.shards, **dict(zip(_DATA, data, strict=True)))
-        return problem

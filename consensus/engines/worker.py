@@ -9,21 +9,22 @@ import warnings
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Lock
-from types import FunctionType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import cloudpickle
 from threadpoolctl import threadpool_limits
 
-from consensus._memory import receive
 from consensus.communication.states import flatten
-from consensus.engines.gate import Aborted
 from consensus.engines.rounds import run_rounds
-from consensus.engines.shared import SharedNetwork, SharedProblem, SharedState
+from consensus.engines.shared import SharedNetwork, SharedState
 from consensus.engines.states import Begin
 from consensus.observe import Due
 from consensus.observe.counts import NAMES
+from consensus.problems.shared import SharedProblem
 from consensus.solvers import Solver
+from consensus.workers.barrier import Aborted
+from consensus.workers.exceptions import parts_of
+from consensus.workers.shared_memory import receive
 from topologies.schedules import ScheduleLike
 
 DONE = b"done"  # what a worker says when it is ready for another task
@@ -59,7 +60,7 @@ def work(lock: Lock, pipe: Connection) -> None:
     gc.freeze()  # what has been imported is not looked through after every run
     with suppress(EOFError, OSError):  # the parent has ended
         while (task := _next(pipe, parent)) is not None:
-            task.shared.gate.lock = lock
+            task.shared.barrier.lock = lock
             _run(task, pipe)
             del task
             gc.collect()  # the data's memory is not kept until the next run
@@ -96,29 +97,6 @@ def _run(task, sender):
             sender.send_bytes(cloudpickle.dumps(("trouble", (parts_of(error), "".join(traceback.format_exception(error))))))
 
 
-def parts_of(error: BaseException) -> Any:
-    """The parts of which :func:`restored` makes the exception again in another process; None if it cannot be sent."""
-    # An exception is pickled as a call with its ``args``, which its class's constructor need not take.
-    own = isinstance(type(error).__init__, FunctionType)
-    parts = (type(error), error.args, error.__dict__) if own else error
-    try:
-        restored(cloudpickle.loads(cloudpickle.dumps(parts)))
-    except Exception:
-        return None
-    return parts
-
-
-def restored(parts: Any) -> BaseException:
-    """The exception that :func:`parts_of` took apart."""
-    if isinstance(parts, BaseException):
-        return parts
-    kind, args, attributes = parts
-    error = kind.__new__(kind, *args)
-    error.args = args
-    error.__dict__.update(attributes)
-    return error
-
-
 class _Reports:
     """Called after every round: at due rounds reports to the parent, and waits for its answer."""
 
@@ -140,9 +118,9 @@ class _Reports:
         shared.counts.array[worker] = [counts[name] for name in NAMES]
         shared.traffic.array[self.rows] = counts["traffic"]
         shared.seconds.array[worker] = seconds
-        with shared.gate.lock:
+        with shared.barrier.lock:
             shared.reported.array[worker] = self.reports
-        shared.gate.wait(self.reports, slice(shared.parent, None), None, self.parent)
+        shared.barrier.wait(self.reports, slice(shared.parent, None), None, self.parent)
         stop, save = shared.answer.array
         if save:
             self.sender.send_bytes(cloudpickle.dumps(("state", flatten(state))))

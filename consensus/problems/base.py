@@ -6,12 +6,14 @@ import copy
 from abc import ABC, abstractmethod
 from typing import Any, Self, cast
 
+import cloudpickle
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from consensus import _checks
 from consensus._rows import combined, rowwise
 from consensus.problems.minibatches import Batch
+from consensus.problems.shared import SharedProblem
 from consensus.problems.work import Work
 from consensus.regularizers import L2, DifferenceOfConvex, Regularizer
 
@@ -114,6 +116,15 @@ class BaseProblem(ABC):
         block.rows = self.rows[rows]
         block.agents, block.work, block.memory = len(block.rows), Work(), {}
         return block
+
+    def shared(self) -> SharedProblem:
+        """The problem in a form that is sent to worker processes."""
+        return SharedProblem(cloudpickle.dumps(self.restrict(slice(None))))
+
+    @property
+    def load(self) -> np.ndarray:
+        """What each agent's gradient costs, shape (agents,), up to a factor: workers get about equal sums."""
+        return np.ones(self.agents)
 
     @abstractmethod
     def digests(self) -> list[str]:

@@ -9,6 +9,7 @@ import math
 from dataclasses import replace
 from typing import Literal, Self
 
+import cloudpickle
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -21,8 +22,10 @@ from consensus.models.linear import Linear
 from consensus.problems.curvature import largest_curvature, spectrum_ends
 from consensus.problems.functions import Function, FunctionProblem
 from consensus.problems.minibatches import Batch, checked
+from consensus.problems.shared import SharedProblem
 from consensus.problems.sums import SampleSums
 from consensus.regularizers import Regularizer
+from consensus.workers.shared_memory import SharedArray
 
 
 class Problem(SampleSums):
@@ -107,6 +110,22 @@ class Problem(SampleSums):
         bound = getattr(self.loss, "curvature_bound", None)  # of a quadratic loss its curvature
         known = isinstance(self.model, Linear) and self.loss.quadratic and bound is not None
         return bound * spectrum_ends(self)[0] if known else np.zeros(self.agents)
+
+    def shared(self) -> SharedProblem:
+        bare, shards, none = self.restrict(slice(None)), self.shards, np.empty(0)
+        data = shards.features, shards.targets, shards.weights, shards.indices, self.weights
+        bare.shards = replace(shards, features=none, targets=none, weights=none, indices=none, memory=())
+        bare.weights = none
+        return SharedProblem(cloudpickle.dumps(bare), tuple(SharedArray.of(array) for array in data))
+
+    def take(self, *data: np.ndarray) -> None:
+        """Use these arrays in place of those that :meth:`shared` left out, in its order."""
+        features, targets, weights, indices, self.weights = data
+        self.shards = replace(self.shards, features=features, targets=targets, weights=weights, indices=indices)
+
+    @property
+    def load(self) -> np.ndarray:
+        return self.shards.sizes + 1.0
 
     def digests(self) -> list[str]:
         shards = self.shards

@@ -16,8 +16,9 @@ from engine_harness import columns, write
 import consensus
 import topologies
 from consensus.compression import Drawn, Factors, Halves, Quantised, Runs, Sparse, Whole
-from consensus.engines import MPI, waiting
+from consensus.engines import MPI
 from consensus.solvers import DGD, GradientTracking
+from consensus.workers import waiting
 
 
 def same_everywhere(engine, result):

@@ -7,9 +7,9 @@ import numpy as np
 
 import consensus
 from consensus.engines import Begin, run_rounds
-from consensus.engines.base import blocks_of
 from consensus.engines.halo import MPINetwork
 from consensus.observe import total
+from consensus.workers.blocks import blocks_of
 
 
 class Ranks:

@@ -9,16 +9,17 @@ import numpy as np
 import pytest
 
 import consensus
-from consensus._memory import SharedArray
-from consensus.centralised import DownpourSGD, pool, solve
+from consensus.centralised import DownpourSGD, solve
 from consensus.centralised.downpour import _count, _go
 from consensus.centralised.locks import Locks
 from consensus.centralised.parameter_server import ParameterServer
 from consensus.centralised.replica import Board, turn
 from consensus.centralised.system import Traffic
 from consensus.checkpoint import load
-from consensus.engines.processes import by_cost
 from consensus.problems import Minibatches
+from consensus.workers import pool
+from consensus.workers.blocks import blocks_by_load
+from consensus.workers.shared_memory import SharedArray
 
 pytestmark = pytest.mark.usefixtures("forked")
 SEEDED = DownpourSGD(3, fetch=2, push=3, shards=2, seed=7, learning_rate=0.1, batch=12)
@@ -43,7 +44,7 @@ def pids(monkeypatch):
 def by_hand(problem, start, system, rounds):
     """The run of a seeded system, one step after the other; w and the staleness of all pushes."""
     w, sums, version, stale = start.copy(), np.zeros_like(start), 0, []
-    blocks = [problem.restrict(rows) for rows in by_cost(problem, system.replicas)]
+    blocks = [problem.restrict(rows) for rows in blocks_by_load(problem.load, system.replicas)]
     own = [{"x": None, "a": 0.0, "seen": 0, "done": 0} for _ in blocks]
     own[0]["x"] = w.copy()
     for step in range(rounds * system.replicas):
@@ -111,14 +112,14 @@ def test_a_step_that_a_dead_replica_had_begun_is_another_ones(problem, begun):
     class Dying:
         alive, busy = {0, 1, 2}, set()
 
-        def ask(self, worker):
+        def submit(self, worker):
             self.busy.add(worker)
 
-        def answer(self):
+        def result(self):
             self.busy.remove(worker := max(self.busy))
             if worker == 1:
                 self.alive.remove(1)
-                raise pool.Died(1)
+                raise pool.WorkerDied(1)
 
     _go(Dying(), board, server)
     assert board.taken.array.tolist() == board.finished.array.tolist() == [5, 4, 6]

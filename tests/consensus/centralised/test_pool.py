@@ -5,7 +5,8 @@ import os
 import numpy as np
 import pytest
 
-from consensus.centralised import MapReduceGradientDescent, pool, solve
+from consensus.centralised import MapReduceGradientDescent, solve
+from consensus.workers import pool
 
 
 @pytest.mark.slow

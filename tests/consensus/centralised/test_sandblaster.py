@@ -10,10 +10,11 @@ import pytest
 from scipy.optimize import minimize
 
 import consensus
-from consensus.centralised import SandblasterLBFGS, pool, solve
-from consensus.centralised.pool import Died
+from consensus.centralised import SandblasterLBFGS, solve
 from consensus.centralised.portions import Portions
 from consensus.centralised.vector_shards import two_loops
+from consensus.workers import pool
+from consensus.workers.pool import WorkerDied
 
 pytestmark = pytest.mark.usefixtures("forked")
 SYSTEM = SandblasterLBFGS(2, portions=5, shards=2, memory=4)
@@ -132,19 +133,19 @@ class Script:
     def __init__(self, *script):
         self.alive, self.busy, self.script, self.work, self.asked = {0, 1, 2}, set(), list(script), {}, [0, 0, 0]
 
-    def ask(self, worker, portion, slot):
+    def submit(self, worker, portion, slot):
         assert slot not in [other for _, other in self.work.values()], "two write to one slot"
         self.busy.add(worker)
         self.asked[worker] += 1
         self.work[worker] = portion, slot
 
-    def answer(self):
+    def result(self):
         worker = self.script.pop(0)
         self.busy.discard(abs(worker))
         portion, _ = self.work.pop(abs(worker))
         if worker < 0:
             self.alive.discard(-worker)
-            raise Died(-worker)
+            raise WorkerDied(-worker)
         return worker, (10.0**portion, 1)
 
 

@@ -6,8 +6,8 @@ import pytest
 import consensus
 from consensus import L1
 from consensus.centralised import Dask, Joblib, MapReduceGradientDescent, SynchronousSGD, solve
-from consensus.engines.processes import by_cost
 from consensus.problems import Minibatches
+from consensus.workers.blocks import blocks_by_load
 
 pytestmark = pytest.mark.usefixtures("forked")
 ROUNDS = 6
@@ -48,7 +48,7 @@ def test_dropped_workers_leave_an_estimate_from_the_others_samples(problem, star
     for dropped in range(3):
         kept = np.concatenate([np.arange(6)[block] for k, block in enumerate(blocks) if k != dropped])
         estimates.append(60 / sizes[kept].sum() * rows[kept].sum(axis=0))
-    assert blocks == by_cost(problem, 3)
+    assert blocks == blocks_by_load(problem.load, 3)
     assert min(np.abs(move - estimate).max() for estimate in estimates) < 1e-12
 
 

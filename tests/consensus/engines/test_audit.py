@@ -15,12 +15,12 @@ import consensus
 import topologies
 from consensus.communication import Messages
 from consensus.engines import Processes, Stacked
-from consensus.engines.base import blocks_of
 from consensus.engines.halo import MPINetwork
 from consensus.engines.mpi import AllRanks
 from consensus.engines.shared import SharedState
 from consensus.engines.stacked import StackedNetwork
 from consensus.solvers import DGD, PowerGossip
+from consensus.workers.blocks import blocks_of
 
 CHEATING = r"in round 2 agent (5 sent to agent 1|1 sent to agent 5), which is no edge of the graph"  # whoever sees it first
 
@@ -181,14 +181,14 @@ def test_counts_add_up_over_ranks():
 
 
 def test_blocks_of_workers_cover_the_agents_in_order():
-    from consensus.engines.processes import by_cost
+    from consensus.workers.blocks import blocks_by_load
 
     X, y = np.ones((60, 1)), np.zeros(60)
     for seed, workers in itertools.product(range(20), (1, 2, 3, 5, 7)):
         rng = np.random.default_rng(seed)
         sizes = 1 + rng.multinomial(53, rng.dirichlet(np.full(7, 0.3)))
         shards = consensus.partition(X, y, 7, "sizes", sizes=sizes)
-        blocks = by_cost(consensus.Problem(consensus.Linear(1), consensus.SquaredLoss(), shards), workers)
+        blocks = blocks_by_load(consensus.Problem(consensus.Linear(1), consensus.SquaredLoss(), shards).load, workers)
         assert len(blocks) == workers
         assert all(block.stop > block.start for block in blocks)
         assert [agent for block in blocks for agent in range(block.start, block.stop)] == list(range(7))

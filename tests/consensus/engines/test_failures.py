@@ -23,11 +23,12 @@ import pytest
 from engine_harness import HERE, MARK, Traces, assert_same, columns, environment, living, mpiexec, read, start, wait_for
 
 import consensus
-from consensus.engines import Processes, waiting
+from consensus.engines import Processes
 from consensus.errors import LocalSolveError, WorkerError
 from consensus.local import CVXPYSolver
 from consensus.solvers import DGD, NEXT, Solver
 from consensus.surrogates import FullLinearization
+from consensus.workers import waiting
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
 PAUSE = 0.002  # seconds a round: a run of slow() takes one second at least
@@ -133,7 +134,7 @@ def test_a_worker_killed_at_the_worst_moment(mark, tmp_path):
 
         def step(self, problem, network, state):
             if state.round == 3 and 0 in problem.rows:
-                network.shared.gate.lock.acquire()
+                network.shared.barrier.lock.acquire()
                 os.kill(os.getpid(), signal.SIGKILL)
             return super().step(problem, network, state)
 

@@ -11,9 +11,9 @@ from engine_harness import HERE, mpiexec
 import consensus
 import topologies
 from consensus.compression import Quantised, Sparse
-from consensus.engines.base import blocks_of
 from consensus.engines.stacked import StackedNetwork
 from consensus.solvers import DGD, Gossip
+from consensus.workers.blocks import blocks_of
 
 STAR = topologies.Static(topologies.star(4))  # agent 0 in the middle: three neighbours; the others have one
 

@@ -13,8 +13,8 @@ _ENDING = 1.0  # seconds that workers have to end by themselves
 
 
 @contextmanager
-def crew(
-    work: Callable[[Any, Connection], None], tasks: Sequence[Any], dismiss: Callable[[Sequence[Connection]], None]
+def process_group(
+    work: Callable[[Any, Connection], None], tasks: Sequence[Any], stop: Callable[[Sequence[Connection]], None]
 ) -> Iterator[tuple[list[BaseProcess], list[Connection]]]:
     """Processes that do ``work(task, pipe)``, one for each task; in the end none of them is left, however it comes.
 
@@ -24,7 +24,7 @@ def crew(
     ----------
     work : callable
     tasks : sequence
-    dismiss : callable
+    stop : callable
         Called with the parent's ends of the pipes: tells the workers to end. Those that do not in a second are killed.
 
     Yields
@@ -47,7 +47,7 @@ def crew(
                 its.close()  # so that the pipe ends with the worker
         yield processes, pipes
     finally:
-        dismiss(pipes)
+        stop(pipes)
         deadline = time.monotonic() + _ENDING
         for process in processes:
             if process.pid is None:  # not started: an earlier one could not be, or ctrl-C

@@ -3,19 +3,24 @@
 import multiprocessing
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Lock
+from typing import Any
 
-from consensus._memory import send
-from consensus.engines.crew import crew
-from consensus.engines.worker import Task, work
+from consensus.workers.process_group import process_group
+from consensus.workers.shared_memory import send
 
 
-class Staff:
-    """Workers for one run at a time; they are started when a run first needs them, and stay until :meth:`end`.
+class KeptWorkers:
+    """Workers for one run at a time; they are started when a run first needs them, and stay until :meth:`stop`.
+
+    Parameters
+    ----------
+    work : callable
+        ``work(lock, pipe)`` runs in each worker: it does one task after another until None comes instead.
 
     Attributes
     ----------
@@ -29,22 +34,23 @@ class Staff:
 
     lock: Lock
 
-    def __init__(self) -> None:
+    def __init__(self, work: Callable[[Any, Connection], None]) -> None:
+        self._work = work
         self.workers: list[BaseProcess] = []
         self.pipes: list[Connection] = []
         self.ready = False
         self._stack, self._in_use = ExitStack(), threading.Lock()
 
     @contextmanager
-    def hired(self, count: int) -> Iterator["Staff"]:
+    def at_least(self, count: int) -> Iterator["KeptWorkers"]:
         """At least ``count`` workers, for one run; others than these while they are at work for another one."""
         if not self._in_use.acquire(blocking=False):
-            other = Staff()
+            other = KeptWorkers(self._work)
             try:
-                with other.hired(count):
+                with other.at_least(count):
                     yield other
             finally:
-                other.end()
+                other.stop()
             return
         try:
             if len(self.workers) < count or not all(worker.is_alive() for worker in self.workers):
@@ -53,28 +59,28 @@ class Staff:
             yield self
         finally:
             if not self.ready:
-                self.end()
+                self.stop()
             self._in_use.release()
 
-    def give(self, tasks: Sequence[Task]) -> None:
+    def submit(self, tasks: Sequence[Any]) -> None:
         """Send each of the first workers its task; that one of them has died is seen where its reports are waited for."""
         for pipe, task in zip(self.pipes, tasks):
             with suppress(OSError):
                 send(pipe, task)
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """End all workers."""
         self.workers, self.pipes = [], []
         self._stack.close()
 
     def _start(self, count):
-        self.end()
+        self.stop()
         with _interrupted_later():
             self.lock = multiprocessing.get_context("spawn").Lock()
-        self.workers, self.pipes = self._stack.enter_context(crew(work, [self.lock] * count, _dismiss))
+        self.workers, self.pipes = self._stack.enter_context(process_group(self._work, [self.lock] * count, _stop))
 
 
-def _dismiss(pipes):
+def _stop(pipes):
     for pipe in pipes:
         with suppress(OSError):
             send(pipe, None)

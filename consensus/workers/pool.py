@@ -14,23 +14,23 @@ import cloudpickle
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from consensus.engines.crew import crew
-from consensus.engines.waiting import PATIENCE, say_late
-from consensus.engines.worker import parts_of, restored
 from consensus.errors import WorkerError
+from consensus.workers.exceptions import parts_of, restored
+from consensus.workers.process_group import process_group
+from consensus.workers.waiting import PATIENCE, say_late
 
 _STARTING = 120.0  # seconds that workers may take to start
 _TIMEOUT = 600.0  # seconds after which a worker that does not answer is given up
 
 
-class Servant(Protocol):
+class Worker(Protocol):
     """What is sent to a worker process: it begins there, and then answers requests."""
 
     def begin(self) -> Callable[..., Any]:
         """What is called with each request."""
 
 
-class Died(Exception):
+class WorkerDied(Exception):
     """A worker process ended before it answered."""
 
     def __init__(self, worker: int) -> None:
@@ -55,18 +55,18 @@ class Pool:
         self._said: set[type[Warning]] = set()
         self._patience = _STARTING
 
-    def ask(self, worker: int, *request: Any) -> None:
+    def submit(self, worker: int, *request: Any) -> None:
         """Send a request; that the worker is dead is seen where its answer is waited for."""
         self.busy.add(worker)
         with suppress(OSError):
             self._pipes[worker].send_bytes(pickle.dumps(request))
 
-    def answer(self) -> tuple[int, Any]:
+    def result(self) -> tuple[int, Any]:
         """The next answer of any worker: which one, and what it says.
 
         Raises
         ------
-        Died
+        WorkerDied
             If one of the busy ones ended instead; the others go on.
         WorkerError
             If none answers for ten minutes.
@@ -82,7 +82,7 @@ class Pool:
             except (EOFError, OSError):
                 self.busy.remove(worker)
                 self.alive.remove(worker)
-                raise Died(worker) from None
+                raise WorkerDied(worker) from None
             if kind == "warning":
                 text, category = content
                 if category not in self._said:  # once for all workers
@@ -100,20 +100,20 @@ class Pool:
     def all(self, *request: Any) -> list[Any]:
         """The answers of all workers to one request; ``WorkerError`` if one died."""
         for worker in range(len(self._pipes)):
-            self.ask(worker, *request)
-        answers = self.answers()
-        return [answers[worker] for worker in range(len(self._pipes))]
+            self.submit(worker, *request)
+        results = self.results()
+        return [results[worker] for worker in range(len(self._pipes))]
 
-    def answers(self) -> dict[int, Any]:
+    def results(self) -> dict[int, Any]:
         """The answers of all busy workers; ``WorkerError`` if one died."""
-        answers = {}
+        results = {}
         try:
             while self.busy:
-                worker, answer = self.answer()
-                answers[worker] = answer
-        except Died as death:
+                worker, result = self.result()
+                results[worker] = result
+        except WorkerDied as death:
             raise self.lost(death.worker) from None
-        return answers
+        return results
 
     def lost(self, worker: int) -> WorkerError:
         """The error that a worker died."""
@@ -143,17 +143,17 @@ def died(what: str) -> WorkerError:
 
 
 @contextmanager
-def pool(servants: Sequence[Servant], what: str = "worker") -> Iterator[Pool]:
-    """A process for each of the ``servants``; inside, it answers; afterwards none is left."""
-    with crew(serve, servants, _dismiss) as (processes, pipes):
+def pool(workers: Sequence[Worker], what: str = "worker") -> Iterator[Pool]:
+    """A process for each of the ``workers``; inside, it answers; afterwards none is left."""
+    with process_group(serve, workers, _stop) as (processes, pipes):
         started = Pool(processes, pipes, what)
         started.busy |= started.alive
-        started.answers()  # they have begun
+        started.results()  # they have begun
         started._patience = PATIENCE
         yield started
 
 
-def serve(servant: Servant, pipe: Connection) -> None:
+def serve(worker: Worker, pipe: Connection) -> None:
     """What runs in a worker: it answers requests until it is told to end, or its parent has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C is the parent's to handle
 
@@ -166,7 +166,7 @@ def serve(servant: Servant, pipe: Connection) -> None:
     warnings.showwarning = pass_on
     try:
         with threadpool_limits(1, user_api="blas"), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            answer = servant.begin()
+            answer = worker.begin()
             say("answer", None)
             while (request := _heard(pipe)) is not None:
                 say("answer", answer(*request))
@@ -183,7 +183,7 @@ def _heard(pipe):
         return None
 
 
-def _dismiss(pipes):
+def _stop(pipes):
     for pipe in pipes:
         with suppress(OSError):
             pipe.send_bytes(pickle.dumps(None))

@@ -6,8 +6,8 @@ from multiprocessing.synchronize import Lock
 
 import numpy as np
 
-from consensus._memory import SharedArray
-from consensus.engines.waiting import Wait
+from consensus.workers.shared_memory import SharedArray
+from consensus.workers.waiting import Wait
 
 _SPINS = 300  # polls of the counters before a waiting process offers its core to others: some 100 us
 
@@ -16,7 +16,7 @@ class Aborted(Exception):
     """Another process ended the run."""
 
 
-class Gate:
+class Barrier:
     """Processes wait here for one another: a counter each in shared memory, a short spin, then sleep.
 
     ``multiprocessing.Barrier`` takes two system calls and several context switches a round; here, processes of about the
@@ -30,7 +30,7 @@ class Gate:
     ----------
     lock : multiprocessing lock
         Taken around each counter's change: it orders the memory that was written before on every kind of processor. A process
-        is given it when it is started, and not with a gate that is sent to it later.
+        is given it when it is started, and not with a barrier that is sent to it later.
     """
 
     lock: Lock
