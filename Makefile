@@ -7,6 +7,7 @@ RUN = $(VENV)/bin/python
 ROUNDS ?= 1000
 TESTS = -m pytest --numprocesses auto --dist loadgroup $(PICK)
 PICK ?=
+BUILT = setup.py consensus/kernels/_kernels.c
 
 .PHONY: demo test test-slow test-lowest campaign lint figures paper benchmarks clean
 
@@ -50,13 +51,13 @@ benchmarks: $(VENV)/installed
 	$(RUN) -m experiments.benchmarks.engines
 	$(RUN) -m experiments.benchmarks.frameworks
 
-$(VENV)/installed: pyproject.toml constraints.txt
+$(VENV)/installed: pyproject.toml constraints.txt $(BUILT)
 	@$(PYTHON) -c 'import sys; sys.exit("consensus needs Python 3.11 or newer; try make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
 	$(RUN) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-$(VENV)-lowest/installed: pyproject.toml tests/lowest.py
+$(VENV)-lowest/installed: pyproject.toml tests/lowest.py $(BUILT)
 	$(PYTHON) -m venv $(VENV)-lowest
 	$(PYTHON) tests/lowest.py > $(VENV)-lowest/constraints.txt
 	$(VENV)-lowest/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(VENV)-lowest/constraints.txt --editable '.[test]'
@@ -64,4 +65,4 @@ $(VENV)-lowest/installed: pyproject.toml tests/lowest.py
 
 clean:
 	cd paper && rm -f paper.pdf *.aux *.bbl *.blg *.fdb_latexmk *.fls *.log *.out
-	rm -rf $(VENV) $(VENV)-lowest build *.egg-info .pytest_cache .ruff_cache .mypy_cache
+	rm -rf $(VENV) $(VENV)-lowest build *.egg-info consensus/kernels/*.so .pytest_cache .ruff_cache .mypy_cache

@@ -8,6 +8,7 @@ import functools
 from collections.abc import Iterator
 
 import numpy as np
+from scipy import LowLevelCallable
 from scipy.linalg import cython_blas, cython_lapack
 
 BLOCK = 128  # rows of a triangle worked at a time: little is worked for nothing, and they may stay in cache
@@ -17,13 +18,9 @@ BLOCK = 128  # rows of a triangle worked at a time: little is worked for nothing
 def _routine(name, dtype):
     """A routine of SciPy's BLAS or LAPACK; its arguments are addresses, as in Fortran, and it lets other threads run."""
     name = {"f": "s", "d": "d"}[np.dtype(dtype).char] + name
-    capsule = next(m.__pyx_capi__[name] for m in (cython_blas, cython_lapack) if name in m.__pyx_capi__)
-    of_capsule = ("PyCapsule_GetName", ctypes.pythonapi), ("PyCapsule_GetPointer", ctypes.pythonapi)
-    signature = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(of_capsule[0])(capsule)
-    address = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(of_capsule[1])(capsule, signature)
-    call = ctypes.CFUNCTYPE(None)(address)
-
-    return call
+    found = LowLevelCallable.from_cython(cython_lapack if name[1:] in ("potrf", "potri") else cython_blas, name)
+    pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
+    return ctypes.CFUNCTYPE(None)(pointer(found.function, found.signature.encode()))
 
 
 def _address(array):

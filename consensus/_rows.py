@@ -13,7 +13,6 @@ from contextlib import contextmanager
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse import _sparsetools
 
 from consensus import kernels
 from consensus._parallel import for_chunks
@@ -143,27 +142,27 @@ def multiplication(matrix: sp.csr_array) -> Callable[[np.ndarray], np.ndarray]:
     columns are mixed at a time, by all agents, so that what they send each other is read from memory once.
     """
     (agents, others), numbers = matrix.shape, matrix.dtype
-    indptr, indices, weights = matrix.indptr, matrix.indices, matrix.data
+    weights = matrix.data
     touched = (2 + len(weights) // max(1, agents)) * numbers.itemsize
     few = _LARGE // (max(1, agents) * numbers.itemsize)  # columns
-    places = [part.astype(np.intp, copy=False) for part in (indices, indptr)]
+    places = [part.astype(np.intp, copy=False) for part in (matrix.indices, matrix.indptr)]
+    mixed = kernels.mixed.of(numbers)
+    compiled = isinstance(mixed, np.ufunc)
 
     def multiply(rows):
-        if rows.ndim != 2 or rows.dtype != numbers:
+        if rows.ndim != 2 or rows.dtype != numbers or len(rows) != others:
             return matrix @ rows
-        length, width = rows.shape
-        if width < 2 or length != others:
-            return matrix @ rows
+        width = rows.shape[1]
         if width < few:
-            result = np.zeros((agents, width), numbers)
-            _sparsetools.csr_matvecs(agents, others, width, indptr, indices, weights, rows, result)  # of any strides
-            return result
+            if not compiled:
+                return matrix @ rows
+            return mixed(np.ascontiguousarray(rows), weights, *places, np.empty((agents, width), numbers))
         rows, result = np.ascontiguousarray(rows), empty((agents, width), numbers)
-        if width >= 2 * _COLUMNS and kernels.compiles():
+        if width >= 2 * _COLUMNS and compiled:
 
             def columns(part):
                 part = slice(part.start * _COLUMNS, min(part.stop * _COLUMNS, width))
-                kernels.mixed(rows[:, part], weights, *places, out=result[:, part])
+                mixed(rows[:, part], weights, *places, result[:, part])
 
             size = (agents + others) * _COLUMNS * numbers.itemsize
             for_chunks(columns, -(-width // _COLUMNS), size, streamed=size)  # the kernel keeps to few columns by itself
@@ -171,7 +170,7 @@ def multiplication(matrix: sp.csr_array) -> Callable[[np.ndarray], np.ndarray]:
 
         def chunk(part):
             # The offsets into indices and weights are the whole matrix's.
-            kernels.mixed(rows, weights, places[0], places[1][part.start : part.stop + 1], out=result[part])
+            mixed(rows, weights, places[0], places[1][part.start : part.stop + 1], result[part])
 
         for_chunks(chunk, agents, touched * width, streamed=touched * width)
         return result

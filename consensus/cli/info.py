@@ -6,11 +6,11 @@ import platform
 from importlib import metadata
 
 import consensus
+from consensus import kernels
 from consensus._parallel import cores
 
 NEEDED = ("numpy", "scipy", "networkx", "cvxpy", "scikit-learn", "matplotlib")
 OPTIONAL = {
-    "llvmlite": "fast",
     "mpi4py": "mpi",
     "pandas": "pandas",
     "pyarrow": "parquet",
@@ -25,7 +25,7 @@ def info() -> str:
     rows = {"consensus": consensus.__version__, "Python": platform.python_version(), "system": platform.platform()}
     rows |= {"cores": str(cores())} | {name: metadata.version(name) for name in NEEDED}
     rows |= {name: _version(name, extra) for name, extra in OPTIONAL.items()}
-    rows |= {"MPI": _mpi(), "GPU, PyTorch": _cuda(), "GPU, JAX": _jax()}
+    rows |= {"kernels": kernels.level() or "not compiled: NumPy's", "MPI": _mpi(), "GPU, PyTorch": _cuda(), "GPU, JAX": _jax()}
     width = max(map(len, rows))
     return "\n".join(f"{name:<{width}}  {value}" for name, value in rows.items())
 

@@ -1,30 +1,28 @@
-"""What NumPy does slowly without AVX-512, compiled where the extra ``fast`` (LLVM, by llvmlite) is installed.
+"""Loops over numbers in compiled C (``_kernels.c``), and the NumPy functions that stand in for them.
 
-A kernel takes float64 or float32, and is the NumPy function written here where nothing is compiled: without the extra, with
-``CONSENSUS_FAST=0`` in the environment, for other dtypes. The compiled ones are in ``source.py``, by the same names. Their
-results do not depend on an element's place, on chunks, threads or the machine. Those of a number (or a sum, or a label and a
-number) are within 4 units in the last place, tails, infinities and subnormal numbers included; NaN stays NaN.
+A kernel takes float64 or float32. If the package was installed with a C compiler, the compiled kernel serves; otherwise, with
+``CONSENSUS_FAST=0`` in the environment, and for other dtypes, the NumPy function below does. The extension module has a version
+for AVX-512, one for AVX2 and one for other processors, of which one is chosen at import; ``NPY_DISABLE_CPU_FEATURES`` rules
+some out, as in NumPy.
 
-A kernel is compiled when it is first called, in a tenth to a third of a second of CPU, and kept on disk: in the folder that
-``NUMBA_CACHE_DIR`` names, as for Numba's own functions, else in the user's for such things (``~/.cache/consensus`` on Linux).
-Later processes load it in some hundredths of a second, if folder and file are the user's and nobody else can write to them.
+Compiled kernels give the same bits in all versions, wherever an element stands, and however arrays are cut into chunks. Results
+of a number (or a sum, or a label and a number) are within 4 units in the last place, including tails, infinities and subnormal
+numbers; NaN stays NaN.
 """
 
-import functools
-
 import numpy as np
-from scipy.sparse import _sparsetools
+import scipy.sparse as sp
 from scipy.special import expit
 
 from consensus._blas import blocks
-from consensus.kernels.kernel import Kernel, compiles
+from consensus.kernels.kernel import Kernel, level
 
 __all__ = [
     "combined",
     "combined_three",
-    "compiles",
     "descended",
     "exp",
+    "level",
     "linear_huber",
     "linear_huber_value",
     "linear_logistic",
@@ -125,7 +123,7 @@ def logistic_curvature(f, out):
     return np.multiply(expit(f), expit(-f), out)
 
 
-@functools.partial(Kernel, signature="(k),()->(k)")
+@Kernel
 def softmax_slope(f, d, out):
     """softmax(f) of each row, less one at its class d; d = -1 is no class. ``out``, if given, is contiguous."""
     # Transposed for the maximum: NumPy reduces long rows of samples many times faster than short rows of classes.
@@ -142,25 +140,25 @@ def softmax_slope(f, d, out):
 # scale, ridge and the largest slope, if there is one.
 
 
-@functools.partial(Kernel, signature="(p),(n,m),(n),(n),(k)->(p)")
+@Kernel
 def linear_logistic(w, x, d, c, settings, out):
     """Of the logistic loss."""
     return _pulled(w, x, logistic_slope(_outputs(w, x), d), c, settings, out)
 
 
-@functools.partial(Kernel, signature="(p),(n,m),(n),(n),(k)->(p)")
+@Kernel
 def linear_huber(w, x, d, c, settings, out):
     """Of the Huber loss, which turns into a line where its slope is ``most``: the squared loss where that is infinite."""
     return _pulled(w, x, np.clip(_outputs(w, x) - d, -settings[2], settings[2]), c, settings, out)
 
 
-@functools.partial(Kernel, signature="(p),(n,m),(n),(n),(k)->()")
+@Kernel
 def linear_logistic_value(w, x, d, c, settings, out):
     """The value of the logistic loss."""
     return np.vecdot(logistic_value(_outputs(w, x), d), c, out)
 
 
-@functools.partial(Kernel, signature="(p),(n,m),(n),(n),(k)->()")
+@Kernel
 def linear_huber_value(w, x, d, c, settings, out):
     """That of the Huber loss."""
     error = _outputs(w, x) - d
@@ -204,25 +202,25 @@ def descended(x, g, w, alpha, scale, ridge, out):
     return np.subtract(x, step, out)
 
 
-@functools.partial(Kernel, signature="(n),(n,m)->(n,m)")
+@Kernel
 def scaled_rows(u, x, out):
     """u_i x_i: each row x_i (m,) times its number."""
     return np.multiply(u[..., None], x, out)
 
 
-@functools.partial(Kernel, signature="(n),(m)->(n,m)")
+@Kernel
 def outer(u, x, out):
     """u_i x for one row x (m,)."""
     return np.multiply(u[..., None], x[..., None, :], out)
 
 
-@functools.partial(Kernel, signature="(n,n)->(n,n)")
+@Kernel
 def upper_multiplied(x, out):
     """``out`` times x, in its place, on and above the diagonals of matrices; what is below may be anything."""
     return _upper(np.multiply, x, out)
 
 
-@functools.partial(Kernel, signature="(n,n)->(n,n)")
+@Kernel
 def upper_added(x, out):
     """``out`` plus x, likewise."""
     return _upper(np.add, x, out)
@@ -235,12 +233,9 @@ def _upper(function, x, out):
     return out
 
 
-@functools.partial(Kernel, signature="(n,p),(k),(k),(m)->(q,p)", integers=2)
+@Kernel
 def mixed(x, weights, indices, begins, out):
     """Rows of a CSR matrix, by its arrays, times rows x (n, p), to the bits of SciPy; rows are contiguous."""
-    result = out if out.flags.c_contiguous else np.empty(out.shape, out.dtype)
-    result.fill(0)
-    _sparsetools.csr_matvecs(len(out), len(x), x.shape[1], begins, indices, weights, np.ascontiguousarray(x), result)
-    if result is not out:
-        out[...] = result
+    entries = slice(begins[0], begins[-1])
+    out[...] = sp.csr_array((weights[entries], indices[entries], begins - begins[0]), (len(out), len(x))) @ x
     return out

@@ -1,64 +1,58 @@
-"""What a kernel is: a NumPy function, and the compiled one in its place where the extra ``fast`` is installed."""
+"""What a kernel is: a NumPy function, and the compiled one of the same name in its place where the package has it."""
 
 import functools
-import inspect
+import importlib
+import logging
 import os
-import threading
-from importlib.util import find_spec
+from collections.abc import Callable
 
 import numpy as np
 
 SWITCH = "CONSENSUS_FAST"  # environment variable
-_DTYPES = (np.dtype(np.float64), np.dtype(np.float32))
-_LEAST = (0, 45)  # version of llvmlite
-_lock = threading.Lock()
+_FEATURES = {"avx512": {"X86_V4", "AVX512F"}, "avx2": {"X86_V3", "AVX2"}}  # as new and as old versions of NumPy name them
 
 
 @functools.cache
-def compiles():
-    """Whether kernels are compiled in this process: by what is installed and the switch alone, so that no run mixes both."""
-    if os.environ.get(SWITCH) == "0" or find_spec("llvmlite") is None:
-        return False
-    from importlib.metadata import version  # slow to import
+def _compiled() -> tuple[str | None, dict[str, np.ufunc]]:
+    """The level of processor and its kernels, by name; None and none without the switch or the extension module."""
+    if os.environ.get(SWITCH) == "0":
+        return None, {}
+    try:
+        module = importlib.import_module("consensus.kernels._kernels")
+    except ImportError as error:  # installed without a compiler, or built for another Python or processor
+        logging.getLogger("consensus").info("NumPy computes the kernels, as none are compiled (%s)", error)
+        return None, {}
+    disabled = set(os.environ.get("NPY_DISABLE_CPU_FEATURES", "").replace(",", " ").upper().split())
+    level = next(name for name in module.LEVELS if not disabled & _FEATURES.get(name, set()))
+    return level, module.ufuncs(level)
 
-    return tuple(map(int, version("llvmlite").split(".")[:2])) >= _LEAST
+
+def level() -> str | None:
+    """The level of processor that the compiled kernels use, "avx512", "avx2" or "baseline"; None if NumPy computes them.
+
+    It depends on the installation, the processor and the environment alone, so that no run mixes both.
+    """
+    return _compiled()[0]
 
 
 class Kernel:
-    """A function of an array or two and ``out``, which may be the first: ``plain``, or the compiled one of the same name.
+    """A function of arrays and ``out``, which may be the first: the NumPy function, or the compiled one of the same name."""
 
-    That is found, or made, when it is called for the first time: importing the package compiles nothing. A function of rows has
-    the signature of a generalized ufunc, and its last arguments may be ``integers``.
-    """
+    __name__: str
 
-    def __init__(self, plain, signature=None, integers=0):
+    def __init__(self, plain: Callable[..., np.ndarray]) -> None:
         functools.update_wrapper(self, plain)
-        self._plain, self._signature, self._integers, self._chosen = plain, signature, integers, {}
+        self._plain = plain
+        self._compiled = _compiled()[1].get(plain.__name__, plain)
 
-    def __call__(self, first, *others, out=None):
-        dtype = first.dtype
-        if others and others[0].dtype != dtype:
+    def __call__(self, first: np.ndarray, *others: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        if others and others[0].dtype != first.dtype:
             return self._plain(first, *others, out)
-        return (self._chosen.get(dtype.char) or self._choose(dtype))(first, *others, out)
+        return self.of(first.dtype)(first, *others, out)
 
-    def of(self, dtype):
-        """The function itself, for arrays that are all of ``dtype``: who calls it often."""
-        return self._chosen.get(dtype.char) or self._choose(dtype)
+    def of(self, dtype: np.dtype) -> Callable[..., np.ndarray]:
+        """The function itself, for arrays that are all of ``dtype``: for callers in a loop."""
+        return self._compiled if dtype.char in "df" else self._plain
 
-    def __reduce__(self):
-        return self.__name__  # pickled by name: machine code stays where it is
-
-    def _choose(self, dtype):
-        with _lock:
-            if dtype.char not in self._chosen:
-                self._chosen[dtype.char] = self._compiled(dtype) if compiles() and dtype in _DTYPES else self._plain
-        return self._chosen[dtype.char]
-
-    def _compiled(self, dtype):
-        try:
-            from consensus.kernels.compiled import ufunc
-        except ImportError as error:  # not left to NumPy: other processes may compile what this one cannot
-            raise ImportError(f"llvmlite does not work: update it, or set {SWITCH}=0 to do without ({error})") from error
-
-        arguments = len(inspect.signature(self._plain).parameters) - 1
-        return ufunc(self.__name__, arguments, self._signature, dtype, self._integers)
+    def __reduce__(self) -> str:
+        return self.__name__  # pickled by name

@@ -68,7 +68,7 @@ def _settings(scale, ridge, most, dtype):
 
 def fused(model: Model, loss: Loss) -> Fused | None:
     """The kernel of this model and loss; None if there is none, or nothing is compiled."""
-    if type(model) is not Linear or model.outputs > 1 or not kernels.compiles():
+    if type(model) is not Linear or model.outputs > 1 or kernels.level() is None:
         return None
     if type(loss) is LogisticLoss:
         return Fused(kernels.linear_logistic, kernels.linear_logistic_value)

@@ -1,13 +1,6 @@
-"""Nanoseconds an element of the kernels: compiled, by NumPy, by JAX; in cache and out of it; with and without AVX-512.
-
-And how long their first calls take in a process that finds none compiled, and in one that does.
-"""
+"""Nanoseconds an element of the kernels: compiled, by NumPy, by JAX; in cache and out of it; with and without AVX-512."""
 
 import math
-import os
-import subprocess
-import sys
-import tempfile
 
 import numpy as np
 import scipy.sparse as sp
@@ -112,7 +105,7 @@ def nanoseconds(function, size):
 
 
 def table():
-    names, jitted = [name for name in kernels.__all__ if name != "compiles"], in_jax()
+    names, jitted = [name for name in kernels.__all__ if name != "level"], in_jax()
     print(f"{'ns an element':<20} {'dtype':>8} {'where':>10} {'here':>7} {'NumPy':>7} {'JAX':>7}")
     for where, size in SIZES.items():
         for dtype in (np.float64, np.float32):
@@ -138,28 +131,8 @@ def row(name, dtype, where, *times):
     return f"{name:<20} {np.dtype(dtype).name:>8} {where:>10} " + " ".join(f"{time:>7.2f}" for time in times)
 
 
-FIRST = """
-import time
-import numpy as np
-from consensus import kernels
-begin = time.process_time()
-kernels.{name}.of(np.dtype(float))
-print(time.process_time() - begin)
-"""
-
-
-def first_calls():
-    print(f"\n{'seconds of CPU, first call':<28} {'compiled':>9} {'kept':>9}   to reach: 2 and 0.1")
-    for name in ("tanh_sum", "softmax_slope", "linear_logistic", "mixed"):
-        with tempfile.TemporaryDirectory() as folder:
-            command = [sys.executable, "-c", FIRST.format(name=name)]
-            said = [subprocess.check_output(command, env=os.environ | {"NUMBA_CACHE_DIR": folder}) for _ in range(2)]
-        print(f"{name:<28} " + " ".join(f"{float(seconds):>9.2f}" for seconds in said), flush=True)
-
-
 def main():
     table()
-    first_calls()
     again_without_avx512("experiments.benchmarks.kernels")
 
 

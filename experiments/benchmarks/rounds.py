@@ -38,7 +38,7 @@ def plain(data, matrix, rounds):
 def ours(problem, network, rounds):
     """``(w, seconds a round)`` on the history's clock, which leaves observation out; the first round makes plans ready."""
     solver = GradientTracking(STEP, order="cta")
-    consensus.solve(problem, network, solver, rounds=1)  # kernels that were never called are compiled, in some seconds
+    consensus.solve(problem, network, solver, rounds=1)
     seen = []
     result = consensus.solve(
         problem, network, solver, rounds=rounds + 1, record_every=rounds, callbacks=[lambda row: seen.append(row["seconds"])]

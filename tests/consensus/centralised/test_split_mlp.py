@@ -38,7 +38,7 @@ def gone(found):
 @pytest.mark.parametrize(("workers", "activation"), [(1, "tanh"), (3, "relu"), (3, "sigmoid"), (7, "quadratic")])
 def test_its_numbers_are_those_of_mlp(inputs, workers, activation):
     (w, x, u), plain = inputs, MLP(WIDTHS, activation)
-    values, products = plain.predict(w, x), plain.vjp(w, x, u)  # here first: kernels are compiled once
+    values, products = plain.predict(w, x), plain.vjp(w, x, u)
     with SplitMLP(WIDTHS, workers, activation) as model:
         np.testing.assert_allclose(model.predict(w, x), values, rtol=1e-12, atol=1e-13)
         np.testing.assert_allclose(model.vjp(w, x, u), products, rtol=1e-12, atol=1e-13)

@@ -1,143 +1,98 @@
-"""What is kept of compiled kernels: files that are whole or made anew, by any number of processes."""
+"""Which compiled kernels serve: every level has the same bits, and NumPy stands in for what is missing or switched off."""
 
-import os
+import importlib
+import logging
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from consensus import kernels
+from consensus.kernels import kernel
 
-pytestmark = pytest.mark.skipif(not kernels.compiles(), reason="nothing is compiled without llvmlite, or with CONSENSUS_FAST=0")
-FIRST = "import sys, numpy as np; from consensus import kernels; x = np.ones(3); y = kernels.tanh_sum(x, x); "
-SHOW = FIRST + "print('consensus.kernels.loops' in sys.modules, y.tobytes().hex())"
-
-
-def start(code, **variables):
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen([sys.executable, "-c", code], env=os.environ | variables, **pipes)
+compiled = pytest.mark.skipif(kernels.level() is None, reason="installed without a compiler, or CONSENSUS_FAST=0")
+NAMES = [name for name in kernels.__all__ if name != "level"]
+ELEMENTS = {"exp", "sigmoid", "softplus", "tanh_slope", "sigmoid_slope", "logistic_curvature"}  # of one argument
 
 
-def printed(process):
-    said, errors = process.communicate(timeout=120)
-    assert process.returncode == 0, errors
-    return said.strip()
+def arguments(name, dtype):
+    """Arrays of no round length for a kernel, and an array like its result."""
+    rng = np.random.default_rng(0)
+    x, y, z = rng.standard_normal((3, 1003)).astype(dtype) * 3
+    if name.startswith("linear"):
+        drawn = [rng.standard_normal(shape).astype(dtype) for shape in ((5, 30), (5, 71, 29), (5, 71), (5, 71))]
+        return [*drawn, np.array([2, 0.3, 0.7], dtype)], np.empty(5 if name.endswith("value") else (5, 30), dtype)
+    if name == "mixed":
+        matrix = sp.random_array((7, 7), density=0.5, format="csr", rng=rng, dtype=dtype)
+        places = [part.astype(np.intp) for part in (matrix.indices, matrix.indptr)]
+        return [x[:1001].reshape(7, 143), matrix.data, *places], np.empty((7, 143), dtype)
+    if name == "softmax_slope":
+        return [x[:1001].reshape(77, 13), np.arange(77, dtype=dtype) % 15 - 1], np.empty((77, 13), dtype)
+    if name.startswith("upper"):
+        return [x[:961].reshape(31, 31)], y[:961].reshape(31, 31).copy()
+    if name in ("scaled_rows", "outer"):
+        return [y[:17], x[:1003].reshape(17, 59) if name == "scaled_rows" else x[:59]], np.empty((17, 59), dtype)
+    if name in ("combined", "combined_three", "descended"):
+        terms = 2 if name == "combined" else 3
+        return [*(x, y, z)[:terms], *np.array([0.3, -1.7, 2.9], dtype)[:terms, None]], np.empty_like(x)
+    return [-abs(x)] if name in ELEMENTS else [-abs(x), (y > 0).astype(dtype)], np.empty_like(x)
 
 
-def run(code, **variables):
-    return printed(start(code, **variables))
+@compiled
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", NAMES)
+def test_every_level_has_the_same_bits(name, dtype):
+    module = importlib.import_module("consensus.kernels._kernels")
+    assert module.LEVELS[-1] == "baseline"
+    assert set(module.ufuncs("baseline")) == set(NAMES)
+    given, like = arguments(name, dtype)
+    expected = like.copy()
+    getattr(kernels, name)(*given, out=expected)
+    for level in module.LEVELS:
+        found = like.copy()
+        module.ufuncs(level)[name](*given, found)
+        assert found.tobytes() == expected.tobytes()
+    plain = like.copy()
+    getattr(kernels, name).__wrapped__(*given, plain)
+    compared = np.triu if name.startswith("upper") else np.asarray
+    np.testing.assert_allclose(compared(found), compared(plain), rtol=0, atol=3000 * np.finfo(dtype).eps)
 
 
-def expected():
-    return kernels.tanh_sum(np.ones(3), np.ones(3)).tobytes().hex()
+@compiled
+def test_features_that_numpy_shall_not_use_are_not_used(monkeypatch):
+    module = importlib.import_module("consensus.kernels._kernels")
+    narrower = {"X86_V4 AVX512_ICL": "avx512", "AVX512F": "avx512", "X86_V4,X86_V3": "avx2", "AVX512F AVX2": "avx2"}
+    for disabled, level in narrower.items():
+        monkeypatch.setenv("NPY_DISABLE_CPU_FEATURES", disabled)
+        allowed = [name for name in ("avx512", "avx2", "baseline") if name in module.LEVELS]
+        below = allowed[allowed.index(level) + 1 :] if level in allowed else allowed
+        assert kernel._compiled.__wrapped__()[0] == below[0]
+    with pytest.raises(ValueError, match="this processor has no level 'sse9'"):
+        module.ufuncs("sse9")
 
 
-def test_what_is_known_when_the_code_runs_decides_nothing_while_it_is_written():
-    from consensus.kernels.instructions import text
+def test_without_the_extension_module_numpy_serves_and_the_log_says_so(monkeypatch, caplog):
+    caplog.set_level(logging.INFO, "consensus")
+    monkeypatch.delenv(kernel.SWITCH, raising=False)
+    monkeypatch.setitem(sys.modules, "consensus.kernels._kernels", None)
+    assert kernel._compiled.__wrapped__() == (None, {})
+    assert "NumPy computes the kernels, as none are compiled" in caplog.text
 
-    with pytest.raises(TypeError, match="use where, when or loop"):
-        text("f", lambda addresses, lengths, steps: 1 if lengths[0] > 3 else 2)
+
+def run(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
 @pytest.mark.slow
-def test_importing_the_package_imports_neither_a_compiler_nor_what_is_slow_to_import():
-    slow = "llvmlite", "scipy.stats", "scipy.optimize", "sklearn", "matplotlib", "pandas"
+@pytest.mark.parametrize("how", ["sys.modules['consensus.kernels._kernels'] = None", "os.environ['CONSENSUS_FAST'] = '0'"])
+def test_without_them_results_are_those_of_numpy(how):
+    code = f"import os, sys, numpy as np; {how}; from consensus import kernels; x = np.ones(3); "
+    assert run(code + "print(kernels.level(), (kernels.tanh_sum(x, x) == np.tanh(x + x)).all())") == "None True"
+
+
+@pytest.mark.slow
+def test_importing_the_package_imports_nothing_that_is_slow_to_import():
+    slow = "scipy.stats", "scipy.optimize", "sklearn", "matplotlib", "pandas"
     assert run(f"import sys, consensus; print([name for name in {slow} if name in sys.modules])") == "[]"
-
-
-@pytest.fixture(scope="module")
-def filled(tmp_path_factory):
-    """A folder into which two processes at once have put a kernel, and what they said."""
-    folder = tmp_path_factory.mktemp("kernels")
-    both = [start(SHOW, NUMBA_CACHE_DIR=str(folder)) for _ in range(2)]
-    return folder, [printed(process) for process in both]
-
-
-@pytest.mark.slow
-def test_two_processes_at_once_keep_one_file(filled):
-    folder, said = filled
-    assert [line.split()[1] for line in said] == [expected()] * 2
-    assert len(list((folder / "consensus").iterdir())) == 1
-
-
-@pytest.mark.slow
-def test_a_kernel_that_is_kept_is_loaded_without_compiling(filled):
-    assert run(SHOW, NUMBA_CACHE_DIR=str(filled[0])) == f"False {expected()}"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("harm", ["truncated", "flipped", "emptied"])
-def test_a_file_that_is_not_whole_is_made_anew(filled, harm, monkeypatch):
-    folder, _ = filled
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(folder))
-    (path,) = (folder / "consensus").iterdir()
-    whole = path.read_bytes()
-    flipped = whole[:-100] + bytes([whole[-100] ^ 1]) + whole[-99:]
-    path.write_bytes({"truncated": whole[:-100], "flipped": flipped, "emptied": b""}[harm])
-    from consensus.kernels import compiled
-
-    for _ in range(2):
-        made = compiled.ufunc("tanh_sum", 2, None, np.dtype(float))
-        assert made(np.ones(3), np.ones(3)).tobytes().hex() == expected()
-        monkeypatch.setattr("consensus.kernels.loops.machine_code", None)  # the second time the file is whole again
-
-
-@pytest.mark.parametrize("harm", ["none", "a file others may write to", "a folder others may write to", "another owner"])
-def test_only_what_this_user_alone_can_have_written_is_loaded(harm, tmp_path, monkeypatch, caplog):
-    from consensus.kernels import compiled, loops
-
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    compiled._warn.cache_clear()
-    compile_, compiled_names = loops.machine_code, []
-    monkeypatch.setattr(loops, "machine_code", lambda *given: compiled_names.append(given[0]) or compile_(*given))
-    before = os.umask(0)  # the files must be safe whatever it is
-    try:
-        compiled.ufunc("tanh_slope", 1, None, np.dtype(float))
-    finally:
-        os.umask(before)
-    (path,) = (tmp_path / "consensus").iterdir()
-    if harm.startswith("a "):
-        (path if "file" in harm else path.parent).chmod(0o722)
-    elif harm == "another owner":
-        monkeypatch.setattr(os, "geteuid", lambda: path.stat().st_uid + 1)
-    made = compiled.ufunc("tanh_slope", 1, None, np.dtype(float))
-    assert made(np.array([0.5])) == 0.75
-    assert compiled_names == ["tanh_slope"] * (1 if harm == "none" else 2)
-    assert ("others may write to it" in caplog.text) == (harm in ("a folder others may write to", "another owner"))
-
-
-def test_without_a_home_nothing_is_kept(monkeypatch, caplog):
-    from consensus.kernels import compiled
-
-    for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("os.path.expanduser", lambda path: path)  # what it gives where there is no home
-    compiled._warn.cache_clear()
-    for _ in range(2):
-        assert compiled.ufunc("tanh_slope", 1, None, np.dtype(float))(np.array([0.5])) == 0.75
-    assert caplog.text.count("set NUMBA_CACHE_DIR") == 1
-
-
-@pytest.mark.slow
-def test_a_folder_that_cannot_be_written_to_costs_time_only(tmp_path):
-    (tmp_path / "file").touch()
-    assert run(SHOW, NUMBA_CACHE_DIR=str(tmp_path / "file")) == f"True {expected()}"
-
-
-@pytest.mark.slow
-def test_a_compiler_that_does_not_work_is_named(tmp_path):
-    (tmp_path / "llvmlite.py").write_text("raise ImportError('no LLVM for this system')")
-    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); " + SHOW
-    process = start(code, NUMBA_CACHE_DIR=str(tmp_path / "kept"))
-    errors = process.communicate(timeout=120)[1]
-    assert process.returncode == 1
-    assert errors.strip().endswith("set CONSENSUS_FAST=0 to do without (no LLVM for this system)")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("missing", [True, False])
-def test_without_llvmlite_or_by_the_switch_everything_is_left_to_numpy(missing):
-    blocked = "import sys; sys.modules['llvmlite'] = None; " if missing else ""
-    code = blocked + FIRST + "print(kernels.compiles(), bool(sys.modules.get('llvmlite')), (y == np.tanh(x + x)).all())"
-    assert run(code, CONSENSUS_FAST="1" if missing else "0") == "False False True"

@@ -1,0 +1,939 @@
+/* The compiled kernels: NumPy ufuncs with loops for float64 and float32, one set for each level of processor.
+
+   Python chooses a level once and takes its ufuncs; what each of them computes is the NumPy function of the same name in
+   __init__.py. The file includes itself once for each level and type: what stands after the last #else is compiled with
+   REAL the type and LEVEL the level. Needs GCC or Clang.
+
+   Results are equal to the bit on every level, wherever an element stands: additions keep the order in which they are written
+   and nothing is contracted (setup.py passes -ffp-contract=off and never -ffast-math). Sums over features are therefore
+   written in eight parts, of which a level takes as many at a time as its registers hold. */
+
+#ifndef DOUBLE
+
+#include <Python.h>
+#include <float.h>
+#include <stdint.h>
+#include <string.h>
+
+#define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
+#include <numpy/ndarraytypes.h>
+#include <numpy/ufuncobject.h>
+
+#if !defined(__GNUC__) || FLT_EVAL_METHOD != 0
+#error "the kernels need GCC or Clang, and arithmetic that rounds to the type: the NumPy functions serve instead"
+#endif
+
+#define UNROLLED _Pragma("GCC unroll 8") /* so that what is carried stays in registers */
+#ifdef __clang__
+#define TOGETHER _Pragma("clang loop vectorize(assume_safety)") /* elements do not depend on each other: in place or apart */
+#else
+#define TOGETHER _Pragma("GCC ivdep")
+#endif
+
+#define JOIN_(name, level, type) name##_##level##_##type
+#define JOIN(name, level, type) JOIN_(name, level, type)
+#define NAME(name) JOIN(name, LEVEL, REAL)
+#define LOOP_(name) \
+    static TARGET void NAME(name)(char **args, const npy_intp *lengths, const npy_intp *steps, void *Py_UNUSED(data))
+#define LOOP(name) LOOP_(loop_##name)
+#define FUNCTION static inline __attribute__((always_inline, unused)) TARGET
+
+/* Every function has a name of its own for each level and type. */
+#define bits NAME(bits)
+#define number NAME(number)
+#define magnitude NAME(magnitude)
+#define passing_nan NAME(passing_nan)
+#define expand NAME(expand)
+#define ratio NAME(ratio)
+#define log1p_exp NAME(log1p_exp)
+#define tanh NAME(tanh)
+#define sigmoid NAME(sigmoid)
+#define softplus NAME(softplus)
+#define exp NAME(exp)
+#define tanh_sum NAME(tanh_sum)
+#define tanh_slope NAME(tanh_slope)
+#define tanh_pull NAME(tanh_pull)
+#define sigmoid_sum NAME(sigmoid_sum)
+#define sigmoid_slope NAME(sigmoid_slope)
+#define sigmoid_pull NAME(sigmoid_pull)
+#define logistic_value NAME(logistic_value)
+#define logistic_slope NAME(logistic_slope)
+#define logistic_curvature NAME(logistic_curvature)
+#define huber_slope NAME(huber_slope)
+#define huber_value NAME(huber_value)
+#define ordered NAME(ordered)
+#define load NAME(load)
+#define store NAME(store)
+#define load_first NAME(load_first)
+#define multiplied NAME(multiplied)
+#define scaled NAME(scaled)
+#define added NAME(added)
+#define row NAME(row)
+#define put_outputs NAME(put_outputs)
+#define pulled NAME(pulled)
+#define sum_of NAME(sum_of)
+#define up_to_the_last NAME(up_to_the_last)
+#define put_multiple NAME(put_multiple)
+#define put_sums NAME(put_sums)
+
+#define LANES 8 /* parts of a sum over features */
+#define SAMPLES 64 /* worked at a time, at most: whole fours */
+#define NUMBERS (1 << 14) /* features of these, unless four have more: they stay in cache from the outputs to the sum */
+#define AHEAD 1024 /* bytes of long rows, or so many short rows, are fetched ahead of time: processors see too late where */
+#define ROWS_AHEAD 8 /* short rows go on */
+#define LONG_ROW 8192 /* bytes */
+#define COLUMNS 960 /* of mixed rows at a time: those of all rows stay in cache; a multiple of the lanes of MIXED_TOGETHER */
+#define SOFTMAX_BLOCK 1024 /* numbers that stay in a core's first cache from one pass to the next */
+
+/* Names, numbers of arguments, signatures of generalized ufuncs, and how many of the last arguments are intp. */
+#define LINEAR "(p),(n,m),(n),(n),(k)->"
+#define KERNELS(kernel) \
+    kernel(tanh_sum, 2, NULL, 0) kernel(tanh_slope, 1, NULL, 0) kernel(tanh_pull, 2, NULL, 0) \
+    kernel(sigmoid_sum, 2, NULL, 0) kernel(sigmoid_slope, 1, NULL, 0) kernel(sigmoid_pull, 2, NULL, 0) \
+    kernel(sigmoid, 1, NULL, 0) kernel(softplus, 1, NULL, 0) kernel(exp, 1, NULL, 0) \
+    kernel(logistic_value, 2, NULL, 0) kernel(logistic_slope, 2, NULL, 0) kernel(logistic_curvature, 1, NULL, 0) \
+    kernel(softmax_slope, 2, "(k),()->(k)", 0) \
+    kernel(linear_logistic, 5, LINEAR "(p)", 0) kernel(linear_logistic_value, 5, LINEAR "()", 0) \
+    kernel(linear_huber, 5, LINEAR "(p)", 0) kernel(linear_huber_value, 5, LINEAR "()", 0) \
+    kernel(combined, 4, NULL, 0) kernel(combined_three, 6, NULL, 0) kernel(descended, 6, NULL, 0) \
+    kernel(scaled_rows, 2, "(n),(n,m)->(n,m)", 0) kernel(outer, 2, "(n),(m)->(n,m)", 0) \
+    kernel(upper_multiplied, 1, "(n,n)->(n,n)", 0) kernel(upper_added, 1, "(n,n)->(n,n)", 0) \
+    kernel(mixed, 4, "(n,p),(k),(k),(m)->(q,p)", 2)
+
+#define MOST_ARGUMENTS 7 /* the result included */
+
+/* The levels, the best first: their loops, and whether this processor has what they need. */
+#define ROW(name, arguments, signature, integers) {JOIN(loop_##name, LEVEL, double), JOIN(loop_##name, LEVEL, float)},
+#define TABLE(level) static PyUFuncGenericFunction level##_loops[][2] = {KERNELS(ROW)};
+
+#ifdef __x86_64__
+#define LEVEL avx512
+#define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
+#define BYTES 64 /* of a register */
+#define DOUBLE 1
+#include "_kernels.c"
+#define DOUBLE 0
+#include "_kernels.c"
+TABLE(avx512)
+static int has_avx512(void)
+{
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")
+        && __builtin_cpu_supports("avx512vl");
+}
+#undef LEVEL
+#undef TARGET
+#undef BYTES
+
+#define LEVEL avx2
+#define TARGET __attribute__((target("avx2")))
+#define BYTES 32
+#define DOUBLE 1
+#include "_kernels.c"
+#define DOUBLE 0
+#include "_kernels.c"
+TABLE(avx2)
+static int has_avx2(void)
+{
+    return __builtin_cpu_supports("avx2");
+}
+#undef LEVEL
+#undef TARGET
+#undef BYTES
+#endif
+
+#define LEVEL baseline
+#define TARGET
+#define BYTES 16
+#define DOUBLE 1
+#include "_kernels.c"
+#define DOUBLE 0
+#include "_kernels.c"
+TABLE(baseline)
+static int has_baseline(void)
+{
+    return 1;
+}
+
+static struct {
+    const char *name;
+    PyUFuncGenericFunction (*loops)[2];
+    int (*here)(void);
+} levels[] = {
+#ifdef __x86_64__
+    {"avx512", avx512_loops, has_avx512},
+    {"avx2", avx2_loops, has_avx2},
+#endif
+    {"baseline", baseline_loops, has_baseline},
+};
+#define LEVELS (sizeof(levels) / sizeof(levels[0]))
+
+#define KERNEL(name, arguments, signature, integers) {#name, arguments, signature, integers},
+static const struct {
+    const char *name;
+    int arguments;
+    const char *signature;
+    int integers;
+} kernels[] = {KERNELS(KERNEL)};
+#define COUNT (sizeof(kernels) / sizeof(kernels[0]))
+
+static char types[COUNT][2 * MOST_ARGUMENTS]; /* NumPy keeps pointers to these and to the loops */
+static void *nothing[2];
+
+static PyObject *ufuncs(PyObject *Py_UNUSED(module), PyObject *level)
+{
+    size_t chosen = 0;
+    while (PyUnicode_Check(level) && chosen < LEVELS && PyUnicode_CompareWithASCIIString(level, levels[chosen].name) != 0)
+        chosen++;
+    if (!PyUnicode_Check(level) || chosen == LEVELS || !levels[chosen].here())
+        return PyErr_Format(PyExc_ValueError, "this processor has no level %R", level);
+    PyObject *found = PyDict_New();
+    for (size_t i = 0; found && i < COUNT; i++) {
+        PyObject *made = PyUFunc_FromFuncAndDataAndSignature(levels[chosen].loops[i], nothing, types[i], 2, kernels[i].arguments,
+            1, PyUFunc_None, kernels[i].name, NULL, 0, kernels[i].signature);
+        if (!made || PyDict_SetItemString(found, kernels[i].name, made) < 0)
+            Py_CLEAR(found);
+        Py_XDECREF(made);
+    }
+    return found;
+}
+
+static PyMethodDef methods[] = {
+    {"ufuncs", ufuncs, METH_O, "The kernels of a level, by name."},
+    {NULL, NULL, 0, NULL},
+};
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "_kernels", "The compiled kernels; LEVELS are those of this processor, the best first.", -1, methods,
+    NULL, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC PyInit__kernels(void)
+{
+    import_umath();
+#ifdef __x86_64__
+    __builtin_cpu_init();
+#endif
+    for (size_t i = 0; i < COUNT; i++)
+        for (int type = 0; type < 2; type++) {
+            char *row = types[i] + type * (kernels[i].arguments + 1), real = type ? NPY_FLOAT : NPY_DOUBLE;
+            for (int j = 0; j <= kernels[i].arguments; j++) {
+                int whole = j < kernels[i].arguments && j >= kernels[i].arguments - kernels[i].integers;
+                row[j] = whole ? NPY_INTP : real;
+            }
+        }
+    PyObject *module = PyModule_Create(&definition), *names = PyList_New(0);
+    for (size_t i = 0; names && i < LEVELS; i++) {
+        PyObject *name = levels[i].here() ? PyUnicode_FromString(levels[i].name) : NULL;
+        if (name ? PyList_Append(names, name) < 0 : PyErr_Occurred() != NULL)
+            Py_CLEAR(names);
+        Py_XDECREF(name);
+    }
+    if (module && (!names || PyModule_AddObjectRef(module, "LEVELS", names) < 0))
+        Py_CLEAR(module);
+    Py_XDECREF(names);
+    return module;
+}
+
+#else /* DOUBLE: what is compiled for each level and type */
+
+#if DOUBLE
+#define REAL double
+#define INT int64_t
+#define UINT uint64_t
+#define MANTISSA 52
+#define BIAS 1022
+#define ZERO_FROM 374 /* exp(-2 a) is zero from here on */
+#define DOWN 0x1p-1022
+#define MAGIC 0x1.8p52
+#define C_SHORT 0x1.62e42fefa38p-2 /* 42 bits of C, */
+#define C_REST 0x1.ef35793c7673p-46 /* and the rest */
+#define INFINITE INT64_C(0x7ff0000000000000)
+#define MAGNITUDE INT64_MAX
+#define SIGN INT64_MIN
+#else
+#define REAL float
+#define INT int32_t
+#define UINT uint32_t
+#define MANTISSA 23
+#define BIAS 126
+#define ZERO_FROM 53
+#define DOWN 0x1p-126f
+#define MAGIC 0x1.8p23f
+#define C_SHORT 0x1.62e4p-2f
+#define C_REST 0x1.7f7d1cp-21f
+#define INFINITE INT32_C(0x7f800000)
+#define MAGNITUDE INT32_MAX
+#define SIGN INT32_MIN
+#endif
+#if !DOUBLE && BYTES > 32
+#define PIECE 32 /* bytes of eight numbers, or of as many of them as a register holds */
+#else
+#define PIECE BYTES
+#endif
+#define R(number) ((REAL)(number))
+#define SIZE ((npy_intp)sizeof(REAL))
+
+/* ---- Functions of numbers. All of them rest on one expansion of exp(-2 a) for a >= 0. With C = ln(2) / 2 and n the integer
+   next to a / C,
+
+       a = n C + r,  |r| <= C / 2        exp(-2 a) = 2^-n (q - p) / (q + p)        p / q = tanh(r)
+
+   and p / q is Lambert's continued fraction r / (1 + z / (3 + z / (5 + ...))), z = r^2 <= 0.0301. Cut off after the 13 its
+   numerator and denominator have integer coefficients, and a relative error of 5e-19; after the 5, for float32, of 2e-8.
+   Because the exponential is a ratio, tanh, sigmoid and the others divide once. C is the sum of a short number, whose product
+   with n is exact, and of the rest (Cody, Waite). n is read off the last bits of a sum with 1.5 * 2^52, as a conversion to an
+   integer has no vector instruction before AVX-512. NaN is recognised by its bits and passed on at the end: a comparison of
+   floats would raise the flag of which NumPy warns. Both sides of a choice are computed, so that loops become vectors. */
+
+FUNCTION INT bits(REAL x)
+{
+    INT i;
+    memcpy(&i, &x, sizeof i);
+    return i;
+}
+
+FUNCTION REAL number(INT i)
+{
+    REAL x;
+    memcpy(&x, &i, sizeof x);
+    return x;
+}
+
+FUNCTION REAL magnitude(REAL x)
+{
+    return number(bits(x) & MAGNITUDE);
+}
+
+FUNCTION REAL passing_nan(REAL result, REAL x)
+{
+    return (bits(x) & MAGNITUDE) <= INFINITE ? result : x;
+}
+
+/* exp(-2 a) = up DOWN (q - p) / (q + p): 2^-n is in two parts as it may be subnormal. */
+FUNCTION void expand(REAL a, REAL *up, REAL *q, REAL *p)
+{
+    const INT most = bits(R(ZERO_FROM)), i = bits(a);
+    a = number(i < most ? i : most);
+    const REAL t = a * R(2.8853900817779268) + MAGIC, n = t - MAGIC;
+    const REAL r = (a - n * C_SHORT) - n * C_REST, z = r * r;
+#if DOUBLE /* 3/2 times the integers: sums that are large within their binade round less */
+    *p = r * (15592.5 + z * (1890 + z * 31.5));
+    *q = 15592.5 + z * (7087.5 + z * (315 + z * 1.5));
+#else
+    *p = r * (15 + z);
+    *q = 15 + z * 6;
+#endif
+    *up = number((INT)(((UINT)(2 * BIAS + 1) << MANTISSA) - ((UINT)bits(t) << MANTISSA)));
+}
+
+/* exp(-|x|) = up DOWN n / d. */
+FUNCTION void ratio(REAL x, REAL *up, REAL *n, REAL *d)
+{
+    REAL q, p;
+    expand(R(0.5) * magnitude(x), up, &q, &p);
+    *n = q - p;
+    *d = q + p;
+}
+
+/* log(1 + exp(-|x|)) = ln 2 + log((1 + e) / 2) or log(1 + e), each 2 artanh(v) with |v| <= 0.172: v times a series in v^2. */
+FUNCTION REAL log1p_exp(REAL x)
+{
+    REAL up, n, d;
+    ratio(x, &up, &n, &d);
+    n *= up * DOWN;
+    const int large = R(0.4142) * d < n;
+    const REAL difference = n - d, twice = 2 * d, thrice = 3 * d;
+    const REAL v = (large ? difference : n) / ((large ? thrice : twice) + n), w = v * v;
+#if DOUBLE
+    const REAL tail = 2.0 / 11 + w * (2.0 / 13 + w * (2.0 / 15 + w * (2.0 / 17 + w * (2.0 / 19))));
+    const REAL series = 2 + w * (2.0 / 3 + w * (2.0 / 5 + w * (2.0 / 7 + w * (2.0 / 9 + w * tail))));
+#else
+    const REAL series = 2 + w * (R(2.0 / 3) + w * (R(2.0 / 5) + w * (R(2.0 / 7) + w * R(2.0 / 9))));
+#endif
+    return v * series + (large ? R(0.6931471805599453) : 0);
+}
+
+FUNCTION REAL tanh(REAL x)
+{
+    REAL up, q, p;
+    expand(magnitude(x), &up, &q, &p);
+    const REAL s = up * DOWN, h = ((1 - s) * q + (1 + s) * p) / ((1 + s) * q + (1 - s) * p);
+    return passing_nan(number(bits(h) | (bits(x) & SIGN)), x);
+}
+
+FUNCTION REAL sigmoid(REAL x)
+{
+    REAL up, n, d;
+    ratio(x, &up, &n, &d);
+    const int right = bits(x) >= 0;
+    const REAL e = (right ? d : n) / (d + (up * DOWN) * n);
+    return passing_nan(e * (right ? 1 : up) * (right ? 1 : DOWN), x);
+}
+
+FUNCTION REAL softplus(REAL x)
+{
+    return passing_nan((bits(x) >= 0 ? x : 0) + log1p_exp(x), x);
+}
+
+FUNCTION REAL exp(REAL x)
+{
+    REAL up, n, d;
+    ratio(x, &up, &n, &d);
+    return passing_nan(n / d * up * DOWN, x);
+}
+
+FUNCTION REAL tanh_sum(REAL a, REAL b)
+{
+    return tanh(a + b);
+}
+
+FUNCTION REAL tanh_slope(REAL h)
+{
+    return (1 - h) * (1 + h);
+}
+
+FUNCTION REAL tanh_pull(REAL u, REAL h)
+{
+    return u * tanh_slope(h);
+}
+
+FUNCTION REAL sigmoid_sum(REAL a, REAL b)
+{
+    return sigmoid(a + b);
+}
+
+FUNCTION REAL sigmoid_slope(REAL h)
+{
+    return h * (1 - h);
+}
+
+FUNCTION REAL sigmoid_pull(REAL u, REAL h)
+{
+    return u * sigmoid_slope(h);
+}
+
+FUNCTION REAL logistic_value(REAL f, REAL d)
+{
+    const REAL other = 1 - d, weight = bits(f) >= 0 ? other : -d;
+    const REAL linear = weight * (weight != 0 ? f : 0); /* an infinite logit on the right side costs nothing */
+    return passing_nan(linear + log1p_exp(f), f);
+}
+
+FUNCTION REAL logistic_slope(REAL f, REAL d)
+{
+    REAL up, n, m;
+    ratio(f, &up, &n, &m);
+    n *= up * DOWN;
+    const int right = bits(f) >= 0;
+    const REAL yes = right ? m : n, no = right ? n : m;
+    return passing_nan(((1 - d) * yes - d * no) / (n + m), f);
+}
+
+FUNCTION REAL logistic_curvature(REAL f)
+{
+    REAL up, n, d;
+    ratio(f, &up, &n, &d);
+    const REAL scale = up * DOWN, small = n / (d + scale * n); /* times the scale, the smaller of the two probabilities */
+    return passing_nan(small * (1 - scale * small) * up * DOWN, f);
+}
+
+FUNCTION REAL huber_slope(REAL f, REAL d, REAL most)
+{
+    const REAL e = f - d;
+    const INT bound = bits(most), size = bits(e) & MAGNITUDE;
+    return passing_nan(size <= bound ? e : number((bits(e) & SIGN) | bound), e);
+}
+
+FUNCTION REAL huber_value(REAL f, REAL d, REAL most)
+{
+    const REAL e = f - d, size = magnitude(e), inner = R(0.5) * e * e, outer = most * (size - R(0.5) * most);
+    return bits(size) <= bits(most) ? inner : outer;
+}
+
+/* ---- Loops over elements, in vectors where arrays are contiguous. The result may be one of the arrays. */
+
+#define AT(address, step, i) (*(REAL *)((address) + (i) * (step)))
+
+#define UNARY(function) \
+    LOOP_(loop_##function) \
+    { \
+        char *const a = args[0], *const out = args[1]; \
+        const npy_intp n = lengths[0], da = steps[0], dout = steps[1]; \
+        if (da == SIZE && dout == SIZE) { \
+            TOGETHER \
+            for (npy_intp i = 0; i < n; i++) \
+                AT(out, SIZE, i) = function(AT(a, SIZE, i)); \
+        } else \
+            for (npy_intp i = 0; i < n; i++) \
+                AT(out, dout, i) = function(AT(a, da, i)); \
+    }
+
+#define BINARY(function) \
+    LOOP_(loop_##function) \
+    { \
+        char *const a = args[0], *const b = args[1], *const out = args[2]; \
+        const npy_intp n = lengths[0], da = steps[0], db = steps[1], dout = steps[2]; \
+        if (da == SIZE && db == SIZE && dout == SIZE) { \
+            TOGETHER \
+            for (npy_intp i = 0; i < n; i++) \
+                AT(out, SIZE, i) = function(AT(a, SIZE, i), AT(b, SIZE, i)); \
+        } else \
+            for (npy_intp i = 0; i < n; i++) \
+                AT(out, dout, i) = function(AT(a, da, i), AT(b, db, i)); \
+    }
+
+/* Of two or three arrays x, y, z and as many numbers a, b, c. */
+#define MULTIPLES(name, terms, value) \
+    LOOP(name) \
+    { \
+        char *const px = args[0], *const py = args[1], *const pz = args[terms - 1], *const out = args[2 * terms]; \
+        char *const pa = args[terms], *const pb = args[terms + 1], *const pc = args[2 * terms - 1]; \
+        const npy_intp n = lengths[0], dout = steps[2 * terms]; \
+        int side_by_side = dout == SIZE; \
+        for (int k = 0; k < terms; k++) \
+            side_by_side &= steps[k] == SIZE && steps[terms + k] == 0; \
+        if (side_by_side) { \
+            const REAL a = AT(pa, 0, 0), b = AT(pb, 0, 0), c = AT(pc, 0, 0); \
+            (void)c; \
+            TOGETHER \
+            for (npy_intp i = 0; i < n; i++) { \
+                const REAL x = AT(px, SIZE, i), y = AT(py, SIZE, i), z = AT(pz, SIZE, i); \
+                (void)z; \
+                AT(out, SIZE, i) = value; \
+            } \
+        } else \
+            for (npy_intp i = 0; i < n; i++) { \
+                const REAL x = AT(px, steps[0], i), y = AT(py, steps[1], i), z = AT(pz, steps[terms - 1], i); \
+                const REAL a = AT(pa, steps[terms], i), b = AT(pb, steps[terms + 1], i), c = AT(pc, steps[2 * terms - 1], i); \
+                (void)z, (void)c; \
+                AT(out, dout, i) = value; \
+            } \
+    }
+
+BINARY(tanh_sum)
+UNARY(tanh_slope)
+BINARY(tanh_pull)
+BINARY(sigmoid_sum)
+UNARY(sigmoid_slope)
+BINARY(sigmoid_pull)
+UNARY(sigmoid)
+UNARY(softplus)
+UNARY(exp)
+BINARY(logistic_value)
+BINARY(logistic_slope)
+UNARY(logistic_curvature)
+MULTIPLES(combined, 2, a * x + b * y)
+MULTIPLES(combined_three, 3, (a * x + b * y) + c * z)
+MULTIPLES(descended, 3, x - a * (b * y + c * z))
+
+/* ---- Softmax of rows of logits, less one at the row's class if that is one; the result's rows are contiguous. */
+
+/* The bits of a float, or back: integers in the order of floats, with NaN above infinity. */
+FUNCTION INT ordered(INT i)
+{
+    return i ^ (i < 0 ? MAGNITUDE : 0);
+}
+
+LOOP(softmax_slope)
+{
+    const npy_intp n = lengths[0], k = lengths[1], df = steps[0], dc = steps[1], dk = steps[3];
+    const npy_intp few = k < SOFTMAX_BLOCK ? SOFTMAX_BLOCK / (k > 1 ? k : 1) : 1;
+    for (npy_intp begin = 0; begin < n; begin += few) {
+        const npy_intp count = few < n - begin ? few : n - begin;
+        REAL *const block = (REAL *)args[2] + begin * k;
+        for (npy_intp row = 0; row < count; row++) {
+            char *const logits = args[0] + (begin + row) * df;
+            REAL *const shifted = block + row * k;
+            INT most = SIGN;
+            for (npy_intp j = 0; j < k; j++) {
+                const INT i = ordered(bits(AT(logits, dk, j)));
+                most = most > i ? most : i;
+            }
+            const REAL largest = number(ordered(most));
+            for (npy_intp j = 0; j < k; j++)
+                shifted[j] = AT(logits, dk, j) - largest;
+        }
+        TOGETHER
+        for (npy_intp i = 0; i < count * k; i++)
+            block[i] = exp(block[i]);
+        for (npy_intp row = 0; row < count; row++) {
+            REAL *const p = block + row * k;
+            REAL total = 0, lost = 0;
+            for (npy_intp j = 0; j < k;) { /* sums of eight, by Kahan's method: k does not matter to the error */
+                const npy_intp end = j + 8 < k ? j + 8 : k;
+                REAL part = -lost;
+                for (; j < end; j++)
+                    part += p[j];
+                const REAL more = total + part;
+                lost = (more - total) - part;
+                total = more;
+            }
+            TOGETHER
+            for (npy_intp j = 0; j < k; j++)
+                p[j] /= total;
+            const REAL own = AT(args[1], dc, begin + row);
+            if (__builtin_isgreaterequal(own, 0) && __builtin_isless(own, k) && own == R((npy_intp)own))
+                p[(npy_intp)own] -= 1;
+        }
+    }
+}
+
+/* ---- Eight numbers side by side. */
+
+typedef REAL NAME(piece) __attribute__((vector_size(PIECE)));
+typedef INT NAME(mask) __attribute__((vector_size(PIECE)));
+#define PIECES ((int)(LANES * sizeof(REAL) / PIECE))
+typedef REAL NAME(anywhere) __attribute__((vector_size(PIECE), aligned(sizeof(REAL)), may_alias)); /* a piece in memory */
+typedef struct {
+    NAME(piece) piece[PIECES];
+} NAME(eight);
+#define EIGHT NAME(eight)
+#define WIDTH ((int)(PIECE / sizeof(REAL))) /* numbers of a piece */
+
+FUNCTION EIGHT load(const REAL *at)
+{
+    EIGHT x;
+    UNROLLED
+    for (int k = 0; k < PIECES; k++)
+        x.piece[k] = *(const NAME(anywhere) *)(at + k * WIDTH);
+    return x;
+}
+
+FUNCTION void store(REAL *at, EIGHT x)
+{
+    UNROLLED
+    for (int k = 0; k < PIECES; k++)
+        *(NAME(anywhere) *)(at + k * WIDTH) = x.piece[k];
+}
+
+/* The first numbers at an address, and zeros after them; nothing is read from end on. */
+FUNCTION EIGHT load_first(const REAL *at, npy_intp count, const REAL *end)
+{
+    static const INT masks[2 * LANES] = {-1, -1, -1, -1, -1, -1, -1, -1};
+    if (end - at >= LANES) {
+        EIGHT x = load(at);
+        UNROLLED
+        for (int k = 0; k < PIECES; k++) {
+            NAME(mask) mask;
+            memcpy(&mask, masks + LANES - count + k * WIDTH, sizeof mask);
+            x.piece[k] = (NAME(piece))((NAME(mask))x.piece[k] & mask);
+        }
+        return x;
+    }
+    REAL copy[LANES] = {0};
+    for (npy_intp j = 0; j < count; j++)
+        copy[j] = at[j];
+    return load(copy);
+}
+
+FUNCTION EIGHT multiplied(EIGHT x, EIGHT y)
+{
+    UNROLLED
+    for (int k = 0; k < PIECES; k++)
+        x.piece[k] *= y.piece[k];
+    return x;
+}
+
+FUNCTION EIGHT scaled(EIGHT x, REAL number)
+{
+    UNROLLED
+    for (int k = 0; k < PIECES; k++)
+        x.piece[k] *= number;
+    return x;
+}
+
+FUNCTION EIGHT added(EIGHT x, EIGHT y)
+{
+    UNROLLED
+    for (int k = 0; k < PIECES; k++)
+        x.piece[k] += y.piece[k];
+    return x;
+}
+
+/* ---- Gradients and values of a linear model with one output: see __init__.py. Samples are taken four at a time; where fewer are
+   left, the last one stands in, with slope zero. Those of weight zero at an agent's end, with which small shards are filled up,
+   are not looked at. */
+
+typedef struct {
+    const char *x, *end; /* features of k samples, and where those of the agent end */
+    npy_intp dx, k, m;
+} NAME(rows);
+#define ROWS NAME(rows)
+typedef REAL NAME(four) __attribute__((vector_size(4 * sizeof(REAL)), aligned(sizeof(REAL)), may_alias));
+typedef INT NAME(places) __attribute__((vector_size(4 * sizeof(REAL))));
+#define FOUR NAME(four)
+#ifdef __clang__
+#define SHUFFLED(x, y, ...) __builtin_shufflevector(x, y, __VA_ARGS__)
+#else
+#define SHUFFLED(x, y, ...) __builtin_shuffle(x, y, (NAME(places)){__VA_ARGS__})
+#endif
+
+FUNCTION const REAL *row(ROWS rows, npy_intp s)
+{
+    return (const REAL *)(rows.x + (s < rows.k ? s : rows.k - 1) * rows.dx);
+}
+
+/* Put the outputs of the samples at f; the last one's fill up the four. */
+FUNCTION void put_outputs(REAL *f, ROWS rows, const REAL *w, REAL bias)
+{
+    const npy_intp left = rows.m % LANES, whole = rows.m - left;
+    const npy_intp ahead = rows.dx > LONG_ROW ? AHEAD : ROWS_AHEAD * rows.dx;
+    const EIGHT w_left = load_first(w + whole, left, w + whole);
+    for (npy_intp s = 0; s < rows.k; s += 4) {
+        EIGHT totals[4];
+        const REAL *four[4];
+        UNROLLED
+        for (int i = 0; i < 4; i++) {
+            four[i] = row(rows, s + i);
+            totals[i] = multiplied(load_first(four[i] + whole, left, (const REAL *)rows.end), w_left);
+        }
+        for (npy_intp j = 0; j < whole; j += LANES) {
+            const EIGHT part = load(w + j);
+            UNROLLED
+            for (int i = 0; i < 4; i++) {
+                __builtin_prefetch((const char *)(four[i] + j) + ahead);
+                totals[i] = added(totals[i], multiplied(load(four[i] + j), part));
+            }
+        }
+        FOUR sums[4];
+        UNROLLED
+        for (int i = 0; i < 4; i++) {
+            REAL t[LANES];
+            store(t, totals[i]);
+            sums[i] = *(FOUR *)t + *(FOUR *)(t + 4);
+        }
+        const FOUR one = SHUFFLED(sums[0], sums[1], 0, 1, 4, 5) + SHUFFLED(sums[0], sums[1], 2, 3, 6, 7);
+        const FOUR other = SHUFFLED(sums[2], sums[3], 0, 1, 4, 5) + SHUFFLED(sums[2], sums[3], 2, 3, 6, 7);
+        *(FOUR *)(f + s) = (SHUFFLED(one, other, 0, 2, 4, 6) + SHUFFLED(one, other, 1, 3, 5, 7)) + bias;
+    }
+}
+
+/* The sum of the samples' numbers of eight columns from j on, or of fewer, each times the sample's u, plus what is in total. */
+FUNCTION EIGHT pulled(EIGHT total, ROWS rows, npy_intp j, npy_intp count, const REAL *u)
+{
+    for (npy_intp s = 0; s < rows.k; s += 4) {
+        EIGHT four[4];
+        UNROLLED
+        for (int i = 0; i < 4; i++) {
+            const REAL *const at = row(rows, s + i) + j;
+            four[i] = scaled(count == LANES ? load(at) : load_first(at, count, (const REAL *)rows.end), u[s + i]);
+        }
+        total = added(total, added(added(four[0], four[1]), added(four[2], four[3])));
+    }
+    return total;
+}
+
+/* The total plus k numbers, four at a time. */
+FUNCTION REAL sum_of(const REAL *u, npy_intp k, REAL total)
+{
+    for (npy_intp s = 0; s < k; s += 4)
+        total += (u[s] + u[s + 1]) + (u[s + 2] + u[s + 3]);
+    return total;
+}
+
+FUNCTION npy_intp up_to_the_last(const REAL *c, npy_intp n)
+{
+    while (n > 0 && c[n - 1] == 0)
+        n--;
+    return n;
+}
+
+#define GRADIENTS(name, loss) \
+    LOOP(name) \
+    { \
+        const npy_intp p = lengths[1], n = lengths[2], m = lengths[3], dx = steps[7], left = m % LANES; \
+        const npy_intp fours = NUMBERS / (m > 1 ? m : 1) / 4 * 4, few = fours < 4 ? 4 : fours < SAMPLES ? fours : SAMPLES; \
+        REAL u[SAMPLES + 3]; \
+        for (npy_intp agent = 0; agent < lengths[0]; agent++) { \
+            const REAL *const w = (REAL *)(args[0] + agent * steps[0]), *const c = (REAL *)(args[3] + agent * steps[3]); \
+            const REAL *const d = (REAL *)(args[2] + agent * steps[2]), *const set = (REAL *)(args[4] + agent * steps[4]); \
+            const REAL scale = set[0], ridge = set[1], most = set[2], bias = p > m ? w[m] : 0; \
+            const char *const x = args[1] + agent * steps[1]; \
+            REAL *const g = (REAL *)(args[5] + agent * steps[5]); \
+            const npy_intp used = up_to_the_last(c, n); \
+            (void)most; \
+            for (npy_intp j = 0; j < p; j++) \
+                g[j] = ridge != 0 ? ridge * w[j] : 0; \
+            for (npy_intp begin = 0; begin < used; begin += few) { \
+                const npy_intp k = few < used - begin ? few : used - begin; \
+                const ROWS rows = {x + begin * dx, x + n * dx, dx, k, m}; \
+                put_outputs(u, rows, w, bias); \
+                TOGETHER \
+                for (npy_intp s = 0; s < k; s++) \
+                    u[s] = loss(u[s], d[begin + s]) * (scale * c[begin + s]); \
+                u[k] = u[k + 1] = u[k + 2] = 0; \
+                for (npy_intp j = 0; j < m - left; j += LANES) \
+                    store(g + j, pulled(load(g + j), rows, j, LANES, u)); \
+                if (left > 0) { \
+                    REAL part[LANES]; \
+                    store(part, pulled(load_first(g + m - left, left, g + m - left), rows, m - left, left, u)); \
+                    memcpy(g + m - left, part, left * sizeof(REAL)); \
+                } \
+                if (p > m) \
+                    g[m] = sum_of(u, k, g[m]); \
+            } \
+        } \
+    }
+
+#define VALUES(name, loss) \
+    LOOP(name) \
+    { \
+        const npy_intp p = lengths[1], n = lengths[2], m = lengths[3], dx = steps[7]; \
+        REAL u[SAMPLES + 3]; \
+        for (npy_intp agent = 0; agent < lengths[0]; agent++) { \
+            const REAL *const w = (REAL *)(args[0] + agent * steps[0]), *const c = (REAL *)(args[3] + agent * steps[3]); \
+            const REAL *const d = (REAL *)(args[2] + agent * steps[2]), *const set = (REAL *)(args[4] + agent * steps[4]); \
+            const REAL most = set[2], bias = p > m ? w[m] : 0; \
+            const char *const x = args[1] + agent * steps[1]; \
+            const npy_intp used = up_to_the_last(c, n); \
+            REAL total = 0; \
+            (void)most; \
+            for (npy_intp begin = 0; begin < used; begin += SAMPLES) { \
+                const npy_intp k = SAMPLES < used - begin ? SAMPLES : used - begin; \
+                const ROWS rows = {x + begin * dx, x + n * dx, dx, k, m}; \
+                put_outputs(u, rows, w, bias); \
+                TOGETHER \
+                for (npy_intp s = 0; s < k; s++) \
+                    u[s] = loss(u[s], d[begin + s]) * c[begin + s]; \
+                u[k] = u[k + 1] = u[k + 2] = 0; \
+                total = sum_of(u, k, total); \
+            } \
+            AT(args[5], steps[5], agent) = total; \
+        } \
+    }
+
+#define HUBER_SLOPE(f, d) huber_slope(f, d, most)
+#define HUBER_VALUE(f, d) huber_value(f, d, most)
+GRADIENTS(linear_logistic, logistic_slope)
+GRADIENTS(linear_huber, HUBER_SLOPE)
+VALUES(linear_logistic_value, logistic_value)
+VALUES(linear_huber_value, HUBER_VALUE)
+
+/* ---- Products of rows, and triangles of matrices: NumPy copies what it broadcasts, or takes of longer rows, to a buffer. */
+
+FUNCTION void put_multiple(REAL factor, char *x, npy_intp dx, char *out, npy_intp dout, npy_intp m)
+{
+    if (dx == SIZE && dout == SIZE) {
+        TOGETHER
+        for (npy_intp j = 0; j < m; j++)
+            AT(out, SIZE, j) = factor * AT(x, SIZE, j);
+    } else
+        for (npy_intp j = 0; j < m; j++)
+            AT(out, dout, j) = factor * AT(x, dx, j);
+}
+
+LOOP(scaled_rows)
+{
+    for (npy_intp i = 0; i < lengths[0]; i++)
+        for (npy_intp row = 0; row < lengths[1]; row++) {
+            char *const x = args[1] + i * steps[1] + row * steps[4], *const out = args[2] + i * steps[2] + row * steps[6];
+            put_multiple(AT(args[0] + i * steps[0], steps[3], row), x, steps[5], out, steps[7], lengths[2]);
+        }
+}
+
+LOOP(outer)
+{
+    for (npy_intp i = 0; i < lengths[0]; i++)
+        for (npy_intp row = 0; row < lengths[1]; row++) {
+            char *const x = args[1] + i * steps[1], *const out = args[2] + i * steps[2] + row * steps[5];
+            put_multiple(AT(args[0] + i * steps[0], steps[3], row), x, steps[4], out, steps[6], lengths[2]);
+        }
+}
+
+#define UPPER(name, operator) \
+    LOOP(name) \
+    { \
+        const npy_intp n = lengths[1], dx = steps[3], dout = steps[5]; \
+        for (npy_intp i = 0; i < lengths[0]; i++) \
+            for (npy_intp row = 0; row < n; row++) { \
+                char *const x = args[0] + i * steps[0] + row * (steps[2] + dx); \
+                char *const out = args[1] + i * steps[1] + row * (steps[4] + dout); \
+                if (dx == SIZE && dout == SIZE) { \
+                    TOGETHER \
+                    for (npy_intp j = 0; j < n - row; j++) \
+                        AT(out, SIZE, j) operator AT(x, SIZE, j); \
+                } else \
+                    for (npy_intp j = 0; j < n - row; j++) \
+                        AT(out, dout, j) operator AT(x, dx, j); \
+            } \
+    }
+UPPER(upper_multiplied, *=)
+UPPER(upper_added, +=)
+
+/* ---- Rows of a CSR matrix times rows x (n, p), each sum in the order of the entries. */
+
+#if BYTES < 32 && !defined(__aarch64__)
+#define MIXED_TOGETHER (DOUBLE ? 3 : 4) /* times eight columns, whose sums registers hold */
+#else
+#define MIXED_TOGETHER (DOUBLE ? 6 : 8)
+#endif
+
+typedef struct {
+    const char *x;
+    const REAL *weights;
+    const npy_intp *senders;
+    npy_intp dx, first, last; /* entries of a row of the matrix */
+} NAME(entries);
+
+/* The sums of vectors times eight columns, in registers until they are whole. */
+FUNCTION void put_sums(REAL *out, NAME(entries) e, npy_intp column, const int vectors)
+{
+    EIGHT totals[MIXED_TOGETHER];
+    UNROLLED
+    for (int v = 0; v < vectors; v++)
+        totals[v] = (EIGHT){0};
+    for (npy_intp entry = e.first; entry < e.last; entry++) {
+        const REAL *const sent = (const REAL *)(e.x + e.senders[entry] * e.dx) + column;
+        UNROLLED
+        for (int v = 0; v < vectors; v++)
+            totals[v] = added(totals[v], scaled(load(sent + v * LANES), e.weights[entry]));
+    }
+    UNROLLED
+    for (int v = 0; v < vectors; v++)
+        store(out + column + v * LANES, totals[v]);
+}
+
+LOOP(mixed)
+{
+    const npy_intp p = lengths[2], rows = lengths[5], *const begins = (const npy_intp *)args[3];
+    for (npy_intp begin = 0; begin < p; begin += COLUMNS)
+        for (npy_intp row = 0; row < rows; row++) {
+            REAL *const out = (REAL *)(args[4] + row * steps[10]);
+            const NAME(entries) e = {args[0], (const REAL *)args[1], (const npy_intp *)args[2], steps[5], begins[row], begins[row + 1]};
+            const npy_intp end = begin + COLUMNS < p ? begin + COLUMNS : p;
+            npy_intp column = begin;
+            for (; column + MIXED_TOGETHER * LANES <= end; column += MIXED_TOGETHER * LANES)
+                put_sums(out, e, column, MIXED_TOGETHER);
+            for (; column + 2 * LANES <= end; column += 2 * LANES)
+                put_sums(out, e, column, 2);
+            for (; column + LANES <= end; column += LANES)
+                put_sums(out, e, column, 1);
+            if (column < end && p >= LANES)
+                put_sums(out, e, end - LANES, 1); /* a whole vector again */
+            else
+                for (; column < end; column++) {
+                    REAL total = 0;
+                    for (npy_intp entry = e.first; entry < e.last; entry++)
+                        total += AT(args[0] + e.senders[entry] * e.dx, SIZE, column) * e.weights[entry];
+                    out[column] = total;
+                }
+        }
+}
+
+#undef DOUBLE
+#undef REAL
+#undef INT
+#undef UINT
+#undef MANTISSA
+#undef BIAS
+#undef ZERO_FROM
+#undef DOWN
+#undef MAGIC
+#undef C_SHORT
+#undef C_REST
+#undef INFINITE
+#undef MAGNITUDE
+#undef SIGN
+#undef PIECE
+#undef MIXED_TOGETHER
+
+#endif
