@@ -12,6 +12,30 @@ HERE = Path(__file__).parent
 TOGETHER = {HERE / "consensus" / "engines": "processes", HERE / "campaign": "processes", HERE / "experiments": "experiments"}
 
 
+def pytest_addoption(parser):
+    parser.addoption("--engine", choices=["processes", "mpi", "threads"], help="where runs happen that name no engine")
+
+
+def pytest_configure(config):
+    """``pytest tests/consensus/solvers --engine=processes``; ``mpiexec -n 2 pytest tests/consensus/solvers --engine=mpi``."""
+    if config.getoption("--engine"):
+        from consensus import solve
+        from consensus.engines import MPI, Processes
+        from consensus.testing.threads import Threads
+
+        engines = {"processes": lambda: Processes(2), "mpi": MPI, "threads": lambda: Threads(2)}
+        solve.__kwdefaults__["engine"] = engines[config.getoption("--engine")]()
+
+
+@pytest.fixture(autouse=True)
+def other_engine(request):
+    """With ``--engine``, workers begin in milliseconds; tests of what one process holds, marked ``stacked``, are skipped."""
+    if request.config.getoption("--engine"):
+        if request.node.get_closest_marker("stacked"):
+            pytest.skip("looks into the process that runs")
+        request.getfixturevalue("forked")
+
+
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
 def pytest_collection_modifyitems(items):
     for path, those in itertools.groupby(items, key=lambda item: item.path):

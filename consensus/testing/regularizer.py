@@ -205,6 +205,11 @@ class _Trial:
             w.value = point
             laws.close("value is that of the expression", r.value(point), float(np.asarray(stated.value)), 1e-13)
             laws.true("prox meets the constraints", all(c.value(1e-12) for c in constraints), f"not at {point}")
+        for point in self.v:
+            w.value = point
+            met = all(c.value(1e-12) for c in constraints)
+            found = r.value(point)
+            laws.true("value is infinite where the constraints fail", np.isfinite(found) == met, f"found {found} at {point}")
         for step in self.steps:
             v = self.v[0]
             problem = cvxpy.Problem(cvxpy.Minimize(stated + cvxpy.sum_squares(w - v) / (2 * step)), constraints)

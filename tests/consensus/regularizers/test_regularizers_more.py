@@ -35,45 +35,6 @@ def jacobian(r, v, step):
 # The prox.
 
 
-@pytest.mark.parametrize("step", [0.01, 1.0, 7.5])
-@over(GROUPED | SETS)
-def test_prox_is_the_minimiser_that_cvxpy_finds(r, step):
-    v, w = stack()[0], cp.Variable(P)
-    objective = r.expression(w) + cp.sum_squares(w - v) / (2 * step)
-    problem = cp.Problem(cp.Minimize(objective), r.constraints(w))
-    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
-    p = r.prox(v, step)
-    assert r.value(p) + np.square(p - v).sum() / (2 * step) == pytest.approx(problem.value, rel=1e-9, abs=1e-9)
-    np.testing.assert_allclose(p, w.value, rtol=0, atol=1e-6)
-
-
-@over(GROUPED)
-def test_value_of_groups_is_the_sum_of_their_norms_and_that_of_the_expression(r):
-    variable = cp.Variable(P)
-    for w in stack():
-        variable.value = w
-        terms = [np.sqrt(len(group)) * np.linalg.norm(w[list(group)]) for group in r.groups]
-        assert r.value(w) == pytest.approx(r.weight * sum(terms), rel=1e-14)
-        assert r.value(w) == pytest.approx(float(r.expression(variable).value), rel=1e-14)
-
-
-@pytest.mark.parametrize("step", [0.01, 0.7, 5.0])
-@over(GROUPED)
-def test_prox_of_groups_meets_its_optimality_condition(r, step):
-    v = 2 * stack(agents=60)
-    p = r.prox(v, step)
-    subgradient = (v - p) / step
-    outside = np.setdiff1d(np.arange(P), np.concatenate([np.array(g, int) for g in r.groups] or [[]]))
-    np.testing.assert_array_equal(p[:, outside], v[:, outside])
-    for group in map(list, r.groups):
-        weight, norms = r.weight * np.sqrt(len(group)), np.linalg.norm(p[:, group], axis=1)
-        zero = (p[:, group] == 0).all(axis=1)
-        assert (zero == (norms == 0)).all()
-        wanted = weight * p[:, group] / np.where(zero, 1, norms)[:, None]
-        np.testing.assert_allclose(subgradient[~zero][:, group], wanted[~zero], rtol=0, atol=1e-12 * max(1, 1 / step))
-        assert (np.linalg.norm(subgradient[zero][:, group], axis=1) <= weight * (1 + 1e-12)).all()
-
-
 def test_prox_sets_whole_groups_exactly_to_zero():
     r, width = GroupL1(0.5, GROUPS), 0.5 * np.sqrt(3)
     for dtype, below in ((np.float64, 1 - 1e-14), (np.float32, 1 - 1e-6)):
@@ -84,24 +45,6 @@ def test_prox_sets_whole_groups_exactly_to_zero():
         assert ((p == 0).all(axis=1) == [True, False, False]).all()
         assert not np.signbit(p[0]).any()
         np.testing.assert_allclose(p[2], v[2] / 2, rtol=1e-6 if dtype == np.float32 else 1e-14)
-
-
-def test_groups_of_one_are_l1():
-    v, d = stack(), stack(1)
-    one, other = GroupL1(0.4, np.arange(P)[:, None]), L1(0.4)
-    np.testing.assert_allclose(one.prox(v, 0.9), other.prox(v, 0.9), rtol=0, atol=1e-15)
-    np.testing.assert_allclose(one.prox_jvp(v, 0.9, d), other.prox_jvp(v, 0.9, d), rtol=1e-14)
-
-
-@over(SETS)
-def test_prox_of_a_set_is_the_projection_on_it(r):
-    # p is in the set, and (v - p).(q - p) <= 0 for every q in it
-    v = 2 * stack(agents=60)
-    p, q = r.prox(v, 0.3), r.prox(2 * stack(1, agents=60), 1.0)
-    assert (r.value(p) == 0).all()
-    assert np.vecdot((v - p)[:, None], q - p[:, None]).max() <= 1e-12
-    np.testing.assert_allclose(r.prox(p, 5.0), p, rtol=1e-15)
-    assert (r.value(v)[(v != p).any(axis=1)] == np.inf).all()
 
 
 def test_values_of_sets_at_their_border():
@@ -254,44 +197,6 @@ def test_only_the_nonconvex_ones_say_so_and_have_no_expression():
 # The generalised Jacobian of the prox.
 
 
-@pytest.mark.parametrize("step", [0.2, 0.9])
-@over(ALL)
-def test_prox_jvp_is_the_finite_difference(r, step):
-    v, h = stack(agents=20), 1e-7  # no kink is within h of these points
-    m = jacobian(r, v, step)
-    for row, unit in enumerate(np.eye(P) * h):
-        difference = (r.prox(v + unit, step) - r.prox(v - unit, step)) / (2 * h)
-        np.testing.assert_allclose(m[:, row], difference, rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize("step", [0.2, 0.9])
-@over(ALL)
-def test_the_jacobian_is_symmetric_with_eigenvalues_in_the_unit_interval(r, step):
-    v = np.concatenate([stack(agents=20), np.zeros((1, P)), np.eye(P), r.prox(stack(1), step)])
-    m = jacobian(r, v, step)
-    np.testing.assert_allclose(m, m.swapaxes(1, 2), rtol=0, atol=1e-15)
-    eigenvalues = np.linalg.eigvalsh(m)
-    assert eigenvalues.min() >= -1e-14
-    if 1 + step * r.strong_convexity > 0:  # above one only where r is not convex
-        assert eigenvalues.max() <= 1 / (1 + step * r.strong_convexity) + 1e-14
-
-
-@over(ALL)
-def test_many_directions_are_worked_one_by_one(r):
-    v, d = stack(), np.random.default_rng(5).standard_normal((5, 3, P))
-    steps = np.array([[0.01], [0.3], [0.5], [1.0], [1.2]])
-    together = r.prox_jvp(v, steps, d)
-    assert together.shape == d.shape
-    for row in range(3):
-        np.testing.assert_array_equal(r.prox_jvp(v, steps, d[:, row]), together[:, row])
-    for agent, step in enumerate(steps[:, 0]):
-        np.testing.assert_array_equal(r.prox_jvp(v[agent], step, d[agent, 0]), together[agent, 0])
-        np.testing.assert_array_equal(r.prox_jvp(v[agent], step, d[agent]), together[agent])
-        np.testing.assert_array_equal(r.prox(v[agent], step), r.prox(v, steps)[agent])
-        np.testing.assert_array_equal(r.active(v[agent], step), r.active(v, steps)[agent])
-        assert r.value(v[agent]) == r.value(v)[agent]
-
-
 @over(ALL)
 def test_active_coordinates_are_those_with_a_row_in_the_jacobian(r):
     v = np.concatenate([stack(agents=30), np.zeros((1, P)), 3 * np.eye(P), 1e-9 * stack(1)])
@@ -334,12 +239,6 @@ def test_a_split_sums_to_the_whole(r):
     np.testing.assert_allclose(sum(part.value(w[:, s]) for part, s in zip(parts, SLICES)), r.value(w), rtol=1e-14)
     pieces = [part.prox(w[:, s], 0.7) for part, s in zip(parts, SLICES)]
     np.testing.assert_array_equal(np.concatenate(pieces, axis=1), r.prox(w, 0.7))
-
-
-@over(ALL)
-def test_a_split_in_one_is_the_same(r):
-    (whole,) = r.split([slice(None, P)])
-    assert (whole.groups, whole.weight) == (r.groups, r.weight) if isinstance(r, GroupL1) else whole == r
 
 
 def test_a_split_that_does_not_separate_is_refused():
@@ -425,40 +324,6 @@ def test_groups_of_something_else_are_refused():
 
 
 # Dtypes, copies, identity.
-
-
-@over(ALL)
-def test_float32_stays_float32(r):
-    v, d = stack().astype(np.float32), stack(1).astype(np.float32)
-    for step in (0.3, np.float64(0.3), np.full((5, 1), 0.3)):
-        p, jvp = r.prox(v, step), r.prox_jvp(v, step, d)
-        many = r.prox_jvp(v, step, np.stack([d, d], axis=1))
-        assert (p.dtype, jvp.dtype, many.dtype) == (np.float32,) * 3
-        np.testing.assert_allclose(p, r.prox(v.astype(float), 0.3), rtol=2e-6, atol=2e-7)
-        np.testing.assert_allclose(jvp, r.prox_jvp(v.astype(float), 0.3, d.astype(float)), rtol=1e-5, atol=1e-6)
-    assert (r.value(v).dtype, r.value(v[0]).dtype) == (np.float32, np.float32)
-    np.testing.assert_allclose(r.value(p), r.value(r.prox(v.astype(float), 0.3)), rtol=1e-5)
-    if not r.is_convex:
-        assert (r.smooth_value(v).dtype, r.smooth_gradient(v).dtype) == (np.float32, np.float32)
-
-
-@over(ALL)
-def test_arguments_are_left_alone_and_results_are_new(r):
-    v, d = stack(), stack(1)
-    p, jvp = r.prox(v, 0.5), r.prox_jvp(v, 0.5, d)
-    p += 1
-    jvp += 1
-    r.active(v, 0.5)
-    r.value(v)
-    np.testing.assert_array_equal(v, stack())
-    np.testing.assert_array_equal(d, stack(1))
-
-
-@over(ALL)
-def test_what_is_not_a_number_is_not_hidden(r):
-    v = stack()
-    v[2, 5] = np.nan
-    assert np.isnan(r.prox(v, 0.5)).any(axis=1).tolist() == [False, False, True, False, False]
 
 
 @over(ALL)
