@@ -1,7 +1,8 @@
 """A solver of every kind, with settings for small problems."""
 
+from consensus import Minibatches
 from consensus import solvers as all_solvers
-from consensus.compression import Half, Quantize, RandomK, TopK
+from consensus.compression import Half, LowRank, Quantize, RandomK, TopK
 from consensus.robust import NNA, Attack, SignFlip
 from consensus.solvers import (
     BEER,
@@ -69,6 +70,21 @@ SOLVERS = {
     "liars": Attack(NNA(DGD(0.02), tolerated=0.2), [1], SignFlip()),
 }
 SOLVERS |= {name: getattr(all_solvers, name)() for name in _SAFE.split()}
+SOLVERS |= {  # settings by which a method takes another way
+    "GT-SAGA with replacement": GTSAGA(0.02, Minibatches(4, replacement=True)),
+    "KGT, batches": all_solvers.KGT(0.02, 3, batch=3),
+    "LED, batches": all_solvers.LED(0.02, 3, batch=3),
+    "ProxSkip, given": all_solvers.ProxSkip(0.02, probability=0.4),
+    "DiNNO, two steps": all_solvers.DiNNO(local_steps=2),
+    "ChocoSGD, halves": ChocoSGD(Half(), 0.05, batch=3),
+    "CGT, nearest": CGT(Quantize(5, "nearest"), 0.02),
+    "gossip of OPAPC": Gossip(all_solvers.OPAPC(), 2, 0.3),
+    "TreeLBFGS, float64": all_solvers.TreeLBFGS(rounded=False),
+    "SONATA, averaged batches": SONATA(_PARTIAL, 0.2, batch=3, averaging=0.5),
+    "tracking, batches": GradientTracking(0.02, "cta", Minibatches(4, 1, replacement=True)),
+    "PowerGossip, tracking": PowerGossip(GradientTracking(0.02, "cta"), rank=2),
+    "BEER, low rank": BEER(LowRank(2), 0.02),
+}
 SOLVERS["TreeLBFGS"] = all_solvers.TreeLBFGS()
 SOLVERS["TreeNewton"] = all_solvers.TreeNewton(columns=4)
 SOLVERS["NetworkGIANT"] = all_solvers.NetworkGIANT(0.05)
