@@ -217,7 +217,7 @@ def solver(value: T, name: str = "solver") -> T:
 
 def engine(value: T, name: str = "engine") -> T:
     """Return ``value`` if it is an engine; raise ``TypeError`` otherwise."""
-    needed = ("run", "root", "size", "check", "together", "collect_list", "on_root", "rows")
+    needed = ("run", "root", "size", "check", "agreed", "allgather", "broadcast", "rows")
     return offers(name, value, needed, "'stacked', 'processes', 'mpi' or an engine, such as consensus.engines.Processes()")
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from consensus import _sealed
+from consensus import storage
 from consensus._contents import digest
 from consensus.history import History
 from consensus.problems import BaseProblem
@@ -35,7 +35,7 @@ class Checkpoint(NamedTuple):
 def write(path: Path, checkpoint: Checkpoint) -> None:
     """Write ``checkpoint`` to ``path``, at once: the file holds the old one or the new one, whenever the machine stops.
 
-    The format is that of :mod:`consensus._sealed`, with arrays ``state.<field>`` and ``history.<column>``.
+    The format is that of :mod:`consensus.storage`, with arrays ``state.<field>`` and ``history.<column>``.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def write(path: Path, checkpoint: Checkpoint) -> None:
         raise TypeError(
             f"a state must hold arrays of shape (agents, ...), or single numbers, to be saved; not so {', '.join(odd)}"
         )
-    _sealed.write(path, arrays, about)
+    storage.write(path, arrays, about)
 
 
 def load(path: str | os.PathLike) -> Checkpoint:
@@ -68,9 +68,9 @@ def load(path: str | os.PathLike) -> Checkpoint:
     ValueError
         If the file is no checkpoint, or one of another format, or not what was written: not a bit of it may differ.
     """
-    arrays, about = _sealed.read(path, "checkpoint", FORMAT, "; go on from another checkpoint")
-    fields = {name: _sealed.number(value) for name, value in _sealed.part(arrays, "state.").items()}
-    history = _sealed.history_of(_sealed.part(arrays, "history."))
+    arrays, about = storage.read(path, "checkpoint", FORMAT, "; go on from another checkpoint")
+    fields = {name: storage.number(value) for name, value in storage.part(arrays, "state.").items()}
+    history = storage.history_of(storage.part(arrays, "history."))
     return Checkpoint(fields, history, about["counts"], about["seconds"], about["fingerprint"])
 
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import nnls
 from scipy.stats import norm
 
-from consensus import _checks, _doors
+from consensus import _arguments, _checks
 from consensus.history import History
 from consensus.problems import BaseProblem, Problem
 from consensus.workers.blocks import blocks_by_load
@@ -179,7 +179,7 @@ def load(
     flops = flops + several * history["solves"] * (2 * q**2 * max(parameters, rows_of_jacobian) + q**3 / 3)
     moved, whole, waits = history["bytes_busiest"], history["bytes"], float(machines)
     if network is not None:
-        schedule = _doors.schedule(network)
+        schedule = _arguments.schedule(network)
         share, waits = _busiest(schedule, blocks)
         if machines < agents:
             alone, _ = _busiest(schedule, blocks_by_load(problem.load, agents))

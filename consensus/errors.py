@@ -1,15 +1,9 @@
 """What ends a run early. Nothing already computed is lost: each error carries it."""
 
 import os
-from typing import TYPE_CHECKING
+from typing import Any
 
 from consensus import _checks
-
-if TYPE_CHECKING:
-    from consensus.centralised.system import System
-    from consensus.history import History
-    from consensus.result import Result
-    from consensus.solvers import Solver
 
 
 class RunError(Exception):
@@ -21,7 +15,7 @@ class RunError(Exception):
         What was recorded until then.
     """
 
-    history: "History | None" = None
+    history: Any = None
 
 
 class DivergenceError(RunError, ArithmeticError):
@@ -36,7 +30,7 @@ class DivergenceError(RunError, ArithmeticError):
         What was recorded until then.
     """
 
-    def __init__(self, round: int, solver: "Solver | System") -> None:
+    def __init__(self, round: int, solver: Any) -> None:
         super().__init__(
             f"{solver} diverged in round {round}: an iterate is NaN, infinite or larger than 1e150. "
             "Take a smaller step or a larger tau; the history so far is this error's .history"
@@ -63,7 +57,7 @@ class Interrupted(KeyboardInterrupt):
         That of the result.
     """
 
-    def __init__(self, result: "Result", checkpoint: str | os.PathLike | None = None) -> None:
+    def __init__(self, result: Any, checkpoint: str | os.PathLike | None = None) -> None:
         _checks.offers("result", result, ("w", "history", "rounds"), "a Result, as consensus.solve returns")
         again = "start=error.result.w"
         if checkpoint is not None:

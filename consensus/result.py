@@ -1,21 +1,22 @@
 """What a run gives back."""
 
 import os
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
-from consensus import _checks, _sealed
+from consensus import _checks, storage
+from consensus.errors import Interrupted
 from consensus.history import History
 from consensus.observe.metrics import agents_mean
-from consensus.solvers.base import Solver
-
-if TYPE_CHECKING:
-    from consensus.centralised.system import System
+from consensus.observe.observer import Observer
 
 _FORMAT = "result 1"
+_NOISE = 1e-6  # by which, relatively, a run that began at a stationary point may end above it
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +42,7 @@ class Result:
     history: History
     rounds: int
     reason: str
-    solver: "Solver | System | str | None" = None
+    solver: Any = None
     honest: np.ndarray | None = None
 
     @property
@@ -84,7 +85,7 @@ class Result:
         file = Path(_checks.path("path", path))
         if not file.name:
             raise ValueError(f"path must be that of a file; got {path!r}")
-        _sealed.write(file, arrays, about)
+        storage.write(file, arrays, about)
 
 
 def load(path: str | os.PathLike) -> Result:
@@ -105,6 +106,49 @@ def load(path: str | os.PathLike) -> Result:
     ValueError
         If the file is no result, such as a checkpoint (of which ``solve(..., resume=path)`` goes on), or is damaged.
     """
-    arrays, about = _sealed.read(_checks.path("path", path), "result", _FORMAT)
-    history = _sealed.history_of(_sealed.part(arrays, "history."))
+    arrays, about = storage.read(_checks.path("path", path), "result", _FORMAT)
+    history = storage.history_of(storage.part(arrays, "history."))
     return Result(arrays["w"], history, about["rounds"], about["reason"], about["solver"], arrays.get("honest"))
+
+
+def finish(
+    run: Callable[[], str | None],
+    observer: Observer,
+    rounds: int,
+    solver: Any,
+    checkpoint: str | os.PathLike | None,
+) -> Result:
+    """The result of ``run``, which tells ``observer`` of its rounds and gives the reason to stop early, if any.
+
+    Raises
+    ------
+    Interrupted
+        On ctrl-C, with the result so far.
+    BaseException
+        Whatever else the run raises, with the history so far as its ``.history``.
+    """
+
+    def result(reason):
+        done, w = observer.latest
+        return Result(w, observer.history, done, reason, solver, observer.recorder.honest)
+
+    try:
+        reason = run()
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and observer.latest is not None:  # at least the start was seen
+            raise Interrupted(result("stopped by the user"), checkpoint) from None
+        with suppress(AttributeError):  # a user's own may have another history
+            error.history = observer.history  # type: ignore[attr-defined]  # all are given one
+        raise
+    assert observer.latest is not None, "a run that ends has been seen"
+    return result(reason or f"all {rounds} rounds done")
+
+
+def warn_if_above(result: Result) -> None:
+    """Warn if a run ended above its start."""
+    objective = result.history["objective"]
+    if objective[-1] > objective[0] + _NOISE * abs(objective[0]):
+        _checks.warn(
+            f"{result.solver} ended above its start: the objective was {objective[0]:.6g} and is {objective[-1]:.6g} now. Take "
+            "a smaller or a falling step, a larger tau or larger batches"
+        )

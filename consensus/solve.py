@@ -11,14 +11,12 @@ import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike
 
-from consensus import _checks, _doors, _progress
+from consensus import _arguments, _checks, _progress
 from consensus._contents import digest
-from consensus._ending import ended, warn_if_above
-from consensus._prepared import prepared
 from consensus.checkpoint import check_fits, fingerprint, known_by, load
 from consensus.engines import MPI, Engine, Processes, Stacked
 from consensus.engines.states import Begin
-from consensus.observe import Seen
+from consensus.observe import RoundInfo
 from consensus.observe.callbacks import checked_callbacks
 from consensus.observe.honest import measured_agents
 from consensus.observe.metrics import checked_metrics
@@ -27,7 +25,7 @@ from consensus.observe.recorder import ALWAYS, ASKED_FOR, Recorder, checked_test
 from consensus.observe.saver import Saver, check_writable
 from consensus.observe.stopper import Stopper
 from consensus.problems import BaseProblem
-from consensus.result import Result
+from consensus.result import Result, finish, warn_if_above
 from consensus.solvers import AdaptiveNEXT, Solver, check_needs
 from consensus.solvers.needs import needs_of
 from topologies.schedules import ScheduleLike
@@ -48,7 +46,7 @@ def solve(
     tolerance: float | None = None,
     exchanges: int | None = None,
     seconds: float | None = None,
-    callbacks: Sequence[Callable[[Seen], str | None]] = (),
+    callbacks: Sequence[Callable[[RoundInfo], str | None]] = (),
     metrics: Mapping[str, Callable[[np.ndarray], float]] | None = None,
     progress: bool = False,
     checkpoint: str | os.PathLike | None = None,
@@ -87,7 +85,7 @@ def solve(
         A time budget, on the clock of the history's column ``seconds``: stop at the first recorded round at or past it.
         Seconds used before a checkpoint count.
     callbacks : sequence of callable
-        Functions f(seen), called at every recorded round, the start among them, with a :class:`consensus.observe.Seen`: the
+        Functions f(info), called at every recorded round, the start included, with a :class:`consensus.observe.RoundInfo`: the
         row just measured, and more. Each returns None, or a text that is the reason to stop. They see, and change nothing;
         a run that is resumed calls them with the row it goes on from, if that was recorded. Their time is not counted.
     metrics : mapping of str to callable, optional
@@ -175,7 +173,7 @@ def solve(
     True
     """
     where = ENGINES[_checks.choice("engine", engine, tuple(ENGINES))]() if isinstance(engine, str) else _checks.engine(engine)
-    with where.together() as settings:
+    with where.agreed() as settings:
         rounds = _checks.count("rounds", rounds, least=0)
         record_every = _checks.count("record_every", record_every)
         every = _checks.count("every", every)
@@ -192,7 +190,7 @@ def solve(
         if checkpoint is not None and where.root:
             check_writable(checkpoint)
         _checks.problem(problem)
-        network = _doors.schedule(network)
+        network = _arguments.schedule(network)
         if network.agents != problem.network_size:
             raise ValueError(
                 f"the network has {network.agents} agents, the problem {problem.network_size}: they must be the same"
@@ -202,7 +200,7 @@ def solve(
         check_needs(solver, problem, network)
         measured = measured_agents(honest, solver, network.agents)
         settings["seed of the start"] = seed if start is None else None
-        start = _doors.start(problem, start, seed)
+        start = _arguments.start(problem, start, seed)
         if needs_of(solver).tree and not (start == start[0]).all():
             raise ValueError(f"start must be the same for all agents, (P,): {type(solver).__name__} has one point for all")
         test = None if test is None else checked_test_set(problem, test)
@@ -220,13 +218,13 @@ def solve(
             settings |= {"seconds": seconds, "metrics": list(metrics)}
             settings |= {"agent_objectives": agent_objectives, "problem": "of all agents" if whole else "of its own agents"}
 
-    solver = prepared(solver, problem, network, where)
+    solver = where.prepare(solver, problem, network)
     edges = solver.edges(network) if hasattr(solver, "edges") else network
     if identity:
         identity["solver"] = known_by(solver)
     if (checkpoint or resume) and not whole:
-        identity["data"] = digest(*where.collect_list(problem.digests()))
-    resumed = where.on_root(lambda: load(resume)) if resume else None
+        identity["data"] = digest(*where.allgather(problem.digests()))
+    resumed = where.broadcast(lambda: load(resume)) if resume else None
     if resumed:
         check_fits(resume, resumed, identity, rounds)
     with (
@@ -236,7 +234,7 @@ def solve(
         saver = Saver(checkpoint, every, identity, where.root) if checkpoint else None
         if saver:
             ending.callback(saver.hold.release)
-            where.on_root(saver.hold.take)
+            where.broadcast(saver.hold.take)
         recorder = Recorder(problem, solver, test, agent_objectives, metrics, honest=measured)
         stopper = Stopper(tolerance, exchanges, seconds)
         observer = Observer(recorder, stopper, callbacks, saver, record_every, rounds, bar)
@@ -244,7 +242,9 @@ def solve(
         if resumed:
             observer.resume(resumed, resume)
             begin = Begin(resumed.fields, resumed=True)
-        result = ended(lambda: where.run(problem, edges, solver, begin, rounds, observer), observer, rounds, solver, checkpoint)
+        result = finish(
+            lambda: where.run(problem, edges, solver, begin, rounds, observer), observer, rounds, solver, checkpoint
+        )
     if where.root:
         warn_if_above(result)
     if gather:

@@ -10,15 +10,14 @@ from contextlib import ExitStack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from consensus import _checks, _doors, _progress
-from consensus._ending import ended, warn_if_above
+from consensus import _arguments, _checks, _progress
 from consensus._parallel import one_blas_thread
 from consensus.centralised.system import System, Traffic, whole_problem
 from consensus.checkpoint import check_fits, fingerprint, load
 from consensus.communication.states import flatten, rebuild
 from consensus.engines.rounds import all_small
 from consensus.errors import DivergenceError, WorkerError
-from consensus.observe import Gathered, Seen
+from consensus.observe import Gathered, RoundInfo
 from consensus.observe.callbacks import checked_callbacks
 from consensus.observe.metrics import checked_metrics
 from consensus.observe.observer import Observer
@@ -26,7 +25,7 @@ from consensus.observe.recorder import ALWAYS, ASKED_FOR, Recorder, checked_test
 from consensus.observe.saver import Saver, check_writable
 from consensus.observe.stopper import Stopper
 from consensus.problems import BaseProblem
-from consensus.result import Result
+from consensus.result import Result, finish, warn_if_above
 
 
 def solve(
@@ -39,7 +38,7 @@ def solve(
     record_every: int = 1,
     tolerance: float | None = None,
     seconds: float | None = None,
-    callbacks: Sequence[Callable[[Seen], str | None]] = (),
+    callbacks: Sequence[Callable[[RoundInfo], str | None]] = (),
     metrics: Mapping[str, Callable[[np.ndarray], float]] | None = None,
     progress: bool = False,
     checkpoint: str | os.PathLike | None = None,
@@ -110,7 +109,7 @@ def solve(
     if checkpoint is not None:
         check_writable(checkpoint)
     system.check(problem)
-    w = _doors.start(problem, start, seed)[:1]
+    w = _arguments.start(problem, start, seed)[:1]
     if start is not None and np.ndim(start) != 1:
         raise ValueError(f"start must have shape (P,) = ({problem.parameters},): the server has one; got {np.shape(start)}")
     test = None if test is None else checked_test_set(problem, test)
@@ -132,7 +131,7 @@ def solve(
         if resumed:
             observer.resume(resumed, resume)
             state = rebuild(state, resumed.fields)
-        result = ended(lambda: _run(problem, system, state, rounds, observer), observer, rounds, system, checkpoint)
+        result = finish(lambda: _run(problem, system, state, rounds, observer), observer, rounds, system, checkpoint)
     warn_if_above(result)
     return result
 

@@ -83,7 +83,7 @@ def run(
         raise config.error(("output", "folder"), f"folder must be a text, the path of a folder; got {folder!r}")
     problem, test, network = setting(config, seed)
     options |= {"engine": engine, "test": test}
-    places = engine.on_root(lambda: _places(config, Path(folder), files, checkpoint, resume))
+    places = engine.broadcast(lambda: _places(config, Path(folder), files, checkpoint, resume))
     _check(config, problem, network, solvers, options, places)
     if engine.root:  # under MPI every rank comes here
         sizes = problem.shards.sizes

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from consensus.engines.states import Begin
 from consensus.observe import Observer
 from consensus.problems import BaseProblem
@@ -17,8 +19,8 @@ class Engine(ABC):
 
     One of your own needs :meth:`run` alone, and a :class:`Network` for its blocks, if :func:`consensus.solve` is called in one
     process with all agents. Where several processes call it together, as MPI's ranks do, each with its block, it also says how
-    they speak with one another: ``size``, ``root``, :meth:`check`, :meth:`rows`, :meth:`together`, :meth:`collect_list` and
-    :meth:`on_root`.
+    they speak with one another: ``size``, ``root``, :meth:`check`, :meth:`rows`, :meth:`agreed`, :meth:`allgather` and
+    :meth:`broadcast`.
 
     Attributes
     ----------
@@ -96,14 +98,45 @@ class Engine(ABC):
         return slice(0, agents)
 
     @contextmanager
-    def together(self) -> Iterator[dict[str, Any]]:
+    def agreed(self) -> Iterator[dict[str, Any]]:
         """Raise on all processes what one raises inside, and refuse settings, put into the dictionary, that differ."""
         yield {}
 
-    def collect_list(self, items: Iterable[Any]) -> list[Any]:
+    def allgather(self, items: Iterable[Any]) -> list[Any]:
         """The agents' items, one each, of all processes that hold some."""
         return list(items)
 
-    def on_root(self, function: Callable[[], Any]) -> Any:
+    def broadcast(self, function: Callable[[], Any]) -> Any:
         """What ``function()`` gives or raises in the process that reports to the user, in all processes."""
         return function()
+
+    def prepare(self, solver: Solver, problem: BaseProblem, network: ScheduleLike) -> Solver:
+        """``solver.prepared`` for the whole network: the same in all processes, though each may hold some agents only."""
+        if not hasattr(solver, "prepared"):  # one that is not derived from Solver need not have it
+            return solver
+        whole: Any = problem if problem.agents == problem.network_size else _WholeNetwork(problem, self)
+        with self.agreed() as settings:
+            solver = solver.prepared(whole, network)
+            settings["solver"] = solver
+        return solver
+
+
+class _WholeNetwork:
+    """A problem of some agents with the constants of all: every process asks for them at the same time."""
+
+    def __init__(self, problem: BaseProblem, engine: Engine) -> None:
+        self._problem, self._engine = problem, engine
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._problem, name)
+
+    def lipschitz(self, w: np.ndarray | None = None) -> np.ndarray:
+        return self._collected(lambda: self._problem.lipschitz(w))
+
+    def strong_convexity(self) -> np.ndarray:
+        return self._collected(self._problem.strong_convexity)
+
+    def _collected(self, constants):
+        with self._engine.agreed():  # an error on one rank is one on all
+            own = constants()
+        return np.array(self._engine.allgather(own))

@@ -117,7 +117,7 @@ class MPI(Engine):
             )
 
     @contextmanager
-    def together(self) -> Iterator[dict[str, Any]]:
+    def agreed(self) -> Iterator[dict[str, Any]]:
         given: dict[str, Any] = {}
         error: Exception | None = None
         try:
@@ -157,10 +157,10 @@ class MPI(Engine):
         finally:
             self.ranks.leave("at the end of consensus.solve")
 
-    def collect_list(self, items: Iterable[Any]) -> list[Any]:
+    def allgather(self, items: Iterable[Any]) -> list[Any]:
         return [item for part in self.ranks.allgather(list(items)) for item in part]
 
-    def on_root(self, function: Callable[[], Any]) -> Any:
+    def broadcast(self, function: Callable[[], Any]) -> Any:
         value, error = None, None
         if self.root:
             try:

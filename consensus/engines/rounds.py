@@ -114,9 +114,9 @@ def reports(observer: Observer, solver: Solver, gather: Gather | None = None) ->
         if not observer.due(state.round):
             return None
         own = gather.rows(solver.report(state)) if solver.history_columns else None
-        verdict = observer.see(Gathered(state.round, gather.rows(state.w), own, *gather.total(counts, seconds)))
-        if verdict.save:
+        decision = observer.see(Gathered(state.round, gather.rows(state.w), own, *gather.total(counts, seconds)))
+        if decision.save:
             observer.save({name: gather.rows(value) if np.ndim(value) else value for name, value in flatten(state).items()})
-        return verdict.reason
+        return decision.reason
 
     return report

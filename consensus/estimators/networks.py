@@ -7,7 +7,7 @@ from typing import Any
 import networkx as nx
 
 import topologies
-from consensus import _checks, _doors
+from consensus import _arguments, _checks
 from topologies.schedules import ScheduleLike
 
 
@@ -30,9 +30,9 @@ def size(network: Any, agents: int) -> int:
     if isinstance(network, str):
         _checks.choice("network", network, NAMES)
         return agents
-    return _doors.schedule(network).agents
+    return _arguments.schedule(network).agents
 
 
 def schedule(network: Any, agents: int, seed: int) -> ScheduleLike:
     """The schedule of a name, a graph or a schedule itself."""
-    return _doors.schedule(NAMES[network](agents, seed) if isinstance(network, str) else network)
+    return _arguments.schedule(NAMES[network](agents, seed) if isinstance(network, str) else network)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import pickle
 import random
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from consensus import _checks
-
-if TYPE_CHECKING:
-    from consensus.models.framework import Framework
 
 _SCALES = (0, 0, 1, 3, 10)  # of the samples' random features; the second sample is of ones
 _GENERATORS = {  # by what a module may draw from: how their states are read and set
@@ -20,8 +17,8 @@ _GENERATORS = {  # by what a module may draw from: how their states are read and
 }
 
 
-def tried(model: Framework, shape: tuple[int, ...], dtype: np.dtype) -> tuple[int, tuple[int, ...]]:
-    """``(outputs, widths)`` of ``model`` for samples of that shape and dtype, found by passes in float32.
+def tried(model: Any, shape: tuple[int, ...], dtype: np.dtype) -> tuple[int, tuple[int, ...]]:
+    """``(outputs, widths)`` of a ``Framework`` model for samples of that shape and dtype, found by passes in float32.
 
     Raises
     ------

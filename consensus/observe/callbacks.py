@@ -14,7 +14,7 @@ from consensus.problems.base import BaseProblem
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class RoundInfo:
     """What a callback sees of a recorded round. Nothing in it leads back into the run.
 
     ``seen["objective"]`` is ``seen.row["objective"]``.
@@ -56,7 +56,7 @@ class Seen:
         return self.row[column]
 
 
-def ask(callbacks: Sequence[Callable[[Seen], str | None]], seen: Seen) -> str | None:
+def ask(callbacks: Sequence[Callable[[RoundInfo], str | None]], seen: RoundInfo) -> str | None:
     """Call all of them; the first reason to stop that one gives, or None.
 
     Raises

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from consensus import _checks
-from consensus.solvers.base import Solver
 
 
-def measured_agents(honest: Sequence[int] | None, solver: Solver, agents: int) -> np.ndarray | None:
+def measured_agents(honest: Sequence[int] | None, solver: object, agents: int) -> np.ndarray | None:
     """The numbers, ascending, of the agents that are measured; None if they all are.
 
     Parameters
@@ -25,7 +24,7 @@ def measured_agents(honest: Sequence[int] | None, solver: Solver, agents: int) -
     """
     if honest is None:
         found = np.ones(agents, bool)
-        layer: object = solver
+        layer: object | None = solver
         while layer is not None:
             found[list(getattr(layer, "liars", ()))] = False
             layer = getattr(layer, "solver", None)

@@ -9,7 +9,7 @@ import numpy as np
 
 from consensus.checkpoint import Checkpoint
 from consensus.history import History
-from consensus.observe.callbacks import Seen, ask
+from consensus.observe.callbacks import RoundInfo, ask
 from consensus.observe.gather import Gather, Whole
 from consensus.observe.recorder import Recorder
 from consensus.observe.saver import Saver
@@ -67,7 +67,7 @@ class Gathered(NamedTuple):
     seconds: float
 
 
-class Verdict(NamedTuple):
+class Decision(NamedTuple):
     """What an engine hears: the ``reason`` to stop, or None; and whether to ``save`` all agents' state."""
 
     reason: str | None
@@ -82,7 +82,7 @@ class Observer:
     - calls :meth:`attach` before the first round, if its processes observe together;
     - calls :meth:`tick` as rounds go by;
     - at rounds that are :attr:`due`, the start among them, gathers the whole network's numbers, calls :meth:`see`, and does
-      what the verdict says: :meth:`save` with the whole network's state, stop.
+      what the decision says: :meth:`save` with the whole network's state, stop.
 
     :func:`consensus.engines.rounds.reports` does this for engines whose rounds run where they are observed.
 
@@ -110,7 +110,7 @@ class Observer:
         self,
         recorder: Recorder,
         stopper: Stopper,
-        callbacks: Sequence[Callable[[Seen], str | None]],
+        callbacks: Sequence[Callable[[RoundInfo], str | None]],
         saver: Saver | None,
         every: int,
         rounds: int,
@@ -150,7 +150,7 @@ class Observer:
         if w is not None:
             self.latest = round, w
 
-    def see(self, gathered: Gathered) -> Verdict:
+    def see(self, gathered: Gathered) -> Decision:
         """Record a due round, and say what is to be done."""
         round, w, report, counts, seconds = gathered
         self.tick(round, w)
@@ -164,9 +164,9 @@ class Observer:
             epochs = f"epoch {row['epochs']:.2f}, " if batches else ""
             self.bar.set_postfix_str(f"{epochs}objective {row['objective']:.4g}", refresh=False)
             # One process decides, should rounding differ between kinds of machines.
-            seen = Seen(round, MappingProxyType(row), self.history, self.problem, w, self.recorder.honest)
+            seen = RoundInfo(round, MappingProxyType(row), self.history, self.problem, w, self.recorder.honest)
             reason = self.gather.once(lambda: self._reason(seen))
-        return Verdict(reason, self.due.saved(round) or (reason is not None and self.saver is not None))
+        return Decision(reason, self.due.saved(round) or (reason is not None and self.saver is not None))
 
     def _reason(self, seen):
         users = ask(self.callbacks, seen)  # called even if the run is over: the last row is theirs, too
@@ -174,5 +174,5 @@ class Observer:
 
     def save(self, fields: dict[str, Any]) -> None:
         """Write a checkpoint: the state, by field and of all agents, of the round seen last."""
-        assert self.saver is not None, "without one no verdict says that the state is to be saved"
+        assert self.saver is not None, "without one no decision says that the state is to be saved"
         self.saver.save(fields, self.history, *self._total)

@@ -1,7 +1,7 @@
 """What is measured during a run, outside of its clock and of the algorithm."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,13 +15,20 @@ from consensus.observe.gather import Gather, Whole
 from consensus.observe.metrics import agents_mean, disagreement, measure
 from consensus.problems import Problem
 from consensus.problems.base import BaseProblem
-from consensus.solvers.base import Solver
-
-if TYPE_CHECKING:
-    from consensus.centralised.system import System
 
 ALWAYS = ("round", "objective", "stationarity", "disagreement", *NAMES, "bytes_busiest", "epochs", "seconds")
 ASKED_FOR = ("agent_objective", "test_error", "test_error_worst")
+
+
+class Method(Protocol):
+    """What is observed of a solver, or of a centralised system."""
+
+    @property
+    def history_columns(self) -> Mapping[str, Callable[[np.ndarray], Any]]:
+        """Its own columns: a name, and how the agents' numbers become one."""
+
+    def prox(self, problem: Any) -> Callable[[np.ndarray, float], np.ndarray]:
+        """The prox, ``(v, step) -> w``, by which stationarity is measured."""
 
 
 class Recorder:
@@ -47,7 +54,7 @@ class Recorder:
     def __init__(
         self,
         problem: BaseProblem,
-        solver: "Solver | System",
+        solver: Method,
         test: tuple[np.ndarray, np.ndarray] | None = None,
         agent_objectives: bool = False,
         metrics: Mapping[str, Callable[[np.ndarray], float]] | None = None,

@@ -1,9 +1,10 @@
 """The problem that the agents solve together: a model on shards, or a user's own functions."""
 
 from consensus.problems.base import BaseProblem
+from consensus.problems.batch import Batch
 from consensus.problems.functions import FunctionProblem
 from consensus.problems.linearizable import Linearizable, has_model
-from consensus.problems.minibatches import Batch, Minibatches
+from consensus.problems.minibatches import Minibatches
 from consensus.problems.model import Problem
 from consensus.problems.work import Work
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from consensus import _checks
 from consensus._rows import combined, rowwise
-from consensus.problems.minibatches import Batch
+from consensus.problems.batch import Batch
 from consensus.problems.shared import SharedProblem
 from consensus.problems.work import Work
 from consensus.regularizers import L2, DifferenceOfConvex, Regularizer

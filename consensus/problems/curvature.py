@@ -1,20 +1,16 @@
 """How curved the costs of a model are."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from consensus._parallel import for_chunks
 from consensus.models.base import linearize
-
-if TYPE_CHECKING:
-    from consensus.problems.model import Problem
+from consensus.problems.sums import SampleSums
 
 _STEPS = 50  # of the power method: as many agents' gradients, twice
 _ROUNDING = 1e-12  # an eigenvalue below so much of the largest is zero
 
 
-def spectrum_ends(problem: "Problem") -> tuple[np.ndarray, np.ndarray]:
+def spectrum_ends(problem: SampleSums) -> tuple[np.ndarray, np.ndarray]:
     """The least and the largest eigenvalue of every agent's ``sum_m weights_m x_m x_m'``, for a linear model.
 
     x_m are the features, and a one for the bias.
@@ -49,7 +45,7 @@ def spectrum_ends(problem: "Problem") -> tuple[np.ndarray, np.ndarray]:
     return ends[0], ends[1]
 
 
-def largest_curvature(problem: "Problem", w: np.ndarray | None = None) -> np.ndarray:
+def largest_curvature(problem: SampleSums, w: np.ndarray | None = None) -> np.ndarray:
     """The largest eigenvalue (agents,) of every agent's ``sum_m weights_m J_m' H_m J_m`` at w, by the power method.
 
     Where the model is linear and the loss has a ``curvature_bound``, that stands for H_m. All agents start from the same

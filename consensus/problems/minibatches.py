@@ -4,25 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from consensus import _checks
-
-if TYPE_CHECKING:
-    from consensus.problems.base import BaseProblem
-
-
-class Batch(NamedTuple):
-    """Some of the samples of every agent of a block, for :meth:`consensus.Problem.gradient`.
-
-    Fields: ``indices`` (agents, size), the samples' places in the agent's shard; ``weights`` (agents, size), by which their
-    gradients are multiplied before they are added; zero where an agent uses fewer samples than others.
-    """
-
-    indices: np.ndarray
-    weights: np.ndarray
+from consensus.problems.base import BaseProblem
+from consensus.problems.batch import Batch
 
 
 @dataclass(frozen=True)
@@ -161,22 +148,6 @@ def as_minibatches(batch: int | Minibatches | None) -> Minibatches | None:
     if isinstance(batch, Integral) and not isinstance(batch, bool):
         return Minibatches(_checks.count("batch", batch))
     return _checks.offers("batch", batch, ("at", "check"), "a number of samples or a rule such as Minibatches(32)")
-
-
-def checked(batch: Any, agents: int, samples: int) -> Batch:
-    """``batch`` if it is one of places among so many ``samples`` of each of so many ``agents``; raise otherwise."""
-    wanted = "a Batch, as consensus.Minibatches(32).at(problem, round) draws it"
-    places = _checks.offers("batch", batch, ("indices", "weights"), wanted).indices
-    if len(places) != agents:
-        raise ValueError(f"batch must have a row for each of the {agents} agents held here; got {len(places)}")
-    if np.shape(batch.weights) != places.shape or places.ndim != 2:
-        shapes = f"{places.shape}, {np.shape(batch.weights)}"
-        raise ValueError(f"indices and weights of batch must have one shape (agents, size); got {shapes}")
-    if places.size and (places.min() < 0 or places.max() >= samples):
-        agent, place = np.argwhere((places < 0) | (places >= samples))[0]
-        found = f"{places[agent, place]} of agent {agent}"
-        raise ValueError(f"indices of batch must be places in a shard, 0 .. {samples - 1}; got {found}")
-    return batch
 
 
 def draw(rule: Minibatches | None, problem: BaseProblem, round: int) -> Batch | None:

@@ -19,9 +19,9 @@ from consensus.data import Shards
 from consensus.losses.base import Loss
 from consensus.models.base import Linearization, Model, linearize
 from consensus.models.linear import Linear
+from consensus.problems.batch import Batch, checked
 from consensus.problems.curvature import largest_curvature, spectrum_ends
 from consensus.problems.functions import Function, FunctionProblem
-from consensus.problems.minibatches import Batch, checked
 from consensus.problems.shared import SharedProblem
 from consensus.problems.sums import SampleSums
 from consensus.regularizers import Regularizer

@@ -15,8 +15,8 @@ from consensus.data import Shards
 from consensus.losses.base import Loss
 from consensus.models.base import Model, linearize
 from consensus.problems.base import BaseProblem
+from consensus.problems.batch import Batch, checked
 from consensus.problems.fused import fused
-from consensus.problems.minibatches import Batch, checked
 from consensus.problems.slopes import traceable
 from consensus.regularizers import L2
 

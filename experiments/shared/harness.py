@@ -74,7 +74,7 @@ class Experiment:
 
     def run(self, runs, what="runs"):
         """The outcomes of ``runs``, by the same keys; those that are complete in the folder are not done again."""
-        folder, ask = self.folder / "runs", self.engine.on_root  # under MPI the first rank's files count
+        folder, ask = self.folder / "runs", self.engine.broadcast  # under MPI the first rank's files count
         missing = ask(lambda: [key for key, run in runs.items() if not results.complete(folder, run)])
         silent = None if self.engine.root else True  # None: where standard error is no terminal
         shown = {"desc": f"{self.name}, {what}", "unit": "run", "disable": silent}

@@ -237,9 +237,9 @@ READ_ONLY = {"clear", "pop", "popitem", "setdefault", "update"}  # of a mapping:
 #: Methods between the package's own parts: an engine calls them with what it has checked.
 INNER = {
     "cautious_step", "exchange", "gamma_for", "memory", "omega", "pack", "send", "share", "active", "aggregate",
-    "around", "at", "average_form", "averaged", "check", "collect_list", "constraints",
+    "around", "at", "average_form", "averaged", "check", "allgather", "constraints",
     "curvature", "curvature_root", "edges", "estimated", "expression", "gram", "init", "jacobian", "linearize",
-    "minimise", "on_root", "open", "prox_jvp", "running", "prox_slope", "report", "run", "slices", "smooth_gradient",
+    "minimise", "broadcast", "open", "prox_jvp", "running", "prox_slope", "report", "run", "slices", "smooth_gradient",
     "smooth_value", "solve", "split", "step", "weights", "width", "digests", "union", "drop_last", "last",
     "descended", "of",
 }  # fmt: skip

@@ -10,7 +10,7 @@ import consensus
 import topologies
 from consensus.communication import Network
 from consensus.local import LocalSolution, LocalSolver
-from consensus.observe import Seen
+from consensus.observe import RoundInfo
 from consensus.problems import BaseProblem
 from consensus.regularizers import Regularizer
 from consensus.solvers import NEXT, Needs, Solver
@@ -107,7 +107,7 @@ class OneProx:
         return LocalSolution(w, np.ones(len(w), int))
 
 
-def enough(seen: Seen) -> str | None:
+def enough(seen: RoundInfo) -> str | None:
     return "near enough" if seen["objective"] < 1e-3 else None
 
 

@@ -8,7 +8,7 @@ import pytest
 import consensus
 import topologies
 from consensus import Minibatches
-from consensus.problems.minibatches import Batch
+from consensus.problems import Batch
 from consensus.solvers import DGD, GradientTracking
 
 SIZES = [2, 9, 5, 7]

@@ -12,7 +12,7 @@ from stochastic import FALLING, LAZY, RULE, curved
 import consensus
 import topologies
 from consensus import Minibatches
-from consensus.problems.minibatches import Batch
+from consensus.problems import Batch
 from consensus.solvers import (
     D2,
     GTHSGD,

@@ -13,7 +13,7 @@ from consensus import Minibatches
 from consensus._parallel import one_blas_thread
 from consensus.compression import TopK
 from consensus.engines.stacked import StackedNetwork
-from consensus.problems.minibatches import Batch
+from consensus.problems import Batch
 from consensus.solvers import (
     D2,
     DGD,
