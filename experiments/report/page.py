@@ -1,14 +1,13 @@
 """The page on some experiments, as text."""
 
 import csv
-import json
 from html import escape
 from pathlib import Path
 from string import Template
 
-from consensus import _extras, plotting
+from consensus import _extras
 from experiments.__main__ import found
-from experiments.report.plots import look, plot
+from experiments.report.plots import plot
 from experiments.report.runs import read
 from experiments.report.sections import anchor, section
 
@@ -20,23 +19,20 @@ def page(folders):
     """The page on these experiments, as text."""
     about = {module.partition(".")[2]: line for module, line, _ in found(HERE.parent)}
     names = [folder.resolve().name for folder in folders]
-    plots, sections = [], []
+    sections = []
     for name, folder in zip(names, folders, strict=True):
         runs = list(read(folder))
         tables = {
             path.stem: _lines(path) for path in sorted(folder.glob("*.csv"), key=lambda path: (path.stem != "table", path))
         }
-        plots.append(plot(runs, [cell for lines in tables.values() for line in lines for cell in line]))
-        sections.append(section(name, about.get(name, ""), runs, tables, plots[-1]))
+        figure = plot(runs, [cell for lines in tables.values() for line in lines for cell in line])
+        sections.append(section(name, about.get(name, ""), runs, tables, figure))
     links = "".join(f'<li><a href="#{anchor(name)}">{escape(name)}</a></li>' for name in names)
-    data = {"plots": plots, "labels": plotting.LABELS, "look": look()}
     return Template((HERE / "page.html").read_text()).substitute(
         title=escape(f"Results: {', '.join(names)}"),
         links=links,
         sections="\n".join(sections),
-        data=json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", r"\u003c"),
         plotly=get_plotlyjs().replace("</script", r"<\/script"),
-        script="\n".join((HERE / name).read_text() for name in ("curves.js", "report.js")),
     )
 
 

@@ -6,8 +6,11 @@ from urllib.parse import quote
 
 from experiments.report.runs import tally
 
+BUTTONS = [["toImage"], ["zoom2d", "pan2d"], ["zoomIn2d", "zoomOut2d", "resetScale2d"]]  # none that shares data
+CONFIG = {"responsive": True, "displaylogo": False, "modeBarButtons": BUTTONS, "doubleClick": "reset"}
 
-def section(name, about, runs, tables, drawn):
+
+def section(name, about, runs, tables, figure):
     """An experiment's part of the page."""
     diverged = sum(run.reason.startswith("diverged") for run in runs)
     seeds = sorted({run.settings["seed"] for run in runs if "seed" in run.settings})
@@ -17,7 +20,10 @@ def section(name, about, runs, tables, drawn):
         f"{diverged} diverged" if diverged else "",
     ]
     parts = [f"<h2>{escape(name)}</h2>", f"<p>{escape(about)}</p>", f'<p class="facts">{"; ".join(filter(None, facts))}</p>']
-    parts.append('<div class="plot"></div>' if drawn["curves"] else '<div class="plot">No run has a quantity to draw.</div>')
+    drawn = "No run has a quantity to draw."
+    if figure is not None:
+        drawn = figure.to_html(CONFIG, include_plotlyjs=False, full_html=False, div_id=f"plot-{anchor(name)}")
+    parts.append(f'<div class="plot">{drawn}</div>')
     parts += [_table(title, lines) for title, lines in tables.items() if lines]
     parts.append(_details("Settings of the runs", [run.settings | run.config for run in runs]))
     parts.append(_details("Environment of the runs", [run.environment for run in runs]))

@@ -1,6 +1,7 @@
 """The report: one page that needs nothing else and holds the recorded numbers."""
 
 import csv
+import html
 import json
 import re
 import shutil
@@ -12,16 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from plotly.offline import get_plotlyjs
-from report_cases import ODD, ROWS, SEEDS
+from report_cases import FAILING, ODD, ROWS, SEEDS
 
 from consensus import plotting
 from experiments.report import __main__ as report
 from experiments.report import plots
-from experiments.report.runs import MOST, Recorded
-
-
-def embedded(page):
-    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
+from experiments.report.runs import MOST, Recorded, read
 
 
 def columns(path):
@@ -38,21 +35,67 @@ def test_the_page_needs_nothing_else(page):
     assert "http" not in rest.replace("http-equiv", "")
 
 
-def test_the_page_holds_the_recorded_numbers(folder, page):
-    (plot,) = embedded(page)["plots"]
-    assert plot["x"] == ["exchanges", "round", "floats", "bytes", "seconds"]
-    assert plot["y"] == ["objective", "disagreement"]
-    drawn = {run["folder"]: run for curve in plot["curves"] for run in curve["runs"]}
-    folders = list((folder / "trial" / "runs").iterdir())
-    assert {path.name for path in folders} == set(drawn)
-    for path in folders:
-        recorded = columns(path / "history.csv") | columns(path / "timing.csv")
-        here = {name: np.array(plot["columns"][number]) for name, number in drawn[path.name]["columns"].items()}
-        rows = here["round"].astype(int)  # the round is the row's number
-        assert len(rows) == len(recorded["round"]) or 200 < len(rows) <= MOST
-        assert (rows[0], rows[-1]) == (0, len(recorded["round"]) - 1)
-        for name in (*plot["x"], *plot["y"]):
-            np.testing.assert_allclose(here[name], recorded[name][rows], rtol=5e-6)
+def chosen(figure, menu, label):
+    """The traces after a choice in a menu: the bands and the lines."""
+    (button,) = (button for button in figure.layout.updatemenus[menu].buttons if button.label == label)
+    data, title = button.args
+    (axis,) = title
+    figure.update_layout({axis.replace(".", "_"): title[axis]})
+    for name, columns in data.items():
+        for trace, column in zip(figure.data, columns, strict=True):
+            trace[name] = column
+    return figure.data[::2], figure.data[1::2]
+
+
+def test_the_plot_shows_the_recorded_numbers(folder):
+    """The median and the range of the repeats at every round that is kept; the first round is the row's number."""
+    figure = plots.plot(list(read(folder / "trial")), list(ROWS))
+    recorded = {solver: [] for solver in ROWS}
+    for path in (folder / "trial" / "runs").iterdir():
+        solver = json.loads((path / "config.json").read_text())["settings"]["solver"]
+        recorded[solver].append(columns(path / "history.csv") | columns(path / "timing.csv"))
+    for quantity, axis in (("disagreement", "seconds"), ("objective", "exchanges")):
+        chosen(figure, 1, plotting.LABELS[axis])
+        bands, lines = chosen(figure, 0, plotting.LABELS[quantity])
+        for band, line, (solver, repeats) in zip(bands, lines, recorded.items(), strict=True):
+            assert line.name.replace("<br>", " ").startswith(html.escape(solver, quote=False))
+            rows = np.rint(np.array(line.x) / repeats[0][axis][1]).astype(int)
+            assert (rows[0], rows[-1]) == (0, ROWS[solver] - 1)
+            assert len(rows) == ROWS[solver] or 200 < len(rows) <= MOST
+            ys = np.array([repeat[quantity][rows] for repeat in repeats])
+            if solver == FAILING and quantity == "objective":
+                continue  # it leaves the frame
+            spread = np.median(ys, axis=0), ys.min(axis=0), ys.max(axis=0)
+            np.testing.assert_allclose(line.y, spread[0], rtol=5e-6)
+            np.testing.assert_allclose(line.customdata, np.transpose(spread), rtol=5e-6)
+            np.testing.assert_allclose(band.y, [*spread[2], *spread[1][::-1]], rtol=5e-6)
+            assert [*band.x] == [*line.x, *line.x[::-1]]
+
+
+def test_a_repeat_that_diverged_counts_as_infinite_from_there_on():
+    def recorded(rounds, reason="done"):
+        values = {"round": np.arange(rounds), "exchanges": 2 * np.arange(rounds), "objective": np.arange(rounds) + 1.0}
+        return Recorded("", {"solver": "DGD"}, {}, {}, reason, values)
+
+    table = plots.points([recorded(6), recorded(8), recorded(3, "diverged in round 3")])
+    assert table.index.tolist() == table["exchanges", "median"].div(2).tolist() == [0, 1, 2, 3, 4, 5]
+    assert table["objective", "median"].tolist() == [1, 2, 3, 4, 5, 6]
+    assert table["objective", "max"].tolist() == [1, 2, 3, *[np.inf] * 3]
+
+
+@pytest.mark.parametrize(
+    ("columns", "top"),
+    [
+        ([[1, 0.5], [1, 1e290]], 1),
+        ([[1, 0.5], [1, 900]], np.inf),
+        ([[1, 0.5], [1, 9000, 9]], np.inf),
+        ([[1, 0.5], [1, 2000]], 1),
+        ([[1, 1e290]], np.inf),
+        ([[1, np.nan, np.inf], [2, 3], [0, 9]], np.inf),
+    ],
+)
+def test_which_curves_leave_the_frame(columns, top):
+    assert plots.highest([np.array(column, float) for column in columns]) == top
 
 
 def test_text_is_escaped(page):
@@ -67,7 +110,7 @@ def test_text_is_escaped(page):
 
     reader = Reader()
     reader.feed(page.replace(get_plotlyjs(), ""))
-    assert reader.ids == ("trial", "data")
+    assert reader.ids == ("trial", "plot-trial")
     assert {ODD, "exchanges, <least>", "10 [5, never]", "0.1235"} <= set(reader.cells)
     assert {"<0>", "<1>", "<2>"} <= set(reader.cells)  # of the settings in which the runs differ
     assert "Settings of the runs: they differ in solver, seed, start" in reader.cells
@@ -80,28 +123,33 @@ def test_one_experiment_s_folder_gets_its_own_page(folder, page):
     (folder / "trial" / "report.html").unlink()
 
 
-def test_runs_of_equal_settings_are_told_apart():
-    def recorded(rounds, **settings):
-        return Recorded("", {"seed": 0, **settings}, {"rounds": rounds}, {}, "done", {"objective": np.ones(2)})
+def recorded(rounds=10, **settings):
+    columns = {"round": np.arange(2), "objective": np.ones(2)}
+    return Recorded("", {"seed": 0, **settings}, {"rounds": rounds}, {}, "done", columns)
 
-    plot = plots.plot([recorded(10, solver="NEXT"), recorded(20, solver="NEXT"), recorded(10, solver="DGD")], ["NEXT", "DGD"])
-    assert [(part["name"], part["values"]) for part in plot["dimensions"]] == [
-        ("solver", ["NEXT", "DGD"]),
-        ("rounds", ["rounds 10", "rounds 20", ""]),
-    ]
-    assert [curve["place"] for curve in plot["curves"]] == [(0, 0), (0, 1), (1, 2)]
-    assert plots.plot([recorded(10)], [])["curves"]
+
+def test_runs_of_equal_settings_are_told_apart():
+    runs = [recorded(10, solver="NEXT"), recorded(20, solver="NEXT"), recorded(10, solver="DGD")]
+    assert [curve.name for curve in plots.curves(runs, ["NEXT", "DGD"])] == ["NEXT, rounds 10", "NEXT, rounds 20", "DGD"]
+    assert [curve.name for curve in plots.curves([recorded()], [])] == ["all runs"]
 
 
 def test_the_settings_with_most_repeats_are_shown_first():
     done = [("b", 0), ("b", 1), ("a", 0)]
-    runs = [
-        Recorded("", {"solver": solver, "setting": solver + name, "seed": seed}, {}, {}, "done", {"objective": np.ones(1)})
-        for solver in ("one", "two")
-        for name, seed in done
-    ]
-    plot = plots.plot(runs, [])
-    assert [(len(curve["runs"]), curve["shown"]) for curve in plot["curves"]] == [(2, True)] * 2 + [(1, False)] * 2
+    runs = [recorded(solver=solver, setting=solver + name, seed=seed) for solver in ("one", "two") for name, seed in done]
+    assert [(len(curve.runs), curve.shown) for curve in plots.curves(runs, [])] == [(2, True)] * 2 + [(1, False)] * 2
+    figure = plots.plot(runs, [])
+    assert [trace.visible for trace in figure.data] == [True] * 4 + ["legendonly"] * 4
+
+
+def test_data_sets_are_seen_one_at_a_time():
+    runs = [recorded(solver=solver, dataset=name) for name in ("wine", "iris") for solver in ("NEXT", "DGD")]
+    figure = plots.plot(runs, ["NEXT", "DGD", "wine", "iris"])
+    (menu,) = (menu for menu in figure.layout.updatemenus if menu.buttons[0].label == "wine")
+    assert [button.label for button in menu.buttons] == ["wine", "iris"]
+    assert menu.buttons[1].args[0]["visible"] == [False, False, True, True] * 2
+    assert [trace.visible for trace in figure.data] == [True, True, False, False] * 2
+    assert [trace.name for trace in figure.data[1::2]] == ["NEXT (1 run)"] * 2 + ["DGD (1 run)"] * 2
 
 
 def test_a_damaged_run_is_left_out_with_a_line(folder, tmp_path, capsys):
@@ -112,8 +160,7 @@ def test_a_damaged_run_is_left_out_with_a_line(folder, tmp_path, capsys):
     report.main([str(tmp_path)])
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(" (")[0] for line in lines] == [f"left out: {first}", f"left out: {second}"]
-    (plot,) = embedded((tmp_path / "report.html").read_text())["plots"]
-    assert sum(len(curve["runs"]) for curve in plot["curves"]) == len(ROWS) * len(SEEDS) - 2
+    assert f"{len(ROWS) * len(SEEDS) - 2} runs" in (tmp_path / "report.html").read_text()
 
 
 @pytest.mark.slow
@@ -130,9 +177,10 @@ def test_a_wrong_folder_gets_one_clear_line(wrong, tmp_path):
 
 
 def test_curves_look_as_in_the_figures():
-    look = plots.look()
-    assert look["colours"] == plotting.COLOURS
-    assert len(look["symbols"]) == len(set(look["symbols"])) == len(plotting.MARKERS)
-    assert look["dashes"][0] == "solid"
-    assert len(set(look["dashes"])) == len(plotting.DASHES)
-    assert look["dashes"][-1] == "8px,1.6px,1.6px,1.6px,1.6px,1.6px"  # Matplotlib's lengths are in widths of the line, 1.6
+    looks = [plots.look(index) for index in range(len(plotting.DASHES))]
+    assert [plots.look(index)["line"]["color"] for index in range(len(plotting.COLOURS))] == list(plotting.COLOURS)
+    assert len({plots.look(index)["marker"]["symbol"] for index in range(len(plotting.MARKERS))}) == len(plotting.MARKERS)
+    dashes = [look["line"]["dash"] for look in looks]
+    assert dashes[0] == "solid"
+    assert len(set(dashes)) == len(dashes)
+    assert "8px,1.6px,1.6px,1.6px,1.6px,1.6px" in dashes  # Matplotlib's lengths are in widths of the line, 1.6
