@@ -1,4 +1,4 @@
-"""Losses: what a sample's outputs cost, given its target."""
+"""Losses: the cost of a sample's outputs, given its target."""
 
 from consensus.losses.base import Loss
 from consensus.losses.cross_entropy import CrossEntropy

@@ -1,9 +1,12 @@
-"""What every loss offers."""
+"""The base class of losses."""
+
+from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from consensus import _checks
 
@@ -12,31 +15,30 @@ if TYPE_CHECKING:
 
 
 class Loss(ABC):
-    """A convex function ``l(f, d)`` of a sample's outputs f, given its target d.
+    """A convex function ``l(f, d)`` of a sample's outputs f and its target d.
 
-    Outputs have shape ``(..., samples, outputs)`` and targets the same (:class:`CrossEntropy`: one class a sample). The
-    leading axes, if any, are agents. All methods are elementwise over samples and keep the dtype of the outputs.
-
-    A loss of one's own needs :meth:`value`, :meth:`gradient` and :meth:`curvature`. What may be relied on and what is expected:
-
-    - Results are new arrays, and arguments are left as they are. Several threads may call a loss at the same time.
-    - Agents with fewer samples are filled up with samples whose features and targets are zero, which count with weight zero: a
-      loss must be finite there. Local solvers try outputs far from any target: a value may be infinite there, never NaN.
-    - Where r is not quadratic, local solvers take curvatures to be at most about one, as all losses of the package have them.
-    - Its attributes are its settings: a run is resumed with a loss that has the same ones.
-
-    The other methods have defaults: ``curvature_root`` is called by :class:`consensus.solvers.AdaptiveNEXT` and by local
-    solvers, for whom a closed form saves a factorization a sample where the loss is not separable; ``check`` when a problem is
-    made; ``error`` for a test set; ``expression`` by :class:`consensus.local.CVXPYSolver` alone.
+    A subclass defines `value`, `gradient` and `curvature`; the other methods have defaults. `curvature_root` is called by
+    :class:`consensus.solvers.AdaptiveNEXT` and by local solvers: a closed form saves them a factorization per sample if the
+    loss is not separable. `check` is called when a problem is made, `error` for test sets, `expression` by
+    :class:`consensus.local.CVXPYSolver`.
 
     Attributes
     ----------
     separable : bool
-        Whether l is a sum over outputs, so that its curvature is diagonal; True by default.
+        Whether l is a sum over outputs, so that its curvature is diagonal. Default True.
     quadratic : bool
-        Whether the curvature is constant, so that local problems are linear systems; False by default.
+        Whether the curvature is constant, so that local problems are linear systems. Default False.
     curvature_bound : float or None
-        What no eigenvalue of the curvature exceeds, anywhere: steps are chosen by it. None, the default, where none is known.
+        Upper bound on the eigenvalues of the curvature, from which step sizes are chosen. None, the default, if none is known.
+
+    Notes
+    -----
+    - Methods work sample by sample and keep the dtype of the outputs. Leading axes, if any, are agents.
+    - Results are new arrays, and arguments are not changed. Several threads may call a loss at the same time.
+    - Smaller shards are padded with samples of weight zero, whose features and targets are zero: a loss must be finite there.
+      Local solvers evaluate it at outputs far from any target: a value may be infinite there, but not NaN.
+    - Unless the regularizer is quadratic, local solvers expect curvatures of at most about one, as in all losses here.
+    - A run can be resumed with a loss of the same attributes.
     """
 
     separable: bool = True
@@ -45,41 +47,125 @@ class Loss(ABC):
 
     @abstractmethod
     def value(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """l(f, d) of each sample, shape (..., samples)."""
+        """Return the loss of each sample.
+
+        Parameters
+        ----------
+        outputs : ndarray (..., samples, outputs)
+            The outputs f.
+        targets : ndarray (..., samples, outputs)
+            The targets d; for :class:`CrossEntropy` (..., samples, 1), the class of each sample.
+
+        Returns
+        -------
+        ndarray (..., samples)
+            Values l(f, d).
+        """
 
     @abstractmethod
     def gradient(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """dl/df, shape (..., samples, outputs); a new array."""
+        """Return the gradient dl/df of each sample's loss.
+
+        Parameters
+        ----------
+        outputs, targets : ndarray
+            As in `value`.
+
+        Returns
+        -------
+        ndarray (..., samples, outputs)
+            Gradients with respect to the outputs.
+        """
 
     @abstractmethod
     def curvature(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """d2l/df2: its diagonal (..., samples, outputs) if separable, else (..., samples, outputs, outputs)."""
+        """Return the second derivative of each sample's loss with respect to the outputs.
+
+        Parameters
+        ----------
+        outputs, targets : ndarray
+            As in `value`.
+
+        Returns
+        -------
+        ndarray (..., samples, outputs), or (..., samples, outputs, outputs)
+            The diagonal if the loss is separable, else the matrix.
+        """
 
     def curvature_root(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """A matrix L with L L' = d2l/df2, in the same form as :meth:`curvature`."""
+        """Return a matrix L with ``L L'`` equal to the curvature.
+
+        Parameters
+        ----------
+        outputs, targets : ndarray
+            As in `value`.
+
+        Returns
+        -------
+        ndarray (..., samples, outputs), or (..., samples, outputs, outputs)
+            In the form of `curvature`.
+        """
         curvature = self.curvature(outputs, targets)
         if self.separable:
-            return np.sqrt(curvature)
+            return np.asarray(np.sqrt(curvature))
         values, vectors = np.linalg.eigh(curvature)
-        return vectors * np.sqrt(np.maximum(values, 0))[..., None, :]
+        return np.asarray(vectors * np.sqrt(np.maximum(values, 0))[..., None, :])
 
-    def expression(self, outputs: "cvxpy.Expression", targets: np.ndarray, weights: np.ndarray) -> "cvxpy.Expression":
-        """``sum_m weights_m l(f_m, d_m)`` as a CVXPY expression of ``outputs`` (samples, outputs), an affine expression.
+    def expression(self, outputs: cvxpy.Expression, targets: np.ndarray, weights: np.ndarray) -> cvxpy.Expression:
+        """Return the weighted sum of the losses as a CVXPY expression.
+
+        Parameters
+        ----------
+        outputs : cvxpy.Expression (samples, outputs)
+            An affine expression.
+        targets : ndarray (samples, outputs)
+            The targets d.
+        weights : ndarray (samples,)
+            Weights, at least 0.
+
+        Returns
+        -------
+        cvxpy.Expression
+            The sum over samples m of ``weights_m l(f_m, d_m)``.
 
         Raises
         ------
         TypeError
-            Where a loss states none.
+            If the loss defines no expression.
         """
         raise TypeError(f"{self} has no CVXPY expression: define one, or use consensus.local.Exact()")
 
     def error(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """What a test set reports of each sample (..., samples): here the squared error ``|f - d|^2``."""
+        """Return the error that is reported for each sample of a test set, by default ``|f - d|^2``.
+
+        Parameters
+        ----------
+        outputs, targets : ndarray
+            As in `value`.
+
+        Returns
+        -------
+        ndarray (..., samples)
+            Errors: the fraction of wrong labels for losses of classification.
+        """
         outputs, targets = aligned(outputs, targets)
-        return np.square(outputs - targets).sum(axis=-1)
+        return summed(np.square(outputs - targets))
 
     def check(self, targets: np.ndarray, outputs: int) -> None:
-        """Raise ``ValueError`` unless ``targets`` (samples, columns) suit a model with that number of outputs."""
+        """Check that targets suit the loss and a model's number of outputs.
+
+        Parameters
+        ----------
+        targets : ndarray (samples, columns)
+            All targets.
+        outputs : int
+            Number of outputs of the model.
+
+        Raises
+        ------
+        ValueError
+            If they do not.
+        """
         columns = columns_of(targets)
         if columns != outputs:
             raise ValueError(
@@ -88,30 +174,45 @@ class Loss(ABC):
             )
 
 
-def columns_of(targets: np.ndarray) -> int:
-    """How many columns ``targets`` (samples, columns) have."""
-    targets = _checks.array("targets", targets)
-    if targets.ndim < 1:
-        raise ValueError(f"targets must have shape (samples, columns); got {targets.shape}")
-    return targets.shape[-1]
+def columns_of(targets: ArrayLike) -> int:
+    """Return the number of columns of targets (samples, columns)."""
+    shape: tuple[int, ...] = _checks.array("targets", targets).shape
+    if not shape:
+        raise ValueError(f"targets must have shape (samples, columns); got {shape}")
+    return shape[-1]
 
 
-def scores(outputs: Any) -> Any:
-    """``outputs`` as an array of floats, or a CVXPY expression as it is; raise ``TypeError`` or ``ValueError`` otherwise."""
-    if not hasattr(outputs, "is_affine"):
-        outputs = _checks.floats("outputs", outputs)
-    if outputs.ndim < 2 or not outputs.shape[-1]:
-        raise ValueError(f"outputs must have shape (..., samples, outputs); got {outputs.shape}")
-    return outputs
+def scores(outputs: ArrayLike) -> np.ndarray:
+    """Return outputs as an array of floats (..., samples, outputs); raise an error if they are no such array."""
+    found = _checks.floats("outputs", outputs)
+    if found.ndim < 2 or not found.shape[-1]:
+        raise ValueError(f"outputs must have shape (..., samples, outputs); got {found.shape}")
+    return found
 
 
-def aligned(outputs: Any, targets: np.ndarray) -> tuple[Any, np.ndarray]:
-    """``(outputs, targets)``, the targets with the outputs' axes and dtype; what NumPy would broadcast is refused."""
-    outputs, targets = scores(outputs), _checks.array("targets", targets)
-    if targets.ndim == outputs.ndim - 1:
-        targets = targets[..., None]
-    if targets.shape != outputs.shape:
-        raise ValueError(f"targets must have the shape of the outputs, {outputs.shape}; got {targets.shape}")
-    if isinstance(outputs, np.ndarray):  # a CVXPY expression has no dtype
-        targets = targets.astype(outputs.dtype, copy=False)
-    return outputs, targets
+def shaped(targets: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
+    """Return targets in a shape, to which one axis of length one may be missing, and nothing is broadcast."""
+    found = _checks.array("targets", targets)
+    if found.ndim == len(shape) - 1:
+        found = found[..., None]
+    if found.shape != shape:
+        raise ValueError(f"targets must have shape {shape} for these outputs; got {found.shape}")
+    return found
+
+
+def aligned(outputs: ArrayLike, targets: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Return outputs, and targets of the same shape and dtype."""
+    outputs = scores(outputs)
+    return outputs, shaped(targets, outputs.shape).astype(outputs.dtype, copy=False)
+
+
+def summed(losses: np.ndarray) -> np.ndarray:
+    """Return the sum over outputs, the last axis."""
+    return np.asarray(losses.sum(axis=-1))
+
+
+def weighted(losses: cvxpy.Expression, weights: np.ndarray) -> cvxpy.Expression:
+    """Return the sum of a CVXPY expression (samples, outputs), weighted by samples."""
+    import cvxpy as cp  # takes a second, which only its users spend
+
+    return cp.sum(cp.multiply(np.broadcast_to(weights[:, None], losses.shape), losses))

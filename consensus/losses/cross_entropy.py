@@ -1,12 +1,14 @@
 """The cross-entropy of a softmax."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from consensus import _checks, kernels
-from consensus.losses.base import Loss, columns_of, scores
+from consensus import kernels
+from consensus.losses.base import Loss, columns_of, scores, shaped, summed
 
 if TYPE_CHECKING:
     import cvxpy
@@ -14,9 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CrossEntropy(Loss):
-    """``l(f, d) = log sum_k exp(f_k) - f_d`` for logits f, one a class, and the integer class d in 0, 1, ..., K - 1.
+    """``l(f, d) = log sum_k exp(f_k) - f_d`` for logits f_k, one per class, and the integer class d in 0, 1, ..., K - 1.
 
-    Targets have shape (..., samples, 1) or (..., samples). Exact at logits of any size: the largest is subtracted first.
+    Targets have shape (..., samples, 1) or (..., samples). Exact at logits of any size, as the largest is subtracted first.
+    `error` is 1 for a sample whose class does not have the largest logit, else 0.
 
     Examples
     --------
@@ -30,49 +33,40 @@ class CrossEntropy(Loss):
     curvature_bound = 0.5  # of diag(p) - p p', by Gershgorin: 2 p (1 - p) at most
 
     def value(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        outputs, right = _is_class(outputs, targets)
+        outputs = scores(outputs)
         shifted = outputs - outputs.max(axis=-1, keepdims=True)
-        chosen = np.where(right, shifted, 0).sum(axis=-1)
-        return np.log(kernels.exp(shifted).sum(axis=-1)) - chosen
+        chosen = summed(np.where(_one_hot(targets, outputs.shape), shifted, 0))
+        return np.asarray(np.log(summed(kernels.exp(shifted))) - chosen)
 
     def gradient(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        outputs, targets = _with_classes(outputs, targets)
-        classes = targets[..., 0].astype(outputs.dtype, copy=False)
-        return kernels.softmax_slope(outputs, classes, out=np.empty(outputs.shape, outputs.dtype))
+        outputs = scores(outputs)
+        return _slope(outputs, shaped(targets, (*outputs.shape[:-1], 1))[..., 0].astype(outputs.dtype, copy=False))
 
     def curvature(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         p = _softmax(outputs)
-        curvature = -p[..., :, None] * p[..., None, :]
-        diagonal = np.einsum("...kk->...k", curvature)  # a view
-        diagonal += p
-        return curvature
+        return _diagonal_less_product(p, p)
 
     def curvature_root(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """``diag(q) - p q'`` with q the square root of the softmax p: its square is ``diag(p) - p p'``."""
+        # diag(q) - p q' with q the square root of p: its square is diag(p) - p p'.
         p = _softmax(outputs)
-        q = np.sqrt(p)
-        root = -p[..., :, None] * q[..., None, :]
-        diagonal = np.einsum("...kk->...k", root)  # a view
-        diagonal += q
-        return root
+        return _diagonal_less_product(p, np.sqrt(p))
 
-    def expression(self, outputs: "cvxpy.Expression", targets: np.ndarray, weights: np.ndarray) -> "cvxpy.Expression":
+    def expression(self, outputs: cvxpy.Expression, targets: np.ndarray, weights: np.ndarray) -> cvxpy.Expression:
         import cvxpy as cp
 
-        outputs, right = _is_class(outputs, targets)
-        chosen = cp.sum(cp.multiply(right.astype(float), outputs), axis=1)
+        chosen = cp.sum(cp.multiply(_one_hot(targets, outputs.shape).astype(float), outputs), axis=1)
         return weights @ (cp.log_sum_exp(outputs, axis=1) - chosen)
 
     def error(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """One where the largest logit is not the sample's class, else zero, shape (..., samples)."""
-        outputs, right = _is_class(outputs, targets)
+        outputs = scores(outputs)
+        right = _one_hot(targets, outputs.shape)
         found = np.take_along_axis(right, outputs.argmax(axis=-1)[..., None], axis=-1)[..., 0]
-        return 1 - found.astype(outputs.dtype)
+        return np.asarray(1 - found.astype(outputs.dtype))
 
     def check(self, targets: np.ndarray, outputs: int) -> None:
         if columns_of(targets) != 1:
             raise ValueError(
-                f"CrossEntropy takes one integer class a sample, shape (samples,) or (samples, 1); "
+                f"CrossEntropy takes one integer class per sample, shape (samples,) or (samples, 1); "
                 f"got {columns_of(targets)} columns (for one-hot rows pass y.argmax(axis=1))"
             )
         classes = np.unique(targets)
@@ -83,23 +77,23 @@ class CrossEntropy(Loss):
             )
 
 
-def _softmax(outputs):
+def _softmax(outputs: np.ndarray) -> np.ndarray:
     outputs = scores(outputs)
-    none = np.full(outputs.shape[:-1], -1, outputs.dtype)
-    return kernels.softmax_slope(outputs, none, out=np.empty(outputs.shape, outputs.dtype))
+    return _slope(outputs, np.full(outputs.shape[:-1], -1, outputs.dtype))  # of no class
 
 
-def _with_classes(outputs, targets):
-    """``(outputs, targets)``, the targets of shape (..., samples, 1)."""
-    outputs, targets = scores(outputs), _checks.array("targets", targets)
-    if targets.ndim == outputs.ndim - 1:
-        targets = targets[..., None]
-    if targets.shape != (*outputs.shape[:-1], 1):
-        raise ValueError(f"targets must be one class a sample, shape {(*outputs.shape[:-1], 1)}; got {targets.shape}")
-    return outputs, targets
+def _slope(outputs: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    return np.asarray(kernels.softmax_slope(outputs, classes, out=np.empty(outputs.shape, outputs.dtype)))
 
 
-def _is_class(outputs, targets):
-    """``(outputs, right)``, right one-hot rows of booleans (..., samples, outputs): by comparison, without a gather."""
-    outputs, targets = _with_classes(outputs, targets)
-    return outputs, targets == np.arange(outputs.shape[-1])
+def _diagonal_less_product(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """Return ``diag(q) - p q'``."""
+    result: np.ndarray = -p[..., :, None] * q[..., None, :]
+    diagonal = np.einsum("...kk->...k", result)  # a view
+    diagonal += q
+    return result
+
+
+def _one_hot(targets: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Return, as booleans of a shape (..., samples, outputs), which output is the class: by comparison, without a gather."""
+    return np.asarray(shaped(targets, (*shape[:-1], 1)) == np.arange(shape[-1]))

@@ -1,12 +1,14 @@
 """The Huber loss."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from consensus import _checks
-from consensus.losses.base import Loss, aligned
+from consensus.losses.base import Loss, aligned, shaped, summed, weighted
 
 if TYPE_CHECKING:
     import cvxpy
@@ -14,12 +16,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Huber(Loss):
-    """``l(f, d) = e^2 / 2`` where ``|e| <= delta`` and ``delta |e| - delta^2 / 2`` beyond, ``e = f - d``; summed over outputs.
+    """``l(f, d) = e^2 / 2`` if ``|e| <= delta``, else ``delta |e| - delta^2 / 2``, summed over the outputs' ``e = f - d``.
 
     Parameters
     ----------
     delta : float
-        Where the parabola turns into a line, in units of the target; > 0.
+        Absolute error from which the loss is linear, in units of the target; above 0.
+
+    Notes
+    -----
+    The loss is not twice differentiable: `curvature` is a generalised second derivative, 1 if ``|e| <= delta``, else 0.
 
     References
     ----------
@@ -44,20 +50,18 @@ class Huber(Loss):
         outputs, targets = aligned(outputs, targets)
         error = outputs - targets
         inner = np.clip(error, -self.delta, self.delta)
-        return (inner * (error - inner / 2)).sum(axis=-1)
+        return summed(inner * (error - inner / 2))
 
     def gradient(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         outputs, targets = aligned(outputs, targets)
-        return np.clip(outputs - targets, -self.delta, self.delta)
+        return np.asarray(np.clip(outputs - targets, -self.delta, self.delta))
 
     def curvature(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """One on the parabola, zero on the lines (a generalised second derivative: l is not twice differentiable)."""
         outputs, targets = aligned(outputs, targets)
-        return (np.abs(outputs - targets) <= self.delta).astype(outputs.dtype)
+        return np.asarray(np.abs(outputs - targets) <= self.delta, outputs.dtype)
 
-    def expression(self, outputs: "cvxpy.Expression", targets: np.ndarray, weights: np.ndarray) -> "cvxpy.Expression":
+    def expression(self, outputs: cvxpy.Expression, targets: np.ndarray, weights: np.ndarray) -> cvxpy.Expression:
         import cvxpy as cp
 
-        outputs, targets = aligned(outputs, targets)
-        losses = cp.huber(outputs - targets, self.delta) / 2  # type: ignore[arg-type]  # CVXPY says int, and takes any number
-        return cp.sum(cp.multiply(np.broadcast_to(weights[:, None], targets.shape), losses))
+        error = outputs - shaped(targets, outputs.shape)
+        return weighted(cp.huber(error, self.delta) / 2, weights)  # type: ignore[arg-type,unused-ignore]  # CVXPY says int

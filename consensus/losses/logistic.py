@@ -1,12 +1,14 @@
 """The logistic loss."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from consensus import kernels
-from consensus.losses.base import Loss, aligned, scores
+from consensus.losses.base import Loss, aligned, scores, shaped, summed, weighted
 
 if TYPE_CHECKING:
     import cvxpy
@@ -16,7 +18,8 @@ if TYPE_CHECKING:
 class LogisticLoss(Loss):
     """``l(f, d) = log(1 + exp(f)) - d f`` for logits f and targets d in {0, 1}, summed over outputs.
 
-    Several outputs are several yes-or-no labels. Exact at logits of any size.
+    Each output is a label of its own, 1 if its logit is positive; `error` is the fraction of a sample's labels that are wrong.
+    Exact at logits of any size.
 
     Examples
     --------
@@ -31,26 +34,23 @@ class LogisticLoss(Loss):
 
     def value(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         outputs, targets = aligned(outputs, targets)
-        return kernels.logistic_value(outputs, targets).sum(axis=-1)
+        return summed(kernels.logistic_value(outputs, targets))
 
     def gradient(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         outputs, targets = aligned(outputs, targets)
-        return kernels.logistic_slope(outputs, targets)
+        return np.asarray(kernels.logistic_slope(outputs, targets))
 
     def curvature(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        return kernels.logistic_curvature(scores(outputs))
+        return np.asarray(kernels.logistic_curvature(scores(outputs)))
 
-    def expression(self, outputs: "cvxpy.Expression", targets: np.ndarray, weights: np.ndarray) -> "cvxpy.Expression":
+    def expression(self, outputs: cvxpy.Expression, targets: np.ndarray, weights: np.ndarray) -> cvxpy.Expression:
         import cvxpy as cp
 
-        outputs, targets = aligned(outputs, targets)
-        losses = cp.logistic(outputs) - cp.multiply(targets, outputs)
-        return cp.sum(cp.multiply(np.broadcast_to(weights[:, None], targets.shape), losses))
+        return weighted(cp.logistic(outputs) - cp.multiply(shaped(targets, outputs.shape), outputs), weights)
 
     def error(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """The fraction of a sample's labels that are wrong (a logit > 0 says 1), shape (..., samples)."""
         outputs, targets = aligned(outputs, targets)
-        return ((outputs > 0) != (targets > 0)).mean(axis=-1, dtype=outputs.dtype)
+        return np.asarray(((outputs > 0) != (targets > 0)).mean(axis=-1, dtype=outputs.dtype))
 
     def check(self, targets: np.ndarray, outputs: int) -> None:
         super().check(targets, outputs)

@@ -1,11 +1,13 @@
 """The squared loss."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from consensus.losses.base import Loss, aligned
+from consensus.losses.base import Loss, aligned, shaped, summed
 
 if TYPE_CHECKING:
     import cvxpy
@@ -28,17 +30,16 @@ class SquaredLoss(Loss):
 
     def value(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         outputs, targets = aligned(outputs, targets)
-        return np.square(outputs - targets).sum(axis=-1) / 2
+        return np.asarray(summed(np.square(outputs - targets)) / 2)
 
     def gradient(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         outputs, targets = aligned(outputs, targets)
-        return outputs - targets
+        return np.asarray(outputs - targets)
 
     def curvature(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         return np.ones_like(outputs)
 
-    def expression(self, outputs: "cvxpy.Expression", targets: np.ndarray, weights: np.ndarray) -> "cvxpy.Expression":
-        import cvxpy as cp  # here, because importing it takes a second that only its users should spend
+    def expression(self, outputs: cvxpy.Expression, targets: np.ndarray, weights: np.ndarray) -> cvxpy.Expression:
+        import cvxpy as cp
 
-        outputs, targets = aligned(outputs, targets)
-        return cp.sum_squares(cp.multiply(np.sqrt(weights)[:, None], outputs - targets)) / 2
+        return cp.sum_squares(cp.multiply(np.sqrt(weights)[:, None], outputs - shaped(targets, outputs.shape))) / 2

@@ -293,7 +293,7 @@ def test_expression_refuses_targets_that_would_broadcast(loss):
             r"LogisticLoss takes targets in \{0, 1\}; got \[-1\. +1\.\].*\(y \+ 1\)",
         ),
         (LogisticLoss(), np.array([[0.0], [0.5]]), 1, r"LogisticLoss takes targets in \{0, 1\}; got \[0\. +0\.5\]"),
-        (CrossEntropy(), np.zeros((5, 3)), 3, r"CrossEntropy takes one integer class a sample.*got 3 columns.*argmax"),
+        (CrossEntropy(), np.zeros((5, 3)), 3, r"CrossEntropy takes one integer class per sample.*got 3 columns.*argmax"),
         (CrossEntropy(), np.array([[0], [3]]), 3, r"integer classes 0 \.\. K - 1 .*got classes \[0 3\] and 3 output"),
         (CrossEntropy(), np.array([[-1], [1]]), 3, r"integer classes 0 \.\. K - 1 .*got classes \[-1 +1\]"),
         (CrossEntropy(), np.array([[0.0], [1.5]]), 3, r"integer classes 0 \.\. K - 1 .*got classes \[0\. +1\.5\]"),
