@@ -1,16 +1,18 @@
-"""From a graph to the pattern of its edges, a sparse matrix over the agents; other patterns; and back to networkx.
+"""Adjacency patterns: sparse matrices over the agents, made from graphs and converted back to networkx.
 
 A graph is a ``networkx.Graph`` or ``DiGraph``, a scipy sparse matrix, or a square numpy array whose nonzero entries (i, j) are
-the edges from i to j. Only who is a neighbour of whom matters here; what also reads weights of edges has an argument `weight`.
+the edges from i to j. Patterns ignore edge weights; functions that read them have a parameter ``weight``.
 """
+
+from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from functools import reduce
 from itertools import chain
 from numbers import Integral
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import networkx as nx
 import numpy as np
@@ -18,14 +20,16 @@ from scipy import sparse
 
 from topologies._checks import listed
 
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
 GraphLike: TypeAlias = nx.Graph | sparse.sparray | sparse.spmatrix | np.ndarray
 
 
-def node_order(graph: nx.Graph) -> list[Any] | range:
+def node_order(graph: nx.Graph) -> Sequence[Hashable]:
     """Return the nodes of a networkx graph in the order of the agents.
 
-    Integers without a gap, m, ..., m + A - 1, are the agents in ascending order, whatever order they were added in. Of other
-    nodes the k-th in iteration order is agent k.
+    Nodes that are consecutive integers m, ..., m + A - 1 are sorted; all others keep the order of the graph.
     """
     nodes = list(graph)
     if not all(isinstance(node, Integral) and not isinstance(node, bool) for node in nodes):
@@ -36,29 +40,29 @@ def node_order(graph: nx.Graph) -> list[Any] | range:
     return range(len(nodes)) if least == 0 else sorted(nodes)
 
 
-def adjacency(graph: GraphLike) -> sparse.csr_array:
-    """Pattern of a graph over its A agents: entry (i, j) is 1 when there is an edge from i to j.
+def adjacency(graph: GraphLike) -> Float[sparse.csr_array, "agents agents"]:
+    """Return the adjacency pattern of a graph: entry (i, j) is 1 if there is an edge from i to j, else 0.
 
     Parameters
     ----------
     graph : networkx.Graph, networkx.DiGraph, scipy sparse matrix or numpy array of shape (A, A)
-        Nodes that are integers without a gap, such as 0, ..., A - 1 or 1, ..., A, are the agents in ascending order; of
-        other nodes the k-th in the graph's own order is agent k. Unless they are 0, ..., A - 1, the nodes of a schedule's
-        graphs keep what they were called here as their attribute ``"label"``.
+        If the nodes are consecutive integers, such as 0, ..., A - 1 or 1, ..., A, they are the agents in ascending order.
+        Otherwise agent k is the k-th node in the order of the graph. The graphs of a schedule have the nodes 0, ..., A - 1
+        and keep other original names as the node attribute ``"label"``.
 
     Returns
     -------
     scipy.sparse.csr_array of float64, shape (A, A)
-        Ones, no diagonal, column indices sorted. Symmetric when the graph is undirected.
+        Pattern with an empty diagonal and sorted column indices; symmetric if the graph is undirected.
 
     Raises
     ------
     TypeError
-        If `graph` is none of these.
+        If `graph` has none of these types.
     ValueError
-        For a multigraph, a self-loop, no agents at all, or an array that is not square or has an entry that is not
-        finite. Agents mix with themselves through the diagonal of a mixing matrix, not through an edge, and a doubled
-        edge would not change it, so both are taken for mistakes.
+        If `graph` is empty or a multigraph, has a self-loop, or is an array that is not square or not finite. Agents weigh
+        their own values by the diagonal of a mixing matrix, not by self-loops, and parallel edges have no meaning, so both
+        are treated as mistakes.
 
     Examples
     --------
@@ -69,6 +73,7 @@ def adjacency(graph: GraphLike) -> sparse.csr_array:
            [1., 0., 1.],
            [0., 1., 0.]])
     """
+    names: Sequence[object]
     if isinstance(graph, nx.Graph):
         pattern, names = _from_networkx(graph)
         remedy = "graph.remove_edges_from(list(networkx.selfloop_edges(graph)))"
@@ -83,16 +88,16 @@ def adjacency(graph: GraphLike) -> sparse.csr_array:
         )
     loops = np.flatnonzero(pattern.diagonal())
     if loops.size:
-        raise ValueError(f"graph has self-loops at {listed(names[k] for k in loops)}; remove them with {remedy}")
+        raise ValueError(f"graph has self-loops at {listed(names[k] for k in loops.tolist())}; remove them with {remedy}")
     return pattern
 
 
-def _refuse_empty(agents):
+def _refuse_empty(agents: int) -> None:
     if agents == 0:
         raise ValueError("graph is empty; it needs at least one agent")
 
 
-def _from_networkx(graph):
+def _from_networkx(graph: nx.Graph) -> tuple[sparse.csr_array, Sequence[object]]:
     if graph.is_multigraph():
         doubled = [edge for edge, times in Counter(graph.edges()).items() if times > 1]
         shown = f", with parallel edges {listed(doubled)}" if doubled else ""
@@ -107,11 +112,11 @@ def _from_networkx(graph):
     return _pattern(sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=(len(names), len(names)))), names
 
 
-def _from_array(graph):
+def _from_array(graph: sparse.sparray | np.ndarray) -> sparse.csr_array:
     if graph.ndim != 2 or graph.shape[0] != graph.shape[1]:
         raise ValueError(f"an adjacency matrix must be square, got shape {graph.shape}")
     _refuse_empty(graph.shape[0])
-    # Copied, because summing duplicates, dropping stored zeros and sorting happen in place.
+    # A copy, because the next two operations work in place.
     pattern = sparse.csr_array(graph, copy=True)
     pattern.sum_duplicates()
     pattern.eliminate_zeros()
@@ -120,18 +125,15 @@ def _from_array(graph):
     return _pattern(pattern)
 
 
-def _pattern(matrix):
-    """Return ones where a CSR matrix stores an entry, with 32-bit indices whenever they are wide enough."""
+def _pattern(matrix: sparse.csr_array) -> sparse.csr_array:
+    """Return ones at the stored entries of a CSR matrix, with 32-bit indices if they are wide enough."""
     width = np.int32 if max(matrix.nnz, *matrix.shape) <= np.iinfo(np.int32).max else np.int64
     indices, starts = matrix.indices.astype(width, copy=False), matrix.indptr.astype(width, copy=False)
     return sparse.csr_array((np.ones(matrix.nnz), indices, starts), shape=matrix.shape)
 
 
 def bare_nodes(graph: GraphLike, pattern: sparse.csr_array) -> nx.Graph:
-    """Return a networkx graph with the agents as its nodes, their attributes, and no edges yet.
-
-    Where nodes of `graph` are called anything but 0, ..., A - 1, agents bear that as the attribute ``"label"``.
-    """
+    """Return a networkx graph of the agents without edges; it keeps node attributes, and original names as ``"label"``."""
     if isinstance(graph, nx.Graph):
         names = node_order(graph)
         bare = nx.DiGraph() if graph.is_directed() else nx.Graph()
@@ -145,7 +147,7 @@ def bare_nodes(graph: GraphLike, pattern: sparse.csr_array) -> nx.Graph:
 
 
 def with_edges(nodes: nx.Graph, rows: np.ndarray, columns: np.ndarray) -> nx.Graph:
-    """Return a copy of a graph without edges that has those from `rows` to `columns`, an undirected one given twice."""
+    """Return a copy of ``nodes`` with edges from ``rows`` to ``columns``; undirected edges are given in both directions."""
     graph = nodes.copy()
     wanted = rows != columns if graph.is_directed() else rows < columns
     graph.add_edges_from(zip(rows[wanted].tolist(), columns[wanted].tolist()))
@@ -153,72 +155,35 @@ def with_edges(nodes: nx.Graph, rows: np.ndarray, columns: np.ndarray) -> nx.Gra
 
 
 def content(matrix: sparse.csr_array) -> tuple[bytes, bytes, bytes]:
-    """Return the bytes that tell a CSR matrix from others."""
+    """Return the contents of a CSR matrix as bytes, for comparison."""
     return matrix.indptr.astype(int).tobytes(), matrix.indices.astype(int).tobytes(), matrix.data.tobytes()
 
 
 def count_edges(pattern: sparse.csr_array) -> int:
-    """Count edges: both entries of an undirected edge, or of two opposite directed ones, are one edge."""
-    return sparse.triu(pattern + pattern.T).nnz
+    """Return the number of edges; two opposite directed edges count as one."""
+    return int(sparse.triu(pattern + pattern.T).nnz)
 
 
 def union_pattern(patterns: Iterable[sparse.csr_array]) -> sparse.csr_array:
-    """Pattern of all edges that are in one `topologies.adjacency` pattern or another.
-
-    Examples
-    --------
-    >>> from scipy import sparse
-    >>> from topologies.pattern import union_pattern
-    >>> union_pattern(sparse.csr_array([[0.0, k], [1.0, 0.0]]) for k in (0.0, 1.0)).toarray()
-    array([[0., 1.],
-           [1., 0.]])
-    """
+    """Return the pattern of the edges that occur in any of the given patterns."""
     total = reduce(operator.add, patterns)
     return sparse.csr_array((np.ones(total.nnz), total.indices, total.indptr), shape=total.shape)
 
 
 def pairs_pattern(agents: int, first: np.ndarray, second: np.ndarray, diagonal: bool = False) -> sparse.csr_array:
-    """Pattern of the undirected edges between ``first[k]`` and ``second[k]``, no pair given twice.
+    """Return the pattern of undirected edges between ``first[k]`` and ``second[k]``, which list every pair once.
 
-    Parameters
-    ----------
-    agents : int
-    first, second : integer arrays, shape (edges,)
-    diagonal : bool
-        Whether every agent counts as its own neighbour.
-
-    Returns
-    -------
-    scipy.sparse.csr_array of float64, shape (agents, agents)
-        Ones, column indices sorted: without the diagonal, as by `topologies.adjacency`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from topologies.pattern import pairs_pattern
-    >>> pairs_pattern(3, np.array([1, 0]), np.array([2, 1])).toarray()
-    array([[0., 1., 0.],
-           [1., 0., 1.],
-           [0., 1., 0.]])
+    With ``diagonal`` every agent is its own neighbour, too.
     """
     own = np.arange(agents if diagonal else 0, dtype=np.int32)
     first, second = first.astype(np.int32, copy=False), second.astype(np.int32, copy=False)
     ends = np.concatenate([first, second, own]), np.concatenate([second, first, own])
-    # Going through columns sorts the entries of each row in linear time.
+    # Conversion through CSC sorts the entries of each row in linear time.
     return sparse.coo_array((np.ones(len(ends[0])), ends), shape=(agents, agents)).tocsc().tocsr()
 
 
 def complete_pattern(agents: int) -> sparse.csr_array:
-    """Pattern of all edges there can be, laid out as by `topologies.adjacency`.
-
-    Examples
-    --------
-    >>> from topologies.pattern import complete_pattern
-    >>> complete_pattern(3).toarray()
-    array([[0., 1., 1.],
-           [1., 0., 1.],
-           [1., 1., 0.]])
-    """
+    """Return the pattern of the complete graph."""
     width: type[np.integer] = np.int32 if agents * (agents - 1) <= np.iinfo(np.int32).max else np.int64
     others = np.arange(agents - 1, dtype=width)
     columns = others + (others >= np.arange(agents, dtype=width)[:, None])

@@ -1,4 +1,4 @@
-"""What a schedule or a mixing matrix can do: whether all agents are reached, how fast they agree, what holds of it."""
+"""Analysis of mixing matrices and schedules: connectivity, speed of agreement, conditions of theorems."""
 
 from topologies.analysis.conditions import Conditions, conditions
 from topologies.analysis.connectivity import components, crossing, joint_connectivity, parts

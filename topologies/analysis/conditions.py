@@ -1,52 +1,65 @@
-"""Which conditions of convergence theorems a schedule fulfils."""
+"""Conditions of convergence theorems that a schedule fulfils."""
 
-from typing import Any, NamedTuple
+import math
+from typing import NamedTuple
 
 import numpy as np
+from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from topologies import _checks
 from topologies._checks import ROUNDS, integer
 from topologies.analysis.connectivity import components, joint_connectivity, used
 from topologies.matrices import TOLERANCE, square, worst_sum
-from topologies.schedules.base import ScheduleLike, is_static
+from topologies.pattern import entries
+from topologies.schedules.protocols import ScheduleLike, is_static
 
 
 class Extreme(NamedTuple):
-    """The worst value of something over all rounds, the first round that had it, and the row, column or both."""
+    """The worst value over all rounds, with its first round and its place in the matrix.
+
+    Attributes
+    ----------
+    value : float
+        Worst value.
+    round : int
+        First round that has it.
+    index : tuple of int
+        Its row, its column, or both.
+    """
 
     value: float
     round: int
-    index: tuple[int, ...]  # type: ignore[assignment]  # tuple.index, which it hides, is of no use here
+    index: tuple[int, ...]  # type: ignore[assignment]  # hides tuple.index
 
 
 class Conditions(NamedTuple):
-    """What `conditions` measured over the rounds of a schedule, and the properties that follow.
+    """The measurements of `conditions` over the rounds of a schedule, and the conditions that follow.
 
-    Fields are the measurements, properties the judgements, within 1e-8; ``print`` shows both in a table.
+    Fields are measurements, and properties are conditions, which hold within 1e-8; ``print`` shows both in a table.
 
     Attributes
     ----------
     agents : int
+        Number of agents.
     rounds : int
-        How many rounds were looked at; one period, if the schedule is periodic.
+        Number of rounds examined: one period, if the schedule is periodic.
     period : int or None
-        After how many rounds the matrices were seen to repeat; 1 for a static schedule, None when they were not.
+        Period of the matrices: 1 for a static schedule, None if they do not repeat.
     row_sum, column_sum : Extreme
-        The sum of a row, or of a column, that is farthest from one.
+        Sum of a row, or column, that is farthest from one.
     asymmetry : Extreme
-        The largest difference between entries (i, j) and (j, i).
+        Largest difference between entries (i, j) and (j, i).
     smallest_entry, smallest_diagonal : Extreme
-        The least weight of all that are stored, and of agents for themselves.
+        Smallest stored entry, and smallest diagonal entry.
     smallest_weight : Extreme or None
-        The least positive weight; less than 1e-8 counts as zero.
+        Smallest positive entry; entries below 1e-8 count as zero.
     window : int or None
-        The smallest number B of consecutive rounds whose graphs always join into one that is (strongly) connected.
+        Smallest number B such that the union of the graphs of any B consecutive rounds is (strongly) connected.
     components : int
-        Into how many groups, between which nothing travels both ways, the agents fall over all rounds.
+        Number of (strongly) connected components of the union of all graphs.
     static : bool
-        Whether the schedule says that every round, without end, has the same matrix. EXTRA, NIDS, exact diffusion and ADMM
-        are proven only then.
+        Whether the schedule says that all rounds have the same matrix.
     """
 
     agents: int
@@ -64,59 +77,55 @@ class Conditions(NamedTuple):
 
     @property
     def row_stochastic(self) -> bool:
-        """Rows sum to one: agents that agree stay so. Distributed subgradient methods (Nedic & Ozdaglar 2009, Assumption
-        1); R of push-pull methods (Pu, Shi, Xu & Nedic 2021, Assumption 2)."""
+        """Whether rows sum to one, so that agents that agree do not change."""
         return abs(self.row_sum.value - 1) <= TOLERANCE
 
     @property
     def column_stochastic(self) -> bool:
-        """Columns sum to one: mixing keeps the agents' sum. Push-sum methods: subgradient-push (Nedic & Olshevsky 2015),
-        Push-DIGing (Nedic, Olshevsky & Shi 2017), SONATA (Scutari & Sun 2019)."""
+        """Whether columns sum to one, so that the sum over the agents is preserved."""
         return abs(self.column_sum.value - 1) <= TOLERANCE
 
     @property
     def doubly_stochastic(self) -> bool:
-        """Rows and columns sum to one: agents agree on their average. NEXT (Di Lorenzo & Scutari 2016, Assumption B),
-        gradient tracking (Nedic, Olshevsky & Shi 2017), DGD."""
+        """Whether rows and columns sum to one, so that agents agree on their average."""
         return self.row_stochastic and self.column_stochastic
 
     @property
     def symmetric(self) -> bool:
-        """W = W'. EXTRA (Shi, Ling, Wu & Yin 2015, Assumption 1), NIDS, exact diffusion, decentralised ADMM."""
+        """Whether all matrices are symmetric."""
         return self.asymmetry.value <= TOLERANCE
 
     @property
     def nonnegative(self) -> bool:
-        """No weight below 0: mixing takes convex combinations, so values stay within their range (Nedic & Ozdaglar 2009,
-        Assumption 1)."""
+        """Whether no entry is negative, so that mixing takes convex combinations."""
         return self.smallest_entry.value >= -TOLERANCE
 
     @property
     def positive_diagonal(self) -> bool:
-        """Every agent gives itself weight, without which agents of a bipartite graph can swap values for ever (Nedic &
-        Ozdaglar 2009, Assumption 1 (a))."""
+        """Whether all diagonals are positive, so that agents of a bipartite graph do not only swap values."""
         return self.smallest_diagonal.value > TOLERANCE
 
     @property
     def jointly_connected(self) -> bool:
-        """All agents are connected within B rounds, again and again (Nedic & Ozdaglar 2009, Assumptions 2 and 3; Nedic,
-        Olshevsky & Shi 2017, on B-connected graphs)."""
+        """Whether the agents are connected within a bounded number of rounds, again and again."""
         return self.window is not None
 
     def __str__(self) -> str:
-        def sums(name, extreme, holds):
+        def sums(name: str, extreme: Extreme, holds: bool) -> str:
             if holds:
                 return f"sums within {abs(extreme.value - 1):.1g} of 1"
             return f"{name} {extreme.index[0]} of round {extreme.round} sums to {extreme.value:.6g}"
 
-        def entry(what, extreme):
+        def entry(what: str, extreme: Extreme | None) -> str:
+            if extreme is None:
+                return "none"
             shown = f"({', '.join(map(str, extreme.index))})" if len(extreme.index) > 1 else f"agent {extreme.index[0]}"
             return f"{what} {extreme.value:.3g}, {shown} of round {extreme.round}"
 
         window, groups = self.window, self.components
         within = "in every round" if window == 1 else f"in every {window} rounds in a row" if window else "not in these rounds"
         repeats = f"repeats after {self.period} rounds" if self.period else "no period seen"
-        repeats = "the same in these rounds, but the schedule does not say so of all" if self.period == 1 else repeats
+        repeats = "the same in these rounds, but not marked as static" if self.period == 1 else repeats
         rows = [
             ("row stochastic", self.row_stochastic, sums("row", self.row_sum, self.row_stochastic)),
             ("column stochastic", self.column_stochastic, sums("column", self.column_sum, self.column_stochastic)),
@@ -124,11 +133,7 @@ class Conditions(NamedTuple):
             ("symmetric", self.symmetric, entry("largest difference", self.asymmetry)),
             ("nonnegative", self.nonnegative, entry("least entry", self.smallest_entry)),
             ("positive diagonal", self.positive_diagonal, entry("least", self.smallest_diagonal)),
-            (
-                "positive weights",
-                self.smallest_weight is not None,
-                entry("least", self.smallest_weight) if self.smallest_weight else "none",
-            ),
+            ("positive weights", self.smallest_weight is not None, entry("least", self.smallest_weight)),
             ("jointly connected", self.jointly_connected, within),
             ("one component", groups == 1, f"{groups} over all rounds"),
             ("static", self.static, "" if self.static else repeats),
@@ -140,21 +145,22 @@ class Conditions(NamedTuple):
 
 
 def conditions(schedule: ScheduleLike, rounds: int = 100) -> Conditions:
-    """Which conditions of convergence theorems hold over the first rounds of a schedule.
+    """Measure the conditions of convergence theorems over the first rounds of a schedule.
 
-    Every distinct matrix is looked at once. The schedule counts as periodic when its keys repeat over twice `rounds`
-    rounds; then one period stands for all rounds. It is static if it says so itself. Each property of the record names the
-    theorems that need it.
+    Each distinct matrix is examined once. The schedule counts as periodic if its keys repeat over twice `rounds` rounds; one
+    period then stands for all rounds. ``docs/networks.md`` lists the methods and theorems that require each condition.
 
     Parameters
     ----------
     schedule : schedule
-        With ``union()``, components are those of all its rounds, else of the rounds looked at.
-    rounds : int of at least 1
+        Any schedule. Components are those of ``union()``, if there is one, or of the rounds examined.
+    rounds : int
+        Number of first rounds to examine, at least 1.
 
     Returns
     -------
     Conditions
+        Measurements and conditions.
 
     Raises
     ------
@@ -188,7 +194,7 @@ def conditions(schedule: ScheduleLike, rounds: int = 100) -> Conditions:
     keys = [schedule.key(n) for n in range(2 * rounds)]
     period = next((p for p in range(1, rounds + 1) if keys[p] == keys[0] and keys[p:] == keys[:-p]), None)
     rounds = period or rounds
-    worst: dict[str, Any] = {}
+    worst: dict[str, Extreme] = {}
     seen = set()
     for n, key in enumerate(keys[:rounds]):
         if key in seen:
@@ -197,22 +203,23 @@ def conditions(schedule: ScheduleLike, rounds: int = 100) -> Conditions:
         for name, extreme in _measure(square(_checks.mixing(schedule.weights(key), schedule)), n).items():
             if name not in worst or _severity(name, extreme) > _severity(name, worst[name]):
                 worst[name] = extreme
-    # The windows that start in one period end before the next one does.
+    # Windows that start in one period end within the next one.
     window = joint_connectivity(schedule, 2 * period - 1 if period else rounds)
     if hasattr(schedule, "union"):
         groups = len(components(schedule))
     else:
         union = sum((used(schedule, n) for n in range(1, rounds)), used(schedule, 0))
         groups = connected_components(union, directed=True, connection="strong", return_labels=False)
-    worst.setdefault("smallest_weight", None)
+    weight = worst.pop("smallest_weight", None)
+    static = is_static(schedule)
     return Conditions(
-        schedule.agents, rounds, period, **worst, window=window, components=int(groups), static=is_static(schedule)
+        schedule.agents, rounds, period, **worst, smallest_weight=weight, window=window, components=int(groups), static=static
     )
 
 
-def _measure(matrix, n):
-    """Extremes of one matrix, by the names of the fields of `Conditions`."""
-    rows, columns = matrix.tocoo().coords
+def _measure(matrix: sparse.csr_array, n: int) -> dict[str, Extreme]:
+    """Return the extremes of the matrix of round `n`, by the names of the fields of `Conditions`."""
+    rows, columns = entries(matrix)
     (row, row_sum), (column, column_sum) = worst_sum(matrix, 1), worst_sum(matrix, 0)
     diagonal = matrix.diagonal()
     found = {
@@ -221,7 +228,7 @@ def _measure(matrix, n):
         "smallest_diagonal": Extreme(float(diagonal.min()), n, (int(diagonal.argmin()),)),
     }
 
-    def entry(value, i, j):
+    def entry(value: float, i: int, j: int) -> Extreme:
         return Extreme(float(value), n, (int(i), int(j)))
 
     skew = abs(matrix - matrix.T).tocoo()
@@ -236,8 +243,8 @@ def _measure(matrix, n):
     return found
 
 
-def _severity(name, extreme):
-    """How far an extreme is on the bad side; NaN is the worst."""
+def _severity(name: str, extreme: Extreme) -> float:
+    """Return how bad an extreme is; NaN is the worst."""
     value = extreme.value
     measure = abs(value - 1) if name.endswith("sum") else value if name == "asymmetry" else -value
-    return np.inf if np.isnan(measure) else measure
+    return math.inf if math.isnan(measure) else measure

@@ -1,4 +1,4 @@
-"""Which agents news can travel between, and in how many rounds."""
+"""Connectivity of schedules, and the number of exchanges to reach all agents."""
 
 from collections.abc import Sequence
 
@@ -8,27 +8,27 @@ from scipy.sparse.csgraph import connected_components
 
 from topologies import _checks
 from topologies._checks import ROUNDS, SHOWN, integer
-from topologies.schedules.base import ScheduleLike, is_static, labels
+from topologies.schedules.protocols import ScheduleLike, is_static, labels, mixing_matrix
 
-_PATIENCE = 20  # times as many exchanges as there are agents are looked at before a network counts as not connected
+_PATIENCE = 20  # exchanges for each agent after which a network counts as not connected
 
 
 def components(schedule: ScheduleLike) -> list[np.ndarray]:
-    """Groups of agents that information can travel between, over all the rounds of a schedule.
+    """Return the groups of agents between which information can travel over the rounds of a schedule.
 
-    They are the connected components of the graph of all edges that appear again and again, strongly connected ones
-    when edges are directed. One component means that the agents are jointly connected, which every method needs to
-    bring them all to one point [1]_; with more, each component solves a problem of its own.
+    They are the connected components of the graph of all edges that appear again and again, or the strongly connected ones of
+    a directed graph. A single component means that the agents are jointly connected, which all methods need to reach consensus
+    [1]_; otherwise each component solves a problem of its own.
 
     Parameters
     ----------
-    schedule : object with ``union()``
-        A schedule of `topologies.schedules`.
+    schedule : schedule
+        Schedule with ``union()``, such as those of this package.
 
     Returns
     -------
-    list of integer arrays
-        The agents of each component in ascending order; components in the order of their first agents.
+    list of numpy arrays
+        Agents of each component in ascending order; components in the order of their first agents.
 
     References
     ----------
@@ -52,7 +52,19 @@ def components(schedule: ScheduleLike) -> list[np.ndarray]:
 
 
 def parts(schedule: ScheduleLike, groups: Sequence[np.ndarray]) -> str:
-    """The first agents of each of some groups, by their labels, for messages.
+    """Return the names of the first agents of some groups, for messages.
+
+    Parameters
+    ----------
+    schedule : schedule
+        Schedule whose graphs name the agents.
+    groups : sequence of numpy arrays
+        Agents of each group.
+
+    Returns
+    -------
+    str
+        Names of at most three agents of at most three groups.
 
     Examples
     --------
@@ -72,24 +84,24 @@ def parts(schedule: ScheduleLike, groups: Sequence[np.ndarray]) -> str:
 
 
 def joint_connectivity(schedule: ScheduleLike, rounds: int) -> int | None:
-    """Smallest window B such that in every B consecutive rounds the edges used connect all agents.
+    """Return the smallest window B such that the edges of any B consecutive rounds connect all agents.
 
-    The union of the graphs of rounds n, ..., n + B - 1 is (strongly) connected for every n >= 0 with
-    n + B <= `rounds`. An edge from j to i is used in a round when the mixing matrix has a nonzero entry (i, j). That there is
-    such a B at all, and weights bounded away from zero, is what makes agents agree over changing graphs, and the rates
-    get worse with B: Assumptions 2 and 3 of [1]_; of directed graphs and push-sum it is asked by [2]_; NEXT asks it as
-    part of its Assumption B [3]_.
+    The union of the graphs of rounds n, ..., n + B - 1 is (strongly) connected for all n >= 0 with n + B <= `rounds`. A round
+    has an edge from j to i if entry (i, j) of its mixing matrix is not zero. Agents agree over changing graphs if there is such
+    a B and positive weights are bounded away from zero; rates deteriorate with B (Assumptions 2 and 3 of [1]_, for push-sum
+    methods Assumption 1 of [2]_, for NEXT Assumption B of [3]_).
 
     Parameters
     ----------
     schedule : schedule
-    rounds : int of at least 1
-        How many are looked at, from round 0 on.
+        Any schedule.
+    rounds : int
+        Number of first rounds to examine, at least 1.
 
     Returns
     -------
     int or None
-        None when not even all of the rounds together connect the agents.
+        Window, or None if the union of all these rounds is not connected.
 
     Raises
     ------
@@ -101,7 +113,7 @@ def joint_connectivity(schedule: ScheduleLike, rounds: int) -> int | None:
     .. [1] A. Nedic and A. Ozdaglar, "Distributed subgradient methods for multi-agent optimization", IEEE Transactions
        on Automatic Control 54 (2009).
     .. [2] A. Nedic and A. Olshevsky, "Distributed optimization over time-varying directed graphs", IEEE Transactions
-       on Automatic Control 60 (2015), Assumption 1.
+       on Automatic Control 60 (2015).
     .. [3] P. Di Lorenzo and G. Scutari, "NEXT: in-network nonconvex optimization", IEEE Transactions on Signal and
        Information Processing over Networks 2 (2016).
 
@@ -115,40 +127,41 @@ def joint_connectivity(schedule: ScheduleLike, rounds: int) -> int | None:
     """
     _checks.schedule(schedule)
     rounds = integer("rounds", rounds, 1, ROUNDS)
-    # For every edge, one plus the last round that used it: the union of rounds m, ..., n is what lies above m.
+    # For every edge, one plus the last round with it: the union of rounds m, ..., n is the set of edges above m.
     last = sparse.csr_array((schedule.agents, schedule.agents))
-    first = -1  # the latest round m such that the union of rounds m, ..., n is connected; it only moves on
+    first = -1  # the last round m such that the union of rounds m, ..., n is connected; it never decreases
     window = None
     for n in range(rounds):
         last = last.maximum(used(schedule, n) * (n + 1.0))
         while first < n and _connected(last, first + 1):
             first += 1
         if first >= 0:
-            # No window is connected that ends before the first connected union does, so B is at least that one's length.
+            # No window before the end of the first connected union is connected, so B is at least its length.
             window = max(n + 1 if window is None else window, n + 1 - first)
     return window
 
 
 def crossing(schedule: ScheduleLike, round: int = 0) -> int:
-    """How many exchanges, the first in a round, it takes until every agent has heard from every other.
+    """Return the number of exchanges, from a given round on, after which every agent has information from every other.
 
-    News goes an edge further in each exchange, over the edges of that round. On a graph that stands still it is the
-    diameter.
+    Information crosses one edge in each exchange. On a static graph this is the diameter.
 
     Parameters
     ----------
     schedule : schedule
-    round : int of at least 0
+        Any schedule.
+    round : int
+        Round of the first exchange, at least 0.
 
     Returns
     -------
     int
+        Number of exchanges.
 
     Raises
     ------
     ValueError
-        If it does not happen in 20 times as many exchanges as there are agents; parts of the network that never hear
-        from each other are named.
+        If 20 exchanges for each agent do not suffice; the message names components that are never connected.
 
     Examples
     --------
@@ -158,45 +171,36 @@ def crossing(schedule: ScheduleLike, round: int = 0) -> int:
     5
     """
     agents = _checks.schedule(schedule).agents
-    bits = -(-agents // 64) * 64  # of whole words
-    everything = np.packbits(np.arange(bits) < agents).view(np.uint64)
-    heard = np.packbits(np.eye(agents, bits, dtype=bool), axis=1).view(np.uint64)
+    bits = -(-agents // 64) * 64  # a multiple of the 64 bits of a word
+    everyone = np.packbits(np.arange(bits) < agents).view(np.uint64)
+    reached = np.packbits(np.eye(agents, bits, dtype=bool), axis=1).view(np.uint64)
     static, matrix = is_static(schedule), None
     for count in range(_PATIENCE * agents + 10):
-        if (heard == everything).all():
+        if (reached == everyone).all():
             return count
         if matrix is None or not static:
-            matrix = _checks.matrix(schedule, round + count)
+            matrix = mixing_matrix(schedule, round + count)
             matrix = sparse.csr_array(abs(matrix) + sparse.eye_array(agents))
-        before, heard = heard, np.bitwise_or.reduceat(heard[matrix.indices], matrix.indptr[:-1])
-        if static and (heard == before).all():
+        before, reached = reached, np.bitwise_or.reduceat(reached[matrix.indices], matrix.indptr[:-1])
+        if static and (reached == before).all():
             break
     groups = components(schedule) if hasattr(schedule, "union") else []
-    apart = f"; its {len(groups)} parts are of the agents {parts(schedule, groups)}" if len(groups) > 1 else ""
-    raise ValueError(f"in {count} exchanges the agents did not hear from each other: the network must be connected{apart}")
+    found = f"; its {len(groups)} components are the agents {parts(schedule, groups)}" if len(groups) > 1 else ""
+    raise ValueError(f"the network must be connected: {count} exchanges do not reach all agents{found}")
 
 
 def used(schedule: ScheduleLike, round: int) -> sparse.csr_array:
-    """Pattern of the weights between different agents in a round, a CSR array (A, A) of ones.
-
-    Examples
-    --------
-    >>> import topologies
-    >>> from topologies.analysis.connectivity import used
-    >>> used(topologies.Static(topologies.path(2)), 0).toarray()
-    array([[0., 1.],
-           [1., 0.]])
-    """
-    matrix = sparse.coo_array(_checks.matrix(schedule, round))
+    """Return the pattern of the nonzeros off the diagonal of the mixing matrix of a round."""
+    matrix = sparse.coo_array(mixing_matrix(schedule, round))
     rows, columns = matrix.coords
     kept = (rows != columns) & (matrix.data != 0)
     pattern = sparse.csr_array((np.ones(kept.sum()), (rows[kept], columns[kept])), shape=matrix.shape)
-    pattern.data[:] = 1.0  # entries given twice were added up
+    pattern.data[:] = 1.0  # duplicate entries were summed
     return pattern
 
 
-def _connected(last, first):
+def _connected(last: sparse.csr_array, first: int) -> bool:
     kept = last.data > first
     starts = np.concatenate([[0], np.cumsum(kept)])[last.indptr]
     union = sparse.csr_array((last.data[kept], last.indices[kept], starts), shape=last.shape)
-    return connected_components(union, directed=True, connection="strong", return_labels=False) == 1
+    return bool(connected_components(union, directed=True, connection="strong", return_labels=False) == 1)

@@ -1,4 +1,4 @@
-"""An estimate of the spectral gap that the agents make themselves."""
+"""Decentralised estimate of the spectral gap."""
 
 from typing import NamedTuple
 
@@ -6,15 +6,22 @@ import numpy as np
 
 from topologies import _checks
 from topologies._checks import ROUNDS, integer
-from topologies.schedules.base import ScheduleLike
+from topologies.schedules.protocols import ScheduleLike, mixing_matrix
 
-_ROUNDING = 1e-24  # squares relative to the first
+_ROUNDING = 1e-24  # of squares, relative to the first
 
 
 class GapEstimate(NamedTuple):
-    """What each agent takes the spectral gap to be, ``gaps`` (agents,), and what that cost.
+    """The estimates of the spectral gap and their cost.
 
-    The cost is the number of ``exchanges``, and of the numbers that each edge carried in each direction, ``floats``.
+    Attributes
+    ----------
+    gaps : numpy array, shape (agents,)
+        Estimate of each agent.
+    exchanges : int
+        Number of exchanges.
+    floats : int
+        Numbers sent over each edge in each direction.
     """
 
     gaps: np.ndarray
@@ -23,30 +30,33 @@ class GapEstimate(NamedTuple):
 
 
 def estimate_gap(schedule: ScheduleLike, exchanges: int = 100, columns: int = 8, seed: int = 0) -> GapEstimate:
-    """Estimate the spectral gap of a static symmetric mixing matrix W by exchanges with neighbours alone.
+    """Estimate the spectral gap of a static symmetric mixing matrix by exchanges with neighbours alone.
 
-    Every agent draws ``columns`` random numbers x_i. The differences d = W x - x have mean zero, so that in the end each
-    exchange d <- W d shrinks them by rho = 1 - gap. In half of the exchanges the agents let d shrink, and each keeps the square
-    of its own d after every one of them; in the other half they mix these squares, to average them over the network. Each
-    agent then divides the last of its averages that is above rounding by the one before it: the root of the quotient is its
-    rho. As a power iteration does, it errs on the side of a large gap.
+    Every agent draws `columns` random numbers x_i. The differences d = W x - x have mean zero, so each exchange d <- W d
+    shrinks them, in the limit, by rho = 1 - gap. In half of the exchanges the agents mix d and record its squares; in the
+    other half they mix these squares, to average them over the network. Each agent takes rho as the root of the quotient of
+    its last two averages above rounding errors. Like any power iteration, this tends to overestimate the gap [1]_.
 
     Parameters
     ----------
     schedule : schedule
-        Round 0's matrix is used throughout.
-    exchanges : int of at least 6
+        Schedule, of which the matrix of round 0 is used.
+    exchanges : int
+        Number of exchanges, at least 6.
     columns : int
-        More make the estimate steadier.
+        Random numbers of each agent, at least 1; more reduce the variance.
     seed : int
+        Seed, at least 0.
 
     Returns
     -------
     GapEstimate
+        Estimates and their cost.
 
     References
     ----------
-    Kempe, McSherry, "A decentralized algorithm for spectral analysis", J. Comput. Syst. Sci. 74(1), 2008, for the idea.
+    .. [1] D. Kempe and F. McSherry, "A decentralized algorithm for spectral analysis", Journal of Computer and System Sciences
+       74 (2008).
 
     Examples
     --------
@@ -60,8 +70,8 @@ def estimate_gap(schedule: ScheduleLike, exchanges: int = 100, columns: int = 8,
     _checks.schedule(schedule)
     exchanges, columns = integer("exchanges", exchanges, 6, ROUNDS), integer("columns", columns, 1)
     seed = integer("seed", seed, 0)
-    _checks.room(f"{columns} columns", schedule.agents * columns, each=8)
-    matrix = _checks.matrix(schedule, 0)
+    _checks.memory(f"{columns} columns", schedule.agents * columns, each=8)
+    matrix = mixing_matrix(schedule, 0)
     x = np.stack([np.random.default_rng([seed, agent]).standard_normal(columns) for agent in range(schedule.agents)])
     shrinking = exchanges // 2
     d = matrix @ x - x
@@ -72,7 +82,7 @@ def estimate_gap(schedule: ScheduleLike, exchanges: int = 100, columns: int = 8,
     squares = np.stack(after, axis=1)
     for _ in range(exchanges - shrinking):
         squares = matrix @ squares
-    clear = squares > _ROUNDING * squares[:, :1]  # below, what is left of d is its mean, which rounding leaves in
+    clear = squares > _ROUNDING * squares[:, :1]  # below, rounding errors dominate
     last = np.maximum(clear.cumprod(axis=1).sum(axis=1) - 1, 1)[:, None]
     old, new = (np.take_along_axis(squares, place, axis=1)[:, 0] for place in (last - 1, last))
     rho = np.sqrt(np.divide(new, old, out=np.zeros_like(new), where=old > 0))

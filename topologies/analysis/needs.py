@@ -1,19 +1,19 @@
-"""Whether a schedule offers what a solver needs."""
+"""Comparison of the needs of a solver with a schedule."""
 
 from typing import NamedTuple
 
 from topologies import _checks
-from topologies.analysis.conditions import Conditions, conditions
+from topologies.analysis.conditions import Conditions, Extreme, conditions
 from topologies.analysis.spectrum import spectral_gap
 from topologies.matrices import TOLERANCE
-from topologies.schedules.base import ScheduleLike
+from topologies.schedules.protocols import ScheduleLike
 
-_SMALL = 500  # agents for which a spectrum takes next to no time
+_SMALL = 500  # agents up to which a spectrum is cheap
 _NEEDS = {
-    "symmetric": (("row_sum", "row"), ("column_sum", "column")),
-    "doubly stochastic": (("row_sum", "row"), ("column_sum", "column")),
-    "column stochastic": (("column_sum", "column"),),
-    "row stochastic": (("row_sum", "row"),),
+    "symmetric": (("row", "column"), "agents agree on their average"),
+    "doubly stochastic": (("row", "column"), "agents agree on their average"),
+    "column stochastic": (("column",), "the sum over the agents is preserved"),
+    "row stochastic": (("row",), "agents that agree do not change"),
 }
 _HINTS = {
     "symmetric": "use an undirected graph with Metropolis weights, the default",
@@ -24,19 +24,20 @@ _HINTS = {
 
 
 class Check(NamedTuple):
-    """What `check` found; ``print`` shows it in a table.
+    """The result of `check`; ``print`` shows it as a table.
 
     Attributes
     ----------
     solver : str
-        Its name.
+        Name of the solver.
     mixing : str
-        What it needs of every mixing matrix.
+        Condition that the solver requires of every mixing matrix.
     conditions : Conditions
+        Conditions that the schedule fulfils.
     contracts : bool
-        Whether the one matrix of all rounds looked at is known to bring agents closer, whatever its diagonal.
+        Whether the matrix of a static schedule contracts the disagreement although its diagonal has zeros.
     static : bool
-        Whether its theory needs one matrix for all rounds.
+        Whether the theory of the solver requires a static schedule.
     """
 
     solver: str
@@ -47,11 +48,11 @@ class Check(NamedTuple):
 
     @property
     def refusal(self) -> str | None:
-        """Why the solver cannot run on the schedule at all, or None."""
+        """Reason why the solver cannot run on the schedule, or None."""
         wanted = "symmetric doubly stochastic" if self.mixing == "symmetric" else self.mixing
         needed = f"{self.solver} needs {wanted} mixing matrices, but"
-        for field, name in _NEEDS[self.mixing]:
-            worst = getattr(self.conditions, field)
+        for name in _NEEDS[self.mixing][0]:
+            worst: Extreme = getattr(self.conditions, f"{name}_sum")
             if abs(worst.value - 1) > TOLERANCE:
                 return (
                     f"{needed} {name} {worst.index[0]} of round {worst.round} sums to {worst.value:.6g}: {_HINTS[self.mixing]}"
@@ -67,11 +68,11 @@ class Check(NamedTuple):
 
     @property
     def needs(self) -> list[tuple[str, bool, str]]:
-        """What the solver's theory asks for, and whether it holds: tuples (condition, holds, why)."""
+        """Conditions of the theory of the solver: tuples (condition, holds, reason)."""
         found = self.conditions
-        static = [("static", found.static, "its proof is of one matrix for all rounds")] if self.static else []
+        static = [("static", found.static, "the proof assumes one matrix for all rounds")] if self.static else []
         return [
-            (self.mixing, self.refusal is None, "mixing keeps what the agents have in common"),
+            (self.mixing, self.refusal is None, _NEEDS[self.mixing][1]),
             *static,
             ("nonnegative", found.nonnegative, "mixing takes averages"),
             ("positive diagonal", found.positive_diagonal or self.contracts, "agents do not only swap values"),
@@ -85,26 +86,28 @@ class Check(NamedTuple):
 
 
 def check(schedule: ScheduleLike, solver: object, rounds: int = 10) -> Check:
-    """Compare what a solver needs with what a schedule offers in its first rounds.
+    """Compare the needs of a solver with the conditions that a schedule fulfils.
 
     Parameters
     ----------
     schedule : schedule
+        Any schedule.
     solver : object
-        Its attribute ``mixing``, or that of its ``needs``, says what it needs of the mixing matrices: "doubly stochastic"
-        (where there is none), "column stochastic", "row stochastic", or "symmetric" and doubly stochastic. Its
-        ``needs.static`` says whether its theory is of one matrix for all rounds.
+        Solver. Its attribute ``mixing``, or ``needs.mixing``, is the required condition of mixing matrices: "doubly stochastic"
+        (the default), "column stochastic", "row stochastic", or "symmetric", which includes doubly stochastic. The attribute
+        ``needs.static`` says whether its theory requires a static schedule.
     rounds : int
-        How many rounds are looked at.
+        Number of first rounds to examine.
 
     Returns
     -------
     Check
+        Needs and conditions.
 
     Raises
     ------
     ValueError
-        If ``mixing`` is none of these.
+        If ``mixing`` is none of these conditions.
 
     Examples
     --------
@@ -115,7 +118,7 @@ def check(schedule: ScheduleLike, solver: object, rounds: int = 10) -> Check:
     >>> print(check(topologies.Static(topologies.ring(5)), Averaging()))
     Averaging on 5 agents
     needed             holds  so that
-    doubly stochastic  yes    mixing keeps what the agents have in common
+    doubly stochastic  yes    agents agree on their average
     nonnegative        yes    mixing takes averages
     positive diagonal  yes    agents do not only swap values
     one component      yes    every agent reaches every other, again and again
@@ -139,7 +142,7 @@ def check(schedule: ScheduleLike, solver: object, rounds: int = 10) -> Check:
     if mixing not in _NEEDS:
         raise ValueError(f"mixing of {name} must be one of {', '.join(map(repr, _NEEDS))}; got {_checks.shown(mixing)}")
     found = conditions(schedule, rounds)
-    # An optimal matrix may have zeros on its diagonal and still mix: where it is cheap to see, look.
+    # A matrix with zeros on its diagonal, such as an optimal one, may still contract: examine small ones.
     unsure = found.period == 1 and not found.positive_diagonal and found.agents <= _SMALL
     contracts = unsure and spectral_gap(schedule.weights(schedule.key(0))) > 1e-8
     return Check(name, mixing, found, bool(contracts), getattr(needs, "static", False))

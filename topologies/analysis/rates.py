@@ -1,4 +1,4 @@
-"""How fast agents come to agree: by the spectrum of one matrix, and as measured over the rounds of a schedule."""
+"""Speed of agreement: by the spectrum of a matrix, and measured over the rounds of a schedule."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from topologies import _checks
 from topologies._checks import ROUNDS, integer
 from topologies.analysis.spectrum import spectral_gap
 from topologies.matrices import MatrixLike, sums_to_one, worst_sum
-from topologies.schedules.base import ScheduleLike
+from topologies.schedules.protocols import ScheduleLike, mixing_matrix
 
 COLUMNS = 8
-# A disagreement smaller than this part of the last round's is rounding noise: the agents agree.
-NOISE = 1e-13
+NOISE = 1e-13  # relative disagreement that is a rounding error
 
 
 def mixing_time(matrix: MatrixLike, accuracy: float = 1e-2) -> float:
-    """Rounds of mixing with one matrix W after which the disagreement is `accuracy` times what it was,
+    """Return the number of exchanges after which the disagreement is below a fraction of its initial value.
 
-        the smallest k with  rho^k <= accuracy,        rho = rho(W - 1 1' / A) = 1 - spectral gap.
+    For a mixing matrix W it is the smallest k with
 
-    For a symmetric W, |W^k - 1 1' / A|_2 = rho^k, so this is exactly the number of exchanges after which
-    ``sqrt(mean_i |w_i - mean|^2)`` is at most `accuracy` times its value before, whatever the agents held; and there
-    are starts that need them all [1]_. For other matrices rho is the contraction a round in the long run, so it is the number
-    of rounds a further factor of `accuracy` takes once the start is forgotten.
+        rho^k <= accuracy,        rho = rho(W - 1 1' / A) = 1 - spectral gap.
+
+    For a symmetric W, |W^k - 1 1' / A|_2 = rho^k, so k exchanges are sufficient for all initial values, and necessary for
+    some [1]_. For other matrices rho is the asymptotic contraction, and k the exchanges for a further factor of `accuracy`.
 
     Parameters
     ----------
     matrix : scipy sparse matrix or numpy array, shape (A, A)
-        Rows or columns sum to one.
+        Mixing matrix, whose rows or columns sum to one.
     accuracy : float in (0, 1)
+        Final disagreement divided by the initial one.
 
     Returns
     -------
-    int, or ``math.inf``
-        Infinite when the gap is not positive: some agents never agree.
+    int or ``math.inf``
+        Number of exchanges; infinite if the spectral gap is not positive, so that some agents never agree.
 
     Raises
     ------
     ValueError
-        If `accuracy` is out of range; and for whatever `topologies.spectral_gap` refuses.
+        If `accuracy` is out of range, or `topologies.spectral_gap` rejects `matrix`.
 
     References
     ----------
@@ -61,45 +61,43 @@ def mixing_time(matrix: MatrixLike, accuracy: float = 1e-2) -> float:
         return math.inf
     if gap >= 1 - NOISE:
         return 1
-    # The small slack keeps quotients that are whole numbers, but for rounding, from being raised to the next.
+    # The slack keeps rounding errors from raising whole numbers to the next.
     return max(1, math.ceil(math.log(accuracy) / math.log1p(-gap) - 1e-9))
 
 
 def contraction(schedule: ScheduleLike, rounds: int, seed: int = 0) -> float:
-    """Measured contraction of the disagreement in a round, a geometric mean over rounds.
+    """Return the measured contraction of the disagreement per round, a geometric mean over rounds.
 
-    Random values x (A, 8) are mixed for `rounds` rounds; the first half of them is a warm-up in which the start is
-    forgotten, and over the others the factors by which sqrt(sum_i |x_i - mean|^2) changes are averaged, so that
+    Random values x (A, 8) are mixed for `rounds` rounds. The first half is a warm-up; the second half gives the mean factor of
+    the norm sqrt(sum_i |x_i - mean|^2), so that
 
-        disagreement after k rounds  ~  factor^k times that before.
+        disagreement after k rounds  ~  factor^k times the initial disagreement.
 
-    For one symmetric matrix it tends to the second largest modulus of an eigenvalue, 1 - `topologies.spectral_gap`;
-    for a schedule it is the estimate of the second Lyapunov exponent of the product of its matrices [1]_. On a periodic
-    schedule let half of `rounds` be a multiple of the period.
+    For a static symmetric matrix it converges to 1 - `topologies.spectral_gap`; for a schedule it estimates the second Lyapunov
+    exponent of the product of the matrices [1]_. For a periodic schedule, make half of `rounds` a multiple of the period.
 
-    When columns rather than rows sum to one the values are those of push-sum, z_i = x_i / phi_i with masses phi mixed along,
-    phi_i = 1 at the start [2]_. Both are one computation: z+ = (C diag(phi) z) / (C phi) is a row-stochastic mixing of z,
-    and phi stays 1 when the rows of C sum to one. Between rounds the mean is taken off and the rest is scaled to norm
-    one, which changes no factor and keeps clear of rounding errors.
+    If columns rather than rows sum to one, the values are those of push-sum, z_i = x_i / phi_i, with masses phi that are mixed
+    in the same way from phi_i = 1 [2]_.
 
     Parameters
     ----------
     schedule : schedule
-        Of matrices whose rows all sum to one, or whose columns all do.
-    rounds : int of at least 2
+        Schedule of matrices that are all row stochastic or all column stochastic.
+    rounds : int
+        Number of rounds, at least 2.
     seed : int
-        Of the random values.
+        Seed of the random values, at least 0.
 
     Returns
     -------
     float
-        0 when the agents agree after finitely many rounds, 1 when some never agree.
+        Contraction; 0 if the agents agree after finitely many rounds, 1 if some never agree.
 
     Raises
     ------
     ValueError
-        If `rounds` or `seed` is out of range; if a matrix is neither row nor column stochastic, or not in the same way as
-        those before; if the mass of an agent vanishes, which gives away what it has and gets nothing back.
+        If `rounds` or `seed` is out of range, if matrices are neither all row stochastic nor all column stochastic, or if the
+        mass of an agent that only sends vanishes.
 
     References
     ----------
@@ -122,7 +120,7 @@ def contraction(schedule: ScheduleLike, rounds: int, seed: int = 0) -> float:
     by_rows = by_columns = True
     warm_up, total = rounds // 2, 0.0
     for n in range(rounds):
-        matrix = _checks.matrix(schedule, n)
+        matrix = mixing_matrix(schedule, n)
         by_rows, by_columns = by_rows and sums_to_one(matrix, 1), by_columns and sums_to_one(matrix, 0)
         if not (by_rows or by_columns):
             (row, row_sum), (column, column_sum) = worst_sum(matrix, 1), worst_sum(matrix, 0)
@@ -133,8 +131,8 @@ def contraction(schedule: ScheduleLike, rounds: int, seed: int = 0) -> float:
         mixed = np.ones(schedule.agents) if by_rows else matrix @ mass
         if mixed.min() < np.finfo(float).tiny:
             raise ValueError(
-                f"by round {n} the mass of agent {mixed.argmin()} has vanished: it gives away what it has and gets nothing "
-                "back; pass a schedule that is jointly strongly connected"
+                f"by round {n} the mass of agent {mixed.argmin()} has vanished, because it sends and does not receive; "
+                "pass a schedule that is jointly strongly connected"
             )
         values, factor = _spread((matrix @ (mass[:, None] * values)) / mixed[:, None])
         mass = mixed
@@ -145,8 +143,8 @@ def contraction(schedule: ScheduleLike, rounds: int, seed: int = 0) -> float:
     return math.exp(total / (rounds - warm_up))
 
 
-def _spread(values):
-    """The values about their mean, scaled to norm one, and that norm."""
+def _spread(values: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return the deviations from the mean, scaled to norm one, and their norm."""
     values = values - values.mean(axis=0)
     norm = float(np.linalg.norm(values))
     return (values / norm if norm else values), norm

@@ -1,45 +1,46 @@
-"""The spectral gap of a mixing matrix."""
+"""Eigenvalues of mixing matrices."""
 
 from __future__ import annotations
 
 import numpy as np
+from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs, eigsh
 
 from topologies.matrices import TOLERANCE, MatrixLike, square, sums_to_one
 
-# Up to here all eigenvalues are found at once, in a second or so; beyond, Lanczos or Arnoldi finds the largest.
-DENSE = 1000
+DENSE = 1000  # agents up to which all eigenvalues are computed, in about a second
 
 
 def spectral_gap(matrix: MatrixLike) -> float:
-    """Spectral gap of a mixing matrix W over A agents,
+    """Return the spectral gap of a mixing matrix.
+
+    For W over A agents the gap is
 
         1 - rho(W - 1 1' / A),        rho the largest modulus of an eigenvalue.
 
-    One exchange of values with neighbours shrinks the disagreement of the agents, in the long run, by the factor one
-    minus the gap, so agreement to a given accuracy takes a number of exchanges in proportion to 1 / gap, and the
-    rates of decentralised methods carry the gap in the same way [1]_. A gap of 1 means agreement at once (the
-    complete graph with Metropolis weights), 0 that some agents never agree (a disconnected graph, or a bipartite one
-    without self-weights), and below 0 that disagreement grows.
+    In the limit, each exchange contracts the disagreement by one minus the gap, so the number of exchanges to a given accuracy
+    is proportional to 1 / gap, and so are the rates of decentralised methods [1]_. A gap of 1 means agreement at once (the
+    complete graph with Metropolis weights). It is 0 if some agents never agree (a disconnected graph, or a bipartite graph
+    with a zero diagonal), and negative if the disagreement grows.
 
     Parameters
     ----------
     matrix : scipy sparse matrix or numpy array, shape (A, A)
-        Rows or columns sum to one; need not be symmetric. It is a property of one matrix: for a schedule whose
-        graphs vary see `components`.
+        Mixing matrix, symmetric or not, whose rows or columns sum to one.
 
     Returns
     -------
     float
+        Spectral gap.
 
     Raises
     ------
     ValueError
         If `matrix` is not square, or neither its rows nor its columns sum to one within 1e-8.
     scipy.sparse.linalg.ArpackNoConvergence
-        If `matrix` has more than 1000 rows, its eigenvalues are too close for an iteration to tell apart, and it is
-        not both symmetric and nonnegative.
+        If `matrix` has more than 1000 rows, is not both symmetric and nonnegative, and its eigenvalues are too close to each
+        other for an iteration.
 
     References
     ----------
@@ -55,7 +56,7 @@ def spectral_gap(matrix: MatrixLike) -> float:
     """
     matrix = square(matrix)
     if not any(sums_to_one(matrix, axis) for axis in (0, 1)):
-        raise ValueError("matrix must be a mixing matrix, with rows or columns that sum to one; neither do")
+        raise ValueError("the rows or the columns of matrix must sum to one; neither do")
     symmetric = abs(matrix - matrix.T).max() <= 1e-14
     if matrix.shape[0] <= DENSE:
         deviation = matrix.toarray() - 1.0 / matrix.shape[0]
@@ -64,49 +65,49 @@ def spectral_gap(matrix: MatrixLike) -> float:
     return float(1.0 - _radius(matrix, symmetric))
 
 
-def _radius(matrix, symmetric):
-    """Largest modulus of an eigenvalue of the matrix minus averaging, which stays sparse plus rank one."""
-    agents = matrix.shape[0]
-    # A fixed start makes the answer repeatable.
-    start = np.random.default_rng(0).standard_normal(agents)
+def _radius(matrix: sparse.csr_array, symmetric: bool) -> float:
+    """Return the largest modulus of an eigenvalue of a matrix minus the average."""
+    start = np.random.default_rng(0).standard_normal(matrix.shape[0])
 
-    def deviate(x):
-        return matrix @ x - x.mean()
+    def deviate(x: np.ndarray) -> np.ndarray:
+        found: np.ndarray = matrix @ x - x.mean()
+        return found
 
     if abs(deviate(start)).max() <= 1e-12:
         return 0.0  # W averages exactly; ARPACK cannot start on a zero matrix
     deviation = LinearOperator(matrix.shape, matvec=deviate, dtype=np.float64)
     if not symmetric:
-        return abs(eigs(deviation, k=1, v0=start, return_eigenvectors=False)[0])
+        return float(abs(eigs(deviation, k=1, v0=start, return_eigenvectors=False)[0]))
     try:
-        return abs(eigsh(deviation, k=1, v0=start, maxiter=300, return_eigenvectors=False)[0])
+        return float(abs(eigsh(deviation, k=1, v0=start, maxiter=300, return_eigenvectors=False)[0]))
     except ArpackNoConvergence:
         if matrix.min() < 0:
-            raise  # what follows takes the spectrum to lie in [-1, 1]
+            raise  # the spectrum may exceed [-1, 1], which the rest assumes
         if connected_components(matrix, directed=False)[0] > 1:
             return 1.0
-        # Eigenvalues crowd at the ends of the spectrum in graphs with narrow cuts (rings, grids); and the narrower
-        # the cuts, the less a sparse factorisation fills in. So invert around both ends, just off the spectrum.
+        # On graphs with narrow cuts (rings, grids) eigenvalues cluster at the ends of the spectrum, and sparse factorisations
+        # have little fill-in: so invert around both ends, just outside the spectrum.
         end = 1.0 + 1e-9
         second = eigsh(matrix, k=2, sigma=end, v0=start, return_eigenvectors=False).min()
-        # Most often a rough value shows that the lowest eigenvalue does not matter; a precise one can be slow.
+        # A rough value is mostly sufficient to see that the lowest eigenvalue does not matter; a precise one can be slow.
         lowest = eigsh(matrix, k=1, sigma=-end, v0=start, tol=1e-2, return_eigenvectors=False)[0]
         if 1 + lowest < 2 * (1 - second):
             lowest = eigsh(matrix, k=1, sigma=-end, v0=start, return_eigenvectors=False)[0]
-        return max(second, -lowest)
+        return float(max(second, -lowest))
 
 
 def lowest_eigenvalue(matrix: MatrixLike) -> float:
-    """The lowest eigenvalue of a symmetric matrix, by which steps of EXTRA, DGD and their kin are bounded.
+    """Return the lowest eigenvalue of a symmetric matrix, which bounds the steps of EXTRA, DGD and similar methods.
 
     Parameters
     ----------
     matrix : scipy sparse matrix or numpy array, shape (A, A)
+        Symmetric matrix.
 
     Returns
     -------
     float
-        With more than 1000 rows it may be a lower bound, by Gershgorin's circles, where an iteration does not settle.
+        Lowest eigenvalue; with more than 1000 rows, a lower bound by Gershgorin circles if the iteration does not converge.
 
     Raises
     ------
@@ -122,7 +123,7 @@ def lowest_eigenvalue(matrix: MatrixLike) -> float:
     """
     matrix = square(matrix)
     if not abs(matrix - matrix.T).max() <= TOLERANCE:  # false for NaN
-        raise ValueError("matrix must be symmetric, of finite numbers")
+        raise ValueError("matrix must be symmetric and finite")
     if matrix.shape[0] <= DENSE:
         return float(np.linalg.eigvalsh(matrix.toarray())[0])
     start = np.random.default_rng(0).standard_normal(matrix.shape[0])

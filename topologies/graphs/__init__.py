@@ -1,7 +1,4 @@
-"""Undirected graphs by name and size: ``networkx.Graph`` objects with nodes 0, ..., agents - 1 in that order.
-
-A wrong argument raises ValueError with its name, its value and what is allowed.
-"""
+"""Undirected graphs by name and size: ``networkx.Graph`` objects with the nodes 0, ..., agents - 1 in that order."""
 
 from topologies.graphs.fixed import complete, grid, hypercube, path, ring, star, torus
 from topologies.graphs.random import barabasi_albert, erdos_renyi, random_geometric, random_regular, small_world

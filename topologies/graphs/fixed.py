@@ -1,4 +1,4 @@
-"""Graphs that are what their name and size say."""
+"""Deterministic graphs."""
 
 import networkx as nx
 
@@ -7,7 +7,17 @@ from topologies._checks import integer
 
 
 def ring(agents: int) -> nx.Graph:
-    """Cycle: agent i is joined to i - 1 and i + 1 modulo `agents`. Two agents share one edge, one agent has none.
+    """Return a cycle: agent i is adjacent to i - 1 and i + 1 modulo `agents`.
+
+    Parameters
+    ----------
+    agents : int
+        Number of agents, at least 1.
+
+    Returns
+    -------
+    networkx.Graph
+        Cycle; two agents share one edge, one agent has none.
 
     Examples
     --------
@@ -16,13 +26,23 @@ def ring(agents: int) -> nx.Graph:
     EdgeView([(0, 1), (0, 3), (1, 2), (2, 3)])
     """
     agents = integer("agents", agents, 1)
-    _checks.room(f"ring(agents={agents})", agents)
-    # A cycle of one or two nodes would need a self-loop or a doubled edge, which a mixing matrix cannot tell apart.
+    _checks.memory(f"ring(agents={agents})", agents)
+    # A cycle of one or two nodes would have a self-loop or a parallel edge.
     return nx.cycle_graph(agents) if agents > 2 else nx.path_graph(agents)
 
 
 def path(agents: int) -> nx.Graph:
-    """Line: agent i is joined to i + 1.
+    """Return a path: agent i is adjacent to i + 1.
+
+    Parameters
+    ----------
+    agents : int
+        Number of agents, at least 1.
+
+    Returns
+    -------
+    networkx.Graph
+        Path with `agents` - 1 edges.
 
     Examples
     --------
@@ -31,12 +51,22 @@ def path(agents: int) -> nx.Graph:
     EdgeView([(0, 1), (1, 2)])
     """
     agents = integer("agents", agents, 1)
-    _checks.room(f"path(agents={agents})", agents)
+    _checks.memory(f"path(agents={agents})", agents)
     return nx.path_graph(agents)
 
 
 def star(agents: int) -> nx.Graph:
-    """Agent 0 is joined to every other; there are `agents` nodes in all, the centre included.
+    """Return a star: agent 0 is adjacent to all others.
+
+    Parameters
+    ----------
+    agents : int
+        Number of agents, the centre included, at least 1.
+
+    Returns
+    -------
+    networkx.Graph
+        Star with `agents` - 1 edges.
 
     Examples
     --------
@@ -45,12 +75,22 @@ def star(agents: int) -> nx.Graph:
     EdgeView([(0, 1), (0, 2), (0, 3)])
     """
     agents = integer("agents", agents, 1)
-    _checks.room(f"star(agents={agents})", agents)
+    _checks.memory(f"star(agents={agents})", agents)
     return nx.star_graph(agents - 1)
 
 
 def complete(agents: int) -> nx.Graph:
-    """Every agent is joined to every other.
+    """Return a complete graph: all pairs of agents are adjacent.
+
+    Parameters
+    ----------
+    agents : int
+        Number of agents, at least 1.
+
+    Returns
+    -------
+    networkx.Graph
+        Complete graph.
 
     Examples
     --------
@@ -59,12 +99,22 @@ def complete(agents: int) -> nx.Graph:
     10
     """
     agents = integer("agents", agents, 1)
-    _checks.room(f"complete(agents={agents})", agents**2 // 2, each=100)
+    _checks.memory(f"complete(agents={agents})", agents**2 // 2, each=100)
     return nx.complete_graph(agents)
 
 
 def grid(rows: int, columns: int) -> nx.Graph:
-    """Rectangular lattice; the agent in row r and column c is ``r * columns + c``.
+    """Return a rectangular lattice; the agent in row r and column c is ``r * columns + c``.
+
+    Parameters
+    ----------
+    rows, columns : int
+        Sides of the lattice, at least 1.
+
+    Returns
+    -------
+    networkx.Graph
+        Lattice; agents inside it have four neighbours.
 
     Examples
     --------
@@ -73,16 +123,24 @@ def grid(rows: int, columns: int) -> nx.Graph:
     [1, 3, 5]
     """
     rows, columns = integer("rows", rows, 1), integer("columns", columns, 1)
-    _checks.room(f"grid(rows={rows}, columns={columns})", rows * columns)
+    _checks.memory(f"grid(rows={rows}, columns={columns})", rows * columns)
     lattice = nx.grid_2d_graph(rows, columns)
     return nx.convert_node_labels_to_integers(lattice)
 
 
 def torus(rows: int, columns: int) -> nx.Graph:
-    """Lattice that wraps around in both directions; the agent in row r and column c is ``r * columns + c``.
+    """Return a lattice that wraps around in both directions; the agent in row r and column c is ``r * columns + c``.
 
-    Every agent has four neighbours when both sides are at least 3. On a side of 2 the edge around is the edge that is
-    there already, and on a side of 1 it would be a self-loop, so neither is added.
+    Parameters
+    ----------
+    rows, columns : int
+        Sides of the lattice, at least 1.
+
+    Returns
+    -------
+    networkx.Graph
+        Torus; all agents have four neighbours if both sides are at least 3. Sides of 1 and 2 add no self-loop and
+        no parallel edge.
 
     Examples
     --------
@@ -91,13 +149,23 @@ def torus(rows: int, columns: int) -> nx.Graph:
     [1, 3, 4, 8]
     """
     rows, columns = integer("rows", rows, 1), integer("columns", columns, 1)
-    _checks.room(f"torus(rows={rows}, columns={columns})", rows * columns)
+    _checks.memory(f"torus(rows={rows}, columns={columns})", rows * columns)
     lattice = nx.grid_2d_graph(rows, columns, periodic=True)
     return nx.convert_node_labels_to_integers(lattice)
 
 
 def hypercube(dimension: int) -> nx.Graph:
-    """Binary cube of ``2**dimension`` agents; two are joined when their numbers differ in one binary digit.
+    """Return a binary cube: two agents are adjacent if their numbers differ in one binary digit.
+
+    Parameters
+    ----------
+    dimension : int
+        Number of binary digits, at least 0.
+
+    Returns
+    -------
+    networkx.Graph
+        Hypercube of ``2**dimension`` agents.
 
     Examples
     --------
@@ -106,7 +174,7 @@ def hypercube(dimension: int) -> nx.Graph:
     [1, 4, 7]
     """
     dimension = integer("dimension", dimension, 0)
-    _checks.room(f"hypercube(dimension={dimension})", 1 << min(dimension, 100))
+    _checks.memory(f"hypercube(dimension={dimension})", 1 << min(dimension, 100))
     graph = nx.empty_graph(2**dimension)
     graph.add_edges_from((k, k ^ (1 << digit)) for k in graph for digit in range(dimension) if not k >> digit & 1)
     return graph

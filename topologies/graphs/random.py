@@ -1,10 +1,7 @@
-"""Graphs that are drawn: functions of their arguments and ``seed``.
-
-The first draw uses ``seed`` itself; with ``connected=True``, draws that come out disconnected are repeated with seeds derived
-from it.
-"""
+"""Random graphs: functions of their arguments and `seed`, which the first draw uses itself."""
 
 import math
+from collections.abc import Callable
 
 import networkx as nx
 import numpy as np
@@ -15,12 +12,12 @@ from topologies._checks import integer
 DRAWS = 100
 
 
-def _probability(value):
+def _probability(value: float) -> float:
     return _checks.real("probability", value, "a number in [0, 1]", lambda number: 0 <= number <= 1)
 
 
-def _draw(sample, seed, connected, call, remedy):
-    """Return ``sample(seed)``; if `connected`, the first connected graph over a fixed sequence of seeds."""
+def _draw(sample: Callable[[int], nx.Graph], seed: int, connected: bool, call: str, remedy: str) -> nx.Graph:
+    """Return ``sample(seed)`` or, with `connected`, the first connected graph over a fixed sequence of seeds."""
     seed = integer("seed", seed, 0)
     if not _checks.flag("connected", connected):
         return sample(seed)
@@ -32,10 +29,28 @@ def _draw(sample, seed, connected, call, remedy):
 
 
 def erdos_renyi(agents: int, probability: float, seed: int = 0, connected: bool = True) -> nx.Graph:
-    """Each of the agents (agents - 1) / 2 possible edges is there with `probability` in [0, 1], independently [1]_.
+    """Return an Erdos-Renyi graph: each possible edge is present with the same probability, independently [1]_.
 
-    Raises ValueError when 100 draws in a row are disconnected: pass a probability above log(agents) / agents, where
-    most graphs are connected.
+    Parameters
+    ----------
+    agents : int
+        Number of agents, at least 1.
+    probability : float
+        Probability of each edge, in [0, 1].
+    seed : int
+        Seed of the first draw, at least 0.
+    connected : bool
+        Whether to draw until the graph is connected, at most 100 times.
+
+    Returns
+    -------
+    networkx.Graph
+        Random graph.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or none of 100 draws is connected: raise `probability` above log(agents) / agents.
 
     References
     ----------
@@ -50,19 +65,36 @@ def erdos_renyi(agents: int, probability: float, seed: int = 0, connected: bool 
     (True, 10)
     """
     agents, probability = integer("agents", agents, 1), _probability(probability)
-    _checks.room(
-        f"erdos_renyi(agents={agents}, {probability})", agents + int(probability * 1e6) * agents**2 // (2 * 10**6), each=100
-    )
     call = f"erdos_renyi(agents={agents}, probability={probability})"
+    _checks.memory(call, agents + int(probability * 1e6) * agents**2 // (2 * 10**6), each=100)
     remedy = f"raise probability above log(agents) / agents = {math.log(agents) / agents:.2g}"
     return _draw(lambda seed: nx.fast_gnp_random_graph(agents, probability, seed), seed, connected, call, remedy)
 
 
 def random_geometric(agents: int, radius: float, seed: int = 0, connected: bool = True) -> nx.Graph:
-    """Agents at uniform points of the unit square, joined when at most `radius` > 0 apart [1]_.
+    """Return a random geometric graph: agents at uniform points of the unit square are adjacent if they are close [1]_.
 
-    The points stay on the nodes as the attribute ``"pos"``. Raises ValueError when 100 draws in a row are
-    disconnected: pass a radius above sqrt(log(agents) / (pi agents)).
+    Parameters
+    ----------
+    agents : int
+        Number of agents, at least 1.
+    radius : float
+        Largest distance between adjacent agents, above 0.
+    seed : int
+        Seed of the first draw, at least 0.
+    connected : bool
+        Whether to draw until the graph is connected, at most 100 times.
+
+    Returns
+    -------
+    networkx.Graph
+        Random graph with the points as node attribute ``"pos"``.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or none of 100 draws is connected: raise `radius` above
+        sqrt(log(agents) / (pi agents)).
 
     References
     ----------
@@ -77,17 +109,36 @@ def random_geometric(agents: int, radius: float, seed: int = 0, connected: bool 
     """
     agents = integer("agents", agents, 1)
     radius = _checks.real("radius", radius, "a finite number above 0", lambda number: 0 < number < math.inf)
-    _checks.room(f"random_geometric(agents={agents}, {radius})", agents)
     call = f"random_geometric(agents={agents}, radius={radius})"
+    _checks.memory(call, agents)
     enough = math.sqrt(math.log(agents) / (math.pi * agents))
     remedy = f"raise radius above sqrt(log(agents) / (pi agents)) = {enough:.2g}"
     return _draw(lambda seed: nx.random_geometric_graph(agents, radius, seed=seed), seed, connected, call, remedy)
 
 
 def random_regular(agents: int, degree: int, seed: int = 0, connected: bool = True) -> nx.Graph:
-    """Random graph in which every agent has `degree` neighbours [1]_; ``agents * degree`` must be even.
+    """Return a random regular graph: all agents have the same number of neighbours [1]_.
 
-    Raises ValueError when 100 draws in a row are disconnected: a degree of 3 or more is almost always connected.
+    Parameters
+    ----------
+    agents : int
+        Number of agents, at least 1.
+    degree : int
+        Number of neighbours, below `agents`; ``agents * degree`` must be even.
+    seed : int
+        Seed of the first draw, at least 0.
+    connected : bool
+        Whether to draw until the graph is connected, at most 100 times.
+
+    Returns
+    -------
+    networkx.Graph
+        Random graph; with a degree of 3 or more it is almost always connected.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or none of 100 draws is connected: raise `degree`.
 
     References
     ----------
@@ -102,24 +153,41 @@ def random_regular(agents: int, degree: int, seed: int = 0, connected: bool = Tr
     agents, degree = integer("agents", agents, 1), integer("degree", degree, 0)
     if degree >= agents or agents * degree % 2:
         raise ValueError(f"degree must be below agents, and agents * degree even; got degree={degree}, agents={agents}")
-
-    _checks.room(f"random_regular(agents={agents}, {degree})", agents * (1 + degree // 2))
-
-    def sample(seed):
-        # networkx adds these nodes in the order of the random edges; start from all of them in order.
-        graph = nx.empty_graph(agents)
-        graph.add_edges_from(nx.random_regular_graph(degree, agents, seed=seed).edges)
-        return graph
-
     call = f"random_regular(agents={agents}, degree={degree})"
+    _checks.memory(call, agents * (1 + degree // 2))
+
+    def sample(seed: int) -> nx.Graph:
+        # networkx adds nodes in the order of the random edges: compose with all nodes in ascending order.
+        return nx.compose(nx.empty_graph(agents), nx.random_regular_graph(degree, agents, seed=seed))
+
     return _draw(sample, seed, connected, call, "raise degree to 3 or more")
 
 
 def small_world(agents: int, neighbours: int, probability: float, seed: int = 0, connected: bool = True) -> nx.Graph:
-    """Ring in which each agent knows its nearest `neighbours`, each edge rewired with `probability` [1]_.
+    """Return a Watts-Strogatz graph: a ring lattice in which edges are rewired at random [1]_.
 
-    `neighbours`, half of them on each side, is even, at least 2 and below `agents`; `probability` lies in [0, 1].
-    Raises ValueError when 100 draws in a row are disconnected: pass more neighbours.
+    Parameters
+    ----------
+    agents : int
+        Number of agents, at least 1.
+    neighbours : int
+        Number of neighbours in the lattice, half of them on each side: even, at least 2 and below `agents`.
+    probability : float
+        Probability that an edge is rewired, in [0, 1].
+    seed : int
+        Seed of the first draw, at least 0.
+    connected : bool
+        Whether to draw until the graph is connected, at most 100 times.
+
+    Returns
+    -------
+    networkx.Graph
+        Random graph.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or none of 100 draws is connected: raise `neighbours`.
 
     References
     ----------
@@ -135,19 +203,34 @@ def small_world(agents: int, neighbours: int, probability: float, seed: int = 0,
     if neighbours % 2 or neighbours >= agents:
         raise ValueError(f"neighbours must be even and below agents={agents}, got {neighbours}")
     probability = _probability(probability)
-    _checks.room(f"small_world(agents={agents}, {neighbours}, {probability})", agents * neighbours // 2)
-
-    def sample(seed):
-        return nx.watts_strogatz_graph(agents, neighbours, probability, seed)
-
     call = f"small_world(agents={agents}, neighbours={neighbours}, probability={probability})"
-    return _draw(sample, seed, connected, call, "raise neighbours")
+    _checks.memory(call, agents * neighbours // 2)
+    return _draw(
+        lambda seed: nx.watts_strogatz_graph(agents, neighbours, probability, seed), seed, connected, call, "raise neighbours"
+    )
 
 
 def barabasi_albert(agents: int, edges: int, seed: int = 0) -> nx.Graph:
-    """Preferential attachment [1]_: each new agent brings `edges` edges to well-connected ones; always connected.
+    """Return a Barabasi-Albert graph, which grows by preferential attachment and is connected [1]_.
 
-    `edges` is at least 1 and below `agents`; the graph has ``edges * (agents - edges)`` edges.
+    Parameters
+    ----------
+    agents : int
+        Number of agents, at least 2.
+    edges : int
+        Number of edges that each new agent adds, at least 1 and below `agents`.
+    seed : int
+        Seed, at least 0.
+
+    Returns
+    -------
+    networkx.Graph
+        Random graph with ``edges * (agents - edges)`` edges.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
 
     References
     ----------
@@ -162,5 +245,5 @@ def barabasi_albert(agents: int, edges: int, seed: int = 0) -> nx.Graph:
     agents, edges, seed = integer("agents", agents, 2), integer("edges", edges, 1), integer("seed", seed, 0)
     if edges >= agents:
         raise ValueError(f"edges must be below agents={agents}, got {edges}")
-    _checks.room(f"barabasi_albert(agents={agents}, {edges})", agents * edges, each=100)
+    _checks.memory(f"barabasi_albert(agents={agents}, {edges})", agents * edges, each=100)
     return nx.barabasi_albert_graph(agents, edges, seed=seed)

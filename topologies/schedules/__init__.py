@@ -1,15 +1,15 @@
-"""Schedules: which mixing matrix the agents use in which round.
+"""Schedules, which give every round its mixing matrix.
 
-What a schedule must have, and may have, is said in one place, `topologies.ScheduleLike`. Those here keep their edges
-as arrays, so they are cheap to send to another process, and compare equal when they are of one kind with equal settings. The
-arrays that they return may be their own: copy one before changing it.
+`topologies.ScheduleLike` is their protocol. The schedules of this package keep edges as arrays, so that they are cheap to
+pickle, and are equal if they have the same class and settings. They may return their own arrays: do not modify these.
 """
 
 from topologies.schedules.agent_failure import AgentFailure
-from topologies.schedules.base import Schedule, ScheduleLike, is_static, labels
+from topologies.schedules.base import Schedule
 from topologies.schedules.link_failure import LinkFailure
 from topologies.schedules.mobile import Mobile
 from topologies.schedules.pairwise import Matchings, OnePeerExponential
+from topologies.schedules.protocols import ScheduleLike, is_static, labels
 from topologies.schedules.random_edges import RandomEdges
 from topologies.schedules.sequence import Periodic, Sequence
 from topologies.schedules.static import Static, schedule_from_matrix

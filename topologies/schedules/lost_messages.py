@@ -1,7 +1,7 @@
-"""A mixing matrix some of whose messages are lost: their weight returns to the diagonal."""
+"""Mixing matrices after losses of messages, whose weight returns to the diagonal."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -10,12 +10,20 @@ from topologies._checks import shown
 from topologies.matrices import canonical, sums_to_one
 from topologies.pattern import entries
 
+Sums: TypeAlias = Literal["columns", "rows"]
+
 
 class Parts(NamedTuple):
-    """A mixing matrix made ready for `without`.
+    """A mixing matrix prepared for `without`.
 
-    Fields: the ``matrix`` in CSR, its whole diagonal stored; the ``rows`` of its stored entries; and ``home``, for each of them
-    the agent to whose diagonal its weight returns when it is lost.
+    Attributes
+    ----------
+    matrix : scipy.sparse.csr_array
+        Mixing matrix with its whole diagonal stored.
+    rows : numpy array, shape (entries,)
+        Row of each stored entry.
+    home : numpy array, shape (entries,)
+        For each stored entry, the agent to whose diagonal the weight returns if the message is lost.
     """
 
     matrix: sparse.csr_array
@@ -24,33 +32,20 @@ class Parts(NamedTuple):
 
     @property
     def columns(self) -> np.ndarray:
-        return self.matrix.indices
+        """Column of each stored entry."""
+        found: np.ndarray = self.matrix.indices
+        return found
 
 
-def whose_sums(preserve: Any) -> str | None:
-    """Return ``preserve`` if it is "columns", "rows" or None; raise ValueError otherwise."""
+def sums_option(preserve: Sums | None) -> Sums | None:
+    """Return `preserve` if it is "columns", "rows" or None; raise ValueError otherwise."""
     if not (preserve is None or (isinstance(preserve, str) and preserve in ("columns", "rows"))):
         raise ValueError(f"preserve must be 'columns', 'rows' or None, got {preserve!r}")
     return preserve
 
 
-def take_apart(matrix: Any, preserve: str | None = None) -> Parts:
-    """Make a mixing matrix ready for `without`.
-
-    Parameters
-    ----------
-    matrix : sparse matrix, shape (A, A)
-    preserve : {"columns", "rows"}, optional
-        Whose sums stay as they are when messages are lost; by default the columns' if they are one, else the rows'.
-
-    Returns
-    -------
-    Parts
-
-    Raises
-    ------
-    ValueError
-        Without `preserve`, if neither rows nor columns sum to one within 1e-8.
+def take_apart(matrix: sparse.csr_array, preserve: Sums | None = None) -> Parts:
+    """Prepare a mixing matrix for `without`; `preserve` is that of `topologies.LinkFailure`.
 
     Examples
     --------
@@ -63,7 +58,7 @@ def take_apart(matrix: Any, preserve: str | None = None) -> Parts:
            [0.5, 1. ]])
     """
     if not (sparse.issparse(matrix) or isinstance(matrix, np.ndarray)):
-        raise TypeError(f"a schedule's mixing matrix must be a scipy sparse matrix, got {shown(matrix)}")
+        raise TypeError(f"the mixing matrix of a schedule must be a scipy sparse matrix, got {shown(matrix)}")
     matrix = canonical(sparse.csr_array(matrix))
     rows, columns = entries(matrix)
     agents = matrix.shape[0]
@@ -77,30 +72,22 @@ def take_apart(matrix: Any, preserve: str | None = None) -> Parts:
     return Parts(matrix, rows, columns if preserve == "columns" else rows)
 
 
-def _sums_that_are_one(matrix):
-    for axis, name in enumerate(("columns", "rows")):
-        if sums_to_one(matrix, axis):
-            return name
+def _sums_that_are_one(matrix: sparse.csr_array) -> Sums:
+    if sums_to_one(matrix, 0):
+        return "columns"
+    if sums_to_one(matrix, 1):
+        return "rows"
     raise ValueError(
         "neither the columns nor the rows of the mixing matrix sum to one; pass preserve='columns' or preserve='rows' to "
-        "say whose sums to keep when messages are lost"
+        "choose the sums that lost messages leave unchanged"
     )
 
 
 def without(parts: Parts, lost: np.ndarray, alone: Sequence[int] = ()) -> sparse.csr_array:
-    """Drop entries of a mixing matrix and return their weight to the diagonal.
+    """Return a mixing matrix without its lost entries, whose weight returns to the diagonal.
 
-    Parameters
-    ----------
-    parts : Parts
-    lost : bool array, one for each stored entry
-        False on the diagonal.
-    alone : list of int
-        Agents who have lost all their entries: their diagonal is one to the bit.
-
-    Returns
-    -------
-    scipy.sparse.csr_array, shape (A, A)
+    `lost` is a mask of the stored entries, False on the diagonal. Agents in `alone` have lost all their messages: their
+    diagonal is exactly one.
     """
     matrix, kept = parts.matrix, ~lost
     rows, columns, data = parts.rows[kept], parts.columns[kept], matrix.data[kept]
@@ -111,28 +98,20 @@ def without(parts: Parts, lost: np.ndarray, alone: Sequence[int] = ()) -> sparse
     starts = np.append(0, np.cumsum(kept))[matrix.indptr].astype(matrix.indptr.dtype)
     result = sparse.csr_array((data, columns, starts), shape=matrix.shape)
     if not own.all():
-        result.eliminate_zeros()  # a diagonal that was not there before
+        result.eliminate_zeros()  # zeros of a diagonal that was not stored before
     return result
 
 
 def links(parts: Parts) -> np.ndarray:
-    """Number the links that stored entries belong to: entries (i, j) and (j, i) share one.
+    """Return the link of each stored entry: entries (i, j) and (j, i) belong to one link.
 
-    Numbers run row-major above the diagonal, over all pairs of agents with an entry; those on the diagonal mean nothing.
-
-    Examples
-    --------
-    >>> from scipy import sparse
-    >>> from topologies.schedules.lost_messages import links, take_apart
-    >>> parts = take_apart(sparse.csr_array([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5], [0.0, 0.5, 0.5]]))
-    >>> links(parts)[parts.rows != parts.columns]
-    array([0, 0, 1, 1])
+    Links are numbered in row-major order above the diagonal; the numbers of diagonal entries are meaningless.
     """
     matrix, rows, columns = parts.matrix, parts.rows, parts.columns
     shape, places = matrix.shape, np.arange(matrix.nnz)
     back = sparse.csr_array((places, columns, matrix.indptr), shape=shape).T.tocsr()
     if np.array_equal(back.indices, columns) and np.array_equal(back.indptr, matrix.indptr):
-        # Every entry has one opposite to it, at the place that the transposed matrix tells.
+        # The pattern is symmetric: the transposed matrix gives the place of each opposite entry.
         upper = rows < columns
         numbers = np.cumsum(upper) - 1
         return np.where(upper, numbers, numbers[back.data])

@@ -1,6 +1,7 @@
-"""Agents on the move: who can talk to whom depends on where everyone is."""
+"""Schedules of moving agents, which are adjacent when they are close."""
 
 import math
+from collections.abc import Hashable
 
 import networkx as nx
 import numpy as np
@@ -12,32 +13,32 @@ from topologies.pattern import complete_pattern, entries, pairs_pattern, with_ed
 from topologies.schedules.base import Schedule, stream
 from topologies.weights.metropolis import metropolis_entries
 
-_LAST = 2**53  # rounds beyond have no floating-point number of their own
+_LAST = 2**53  # larger rounds are not exact in floating point
 
 
 class Mobile(Schedule):
-    """Agents walk in the unit square and talk to those within a radius; Metropolis weights.
+    """A schedule of agents that move in the unit square and are adjacent within a radius, with Metropolis weights.
 
-    Agent i starts at a uniform point p_i and goes `speed` far in every round, in a uniform direction u_i, along a
-    straight line that the walls of the square reflect [1]_. In each coordinate
+    Agent i starts at a uniform point p_i and moves by `speed` in every round, in a uniform direction u_i, along a straight line
+    that is reflected at the sides of the square [1]_. In each coordinate
 
         x_i(n) = fold(p_i + n speed u_i),        fold(s) = the distance from s to the nearest even integer,
 
-    so any round is found without those before it, and at all times the agents are spread uniformly over the square. Agents i
-    and j are neighbours in round n when |x_i(n) - x_j(n)| <= radius.
-
-    No two agents walk in step (but for a set of starts and directions of probability zero), so every two come within
-    the radius again and again: the agents are jointly connected, however small it is. In a single round they are
-    likely to be connected only from a radius of sqrt(log(agents) / (pi agents)) on.
+    so a round does not need those before it, and at all times agents are uniformly distributed. Agents i and j are adjacent in
+    round n if |x_i(n) - x_j(n)| <= radius. With probability one, every two agents come within the radius again and again, so
+    the agents are jointly connected for any radius. The graph of a single round is likely to be connected if the radius is at
+    least sqrt(log(agents) / (pi agents)).
 
     Parameters
     ----------
-    agents : int of at least 1
-    radius : float above 0
-        The square has sides of one.
-    speed : float above 0
-        Distance in a round.
-    seed : int of at least 0
+    agents : int
+        Number of agents, at least 1.
+    radius : float
+        Largest distance of adjacent agents, above 0; the square has sides of length one.
+    speed : float
+        Distance moved in a round, above 0.
+    seed : int
+        Seed, at least 0.
 
     Raises
     ------
@@ -46,7 +47,7 @@ class Mobile(Schedule):
 
     Notes
     -----
-    The edges that come back are those of the complete graph: ``union()`` holds agents^2 entries.
+    ``union()`` is the complete graph, with about agents^2 entries.
 
     References
     ----------
@@ -65,38 +66,50 @@ class Mobile(Schedule):
     [52, 47, 38]
     """
 
-    meets_all = True  # every two agents meet again and again
+    meets_all = True
 
     def __init__(self, agents: int, radius: float, speed: float, seed: int = 0) -> None:
         self.agents, self.seed = integer("agents", agents, 1), integer("seed", seed, 0)
-        _checks.room(f"Mobile(agents={self.agents}, ...)", self.agents, each=100)
+        _checks.memory(f"Mobile(agents={self.agents}, ...)", self.agents, each=100)
         self.radius, self.speed = _positive("radius", radius), _positive("speed", speed)
         drawn = stream(b"move", self.seed, 0).random((3, self.agents))
         self._start = drawn[:2].T.copy()
         angle = 2 * math.pi * drawn[2]
         self._step = self.speed * np.stack([np.cos(angle), np.sin(angle)], axis=1)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Mobile(agents={self.agents}, radius={self.radius}, speed={self.speed}, seed={self.seed})"
 
-    def _settings(self):
+    def _settings(self) -> Hashable:
         return self.agents, self.radius, self.speed, self.seed
 
     def positions(self, round: int) -> np.ndarray:
-        """Where the agents are in a round: array (agents, 2) in [0, 1]."""
-        # One coordinate, unfolded, has period two: there and back.
-        path = np.mod(self._start + integer("round", round, 0, _LAST) * self._step, 2.0)
-        return np.minimum(path, 2.0 - path)
+        """Return the positions of the agents in a round.
 
-    def _entries(self, positions):
-        from scipy.spatial import cKDTree  # slow to import, and most networks stand still
+        Parameters
+        ----------
+        round : int
+            Round, at least 0.
+
+        Returns
+        -------
+        numpy array, shape (agents, 2)
+            Coordinates in [0, 1].
+        """
+        # An unfolded coordinate has period two.
+        path = np.mod(self._start + integer("round", round, 0, _LAST) * self._step, 2.0)
+        folded: np.ndarray = np.minimum(path, 2.0 - path)
+        return folded
+
+    def _entries(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        from scipy.spatial import cKDTree  # slow to import
 
         first, second = cKDTree(positions).query_pairs(self.radius, output_type="ndarray").T
         return entries(pairs_pattern(self.agents, first, second, diagonal=True))
 
     @property
     def static(self) -> bool:
-        """Whether the radius is as long as the square's diagonal, so that all agents are neighbours at all times."""
+        """Whether all agents are adjacent at all times, because the radius covers the diagonal of the square."""
         return self.agents == 1 or self.radius >= math.sqrt(2)
 
     def key(self, round: int) -> int:
@@ -116,5 +129,5 @@ class Mobile(Schedule):
         return complete_pattern(self.agents)
 
 
-def _positive(name, value):
+def _positive(name: str, value: float) -> float:
     return _checks.real(name, value, "a finite number above 0", lambda number: 0 < number < math.inf)

@@ -1,4 +1,6 @@
-"""Pairs: every agent listens to at most one other in a round, and takes the average of its value and the other's."""
+"""Schedules in which every agent receives from at most one other in a round, and averages the two values."""
+
+from collections.abc import Hashable
 
 import networkx as nx
 import numpy as np
@@ -11,40 +13,40 @@ from topologies.schedules.base import Schedule, stream
 
 
 class Matchings(Schedule):
-    """Random pairs: each round has a random matching, and matched agents average [1]_.
+    """A schedule of random matchings, in which matched agents average their values [1]_.
 
-    With {i, j} a matched pair of round n, and k an agent that is left alone,
+    With a matched pair {i, j} of a round and an unmatched agent k, the mixing matrix is the symmetric projection
 
-        c_ii = c_ij = c_ji = c_jj = 1/2,        c_kk = 1,        c = 0 elsewhere,
+        c_ii = c_ij = c_ji = c_jj = 1/2,        c_kk = 1,        c = 0 elsewhere.
 
-    a symmetric, doubly stochastic projection. Over all agents the matching is uniform among those that leave at most
-    one agent alone. Over the edges of `graph` it is maximal: edges are gone through in a random order, and each is taken
-    if both its agents are still free, so that in the end no edge joins two agents that are left alone. Every edge is
-    matched again and again, so the agents are jointly connected when `graph` is connected. The matching of a round
-    depends on `seed` and the round alone.
+    Without `graph`, the matching is uniform among those that leave at most one agent unmatched. With `graph` it is maximal:
+    edges are visited in random order, and taken if both agents are still unmatched [2]_. Every edge is matched again and
+    again, so the agents are jointly connected if `graph` is connected. The matching depends on `seed` and the round alone.
 
     Parameters
     ----------
-    agents : int of at least 1
-    seed : int of at least 0
-    graph : networkx.Graph, symmetric scipy sparse matrix or symmetric numpy array of shape (agents, agents), optional
-        Who may meet whom, read as by `topologies.adjacency`; by default everyone may meet everyone.
+    agents : int
+        Number of agents, at least 1.
+    seed : int
+        Seed, at least 0.
+    graph : networkx.Graph, symmetric scipy sparse matrix or symmetric numpy array of shape (A, A), optional
+        Undirected graph of possible pairs, read as by `topologies.adjacency`; by default the complete graph.
 
     Raises
     ------
     ValueError
-        If `agents` or `seed` is out of range, or `graph` is directed or of another size; and for whatever `adjacency`
-        refuses.
+        If `agents` or `seed` is out of range, `graph` is directed or has another size, or `topologies.adjacency` rejects it.
 
     Notes
     -----
-    Without `graph` the edges that come back are those of the complete graph: ``union()`` then holds agents^2 entries.
+    Without `graph`, ``union()`` is the complete graph, with about agents^2 entries.
 
     References
     ----------
     .. [1] S. Boyd, A. Ghosh, B. Prabhakar and D. Shah, "Randomized gossip algorithms", IEEE Transactions on
-       Information Theory 52 (2006), on gossip in synchronous time. The matching of a graph is found as in G. Blelloch,
-       J. Fineman and J. Shun, "Greedy sequential maximal independent set and matching are parallel on average" (2012).
+       Information Theory 52 (2006), on synchronous gossip.
+    .. [2] G. Blelloch, J. Fineman and J. Shun, "Greedy sequential maximal independent set and matching are parallel on
+       average", SPAA (2012).
 
     Examples
     --------
@@ -63,7 +65,7 @@ class Matchings(Schedule):
 
     def __init__(self, agents: int, seed: int = 0, graph: GraphLike | None = None) -> None:
         self.agents, self.seed = integer("agents", agents, 1), integer("seed", seed, 0)
-        _checks.room(f"Matchings(agents={self.agents})", self.agents)
+        _checks.memory(f"Matchings(agents={self.agents})", self.agents)
         self._pattern, self._nodes = None, nx.empty_graph(self.agents)
         if graph is not None:
             self._pattern = adjacency(graph)
@@ -71,19 +73,19 @@ class Matchings(Schedule):
                 raise ValueError(f"graph has {self._pattern.shape[0]} agents, but agents={self.agents}")
             self._nodes = bare_nodes(graph, self._pattern)
             if self._nodes.is_directed():
-                raise ValueError("graph must be undirected: two agents that are matched send to each other")
+                raise ValueError("graph must be undirected, because matched agents send to each other")
             first, second = self._pattern.nonzero()
             self._edges = np.stack([first, second], axis=1)[first < second]
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         edges = "" if self._pattern is None else f", edges={count_edges(self._pattern)}"
         return f"Matchings(agents={self.agents}{edges}, seed={self.seed})"
 
-    def _settings(self):
+    def _settings(self) -> Hashable:
         return self.agents, self.seed, None if self._pattern is None else content(self._pattern)
 
-    def _partners(self, round):
-        """Whom each agent meets; itself, if it is left alone."""
+    def _partners(self, round: int) -> np.ndarray:
+        """Return the partner of each agent: the agent itself if it is unmatched."""
         partner, random = np.arange(self.agents), stream(b"pair", self.seed, round)
         if self._pattern is None:
             order = random.permutation(self.agents)
@@ -93,8 +95,8 @@ class Matchings(Schedule):
         edges = self._edges[random.permutation(len(self._edges))]
         earliest = np.empty(self.agents, dtype=int)
         while len(edges):
-            # An edge that comes before all others of both its agents is taken, whatever becomes of the rest. The last
-            # of several values that are assigned to one place stays, hence the reversed order.
+            # An edge that precedes all other edges of both its agents is taken in any case. Edges are assigned in reversed
+            # order, because numpy keeps the last of several values assigned to one place.
             place = np.arange(len(edges))
             earliest[edges[::-1].ravel()] = np.repeat(place[::-1], 2)
             taken = (earliest[edges[:, 0]] == place) & (earliest[edges[:, 1]] == place)
@@ -105,7 +107,7 @@ class Matchings(Schedule):
 
     @property
     def static(self) -> bool:
-        """With at most one edge all rounds are alike."""
+        """Whether there is at most one edge, so that all rounds are alike."""
         return self.agents <= 2 if self._pattern is None else self._pattern.nnz <= 2
 
     def key(self, round: int) -> int:
@@ -128,18 +130,19 @@ class Matchings(Schedule):
 
 
 class OnePeerExponential(Schedule):
-    """One-peer exponential graphs: each agent hears one other, at distances 1, 2, 4, ... in turn [1]_.
+    """A schedule of one-peer exponential graphs: each agent receives from one other, at distances 1, 2, 4, ... in turn [1]_.
 
-    In round n agent i receives from agent i + 2^t modulo A, with t = n mod T and T = ceil(log2 A):
+    In round n, with t = n mod T and T = ceil(log2 A), the mixing matrix is
 
         c_ii = c_ij = 1/2,    j = (i + 2^t) mod A,        c = 0 elsewhere.
 
-    The matrices are doubly stochastic but not symmetric (the edges are directed). When A is a power of two, the
-    product of any T matrices in succession is the average 1 1'/A exactly; otherwise the agents agree in the limit.
+    It is doubly stochastic but not symmetric, because edges are directed. If A is a power of two, the product of any T
+    successive matrices is exactly the average 1 1'/A; otherwise agents agree in the limit.
 
     Parameters
     ----------
-    agents : int of at least 1
+    agents : int
+        Number of agents, at least 1.
 
     Raises
     ------
@@ -168,22 +171,23 @@ class OnePeerExponential(Schedule):
 
     def __init__(self, agents: int) -> None:
         self.agents = integer("agents", agents, 1)
-        _checks.room(f"OnePeerExponential(agents={self.agents})", self.agents, each=100)
+        _checks.memory(f"OnePeerExponential(agents={self.agents})", self.agents, each=100)
         self._turns = max(1, (self.agents - 1).bit_length())
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"OnePeerExponential(agents={self.agents})"
 
-    def _settings(self):
+    def _settings(self) -> Hashable:
         return (self.agents,)
 
     @property
     def static(self) -> bool:
-        """Whether there is one turn only, as for two agents."""
+        """Whether there is a single graph, as for two agents."""
         return self._turns == 1
 
-    def _sources(self, turn):
-        return (np.arange(self.agents) + 2**turn) % self.agents
+    def _sources(self, turn: int) -> np.ndarray:
+        sources: np.ndarray = (np.arange(self.agents) + 2**turn) % self.agents
+        return sources
 
     def key(self, round: int) -> int:
         return integer("round", round, 0) % self._turns
@@ -204,8 +208,8 @@ class OnePeerExponential(Schedule):
         return sparse.csr_array((ones, (sources[apart], receivers[apart])), shape=(self.agents, self.agents))
 
 
-def _averages(source):
-    """Matrix by which agent i takes the average of its value and agent ``source[i]``'s, or keeps its own if that is i."""
+def _averages(source: np.ndarray) -> sparse.csr_array:
+    """Return the matrix by which agent i averages its value and that of agent ``source[i]``."""
     agents = len(source)
     own = np.arange(agents)
     meets = source != own

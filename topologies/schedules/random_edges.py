@@ -1,4 +1,6 @@
-"""Edges that come and go at random."""
+"""Schedules of random subgraphs."""
+
+from collections.abc import Hashable
 
 import networkx as nx
 import numpy as np
@@ -13,22 +15,24 @@ from topologies.weights.metropolis import metropolis_entries
 
 
 class RandomEdges(Schedule):
-    """Each edge of a graph is there with a given probability, independently in every round; Metropolis weights [1]_.
+    """A schedule in which each edge of a graph is present with a given probability, independently in every round [1]_.
 
-    The edges of a round depend on `seed` and the round alone, so rounds can be asked for in any order, by any
-    process. Every edge comes back again and again, so the agents are jointly connected when `graph` is connected.
+    Mixing matrices have Metropolis weights. The edges of a round depend on `seed` and the round alone. Every edge appears again
+    and again, so the agents are jointly connected if `graph` is connected.
 
     Parameters
     ----------
     graph : networkx.Graph, symmetric scipy sparse matrix or symmetric numpy array of shape (A, A)
-        Read as by `topologies.adjacency`.
+        Undirected graph, read as by `topologies.adjacency`.
     probability : float in (0, 1]
-    seed : int of at least 0
+        Probability that an edge is present.
+    seed : int
+        Seed, at least 0.
 
     Raises
     ------
     ValueError
-        If `probability` or `seed` is out of range or `graph` is directed; and for whatever `adjacency` refuses.
+        If `probability` or `seed` is out of range, `graph` is directed, or `topologies.adjacency` rejects it.
 
     References
     ----------
@@ -53,8 +57,8 @@ class RandomEdges(Schedule):
         self._pattern = undirected(graph)
         self.agents = self._pattern.shape[0]
         self._nodes = bare_nodes(graph, self._pattern)
-        # Number the edges 1, ..., E in row-major order above the diagonal and give both entries of an edge its number;
-        # the diagonal gets E + 1, an edge that never fails. Everything is in place then but the mask of a round.
+        # Both entries of an edge get its number, 1, ..., E in row-major order above the diagonal. The diagonal gets E + 1, the
+        # number of an edge that is always present. A round then needs only a mask.
         upper = sparse.triu(self._pattern, format="csr")
         upper.data = np.arange(1, upper.nnz + 1)
         numbers = (upper + upper.T + (upper.nnz + 1) * sparse.eye_array(self.agents, dtype=int)).tocsr()
@@ -62,15 +66,15 @@ class RandomEdges(Schedule):
         self._rows, self._columns = entries(numbers)
         self._edge = numbers.data - 1
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         size = f"agents={self.agents}, edges={count_edges(self._pattern)}"
         return f"RandomEdges({size}, probability={self.probability}, seed={self.seed})"
 
-    def _settings(self):
+    def _settings(self) -> Hashable:
         return content(self._pattern), self.probability, self.seed
 
-    def _entries(self, round):
-        """Rows and columns of the entries of the matrix of a round, the diagonal included, in row-major order."""
+    def _entries(self, round: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rows and columns of the entries of a round, the diagonal included, in row-major order."""
         drawn = stream(b"edge", self.seed, round).random(self._pattern.nnz // 2)
         present = np.append(drawn < self.probability, True)
         kept = present[self._edge]
@@ -78,7 +82,7 @@ class RandomEdges(Schedule):
 
     @property
     def static(self) -> bool:
-        """Whether no edge is ever missing."""
+        """Whether every edge is always present."""
         return self.probability == 1 or not self._pattern.nnz
 
     def key(self, round: int) -> int:

@@ -1,6 +1,6 @@
-"""Graphs one after another: what a user's function gives for each round, or a list over and over."""
+"""Schedules of graphs given by a function of the round, or by a list that repeats."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 
 import networkx as nx
 import numpy as np
@@ -16,37 +16,35 @@ from topologies.weights.metropolis import metropolis
 
 
 class Sequence(Schedule):
-    """Whatever graph a function gives for each round.
+    """A schedule whose graphs are given by a function of the round.
 
-    The function stands for any law of motion, failure or traffic. It must give the same graph whenever it is asked for
-    the same round, in any order and in any process: draw random numbers from a generator made from the round, such as
-    ``numpy.random.default_rng([seed, round])``. For a list of graphs see `topologies.Periodic`.
+    The function must return the same graph whenever it is called with the same round, in any order and in any process: draw
+    random numbers from a generator made for the round, such as ``numpy.random.default_rng([seed, round])``. For a list of
+    graphs see `topologies.Periodic`.
 
     Parameters
     ----------
     function : function
         Takes a round, 0, 1, 2, ..., and returns a graph as in `topologies.Static`.
-    agents : int of at least 1
-        How many agents all of the graphs have.
-    weights : function, default `topologies.metropolis`
-        As in `topologies.Static`; called for every round.
-    horizon : int of at least 1
-        ``union()`` takes the edges of this many first rounds for all that come back again and again, because a
-        function cannot be asked about its future. It matters to nothing else.
+    agents : int
+        Number of agents of all graphs, at least 1.
+    weights : function
+        Weights function as in `topologies.Static`, called in every round; by default `topologies.metropolis`.
+    horizon : int
+        Number of first rounds, at least 1, in which ``union()`` collects the edges that appear again and again.
 
     Raises
     ------
     TypeError
-        If `function` or `weights` is not a function. From ``weights`` and ``graph``, if the function returns something
-        else than a graph; the message names the round.
+        If `function` or `weights` is not a function; in ``weights`` and ``graph`` if the function does not return a graph.
     ValueError
-        If `agents` or `horizon` is out of range. From ``weights`` and ``graph``, if a graph has another number of
-        agents, and for whatever `topologies.Static` refuses; the message names the round.
+        If `agents` or `horizon` is out of range; in ``weights`` and ``graph`` if a graph has a different number of agents, or
+        `topologies.Static` rejects it. The message names the round.
 
     Notes
     -----
-    The graphs of a few rounds are kept, so that ``weights`` and ``graph`` of one round call the function once. The
-    functions themselves are part of the schedule: one that cannot be pickled cannot travel by pickle.
+    The schedule caches the graphs of a few rounds, so that ``weights`` and ``graph`` of one round call the function once. It
+    can be pickled if both functions can.
 
     Examples
     --------
@@ -73,17 +71,17 @@ class Sequence(Schedule):
         self.agents, self.horizon = integer("agents", agents, 1), integer("horizon", horizon, 1, ROUNDS)
         self._recent = Recent()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         function, rule = _checks.name_of(self.function), _checks.name_of(self.rule)
         return f"Sequence({function}, agents={self.agents}, weights={rule})"
 
-    def _settings(self):
+    def _settings(self) -> Hashable:
         return self.function, self.agents, self.rule, self.horizon
 
-    def _at(self, round):
+    def _at(self, round: int) -> Static:
         return self._recent.get(round, lambda: self._made(round))
 
-    def _made(self, round):
+    def _made(self, round: int) -> Static:
         graph = self.function(round)
         try:
             made = Static(graph, self.rule)
@@ -107,23 +105,23 @@ class Sequence(Schedule):
 
 
 class Periodic(Schedule):
-    """Graphs taken in turn: round n uses ``graphs[n % len(graphs)]``.
+    """A schedule that repeats a list of graphs: round n uses ``graphs[n % len(graphs)]``.
 
-    No graph need be connected by itself; consensus needs only that their union is (`topologies.components`) [1]_.
+    Consensus needs only a connected union of the graphs, see `topologies.components`, not connected graphs [1]_.
 
     Parameters
     ----------
-    graphs : sequence of graphs, each as in `Static`
-        All over the same number of agents.
-    weights : function, default `topologies.metropolis`
-        As in `Static`; called once for each graph.
+    graphs : sequence of graphs
+        Graphs as in `topologies.Static`, over the same agents.
+    weights : function
+        Weights function as in `topologies.Static`, called once for each graph; by default `topologies.metropolis`.
 
     Raises
     ------
     TypeError
         If `graphs` is a single graph.
     ValueError
-        If there are no graphs, or their sizes differ; and for whatever `Static` refuses.
+        If there are no graphs, if their sizes differ, or if `topologies.Static` rejects one.
 
     References
     ----------
@@ -155,12 +153,12 @@ class Periodic(Schedule):
                 raise ValueError(f"graphs[{index}] has {turn.agents} agents but graphs[0] has {self.agents}")
         self._alike = all(turn == self._turns[0] for turn in self._turns)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         edges, rule = [count_edges(turn.union()) for turn in self._turns], self._turns[0]._rule
         shown = ", ".join(map(str, edges[:4])) + (", ..." if len(edges) > 4 else "")
         return f"Periodic(agents={self.agents}, period={len(edges)}, edges=[{shown}], weights={rule})"
 
-    def _settings(self):
+    def _settings(self) -> Hashable:
         return self._turns
 
     @property

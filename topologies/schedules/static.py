@@ -1,6 +1,8 @@
-"""The same matrix in every round."""
+"""Static schedules."""
 
 from __future__ import annotations
+
+from collections.abc import Hashable
 
 import networkx as nx
 from scipy import sparse
@@ -15,25 +17,27 @@ from topologies.weights.metropolis import metropolis
 
 
 class Static(Schedule):
-    """The same graph and mixing matrix in every round.
+    """A schedule with the same graph and mixing matrix in every round [1]_.
 
     Parameters
     ----------
     graph : networkx.Graph, networkx.DiGraph, scipy sparse matrix or numpy array of shape (A, A)
         Read as by `topologies.adjacency`.
-    weights : function, default `topologies.metropolis`
-        Takes a graph and returns a scipy sparse matrix (A, A). It gets `graph` itself, or a copy with the nodes of a
-        networkx graph renamed and ordered 0, ..., A - 1. Called once and not kept, so that it may be a lambda.
+    weights : function
+        Weights function, which takes a graph and returns its mixing matrix, a scipy sparse matrix (A, A); by default
+        `topologies.metropolis`. The nodes of a networkx graph are renamed and ordered 0, ..., A - 1 for the call. It is called
+        once and not stored, so it may be a lambda.
 
     Raises
     ------
     ValueError
-        If `weights` returns anything but a finite sparse (A, A) matrix whose nonzeros off the diagonal lie on edges;
-        and for whatever `adjacency` and `weights` refuse.
+        If `weights` returns anything but a finite sparse (A, A) matrix whose nonzeros off the diagonal lie on edges, or
+        rejects `graph`, as `topologies.adjacency` may.
 
     References
     ----------
-    P. Di Lorenzo and G. Scutari, "NEXT: in-network nonconvex optimization" (2016), Assumption B on networks.
+    .. [1] P. Di Lorenzo and G. Scutari, "NEXT: in-network nonconvex optimization", IEEE Transactions on Signal and Information
+       Processing over Networks 2 (2016), Assumption B on networks.
 
     Examples
     --------
@@ -57,10 +61,10 @@ class Static(Schedule):
         self._rule = _checks.name_of(weights)
         self._matrix = mixing_matrix(weights, graph, self._pattern)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Static(agents={self.agents}, edges={count_edges(self._pattern)}, weights={self._rule})"
 
-    def _settings(self):
+    def _settings(self) -> Hashable:
         return content(self._pattern), content(self._matrix)
 
     def key(self, round: int) -> int:
@@ -77,24 +81,25 @@ class Static(Schedule):
 
 
 def schedule_from_matrix(matrix: MatrixLike) -> Static:
-    """Static schedule of a mixing matrix alone, on the graph of its nonzeros.
+    """Return the static schedule of a mixing matrix on the graph of its nonzeros.
 
-    The graph has an edge from j to i where entry (i, j) off the diagonal is not zero; it is undirected when these come in
-    pairs, as they do in a symmetric matrix.
+    The graph has an edge from j to i wherever entry (i, j) off the diagonal is not zero. It is undirected if all edges go both
+    ways.
 
     Parameters
     ----------
     matrix : scipy sparse matrix or array_like, shape (A, A)
-        As for `from_matrix`.
+        Mixing matrix, as in `from_matrix`.
 
     Returns
     -------
     topologies.Static
+        Schedule of the matrix.
 
     Raises
     ------
     ValueError
-        For whatever `from_matrix` refuses.
+        If `from_matrix` rejects `matrix`.
 
     Examples
     --------

@@ -1,12 +1,11 @@
-"""Contacts that were observed: who met whom, and when."""
+"""Schedules of observed contacts."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from datetime import datetime, timedelta
+from collections.abc import Hashable, Sequence
 from os import PathLike
-from typing import Any, Self, TypeAlias
+from typing import Self
 
 import networkx as nx
 import numpy as np
@@ -17,62 +16,60 @@ from topologies._checks import integer
 from topologies.pattern import entries, pairs_pattern, with_edges
 from topologies.schedules.base import Schedule
 from topologies.schedules.temporal_csv import read
-from topologies.schedules.temporal_times import duration, moment, moments
+from topologies.schedules.temporal_times import Span, Time, duration, moment, moments
 from topologies.weights.metropolis import metropolis_entries
-
-Span: TypeAlias = float | timedelta | np.timedelta64
-Time: TypeAlias = float | datetime | np.datetime64
 
 
 class Temporal(Schedule):
-    """A network that was observed, cut into windows of time: one window is one round; Metropolis weights [1]_.
+    """A schedule of observed contacts, cut into windows of time: one window is one round [1]_.
 
-    Agents i and j are neighbours in round n when they have a contact at a time t with
+    Agents i and j are adjacent in round n if they have a contact at a time t with
 
         start + n window <= t < start + (n + 1) window.
 
-    How often they meet within a window does not matter, and in a window without contacts all agents keep what they
-    have. Rounds go up to the window of the last contact; then they start anew, or stay empty. When they start anew,
+    The number of contacts within a window does not matter; mixing matrices have Metropolis weights, so in an empty window
+    agents keep their values. After the window of the last contact, rounds start again or remain empty. If they start again,
     the agents are jointly connected if the graph of all contacts is connected. Rounds with the same edges share a key.
 
     Parameters
     ----------
     times : array_like, shape (contacts,)
-        In any order: numbers in any unit, or dates (`datetime.datetime`, `numpy.datetime64`, `pandas.Timestamp`), which
-        count in seconds. Dates with time zones count in UTC; those without are taken as they are.
+        Times of the contacts, in any order: numbers in any unit, or dates (`datetime.datetime`, `numpy.datetime64`,
+        `pandas.Timestamp`), whose unit is seconds. Dates with a time zone are converted to UTC.
     contacts : array_like of labels, shape (contacts, 2)
-        Who meets whom. Contacts are mutual.
-    window : float above 0
-        In the unit of `times`; for dates in seconds, or a timedelta of `datetime`, numpy or pandas.
+        The two agents of each contact, which is mutual.
+    window : float or timedelta
+        Length of a window, above 0, in the unit of `times`, or for dates a timedelta of `datetime`, numpy or pandas.
     start : float or date, optional
-        When round 0 begins, a date where `times` are: by default at the first contact. Contacts before it are left out.
+        Time at which round 0 begins, by default that of the first contact. Earlier contacts are ignored.
     cyclic : bool
-        Whether rounds start anew after the last window.
+        Whether rounds start again after the last window.
     labels : sequence, optional
-        Then `contacts` holds agents, 0, ..., A - 1, and ``labels[k]`` is what agent k is called; agents without any
-        contact may be among them. By default agents are the labels in `contacts`, sorted.
+        Names of the agents. `contacts` then holds agents, 0, ..., A - 1, and some may have no contact. By default agents are
+        the labels in `contacts`, sorted.
 
     Attributes
     ----------
     labels : tuple
-        The label of each agent; also on the nodes of graphs, as the attribute ``"label"``.
+        Name of each agent; also the node attribute ``"label"`` of graphs.
     rounds : int
-        The number of windows.
-    start, window : float
-        For dates in seconds, `start` since 1970.
+        Number of windows.
+    start : float
+        Time at which round 0 begins; for dates in seconds since 1970.
+    window : float
+        Length of a window; for dates in seconds.
 
     Raises
     ------
     TypeError
-        If times are neither numbers nor dates, `start` is not what they are, or `window` fits neither.
+        If times are neither numbers nor dates, or `start` or `window` is of another kind than `times`.
     ValueError
-        If shapes do not fit, a time is not finite, an agent meets itself or has no label, a window is not a finite
-        number above 0, or there are no contacts at or after `start`.
+        If shapes do not match, a time is not finite, an agent has a contact with itself or no label, `window` is not a finite
+        number above 0, or no contact is at or after `start`.
 
     References
     ----------
-    .. [1] P. Holme and J. Saramaki, "Temporal networks", Physics Reports 519 (2012); for public traces C. Cattuto et
-       al., "Dynamics of person-to-person interactions from distributed RFID sensor networks", PLoS ONE 5 (2010).
+    .. [1] P. Holme and J. Saramaki, "Temporal networks", Physics Reports 519 (2012).
 
     Examples
     --------
@@ -93,7 +90,7 @@ class Temporal(Schedule):
         window: Span,
         start: Time | None = None,
         cyclic: bool = True,
-        labels: Sequence[Any] | np.ndarray | None = None,
+        labels: Sequence[Hashable] | np.ndarray | None = None,
     ) -> None:
         when, dates = moments(times)
         who = _array("contacts", contacts)
@@ -103,9 +100,7 @@ class Temporal(Schedule):
             try:
                 labels, who = np.unique(who, return_inverse=True)
             except TypeError:
-                raise TypeError(
-                    "contacts must hold labels of one kind, which can be sorted: all text, or all numbers"
-                ) from None
+                raise TypeError("contacts must hold labels of one kind, so that they can be sorted: text or numbers") from None
             labels = labels.tolist()
         self.labels = _labels(labels)
         self.agents = len(self.labels)
@@ -114,69 +109,78 @@ class Temporal(Schedule):
         self.window, self.cyclic = duration("window", window, dates), bool(cyclic)
         first, second = _ends(who, self.agents)
         _refuse(~np.isfinite(when), "contact {} has the time {}, which is not finite", when)
-        _refuse(first == second, "contact {} is of agent {} with itself", first)
+        _refuse(first == second, "contact {} is between agent {} and itself", first)
         self.start = float(when.min(initial=math.inf)) if start is None else moment("start", start, dates)
         kept = when >= self.start
         if not kept.any():
             raise ValueError(f"there are no contacts at or after the start, {self.start}")
         self._cut(_windows(when[kept], self.start, self.window), (first * self.agents + second)[kept])
 
-    def _cut(self, windows, pairs):
-        """Keep the different sets of pairs that windows have, and which window has which."""
+    def _cut(self, windows: np.ndarray, pairs: np.ndarray) -> None:
+        """Store the distinct sets of pairs, and the set of each window."""
         order = np.lexsort((pairs, windows))
         windows, pairs = windows[order], pairs[order]
         new = np.append(True, (windows[1:] != windows[:-1]) | (pairs[1:] != pairs[:-1]))
         windows, pairs = windows[new], pairs[new]
         self._busy, begins = np.unique(windows, return_index=True)
-        numbers, sets = {}, []
+        numbers: dict[bytes, int] = {}
+        sets = []
         for found in np.split(pairs, begins[1:]):
             sets.append(numbers.setdefault(found.tobytes(), len(numbers)))
-        # Window number self._busy[k] has the pairs of set self._set[k], and all other windows have those of set -1, none.
+        # Window self._busy[k] has the pairs of set self._set[k]; all other windows are empty, set -1.
         self._set, self._pairs = np.array(sets), tuple(np.frombuffer(found, dtype=pairs.dtype) for found in numbers)
         self.rounds = int(self._busy[-1]) + 1
 
     @classmethod
-    def from_csv(cls, path: str | PathLike, window: Span, start: Time | None = None, cyclic: bool = True) -> Self:
-        """Read contacts from a text file with lines ``time, i, j``, separated by commas or white space.
+    def from_csv(cls, path: str | PathLike[str], window: Span, start: Time | None = None, cyclic: bool = True) -> Self:
+        """Return the schedule of the contacts in a text file.
 
-        Times are numbers, or dates as in ISO 8601, ``2024-03-01 12:30:00`` or with a T in between. From ``#`` on a line is a
-        comment. The first line may be a header, in which no field is a number or date. All lines have equally many fields;
-        those after the third are not read. Labels are integers if all of them look so, and sorted as such; otherwise text.
-        A file whose name ends in ``.gz`` is decompressed.
+        Lines hold ``time, i, j``, separated by commas or white space. Times are numbers, or dates in ISO 8601, such as
+        ``2024-03-01 12:30:00``, also with a T. Text after ``#`` is a comment. The first line can be a header, in which no field
+        is a number or date. All lines have the same number of fields; those after the third are ignored. Labels are integers
+        if all of them look like integers, and text otherwise.
 
         Parameters
         ----------
-        path : path of a UTF-8 text file
-        window, start, cyclic
-            As in the class.
+        path : path
+            UTF-8 text file, compressed if its name ends in ``.gz``.
+        window, start, cyclic : float or timedelta, float or date, bool
+            As in `Temporal`.
+
+        Returns
+        -------
+        Temporal
+            Schedule of the contacts.
 
         Raises
         ------
         FileNotFoundError
+            If there is no such file.
         ValueError
-            If the file cannot be read as such text. For a line that is not as above, for an agent's contact with itself, and
-            for a file without contacts. The message names the file, the line's number, counted from 1, and its content.
+            If the file is not UTF-8 text, has no contacts, or has a line that is not such a contact of two different agents.
+            The message names the file, the line, counted from 1, and its content.
         """
         times, contacts, labels = read(path)
         return cls(times, contacts, window, start, cyclic, labels)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         size = f"agents={self.agents}, edges={len(self._all())}, rounds={self.rounds}"
         return f"Temporal({size}, window={self.window}, cyclic={self.cyclic})"
 
-    def _settings(self):
+    def _settings(self) -> Hashable:
         sets = tuple(pairs.tobytes() for pairs in self._pairs)
         return self.labels, self.cyclic, self._busy.tobytes(), self._set.tobytes(), sets
 
-    def _all(self):
+    def _all(self) -> np.ndarray:
         return np.unique(np.concatenate(self._pairs))
 
-    def _pattern(self, pairs, diagonal=False):
-        return pairs_pattern(self.agents, *np.divmod(pairs, self.agents), diagonal)
+    def _pattern(self, pairs: np.ndarray, diagonal: bool = False) -> sparse.csr_array:
+        first, second = np.divmod(pairs, self.agents)
+        return pairs_pattern(self.agents, first, second, diagonal)
 
     @property
     def static(self) -> bool:
-        """Whether every window has the same contacts, and rounds go on for ever."""
+        """Whether all windows have the same edges, and rounds start again."""
         return self.cyclic and len(self._pairs) == 1 and len(self._busy) == self.rounds
 
     def key(self, round: int) -> int:
@@ -185,7 +189,7 @@ class Temporal(Schedule):
         place = np.searchsorted(self._busy, window)
         return int(self._set[place]) if place < len(self._busy) and self._busy[place] == window else -1
 
-    def _entries(self, key):
+    def _entries(self, key: int) -> tuple[np.ndarray, np.ndarray]:
         pairs = self._pairs[key] if key >= 0 else np.empty(0, dtype=int)
         return entries(self._pattern(pairs, diagonal=True))
 
@@ -201,16 +205,16 @@ class Temporal(Schedule):
         return self._pattern(self._all() if self.cyclic else np.empty(0, dtype=int))
 
 
-def _array(name, value):
+def _array(name: str, value: ArrayLike) -> np.ndarray:
     try:
         return np.asarray(value)
     except ValueError:
         raise ValueError(f"{name} must be an array of shape (contacts, 2); its rows differ in length") from None
 
 
-def _labels(labels):
+def _labels(labels: Sequence[Hashable] | np.ndarray) -> tuple[Hashable, ...]:
     if not isinstance(labels, Sequence | np.ndarray) or (isinstance(labels, np.ndarray) and labels.ndim == 0):
-        raise TypeError(f"labels must be a sequence of what each agent is called, got {labels!r}")
+        raise TypeError(f"labels must be a sequence of the names of the agents, got {labels!r}")
     try:
         if len(set(labels)) == len(labels):
             return tuple(labels)
@@ -219,30 +223,28 @@ def _labels(labels):
     raise ValueError("labels must differ from each other; some agents share one")
 
 
-def _refuse(wrong, message, shown):
+def _refuse(wrong: np.ndarray, message: str, shown: np.ndarray) -> None:
     for contact in np.flatnonzero(wrong)[:1].tolist():
         raise ValueError(message.format(contact, shown[contact]))
 
 
-def _ends(contacts, agents):
-    """The two agents of each contact, the lower one first."""
+def _ends(contacts: np.ndarray, agents: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the two agents of each contact, the lower one first."""
     if contacts.dtype.kind not in "iu":
-        raise ValueError(f"with labels given contacts must hold agents, 0, ..., {agents - 1}, got {contacts.dtype}")
+        raise ValueError(f"with labels, contacts must hold agents, 0, ..., {agents - 1}, got {contacts.dtype}")
     contacts = contacts.reshape(-1, 2).astype(int)
-    outside = ((contacts < 0) | (contacts >= agents)).any(axis=1)
-    _refuse(
-        outside, f"contact {{}} is of agents {{}}, but the agents are 0, ..., {agents - 1}, as labels has {agents}", contacts
-    )
+    outside = np.any((contacts < 0) | (contacts >= agents), axis=1)
+    _refuse(outside, f"contact {{}} is of agents {{}}, but labels names the agents 0, ..., {agents - 1}", contacts)
     return contacts.min(axis=1, initial=agents), contacts.max(axis=1, initial=0)
 
 
-def _windows(times, start, window):
-    """The number of the window that each time is in."""
+def _windows(times: np.ndarray, start: float, window: float) -> np.ndarray:
+    """Return the window of each time."""
     with np.errstate(over="ignore"):
         numbers = np.floor((times - start) / window)
     if numbers.max() > 2**52:
-        raise ValueError(f"window must not be so small that there are more than 2^52 of them, got {window}")
-    # The quotient may round to a neighbouring integer at the borders of windows.
+        raise ValueError(f"window must be longer: there are more than 2^52 windows of {window}")
+    # At the ends of windows the quotient may be rounded to a neighbouring integer.
     numbers -= start + numbers * window > times
     numbers += start + (numbers + 1) * window <= times
-    return numbers.astype(int)
+    return np.asarray(numbers, dtype=int)

@@ -1,10 +1,11 @@
-"""Contacts in a text file."""
+"""Text files of contacts."""
 
 import gzip
 import math
 import os
 import zlib
 from array import array
+from collections.abc import Hashable, Iterable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -16,17 +17,25 @@ _NUMBER = "a number"
 
 
 class Contacts(NamedTuple):
-    """What `topologies.Temporal` takes. Fields: the ``times`` (contacts,), numbers or dates; the agents of the ``contacts``
-    (contacts, 2); what each agent is called, sorted, in ``labels``, integers if all look so.
+    """Contacts read from a file, the arguments of `topologies.Temporal`.
+
+    Attributes
+    ----------
+    times : numpy array, shape (contacts,)
+        Numbers or dates.
+    contacts : numpy array, shape (contacts, 2)
+        Agents.
+    labels : list
+        Sorted names of the agents, integers if all look like integers.
     """
 
     times: np.ndarray
     contacts: np.ndarray
-    labels: list[Any]
+    labels: list[Hashable]
 
 
-def read(path: str | os.PathLike) -> Contacts:
-    """The contacts in a text file, laid out as `topologies.Temporal.from_csv` says."""
+def read(path: str | os.PathLike[str]) -> Contacts:
+    """Return the contacts in a text file, whose format is that of `topologies.Temporal.from_csv`."""
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"path must be the path of a text file, got {path!r}")
     path = os.fspath(path)
@@ -36,25 +45,27 @@ def read(path: str | os.PathLike) -> Contacts:
     except FileNotFoundError:
         raise
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is no text in UTF-8 ({error})") from None
+        raise ValueError(f"{path} is not UTF-8 text ({error})") from None
     except (OSError, EOFError, zlib.error) as error:  # a directory, a damaged gzip file, no permission
         raise ValueError(f"{path} cannot be read ({error})") from error
 
 
-def _contacts(path, lines):
-    times, ends, agents, width, kind = array("d"), array("q"), {}, None, None  # agents in the order of their appearance
+def _contacts(path: str, lines: Iterable[str]) -> Contacts:
+    times, ends = array("d"), array("q")
+    agents: dict[str, int] = {}  # in order of appearance
+    width, kind = 0, ""
     for number, line in enumerate(lines, 1):
         fields = _fields(line.partition("#")[0])
         if not fields or fields == [""]:
             continue
         try:
-            if width is None:
+            if not width:
                 width = len(fields)
                 if width >= 3 and not any(map(_is_number, fields)) and _iso(fields[0]) is None:
                     continue
             time, found = _time(fields, width)
-            if kind is not None and found != kind:
-                raise ValueError(f"its time is {found}, that of lines before it {kind}")
+            if kind and found != kind:
+                raise ValueError(f"the time is {found}, but that of lines before it is {kind}")
             kind = found
         except ValueError as fault:
             raise ValueError(f"{path}, line {number}, {shown(line.rstrip())}: {fault}") from None
@@ -63,9 +74,8 @@ def _contacts(path, lines):
             ends.append(agents.setdefault(label, len(agents)))
     if not times:
         raise ValueError(f"{path} holds no contacts")
-    labels = list(agents)
-    if all(label.removeprefix("-").isdecimal() and str(int(label)) == label for label in labels):
-        labels = [int(label) for label in labels]
+    integers = all(label.removeprefix("-").isdecimal() and str(int(label)) == label for label in agents)
+    labels: list[Any] = [int(label) for label in agents] if integers else list(agents)
     order = sorted(range(len(labels)), key=labels.__getitem__)
     agent = np.empty(len(labels), dtype=int)
     agent[order] = np.arange(len(labels))
@@ -74,8 +84,8 @@ def _contacts(path, lines):
     return Contacts(when, agent[np.array(ends)].reshape(-1, 2), [labels[k] for k in order])
 
 
-def _fields(text):
-    """The fields of a line; a date and a time of day between white space are one."""
+def _fields(text: str) -> list[str]:
+    """Return the fields of a line; a date and a time of day separated by white space are one field."""
     if "," in text:
         return [field.strip() for field in text.split(",")]
     fields = text.split()
@@ -84,15 +94,15 @@ def _fields(text):
     return fields
 
 
-def _iso(text):
-    """A date written as in ISO 8601, or None."""
+def _iso(text: str) -> datetime | None:
+    """Return the date of a text in ISO 8601, or None."""
     try:
         return datetime.fromisoformat(text)
     except ValueError:
         return None
 
 
-def _is_number(field):
+def _is_number(field: str) -> bool:
     try:
         float(field)
     except ValueError:
@@ -100,19 +110,19 @@ def _is_number(field):
     return True
 
 
-def _time(fields, width):
-    """The time of a contact and its kind, from the fields of its line; ValueError if they are not those of a contact."""
+def _time(fields: list[str], width: int) -> tuple[float, str]:
+    """Return the time of a contact and its kind; raise ValueError unless the fields describe a contact."""
     if len(fields) < 3:
-        raise ValueError(f"a line holds time, i, j; this one has {len(fields)} fields")
+        raise ValueError(f"a line must hold time, i, j; this one has {len(fields)} fields")
     if len(fields) != width:
         raise ValueError(f"it has {len(fields)} fields, but lines before it have {width}")
     date = None if _is_number(fields[0]) else _iso(fields[0])
     if date is None and not (_is_number(fields[0]) and math.isfinite(float(fields[0]))):
-        raise ValueError(f"the time must be a finite number, got {fields[0]!r}; or a date as in ISO 8601")
+        raise ValueError(f"the time must be a finite number, got {fields[0]!r}; or a date in ISO 8601")
     if not (fields[1] and fields[2]):
         raise ValueError("a label is empty")
     if fields[1] == fields[2]:
-        raise ValueError(f"{fields[1]} meets itself")
+        raise ValueError(f"{fields[1]} has a contact with itself")
     if date is None:
         return float(fields[0]), _NUMBER
     zone = "without" if date.tzinfo is None else "with"

@@ -1,7 +1,8 @@
-"""What weights share: what they ask of a graph, the call of a weights function, sums of rows that come out as one."""
+"""The protocol of weights functions, and what the rules of this package share."""
 
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
 
 import networkx as nx
 import numpy as np
@@ -10,28 +11,36 @@ from scipy import sparse
 from topologies import _checks
 from topologies.pattern import GraphLike, adjacency, node_order
 
-# From a graph to its mixing matrix, such as `topologies.metropolis`.
-Weights: TypeAlias = Callable[[Any], sparse.sparray | sparse.spmatrix]
+if TYPE_CHECKING:
+    from jaxtyping import Real
 
 
-def weights_function(value: Any, remedy: str = "") -> Weights:
-    """Return ``value`` if it can be called; raise TypeError, which ends with ``remedy``, otherwise."""
+class Weights(Protocol):
+    """A function from a graph to its mixing matrix, such as `topologies.metropolis`."""
+
+    def __call__(self, graph: Any, /) -> Real[sparse.sparray | sparse.spmatrix, "agents agents"]:  # noqa: ANN401
+        """Return a mixing matrix whose nonzeros off the diagonal, entries (i, j), lie on edges from j to i."""
+        ...
+
+
+def weights_function(value: Weights, remedy: str = "") -> Weights:
+    """Return `value` if it can be called; otherwise raise TypeError with a message that ends with `remedy`."""
     if not callable(value):
         raise TypeError(f"weights must be a function from a graph to a matrix, got a {type(value).__name__}{remedy}")
     return value
 
 
 def warn_of_weights(graph: GraphLike) -> None:
-    """Warn that the weights of a networkx graph's edges are not read, unless all of them are 1."""
+    """Warn that a rule ignores the edge weights of a networkx graph, unless all of them are 1."""
     if isinstance(graph, nx.Graph) and any(weight != 1 for _, _, weight in graph.edges(data="weight", default=1)):
         _checks.warn(
-            "edge attribute 'weight' is ignored by weights that look at neighbours alone; topologies.laplacian and "
-            "topologies.sinkhorn read it: weights=lambda graph: topologies.sinkhorn(graph, weight='weight')"
+            "edge attribute 'weight' is ignored by this rule; topologies.laplacian and topologies.sinkhorn "
+            "read it: weights=lambda graph: topologies.sinkhorn(graph, weight='weight')"
         )
 
 
 def undirected(graph: GraphLike, rule: str = "Metropolis weights", weight: str | None = None) -> sparse.csr_array:
-    """Return the adjacency pattern of a graph; raise ValueError, in the name of ``rule``, when it is directed."""
+    """Return the adjacency pattern of a graph; raise ValueError, which names `rule`, if the graph is directed."""
     pattern = adjacency(graph)
     if isinstance(graph, nx.Graph):
         fault = "this one is a DiGraph" if graph.is_directed() else None
@@ -50,43 +59,21 @@ def undirected(graph: GraphLike, rule: str = "Metropolis weights", weight: str |
 
 
 def received(edges: sparse.csr_array) -> sparse.csr_array:
-    """A' + I of an adjacency matrix A: entry (i, j) belongs to what agent i receives from j, and to what it has itself.
-
-    Examples
-    --------
-    >>> from scipy import sparse
-    >>> from topologies.weights.base import received
-    >>> received(sparse.csr_array([[0.0, 3.0], [0.0, 0.0]])).toarray()
-    array([[1., 0.],
-           [3., 1.]])
-    """
+    """Return A' + I for an adjacency matrix A: entry (i, j) belongs to the message from j to i, entry (i, i) to agent i."""
     return sparse.csr_array(edges.T.tocsr() + sparse.eye_array(edges.shape[0], format="csr"))
 
 
 def mixing_matrix(weights: Weights, graph: GraphLike, pattern: sparse.csr_array) -> sparse.csr_array:
-    """Call a weights function on a graph with this `adjacency` pattern; return a float64 CSR matrix that fits it.
+    """Return the mixing matrix of a graph by a weights function, as float64 CSR; `pattern` is the adjacency of the graph.
 
     Raises
     ------
-    TypeError
-        If `weights` is not a function.
     ValueError
-        If its result is not a finite sparse (A, A) matrix, or has a nonzero off the diagonal and the edges. Agent i
-        can weigh only what it receives, and agent j sends to i along an edge from j to i.
-
-    Examples
-    --------
-    >>> import topologies
-    >>> from topologies import adjacency
-    >>> from topologies.weights.base import mixing_matrix
-    >>> graph = topologies.path(2)
-    >>> mixing_matrix(topologies.metropolis, graph, adjacency(graph)).toarray()
-    array([[0.5, 0.5],
-           [0.5, 0.5]])
+        If the result is not a finite sparse (A, A) matrix, or has a nonzero that belongs to no edge.
     """
     name = f"weights function {_checks.name_of(weights_function(weights))}"
     if isinstance(graph, nx.Graph) and list(graph) != list(range(len(graph))):
-        # The order of networkx's own matrices is that of iteration, so make it that of the agents.
+        # The matrices of networkx follow the order of iteration: make it the order of the agents.
         agent = {label: k for k, label in enumerate(node_order(graph))}
         ordered = nx.empty_graph(len(graph), create_using=nx.DiGraph if graph.is_directed() else nx.Graph)
         ordered.update(nx.relabel_nodes(graph, agent))
@@ -107,25 +94,9 @@ def mixing_matrix(weights: Weights, graph: GraphLike, pattern: sparse.csr_array)
 
 
 def balanced(weights: sparse.csr_array) -> sparse.csr_array:
-    """Mixing matrix with the given weights between agents, in which every agent keeps the rest for itself.
+    """Return the mixing matrix with the given symmetric weights between agents, and the rest of each row on the diagonal.
 
-    Parameters
-    ----------
-    weights : scipy.sparse.csr_array, shape (A, A)
-        Symmetric, without a diagonal, in canonical format.
-
-    Returns
-    -------
-    scipy.sparse.csr_array of float64, shape (A, A)
-        Symmetric, rows and columns sum to one; zeros are not stored, because every entry stored is a message.
-
-    Examples
-    --------
-    >>> from scipy import sparse
-    >>> from topologies.weights.base import balanced
-    >>> balanced(sparse.csr_array([[0, 0.25], [0.25, 0]])).toarray()
-    array([[0.75, 0.25],
-           [0.25, 0.75]])
+    Zeros are dropped, because every stored entry off the diagonal is a message.
     """
     kept = sparse.diags_array(1.0 - np.asarray(weights.sum(axis=1)), format="csr")
     matrix = sparse.csr_array(weights + kept)

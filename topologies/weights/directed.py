@@ -1,4 +1,4 @@
-"""Mixing matrices for directed graphs that need only an agent's own number of neighbours: push and pull."""
+"""Column-stochastic and row-stochastic weights of directed graphs, from the degree of each agent alone."""
 
 import numpy as np
 from scipy import sparse
@@ -8,29 +8,30 @@ from topologies.weights.base import received, warn_of_weights
 
 
 def push(graph: GraphLike) -> sparse.csr_array:
-    """Column-stochastic mixing matrix: every agent splits what it has evenly over itself and those it sends to.
+    """Return a column-stochastic mixing matrix: every agent divides its value evenly among itself and its receivers.
 
-    With the out-degree d_j of agent j, the number of edges that leave it [1]_,
+    With the out-degree d_j of agent j [1]_,
 
         c_ij = 1 / (1 + d_j)   for j = i and on every edge from j to i,        c_ij = 0 elsewhere.
 
-    Columns sum to one and the diagonal is positive, so no mass is lost: sum_i (C x)_i = sum_i x_i. Rows do not, unless
-    the graph is regular; push-sum methods (SONATA, Push-DIGing, SGP) undo that by dividing by a mass that is mixed along,
-    and reach the average on every strongly connected graph [1]_, [2]_. An agent needs to know only how many hear it.
+    Columns sum to one, so mixing preserves the sum over the agents. Rows do so only on regular graphs. Push-sum methods
+    (SONATA, Push-DIGing, SGP) divide by a mass that is mixed in the same way, and so reach the average on every strongly
+    connected graph [1]_, [2]_. An agent needs to know only its own out-degree.
 
     Parameters
     ----------
     graph : networkx.Graph, networkx.DiGraph, scipy sparse matrix or numpy array of shape (A, A)
-        Read as by `topologies.adjacency`; an undirected edge sends both ways.
+        Read as by `topologies.adjacency`; an undirected edge counts in both directions.
 
     Returns
     -------
     scipy.sparse.csr_array of float64, shape (A, A)
+        Mixing matrix with a positive diagonal.
 
     Raises
     ------
     ValueError, TypeError
-        For whatever `topologies.adjacency` refuses.
+        If `topologies.adjacency` rejects `graph`.
 
     References
     ----------
@@ -56,29 +57,30 @@ def push(graph: GraphLike) -> sparse.csr_array:
 
 
 def pull(graph: GraphLike) -> sparse.csr_array:
-    """Row-stochastic mixing matrix: every agent averages itself and those it receives from with equal weights.
+    """Return a row-stochastic mixing matrix: every agent averages its value and those that it receives with equal weights.
 
-    With the in-degree d_i of agent i, the number of edges that end at it [1]_,
+    With the in-degree d_i of agent i [1]_,
 
         r_ij = 1 / (1 + d_i)   for j = i and on every edge from j to i,        r_ij = 0 elsewhere.
 
-    Rows sum to one and the diagonal is positive, so agents that agree stay as they are, and on a strongly connected graph
-    repeated mixing brings all to one value: not the average unless the columns sum to one too, but one weighted by the
-    left eigenvector of the matrix. It is the first of the two matrices of push-pull methods, `push` the second [1]_.
+    Rows sum to one, so agents that agree do not change. On a strongly connected graph repeated mixing takes all agents to the
+    average of their values weighted by the left eigenvector of the matrix, which is the plain average only if columns sum to
+    one, too. Push-pull methods use this matrix together with that of `push` [1]_.
 
     Parameters
     ----------
     graph : networkx.Graph, networkx.DiGraph, scipy sparse matrix or numpy array of shape (A, A)
-        Read as by `topologies.adjacency`; an undirected edge sends both ways.
+        Read as by `topologies.adjacency`; an undirected edge counts in both directions.
 
     Returns
     -------
     scipy.sparse.csr_array of float64, shape (A, A)
+        Mixing matrix with a positive diagonal.
 
     Raises
     ------
     ValueError, TypeError
-        For whatever `topologies.adjacency` refuses.
+        If `topologies.adjacency` rejects `graph`.
 
     References
     ----------
@@ -96,6 +98,6 @@ def pull(graph: GraphLike) -> sparse.csr_array:
     """
     matrix = received(adjacency(graph))
     warn_of_weights(graph)
-    entries = np.diff(matrix.indptr)  # 1 + d_i, as the diagonal counts too
+    entries = np.diff(matrix.indptr)  # 1 + d_i: the diagonal is included
     matrix.data = np.repeat(1.0 / entries, entries)
     return matrix

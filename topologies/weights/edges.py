@@ -1,6 +1,7 @@
-"""Weights that the user's graph carries on its edges, checked and laid out over the agents."""
+"""Edge weights of a graph of the user, checked and laid out over the agents."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -11,34 +12,10 @@ from topologies.pattern import GraphLike, adjacency, node_order
 
 
 def edge_weights(graph: GraphLike, weight: str) -> sparse.csr_array:
-    """Adjacency matrix with the weights of a graph's own edges: entry (i, j) is that of the edge from i to j.
+    """Return the weighted adjacency matrix of a graph: entry (i, j) is the weight of the edge from i to j.
 
-    Parameters
-    ----------
-    graph : networkx.Graph, networkx.DiGraph, scipy sparse matrix or numpy array of shape (A, A)
-        Read as by `topologies.adjacency`.
-    weight : str
-        The edge attribute of a networkx graph that holds the weights; those of an array are its entries.
-
-    Returns
-    -------
-    scipy.sparse.csr_array of float64, shape (A, A)
-        Laid out as by `topologies.adjacency`. Symmetric when a networkx graph is undirected.
-
-    Raises
-    ------
-    ValueError
-        If the weight of an edge is missing, no number, not finite, or not above 0: weights say how much an agent values
-        a neighbour, and a mixing matrix with negative ones, or with an edge that is none, breaks the conditions under
-        which agents agree. And for whatever `adjacency` refuses.
-
-    Examples
-    --------
-    >>> import networkx as nx
-    >>> from topologies.weights.edges import edge_weights
-    >>> edge_weights(nx.Graph([(0, 1, {"rate": 3.0})]), "rate").toarray()
-    array([[0., 3.],
-           [3., 0.]])
+    `weight` is the edge attribute of a networkx graph; the weights of an array are its entries. Raise ValueError if a weight
+    is missing, not finite, or not above 0, which would break the conditions under which agents agree.
     """
     pattern = adjacency(graph)
     if not isinstance(graph, nx.Graph):
@@ -59,19 +36,19 @@ def edge_weights(graph: GraphLike, weight: str) -> sparse.csr_array:
     rows, columns = ([agent[name] for name in ends] for ends in (sources, targets))
     if not graph.is_directed():
         rows, columns, values = rows + columns, columns + rows, values * 2
-    # The pattern's own layout: its ones are replaced, entry by entry, in row-major order.
+    # The entries of the pattern are in row-major order.
     pattern.data = np.array(values, dtype=np.float64)[np.lexsort((columns, rows))]
     return pattern
 
 
-def _refuse(edges, values, name=None):
-    """Raise ValueError that names the first edge whose weight is not a finite number above 0."""
+def _refuse(edges: Iterable[tuple[object, object]], values: Sequence[Any], name: str | None = None) -> None:
+    """Raise ValueError for the first edge whose weight is not a finite number above 0."""
     try:
-        fine = np.asarray(values, dtype=np.float64)
-        if (np.isfinite(fine) & (fine > 0)).all():
+        numbers = np.asarray(values, dtype=np.float64)
+        if (np.isfinite(numbers) & (numbers > 0)).all():
             return
     except (TypeError, ValueError):
-        pass  # some value is no number; find it below
+        pass  # a value is not a number: the loop finds it
     for edge, value in zip(edges, values):
         if value is None:
             raise ValueError(f"edge {edge} has no attribute {name!r}; every edge needs a weight, a finite number above 0")

@@ -1,4 +1,4 @@
-"""The symmetric mixing matrix of a graph that agrees fastest, by semidefinite programming."""
+"""The fastest mixing symmetric matrix of a graph, by semidefinite programming."""
 
 import warnings
 
@@ -10,52 +10,54 @@ from topologies import _checks
 from topologies.pattern import GraphLike
 from topologies.weights.base import balanced, undirected
 
-# More agents than this take the solver minutes and gigabytes: it holds a dense matrix over pairs of agents.
+# The solver holds a dense matrix over pairs of agents: beyond 100 agents it needs minutes and gigabytes.
 AGENTS = 100
-# An interior-point solver's zeros: weights below this, and bounds met up to that.
+# Accuracy of the interior-point solver: of zero weights, and of bounds.
 NEGLIGIBLE, SLACK = 1e-9, 1e-7
-# Weights are rounded to multiples of this, so that floating-point sums of them are exact in any order.
+# Weights are multiples of this number, so that floating-point sums of them are exact in any order.
 QUANTUM = 2.0**-48
 
 
 def fastest(graph: GraphLike, *, nonnegative: bool = True, diagonal: float = 0.0) -> sparse.csr_array:
-    """Fastest mixing symmetric doubly stochastic matrix on the edges of a graph,
+    """Return the fastest mixing symmetric doubly stochastic matrix on the edges of a graph.
+
+    It solves
 
         minimise |W - 1 1' / A|_2   over W = W',  W 1 = 1,  w_ij = 0 off the edges,  w_ij >= 0,  w_ii >= diagonal,
 
-    the largest modulus of an eigenvalue of W beside the 1 of agreement, which bounds the contraction of the disagreement in
-    every round. With nonnegative weights this is the fastest mixing Markov chain of [2]_, and the default, because NEXT,
-    gradient tracking over changing graphs and everything that reads W as probabilities need them. With
-    ``nonnegative=False`` it is the fastest distributed linear averaging of [1]_: never slower, sometimes faster, for
-    methods that ask only for a symmetric W and its spectrum (EXTRA, NIDS). In terms of edge weights x and their Laplacian
-    L(x) it is the semidefinite program
+    where the objective, the largest modulus of an eigenvalue of W besides the eigenvalue 1 of agreement, bounds the
+    contraction of the disagreement in every round. By default weights are nonnegative, as NEXT and gradient tracking over
+    changing graphs require: W is the fastest mixing Markov chain of [2]_. With ``nonnegative=False`` it is the fastest
+    distributed linear averaging of [1]_, never slower, for methods that need only a symmetric W and its spectrum (EXTRA,
+    NIDS). With edge weights x and their Laplacian L(x), the semidefinite program is
 
         minimise s   subject to   L(x) + 1 1' / A >= (1 - s) I,   L(x) <= (1 + s) I        (in the order of matrices).
 
-    Symmetric, and rows and columns sum to exactly one, in any order of summation; entries of edges that the optimum does not
-    use are not stored. The modulus is optimal to about 1e-7. Self-weights can come out zero, as at the centre of a star. On
-    a static connected graph that does no harm, because the modulus is below 1 all the same; where theory asks for a positive
-    diagonal, pass `diagonal` or wrap in `topologies.lazy`. On a disconnected graph each component is made fastest.
+    The objective is optimal to about 1e-7. Rows and columns sum to exactly one, in any order of summation; unused edges are
+    not stored. Diagonal entries can be zero, as at the centre of a star, which does not prevent agreement on a static
+    connected graph; where theory requires a positive diagonal, pass `diagonal` or use `topologies.lazy`. The components of a
+    disconnected graph are optimised one by one.
 
     Parameters
     ----------
     graph : networkx.Graph, symmetric scipy sparse matrix or symmetric numpy array of shape (A, A)
-        Read as by `topologies.adjacency`. At most 100 agents in a connected component: 50 agents take some two
-        seconds, 100 about a minute.
+        Undirected graph, read as by `topologies.adjacency`, with at most 100 agents in a connected component: 50 agents take
+        about two seconds, 100 about a minute.
     nonnegative : bool
-        Whether weights are at least 0.
+        Whether weights must be at least 0.
     diagonal : float in [0, 1)
-        Least self-weight, when `nonnegative`.
+        Lower bound of the diagonal, if `nonnegative`.
 
     Returns
     -------
     scipy.sparse.csr_array of float64, shape (A, A)
+        Mixing matrix.
 
     Raises
     ------
     ValueError
-        If a component has more than 100 agents; if `diagonal` is out of range, or given without `nonnegative`; for a
-        directed graph; and for whatever `topologies.adjacency` refuses.
+        If a component has more than 100 agents; if `diagonal` is out of range, or given without `nonnegative`; if `graph` is
+        directed, or `topologies.adjacency` rejects it.
     RuntimeError
         If the solver fails.
 
@@ -85,8 +87,8 @@ def fastest(graph: GraphLike, *, nonnegative: bool = True, diagonal: float = 0.0
     sizes = np.bincount(labels, minlength=count)
     if sizes.max() > AGENTS:
         raise ValueError(
-            f"fastest solves a semidefinite program, and for {sizes.max()} connected agents it is too large: at most {AGENTS}. "
-            "Use topologies.metropolis, whose weights need no solver, or laplacian with a well-chosen epsilon"
+            f"the semidefinite program of fastest allows at most {AGENTS} connected agents, got {sizes.max()}; "
+            "use topologies.metropolis, or topologies.laplacian with a chosen epsilon"
         )
     rows, columns = sparse.triu(edges).tocoo().coords
     weights, place = np.zeros(rows.size), np.empty(labels.size, dtype=int)
@@ -101,13 +103,13 @@ def fastest(graph: GraphLike, *, nonnegative: bool = True, diagonal: float = 0.0
     return balanced(matrix)
 
 
-def _optimal(agents, rows, columns, nonnegative, diagonal):
-    """Weights of the edges {rows[k], columns[k]} of a connected graph, shape (edges,)."""
+def _optimal(agents: int, rows: np.ndarray, columns: np.ndarray, nonnegative: bool, diagonal: float) -> np.ndarray:
+    """Return the weights of the edges {rows[k], columns[k]} of a connected graph, shape (edges,)."""
     import cvxpy as cp
 
     each = np.arange(rows.size)
     incidence = sparse.csr_array((np.ones(2 * each.size), (np.r_[rows, columns], np.tile(each, 2))), (agents, each.size))
-    # L(x), row by row, is linear in x: an edge adds to its two diagonal entries and subtracts from the two others.
+    # L(x), row by row, is linear in x: an edge adds to two diagonal entries and is subtracted from two others.
     entries = np.r_[rows * agents + rows, columns * agents + columns, rows * agents + columns, columns * agents + rows]
     signs = np.repeat([1.0, 1.0, -1.0, -1.0], each.size)
     laplacians = sparse.csr_array((signs, (entries, np.tile(each, 4))), (agents * agents, each.size))
@@ -115,14 +117,14 @@ def _optimal(agents, rows, columns, nonnegative, diagonal):
     x, s = cp.Variable(each.size), cp.Variable()
     laplacian = cp.reshape(laplacians @ x, (agents, agents), order="C")
     identity, average = np.eye(agents), np.full((agents, agents), 1.0 / agents)
-    # The second bound has no need of the average (1 + s is no eigenvalue on it), and without it stays sparse: much faster.
+    # The second bound holds for the average anyway, and is sparse without it, which is much faster.
     constraints = [laplacian + average >> (1 - s) * identity, laplacian << (1 + s) * identity]
     if nonnegative:
         constraints += [x >= 0, incidence @ x <= 1 - diagonal]
     program = cp.Problem(cp.Minimize(s), constraints)
     try:
         with warnings.catch_warnings():
-            # "Inaccurate" is how the solver reports an optimum of s = 0, on complete graphs.
+            # The solver reports the optimum s = 0 of complete graphs as inaccurate.
             warnings.filterwarnings("ignore", message="Solution may be inaccurate")
             program.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
     except cp.SolverError as error:
@@ -132,8 +134,7 @@ def _optimal(agents, rows, columns, nonnegative, diagonal):
     weights = np.where(abs(x.value) < NEGLIGIBLE, 0.0, x.value)
     if not nonnegative:
         return np.round(weights / QUANTUM) * QUANTUM
-    # The least self-weight comes out a little above or below its bound when it should be on it. Rounding goes down, so that
-    # no row's sum is pushed past it again.
+    # Scaling moves the least diagonal entry onto its bound, if it is near; rounding down keeps it on the right side.
     fit = (1 - diagonal) / (incidence @ weights).max()
     if fit <= 1 + SLACK:
         weights *= fit

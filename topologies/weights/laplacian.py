@@ -11,29 +11,30 @@ from topologies.weights.edges import edge_weights
 
 
 def max_degree(graph: GraphLike) -> sparse.csr_array:
-    """Maximum-degree mixing matrix: the same weight on every edge.
+    """Return the maximum-degree mixing matrix, which has the same weight on every edge.
 
     With d the largest number of neighbours of any agent and d_i that of agent i [1]_,
 
         c_ij = 1 / (1 + d)   on an edge,        c_ii = 1 - d_i / (1 + d),        c_ij = 0 elsewhere.
 
-    Symmetric, doubly stochastic and nonnegative, with a diagonal of at least 1 / (1 + d): what NEXT and gradient tracking
-    ask of a mixing matrix. (The weight 1 / d of [1]_ would leave the busiest agent none for itself.) All agents need to
-    know d; `topologies.metropolis` needs only neighbours' degrees, and its weights are never smaller.
+    The matrix is symmetric, doubly stochastic and nonnegative, and its diagonal is at least 1 / (1 + d), as NEXT and gradient
+    tracking require. (The weight 1 / d of [1]_ would be zero for the busiest agent itself.) All agents need to know d;
+    `topologies.metropolis` needs only the degrees of neighbours, and its weights are never smaller.
 
     Parameters
     ----------
     graph : networkx.Graph, symmetric scipy sparse matrix or symmetric numpy array of shape (A, A)
-        Read as by `topologies.adjacency`.
+        Undirected graph, read as by `topologies.adjacency`.
 
     Returns
     -------
     scipy.sparse.csr_array of float64, shape (A, A)
+        Mixing matrix.
 
     Raises
     ------
     ValueError
-        For a directed graph, and for whatever `topologies.adjacency` refuses.
+        If `graph` is directed, or `topologies.adjacency` rejects it.
 
     References
     ----------
@@ -55,38 +56,38 @@ def max_degree(graph: GraphLike) -> sparse.csr_array:
 
 
 def laplacian(graph: GraphLike, epsilon: float | None = None, weight: str | None = None) -> sparse.csr_array:
-    """Laplacian mixing matrix, also called Perron matrix,
+    """Return the Laplacian mixing matrix of a graph, also called Perron matrix.
 
-        W = I - epsilon L,        L_ij = -a_ij,   L_ii = d_i = sum_j a_ij,
+    With the Laplacian L of edge weights a_ij [1]_, which are 1 by default,
 
-    where a_ij is 1 on the edges of the graph, or the weight of the edge [1]_.
+        W = I - epsilon L,        L_ij = -a_ij,   L_ii = d_i = sum_j a_ij.
 
-    Symmetric and doubly stochastic; nonnegative with a positive diagonal, because epsilon < 1 / max_i d_i; its
-    eigenvalues are 1 - epsilon lambda for those lambda of L, all above -1 and, on a connected graph, all but one below 1.
-    The epsilon that mixes fastest is 2 / (lambda_1 + lambda_{A-1}), of the largest and the smallest positive eigenvalue
+    The matrix is symmetric and doubly stochastic, and nonnegative with a positive diagonal, because epsilon < 1 / max_i d_i.
+    Its eigenvalues are 1 - epsilon lambda for the eigenvalues lambda of L: all above -1 and, on a connected graph, all but one
+    below 1. The fastest mixing epsilon is 2 / (lambda_1 + lambda_{A-1}), with the largest and the smallest positive eigenvalue
     of L [2]_.
 
     Parameters
     ----------
     graph : networkx.Graph, symmetric scipy sparse matrix or symmetric numpy array of shape (A, A)
-        Read as by `topologies.adjacency`.
+        Undirected graph, read as by `topologies.adjacency`.
     epsilon : float in (0, 1 / max degree), optional
-        By default 1 / (1 + max degree), which makes the matrix `max_degree` when edges have no weights. To pass one in a
-        schedule, ``Static(graph, weights=functools.partial(laplacian, epsilon=0.1))``.
+        By default 1 / (1 + max degree), which gives `max_degree` if edges have no weights. In a schedule, pass
+        ``weights=functools.partial(laplacian, epsilon=0.1)``.
     weight : str, optional
-        The attribute of a networkx graph's edges that holds their weights; an array's weights are its entries. By default
-        all edges weigh 1.
+        Edge attribute of a networkx graph that holds the weights; the weights of an array are its entries. By default all
+        weights are 1.
 
     Returns
     -------
     scipy.sparse.csr_array of float64, shape (A, A)
+        Mixing matrix.
 
     Raises
     ------
     ValueError
-        If `epsilon` is out of range, where an agent would give itself no weight or a negative one; if the weight of an
-        edge is missing, not above 0, or not the same in both directions; for a directed graph; and for whatever
-        `topologies.adjacency` refuses.
+        If `epsilon` is out of range, where a diagonal entry would not be positive; if the weight of an edge is missing, not
+        above 0, or not the same in both directions; if `graph` is directed, or `topologies.adjacency` rejects it.
 
     References
     ----------

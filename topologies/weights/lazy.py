@@ -1,4 +1,4 @@
-"""Any mixing matrix, averaged with the identity."""
+"""Lazy weights: a mixing matrix averaged with the identity."""
 
 from dataclasses import dataclass
 
@@ -11,12 +11,13 @@ from topologies.weights.base import Weights, mixing_matrix, weights_function
 
 @dataclass(frozen=True)
 class Lazy:
-    """The weights function (I + W) / 2 of another: see `lazy`."""
+    """The weights function that `lazy` returns."""
 
     weights: Weights
 
     @property
     def __name__(self) -> str:
+        """Name in the ``repr`` of schedules."""
         return f"lazy({_checks.name_of(self.weights)})"
 
     def __call__(self, graph: GraphLike) -> sparse.csr_array:
@@ -25,25 +26,22 @@ class Lazy:
 
 
 def lazy(weights: Weights) -> Lazy:
-    """Weights function of the lazy version of another,
+    """Return the weights function that averages the mixing matrix W of another with the identity, (I + W) / 2.
 
-        (I + W) / 2.
-
-    Keeps W doubly stochastic, symmetric, row or column stochastic and nonnegative where it is so. Eigenvalues move from
-    mu to (1 + mu) / 2: for a symmetric W with spectrum in [-1, 1] they lie in [0, 1], so the matrix is positive
-    semidefinite, as the analyses of EXTRA and NIDS ask of their second matrix [1]_, and for a nonnegative W the diagonal is
-    at least 1/2. Mixing takes up to twice as many rounds; but where the slowest eigenvalue of W is near -1, on bipartite
-    graphs with small self-weights, it takes fewer.
+    The result is doubly stochastic, symmetric, row or column stochastic or nonnegative whenever W is. Eigenvalues mu become
+    (1 + mu) / 2: for a symmetric W with spectrum in [-1, 1] the result is positive semidefinite, as the analyses of EXTRA and
+    NIDS require of their second matrix [1]_; for a nonnegative W its diagonal is at least 1/2. Mixing takes up to twice as
+    many rounds. It takes fewer if the slowest eigenvalue of W is near -1, as on bipartite graphs with small diagonals.
 
     Parameters
     ----------
     weights : function
-        Takes a graph and returns a scipy sparse matrix (A, A), such as `topologies.metropolis`.
+        Weights function, such as `topologies.metropolis`.
 
     Returns
     -------
     function
-        To be used in its place; it can be pickled when `weights` can.
+        Weights function of the lazy matrix; it can be pickled if `weights` can.
 
     Raises
     ------

@@ -8,30 +8,29 @@ from topologies.weights.base import undirected
 
 
 def metropolis(graph: GraphLike) -> sparse.csr_array:
-    """Metropolis-Hastings mixing matrix, symmetric and doubly stochastic.
+    """Return the Metropolis-Hastings mixing matrix, which is symmetric and doubly stochastic.
 
     With d_i the number of neighbours of agent i [1]_,
 
         c_ij = 1 / (1 + max(d_i, d_j))   on an edge,        c_ii = 1 - sum_j c_ij,        c_ij = 0 elsewhere.
 
-    Each agent needs only its neighbours' degrees, and c_ii >= 1 / (1 + d_i) > 0, so on a connected graph repeated
-    mixing brings all agents to the average of their starting values.
+    Each agent needs only the degrees of its neighbours. Since c_ii >= 1 / (1 + d_i) > 0, repeated mixing on a connected graph
+    takes all agents to the average of their initial values.
 
     Parameters
     ----------
     graph : networkx.Graph, symmetric scipy sparse matrix or symmetric numpy array of shape (A, A)
-        Read as by `adjacency`.
+        Undirected graph, read as by `topologies.adjacency`.
 
     Returns
     -------
     scipy.sparse.csr_array of float64, shape (A, A)
-        The diagonal is always stored, and column indices are sorted.
+        Mixing matrix with a full diagonal and sorted column indices.
 
     Raises
     ------
     ValueError
-        For a directed graph, whose agents cannot all balance what they send against what they receive; and for
-        whatever `adjacency` refuses.
+        If `graph` is directed, or `topologies.adjacency` rejects it.
 
     References
     ----------
@@ -54,27 +53,11 @@ def metropolis(graph: GraphLike) -> sparse.csr_array:
 
 
 def metropolis_entries(agents: int, rows: np.ndarray, columns: np.ndarray) -> sparse.csr_array:
-    """Metropolis matrix from the positions of its entries, the diagonal among them.
+    """Return the Metropolis matrix with nonzeros at the given positions, in row-major order and with the diagonal.
 
-    Parameters
-    ----------
-    agents : int
-    rows, columns : integer arrays, shape (entries,)
-        In row-major order. Schedules come here straight from a mask of edges, without building a graph.
-
-    Returns
-    -------
-    scipy.sparse.csr_array of float64, shape (agents, agents)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from topologies.weights.metropolis import metropolis_entries
-    >>> metropolis_entries(2, np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])).toarray()
-    array([[0.5, 0.5],
-           [0.5, 0.5]])
+    Schedules call it with the entries of a mask, without building a graph.
     """
-    counts = np.bincount(rows, minlength=agents)  # 1 + d_i, as the diagonal counts too
+    counts = np.bincount(rows, minlength=agents)  # 1 + d_i: the diagonal is included
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(columns.dtype)
     data = 1.0 / np.maximum(counts[rows], counts[columns])
     diagonal = rows == columns

@@ -104,8 +104,8 @@ def test_negative_weights_can_make_disagreement_grow():
         (np.ones((2, 3)), r"must be square with at least one row, got shape \(2, 3\)"),
         (np.ones(4), r"must be square with at least one row, got shape \(4,\)"),
         (np.zeros((0, 0)), r"must be square with at least one row, got shape \(0, 0\)"),
-        (topologies.adjacency(topologies.star(4)), "rows or columns that sum to one; neither do"),
-        (np.array([[np.nan, 1.0], [0.0, 1.0]]), "rows or columns that sum to one; neither do"),
+        (topologies.adjacency(topologies.star(4)), "rows or the columns of matrix must sum to one; neither do"),
+        (np.array([[np.nan, 1.0], [0.0, 1.0]]), "rows or the columns of matrix must sum to one; neither do"),
     ],
 )
 def test_bad_matrices_are_refused(matrix, message):

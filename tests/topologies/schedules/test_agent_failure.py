@@ -41,7 +41,7 @@ RING = topologies.Static(topologies.ring(6))
 @pytest.mark.parametrize(
     ("outages", "message"),
     [
-        ([(0, 1, 2), (6, 0, 1)], r"outages\[1\] is about agent 6, but the agents are 0, ..., 5"),
+        ([(0, 1, 2), (6, 0, 1)], r"outages\[1\] names agent 6, but the agents are 0, ..., 5"),
         ([(-1, 0, 1)], r"the agent of outages\[0\] must be at least 0, got -1"),
         ([(0, -1, 1)], r"the first round of outages\[0\] must be at least 0, got -1"),
         ([(0, 0, 1), (0, 5, 5)], r"the last round of outages\[1\] must be at least 6, got 5"),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import topologies
-from topologies.schedules.base import labels
+from topologies.schedules.protocols import labels
 
 FRIENDS = nx.Graph([("ann", "bob"), ("bob", "cy"), ("cy", "ann"), ("cy", "di")])
 BY_ONE = nx.Graph([(3, 1), (2, 4), (4, 1)])  # nodes 1, ..., 4, added in another order

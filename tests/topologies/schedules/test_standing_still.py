@@ -115,6 +115,6 @@ def test_a_static_schedule_has_one_key_and_one_matrix(name):
 
 
 def test_rounds_that_look_alike_are_told_from_a_schedule_that_stands_still():
-    assert "static             no     the same in these rounds, but the schedule does not say so of all" in str(
+    assert "static             no     the same in these rounds, but not marked as static" in str(
         topologies.conditions(CHANGING["late outage"])
     )

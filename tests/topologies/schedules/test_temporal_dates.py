@@ -84,9 +84,15 @@ def test_bad_dates():
         (WHEN, 60, None, TypeError, "times must be numbers, or dates: .* got str"),
         (TIMES["numpy"], 60, 12.0, ValueError, "start must be a date, as times are; got 12.0"),
         ([0, 1, 2, 3], 60, datetime(2024, 3, 1), TypeError, "start must be a finite number, as times are; got datetime"),
-        ([0, 1, 2, 3], timedelta(60), None, TypeError, "window must be a number in the unit of times, which are no dates; got"),
+        (
+            [0, 1, 2, 3],
+            timedelta(60),
+            None,
+            TypeError,
+            "window must be a number in the unit of times, which are not dates; got",
+        ),
         (TIMES["numpy"], timedelta(0), None, ValueError, "window must be above 0"),
-        (TIMES["numpy"], np.timedelta64(1, "M"), None, ValueError, "window must be of a certain length"),
+        (TIMES["numpy"], np.timedelta64(1, "M"), None, ValueError, "window must have a fixed length"),
         (TIMES["numpy"], np.timedelta64("NaT"), None, ValueError, "window must be a finite number"),
         (TIMES["numpy"], "60", None, TypeError, "window must be a number of seconds, or a timedelta; got '60'"),
     ):
@@ -97,14 +103,14 @@ def test_bad_dates():
 def test_bad_files_are_named(tmp_path):
     good = gzip.compress(b"0, 1, 2\n5, 2, 3\n" * 999)
     for name, content, why in (
-        ("mixed.csv", b"0, 1, 2\n2024-03-01, 2, 3\n", "line 2, '2024-03-01, 2, 3': its time is a date without"),
-        ("zones.csv", b"2024-03-01, 1, 2\n2024-03-02T00:00Z, 2, 3\n", "line 2, .* with a time zone, that of lines before"),
+        ("mixed.csv", b"0, 1, 2\n2024-03-01, 2, 3\n", "line 2, '2024-03-01, 2, 3': the time is a date without"),
+        ("zones.csv", b"2024-03-01, 1, 2\n2024-03-02T00:00Z, 2, 3\n", "line 2, .* with a time zone, but that of lines before"),
         ("short.csv.gz", good[:-30], "cannot be read"),
         ("broken.csv.gz", good[:10] + b"\xff" * 9 + good[19:], "cannot be read"),
         ("plain.csv.gz", b"0, 1, 2\n", "cannot be read"),
-        ("latin.csv", "0, ann, bj\xf6rn\n".encode("latin-1"), "is no text in UTF-8"),
-        ("junk.csv", bytes(range(256)) * 4, "is no text in UTF-8"),
-        ("zeros.csv", bytes(100), r"line 1, .*: a line holds time, i, j; this one has 1 fields"),
+        ("latin.csv", "0, ann, bj\xf6rn\n".encode("latin-1"), "is not UTF-8 text"),
+        ("junk.csv", bytes(range(256)) * 4, "is not UTF-8 text"),
+        ("zeros.csv", bytes(100), r"line 1, .*: a line must hold time, i, j; this one has 1 fields"),
     ):  # fmt: skip
         (tmp_path / name).write_bytes(content)
         with pytest.raises(ValueError, match=why) as caught:

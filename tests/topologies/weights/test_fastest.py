@@ -144,7 +144,7 @@ def test_fifty_agents_and_150_edges_take_seconds():
 
 
 def test_too_many_agents_are_refused_before_any_work():
-    message = r"semidefinite program, and for 101 connected agents it is too large: at most 100\. Use topologies\.metropolis"
+    message = r"semidefinite program of fastest allows at most 100 connected agents, got 101; use topologies\.metropolis"
     with pytest.raises(ValueError, match=message):
         topologies.fastest(topologies.ring(101))
     assert topologies.fastest(nx.empty_graph(500)).nnz == 500

@@ -1,0 +1,69 @@
+"""Docstrings of public objects, inherited ones included, satisfy the validator of numpydoc."""
+
+import importlib
+import inspect
+import pkgutil
+
+import pytest
+
+pytest.importorskip("numpydoc")  # of the extra dev
+
+from numpydoc.docscrape import ClassDoc
+from numpydoc.validate import Validator, validate
+
+# Packages that satisfy it, with all packages inside them: add one a line.
+PACKAGES = [
+    "topologies",
+]
+# Not required: extended summaries, "See Also", examples, and lines of their own for the quotes.
+IGNORED = {"ES01", "SA01", "EX01", "GL01", "GL02"}
+MEMBERS = (property, classmethod, staticmethod)
+
+
+def public(package):
+    """Yield the names of the functions and classes that a package and the packages inside it export, and of methods."""
+    folder = importlib.import_module(package)
+    inside = (found.name for found in pkgutil.walk_packages(folder.__path__, f"{package}.") if found.ispkg)
+    for module in map(importlib.import_module, (package, *inside)):
+        for value in (getattr(module, name) for name in module.__all__):
+            if inspect.isfunction(value) or inspect.isclass(value):
+                name = f"{value.__module__}.{value.__qualname__}"
+                yield name
+                for member, found in vars(value).items() if inspect.isclass(value) else ():
+                    if member[0] != "_" and (inspect.isfunction(found) or isinstance(found, MEMBERS)):
+                        yield f"{name}.{member}"
+
+
+def faults(name):
+    """Return the faults in the docstring of an object."""
+    value = Validator._load_obj(name)
+    if not value.__doc__ and inspect.getdoc(value):
+        return []  # inherited from a method that is validated itself
+    codes = IGNORED
+    fields = set(getattr(value, "_fields", ()))
+    if fields or getattr(value, "_is_protocol", False) or (inspect.isclass(value) and "__init__" not in vars(value)):
+        codes = codes | {"PR01"}
+        fields -= {name.strip() for entry in ClassDoc(value)["Attributes"] for name in entry.name.split(",")}
+    found = [f"{code}: {text}" for code, text in validate(name)["errors"] if code not in codes]
+    return found + [f"field {field} is not documented" for field in sorted(fields)]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_docstrings_of_public_objects_are_complete(package):
+    names = sorted(set(public(package)))
+    assert len(names) > 10
+    assert {name: found for name in names if (found := faults(name))} == {}
+
+
+def test_faults_are_found():
+    faulty = f"{__name__}.faulty"
+    assert faults(faulty) == [
+        "SS03: Summary does not end with a period",
+        "PR01: Parameters {'number'} not documented",
+        "RT01: No Returns section found",
+    ]
+
+
+def faulty(number):
+    """Return a number"""
+    return number
