@@ -43,6 +43,7 @@
 #define number NAME(number)
 #define magnitude NAME(magnitude)
 #define passing_nan NAME(passing_nan)
+#define chosen NAME(chosen)
 #define expand NAME(expand)
 #define ratio NAME(ratio)
 #define log1p_exp NAME(log1p_exp)
@@ -68,9 +69,9 @@
 #define multiplied NAME(multiplied)
 #define scaled NAME(scaled)
 #define added NAME(added)
-#define row NAME(row)
+#define take NAME(take)
 #define put_outputs NAME(put_outputs)
-#define pulled NAME(pulled)
+#define add_multiples NAME(add_multiples)
 #define sum_of NAME(sum_of)
 #define up_to_the_last NAME(up_to_the_last)
 #define put_multiple NAME(put_multiple)
@@ -308,6 +309,12 @@ FUNCTION REAL passing_nan(REAL result, REAL x)
     return (bits(x) & MAGNITUDE) <= INFINITE ? result : x;
 }
 
+/* One number where the mask's bits are set, the other where none are: as a compiler would divide on both sides of a choice. */
+FUNCTION REAL chosen(INT mask, REAL one, REAL other)
+{
+    return number((bits(one) & mask) | (bits(other) & ~mask));
+}
+
 /* exp(-2 a) = up DOWN (q - p) / (q + p): 2^-n is in two parts as it may be subnormal. */
 FUNCTION void expand(REAL a, REAL *up, REAL *q, REAL *p)
 {
@@ -340,16 +347,15 @@ FUNCTION REAL log1p_exp(REAL x)
     REAL up, n, d;
     ratio(x, &up, &n, &d);
     n *= up * DOWN;
-    const int large = R(0.4142) * d < n;
-    const REAL difference = n - d, twice = 2 * d, thrice = 3 * d;
-    const REAL v = (large ? difference : n) / ((large ? thrice : twice) + n), w = v * v;
+    const INT large = -(INT)(R(0.4142) * d < n);
+    const REAL more = number(bits(d) & large), v = (n - more) / ((2 * d + more) + n), w = v * v;
 #if DOUBLE
     const REAL tail = 2.0 / 11 + w * (2.0 / 13 + w * (2.0 / 15 + w * (2.0 / 17 + w * (2.0 / 19))));
     const REAL series = 2 + w * (2.0 / 3 + w * (2.0 / 5 + w * (2.0 / 7 + w * (2.0 / 9 + w * tail))));
 #else
     const REAL series = 2 + w * (R(2.0 / 3) + w * (R(2.0 / 5) + w * (R(2.0 / 7) + w * R(2.0 / 9))));
 #endif
-    return v * series + (large ? R(0.6931471805599453) : 0);
+    return v * series + number(bits(R(0.6931471805599453)) & large);
 }
 
 FUNCTION REAL tanh(REAL x)
@@ -365,7 +371,7 @@ FUNCTION REAL sigmoid(REAL x)
     REAL up, n, d;
     ratio(x, &up, &n, &d);
     const int right = bits(x) >= 0;
-    const REAL e = (right ? d : n) / (d + (up * DOWN) * n);
+    const REAL e = chosen(-(INT)right, d, n) / (d + (up * DOWN) * n);
     return passing_nan(e * (right ? 1 : up) * (right ? 1 : DOWN), x);
 }
 
@@ -605,24 +611,18 @@ FUNCTION void store(REAL *at, EIGHT x)
         *(NAME(anywhere) *)(at + k * WIDTH) = x.piece[k];
 }
 
-/* The first numbers at an address, and zeros after them; nothing is read from end on. */
-FUNCTION EIGHT load_first(const REAL *at, npy_intp count, const REAL *end)
+/* The first numbers at an address, and zeros after them, where eight can be read. */
+FUNCTION EIGHT load_first(const REAL *at, npy_intp count)
 {
     static const INT masks[2 * LANES] = {-1, -1, -1, -1, -1, -1, -1, -1};
-    if (end - at >= LANES) {
-        EIGHT x = load(at);
-        UNROLLED
-        for (int k = 0; k < PIECES; k++) {
-            NAME(mask) mask;
-            memcpy(&mask, masks + LANES - count + k * WIDTH, sizeof mask);
-            x.piece[k] = (NAME(piece))((NAME(mask))x.piece[k] & mask);
-        }
-        return x;
+    EIGHT x = load(at);
+    UNROLLED
+    for (int k = 0; k < PIECES; k++) {
+        NAME(mask) mask;
+        memcpy(&mask, masks + LANES - count + k * WIDTH, sizeof mask);
+        x.piece[k] = (NAME(piece))((NAME(mask))x.piece[k] & mask);
     }
-    REAL copy[LANES] = {0};
-    for (npy_intp j = 0; j < count; j++)
-        copy[j] = at[j];
-    return load(copy);
+    return x;
 }
 
 FUNCTION EIGHT multiplied(EIGHT x, EIGHT y)
@@ -654,10 +654,12 @@ FUNCTION EIGHT added(EIGHT x, EIGHT y)
    are not looked at. */
 
 typedef struct {
-    const char *x, *end; /* features of k samples, and where those of the agent end */
-    npy_intp dx, k, m;
-} NAME(rows);
-#define ROWS NAME(rows)
+    const REAL *row[SAMPLES + 3], *rest[SAMPLES + 3]; /* features of k samples, and those that fill no eight, */
+    REAL copy[LANES][LANES]; /* which stand here where no eight could be read: at the agent's end */
+    npy_intp ahead, k, m, left;
+} NAME(samples);
+#define BATCH NAME(samples)
+
 typedef REAL NAME(four) __attribute__((vector_size(4 * sizeof(REAL)), aligned(sizeof(REAL)), may_alias));
 typedef INT NAME(places) __attribute__((vector_size(4 * sizeof(REAL))));
 #define FOUR NAME(four)
@@ -667,30 +669,48 @@ typedef INT NAME(places) __attribute__((vector_size(4 * sizeof(REAL))));
 #define SHUFFLED(x, y, ...) __builtin_shuffle(x, y, (NAME(places)){__VA_ARGS__})
 #endif
 
-FUNCTION const REAL *row(ROWS rows, npy_intp s)
+/* The k samples from x on, whose agent's features end at end. */
+FUNCTION void take(BATCH *b, const char *x, const char *end, npy_intp dx, npy_intp k, npy_intp m)
 {
-    return (const REAL *)(rows.x + (s < rows.k ? s : rows.k - 1) * rows.dx);
+    b->k = k, b->m = m, b->left = m % LANES;
+    b->ahead = dx > LONG_ROW ? AHEAD : ROWS_AHEAD * dx;
+    const char *const rest = x + (m - b->left) * SIZE;
+    for (npy_intp s = 0; s < k; s++)
+        b->row[s] = (const REAL *)(x + s * dx);
+    for (npy_intp s = 0; s < k; s++)
+        b->rest[s] = (const REAL *)(rest + s * dx);
+    for (npy_intp s = k - 1, c = 0; b->left && s >= 0 && end - (const char *)b->rest[s] < LANES * SIZE; s--, c++) {
+        memset(b->copy[c], 0, sizeof b->copy[c]);
+        memcpy(b->copy[c], b->rest[s], b->left * sizeof(REAL));
+        b->rest[s] = b->copy[c];
+    }
+    for (npy_intp s = k; s < k + 3; s++) {
+        b->row[s] = b->row[k - 1];
+        b->rest[s] = b->rest[k - 1];
+    }
 }
 
 /* Put the outputs of the samples at f; the last one's fill up the four. */
-FUNCTION void put_outputs(REAL *f, ROWS rows, const REAL *w, REAL bias)
+FUNCTION void put_outputs(REAL *f, const BATCH *b, const REAL *w, REAL bias)
 {
-    const npy_intp left = rows.m % LANES, whole = rows.m - left;
-    const npy_intp ahead = rows.dx > LONG_ROW ? AHEAD : ROWS_AHEAD * rows.dx;
-    const EIGHT w_left = load_first(w + whole, left, w + whole);
-    for (npy_intp s = 0; s < rows.k; s += 4) {
+    const npy_intp left = b->left, whole = b->m - left;
+    REAL w_copy[LANES] = {0};
+    for (npy_intp j = 0; j < left; j++)
+        w_copy[j] = w[whole + j];
+    const EIGHT w_left = load(w_copy);
+    for (npy_intp s = 0; s < b->k; s += 4) {
         EIGHT totals[4];
         const REAL *four[4];
         UNROLLED
         for (int i = 0; i < 4; i++) {
-            four[i] = row(rows, s + i);
-            totals[i] = multiplied(load_first(four[i] + whole, left, (const REAL *)rows.end), w_left);
+            four[i] = b->row[s + i];
+            totals[i] = left ? multiplied(load_first(b->rest[s + i], left), w_left) : (EIGHT){0};
         }
         for (npy_intp j = 0; j < whole; j += LANES) {
             const EIGHT part = load(w + j);
             UNROLLED
             for (int i = 0; i < 4; i++) {
-                __builtin_prefetch((const char *)(four[i] + j) + ahead);
+                __builtin_prefetch((const char *)(four[i] + j) + b->ahead);
                 totals[i] = added(totals[i], multiplied(load(four[i] + j), part));
             }
         }
@@ -707,19 +727,35 @@ FUNCTION void put_outputs(REAL *f, ROWS rows, const REAL *w, REAL bias)
     }
 }
 
-/* The sum of the samples' numbers of eight columns from j on, or of fewer, each times the sample's u, plus what is in total. */
-FUNCTION EIGHT pulled(EIGHT total, ROWS rows, npy_intp j, npy_intp count, const REAL *u)
+/* Add to the gradient g the samples' features, each times the sample's u. */
+FUNCTION void add_multiples(REAL *g, const BATCH *b, const REAL *u)
 {
-    for (npy_intp s = 0; s < rows.k; s += 4) {
+    const npy_intp left = b->left, whole = b->m - left;
+    for (npy_intp j = 0; j < whole; j += LANES) {
+        EIGHT total = load(g + j);
+        for (npy_intp s = 0; s < b->k; s += 4) {
+            EIGHT four[4];
+            UNROLLED
+            for (int i = 0; i < 4; i++)
+                four[i] = scaled(load(b->row[s + i] + j), u[s + i]);
+            total = added(total, added(added(four[0], four[1]), added(four[2], four[3])));
+        }
+        store(g + j, total);
+    }
+    if (left == 0)
+        return;
+    REAL rest[LANES] = {0};
+    memcpy(rest, g + whole, left * sizeof(REAL));
+    EIGHT total = load(rest);
+    for (npy_intp s = 0; s < b->k; s += 4) {
         EIGHT four[4];
         UNROLLED
-        for (int i = 0; i < 4; i++) {
-            const REAL *const at = row(rows, s + i) + j;
-            four[i] = scaled(count == LANES ? load(at) : load_first(at, count, (const REAL *)rows.end), u[s + i]);
-        }
+        for (int i = 0; i < 4; i++)
+            four[i] = scaled(load_first(b->rest[s + i], left), u[s + i]);
         total = added(total, added(added(four[0], four[1]), added(four[2], four[3])));
     }
-    return total;
+    store(rest, total);
+    memcpy(g + whole, rest, left * sizeof(REAL));
 }
 
 /* The total plus k numbers, four at a time. */
@@ -740,7 +776,7 @@ FUNCTION npy_intp up_to_the_last(const REAL *c, npy_intp n)
 #define GRADIENTS(name, loss) \
     LOOP(name) \
     { \
-        const npy_intp p = lengths[1], n = lengths[2], m = lengths[3], dx = steps[7], left = m % LANES; \
+        const npy_intp p = lengths[1], n = lengths[2], m = lengths[3], dx = steps[7]; \
         const npy_intp fours = NUMBERS / (m > 1 ? m : 1) / 4 * 4, few = fours < 4 ? 4 : fours < SAMPLES ? fours : SAMPLES; \
         REAL u[SAMPLES + 3]; \
         for (npy_intp agent = 0; agent < lengths[0]; agent++) { \
@@ -755,19 +791,14 @@ FUNCTION npy_intp up_to_the_last(const REAL *c, npy_intp n)
                 g[j] = ridge != 0 ? ridge * w[j] : 0; \
             for (npy_intp begin = 0; begin < used; begin += few) { \
                 const npy_intp k = few < used - begin ? few : used - begin; \
-                const ROWS rows = {x + begin * dx, x + n * dx, dx, k, m}; \
-                put_outputs(u, rows, w, bias); \
+                BATCH batch; \
+                take(&batch, x + begin * dx, x + n * dx, dx, k, m); \
+                put_outputs(u, &batch, w, bias); \
                 TOGETHER \
                 for (npy_intp s = 0; s < k; s++) \
                     u[s] = loss(u[s], d[begin + s]) * (scale * c[begin + s]); \
                 u[k] = u[k + 1] = u[k + 2] = 0; \
-                for (npy_intp j = 0; j < m - left; j += LANES) \
-                    store(g + j, pulled(load(g + j), rows, j, LANES, u)); \
-                if (left > 0) { \
-                    REAL part[LANES]; \
-                    store(part, pulled(load_first(g + m - left, left, g + m - left), rows, m - left, left, u)); \
-                    memcpy(g + m - left, part, left * sizeof(REAL)); \
-                } \
+                add_multiples(g, &batch, u); \
                 if (p > m) \
                     g[m] = sum_of(u, k, g[m]); \
             } \
@@ -789,8 +820,9 @@ FUNCTION npy_intp up_to_the_last(const REAL *c, npy_intp n)
             (void)most; \
             for (npy_intp begin = 0; begin < used; begin += SAMPLES) { \
                 const npy_intp k = SAMPLES < used - begin ? SAMPLES : used - begin; \
-                const ROWS rows = {x + begin * dx, x + n * dx, dx, k, m}; \
-                put_outputs(u, rows, w, bias); \
+                BATCH batch; \
+                take(&batch, x + begin * dx, x + n * dx, dx, k, m); \
+                put_outputs(u, &batch, w, bias); \
                 TOGETHER \
                 for (npy_intp s = 0; s < k; s++) \
                     u[s] = loss(u[s], d[begin + s]) * c[begin + s]; \
