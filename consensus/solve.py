@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 
 import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike
 
-from consensus import _arguments, _checks, _progress
+from consensus import _arguments, _checks
 from consensus._contents import digest
-from consensus.checkpoint import check_fits, fingerprint, known_by, load
+from consensus.checkpoint import fingerprint, known_by
 from consensus.engines import MPI, Engine, Processes, Stacked
 from consensus.engines.states import Begin
 from consensus.observe import RoundInfo
-from consensus.observe.callbacks import checked_callbacks
 from consensus.observe.honest import measured_agents
-from consensus.observe.metrics import checked_metrics
-from consensus.observe.observer import Observer
-from consensus.observe.recorder import ALWAYS, ASKED_FOR, Recorder, checked_test_set
-from consensus.observe.saver import Saver, check_writable
-from consensus.observe.stopper import Stopper
+from consensus.options import RunOptions
 from consensus.problems import BaseProblem
 from consensus.result import Result, finish, warn_if_above
 from consensus.solvers import AdaptiveNEXT, Solver, check_needs
@@ -174,21 +168,24 @@ def solve(
     """
     where = ENGINES[_checks.choice("engine", engine, tuple(ENGINES))]() if isinstance(engine, str) else _checks.engine(engine)
     with where.agreed() as settings:
-        rounds = _checks.count("rounds", rounds, least=0)
-        record_every = _checks.count("record_every", record_every)
-        every = _checks.count("every", every)
-        flags = (("progress", progress), ("gather", gather), ("agent_objectives", agent_objectives))
-        progress, gather, agent_objectives = (_checks.flag(name, value) for name, value in flags)
-        tolerance = _checks.optional_number("tolerance", tolerance, above=0)
-        seconds = _checks.optional_number("seconds", seconds, above=0)
-        if exchanges is not None:
-            exchanges = _checks.count("exchanges", exchanges)
-        callbacks = checked_callbacks(callbacks)
-        for name, value in (("checkpoint", checkpoint), ("resume", resume)):
-            if value is not None:
-                _checks.path(name, value)
-        if checkpoint is not None and where.root:
-            check_writable(checkpoint)
+        options = RunOptions(
+            rounds=rounds,
+            record_every=record_every,
+            tolerance=tolerance,
+            exchanges=exchanges,
+            seconds=seconds,
+            callbacks=callbacks,
+            metrics=metrics,
+            progress=progress,
+            checkpoint=checkpoint,
+            every=every,
+            resume=resume,
+            gather=gather,
+            test=test,
+            agent_objectives=agent_objectives,
+        )
+        if where.root:
+            options.check_writable()
         _checks.problem(problem)
         network = _arguments.schedule(network)
         if network.agents != problem.network_size:
@@ -203,8 +200,7 @@ def solve(
         start = _arguments.start(problem, start, seed)
         if needs_of(solver).tree and not (start == start[0]).all():
             raise ValueError(f"start must be the same for all agents, (P,): {type(solver).__name__} has one point for all")
-        test = None if test is None else checked_test_set(problem, test)
-        metrics = checked_metrics(metrics, (*ALWAYS, *ASKED_FOR, *solver.history_columns))
+        options = options.fitted(problem, solver)
         whole = problem.agents == problem.network_size
         identity: dict[str, str | None] = {}
         if checkpoint or resume or where.size > 1:
@@ -213,10 +209,8 @@ def solve(
             identity = fingerprint(problem, network, solver, start, data)
             if measured is not None:
                 identity["honest"] = str(measured.tolist())
-            settings |= identity | {"rounds": rounds, "record_every": record_every, "tolerance": tolerance}
-            settings |= {"exchanges": exchanges, "checkpoint": checkpoint, "every": every, "resume": resume, "gather": gather}
-            settings |= {"seconds": seconds, "metrics": list(metrics)}
-            settings |= {"agent_objectives": agent_objectives, "problem": "of all agents" if whole else "of its own agents"}
+            settings |= identity | options.compared
+            settings |= {"problem": "of all agents" if whole else "of its own agents"}
 
     solver = where.prepare(solver, problem, network)
     edges = solver.edges(network) if hasattr(solver, "edges") else network
@@ -224,30 +218,18 @@ def solve(
         identity["solver"] = known_by(solver)
     if (checkpoint or resume) and not whole:
         identity["data"] = digest(*where.allgather(problem.digests()))
-    resumed = where.broadcast(lambda: load(resume)) if resume else None
-    if resumed:
-        check_fits(resume, resumed, identity, rounds)
-    with (
-        _progress.bar(progress and where.root, total=rounds, desc=type(solver).__name__, unit="round") as bar,
-        ExitStack() as ending,
-    ):
-        saver = Saver(checkpoint, every, identity, where.root) if checkpoint else None
-        if saver:
-            ending.callback(saver.hold.release)
-            where.broadcast(saver.hold.take)
-        recorder = Recorder(problem, solver, test, agent_objectives, metrics, honest=measured)
-        stopper = Stopper(tolerance, exchanges, seconds)
-        observer = Observer(recorder, stopper, callbacks, saver, record_every, rounds, bar)
-        begin = Begin.start(start)
-        if resumed:
-            observer.resume(resumed, resume)
-            begin = Begin(resumed.fields, resumed=True)
+    with options.observer(problem, solver, identity, measured, where.root, where.broadcast) as (observer, resumed):
+        begin = Begin(resumed.fields, resumed=True) if resumed else Begin.start(start)
         result = finish(
-            lambda: where.run(problem, edges, solver, begin, rounds, observer), observer, rounds, solver, checkpoint
+            lambda: where.run(problem, edges, solver, begin, options.rounds, observer),
+            observer,
+            options.rounds,
+            solver,
+            checkpoint,
         )
     if where.root:
         warn_if_above(result)
-    if gather:
+    if options.gather:
         return result
     rows = where.rows(problem.network_size)
     own = None if measured is None else np.flatnonzero(np.isin(np.arange(rows.start, rows.stop), measured))

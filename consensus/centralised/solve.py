@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from consensus import _arguments, _checks, _progress
+from consensus import _arguments, _checks
 from consensus._parallel import one_blas_thread
 from consensus.centralised.system import System, Traffic, whole_problem
-from consensus.checkpoint import check_fits, fingerprint, load
+from consensus.checkpoint import fingerprint
 from consensus.communication.states import flatten, rebuild
 from consensus.engines.rounds import all_small
 from consensus.errors import DivergenceError, WorkerError
 from consensus.observe import Gathered, RoundInfo
-from consensus.observe.callbacks import checked_callbacks
-from consensus.observe.metrics import checked_metrics
-from consensus.observe.observer import Observer
-from consensus.observe.recorder import ALWAYS, ASKED_FOR, Recorder, checked_test_set
-from consensus.observe.saver import Saver, check_writable
-from consensus.observe.stopper import Stopper
+from consensus.options import RunOptions
 from consensus.problems import BaseProblem
 from consensus.result import Result, finish, warn_if_above
 
@@ -97,41 +92,34 @@ def solve(
     """
     whole_problem(problem)
     _checks.offers("system", system, ("init", "running", "history_columns"), "a system, such as SynchronousSGD(32, 0.1)")
-    rounds = _checks.count("rounds", rounds, least=0)
-    record_every, every = _checks.count("record_every", record_every), _checks.count("every", every)
-    progress = _checks.flag("progress", progress)
-    tolerance = _checks.optional_number("tolerance", tolerance, above=0)
-    seconds = _checks.optional_number("seconds", seconds, above=0)
-    callbacks = checked_callbacks(callbacks)
-    for name, value in (("checkpoint", checkpoint), ("resume", resume)):
-        if value is not None:
-            _checks.path(name, value)
-    if checkpoint is not None:
-        check_writable(checkpoint)
+    options = RunOptions(
+        rounds=rounds,
+        record_every=record_every,
+        tolerance=tolerance,
+        seconds=seconds,
+        callbacks=callbacks,
+        metrics=metrics,
+        progress=progress,
+        checkpoint=checkpoint,
+        every=every,
+        resume=resume,
+        test=test,
+    )
+    options.check_writable()
     system.check(problem)
     w = _arguments.start(problem, start, seed)[:1]
     if start is not None and np.ndim(start) != 1:
         raise ValueError(f"start must have shape (P,) = ({problem.parameters},): the server has one; got {np.shape(start)}")
-    test = None if test is None else checked_test_set(problem, test)
-    metrics = checked_metrics(metrics, (*ALWAYS, *ASKED_FOR, *system.history_columns))
+    options = options.fitted(problem, system)
 
     problem = problem.restrict(slice(0, problem.agents))  # counts the work of this run alone
     identity = fingerprint(problem, None, system, w) if checkpoint or resume else {}
-    resumed = load(resume) if resume else None
-    if resumed:
-        check_fits(resume, resumed, identity, rounds)
-    with _progress.bar(progress, total=rounds, desc=type(system).__name__, unit="round") as bar, ExitStack() as ending:
-        saver = Saver(checkpoint, every, identity) if checkpoint else None
-        if saver:
-            ending.callback(saver.hold.release)
-            saver.hold.take()
-        recorder = Recorder(problem, system, test, metrics=metrics)
-        observer = Observer(recorder, Stopper(tolerance, None, seconds), callbacks, saver, record_every, rounds, bar)
+    with options.observer(problem, system, identity) as (observer, resumed):
         state = system.init(problem, w)
         if resumed:
-            observer.resume(resumed, resume)
             state = rebuild(state, resumed.fields)
-        result = finish(lambda: _run(problem, system, state, rounds, observer), observer, rounds, system, checkpoint)
+        run = functools.partial(_run, problem, system, state, options.rounds, observer)
+        result = finish(run, observer, options.rounds, system, checkpoint)
     warn_if_above(result)
     return result
 

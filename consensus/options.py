@@ -1,0 +1,122 @@
+"""What a run is asked for besides its method."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from consensus import _checks, _progress
+from consensus.checkpoint import Checkpoint, check_fits, load
+from consensus.observe import Observer, RoundInfo
+from consensus.observe.callbacks import checked_callbacks
+from consensus.observe.metrics import checked_metrics
+from consensus.observe.recorder import ALWAYS, ASKED_FOR, Method, Recorder, checked_test_set
+from consensus.observe.saver import Saver, check_writable
+from consensus.observe.stopper import Stopper
+from consensus.problems import BaseProblem
+
+_COMPARED = ("rounds", "record_every", "tolerance", "exchanges", "checkpoint", "every", "resume", "gather", "seconds")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """When a run stops, what it records and where it is saved; parameters are those of :func:`consensus.solve`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If one of them is out of range or of another kind.
+    """
+
+    rounds: int
+    record_every: int = 1
+    tolerance: float | None = None
+    exchanges: int | None = None
+    seconds: float | None = None
+    callbacks: Sequence[Callable[[RoundInfo], str | None]] = ()
+    metrics: Mapping[str, Callable[[np.ndarray], float]] | None = None
+    progress: bool = False
+    checkpoint: str | os.PathLike | None = None
+    every: int = 50
+    resume: str | os.PathLike | None = None
+    gather: bool = True
+    test: Any = None
+    agent_objectives: bool = False
+
+    def __post_init__(self) -> None:
+        checked: dict[str, Any] = {"rounds": _checks.count("rounds", self.rounds, least=0)}
+        checked |= {name: _checks.count(name, getattr(self, name)) for name in ("record_every", "every")}
+        checked |= {name: _checks.flag(name, getattr(self, name)) for name in ("progress", "gather", "agent_objectives")}
+        for name in ("tolerance", "seconds"):
+            checked[name] = _checks.optional_number(name, getattr(self, name), above=0)
+        if self.exchanges is not None:
+            checked["exchanges"] = _checks.count("exchanges", self.exchanges)
+        checked["callbacks"] = checked_callbacks(self.callbacks)
+        for name in ("checkpoint", "resume"):
+            if getattr(self, name) is not None:
+                _checks.path(name, getattr(self, name))
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    def check_writable(self) -> None:
+        """Raise ``ValueError`` if the checkpoint cannot be written."""
+        if self.checkpoint is not None:
+            check_writable(self.checkpoint)
+
+    def fitted(self, problem: BaseProblem, method: Method) -> Self:
+        """These options with the test set and the metrics as the history of ``method`` takes them; errors if it cannot."""
+        test = None if self.test is None else checked_test_set(problem, self.test)
+        return replace(self, test=test, metrics=checked_metrics(self.metrics, (*ALWAYS, *ASKED_FOR, *method.history_columns)))
+
+    @property
+    def compared(self) -> dict[str, Any]:
+        """What must be the same in all processes that call :func:`consensus.solve` together."""
+        names = (*_COMPARED, "agent_objectives")
+        return {name: getattr(self, name) for name in names} | {"metrics": list(self.metrics or ())}
+
+    @contextmanager
+    def observer(
+        self,
+        problem: BaseProblem,
+        method: Method,
+        identity: dict[str, Any],
+        honest: np.ndarray | None = None,
+        root: bool = True,
+        broadcast: Callable[[Callable[[], Any]], Any] = lambda function: function(),
+    ) -> Iterator[tuple[Observer, Checkpoint | None]]:
+        """The run's observer, and the checkpoint from which the run goes on, if there is one.
+
+        Parameters
+        ----------
+        problem : Problem
+        method : Solver or System
+        identity : dict
+            The run's fingerprint, for its checkpoints.
+        honest : ndarray of int, optional
+            The agents that are measured.
+        root : bool
+            Whether this process shows the progress bar and writes.
+        broadcast : callable
+            Calls a function in one process, for all.
+        """
+        resumed: Checkpoint | None = None
+        if (path := self.resume) is not None:
+            resumed = broadcast(lambda: load(path))
+            check_fits(path, resumed, identity, self.rounds)
+        shown = self.progress and root
+        with _progress.bar(shown, total=self.rounds, desc=type(method).__name__, unit="round") as bar, ExitStack() as ending:
+            saver = Saver(self.checkpoint, self.every, identity, root) if self.checkpoint else None
+            if saver:
+                ending.callback(saver.hold.release)
+                broadcast(saver.hold.take)
+            recorder = Recorder(problem, method, self.test, self.agent_objectives, self.metrics, honest=honest)
+            stopper = Stopper(self.tolerance, self.exchanges, self.seconds)
+            observer = Observer(recorder, stopper, self.callbacks, saver, self.record_every, self.rounds, bar)
+            if resumed:
+                observer.resume(resumed, path)
+            yield observer, resumed
