@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from turns import with_slow
 
 import consensus
 
@@ -34,12 +35,14 @@ def test_examples_run(page, tmp_path, monkeypatch):
             assert objective[-1] < 0.9 * objective[0]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if "```pycon" in page.read_text()], ids=lambda page: page.stem)
-def test_examples_give_what_they_show(page, tmp_path, monkeypatch):
-    for package in NEEDS.get(page.stem, ()):
+@pytest.mark.parametrize("stem", with_slow([page.stem for page in PAGES if "```pycon" in page.read_text()], "estimators"))
+def test_examples_give_what_they_show(stem, tmp_path, monkeypatch):
+    for package in NEEDS.get(stem, ()):
         pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
-    found = doctest.testfile(str(page), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE)
+    found = doctest.testfile(
+        str(PAGES[0].parent / f"{stem}.md"), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE
+    )
     assert found.attempted > 3
     assert found.failed == 0
 

@@ -226,12 +226,10 @@ def _resumed(
 
 def _counts(laws: Laws, solver: Solver, problem: BaseProblem, network: ScheduleLike, whole: Any) -> None:
     """Exchanges, messages and numbers are those that the solver says it sends."""
-    history, rounds = whole.history, whole.rounds
+    history, rounds, a_round = whole.history, whole.rounds, solver.exchanges_a_round
     if needs_of(solver).counts_exchanges:
-        said = solver.exchanges_a_round
-        laws.true("who finds its number of exchanges says no number", said is None, f"exchanges_a_round is {said!r}")
+        laws.true("who finds its number of exchanges says no number", a_round is None, f"exchanges_a_round is {a_round!r}")
         return
-    a_round = solver.exchanges_a_round
     if a_round is None or a_round != int(a_round):
         return
 
@@ -243,8 +241,9 @@ def _counts(laws: Laws, solver: Solver, problem: BaseProblem, network: ScheduleL
     links = sum(matrix.nnz - np.count_nonzero(matrix.diagonal()) for matrix in matrices)
     equal("exchanges are exchanges_a_round", "exchanges", rounds * int(a_round))
     equal("messages are edges times exchanges", "messages", int(links * a_round))
-    if not isinstance(getattr(solver, "compressor", NoCompression()), NoCompression) or hasattr(solver, "rank"):
+    packed = hasattr(solver, "rank") or not isinstance(getattr(solver, "compressor", NoCompression()), NoCompression)
+    if packed or not solver.sends:
         return
-    numbers = sum(1 if name == "mass" else problem.parameters for name in solver.sends.split(", ") if name)
+    numbers = sum(1 if name == "mass" else problem.parameters for name in solver.sends.split(", "))
     times = getattr(solver, "exchanges", 1)  # of a solver inside, as Gossip has them
     equal("floats are the vectors that it sends", "floats", int(links * numbers * times))

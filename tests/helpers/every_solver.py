@@ -2,7 +2,7 @@
 
 from consensus import Minibatches
 from consensus import solvers as all_solvers
-from consensus.compression import Half, LowRank, Quantize, RandomK, TopK
+from consensus.compression import Half, LowRank, NoCompression, Quantize, RandomK, TopK
 from consensus.robust import NNA, Attack, SignFlip
 from consensus.solvers import (
     BEER,
@@ -83,6 +83,12 @@ SOLVERS |= {  # settings by which a method takes another way
     "SONATA, averaged batches": SONATA(_PARTIAL, 0.2, batch=3, averaging=0.5),
     "tracking, batches": GradientTracking(0.02, "cta", Minibatches(4, 1, replacement=True)),
     "PowerGossip, tracking": PowerGossip(GradientTracking(0.02, "cta"), rank=2),
+    "GT-SARAH, all samples": GTSARAH(0.02),
+    "GT-VR, all samples": GTVR(0.02),
+    "MoTEF, all samples": MoTEF(NoCompression(), 0.02),
+    "ChocoSGD, dense": ChocoSGD(NoCompression(), 0.02),
+    "compressed, dense": Compressed(SONATA(_PARTIAL, 0.2), NoCompression(), gamma=0.9),
+    "accelerated gossip": Gossip(GradientTracking(0.02), 3, gap=0.2),
     "BEER, low rank": BEER(LowRank(2), 0.02),
 }
 SOLVERS["TreeLBFGS"] = all_solvers.TreeLBFGS()

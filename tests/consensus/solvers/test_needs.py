@@ -3,129 +3,27 @@
 import inspect
 import re
 import warnings
+from contextlib import nullcontext
 from dataclasses import dataclass
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from every_solver import SOLVERS
 from problems import AGENTS, CIRCLE, GRAPH, problem
 
 import consensus
 import topologies
 from consensus import solvers
-from consensus.compression import NoCompression
-from consensus.solvers import (
-    ATG,
-    BEER,
-    CGT,
-    D2,
-    DADMM,
-    DATOS,
-    DGD,
-    DLM,
-    EXTRA,
-    GTHSGD,
-    GTSAGA,
-    GTSARAH,
-    GTVR,
-    KGT,
-    LEAD,
-    LED,
-    LTADMM,
-    NEXT,
-    NIDS,
-    OPAPC,
-    PGEXTRA,
-    SGP,
-    SONATA,
-    AccGT,
-    AdaptiveNEXT,
-    AutoGT,
-    ChocoSGD,
-    Compressed,
-    DecentLaM,
-    DiNNO,
-    DSGDm,
-    ExactDiffusion,
-    Gossip,
-    GradientTracking,
-    MoTEF,
-    Needs,
-    NetworkGIANT,
-    NewtonTracking,
-    PowerGossip,
-    ProxGT,
-    ProxSkip,
-    PushDIGing,
-    PushPull,
-    QGDSGDm,
-    RelaySGD,
-    Solver,
-    TreeLBFGS,
-    TreeNewton,
-    WangElia,
-    check_needs,
-    table,
-)
+from consensus.solvers import DGD, NEXT, SONATA, AdaptiveNEXT, Gossip, Needs, PowerGossip, Solver, check_needs, table
 from consensus.solvers.dgd import DGDState
 from consensus.solvers.needs import needs_of
 from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
 
 STATIC = topologies.Static(GRAPH)
 FULL, PARTIAL = FullLinearization(4.0), PartialLinearization(1.0)
-ALL = [
-    AccGT(0.02, convexity=0.1),
-    AdaptiveNEXT(),
-    AutoGT(),
-    BEER(NoCompression(), 0.02),
-    CGT(NoCompression(), 0.02),
-    ChocoSGD(NoCompression(), 0.02),
-    Compressed(NEXT(FULL, 0.2), NoCompression()),
-    Compressed(SONATA(FULL, 0.2), NoCompression(), gamma=0.9),
-    DATOS(),
-    D2(0.02),
-    DGD(0.02),
-    DecentLaM(0.005),
-    GTHSGD(0.02),
-    GTSAGA(0.02),
-    GTSARAH(0.02),
-    GTVR(0.02),
-    QGDSGDm(0.005),
-    DSGDm(0.02),
-    RelaySGD(0.02),
-    SGP(0.02),
-    EXTRA(0.02),
-    ExactDiffusion(0.02),
-    ATG(0.1),
-    DADMM(0.5),
-    DLM(0.1),
-    DiNNO(0.05),
-    Gossip(PushDIGing(0.02), 2),
-    Gossip(GradientTracking(0.02), 3, gap=0.2),
-    GradientTracking(0.02),
-    GradientTracking(0.02, order="cta"),
-    KGT(0.02),
-    LEAD(NoCompression(), 0.02),
-    LED(0.02),
-    MoTEF(NoCompression(), 0.02),
-    NEXT(FULL, 0.2),
-    NEXT(PARTIAL, 0.2),
-    NIDS(0.02),
-    OPAPC(0.02, convexity=0.1, momentum=0.5, dual=20.0),
-    PGEXTRA(0.02),
-    ProxGT(0.02),
-    LTADMM(0.02),
-    NetworkGIANT(0.1),
-    NewtonTracking(0.5),
-    TreeLBFGS(),
-    TreeNewton(columns=4),
-    SONATA(FULL, 0.2),
-    SONATA(Blocks(PARTIAL, 2), 0.2),
-    ProxSkip(0.02, probability=1.0),
-    PushDIGing(0.02),
-    PushPull(0.02),
-    WangElia(0.02),
-]
+SKIPPED = {"PowerGossip", "PowerGossip, tracking", "BEER, low rank", "liars"}  # they need matrices, or a complete graph
+ALL = [solver for name, solver in SOLVERS.items() if name not in SKIPPED]
 every = pytest.mark.parametrize("solver", ALL, ids=lambda solver: str(solver)[:60])
 L2 = consensus.L2(0.1)
 
@@ -163,17 +61,6 @@ def test_all_exported_solvers_are_tried_here():
 
 
 @every
-def test_they_take_the_regularizers_that_they_say(solver):
-    p = problem("squared", consensus.L1(0.01))
-    if needs_of(solver).regularizer == "smooth":
-        with pytest.raises(ValueError, match="needs a smooth regularizer"):
-            consensus.solve(p, STATIC, solver, rounds=3)
-        assert p.work.gradients == 0
-        p = problem("squared", L2)
-    consensus.solve(p, STATIC, solver, rounds=3)
-
-
-@every
 def test_they_run_on_directed_graphs_with_the_weights_that_they_say(solver):
     name = needs_of(solver).directed
     p, start = problem("squared", L2), np.random.default_rng(0).standard_normal((AGENTS, 5))
@@ -184,35 +71,22 @@ def test_they_run_on_directed_graphs_with_the_weights_that_they_say(solver):
             consensus.solve(p, directed, solver, rounds=1)
     else:
         directed = topologies.Static(CIRCLE, weights=getattr(topologies, name))
-        found = consensus.solve(p, directed, solver, rounds=300, start=start).history
+        found = consensus.solve(p, directed, solver, rounds=60 if solver.counts_exchanges else 300, start=start).history
         assert found["objective"][-1] < 0.9 * found["objective"][0]
         assert found["disagreement"][-1] < 0.1 * found["disagreement"][0]
 
 
 @every
 def test_they_take_costs_without_a_model_as_they_say(solver):
-    p = consensus.Problem.from_functions(lambda w: (w**2).sum(axis=1), lambda w: 2 * w, agents=AGENTS, parameters=3)
+    value, gradient = lambda w: (w**2).sum(axis=1), lambda w: 2 * w
+    p = consensus.Problem.from_functions(value, gradient, agents=AGENTS, parameters=3, lipschitz=2.0)
+    refused = "minibatches need a problem with samples" if getattr(solver, "batch", None) else ""
     if needs_of(solver).model:
-        with pytest.raises(
-            TypeError, match=r"\w(\(.*PartialLinearization\)+)? needs a model to linearise, and Problem.from_func"
-        ):
-            consensus.solve(p, STATIC, solver, rounds=3)
-    else:
+        refused = r"\w(\(.*PartialLinearization\)+)? needs a model to linearise, and Problem.from_func"
+    elif "convexity=None" in str(solver) or "OPAPC" in str(solver) or "AccGT" in str(solver):
+        refused = "knows no modulus of strong convexity: give the solver a convexity="
+    with pytest.raises(TypeError, match=refused) if refused else nullcontext():
         consensus.solve(p, STATIC, solver, rounds=3)
-
-
-@every
-def test_they_make_the_exchanges_and_send_the_vectors_that_they_say(solver):
-    p, rounds = problem("squared", L2), 6
-    history = consensus.solve(p, STATIC, solver, rounds=rounds).history
-    if needs_of(solver).counts_exchanges:
-        assert solver.exchanges_a_round is None
-        return
-    assert history["exchanges"][-1] == rounds * solver.exchanges_a_round
-    numbers = sum(1 if name == "mass" else p.parameters for name in solver.sends.split(", "))
-    times = solver.exchanges if isinstance(solver, Gossip) else 1
-    edges = history["messages"][-1] / history["exchanges"][-1]
-    assert history["floats"][-1] == rounds * times * numbers * edges
 
 
 @every

@@ -1,11 +1,14 @@
 """Every solver passes the contract; of wrong ones the broken law is named."""
 
+import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pairs
 import pytest
+from engine_harness import mpiexec
 from every_solver import SOLVERS
 from pairs import LOSSES
 from problems import problem
@@ -13,7 +16,7 @@ from problems import problem
 import consensus
 import topologies
 from consensus import solvers
-from consensus.engines import Processes
+from consensus.engines import MPI, Processes
 from consensus.testing import check_solver
 
 # In double by design: what AdaptiveNEXT judges its steps and averages by, and all that is made of exact sums over a tree.
@@ -64,6 +67,12 @@ def test_it_keeps_the_contract_on_other_problems(name):
 def test_it_keeps_the_contract_on_workers(name, forked):
     where, double = arguments(name)
     check_solver(SOLVERS[name], *where, engines=[Processes(2)], **double)
+
+
+@pytest.mark.slow
+def test_it_keeps_the_contract_on_ranks():
+    done = mpiexec(2, Path(__file__), timeout=500)
+    assert (done.returncode, done.stdout) == (0, "all\n" * 2), done.stderr
 
 
 class State(NamedTuple):
@@ -154,3 +163,11 @@ def test_settings_must_be_frozen():
 
     with pytest.raises(AssertionError, match="settings are the fields of a frozen dataclass: Loose is not a dataclass"):
         check_solver(Loose())
+
+
+if __name__ == "__main__":
+    for name in SOLVERS:
+        if not name.startswith(("DLM", "DiNNO", "RelaySGD")):
+            where, double = arguments(name)
+            check_solver(SOLVERS[name], *where, engines=[MPI()], **double)
+    sys.stdout.write("all\n")

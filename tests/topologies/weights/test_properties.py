@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from turns import with_slow
 
 import topologies
 from topologies import fastest, laplacian, lazy, max_degree, metropolis, pull, push, sinkhorn
@@ -69,7 +70,7 @@ def check_layout(matrix, graph):
     assert not (matrix.toarray() != 0)[~pattern(graph)].any()
 
 
-@pytest.mark.parametrize("name", SYMMETRIC)
+@pytest.mark.parametrize("name", with_slow(SYMMETRIC, "fastest with a diagonal"))
 @fixed
 @given(graph=GENERATORS)
 def test_symmetric_rules_are_doubly_stochastic_on_the_edges(name, graph):
@@ -88,7 +89,7 @@ def test_symmetric_rules_are_doubly_stochastic_on_the_edges(name, graph):
     assert values.max() == pytest.approx(1, rel=0, abs=1e-14)
 
 
-@pytest.mark.parametrize("name", SYMMETRIC)
+@pytest.mark.parametrize("name", with_slow(SYMMETRIC, "fastest", "fastest with a diagonal"))
 @fixed
 @given(graph=GENERATORS)
 def test_symmetric_rules_mix_connected_graphs(name, graph):

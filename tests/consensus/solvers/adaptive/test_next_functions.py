@@ -6,6 +6,7 @@ import pytest
 from problems import data
 from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
+from turns import in_turn, with_slow
 
 import consensus
 import topologies
@@ -44,8 +45,7 @@ def quadratics(regularizer=None, size=P, agents=AGENTS):
     return problem, hessians.sum(axis=0), np.einsum("apq,aq->p", hessians, centres)
 
 
-@pytest.mark.parametrize("network", NETWORKS)
-@pytest.mark.parametrize("weight", [0.0, 0.5])
+@pytest.mark.parametrize(("weight", "network"), in_turn([0.0, 0.5], NETWORKS))
 def test_quadratics_end_in_the_closed_form(weight, network):
     problem, hessian, right = quadratics(consensus.L2(weight))
     result = consensus.solve(problem, NETWORKS[network], rounds=180)
@@ -55,8 +55,7 @@ def test_quadratics_end_in_the_closed_form(weight, network):
     assert objective.max() <= objective[0] * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("network", NETWORKS)
-@pytest.mark.parametrize("weight", [0.5, 3.0])
+@pytest.mark.parametrize(("weight", "network"), in_turn([0.5, 3.0], NETWORKS, every=3))
 def test_quadratics_with_an_l1_meet_their_optimality_conditions(weight, network):
     problem, hessian, right = quadratics(consensus.L1(weight))
     result = consensus.solve(problem, NETWORKS[network], rounds=300)
@@ -69,7 +68,7 @@ def test_quadratics_with_an_l1_meet_their_optimality_conditions(weight, network)
     assert zero.any() == (weight == 3.0)
 
 
-@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("network", with_slow(NETWORKS, "random"))
 def test_a_nonconvex_smooth_sum(network):
     """Cauchy's robust location: SciPy from where the run ends finds nothing better nearby."""
     centres = np.random.default_rng(2).standard_normal((AGENTS, P))

@@ -5,6 +5,7 @@ import pytest
 from problems import AGENTS, SCHEDULES, problem, smooth_optimum
 from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
+from turns import in_turn
 
 import consensus
 import topologies
@@ -116,8 +117,9 @@ STATIONARY = {
 BACK = {"directed, failing": (150, 1e-7)}  # rounds, and how near to the point
 
 
-@pytest.mark.parametrize("schedule", [*SCHEDULES, "complete"])
-@pytest.mark.parametrize("name", [name for name in STATIONARY if name != "MLP"])
+@pytest.mark.parametrize(
+    ("name", "schedule"), in_turn([name for name in STATIONARY if name != "MLP"], [*SCHEDULES, "complete"], every=4)
+)
 def test_from_a_stationary_agreement_it_comes_back(name, schedule):
     """Trackers begin as the agents' own gradients, which send everyone away first."""
     network = SCHEDULES.get(schedule) or topologies.Static(topologies.complete(AGENTS))

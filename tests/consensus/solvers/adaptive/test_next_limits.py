@@ -8,6 +8,7 @@ from problems import AGENTS, data, problem, smooth_optimum
 from problems import SCHEDULES as EVERY
 from scipy.optimize import approx_fprime
 from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression, Ridge
+from turns import in_turn
 
 import consensus
 import topologies
@@ -50,8 +51,7 @@ def known(name):
     return OPTIMA[name][1]().ravel()
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("name", OPTIMA)
+@pytest.mark.parametrize(("name", "schedule"), in_turn(OPTIMA, SCHEDULES, every=4))
 def test_scikit_learns_optimum(name, schedule):
     p, optimum = problem(*OPTIMA[name][0], PLAIN), known(name)
     result = consensus.solve(p, SCHEDULES[schedule], rounds=90, tolerance=1e-12)
@@ -62,8 +62,7 @@ def test_scikit_learns_optimum(name, schedule):
         np.testing.assert_array_equal(p.regularizer.prox(result.mean, 1e-6) == 0, optimum == 0)
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("loss", ["squared", "logistic", "huber", "classes"])
+@pytest.mark.parametrize(("loss", "schedule"), in_turn(["squared", "logistic", "huber", "classes"], SCHEDULES, every=3))
 def test_scipys_optimum(loss, schedule):
     p = problem(loss, consensus.L2(0.01))
     result = consensus.solve(p, SCHEDULES[schedule], rounds=160, tolerance=1e-12)
@@ -121,8 +120,7 @@ def test_a_network_ends_at_a_stationary_point(name):
         assert np.abs(approx_fprime(result.mean, p.objective, 1e-7)).max() < 2e-6
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("name", [*NETWORKS, "linear, huber", "linear, logistic"])
+@pytest.mark.parametrize(("name", "schedule"), in_turn([*NETWORKS, "linear, huber", "linear, logistic"], SCHEDULES, every=3))
 def test_the_objective_never_rises_above_its_start(name, schedule):
     linear = {"linear, huber": ("huber", consensus.L2(0.01)), "linear, logistic": ("logistic", consensus.L2(0.01))}
     p = problem(*(NETWORKS | linear)[name])
