@@ -97,4 +97,4 @@ class Threads(Engine):
 
             return run_rounds(problem.restrict(rows), network, solver, begin.block(rows), rounds, report)
 
-        return on_threads(self.threads, schedule, problem.dtype, one)[0]
+        return on_threads(min(self.threads, problem.agents), schedule, problem.dtype, one)[0]

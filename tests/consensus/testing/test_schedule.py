@@ -34,12 +34,6 @@ def test_directed_ones_keep_the_sums_that_they_say(name, preserve):
     check_schedule(topologies.AgentFailure(inner, [(2, 1, 5)], preserve), mixing=mixing)
 
 
-def test_others():
-    check_schedule(topologies.OnePeerExponential(7), mixing="doubly stochastic")
-    check_schedule(topologies.LinkFailure(topologies.OnePeerExponential(8), 0.4, 1, False), mixing="column stochastic")
-    check_schedule(topologies.Static(DIRECTED["static"](GRAPH, 1, topologies.push).graph(0), topologies.push))
-
-
 class Good:
     """A ring whose matrix is lazy in odd rounds; those below each break a law."""
 

@@ -6,9 +6,9 @@ import networkx as nx
 import numpy as np
 import pytest
 from networks import EVENS, ODDS, laplacian, push, same
-from scipy import sparse
 
 import topologies
+from consensus.testing import check_schedule
 
 DIRECTED = nx.DiGraph([(0, 1), (1, 2), (2, 0), (0, 2)])
 CONTACTS = ([0, 3, 12, 15, 31, 44], [(0, 1), (1, 2), (0, 1), (2, 3), (3, 4), (0, 4)])
@@ -43,17 +43,15 @@ def make(request):
     return SCHEDULES[request.param]
 
 
-def test_every_matrix_lives_on_the_graph_of_its_round(make):
+def test_it_keeps_the_contract(make):
     schedule = make()
+    check_schedule(schedule, rounds=10)
+    copy = pickle.loads(pickle.dumps(schedule))
+    assert copy == schedule
+    assert hash(copy) == hash(schedule)
     for n in range(7):
-        matrix, graph = schedule.weights(schedule.key(n)), schedule.graph(n)
-        assert isinstance(matrix, sparse.csr_array)
-        assert matrix.shape == (schedule.agents, schedule.agents)
-        assert matrix.dtype == np.float64
-        assert matrix.has_canonical_format
-        assert list(graph) == list(range(schedule.agents))
-        expected = nx.to_numpy_array(graph).T + np.eye(schedule.agents)
-        assert np.array_equal(matrix.toarray() != 0, expected != 0)
+        assert schedule.weights(schedule.key(n)).has_canonical_format
+        assert (schedule.weights(schedule.key(n)).diagonal() > 0).all()
 
 
 def test_the_union_holds_every_edge_of_every_round(make):
@@ -62,24 +60,6 @@ def test_the_union_holds_every_edge_of_every_round(make):
     assert union.format == "csr"
     seen = sum(nx.to_numpy_array(schedule.graph(n)) for n in range(60)) > 0
     assert np.array_equal(union.toarray() != 0, seen)
-
-
-def test_equal_keys_mean_equal_matrices(make):
-    schedule, matrices = make(), {}
-    for n in range(10):
-        key = schedule.key(n)
-        assert same(matrices.setdefault(key, schedule.weights(key)), schedule.weights(schedule.key(n)))
-
-
-def test_a_schedule_survives_pickling(make):
-    schedule = make()
-    copy = pickle.loads(pickle.dumps(schedule))
-    assert copy == schedule
-    assert hash(copy) == hash(schedule)
-    assert repr(copy) == repr(schedule)
-    for n in (0, 1, 5):
-        assert same(copy.weights(copy.key(n)), schedule.weights(schedule.key(n)))
-        assert set(copy.graph(n).edges) == set(schedule.graph(n).edges)
 
 
 def test_schedules_are_equal_when_made_alike_and_only_then():
