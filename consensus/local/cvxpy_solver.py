@@ -135,9 +135,12 @@ class CVXPYSolver:
 
         problem = model.problem
         key = (self, agent, block.start, block.stop, model.tau, getattr(model, "scale", None), type(model))
-        if key not in problem.memory or problem.memory[key][0] != regularizer:
-            problem.memory[key] = regularizer, self._stated_problem(model, regularizer, agent, block)
-        stated, w, q, f, jacobian = problem.memory[key][1]
+        statements = problem.cache.get(key, list)  # one for each regularizer, which need not be hashable
+        stated = next((one for known, one in statements if known == regularizer), None)
+        if stated is None:
+            stated = self._stated_problem(model, regularizer, agent, block)
+            statements.append((regularizer, stated))
+        stated, w, q, f, jacobian = stated
         q.value = total[agent, block] - model.tau * model.w[agent, block]
         if jacobian is not None:
             one = slice(agent, agent + 1)

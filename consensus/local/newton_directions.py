@@ -33,7 +33,8 @@ def newton_directions(problem: Any, w: np.ndarray, right: np.ndarray, damping: f
         A row is NaN where its matrix is no longer finite.
     """
     key = newton_directions, damping
-    inverses, kept = problem.memory.get(key, (None, []))
+    systems = problem.cache.get(key, _Systems)
+    inverses, kept = systems.inverses, systems.kept
     directions = np.empty_like(w)
     problem.work.solves += 1
     if inverses is not None:
@@ -56,7 +57,7 @@ def newton_directions(problem: Any, w: np.ndarray, right: np.ndarray, damping: f
     if kept:  # of a linear model: not even its outputs are needed
         for_chunks(solve_again, len(kept), right.nbytes * problem.parameters // len(kept))
     else:
-        problem.memory[key] = _together(_made(problem, w, right, damping, tolerance, solve))
+        systems.keep(_made(problem, w, right, damping, tolerance, solve))
     problem.work.iterations += sum(iterations)
     return directions
 
@@ -65,15 +66,21 @@ def _times(inverses, right, out):
     np.matmul(inverses, right[..., None], out=out[..., None])
 
 
-def _together(kept):
-    """The inverses (agents, P, P), if all systems are kept as such, and no more; otherwise None, and what is kept."""
-    if not kept or not all(at_once and system.inverses is not None for _, system, at_once in kept):
-        return None, kept
-    kept.sort(key=lambda one: one[0].start)
-    inverses = np.concatenate([system.inverses for _, system, _ in kept])
-    for rows, system, _ in kept:
-        system.factors = replace(system.factors, inverses=inverses[rows])  # in memory once
-    return inverses, []
+class _Systems:
+    """The linear systems that all rounds have: their ``inverses`` (agents, P, P) if all are kept as such, else all ``kept``."""
+
+    def __init__(self) -> None:
+        self.inverses: np.ndarray | None = None
+        self.kept: list[Any] = []
+
+    def keep(self, made):
+        if not made or not all(at_once and system.inverses is not None for _, system, at_once in made):
+            self.kept = made
+            return
+        made.sort(key=lambda one: one[0].start)
+        self.inverses = np.concatenate([system.inverses for _, system, _ in made])
+        for rows, system, _ in made:
+            system.factors = replace(system.factors, inverses=self.inverses[rows])  # in memory once
 
 
 def _made(problem, w, right, damping, tolerance, solve):

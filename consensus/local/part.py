@@ -94,9 +94,7 @@ class Part(NamedTuple):
             return kind(sub.operator, once, constant)
         which = (rows.start, rows.stop) if isinstance(rows, slice) else tuple(rows.tolist())
         key = (kind, which, sub.w.dtype, self.block.start, self.block.stop, self.model.scale, sub.strong_convexity)
-        if key not in problem.memory:
-            problem.memory[key] = kind(sub.operator, once, constant)
-        return problem.memory[key]
+        return problem.cache.get(key, lambda: kind(sub.operator, once, constant))
 
 
 def has_prox_jvp(regularizer):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from typing import Any, Self, cast
+from typing import Self, cast
 
 import cloudpickle
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from consensus import _checks
 from consensus._rows import combined, rowwise
 from consensus.problems.batch import Batch
+from consensus.problems.cache import Cache
 from consensus.problems.shared import SharedProblem
 from consensus.problems.work import Work
 from consensus.regularizers import L2, DifferenceOfConvex, Regularizer
@@ -41,8 +42,8 @@ class BaseProblem(ABC):
         The regularizer as given, where it is not convex: ``r_given = r - h`` with a smooth h, of which every g_i has -h / A.
     work : Work
         Counts what was computed with this object; a restricted block starts its own count.
-    memory : dict
-        What local solvers keep from round to round because it does not change, such as a linear model's factors.
+    cache : Cache
+        What is computed once from the data, such as a linear model's factors.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class BaseProblem(ABC):
     ) -> None:
         self.rows, self.agents, self.network_size = rows, len(rows), network_size
         self.parameters, self.dtype, self.work = parameters, np.dtype(dtype), Work()
-        self.memory: dict[Any, Any] = {}
+        self.cache = Cache()
         regularizer = L2(0.0) if regularizer is None else _checks.regularizer(regularizer)
         # A nonconvex r is a convex one minus a smooth one; the second joins the costs, shared out among the agents.
         self.nonconvex: DifferenceOfConvex | None = None
@@ -59,9 +60,6 @@ class BaseProblem(ABC):
             self.nonconvex = cast(DifferenceOfConvex, regularizer)  # it has what those have
             regularizer = _checks.regularizer(self.nonconvex.convex, "its convex part")
         self.regularizer = regularizer
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"memory": {}}  # what is kept there can be made again, and is not always fit to be pickled
 
     @abstractmethod
     def _value(self, w: np.ndarray) -> np.ndarray:
@@ -114,7 +112,7 @@ class BaseProblem(ABC):
         block = copy.copy(self)
         rows = _checks.rows(rows, self.agents)
         block.rows = self.rows[rows]
-        block.agents, block.work, block.memory = len(block.rows), Work(), {}
+        block.agents, block.work, block.cache = len(block.rows), Work(), Cache()
         return block
 
     def shared(self) -> SharedProblem:

@@ -1,6 +1,6 @@
 """What a problem has besides, if its costs are those of a model."""
 
-from typing import Any, Protocol, TypeGuard
+from typing import Protocol, TypeGuard
 
 import numpy as np
 
@@ -8,6 +8,7 @@ from consensus.data import Shards
 from consensus.losses.base import Loss
 from consensus.models.base import Linearization, Model
 from consensus.problems.base import BaseProblem
+from consensus.problems.cache import Cache
 from consensus.problems.work import Work
 from consensus.regularizers.base import Regularizer
 
@@ -31,7 +32,7 @@ class Linearizable(Protocol):
     rows: np.ndarray
     regularizer: Regularizer
     work: Work
-    memory: dict[Any, Any]
+    cache: Cache
 
     model: Model
     loss: Loss

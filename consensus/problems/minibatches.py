@@ -75,10 +75,11 @@ class Minibatches:
 
     def at(self, problem: BaseProblem, round: int) -> Batch:
         """The batch of ``round`` for the agents that ``problem`` holds."""
-        if self not in problem.memory:
-            self.check(problem)
-            problem.memory[self] = _Order(self, problem)
-        return problem.memory[self].batch(_checks.count("round", round, least=0))
+        return problem.cache.get(self, lambda: self._order(problem)).batch(_checks.count("round", round, least=0))
+
+    def _order(self, problem):
+        self.check(problem)
+        return _Order(self, problem)
 
 
 class _Order:

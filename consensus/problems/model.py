@@ -20,6 +20,7 @@ from consensus.losses.base import Loss
 from consensus.models.base import Linearization, Model, linearize
 from consensus.models.linear import Linear
 from consensus.problems.batch import Batch, checked
+from consensus.problems.cache import Cache
 from consensus.problems.curvature import largest_curvature, spectrum_ends
 from consensus.problems.functions import Function, FunctionProblem
 from consensus.problems.shared import SharedProblem
@@ -159,7 +160,7 @@ class Problem(SampleSums):
         indices = np.where(real, taken(shards.indices, places), -1)
         part.shards = replace(shards, features=features, targets=targets, weights=real.astype(self.dtype), indices=indices)
         part.weights = taken(self.weights, places) * weights
-        part._samples, part.memory = int(np.count_nonzero(real)), {}
+        part._samples, part.cache = int(np.count_nonzero(real)), Cache()
         return part
 
     @staticmethod

@@ -113,13 +113,12 @@ class SampleSums(BaseProblem):
 
     def _at_once(self):
         """The functions of w that are a call of a kernel, made once, where that is all that there is to a sum; else ()."""
-        known = self.memory.get(SampleSums)
-        if known is None:
-            x, d, fused = self.shards.features, self.shards.targets, self._fused
-            few = x.nbytes <= _FEW and not self._fills_cache(x.shape[1])
-            known = fused.at_once(x, d, self.weights, self.network_size, self._ridge) if few and fused else ()
-            self.memory[SampleSums] = known
-        return known
+        return self.cache.get(SampleSums, self._made_at_once)
+
+    def _made_at_once(self):
+        x, d, fused = self.shards.features, self.shards.targets, self._fused
+        few = x.nbytes <= _FEW and not self._fills_cache(x.shape[1])
+        return fused.at_once(x, d, self.weights, self.network_size, self._ridge) if few and fused else ()
 
     def _with_samples(self, function, batch, arrays, *more):
         """Call ``function(x, d, c, *arrays, *more)``, some agents after others, with a ``batch``'s samples or all.

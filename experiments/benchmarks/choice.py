@@ -40,7 +40,7 @@ def runs(problem, model):
     """A function a way, and one for what is chosen: each solves once, from nothing kept."""
 
     def solve(local, costs=None):
-        problem.memory.clear()
+        problem.cache.clear()
         with mock.patch.object(semismooth_systems.Systems, "costs", costs or semismooth_systems.Systems.costs):
             local.solve(model, np.zeros_like(model.w), problem.regularizer)
 

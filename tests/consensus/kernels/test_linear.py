@@ -152,7 +152,7 @@ def test_problems_have_the_same_gradients_with_and_without(loss, dtype):
 
     fused, counts = gradients(), dict(vars(problem.work))
     problem._fused = None
-    problem.memory.clear()  # where what a kernel takes is kept
+    problem.cache.clear()  # where what a kernel takes is kept
     for one, other in zip(fused, gradients(), strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=60 * np.finfo(dtype).eps)
     assert vars(problem.work) == {name: 2 * count for name, count in counts.items()}
