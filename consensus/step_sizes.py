@@ -204,54 +204,79 @@ class Warmup:
     (0.04, True)
     """
 
-    rule: Rule
+    rule: float | Rule
     rounds: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rule", _named("rule", self.rule))
+        object.__setattr__(self, "rule", checked(self.rule, "rule"))
         object.__setattr__(self, "rounds", _checks.count("rounds of Warmup", self.rounds))
 
     def __call__(self, round: int) -> float:
-        return float(self.rule(round) * min(1.0, (_checks.count("round", round, least=0) + 1) / self.rounds))
+        return value_at(self.rule, round) * min(1.0, (_checks.count("round", round, least=0) + 1) / self.rounds)
 
 
-@dataclass(frozen=True)
-class Stable:
-    """Stands for the constant step that a solver finds for itself when a run begins: see :meth:`Solver.stable_step`."""
+def value_at(step_size: float | Rule | None, round: int) -> float:
+    """The step in ``round``: the number ``step_size``, or what the rule ``step_size`` says of the round.
 
-    def __call__(self, round: int) -> float:
-        raise TypeError(
-            "the step is not found yet: solver.prepared(problem, network) is the solver with it, or give step_size="
-        )
+    Raises
+    ------
+    TypeError
+        If ``step_size`` is None: ``solver.prepared(problem, network)`` is the solver with the step of its theory.
 
-
-def positive(rule: Rule, round: int) -> float:
-    """The rule's step in ``round``, for methods that divide by it; ``ValueError`` if it is not positive."""
-    return _checks.number(f"the step of {rule} in round {round}", float(_named("rule", rule)(round)), above=0)
-
-
-def optional_rule(step_size: float | Rule | None) -> Rule:
-    """As :func:`as_rule`; None becomes :class:`Stable`."""
-    return Stable() if step_size is None or isinstance(step_size, Stable) else as_rule(step_size)
-
-
-def as_rule(step_size: float | Rule, most: float | None = None) -> Rule:
-    """``step_size`` as a rule: a number becomes :class:`Constant`; any callable round -> float passes.
-
-    Raises ``ValueError`` if its first value is not in (0, most], ``TypeError`` if it is neither number nor callable.
+    Examples
+    --------
+    >>> from consensus.step_sizes import Diminishing, value_at
+    >>> value_at(0.1, 1), value_at(Diminishing(0.5, 0.1), 1)
+    (0.1, 0.475)
     """
-    return _named("step_size", step_size, most)
+    if callable(step_size):
+        return float(step_size(round))
+    if step_size is None:
+        raise TypeError("no step is found yet: solver.prepared(problem, network) is the solver with one, or give step_size=")
+    return step_size
 
 
-def _named(name, step, most=None):
-    """As :func:`as_rule`, in whose errors the step is called ``name``."""
-    if not callable(step):
-        if isinstance(step, bool) or not isinstance(step, Real):
-            raise TypeError(f"{name} must be a number or a rule such as Diminishing(0.5, 0.01); got {_checks.shown(step)}")
-        step = Constant(_checks.number(name, step, above=0))
-    if most is not None:
-        _checks.number("most", most, above=0)
-    first = step(0)
+def positive_at(step_size: float | Rule | None, round: int) -> float:
+    """As :func:`value_at`, for methods that divide by it; ``ValueError`` if it is not positive."""
+    return _checks.number(f"step_size={step_size} in round {round}", value_at(step_size, round), above=0)
+
+
+def checked(
+    step_size: float | Rule | None, name: str = "step_size", most: float | None = None, optional: bool = False
+) -> float | Rule | None:
+    """``step_size`` as a setting: a number as a float; a rule, any callable round -> float, as it is.
+
+    Parameters
+    ----------
+    step_size : float, rule or None
+    name : str
+        What errors call it.
+    most : float, optional
+        The largest first value.
+    optional : bool
+        Whether None, for a step that is found when a run begins, is fine.
+
+    Raises
+    ------
+    TypeError
+        If it is neither number nor callable.
+    ValueError
+        If its first value is not in (0, most].
+
+    Examples
+    --------
+    >>> from consensus.step_sizes import checked
+    >>> checked(1)
+    1.0
+    """
+    if step_size is None and optional:
+        return None
+    if not callable(step_size):
+        if isinstance(step_size, bool) or not isinstance(step_size, Real):
+            wanted = "a number or a rule such as Diminishing(0.5, 0.01)"
+            raise TypeError(f"{name} must be {wanted}; got {_checks.shown(step_size)}")
+        return _checks.number(name, step_size, above=0, most=most)
+    first = step_size(0)
     first = first.item() if isinstance(first, np.ndarray) and first.ndim == 0 else first
-    _checks.number(f"the first value of {name}={step}", first, above=0, most=most)
-    return step
+    _checks.number(f"the first value of {name}={step_size}", first, above=0, most=most)
+    return step_size

@@ -151,6 +151,6 @@ def as_minibatches(batch: int | Minibatches | None) -> Minibatches | None:
     return _checks.offers("batch", batch, ("at", "check"), "a number of samples or a rule such as Minibatches(32)")
 
 
-def draw(rule: Minibatches | None, problem: BaseProblem, round: int) -> Batch | None:
-    """The batch of ``round``; None where there is no rule, for all samples."""
-    return None if rule is None else rule.at(problem, round)
+def draw(batch: int | Minibatches | None, problem: BaseProblem, round: int) -> Batch | None:
+    """The batch of ``round``, by a solver's setting ``batch``; None, for all samples, where that is None."""
+    return None if batch is None else (Minibatches(batch) if isinstance(batch, int) else batch).at(problem, round)

@@ -9,7 +9,6 @@ import numpy as np
 from consensus import _checks
 from consensus.communication.messages import Messages
 from consensus.robust.network import ChangedNetwork, MessageWrapper
-from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs
 from topologies.schedules import ScheduleLike
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 Lie: TypeAlias = Callable[[Messages, np.ndarray], np.ndarray]
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class Attack(MessageWrapper):
     """Another solver, robust or not, under attack: what some agents send to honest ones is replaced by a lie.
 
@@ -57,14 +56,14 @@ class Attack(MessageWrapper):
     (2, 4)
     """
 
-    liars: tuple[int, ...]
+    liars: Sequence[int]
     lie: Lie
 
-    def __init__(self, solver: Solver, liars: Sequence[int], lie: Lie) -> None:
-        self._set(solver=solver, liars=agents_of(liars), lie=lie)
-        self.__post_init__()
-        if not callable(lie) or isinstance(lie, type):
-            raise TypeError(f"lie must be a function, or an object such as SignFlip(); got {_checks.shown(lie)}")
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "liars", agents_of(self.liars))
+        if not callable(self.lie) or isinstance(self.lie, type):
+            raise TypeError(f"lie must be a function, or an object such as SignFlip(); got {_checks.shown(self.lie)}")
 
     @property
     def needs(self) -> Needs:

@@ -1,18 +1,17 @@
 """Accelerated gradient tracking."""
 
-import copy
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
 from consensus import _checks
 from consensus.problems import BaseProblem
-from consensus.solvers.base import Solver, repr_of_given
+from consensus.solvers.base import Solver
 from consensus.solvers.bounds import convexity, gap, lowest_eigenvalue, steepest
 from consensus.solvers.needs import Needs
-from consensus.step_sizes import Rule, optional_rule
+from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike, is_static
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ class AccGTState(NamedTuple):
     gradient: np.ndarray
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class AccGT(Solver):
     """Gradient tracking with Nesterov's acceleration, on networks that may change.
 
@@ -65,19 +64,17 @@ class AccGT(Solver):
     [2.0, 2.0, 2.0, 2.0, 2.0]
     """
 
-    step_size: Rule
-    convexity: float | None
+    step_size: float | Rule | None = None
+    convexity: float | None = None
 
     needs = Needs(regularizer="smooth", convex=True)
     exchanges_a_round = 1
     sends = "w, z, s"
     default = "(1 + lmin)^2 / (4 L)"
 
-    __repr__ = repr_of_given
-
-    def __init__(self, step_size: float | None = None, convexity: float | None = None) -> None:
-        convexity = _checks.optional_number("convexity", convexity, above=0)
-        self._set(step_size=optional_rule(step_size), convexity=convexity)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "convexity", _checks.optional_number("convexity", self.convexity, above=0))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         factor = 1.0 if is_static(network) else gap(network) ** 2
@@ -85,10 +82,7 @@ class AccGT(Solver):
 
     def prepared(self, problem: BaseProblem, network: ScheduleLike) -> Self:
         ready = super().prepared(problem, network)
-        if self.convexity is None:
-            ready = copy.copy(ready)
-            ready._set(convexity=convexity(problem))
-        return ready
+        return replace(ready, convexity=convexity(problem)) if self.convexity is None else ready
 
     def width(self, problem: BaseProblem) -> int:
         return 3 * _checks.problem(problem).parameters
@@ -98,7 +92,7 @@ class AccGT(Solver):
 
     def step(self, problem: BaseProblem, network: "Network", state: AccGTState) -> AccGTState:
         n, w, z, s, before = state
-        alpha, mu = self.step_size(n), self.convexity
+        alpha, mu = value_at(self.step_size, n), self.convexity
         assert mu is not None, "a solver that is prepared has it"
         theta = math.sqrt(mu * alpha) / 2
         q = mu * alpha / theta

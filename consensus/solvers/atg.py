@@ -11,7 +11,7 @@ from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.bounds import lowest_eigenvalue, step_of_least
 from consensus.solvers.needs import Needs
-from consensus.step_sizes import Rule, optional_rule
+from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class ATGState(NamedTuple):
     others: np.ndarray
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class ATG(Solver):
     """ADMM-tracking gradient: ADMM, not averaging, makes the agents agree on the mean iterate and the mean gradient.
 
@@ -78,25 +78,21 @@ class ATG(Solver):
     array([2.])
     """
 
-    step_size: Rule
-    gamma: float
-    penalty: float
-    relaxation: float
+    step_size: float | Rule | None = None
+    gamma: float = 0.5
+    penalty: float = 3.0
+    relaxation: float = 0.9
 
     needs = Needs(regularizer="smooth", convex=True, mixing="symmetric", static=True)
     exchanges_a_round = 1
     sends = "y, s"
     default = "by L, mu and W"
 
-    def __init__(
-        self, step_size: float | Rule | None = None, gamma: float = 0.5, penalty: float = 3.0, relaxation: float = 0.9
-    ) -> None:
-        self._set(
-            step_size=optional_rule(step_size),
-            gamma=_checks.number("gamma", gamma, above=0, most=1),
-            penalty=_checks.number("penalty", penalty, above=0),
-            relaxation=_checks.number("relaxation", relaxation, above=0, below=1),
-        )
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "gamma", _checks.number("gamma", self.gamma, above=0, most=1))
+        object.__setattr__(self, "penalty", _checks.number("penalty", self.penalty, above=0))
+        object.__setattr__(self, "relaxation", _checks.number("relaxation", self.relaxation, above=0, below=1))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         most = _most(self.gamma, self.penalty, self.relaxation, lowest_eigenvalue(network))
@@ -114,7 +110,7 @@ class ATG(Solver):
         y, s = q[:, :parameters], q[:, parameters:]
         (mixed,) = network.mix(n, q)
         heard, told = 2 * rho * mixed - others, 2 * rho * q - own
-        w = w + self.gamma * (y - float(self.step_size(n)) * s - w)
+        w = w + self.gamma * (y - value_at(self.step_size, n) * s - w)
         return ATGState(n + 1, w, keep * own + self.relaxation * heard, keep * others + self.relaxation * told)
 
 

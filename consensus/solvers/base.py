@@ -1,9 +1,8 @@
 """What a solver is."""
 
-import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -11,34 +10,20 @@ import numpy as np
 
 from consensus import _checks
 from consensus.problems import BaseProblem
-from consensus.solvers.needs import Matrices, Needs
-from consensus.step_sizes import Stable, as_rule
+from consensus.problems.minibatches import as_minibatches
+from consensus.solvers.needs import Needs
+from consensus.step_sizes import checked
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
     from consensus.communication.network import Network
-
-
-class _OfNeeds:
-    """An attribute that is read off ``needs``, of an object or a class; of a class where that is a property, the property."""
-
-    def __set_name__(self, owner, name):
-        self.name = name
-
-    def __get__(self, solver, kind):
-        needs = (kind if solver is None else solver).needs
-        return needs if isinstance(needs, property) else getattr(needs, self.name)
 
 
 class Solver(ABC):
     """A method: settings, a state, and two functions of a block of agents, :meth:`init` and :meth:`step`.
 
     A method of one's own is one class, as in the example below. *Settings* are the fields of a frozen dataclass, checked in
-    ``__post_init__``; none can be called ``step``, as a method is. A rule of step sizes is called with the round:
-    :func:`consensus.step_sizes.as_rule` makes one of a number. A checkpoint is
-    resumed by a solver with the same settings.
+    ``__post_init__``; none can be called ``step``, as a method is. A checkpoint is resumed by a solver with the same settings.
 
     *The state* is a NamedTuple of arrays (agents, ...), numbers, and other NamedTuples of these. Its first fields are
     ``round``, the number of rounds done, and ``w`` (agents, P), the iterates; an engine reads no other field. Whatever a method
@@ -60,9 +45,10 @@ class Solver(ABC):
     ``network.average(round, X, ...)`` takes the mean over the agent and those it hears, whatever the weights, and
     ``network.mix_and_average(round, X, Y)`` does ``mix`` of X and ``average`` of Y in one exchange.
 
-    *A step size that nobody gave*: where theory has a bound on it, the field ``step_size`` is None by default; the constructor
-    sets it to ``consensus.step_sizes.optional_rule(step_size)``. :meth:`stable_step` states the bound, and :meth:`prepared`
-    fills it in before the first round, the same on every engine. A method that has more to find overrides :meth:`prepared`.
+    *Step sizes*: a field ``step_size`` is a number or a rule; ``consensus.step_sizes.value_at(self.step_size, round)`` is the
+    step of a round. Where theory has a bound, :meth:`stable_step` states it, and None, the default, stands for it:
+    :meth:`prepared` fills it in before the first round, the same on every engine. A method that has more to find overrides
+    :meth:`prepared`.
 
     *Needs*: the class attribute :attr:`needs` says what the method cannot do without, in the words of :class:`Needs`. By it a
     problem or network that does not fit is refused, or warned of, before any work. What it cannot say is for :meth:`check`.
@@ -70,10 +56,7 @@ class Solver(ABC):
     Attributes
     ----------
     needs : Needs
-        What the method needs of the problem and the network. Where settings matter: a property, or set by the constructor.
-    mixing : str
-    counts_exchanges : bool
-        As ``needs`` has them.
+        What the method needs of the problem and the network. Where settings matter: a property, or set in ``__post_init__``.
     exchanges_a_round : number or None
         How many exchanges a round has, on average where chance decides; None where that is not known before a run. It is shown
         by :func:`consensus.solvers.table`.
@@ -125,10 +108,6 @@ class Solver(ABC):
         @property
         def needs(self) -> Needs: ...
         @property
-        def mixing(self) -> Matrices: ...
-        @property
-        def counts_exchanges(self) -> bool: ...
-        @property
         def exchanges_a_round(self) -> float | None: ...
         @property
         def sends(self) -> str: ...
@@ -139,11 +118,25 @@ class Solver(ABC):
 
     else:
         needs = Needs()
-        mixing, counts_exchanges = _OfNeeds(), _OfNeeds()
         exchanges_a_round = None
         sends = ""
         default = ""
         history_columns = MappingProxyType({})
+
+    def __post_init__(self) -> None:
+        """Check ``step_size`` and ``batch``, settings that many methods have; a method with others checks these afterwards.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If ``step_size`` is neither a positive number nor a rule, or None though the method has no :meth:`stable_step`; if
+            ``batch`` is neither a number of samples nor a rule.
+        """
+        if hasattr(self, "step_size"):
+            optional = type(self).stable_step is not Solver.stable_step
+            object.__setattr__(self, "step_size", checked(self.step_size, optional=optional))
+        if hasattr(self, "batch"):
+            object.__setattr__(self, "batch", as_minibatches(self.batch))
 
     def check(self, problem: BaseProblem) -> None:
         """Raise ``ValueError`` or ``TypeError`` if the method does not fit ``problem``, where :attr:`needs` cannot say so.
@@ -183,18 +176,17 @@ class Solver(ABC):
         raise TypeError(f"{type(self).__name__} has no bound on its step from theory: {remedy}")
 
     def prepared(self, problem: BaseProblem, network: ScheduleLike) -> Self:
-        """The solver as it runs: this one, with the constant :meth:`stable_step` where ``step_size`` is left to be found.
+        """The solver as it runs: this one, with the constant :meth:`stable_step` where ``step_size`` is None.
 
         :func:`consensus.solve` calls it before the first round; who calls :meth:`init` and :meth:`step` by hand has to, too.
         The step has six digits, which rounding errors of another machine do not change.
         """
         _checks.problem(problem)
         _checks.schedule(network, "network")
-        if not isinstance(getattr(self, "step_size", None), Stable):
+        if getattr(self, "step_size", 0) is not None:
             return self
-        ready = copy.copy(self)
-        ready._set(step_size=as_rule(float(f"{self.stable_step(problem, network):.6g}")))
-        return ready
+        ready: Any = self
+        return replace(ready, step_size=float(f"{self.stable_step(problem, network):.6g}"))
 
     def edges(self, network: ScheduleLike) -> ScheduleLike:
         """The schedule that the rounds meet: ``network`` itself, or one of some of its edges, where others carry nothing."""
@@ -222,15 +214,3 @@ class Solver(ABC):
     def prox(self, problem: BaseProblem) -> Callable[[np.ndarray, float], np.ndarray]:
         """The prox, ``(v, step) -> w``, of what the method minimises beside the costs: stationarity is measured by it."""
         return _checks.problem(problem).regularizer.prox
-
-    def _set(self, **fields: object) -> None:
-        # Fields are set here because `step` names both an argument of the constructors and the method above.
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
-
-
-def repr_of_given(solver: "DataclassInstance") -> str:
-    """A solver as dataclasses show themselves, without the settings that are None."""
-    given = ((field.name, getattr(solver, field.name)) for field in fields(solver) if field.repr)
-    settings = ", ".join(f"{name}={value!r}" for name, value in given if value is not None)
-    return f"{type(solver).__qualname__}({settings})"

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from consensus.problems import BaseProblem, Minibatches
-from consensus.problems.minibatches import as_minibatches, draw
-from consensus.solvers.base import Solver, repr_of_given
+from consensus.problems.minibatches import draw
+from consensus.solvers.base import Solver
 from consensus.solvers.bounds import lowest_eigenvalue, refuse_batches, steepest
 from consensus.solvers.needs import Needs
-from consensus.step_sizes import Rule, optional_rule
+from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike, is_static
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class D2State(NamedTuple):
     p: np.ndarray
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class D2(Solver):
     """Decentralised training over decentralised data: what other agents' data differ by does not stay as a bias.
 
@@ -65,18 +65,13 @@ class D2(Solver):
     True
     """
 
-    step_size: Rule
-    batch: Minibatches | None
+    step_size: float | Rule | None = None
+    batch: int | Minibatches | None = None
 
     needs = Needs(regularizer="smooth", mixing="symmetric", static=True)
     exchanges_a_round = 1
     sends = "w"
     default = "1 / L"
-
-    __repr__ = repr_of_given
-
-    def __init__(self, step_size: float | Rule | None = None, batch: int | Minibatches | None = None) -> None:
-        self._set(step_size=optional_rule(step_size), batch=as_minibatches(batch))
 
     def check_network(self, schedule: ScheduleLike) -> None:
         least = lowest_eigenvalue(schedule) if is_static(schedule) else 0.0
@@ -95,7 +90,7 @@ class D2(Solver):
 
     def step(self, problem: BaseProblem, network: "Network", state: D2State) -> D2State:
         n, w, before = state
-        p = problem.descended(w, self.step_size(n), w, draw(self.batch, problem, n))
+        p = problem.descended(w, value_at(self.step_size, n), w, draw(self.batch, problem, n))
         corrected = p + w
         corrected -= before
         (w,) = network.mix(n, corrected)

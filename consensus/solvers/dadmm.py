@@ -88,7 +88,7 @@ class DADMM(Solver):
     default = "by L, mu and W"
 
     def __post_init__(self) -> None:
-        self._set(penalty=_checks.optional_number("penalty", self.penalty, above=0))
+        object.__setattr__(self, "penalty", _checks.optional_number("penalty", self.penalty, above=0))
 
     def check(self, problem: BaseProblem) -> None:
         Exact().check(self._surrogate(self.penalty or 1.0), _checks.problem(problem))

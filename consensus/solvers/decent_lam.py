@@ -8,13 +8,13 @@ from consensus.problems import BaseProblem
 from consensus.problems.minibatches import draw
 from consensus.solvers.momentum import MomentumMethod, MomentumState
 from consensus.solvers.needs import Needs
-from consensus.step_sizes import positive
+from consensus.step_sizes import positive_at
 
 if TYPE_CHECKING:
     from consensus.communication.network import Network
 
 
-@dataclass(frozen=True, init=False, repr=False)
+@dataclass(frozen=True)
 class DecentLaM(MomentumMethod):
     """Decentralised large-batch momentum descent: momentum of what mixing and gradient do together.
 
@@ -56,7 +56,7 @@ class DecentLaM(MomentumMethod):
 
     def step(self, problem: BaseProblem, network: "Network", state: MomentumState) -> MomentumState:
         n, w, m = state
-        alpha, beta = positive(self.step_size, n), self.momentum
+        alpha, beta = positive_at(self.step_size, n), self.momentum
         (mixed,) = network.mix(n, problem.descended(w, alpha, w, draw(self.batch, problem, n)))
         m = rowwise(lambda m, w, mixed: beta * m + (w - mixed) / alpha, m, w, mixed, over=mixed)
         return MomentumState(n + 1, combined((1, -alpha), w, m), m)

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from consensus.problems import BaseProblem, Minibatches
-from consensus.problems.minibatches import as_minibatches, draw
-from consensus.solvers.base import Solver, repr_of_given
+from consensus.problems.minibatches import draw
+from consensus.solvers.base import Solver
 from consensus.solvers.bounds import lowest_eigenvalue, refuse_batches, steepest
 from consensus.solvers.needs import Needs
-from consensus.step_sizes import Rule, optional_rule
+from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class DGDState(NamedTuple):
     w: np.ndarray
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class DGD(Solver):
     """Average with the neighbours, then descend on the local cost: ``X+ = W X - alpha G(X)``.
 
@@ -48,18 +48,13 @@ class DGD(Solver):
     decentralized algorithms outperform centralized algorithms?", NeurIPS 2017, Algorithm 1, for batches.
     """
 
-    step_size: Rule
-    batch: Minibatches | None
+    step_size: float | Rule | None = None
+    batch: int | Minibatches | None = None
 
     needs = Needs(regularizer="smooth")
     exchanges_a_round = 1
     sends = "w"
     default = "(1 + lmin) / (2 L)"
-
-    __repr__ = repr_of_given
-
-    def __init__(self, step_size: float | Rule | None = None, batch: int | Minibatches | None = None) -> None:
-        self._set(step_size=optional_rule(step_size), batch=as_minibatches(batch))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         refuse_batches(self)
@@ -71,4 +66,5 @@ class DGD(Solver):
     def step(self, problem: BaseProblem, network: "Network", state: DGDState) -> DGDState:
         n, w = state
         (mixed,) = network.mix(n, w)
-        return DGDState(n + 1, problem.descended(mixed, self.step_size(n), w, draw(self.batch, problem, n), over=mixed))
+        alpha, batch = value_at(self.step_size, n), draw(self.batch, problem, n)
+        return DGDState(n + 1, problem.descended(mixed, alpha, w, batch, over=mixed))

@@ -11,7 +11,7 @@ from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.bounds import degrees, steepest
 from consensus.solvers.needs import Needs
-from consensus.step_sizes import Rule, optional_rule
+from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class DiNNOState(NamedTuple):
     dual: np.ndarray
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class DiNNO(Solver):
     """Distributed neural network optimisation: decentralised ADMM, each local problem left after a few gradient steps.
 
@@ -68,20 +68,20 @@ class DiNNO(Solver):
     array([2.])
     """
 
-    step_size: Rule
-    local_steps: int
-    penalty: float | None
-    degrees: np.ndarray | None = field(repr=False, compare=False)
+    step_size: float | Rule | None = None
+    local_steps: int = 5
+    penalty: float | None = None
+    degrees: np.ndarray | None = field(default=None, init=False, repr=False, compare=False)
 
     needs = Needs(regularizer="smooth", convex=True, mixing="symmetric", static=True)
     exchanges_a_round = 1
     sends = "w"
     default = "1 / (2 L)"
 
-    def __init__(self, step_size: float | Rule | None = None, local_steps: int = 5, penalty: float | None = None) -> None:
-        penalty = _checks.optional_number("penalty", penalty, above=0)
-        self._set(step_size=optional_rule(step_size), local_steps=_checks.count("local_steps", local_steps), penalty=penalty)
-        self._set(degrees=None)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "local_steps", _checks.count("local_steps", self.local_steps))
+        object.__setattr__(self, "penalty", _checks.optional_number("penalty", self.penalty, above=0))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         L = steepest(problem, network)
@@ -89,7 +89,7 @@ class DiNNO(Solver):
 
     def prepared(self, problem: BaseProblem, network: ScheduleLike) -> Self:
         ready = copy.copy(super().prepared(problem, network))
-        ready._set(degrees=degrees(network))
+        object.__setattr__(ready, "degrees", degrees(network))
         return ready
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> DiNNOState:
@@ -100,7 +100,7 @@ class DiNNO(Solver):
     def step(self, problem: BaseProblem, network: "Network", state: DiNNOState) -> DiNNOState:
         n, w, dual = state
         assert self.degrees is not None, "a prepared solver has its degrees"
-        alpha, x = float(self.step_size(n)), w
+        alpha, x = value_at(self.step_size, n), w
         c = 1 / (4 * alpha) if self.penalty is None else self.penalty
         (mixed,) = network.mix(n, x)
         apart = c * (x - mixed)

@@ -11,7 +11,7 @@ from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.bounds import degrees, steepest
 from consensus.solvers.needs import Needs
-from consensus.step_sizes import Rule, optional_rule
+from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class DLMState(NamedTuple):
     dual: np.ndarray
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class DLM(Solver):
     """Decentralised ADMM with every local cost linearised: a gradient step in place of a local problem.
 
@@ -64,25 +64,25 @@ class DLM(Solver):
     array([2.])
     """
 
-    step_size: Rule
-    penalty: float | None
-    degrees: np.ndarray | None = field(repr=False, compare=False)
+    step_size: float | Rule | None = None
+    penalty: float | None = None
+    degrees: np.ndarray | None = field(default=None, init=False, repr=False, compare=False)
 
     needs = Needs(regularizer="smooth", convex=True, mixing="symmetric", static=True)
     exchanges_a_round = 1
     sends = "w"
     default = "1.8 / L"
 
-    def __init__(self, step_size: float | Rule | None = None, penalty: float | None = None) -> None:
-        penalty = _checks.optional_number("penalty", penalty, above=0)
-        self._set(step_size=optional_rule(step_size), penalty=penalty, degrees=None)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "penalty", _checks.optional_number("penalty", self.penalty, above=0))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         return 1.8 / steepest(problem, network)
 
     def prepared(self, problem: BaseProblem, network: ScheduleLike) -> Self:
         ready = copy.copy(super().prepared(problem, network))
-        ready._set(degrees=degrees(network))
+        object.__setattr__(ready, "degrees", degrees(network))
         return ready
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> DLMState:
@@ -93,7 +93,7 @@ class DLM(Solver):
     def step(self, problem: BaseProblem, network: "Network", state: DLMState) -> DLMState:
         n, w, dual = state
         assert self.degrees is not None, "a prepared solver has its degrees"
-        rho = 1 / float(self.step_size(n))
+        rho = 1 / value_at(self.step_size, n)
         c = rho if self.penalty is None else self.penalty
         (mixed,) = network.mix(n, w)
         apart = c * (w - mixed)

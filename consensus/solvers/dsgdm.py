@@ -8,13 +8,13 @@ from consensus.problems import BaseProblem
 from consensus.problems.minibatches import draw
 from consensus.solvers.momentum import MomentumMethod, MomentumState
 from consensus.solvers.needs import Needs
-from consensus.step_sizes import positive
+from consensus.step_sizes import positive_at
 
 if TYPE_CHECKING:
     from consensus.communication.network import Network
 
 
-@dataclass(frozen=True, init=False, repr=False)
+@dataclass(frozen=True)
 class DSGDm(MomentumMethod):
     """Descend along a running average of an agent's own gradients, then average with the neighbours.
 
@@ -57,7 +57,7 @@ class DSGDm(MomentumMethod):
 
     def step(self, problem: BaseProblem, network: "Network", state: MomentumState) -> MomentumState:
         n, w, m = state
-        alpha, beta = positive(self.step_size, n), self.momentum
+        alpha, beta = positive_at(self.step_size, n), self.momentum
         gradient = problem.average_gradient(w, draw(self.batch, problem, n))
         m = rowwise(lambda m, g: beta * m + (1 - beta) * g, m, gradient, over=gradient)
         (w,) = network.mix(n, rowwise(lambda w, m: w - alpha * m, w, m))

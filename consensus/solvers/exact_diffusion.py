@@ -9,7 +9,7 @@ from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.bounds import steepest
 from consensus.solvers.needs import Needs
-from consensus.step_sizes import Rule, optional_rule
+from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class ExactDiffusionState(NamedTuple):
     p: np.ndarray
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class ExactDiffusion(Solver):
     """Adapt, correct, combine: diffusion without its bias.
 
@@ -58,15 +58,12 @@ class ExactDiffusion(Solver):
     [2.0, 2.0, 2.0, 2.0, 2.0]
     """
 
-    step_size: Rule
+    step_size: float | Rule | None = None
 
     needs = Needs(regularizer="smooth", convex=True, mixing="symmetric", static=True)
     exchanges_a_round = 1
     sends = "w"
     default = "1 / L"
-
-    def __init__(self, step_size: float | Rule | None = None) -> None:
-        self._set(step_size=optional_rule(step_size))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         return 1 / steepest(problem, network)
@@ -77,7 +74,7 @@ class ExactDiffusion(Solver):
     def step(self, problem: BaseProblem, network: "Network", state: ExactDiffusionState) -> ExactDiffusionState:
         n, w, before = state
         p = problem.average_gradient(w)
-        p *= -self.step_size(n)
+        p *= -value_at(self.step_size, n)
         p += w
         corrected = p + w
         corrected -= before

@@ -10,7 +10,7 @@ from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.bounds import step_below
 from consensus.solvers.needs import Needs
-from consensus.step_sizes import Rule, optional_rule
+from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class EXTRAState(NamedTuple):
     mixed: np.ndarray
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class EXTRA(Solver):
     """The exact first-order algorithm: decentralised gradient descent, corrected by all its earlier exchanges.
 
@@ -67,15 +67,12 @@ class EXTRA(Solver):
     [2.0, 2.0, 2.0, 2.0, 2.0]
     """
 
-    step_size: Rule
+    step_size: float | Rule | None = None
 
     needs = Needs(regularizer="smooth", convex=True, mixing="symmetric", static=True)
     exchanges_a_round = 1
     sends = "w"
     default = "by L_i, mu and W"
-
-    def __init__(self, step_size: float | Rule | None = None) -> None:
-        self._set(step_size=optional_rule(step_size))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         return step_below(problem, network, lambda values: (5 + 3 * values) / 4, lambda slow: math.sqrt(slow / 2))
@@ -87,7 +84,7 @@ class EXTRA(Solver):
         n, w, before = state
         (mixed,) = network.mix(n, w)
         new = problem.average_gradient(w)
-        new *= -self.step_size(n)
+        new *= -value_at(self.step_size, n)
         new += mixed
         new += before
         mixed -= w

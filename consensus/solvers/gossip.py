@@ -59,8 +59,8 @@ class Gossip(Wrapper):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._takes_mix()
-        _checks.count("exchanges", self.exchanges, most=_MOST)
-        _checks.optional_number("gap", self.gap, above=0, below=1)
+        object.__setattr__(self, "exchanges", _checks.count("exchanges", self.exchanges, most=_MOST))
+        object.__setattr__(self, "gap", _checks.optional_number("gap", self.gap, above=0, below=1))
 
     @property
     def needs(self) -> Needs:

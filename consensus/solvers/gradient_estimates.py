@@ -10,7 +10,7 @@ from consensus._rows import combined
 from consensus.problems import BaseProblem, Minibatches
 from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs
-from consensus.step_sizes import Rule
+from consensus.step_sizes import Rule, value_at
 
 if TYPE_CHECKING:
     from consensus.communication.network import Network
@@ -31,8 +31,8 @@ class GradientEstimates(Solver):
     Y_0 = V(-1) = 0, so that ``mean(Y+) = mean(V)`` at every round.
     """
 
-    step_size: Rule
-    batch: Minibatches | None
+    step_size: float | Rule
+    batch: int | Minibatches | None
 
     needs = Needs(regularizer="smooth")
     exchanges_a_round = 2
@@ -47,7 +47,7 @@ class GradientEstimates(Solver):
         return EstimateState(0, w, v, v)
 
     def step(self, problem: BaseProblem, network: "Network", state: Any) -> Any:
-        n, alpha = state.round, self.step_size(state.round)
+        n, alpha = state.round, value_at(self.step_size, state.round)
         (y,) = network.mix(n, state.ahead)
         (w,) = network.mix(n, combined((1, -alpha), state.w, y))
         after = self.estimated(problem, w, state)

@@ -8,11 +8,11 @@ import numpy as np
 from consensus import _checks
 from consensus._rows import combined
 from consensus.problems import BaseProblem, Minibatches
-from consensus.problems.minibatches import as_minibatches, draw
-from consensus.solvers.base import Solver, repr_of_given
+from consensus.problems.minibatches import draw
+from consensus.solvers.base import Solver
 from consensus.solvers.bounds import refuse_batches, step_below
 from consensus.solvers.needs import Needs
-from consensus.step_sizes import Rule, optional_rule
+from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class GradientTrackingState(NamedTuple):
     gradient: np.ndarray
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class GradientTracking(Solver):
     """Every agent follows its running estimate Y of the network's average gradient.
 
@@ -64,27 +64,19 @@ class GradientTracking(Solver):
     methods", Mathematical Programming 187, 2021, for batches.
     """
 
-    step_size: Rule
-    order: Literal["atc", "cta"]
-    batch: Minibatches | None
+    step_size: float | Rule | None = None
+    order: Literal["atc", "cta"] = "atc"
+    batch: int | Minibatches | None = None
 
     needs = Needs(regularizer="smooth")
     exchanges_a_round = 2
     sends = "w, y"
     default = "by L_i, mu and W"
 
-    __repr__ = repr_of_given
-
-    def __init__(
-        self,
-        step_size: float | Rule | None = None,
-        order: Literal["atc", "cta"] = "atc",
-        batch: int | Minibatches | None = None,
-    ) -> None:
-        batch = as_minibatches(batch)
-        self._set(step_size=optional_rule(step_size), order=_checks.choice("order", order, ("atc", "cta")), batch=batch)
-        if order == "cta":
-            self._set(exchanges_a_round=1)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if _checks.choice("order", self.order, ("atc", "cta")) == "cta":
+            object.__setattr__(self, "exchanges_a_round", 1)
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         refuse_batches(self)
@@ -97,7 +89,7 @@ class GradientTracking(Solver):
 
     def step(self, problem: BaseProblem, network: "Network", state: GradientTrackingState) -> GradientTrackingState:
         n, w, y, gradient = state
-        alpha, batch = self.step_size(n), draw(self.batch, problem, n + 1)
+        alpha, batch = value_at(self.step_size, n), draw(self.batch, problem, n + 1)
         if self.order == "atc":
             (w,) = network.mix(n, combined((1, -alpha), w, y))
             new = problem.average_gradient(w, batch)

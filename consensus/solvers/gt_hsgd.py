@@ -7,13 +7,12 @@ import numpy as np
 from consensus import _checks
 from consensus._rows import rowwise
 from consensus.problems import BaseProblem, Minibatches
-from consensus.problems.minibatches import as_minibatches, draw
-from consensus.solvers.base import repr_of_given
+from consensus.problems.minibatches import draw
 from consensus.solvers.gradient_estimates import EstimateState, GradientEstimates
-from consensus.step_sizes import Rule, as_rule
+from consensus.step_sizes import Rule
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class GTHSGD(GradientEstimates):
     """Gradient tracking over estimates that remember: no whole gradient after the first, and no large batches.
 
@@ -53,14 +52,13 @@ class GTHSGD(GradientEstimates):
     True
     """
 
-    step_size: Rule
-    batch: Minibatches | None
-    beta: float
+    step_size: float | Rule
+    batch: int | Minibatches | None = None
+    beta: float = 0.1
 
-    __repr__ = repr_of_given
-
-    def __init__(self, step_size: float | Rule, batch: int | Minibatches | None = None, beta: float = 0.1) -> None:
-        self._set(step_size=as_rule(step_size), batch=as_minibatches(batch), beta=_checks.number("beta", beta, above=0, most=1))
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "beta", _checks.number("beta", self.beta, above=0, most=1))
 
     def estimated(self, problem: BaseProblem, w: np.ndarray, state: EstimateState) -> EstimateState:
         batch, kept = draw(self.batch, problem, state.round + 1), 1 - self.beta

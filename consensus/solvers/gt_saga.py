@@ -6,12 +6,11 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from consensus.problems import BaseProblem, Minibatches, Problem
-from consensus.problems.minibatches import as_minibatches
+from consensus.problems.minibatches import Batch, draw
 from consensus.problems.sample_gradients import changes, numbers
-from consensus.solvers.base import repr_of_given
 from consensus.solvers.gradient_estimates import GradientEstimates
 from consensus.solvers.needs import Needs
-from consensus.step_sizes import Rule, as_rule
+from consensus.step_sizes import Rule
 
 _MOST = 1 << 28  # bytes of all agents' tables: one is copied in a round
 
@@ -27,7 +26,7 @@ class GTSAGAState(NamedTuple):
     total: np.ndarray
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class GTSAGA(GradientEstimates):
     """Gradient tracking over SAGA's estimates: every agent remembers the last gradient of each of its samples.
 
@@ -68,17 +67,15 @@ class GTSAGA(GradientEstimates):
     True
     """
 
-    step_size: Rule
-    batch: Minibatches
+    step_size: float | Rule
+    batch: int | Minibatches = 1
 
     needs = Needs(regularizer="smooth", model=True)
 
-    __repr__ = repr_of_given
-
-    def __init__(self, step_size: float | Rule, batch: int | Minibatches = 1) -> None:
-        if batch is None:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.batch is None:
             raise TypeError("batch of GTSAGA must be a number of samples or a rule such as Minibatches(32); got None")
-        self._set(step_size=as_rule(step_size), batch=as_minibatches(batch))
 
     def check(self, problem: BaseProblem) -> None:
         super().check(problem)
@@ -103,7 +100,7 @@ class GTSAGA(GradientEstimates):
 
     def estimated(self, problem: BaseProblem, w: np.ndarray, state: GTSAGAState) -> GTSAGAState:
         problem = cast(Problem, problem)
-        places, scale = self.batch.at(problem, state.round + 1)
+        places, scale = cast(Batch, draw(self.batch, problem, state.round + 1))
         agents = np.arange(problem.agents)[:, None]
         c = np.take_along_axis(problem.weights, places, axis=1)
         weights = np.stack([c * scale, c * _first(places, scale > 0)], axis=1)

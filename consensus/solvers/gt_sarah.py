@@ -8,10 +8,10 @@ import numpy as np
 from consensus import _checks
 from consensus._rows import combined
 from consensus.problems import BaseProblem, Minibatches
-from consensus.problems.minibatches import as_minibatches, draw
-from consensus.solvers.base import Solver, repr_of_given
+from consensus.problems.minibatches import draw
+from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs
-from consensus.step_sizes import Rule, as_rule
+from consensus.step_sizes import Rule, value_at
 
 if TYPE_CHECKING:
     from consensus.communication.network import Network
@@ -27,7 +27,7 @@ class GTSARAHState(NamedTuple):
     change: np.ndarray
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class GTSARAH(Solver):
     """Gradient tracking over estimates that follow the gradients by differences, and begin anew from whole ones.
 
@@ -68,18 +68,17 @@ class GTSARAH(Solver):
     True
     """
 
-    step_size: Rule
-    batch: Minibatches | None
-    period: int
+    step_size: float | Rule
+    batch: int | Minibatches | None = None
+    period: int = 10
 
     needs = Needs(regularizer="smooth")
     exchanges_a_round = 1
     sends = "w, y"
 
-    __repr__ = repr_of_given
-
-    def __init__(self, step_size: float | Rule, batch: int | Minibatches | None = None, period: int = 10) -> None:
-        self._set(step_size=as_rule(step_size), batch=as_minibatches(batch), period=_checks.count("period", period))
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "period", _checks.count("period", self.period))
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> GTSARAHState:
         v = _checks.problem(problem).average_gradient(w)
@@ -89,7 +88,7 @@ class GTSARAH(Solver):
         n, w, y, v, change = state
         mixed, y = network.mix(n, w, y)
         y += change
-        after = combined((1, -self.step_size(n)), mixed, y, over=mixed)
+        after = combined((1, -value_at(self.step_size, n)), mixed, y, over=mixed)
         if (n + 1) % self.period == 0:
             new = problem.average_gradient(after)
             return GTSARAHState(n + 1, after, y, new, new - v)

@@ -8,11 +8,11 @@ import numpy as np
 from consensus import _checks
 from consensus._rows import combined
 from consensus.problems import BaseProblem, Minibatches
-from consensus.problems.minibatches import as_minibatches, draw
-from consensus.solvers.base import Solver, repr_of_given
+from consensus.problems.minibatches import draw
+from consensus.solvers.base import Solver
 from consensus.solvers.coin import heads
 from consensus.solvers.needs import Needs
-from consensus.step_sizes import Rule, as_rule
+from consensus.step_sizes import Rule, value_at
 
 if TYPE_CHECKING:
     from consensus.communication.network import Network
@@ -29,7 +29,7 @@ class GTVRState(NamedTuple):
     whole: np.ndarray
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class GTVR(Solver):
     """Gradient tracking over SVRG's estimates without its two loops: a coin decides when snapshots are taken anew.
 
@@ -78,27 +78,19 @@ class GTVR(Solver):
     True
     """
 
-    step_size: Rule
-    batch: Minibatches | None
-    probability: float
-    seed: int
+    step_size: float | Rule
+    batch: int | Minibatches | None = None
+    probability: float = 0.1
+    seed: int = 0
 
     needs = Needs(regularizer="smooth")
     exchanges_a_round = 2
     sends = "w, y"
 
-    __repr__ = repr_of_given
-
-    def __init__(
-        self,
-        step_size: float | Rule,
-        batch: int | Minibatches | None = None,
-        probability: float = 0.1,
-        seed: int = 0,
-    ) -> None:
-        probability = _checks.number("probability", probability, above=0, most=1)
-        self._set(step_size=as_rule(step_size), batch=as_minibatches(batch))
-        self._set(probability=probability, seed=_checks.count("seed", seed, least=0))
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "probability", _checks.number("probability", self.probability, above=0, most=1))
+        object.__setattr__(self, "seed", _checks.count("seed", self.seed, least=0))
 
     def snaps(self, round: int) -> bool:
         """Whether the iterates of ``round`` become snapshots."""
@@ -110,7 +102,7 @@ class GTVR(Solver):
 
     def step(self, problem: BaseProblem, network: "Network", state: GTVRState) -> GTVRState:
         n, w, y, v, snapshot, whole = state
-        alpha = self.step_size(n)
+        alpha = value_at(self.step_size, n)
         (w,) = network.mix(n, combined((1, -alpha), w, y))
         if self.snaps(n + 1):
             snapshot, new = w, problem.average_gradient(w)  # what the batch says of both points is the same

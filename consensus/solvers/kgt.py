@@ -7,11 +7,11 @@ import numpy as np
 
 from consensus import _checks
 from consensus.problems import BaseProblem, Minibatches
-from consensus.problems.minibatches import as_minibatches, draw
-from consensus.solvers.base import Solver, repr_of_given
+from consensus.problems.minibatches import draw
+from consensus.solvers.base import Solver
 from consensus.solvers.bounds import gap, lowest_eigenvalue, refuse_batches, steepest, step_of_least
 from consensus.solvers.needs import Needs
-from consensus.step_sizes import Rule, optional_rule, positive
+from consensus.step_sizes import Rule, positive_at
 from topologies.schedules import ScheduleLike, is_static
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class KGTState(NamedTuple):
     c: np.ndarray
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class KGT(Solver):
     """K local steps between two exchanges, along local gradients corrected by what the others' differ by.
 
@@ -78,27 +78,20 @@ class KGT(Solver):
     array([2., 2., 2., 2., 2.])
     """
 
-    step_size: Rule
-    local_steps: int
-    scale: float
-    batch: Minibatches | None
+    step_size: float | Rule | None = None
+    local_steps: int = 4
+    scale: float = 1.0
+    batch: int | Minibatches | None = None
 
     needs = Needs(regularizer="smooth", static=True)
     exchanges_a_round = 1
     sends = "w, z"
     default = "by L, mu and W"
 
-    __repr__ = repr_of_given
-
-    def __init__(
-        self,
-        step_size: float | Rule | None = None,
-        local_steps: int = 4,
-        scale: float = 1.0,
-        batch: int | Minibatches | None = None,
-    ) -> None:
-        self._set(step_size=optional_rule(step_size), local_steps=_checks.count("local_steps", local_steps))
-        self._set(scale=_checks.number("scale", scale, above=0), batch=as_minibatches(batch))
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "local_steps", _checks.count("local_steps", self.local_steps))
+        object.__setattr__(self, "scale", _checks.number("scale", self.scale, above=0))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         refuse_batches(self)
@@ -115,7 +108,7 @@ class KGT(Solver):
 
     def step(self, problem: BaseProblem, network: "Network", state: KGTState) -> KGTState:
         n, w, c = state
-        alpha, x = positive(self.step_size, n), w
+        alpha, x = positive_at(self.step_size, n), w
         for k in range(n * self.local_steps, (n + 1) * self.local_steps):
             x = x - alpha * (problem.average_gradient(x, draw(self.batch, problem, k)) + c)
         z = (w - x) / (self.local_steps * alpha)

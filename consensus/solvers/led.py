@@ -8,11 +8,11 @@ import numpy as np
 
 from consensus import _checks
 from consensus.problems import BaseProblem, Minibatches
-from consensus.problems.minibatches import as_minibatches, draw
-from consensus.solvers.base import Solver, repr_of_given
+from consensus.problems.minibatches import draw
+from consensus.solvers.base import Solver
 from consensus.solvers.bounds import refuse_batches, step_of_least
 from consensus.solvers.needs import Needs
-from consensus.step_sizes import Rule, optional_rule
+from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class LEDState(NamedTuple):
     y: np.ndarray
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class LED(Solver):
     """Local exact diffusion: t local steps, then one exchange of one vector.
 
@@ -66,22 +66,18 @@ class LED(Solver):
     array([2., 2., 2., 2., 2.])
     """
 
-    step_size: Rule
-    local_steps: int
-    batch: Minibatches | None
+    step_size: float | Rule | None = None
+    local_steps: int = 4
+    batch: int | Minibatches | None = None
 
     needs = Needs(regularizer="smooth", mixing="symmetric", static=True)
     exchanges_a_round = 1
     sends = "w"
     default = "by L, mu and W"
 
-    __repr__ = repr_of_given
-
-    def __init__(
-        self, step_size: float | Rule | None = None, local_steps: int = 4, batch: int | Minibatches | None = None
-    ) -> None:
-        local_steps = _checks.count("local_steps", local_steps)
-        self._set(step_size=optional_rule(step_size), local_steps=local_steps, batch=as_minibatches(batch))
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "local_steps", _checks.count("local_steps", self.local_steps))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         refuse_batches(self)
@@ -93,7 +89,7 @@ class LED(Solver):
 
     def step(self, problem: BaseProblem, network: "Network", state: LEDState) -> LEDState:
         n, w, y = state
-        alpha, p = float(self.step_size(n)), w
+        alpha, p = value_at(self.step_size, n), w
         for k in range(n * self.local_steps, (n + 1) * self.local_steps):
             p = p - alpha * problem.average_gradient(p, draw(self.batch, problem, k)) - y / self.local_steps
         (mixed,) = network.mix(n, p)

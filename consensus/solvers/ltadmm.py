@@ -11,7 +11,7 @@ from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.bounds import step_of_least
 from consensus.solvers.needs import Needs
-from consensus.step_sizes import Rule, optional_rule
+from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class LTADMMState(NamedTuple):
     dual: np.ndarray
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class LTADMM(Solver):
     """Local training ADMM: several gradient steps between exchanges, all pulled the same way by the network.
 
@@ -75,18 +75,19 @@ class LTADMM(Solver):
     array([2.])
     """
 
-    step_size: Rule
-    local_steps: int
-    penalty: float | None
+    step_size: float | Rule | None = None
+    local_steps: int = 5
+    penalty: float | None = None
 
     needs = Needs(regularizer="smooth", mixing="symmetric", static=True)
     exchanges_a_round = 1
     sends = "w"
     default = "by L, mu and W"
 
-    def __init__(self, step_size: float | Rule | None = None, local_steps: int = 5, penalty: float | None = None) -> None:
-        penalty = _checks.optional_number("penalty", penalty, above=0)
-        self._set(step_size=optional_rule(step_size), local_steps=_checks.count("local_steps", local_steps), penalty=penalty)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "local_steps", _checks.count("local_steps", self.local_steps))
+        object.__setattr__(self, "penalty", _checks.optional_number("penalty", self.penalty, above=0))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         steps = self.local_steps
@@ -97,7 +98,7 @@ class LTADMM(Solver):
 
     def step(self, problem: BaseProblem, network: "Network", state: LTADMMState) -> LTADMMState:
         n, w, dual = state
-        gamma = float(self.step_size(n))
+        gamma = value_at(self.step_size, n)
         rho = 1 / (self.local_steps * gamma) if self.penalty is None else self.penalty
         (mixed,) = network.mix(n, w)
         apart = rho / 2 * (w - mixed)

@@ -7,9 +7,8 @@ import numpy as np
 
 from consensus import _checks
 from consensus.problems import BaseProblem, Minibatches
-from consensus.problems.minibatches import as_minibatches
-from consensus.solvers.base import Solver, repr_of_given
-from consensus.step_sizes import Rule, as_rule
+from consensus.solvers.base import Solver
+from consensus.step_sizes import Rule
 
 
 class MomentumState(NamedTuple):
@@ -20,7 +19,7 @@ class MomentumState(NamedTuple):
     m: np.ndarray
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class MomentumMethod(Solver):
     """Descent on the local costs that agents' momenta, zero at first, carry on.
 
@@ -34,18 +33,16 @@ class MomentumMethod(Solver):
         beta, in [0, 1).
     """
 
-    step_size: Rule
-    batch: Minibatches | None
-    momentum: float
+    step_size: float | Rule
+    batch: int | Minibatches | None = None
+    momentum: float = 0.9
 
     exchanges_a_round = 1
     sends = "w"
 
-    __repr__ = repr_of_given
-
-    def __init__(self, step_size: float | Rule, batch: int | Minibatches | None = None, momentum: float = 0.9) -> None:
-        momentum = _checks.number("momentum", momentum, least=0, below=1)
-        self._set(step_size=as_rule(step_size), batch=as_minibatches(batch), momentum=momentum)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "momentum", _checks.number("momentum", self.momentum, least=0, below=1))
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> MomentumState:
         return MomentumState(0, w, np.zeros_like(w))

@@ -1,6 +1,6 @@
 """What a solver needs of a problem and of a network, as data."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 from consensus import _checks
@@ -81,16 +81,5 @@ class Needs:
 
 
 def needs_of(solver: object) -> Needs:
-    """What ``solver``, an object or a class, needs; one that says ``mixing`` or ``counts_exchanges`` by itself needs that.
-
-    Examples
-    --------
-    >>> from consensus.solvers.needs import needs_of
-    >>> class Mine:
-    ...     mixing = "column stochastic"
-    >>> needs_of(Mine()).mixing
-    'column stochastic'
-    """
-    needs = getattr(solver, "needs", None) or Needs()
-    said = {name: getattr(solver, name, getattr(needs, name)) for name in ("mixing", "counts_exchanges")}
-    return replace(needs, **said)
+    """What ``solver`` needs, an object or a class: its attribute ``needs``, or ``Needs()`` where it has none."""
+    return getattr(solver, "needs", None) or Needs()

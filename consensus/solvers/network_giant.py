@@ -10,7 +10,7 @@ from consensus.local.newton_directions import newton_directions
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs
-from consensus.step_sizes import Rule, as_rule
+from consensus.step_sizes import Rule, value_at
 
 if TYPE_CHECKING:
     from consensus.communication.network import Network
@@ -25,7 +25,7 @@ class NetworkGIANTState(NamedTuple):
     gradient: np.ndarray
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class NetworkGIANT(Solver):
     """Gradient tracking along the agents' own Newton directions: the harmonic mean of the Hessians stands for their mean.
 
@@ -66,15 +66,16 @@ class NetworkGIANT(Solver):
     True
     """
 
-    step_size: Rule
-    damping: float
+    step_size: float | Rule
+    damping: float = 0.0
 
     needs = Needs(regularizer="smooth", convex=True, model=True, loss=("curvature_root",), mixing="symmetric", static=True)
     exchanges_a_round = 2
     sends = "w, y"
 
-    def __init__(self, step_size: float | Rule, damping: float = 0.0) -> None:
-        self._set(step_size=as_rule(step_size), damping=_checks.number("damping", damping, least=0))
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "damping", _checks.number("damping", self.damping, least=0))
 
     def check(self, problem: BaseProblem) -> None:
         r = _checks.problem(problem).regularizer
@@ -89,7 +90,7 @@ class NetworkGIANT(Solver):
 
     def step(self, problem: BaseProblem, network: "Network", state: NetworkGIANTState) -> NetworkGIANTState:
         n, w, y, gradient = state
-        (w,) = network.mix(n, w - float(self.step_size(n)) * newton_directions(problem, w, y, self.damping))
+        (w,) = network.mix(n, w - value_at(self.step_size, n) * newton_directions(problem, w, y, self.damping))
         new = problem.average_gradient(w)
         (y,) = network.mix(n, y + new - gradient)
         return NetworkGIANTState(n + 1, w, y, new)

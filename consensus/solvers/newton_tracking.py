@@ -81,7 +81,7 @@ class NewtonTracking(Solver):
 
     def __post_init__(self) -> None:
         for name in ("penalty", "damping"):
-            self._set(**{name: _checks.optional_number(name, getattr(self, name), above=0)})
+            object.__setattr__(self, name, _checks.optional_number(name, getattr(self, name), above=0))
 
     def check(self, problem: BaseProblem) -> None:
         r = _checks.problem(problem).regularizer

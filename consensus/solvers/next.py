@@ -9,6 +9,7 @@ from consensus import _checks
 from consensus.problems import BaseProblem
 from consensus.problems.minibatches import draw
 from consensus.solvers.successive_convex import SuccessiveConvex
+from consensus.step_sizes import value_at
 
 if TYPE_CHECKING:
     from consensus.communication.network import Network
@@ -35,7 +36,7 @@ class SampledNEXTState(NamedTuple):
     average: np.ndarray
 
 
-@dataclass(frozen=True, init=False, repr=False)
+@dataclass(frozen=True)
 class NEXT(SuccessiveConvex):
     """In-network nonconvex optimisation: a convex problem per agent, a step, one exchange with neighbours.
 
@@ -88,8 +89,8 @@ class NEXT(SuccessiveConvex):
     >>> from consensus.step_sizes import Diminishing
     >>> from consensus.surrogates import PartialLinearization
     >>> from consensus.solvers import NEXT
-    >>> NEXT(PartialLinearization(tau=1.0), Diminishing(0.5, 0.01)).step_size(0)
-    0.5
+    >>> NEXT(PartialLinearization(tau=1.0), Diminishing(0.5, 0.01)).step_size
+    Diminishing(initial=0.5, decay=0.01)
     """
 
     exchanges_a_round = 1
@@ -105,7 +106,7 @@ class NEXT(SuccessiveConvex):
     ) -> NEXTState | SampledNEXTState:
         n, w, y, gradient, _, *averages = state
         best = self.minimise(problem, network, state)
-        z = w + self.step_size(n) * (best - w)
+        z = w + value_at(self.step_size, n) * (best - w)
         w, y = network.mix(n, z, y)
         new = problem.gradient(w, draw(self.batch, problem, n + 1))
         before = averages[0] if averages else gradient

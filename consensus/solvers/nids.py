@@ -9,7 +9,7 @@ from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.bounds import steepest
 from consensus.solvers.needs import Needs
-from consensus.step_sizes import Rule, optional_rule
+from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class NIDSState(NamedTuple):
     taken: np.ndarray
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class NIDS(Solver):
     """The network-independent step-size algorithm, for any convex r.
 
@@ -64,15 +64,12 @@ class NIDS(Solver):
     array([1.6])
     """
 
-    step_size: Rule
+    step_size: float | Rule | None = None
 
     needs = Needs(regularizer="prox", convex=True, mixing="symmetric", static=True)
     exchanges_a_round = 1
     sends = "w"
     default = "1 / L"
-
-    def __init__(self, step_size: float | Rule | None = None) -> None:
-        self._set(step_size=optional_rule(step_size))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         return 1 / steepest(problem, network)
@@ -82,7 +79,7 @@ class NIDS(Solver):
 
     def step(self, problem: BaseProblem, network: "Network", state: NIDSState) -> NIDSState:
         n, w, before, taken = state
-        alpha = self.step_size(n)
+        alpha = value_at(self.step_size, n)
         p = problem.gradient(w)
         p *= -alpha * problem.network_size
         p += w

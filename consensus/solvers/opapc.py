@@ -1,18 +1,17 @@
 """OPAPC."""
 
-import copy
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
 from consensus import _checks
 from consensus.problems import BaseProblem
-from consensus.solvers.base import Solver, repr_of_given
+from consensus.solvers.base import Solver
 from consensus.solvers.bounds import convexity, gap, lowest_eigenvalue, steepest
 from consensus.solvers.needs import Needs
-from consensus.step_sizes import Rule, optional_rule
+from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ class OPAPCState(NamedTuple):
     y: np.ndarray
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class OPAPC(Solver):
     """The optimal proximal alternating predictor-corrector: accelerated in the costs and in the network.
 
@@ -73,38 +72,30 @@ class OPAPC(Solver):
     [2.0, 2.0, 2.0, 2.0, 2.0]
     """
 
-    step_size: Rule
-    convexity: float | None
-    momentum: float | None
-    dual: float | None
+    step_size: float | Rule | None = None
+    convexity: float | None = None
+    momentum: float | None = None
+    dual: float | None = None
 
     needs = Needs(regularizer="smooth", convex=True, mixing="symmetric", static=True)
     exchanges_a_round = 1
     sends = "w"
     default = "1 / (4 tau L)"
 
-    __repr__ = repr_of_given
-
-    def __init__(
-        self,
-        step_size: float | None = None,
-        convexity: float | None = None,
-        momentum: float | None = None,
-        dual: float | None = None,
-    ) -> None:
-        self._set(step_size=optional_rule(step_size), convexity=_checks.optional_number("convexity", convexity, above=0))
-        self._set(momentum=_checks.optional_number("momentum", momentum, above=0, most=1))
-        self._set(dual=_checks.optional_number("dual", dual, above=0))
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "convexity", _checks.optional_number("convexity", self.convexity, above=0))
+        object.__setattr__(self, "momentum", _checks.optional_number("momentum", self.momentum, above=0, most=1))
+        object.__setattr__(self, "dual", _checks.optional_number("dual", self.dual, above=0))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         return 1 / (4 * self._tau(problem, network) * steepest(problem, network))
 
     def prepared(self, problem: BaseProblem, network: ScheduleLike) -> Self:
         mu = convexity(problem) if self.convexity is None else self.convexity
-        ready = copy.copy(super().prepared(problem, network))
-        dual = _MARGIN / (ready.step_size(0) * (1 - lowest_eigenvalue(network))) if self.dual is None else self.dual
-        ready._set(convexity=mu, momentum=self._tau(problem, network), dual=dual)
-        return ready
+        ready = super().prepared(problem, network)
+        dual = _MARGIN / (value_at(ready.step_size, 0) * (1 - lowest_eigenvalue(network))) if self.dual is None else self.dual
+        return replace(ready, convexity=mu, momentum=self._tau(problem, network), dual=dual)
 
     def _tau(self, problem, network):
         if self.momentum is not None:
@@ -122,7 +113,7 @@ class OPAPC(Solver):
 
     def step(self, problem: BaseProblem, network: "Network", state: OPAPCState) -> OPAPCState:
         n, w, ahead, y = state
-        eta, (mu, tau, theta) = self.step_size(n), self._settings()
+        eta, (mu, tau, theta) = value_at(self.step_size, n), self._settings()
         scale = eta / (1 + eta * mu)
         middle = tau * w
         middle += (1 - tau) * ahead

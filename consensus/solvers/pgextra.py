@@ -9,7 +9,7 @@ from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.extra import EXTRA
 from consensus.solvers.needs import Needs
-from consensus.step_sizes import Rule, optional_rule
+from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class PGEXTRAState(NamedTuple):
     mixed: np.ndarray
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class PGEXTRA(Solver):
     """The proximal gradient form of :class:`consensus.solvers.EXTRA`, for any convex r.
 
@@ -64,15 +64,12 @@ class PGEXTRA(Solver):
     array([1.6])
     """
 
-    step_size: Rule
+    step_size: float | Rule | None = None
 
     needs = Needs(regularizer="prox", convex=True, mixing="symmetric", static=True)
     exchanges_a_round = 1
     sends = "w"
     default = "by L_i, mu and W"
-
-    def __init__(self, step_size: float | Rule | None = None) -> None:
-        self._set(step_size=optional_rule(step_size))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         return EXTRA().stable_step(problem, network)
@@ -82,7 +79,7 @@ class PGEXTRA(Solver):
 
     def step(self, problem: BaseProblem, network: "Network", state: PGEXTRAState) -> PGEXTRAState:
         n, w, before = state
-        alpha = self.step_size(n)
+        alpha = value_at(self.step_size, n)
         (mixed,) = network.mix(n, w)
         z = problem.gradient(w)
         z *= -alpha * problem.network_size

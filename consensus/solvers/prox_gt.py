@@ -9,7 +9,7 @@ from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.bounds import gap, lowest_eigenvalue, steepest
 from consensus.solvers.needs import Needs
-from consensus.step_sizes import Rule, optional_rule
+from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike, is_static
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class ProxGTState(NamedTuple):
     lead: np.ndarray
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class ProxGT(Solver):
     """Proximal gradient steps along a tracked gradient, for any convex r and nonconvex g_i.
 
@@ -59,15 +59,12 @@ class ProxGT(Solver):
     array([1.6])
     """
 
-    step_size: Rule
+    step_size: float | Rule | None = None
 
     needs = Needs(regularizer="prox")
     exchanges_a_round = 2
     sends = "w, y"
     default = "by L and lmin"
-
-    def __init__(self, step_size: float | Rule | None = None) -> None:
-        self._set(step_size=optional_rule(step_size))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         lowest = min(lowest_eigenvalue(network), 0.0)
@@ -80,7 +77,7 @@ class ProxGT(Solver):
 
     def step(self, problem: BaseProblem, network: "Network", state: ProxGTState) -> ProxGTState:
         n, w, lead = state
-        alpha = self.step_size(n)
+        alpha = value_at(self.step_size, n)
         gradient = problem.gradient(w)
         (y,) = network.mix(n, lead + gradient)  # Y+ / A
         np.subtract(y, gradient, gradient)  # what the trackers are ahead of the gradients

@@ -11,7 +11,7 @@ from consensus.solvers.base import Solver
 from consensus.solvers.bounds import steepest
 from consensus.solvers.coin import heads
 from consensus.solvers.needs import Needs
-from consensus.step_sizes import Rule, optional_rule
+from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class ProxSkipState(NamedTuple):
     y: np.ndarray
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class ProxSkip(Solver):
     """Decentralised ProxSkip (Scaffnew): every round a gradient, an exchange only where a coin says so.
 
@@ -67,9 +67,9 @@ class ProxSkip(Solver):
     (array([2., 2., 2., 2., 2.]), 88)
     """
 
-    step_size: Rule
-    probability: float
-    seed: int
+    step_size: float | Rule | None = None
+    probability: float = 0.5
+    seed: int = 0
 
     needs = Needs(regularizer="smooth", convex=True, mixing="symmetric", static=True)
     sends = "w"
@@ -79,9 +79,10 @@ class ProxSkip(Solver):
     def exchanges_a_round(self) -> float:
         return self.probability
 
-    def __init__(self, step_size: float | Rule | None = None, probability: float = 0.5, seed: int = 0) -> None:
-        probability = _checks.number("probability", probability, above=0, most=1)
-        self._set(step_size=optional_rule(step_size), probability=probability, seed=_checks.count("seed", seed, least=0))
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "probability", _checks.number("probability", self.probability, above=0, most=1))
+        object.__setattr__(self, "seed", _checks.count("seed", self.seed, least=0))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         return 1 / steepest(problem, network)
@@ -95,7 +96,7 @@ class ProxSkip(Solver):
 
     def step(self, problem: BaseProblem, network: "Network", state: ProxSkipState) -> ProxSkipState:
         n, w, y = state
-        z = problem.descended(w, self.step_size(n), w) - y
+        z = problem.descended(w, value_at(self.step_size, n), w) - y
         if not self.communicates(n):
             return ProxSkipState(n + 1, z, y)
         (mixed,) = network.mix(n, z)

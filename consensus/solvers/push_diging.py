@@ -9,7 +9,7 @@ from consensus import _checks
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs
-from consensus.step_sizes import Rule, as_rule
+from consensus.step_sizes import Rule, value_at
 
 if TYPE_CHECKING:
     from consensus.communication.network import Network
@@ -26,7 +26,7 @@ class PushDIGingState(NamedTuple):
     gradient: np.ndarray
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class PushDIGing(Solver):
     """Gradient tracking with push-sum: C column stochastic, directed and time-varying.
 
@@ -47,14 +47,11 @@ class PushDIGing(Solver):
     Optim. 27(4), 2017, Algorithm 2.
     """
 
-    step_size: Rule
+    step_size: float | Rule
 
     needs = Needs(regularizer="smooth", mixing="column stochastic")
     exchanges_a_round = 1
     sends = "mass, u, y"
-
-    def __init__(self, step_size: float | Rule) -> None:
-        self._set(step_size=as_rule(step_size))
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> PushDIGingState:
         gradient = _checks.problem(problem).average_gradient(w)
@@ -62,7 +59,7 @@ class PushDIGing(Solver):
 
     def step(self, problem: BaseProblem, network: "Network", state: PushDIGingState) -> PushDIGingState:
         n, _, u, y, mass, gradient = state
-        mass, u, y = network.mix(n, mass, u - self.step_size(n) * y, y)
+        mass, u, y = network.mix(n, mass, u - value_at(self.step_size, n) * y, y)
         w = u / mass
         new = problem.average_gradient(w)
         y += new - gradient

@@ -10,13 +10,13 @@ from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.gradient_tracking import GradientTrackingState
 from consensus.solvers.needs import Needs
-from consensus.step_sizes import Rule, as_rule
+from consensus.step_sizes import Rule, value_at
 
 if TYPE_CHECKING:
     from consensus.communication.network import Network
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class PushPull(Solver):
     """Pull the iterates, push the trackers: no masses.
 
@@ -38,14 +38,11 @@ class PushPull(Solver):
     Xin, Khan, "A linear algorithm for optimization over directed graphs with geometric convergence", IEEE L-CSS 2(3), 2018.
     """
 
-    step_size: Rule
+    step_size: float | Rule
 
     needs = Needs(regularizer="smooth", mixing="column stochastic")
     exchanges_a_round = 1
     sends = "w, y"
-
-    def __init__(self, step_size: float | Rule) -> None:
-        self._set(step_size=as_rule(step_size))
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> GradientTrackingState:
         gradient = _checks.problem(problem).average_gradient(w)
@@ -53,7 +50,7 @@ class PushPull(Solver):
 
     def step(self, problem: BaseProblem, network: "Network", state: GradientTrackingState) -> GradientTrackingState:
         n, w, y, gradient = state
-        y, w = network.mix_and_average(n, y, w - self.step_size(n) * y)
+        y, w = network.mix_and_average(n, y, w - value_at(self.step_size, n) * y)
         new = problem.average_gradient(w)
         y += new - gradient
         return GradientTrackingState(n + 1, w, y, new)

@@ -5,17 +5,17 @@ from typing import TYPE_CHECKING
 
 from consensus import _checks
 from consensus._rows import rowwise
-from consensus.problems import BaseProblem, Minibatches
+from consensus.problems import BaseProblem
 from consensus.problems.minibatches import draw
 from consensus.solvers.momentum import MomentumMethod, MomentumState
 from consensus.solvers.needs import Needs
-from consensus.step_sizes import Rule, positive
+from consensus.step_sizes import positive_at
 
 if TYPE_CHECKING:
     from consensus.communication.network import Network
 
 
-@dataclass(frozen=True, init=False, repr=False)
+@dataclass(frozen=True)
 class QGDSGDm(MomentumMethod):
     """Descent whose momentum follows how the network's models move, not an agent's own gradients.
 
@@ -53,23 +53,18 @@ class QGDSGDm(MomentumMethod):
     array([2.])
     """
 
-    averaging: float
+    averaging: float | None = None
 
     needs = Needs(regularizer="smooth")
 
-    def __init__(
-        self,
-        step_size: float | Rule,
-        batch: int | Minibatches | None = None,
-        momentum: float = 0.9,
-        averaging: float | None = None,
-    ) -> None:
-        super().__init__(step_size, batch, momentum)
-        self._set(averaging=self.momentum if averaging is None else _checks.number("averaging", averaging, least=0, below=1))
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "averaging", _checks.optional_number("averaging", self.averaging, least=0, below=1))
 
     def step(self, problem: BaseProblem, network: "Network", state: MomentumState) -> MomentumState:
         n, w, m = state
-        alpha, beta, mu = positive(self.step_size, n), self.momentum, self.averaging
+        alpha, beta = positive_at(self.step_size, n), self.momentum
+        mu = beta if self.averaging is None else self.averaging
         gradient = problem.average_gradient(w, draw(self.batch, problem, n))
         (new,) = network.mix(n, rowwise(lambda w, m, g: w - alpha * (beta * m + g), w, m, gradient, over=gradient))
         m = rowwise(lambda m, w, new: mu * m + (1 - mu) / alpha * (w - new), m, w, new)

@@ -10,10 +10,10 @@ import numpy as np
 import topologies
 from consensus import _checks
 from consensus.problems import BaseProblem, Minibatches
-from consensus.problems.minibatches import as_minibatches, draw
-from consensus.solvers.base import Solver, repr_of_given
+from consensus.problems.minibatches import draw
+from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs
-from consensus.step_sizes import Rule, as_rule
+from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike, is_static
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class RelaySGDState(NamedTuple):
     sent: np.ndarray
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class RelaySGD(Solver):
     """Descent on averages that are exact, though late: sums of models are relayed along a tree.
 
@@ -75,18 +75,14 @@ class RelaySGD(Solver):
     ([2.0, 2.0, 2.0, 2.0, 2.0], 3200)
     """
 
-    step_size: Rule
-    batch: Minibatches | None
-    degree: int | None = field(repr=False, compare=False)  # the most neighbours that an agent has in the tree
+    step_size: float | Rule
+    batch: int | Minibatches | None = None
+    # The most neighbours that an agent has in the tree; prepared counts them.
+    degree: int | None = field(default=None, init=False, repr=False, compare=False)
 
     needs = Needs(regularizer="smooth", mixing="symmetric", static=True, each_message=True)
     exchanges_a_round = 1
     sends = "mass, w"  # the mass counts models
-
-    __repr__ = repr_of_given
-
-    def __init__(self, step_size: float | Rule, batch: int | Minibatches | None = None) -> None:
-        self._set(step_size=as_rule(step_size), batch=as_minibatches(batch), degree=None)
 
     def check_network(self, schedule: ScheduleLike) -> None:
         if not is_static(schedule):
@@ -99,7 +95,7 @@ class RelaySGD(Solver):
 
     def prepared(self, problem: BaseProblem, network: ScheduleLike) -> Self:
         ready = copy.copy(super().prepared(problem, network))
-        ready._set(degree=max(degree for _, degree in _tree(network).degree))
+        object.__setattr__(ready, "degree", max(degree for _, degree in _tree(network).degree))
         return ready
 
     def width(self, problem: BaseProblem) -> int:
@@ -113,7 +109,7 @@ class RelaySGD(Solver):
 
     def step(self, problem: BaseProblem, network: "Network", state: RelaySGDState) -> RelaySGDState:
         n, w, start, received, sent = state
-        y = problem.descended(w, self.step_size(n), w, draw(self.batch, problem, n))
+        y = problem.descended(w, value_at(self.step_size, n), w, draw(self.batch, problem, n))
         # A number more, one at each agent, is relayed as models are: it counts them.
         total = np.concatenate([y, np.ones_like(y, shape=(len(y), 1))], axis=1) + received.sum(axis=1)
         arrived, gone = np.zeros_like(received), np.zeros_like(sent)

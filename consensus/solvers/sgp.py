@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from consensus.problems import BaseProblem, Minibatches
-from consensus.problems.minibatches import as_minibatches, draw
-from consensus.solvers.base import Solver, repr_of_given
+from consensus.problems.minibatches import draw
+from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs
-from consensus.step_sizes import Rule, as_rule
+from consensus.step_sizes import Rule, value_at
 
 if TYPE_CHECKING:
     from consensus.communication.network import Network
@@ -24,7 +24,7 @@ class SGPState(NamedTuple):
     mass: np.ndarray
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class SGP(Solver):
     """Stochastic gradient push: :class:`DGD` where agents know only to how many they send.
 
@@ -62,22 +62,17 @@ class SGP(Solver):
     array([2.])
     """
 
-    step_size: Rule
-    batch: Minibatches | None
+    step_size: float | Rule
+    batch: int | Minibatches | None = None
 
     needs = Needs(regularizer="smooth", mixing="column stochastic")
     exchanges_a_round = 1
     sends = "mass, u"
-
-    __repr__ = repr_of_given
-
-    def __init__(self, step_size: float | Rule, batch: int | Minibatches | None = None) -> None:
-        self._set(step_size=as_rule(step_size), batch=as_minibatches(batch))
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> SGPState:
         return SGPState(0, w, w, np.ones((len(w), 1), w.dtype))
 
     def step(self, problem: BaseProblem, network: "Network", state: SGPState) -> SGPState:
         n, w, u, mass = state
-        mass, u = network.mix(n, mass, problem.descended(u, self.step_size(n), w, draw(self.batch, problem, n)))
+        mass, u = network.mix(n, mass, problem.descended(u, value_at(self.step_size, n), w, draw(self.batch, problem, n)))
         return SGPState(n + 1, u / mass, u, mass)

@@ -10,6 +10,7 @@ from consensus.problems import BaseProblem
 from consensus.problems.minibatches import draw
 from consensus.solvers.needs import Needs
 from consensus.solvers.successive_convex import SuccessiveConvex
+from consensus.step_sizes import value_at
 
 if TYPE_CHECKING:
     from consensus.communication.network import Network
@@ -38,7 +39,7 @@ class SampledSONATAState(NamedTuple):
     average: np.ndarray
 
 
-@dataclass(frozen=True, init=False, repr=False)
+@dataclass(frozen=True)
 class SONATA(SuccessiveConvex):
     """NEXT's local step over column stochastic matrices: directed graphs, where an agent knows only to how many it sends.
 
@@ -87,7 +88,7 @@ class SONATA(SuccessiveConvex):
     ) -> SONATAState | SampledSONATAState:
         n, w, y, mass, gradient, _, *averages = state
         best = self.minimise(problem, network, state)
-        z = w + self.step_size(n) * (best - w)
+        z = w + value_at(self.step_size, n) * (best - w)
         mass, w, y = network.mix(n, mass, mass * z, mass * y)
         w /= mass
         new = problem.gradient(w, draw(self.batch, problem, n + 1))

@@ -10,9 +10,9 @@ from consensus import _checks
 from consensus.errors import LocalSolveError
 from consensus.local import Exact, LocalSolver
 from consensus.problems import BaseProblem, Minibatches, Problem
-from consensus.problems.minibatches import as_minibatches, draw
-from consensus.solvers.base import Solver, repr_of_given
-from consensus.step_sizes import InverseSqrt, Rule, as_rule
+from consensus.problems.minibatches import draw
+from consensus.solvers.base import Solver
+from consensus.step_sizes import InverseSqrt, Rule, checked, value_at
 from consensus.surrogates import Surrogate
 from consensus.surrogates.base import SurrogateModel
 
@@ -20,64 +20,60 @@ if TYPE_CHECKING:
     from consensus.communication.network import Network
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class SuccessiveConvex(Solver):
     """``w~_i = argmin_w  g~_i(w; w_i) + (A y_i - grad g_i(w_i)) . (w - w_i) + r(w)``; settings as of :class:`NEXT`."""
 
     surrogate: Surrogate
-    step_size: Rule
-    local: LocalSolver
-    tolerance: float | Callable[[float], float]
-    batch: Minibatches | None
-    averaging: Rule | None
+    step_size: float | Rule
+    local: LocalSolver | None = None
+    tolerance: float | Callable[[float], float] = 1e-8
+    batch: int | Minibatches | None = None
+    averaging: float | Rule | None = None
 
-    __repr__ = repr_of_given
-
-    def __init__(
-        self,
-        surrogate: Surrogate,
-        step_size: float | Rule,
-        local: LocalSolver | None = None,
-        tolerance: float | Callable[[float], float] = 1e-8,
-        batch: int | Minibatches | None = None,
-        averaging: float | Rule | None = None,
-    ) -> None:
-        _checks.offers("surrogate", surrogate, ("at", "check"), "one, such as PartialLinearization(tau=1.0)")
-        local = Exact() if local is None else local
-        _checks.offers("local", local, ("solve", "check"), "a local solver, such as consensus.local.Exact()")
-        if not callable(tolerance):
-            _checks.number("tolerance", tolerance, above=0, below=1)
-        self._set(surrogate=surrogate, step_size=as_rule(step_size, most=1), local=local, tolerance=tolerance)
-        if averaging is not None and batch is None:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _checks.offers("surrogate", self.surrogate, ("at", "check"), "one, such as PartialLinearization(tau=1.0)")
+        checked(self.step_size, most=1)
+        _checks.offers("local", self._solver, ("solve", "check"), "a local solver, such as consensus.local.Exact()")
+        if not callable(self.tolerance):
+            _checks.number("tolerance", self.tolerance, above=0, below=1)
+        averaging = checked(self.averaging, "averaging", most=1, optional=True)
+        if averaging is not None and self.batch is None:
             raise ValueError(f"averaging is of gradients from batches: give batch=, or leave averaging={averaging} out")
-        averaging = None if batch is None else as_rule(InverseSqrt(1.0) if averaging is None else averaging, most=1)
-        self._set(batch=as_minibatches(batch), averaging=averaging)
-        self._set(needs=replace(self.needs, model=getattr(surrogate, "needs_model", False)))
+        object.__setattr__(self, "averaging", averaging)
+        object.__setattr__(self, "needs", replace(self.needs, model=getattr(self.surrogate, "needs_model", False)))
+
+    @property
+    def _solver(self) -> LocalSolver:
+        return Exact() if self.local is None else self.local
 
     def check(self, problem: BaseProblem) -> None:
         super().check(problem)
         if self.batch is not None and not hasattr(problem, "sampled"):
             raise TypeError(f"batches of surrogates need a consensus.Problem, and {problem} is none: leave batch out")
-        self.local.check(self.surrogate, problem)
+        self._solver.check(self.surrogate, problem)
 
     def prox(self, problem: BaseProblem) -> Callable[[np.ndarray, float], np.ndarray]:
-        return self.local.prox(problem.regularizer) if hasattr(self.local, "prox") else super().prox(problem)
+        return self._solver.prox(problem.regularizer) if hasattr(self._solver, "prox") else super().prox(problem)
 
     def minimise(self, problem: BaseProblem, network: "Network", state: Any) -> np.ndarray:
         """The minimisers w~ (agents, P) of the local problems at ``state``."""
-        tolerance = self.tolerance(self.step_size(state.round)) if callable(self.tolerance) else self.tolerance
+        tolerance = self.tolerance(value_at(self.step_size, state.round)) if callable(self.tolerance) else self.tolerance
         batch = draw(self.batch, problem, state.round)
         seen = problem if batch is None else cast(Problem, problem).sampled(batch)
         model = self.surrogate.at(seen, state.w, state.gradient)
         linear = network.agents * state.y - state.gradient
-        return minimise(self.local, problem, model, linear, state.best, tolerance, state.round)
+        return minimise(self._solver, problem, model, linear, state.best, tolerance, state.round)
 
     def averaged(self, problem: BaseProblem, before: np.ndarray, new: np.ndarray, round: int) -> np.ndarray:
         """The estimates of the gradients in ``round``: the ``new`` ones, or of batches' gradients the running average."""
-        if self.batch is None or self.averaging is None:
+        batch = draw(self.batch, problem, round)
+        if batch is None:
             return new
-        some = (self.batch.at(problem, round).weights > 1).any(axis=1, keepdims=True)  # not all that the agent has
-        rho = np.where(some, float(self.averaging(round)), 1.0).astype(new.dtype)
+        some = (batch.weights > 1).any(axis=1, keepdims=True)  # not all that the agent has
+        averaging = InverseSqrt(1.0) if self.averaging is None else self.averaging
+        rho = np.where(some, value_at(averaging, round), 1.0).astype(new.dtype)
         return (1 - rho) * before + rho * new
 
 

@@ -104,7 +104,7 @@ class TreeLBFGS(Solver):
     sends = "cost, y"
 
     def __post_init__(self) -> None:
-        _checks.count("memory", self.memory)
+        object.__setattr__(self, "memory", _checks.count("memory", self.memory))
         _checks.flag("rounded", self.rounded)
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> TreeLBFGSState:

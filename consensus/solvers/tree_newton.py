@@ -88,7 +88,7 @@ class TreeNewton(Solver):
     sends = "costs, y, H O, d"
 
     def __post_init__(self) -> None:
-        _checks.count("columns", self.columns, least=2)
+        object.__setattr__(self, "columns", _checks.count("columns", self.columns, least=2))
 
     def check(self, problem: BaseProblem) -> None:
         if _checks.problem(problem).parameters > _MOST:

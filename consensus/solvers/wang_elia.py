@@ -9,7 +9,7 @@ from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.bounds import lowest_eigenvalue, steepest
 from consensus.solvers.needs import Needs
-from consensus.step_sizes import Rule, optional_rule
+from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class WangEliaState(NamedTuple):
     z: np.ndarray
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class WangElia(Solver):
     """Consensus as a control loop: the disagreement acts on X in proportion and by its integral Z.
 
@@ -56,15 +56,12 @@ class WangElia(Solver):
     [2.0, 2.0, 2.0, 2.0, 2.0]
     """
 
-    step_size: Rule
+    step_size: float | Rule | None = None
 
     needs = Needs(regularizer="smooth", convex=True, mixing="symmetric", static=True)
     exchanges_a_round = 1
     sends = "w, z"
     default = "by L and lmin"
-
-    def __init__(self, step_size: float | Rule | None = None) -> None:
-        self._set(step_size=optional_rule(step_size))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         k = (1 - lowest_eigenvalue(network)) / 2
@@ -77,7 +74,7 @@ class WangElia(Solver):
         n, w, z = state
         mixed, force = network.mix(n, w, z)
         new = problem.average_gradient(w)
-        new *= -self.step_size(n)
+        new *= -value_at(self.step_size, n)
         new += w
         force -= z
         mixed -= w

@@ -6,7 +6,6 @@ NewtonTracking penalty and damping vary together.
 """
 
 import argparse
-import copy
 import dataclasses
 import math
 import warnings
@@ -21,7 +20,6 @@ import topologies
 from consensus import solvers
 from consensus.errors import DivergenceError, LocalSolveError
 from consensus.solvers import Solver
-from consensus.step_sizes import Constant, Stable
 
 TOLERANCE, NETWORKS = 1e-6, 1e-3  # times the first stationarity; the second of models that are not linear
 MOST = 20_000  # rounds
@@ -128,12 +126,8 @@ def with_defaults() -> dict[str, Solver]:
 
 def scaled(solver: Any, ready: Any, factor: float) -> Solver:
     """The prepared ``solver``, with ``factor`` times what it found."""
-    if isinstance(getattr(solver, "alpha", None), Stable):
-        new = copy.copy(ready)
-        new._set(step_size=Constant(factor * ready.step_size(0)))
-        return new
-    names = [name for name in ("penalty", "damping") if hasattr(ready, name)]
-    return dataclasses.replace(ready, **{name: factor * getattr(ready, name) for name in names})
+    names = ["step_size"] if hasattr(ready, "step_size") else ["penalty", "damping"]
+    return dataclasses.replace(ready, **{name: factor * getattr(ready, name) for name in names if hasattr(ready, name)})
 
 
 def history(case: Case, solver: Solver, start, **options):

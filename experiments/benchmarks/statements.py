@@ -51,14 +51,14 @@ def prox(V, a):
 
 
 def dgd(W, costs, X, solver):
-    a, G = solver.step_size(0), costs.gradient
+    a, G = solver.step_size, costs.gradient
     while True:
         X = W @ X - a * G(X)
         yield X
 
 
 def gradient_tracking(W, costs, X, solver):
-    a, G = solver.step_size(0), costs.gradient
+    a, G = solver.step_size, costs.gradient
     Y = before = G(X)
     while True:
         X = W @ (X - a * Y)
@@ -68,7 +68,7 @@ def gradient_tracking(W, costs, X, solver):
 
 
 def extra(W, costs, X, solver):
-    a, G = solver.step_size(0), costs.gradient
+    a, G = solver.step_size, costs.gradient
     mixed, gradient = W @ X, G(X)
     X, before = mixed - a * gradient, X
     while True:
@@ -78,7 +78,7 @@ def extra(W, costs, X, solver):
 
 
 def pgextra(W, costs, X, solver):
-    a, G = solver.step_size(0), costs.smooth
+    a, G = solver.step_size, costs.smooth
     before, last, old = X, W @ X, G(X)
     V = last - a * old
     while True:
@@ -90,7 +90,7 @@ def pgextra(W, costs, X, solver):
 
 
 def nids(W, costs, X, solver):
-    a, G = solver.step_size(0), costs.smooth
+    a, G = solver.step_size, costs.smooth
     before, old = X, G(X)
     Z = X - a * old
     Z = (Z + W @ Z) / 2
@@ -104,7 +104,7 @@ def nids(W, costs, X, solver):
 
 
 def exact_diffusion(W, costs, X, solver):
-    a, G, before = solver.step_size(0), costs.gradient, X
+    a, G, before = solver.step_size, costs.gradient, X
     while True:
         P = X - a * G(X)
         moved = P + X - before
@@ -113,7 +113,7 @@ def exact_diffusion(W, costs, X, solver):
 
 
 def prox_gt(W, costs, X, solver):
-    a, Y, before = solver.step_size(0), 0 * X, 0 * X
+    a, Y, before = solver.step_size, 0 * X, 0 * X
     while True:
         new = costs.smooth(X)
         Y, before = W @ (Y + new - before), new
@@ -122,7 +122,7 @@ def prox_gt(W, costs, X, solver):
 
 
 def wang_elia(W, costs, X, solver):
-    a, G, Z = solver.step_size(0), costs.gradient, 0 * X
+    a, G, Z = solver.step_size, costs.gradient, 0 * X
     while True:
         both = np.concatenate([X, Z], axis=1)
         KX, KZ = np.split((both - W @ both) / 2, 2, axis=1)
@@ -131,7 +131,7 @@ def wang_elia(W, costs, X, solver):
 
 
 def acc_gt(W, costs, X, solver):
-    a, G = solver.step_size(0), costs.gradient
+    a, G = solver.step_size, costs.gradient
     theta = np.sqrt(solver.convexity * a) / 2
     q = solver.convexity * a / theta
     Z, S, before = X, 0 * X, 0 * X
@@ -146,7 +146,7 @@ def acc_gt(W, costs, X, solver):
 
 
 def opapc(W, costs, X, solver):
-    a, G, m, t = solver.step_size(0), costs.gradient, solver.convexity, solver.momentum
+    a, G, m, t = solver.step_size, costs.gradient, solver.convexity, solver.momentum
     ahead, Y = X, 0 * X
     while True:
         middle = t * X + (1 - t) * ahead
@@ -170,7 +170,7 @@ def dadmm(W, costs, X, solver, systems=Costs.solved):
 
 
 def dlm(W, costs, X, solver):
-    rho, G, U = 1 / solver.step_size(0), costs.gradient, 0 * X
+    rho, G, U = 1 / solver.step_size, costs.gradient, 0 * X
     c = rho
     scale = 2 * c * (1 - np.diag(W))[:, None] + rho
     while True:
@@ -181,7 +181,7 @@ def dlm(W, costs, X, solver):
 
 
 def dinno(W, costs, X, solver):
-    a, G, U = solver.step_size(0), costs.gradient, 0 * X
+    a, G, U = solver.step_size, costs.gradient, 0 * X
     c = 1 / (4 * a)
     hold = 2 * c * (1 - np.diag(W))[:, None]
     while True:
@@ -194,7 +194,7 @@ def dinno(W, costs, X, solver):
 
 
 def lt_admm(W, costs, X, solver):
-    a, G, U = solver.step_size(0), costs.gradient, 0 * X
+    a, G, U = solver.step_size, costs.gradient, 0 * X
     rho = 1 / (2 * solver.local_steps * a)
     while True:
         apart = rho / 2 * (X - W @ X)
@@ -206,7 +206,7 @@ def lt_admm(W, costs, X, solver):
 
 
 def atg(W, costs, X, solver):
-    a, G, rho, keep = solver.step_size(0), costs.gradient, solver.penalty, 1 - solver.relaxation
+    a, G, rho, keep = solver.step_size, costs.gradient, solver.penalty, 1 - solver.relaxation
     own = others = np.zeros((len(X), 2 * X.shape[1]), X.dtype)
     while True:
         q = (np.concatenate([X, G(X)], axis=1) + own) / (1 + rho)
@@ -218,7 +218,7 @@ def atg(W, costs, X, solver):
 
 
 def network_giant(W, costs, X, solver, systems=Costs.solved):
-    a, G, solved = solver.step_size(0), costs.gradient, systems(costs, solver.damping)
+    a, G, solved = solver.step_size, costs.gradient, systems(costs, solver.damping)
     Y = before = G(X)
     while True:
         X = W @ (X - a * solved(Y))
@@ -238,7 +238,7 @@ def newton_tracking(W, costs, X, solver, systems=Costs.solved):
 
 
 def kgt(W, costs, X, solver):
-    a, K, C = solver.step_size(0), solver.local_steps, 0 * X
+    a, K, C = solver.step_size, solver.local_steps, 0 * X
     while True:
         x = X
         for _ in range(K):
@@ -249,7 +249,7 @@ def kgt(W, costs, X, solver):
 
 
 def led(W, costs, X, solver):
-    a, t, Y = solver.step_size(0), solver.local_steps, 0 * X
+    a, t, Y = solver.step_size, solver.local_steps, 0 * X
     while True:
         P = X
         for _ in range(t):
@@ -260,7 +260,7 @@ def led(W, costs, X, solver):
 
 
 def prox_skip(W, costs, X, solver):
-    a, p, Y = solver.step_size(0), solver.probability, 0 * X
+    a, p, Y = solver.step_size, solver.probability, 0 * X
     coins = [solver.communicates(k) for k in range(10_000)]  # in advance: to draw one by one takes longer than a round
     for coin in itertools.cycle(coins):
         X = X - a * costs.gradient(X) - Y

@@ -97,7 +97,7 @@ def in_torch(problem, test, solver, level, rounds, every):
     y = torch.from_numpy(problem.shards.targets[..., 0]).long()
     W = torch.from_numpy(NETWORK.weights(NETWORK.key(0)).toarray()).to(X.dtype)
     X_test, y_test = (torch.from_numpy(part) for part in test)
-    agents, alpha = torch.arange(AGENTS)[:, None], solver.step_size(0)
+    agents, alpha = torch.arange(AGENTS)[:, None], solver.step_size
     slope = vmap(grad(cost))
     places = [torch.tensor(solver.batch.at(problem, n).indices) for n in range(rounds + 1)]
     w = torch.from_numpy(np.tile(start(problem), (AGENTS, 1))).to(X.dtype)

@@ -8,7 +8,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from consensus.step_sizes import Constant, CosineAnnealing, Diminishing, InverseSqrt, StepDecay, Warmup, as_rule
+from consensus.step_sizes import (
+    Constant,
+    CosineAnnealing,
+    Diminishing,
+    InverseSqrt,
+    StepDecay,
+    Warmup,
+    checked,
+    positive_at,
+    value_at,
+)
 
 RULES = [(0.5, 0.01), (1.0, 0.99), (0.05, 19.0), (3.0, 0.1), (1e-3, 1e-3)]
 
@@ -107,9 +117,8 @@ def test_a_warm_up_rises_along_a_line_to_the_rule_inside():
     inner = CosineAnnealing(0.4, 100, 0.1)
     rule = Warmup(inner, 5)
     assert [rule(n) / inner(n) for n in range(7)] == pytest.approx([0.2, 0.4, 0.6, 0.8, 1, 1, 1], rel=1e-14)
-    assert Warmup(0.3, 1) == Warmup(Constant(0.3), 1)
-    assert Warmup(0.3, 1)(0) == 0.3
-    assert as_rule(Warmup(2.0, 4), most=1)(0) == 0.5
+    assert Warmup(0.3, 1)(0) == Warmup(Constant(0.3), 1)(0) == 0.3
+    assert checked(Warmup(2.0, 4), most=1)(0) == 0.5
 
 
 @pytest.mark.parametrize(
@@ -131,19 +140,19 @@ def test_bad_schedules_are_named(make, error, match):
 
 
 @pytest.mark.parametrize("step", [0.1, 1, np.float32(0.5), np.float64(0.1), np.int64(1), Fraction(1, 4)])
-def test_a_number_becomes_a_constant_rule(step):
-    assert as_rule(step) == Constant(float(step))
+def test_a_number_is_a_float_in_every_round(step):
+    assert repr(checked(step)) == repr(float(step)) == repr(value_at(checked(step), 7))
 
 
 @pytest.mark.parametrize("rule", [Constant(0.1), Diminishing(0.5, 0.1), InverseSqrt(0.2), lambda n: 1 / (n + 1)])
 def test_a_rule_stays_itself(rule):
-    assert as_rule(rule) is rule
-    assert as_rule(rule, most=1) is rule
+    assert checked(rule) is checked(rule, most=1) is rule
+    assert value_at(rule, 7) == rule(7)
 
 
 @pytest.mark.parametrize("step", [1.0, Constant(1.0), lambda n: 1.0 + n])
 def test_only_the_first_step_is_held_to_its_bound_which_it_may_meet(step):
-    assert as_rule(step, most=1)(0) == 1.0
+    assert value_at(checked(step, most=1), 0) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -175,7 +184,7 @@ def test_a_decay_that_would_reach_zero_is_refused(decay):
     ("step", "most", "words"),
     [
         (0, None, r"^step_size must be a finite number > 0; got 0"),
-        (1.5, 1, r"the first value of step_size=Constant\(value=1\.5\) must be a finite number > 0 and <= 1; got 1\.5"),
+        (1.5, 1, r"^step_size must be a finite number > 0 and <= 1; got 1\.5"),
         (Diminishing(1.5, 0.1), 1, r"first value of step_size=Diminishing\(initial=1\.5, decay=0\.1\).*<= 1; got 1\.5"),
         (lambda n: -1.0, None, r"first value of step_size=.* must be a finite number > 0; got -1\.0"),
         (lambda n: np.nan, None, r"first value of step_size=.* must be a finite number > 0; got nan"),
@@ -183,14 +192,26 @@ def test_a_decay_that_would_reach_zero_is_refused(decay):
 )
 def test_a_first_step_out_of_range_is_refused(step, most, words):
     with pytest.raises(ValueError, match=words):
-        as_rule(step, most)
+        checked(step, most=most)
 
 
 @pytest.mark.parametrize("step", ["0.1", None, True, [0.1], 1j], ids=repr)
 def test_what_is_neither_number_nor_rule_is_refused(step):
     with pytest.raises(TypeError, match=r"step_size must be a number or a rule such as Diminishing\(.*\); got ") as caught:
-        as_rule(step)
+        checked(step)
     assert f"got {step!r}" in str(caught.value)
+
+
+def test_a_step_that_is_left_to_theory_has_no_value():
+    assert checked(None, optional=True) is None
+    with pytest.raises(TypeError, match=r"no step is found yet: solver\.prepared\(problem, network\) is"):
+        value_at(None, 0)
+
+
+def test_values_are_floats_whatever_a_rule_returns():
+    assert type(value_at(lambda n: np.float64(0.1), 0)) is float
+    with pytest.raises(ValueError, match=r"^step_size=CosineAnnealing\(.*\) in round 9 must be a finite number > 0; got 0"):
+        positive_at(CosineAnnealing(0.1, 9), 9)
 
 
 def test_equal_settings_are_equal_rules():

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from consensus.solvers import Needs, Solver
-from consensus.step_sizes import Rule, as_rule
+from consensus.step_sizes import Rule, value_at
 
 
 class EXTRAState(NamedTuple):
@@ -32,14 +32,11 @@ class EXTRA(Solver):
     2015, Algorithm 1.
     """
 
-    step_size: Rule
+    step_size: float | Rule
 
     needs = Needs(regularizer="smooth", convex=True, mixing="symmetric", static=True)
     exchanges_a_round = 1
     sends = "w"
-
-    def __post_init__(self):
-        object.__setattr__(self, "step_size", as_rule(self.step_size))
 
     def init(self, problem, w):
         return EXTRAState(0, w, w, np.zeros_like(w))  # with which the first round, too, is the recursion
@@ -48,4 +45,4 @@ class EXTRA(Solver):
         n, w, before, gradient = state
         (mixed,) = network.mix(n, w)
         new = problem.average_gradient(w)
-        return EXTRAState(n + 1, w + mixed - before - self.step_size(n) * (new - gradient), (w + mixed) / 2, new)
+        return EXTRAState(n + 1, w + mixed - before - value_at(self.step_size, n) * (new - gradient), (w + mixed) / 2, new)

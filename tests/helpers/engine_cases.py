@@ -281,7 +281,7 @@ def cheating():
     return Case(problem("squared", consensus.L2(0.02)), network, DGD(0.05), {"rounds": 4})
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class Turned(GradientTracking):
     """Sends arrays in the memory order of Fortran, alone and two at once."""
 
@@ -325,7 +325,7 @@ class HeavyBall(Solver):
         return HeavyBallState(state.round + 1, w, Memory(Speed(velocity, 0.95 * kept), steps + problem.rows))
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class Mixed(DGD):
     """Sends its iterate in packed rows of two kinds, of unequal sizes, between arrays."""
 
@@ -338,19 +338,15 @@ class Mixed(DGD):
         a, b, c, d = network.mix(n, w[:, :2], few, Quantised.nearest(w, 5), w)
         mixed = 0.5 * d + 0.3 * c + 0.2 * b
         mixed[:, :2] += 0.1 * (a - mixed[:, :2])
-        mixed -= self.step_size(n) * problem.average_gradient(w)
+        mixed -= self.step_size * problem.average_gradient(w)
         return state._replace(round=n + 1, w=mixed.astype(w.dtype))
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class CtrlC(GradientTracking):
     """As the user presses ctrl-C in round ``at``; after a pause, for others to go on meanwhile."""
 
     at: int = field(default=-1, repr=False, compare=False)
-
-    def __init__(self, step, at=-1):
-        super().__init__(step)
-        self._set(at=at)
 
     def step(self, problem, network, state):
         if state.round == self.at and 0 in problem.rows:
@@ -376,15 +372,11 @@ class Faulty(DGD):
         return super().step(problem, network, state)
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class Slow(GradientTracking):
     """Takes its time over every round, that a run can be hit in the middle; without ``pause`` it does the same at once."""
 
     pause: float = field(default=0.0, repr=False, compare=False)
-
-    def __init__(self, step, pause=0.0):
-        super().__init__(step)
-        self._set(pause=pause)
 
     def step(self, problem, network, state):
         if self.pause:
@@ -392,17 +384,13 @@ class Slow(GradientTracking):
         return super().step(problem, network, state)
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class Stops(GradientTracking):
     """In round ``at`` the process with agent ``of`` is stopped, as by ctrl-Z; it goes on after ``seconds``, if any."""
 
     at: int = field(default=-1, repr=False, compare=False)
     of: int = field(default=-1, repr=False)
     seconds: float = field(default=0.0, repr=False)
-
-    def __init__(self, step, at=-1, of=-1, seconds=0.0):
-        super().__init__(step)
-        self._set(at=at, of=of, seconds=seconds)
 
     def step(self, problem, network, state):
         if state.round == self.at and self.of in problem.rows:
@@ -415,4 +403,6 @@ class Stops(GradientTracking):
 def slow(pause=0.0, record_every=5, every=7, rounds=500):
     """A run of about ``pause * rounds`` seconds at least, on a network that differs from round to round."""
     p = problem("squared", consensus.L2(0.02), consensus.Linear(4))
-    return Case(p, NETWORKS["random"], Slow(0.01, pause), {"rounds": rounds, "record_every": record_every, "every": every})
+    return Case(
+        p, NETWORKS["random"], Slow(0.01, pause=pause), {"rounds": rounds, "record_every": record_every, "every": every}
+    )

@@ -10,6 +10,7 @@ from consensus.problems import BaseProblem
 from consensus.problems.minibatches import draw
 from consensus.solvers.compressed.method import CompressedMethod, Memory
 from consensus.solvers.needs import Needs
+from consensus.step_sizes import value_at
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class BEERState(NamedTuple):
     known_y: Memory
 
 
-@dataclass(frozen=True, init=False, repr=False)
+@dataclass(frozen=True)
 class BEER(CompressedMethod):
     """Gradient tracking by compressed differences: iterates and trackers move towards what the neighbours are known to have.
 
@@ -86,7 +87,7 @@ class BEER(CompressedMethod):
 
     def step(self, problem: BaseProblem, network: "Network", state: BEERState) -> BEERState:
         n, w, y, gradient, known_w, known_y = state
-        w = w + self.gamma * known_w.pull() - float(self.step_size(n)) * y
+        w = w + self.gamma * known_w.pull() - value_at(self.step_size, n) * y
         new = problem.average_gradient(w, draw(self.batch, problem, n + 1))
         y = y + self.gamma * known_y.pull() + new - gradient
         news_w, news_y = self.send(problem, network, n, w - known_w.sent, y - known_y.sent)

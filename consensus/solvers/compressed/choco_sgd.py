@@ -10,6 +10,7 @@ from consensus.problems.minibatches import draw
 from consensus.solvers.bounds import refuse_batches, steepest
 from consensus.solvers.compressed.method import CompressedMethod, Memory
 from consensus.solvers.needs import Needs
+from consensus.step_sizes import value_at
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class ChocoSGDState(NamedTuple):
     known: Memory
 
 
-@dataclass(frozen=True, init=False, repr=False)
+@dataclass(frozen=True)
 class ChocoSGD(CompressedMethod):
     """Descent on the local costs, then a step towards what the neighbours are known to have.
 
@@ -82,7 +83,7 @@ class ChocoSGD(CompressedMethod):
 
     def step(self, problem: BaseProblem, network: "Network", state: ChocoSGDState) -> ChocoSGDState:
         n, w, known = state
-        half = problem.descended(w, self.step_size(n), w, draw(self.batch, problem, n))
+        half = problem.descended(w, value_at(self.step_size, n), w, draw(self.batch, problem, n))
         (news,) = self.send(problem, network, n, half - known.sent)
         known = known.plus(news, self.share(problem))
         return ChocoSGDState(n + 1, half + self.gamma * known.pull(), known)

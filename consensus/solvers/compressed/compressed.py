@@ -75,7 +75,7 @@ class Compressed(RememberingWrapper):
     def __post_init__(self) -> None:
         super().__post_init__()
         compressor_of(self.compressor)
-        _checks.optional_number("gamma", self.gamma, above=0, most=1)
+        object.__setattr__(self, "gamma", _checks.optional_number("gamma", self.gamma, above=0, most=1))
 
     def check(self, problem: BaseProblem) -> None:
         super().check(problem)

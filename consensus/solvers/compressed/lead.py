@@ -11,6 +11,7 @@ from consensus.problems.minibatches import draw
 from consensus.solvers.bounds import lowest_eigenvalue, refuse_batches, steepest
 from consensus.solvers.compressed.method import CompressedMethod, Memory
 from consensus.solvers.needs import Needs
+from consensus.step_sizes import value_at
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class LEADState(NamedTuple):
     known: Memory
 
 
-@dataclass(frozen=True, init=False, repr=False)
+@dataclass(frozen=True)
 class LEAD(CompressedMethod):
     """A gradient step, corrected by a dual variable that adds up how far the agents are known to be apart.
 
@@ -94,7 +95,7 @@ class LEAD(CompressedMethod):
     def step(self, problem: BaseProblem, network: "Network", state: LEADState) -> LEADState:
         assert self.gamma is not None, "prepared finds it"
         n, w, dual, known = state
-        alpha = float(self.step_size(n))
+        alpha = value_at(self.step_size, n)
         down = problem.descended(w, alpha, w, draw(self.batch, problem, n))
         (news,) = self.send(problem, network, n, down - alpha * dual - known.sent)
         dual = dual - self.gamma / (2 * alpha) * known.plus(news).pull()

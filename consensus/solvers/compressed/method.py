@@ -1,7 +1,6 @@
 """What methods that send compressed differences share."""
 
-import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
@@ -9,10 +8,9 @@ import numpy as np
 from consensus import _checks
 from consensus.compression.base import Compressor, compressor_of
 from consensus.problems import BaseProblem, Minibatches
-from consensus.problems.minibatches import as_minibatches
-from consensus.solvers.base import Solver, repr_of_given
+from consensus.solvers.base import Solver
 from consensus.solvers.bounds import lowest_eigenvalue, refuse_batches, steepest
-from consensus.step_sizes import Rule, optional_rule
+from consensus.step_sizes import Rule
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -42,7 +40,7 @@ class Memory(NamedTuple):
         return self.mixed - self.sent
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class CompressedMethod(Solver):
     """A method on a static W whose agents send ``Q(x - H)``, and all remember H, the sum of what was sent.
 
@@ -59,38 +57,25 @@ class CompressedMethod(Solver):
     """
 
     compressor: Compressor
-    step_size: Rule
-    gamma: float | None
-    batch: Minibatches | None
+    step_size: float | Rule | None = None
+    gamma: float | None = None
+    batch: int | Minibatches | None = None
 
     exchanges_a_round = 1
 
-    __repr__ = repr_of_given
-
-    def __init__(
-        self,
-        compressor: Compressor,
-        step_size: float | Rule | None = None,
-        gamma: float | None = None,
-        batch: int | Minibatches | None = None,
-    ) -> None:
-        self._set(compressor=compressor_of(compressor), step_size=optional_rule(step_size), batch=as_minibatches(batch))
-        self._set(gamma=_checks.optional_number("gamma", gamma, above=0, most=1))
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        compressor_of(self.compressor)
+        object.__setattr__(self, "gamma", _checks.optional_number("gamma", self.gamma, above=0, most=1))
 
     def check(self, problem: BaseProblem) -> None:
         super().check(problem)
         self.compressor.check(problem)
-        if self.batch is not None:
-            self.batch.check(problem)
 
     def prepared(self, problem: BaseProblem, network: ScheduleLike) -> Self:
         compressor = self.compressor.prepared(_checks.problem(problem))
         gamma = self._found_gamma(compressor, problem, network)
-        ready = self
-        if compressor is not self.compressor or gamma != self.gamma:
-            ready = copy.copy(self)
-            ready._set(compressor=compressor, gamma=gamma)
-        return super(CompressedMethod, ready).prepared(problem, network)
+        return super(CompressedMethod, replace(self, compressor=compressor, gamma=gamma)).prepared(problem, network)
 
     def gamma_for(self, omega: float, network: ScheduleLike) -> float:
         """The step towards neighbours where none was given; of six digits, as the other one."""

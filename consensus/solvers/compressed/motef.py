@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from consensus import _checks
-from consensus.compression.base import Compressor
-from consensus.problems import BaseProblem, Minibatches
+from consensus.problems import BaseProblem
 from consensus.problems.minibatches import draw
 from consensus.solvers.compressed.method import CompressedMethod, Memory
 from consensus.solvers.needs import Needs
-from consensus.step_sizes import Rule
+from consensus.step_sizes import value_at
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ class MoTEFState(NamedTuple):
     known_y: Memory
 
 
-@dataclass(frozen=True, init=False, repr=False)
+@dataclass(frozen=True)
 class MoTEF(CompressedMethod):
     """:class:`BEER` that tracks an average of the last gradients, so that the noise of small batches is averaged out.
 
@@ -76,22 +75,15 @@ class MoTEF(CompressedMethod):
     True
     """
 
-    momentum: float
+    momentum: float = 0.1
 
     needs = Needs(regularizer="smooth", static=True)
     sends = "w, y"
     default = "gamma / (4 L)"
 
-    def __init__(
-        self,
-        compressor: Compressor,
-        step_size: float | Rule | None = None,
-        gamma: float | None = None,
-        batch: int | Minibatches | None = None,
-        momentum: float = 0.1,
-    ) -> None:
-        super().__init__(compressor, step_size, gamma, batch)
-        self._set(momentum=_checks.number("momentum", momentum, above=0, most=1))
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "momentum", _checks.number("momentum", self.momentum, above=0, most=1))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         return self.cautious_step(problem, network)
@@ -102,7 +94,7 @@ class MoTEF(CompressedMethod):
 
     def step(self, problem: BaseProblem, network: "Network", state: MoTEFState) -> MoTEFState:
         n, w, y, momentum, known_w, known_y = state
-        w = w + self.gamma * known_w.pull() - float(self.step_size(n)) * y
+        w = w + self.gamma * known_w.pull() - value_at(self.step_size, n) * y
         gradient = problem.average_gradient(w, draw(self.batch, problem, n + 1))
         change = self.momentum * (gradient - momentum)
         y = y + self.gamma * known_y.pull() + change

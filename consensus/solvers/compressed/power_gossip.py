@@ -77,7 +77,9 @@ class PowerGossip(RememberingWrapper):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set(layers=self._low_rank().matrices)
+        object.__setattr__(self, "layers", self._low_rank().matrices)
+        object.__setattr__(self, "rank", int(self.rank))
+        object.__setattr__(self, "seed", int(self.seed))
 
     def _low_rank(self):
         """The compressor with these settings, whose checks and defaults are this one's, too."""
@@ -108,7 +110,7 @@ class PowerGossip(RememberingWrapper):
         ready = super(PowerGossip, replace(self, layers=layers)).prepared(problem, network)
         entries = network.weights(network.key(0)).tocoo()
         neighbours = entries.row[(entries.row != entries.col) & (entries.data != 0)]
-        ready._set(most=max(1, np.bincount(neighbours, minlength=1).max()))
+        object.__setattr__(ready, "most", max(1, np.bincount(neighbours, minlength=1).max()))
         return ready
 
     def width(self, problem: BaseProblem) -> int:

@@ -9,7 +9,6 @@ import numpy as np
 from consensus.problems import BaseProblem
 from consensus.solvers.needs import Needs
 from consensus.solvers.wrapper import Wrapper
-from consensus.step_sizes import Stable
 from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ class RememberingWrapper(Wrapper):
         return replace(super().needs, static=True, each_message=True)
 
     def prepared(self, problem: BaseProblem, network: ScheduleLike) -> Self:
-        if isinstance(getattr(self.solver, "step_size", None), Stable):
+        if getattr(self.solver, "step_size", 0) is None:
             inner, outer = type(self.solver).__name__, type(self).__name__
             raise TypeError(f"{inner} inside of {outer} has no bound on its step from theory: give step_size=")
         return super().prepared(problem, network)

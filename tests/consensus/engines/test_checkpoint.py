@@ -73,7 +73,7 @@ def test_ranks_save_and_resume_the_same(checkpoints, references, tmp_path):
 @pytest.mark.parametrize("engine", HERE_ENGINES)
 @pytest.mark.parametrize("at", [1, 4, 9])
 def test_ctrl_c_says_how_to_go_on(engine, at, forked, tmp_path):
-    case = SAVED["functions, tracking"]._replace(solver=engine_cases.CtrlC(0.02, at))
+    case = SAVED["functions, tracking"]._replace(solver=engine_cases.CtrlC(0.02, at=at))
     reference = case._replace(solver=engine_cases.CtrlC(0.02)).run()
     path = tmp_path / "run.ckpt"
     with pytest.raises(consensus.Interrupted) as caught:
@@ -89,7 +89,7 @@ def test_ctrl_c_says_how_to_go_on(engine, at, forked, tmp_path):
 
 
 def test_ctrl_c_without_a_checkpoint():
-    case = SAVED["functions, tracking"]._replace(solver=engine_cases.CtrlC(0.02, 4))
+    case = SAVED["functions, tracking"]._replace(solver=engine_cases.CtrlC(0.02, at=4))
     with pytest.raises(consensus.Interrupted, match=r"after round 4;.*start=error\.result\.w"):
         case.run()
 

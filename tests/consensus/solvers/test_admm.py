@@ -35,7 +35,7 @@ def dadmm(H, b, W, solver):
 
 def dlm(H, b, W, solver):
     """Edge by edge, with a step ``1 / (2 c d_i + rho)`` of each agent's own."""
-    rho, agents = 1 / solver.step_size(0), range(len(W))
+    rho, agents = 1 / solver.step_size, range(len(W))
     c = rho if solver.penalty is None else solver.penalty
     degrees = np.array([sum(W[i, j] for j in agents if j != i) for i in agents])
 
@@ -48,7 +48,7 @@ def dlm(H, b, W, solver):
 
 
 def dinno(H, b, W, solver):
-    alpha = solver.step_size(0)
+    alpha = solver.step_size
     c, agents = 1 / (4 * alpha) if solver.penalty is None else solver.penalty, range(len(W))
 
     def step(x, u):
@@ -63,7 +63,7 @@ def dinno(H, b, W, solver):
 
 
 def lt_admm(H, b, W, solver):
-    gamma = solver.step_size(0)
+    gamma = solver.step_size
     rho = 1 / (solver.local_steps * gamma) if solver.penalty is None else solver.penalty
 
     def step(x, z):
@@ -76,7 +76,7 @@ def lt_admm(H, b, W, solver):
 
 
 def atg(H, b, W, solver):
-    delta, gamma, rho, alpha = solver.step_size(0), solver.gamma, solver.penalty, solver.relaxation
+    delta, gamma, rho, alpha = solver.step_size, solver.gamma, solver.penalty, solver.relaxation
 
     def step(x, z):
         q = (np.concatenate([x, times(H, x) + b], axis=1) + z.sum(axis=1)) / (1 + rho * W.sum(axis=1)[:, None])
@@ -96,7 +96,7 @@ def begin(name, w, W, solver):
     if name == "ATG":
         return np.zeros((agents, agents, 2 * parameters))
     if name == "LTADMM":
-        return W[:, :, None] * w[None] / (solver.local_steps * solver.step_size(0))
+        return W[:, :, None] * w[None] / (solver.local_steps * solver.step_size)
     return np.zeros_like(w)
 
 
@@ -118,7 +118,7 @@ def test_iterates_are_those_of_a_plain_statement(name, network):
 
 def atg_nodes(H, b, W, solver):
     """ATG in the sums over edges alone: sums that it never changes would be in its spectrum with the edges."""
-    delta, gamma, rho, alpha = solver.step_size(0), solver.gamma, solver.penalty, solver.relaxation
+    delta, gamma, rho, alpha = solver.step_size, solver.gamma, solver.penalty, solver.relaxation
 
     def step(x, own, others):
         q = (np.concatenate([x, times(H, x) + b], axis=1) + own) / (1 + rho)

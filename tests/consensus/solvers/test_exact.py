@@ -232,8 +232,8 @@ def test_accelerated_methods_ask_for_a_modulus_that_nobody_knows():
     chi = (1 - np.linalg.eigvalsh(W)[0]) / (1 - np.linalg.eigvalsh(W)[-2])
     tau = min(1, np.sqrt(chi * solver.convexity / L) / 2)
     assert solver.momentum == pytest.approx(tau, rel=1e-5)
-    assert solver.step_size(0) == pytest.approx(1 / (4 * tau * L), rel=1e-4)
-    assert 0.9999 < solver.dual * solver.step_size(0) * (1 - np.linalg.eigvalsh(W)[0]) < 1
+    assert solver.step_size == pytest.approx(1 / (4 * tau * L), rel=1e-4)
+    assert 0.9999 < solver.dual * solver.step_size * (1 - np.linalg.eigvalsh(W)[0]) < 1
     with pytest.raises(ValueError, match=r"momentum must be a finite number > 0 and <= 1; got 1\.5"):
         OPAPC(momentum=1.5)
 

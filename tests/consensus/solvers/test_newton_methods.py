@@ -21,7 +21,7 @@ def solved(matrices, right):
 
 
 def network_giant(H, b, W, solver):
-    alpha = solver.step_size(0)
+    alpha = solver.step_size
 
     def step(x, y):
         new = W @ (x - alpha * solved(H, y))

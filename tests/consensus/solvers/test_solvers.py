@@ -196,7 +196,7 @@ def test_next_finds_a_stationary_point_of_a_neural_network(schedule):
 @pytest.mark.parametrize(
     ("make", "error", "match"),
     [
-        (lambda: NEXT(FullLinearization(1.0), 1.5), ValueError, r"step_size=.*1\.5.*<= 1"),
+        (lambda: NEXT(FullLinearization(1.0), 1.5), ValueError, r"step_size must be .* <= 1; got 1\.5"),
         (lambda: NEXT(FullLinearization(1.0), 0.0), ValueError, "> 0"),
         (lambda: NEXT(FullLinearization(1.0), "big"), TypeError, "step_size must be a number or a rule.*'big'"),
         (lambda: NEXT(1.0, 0.5), TypeError, "surrogate must be one"),

@@ -70,5 +70,5 @@ def test_trackers_average_to_the_running_averages(kind):
 def test_averaging_is_of_batches():
     with pytest.raises(ValueError, match=r"averaging is of gradients from batches: give batch=, or leave averaging=0\.5 out"):
         NEXT(FullLinearization(1.0), 0.5, averaging=0.5)
-    with pytest.raises(ValueError, match=r"the first value of step_size=Constant\(value=2\.0\) must be .* <= 1"):
+    with pytest.raises(ValueError, match=r"^averaging must be .* <= 1; got 2\.0"):
         NEXT(FullLinearization(1.0), 0.5, batch=3, averaging=2.0)

@@ -148,7 +148,7 @@ def test_d2_refuses_weights_with_which_agents_never_agree():
     p, ring = curved(), topologies.ring(6)
     with pytest.raises(ValueError, match=r"eigenvalues are all above -1/3, and the least of .* is -0\.333333: give .*lazy"):
         consensus.solve(p, ring, D2(0.05), rounds=1)
-    assert D2().prepared(p, LAZY).step_size(0) == pytest.approx(1 / p.lipschitz().max(), rel=1e-5)
+    assert D2().prepared(p, LAZY).step_size == pytest.approx(1 / p.lipschitz().max(), rel=1e-5)
     with pytest.raises(TypeError, match="D2 has no bound on its step for batches from theory: give step_size="):
         consensus.solve(p, LAZY, D2(batch=3), rounds=1)
 
@@ -198,7 +198,7 @@ def test_estimates_count_every_sample_that_they_look_at():
 
 
 def test_a_step_of_zero_is_refused_where_it_divides():
-    with pytest.raises(ValueError, match=r"the step of CosineAnnealing.* in round 3 must be a finite number > 0; got 0\.0"):
+    with pytest.raises(ValueError, match=r"step_size=CosineAnnealing.* in round 3 must be a finite number > 0; got 0\.0"):
         consensus.solve(curved(), LAZY, QGDSGDm(CosineAnnealing(0.1, 3)), rounds=6)
 
 

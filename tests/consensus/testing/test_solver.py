@@ -28,8 +28,6 @@ DOUBLE |= {f"known.{name}" for name in ("total", "scalars", "promised", "directi
 MLP = problem("logistic", consensus.L2(0.1), consensus.MLP([4, 6, 1]), "sizes")
 RING, ALL = topologies.Static(topologies.ring(6)), topologies.Static(topologies.complete(7))
 OTHER = {"liars": (None, ALL), **dict.fromkeys(("PowerGossip", "PowerGossip, tracking", "BEER, low rank"), (MLP, RING))}
-LATER = pytest.mark.xfail(reason="dataclasses.replace asks for a field that its constructor does not take", strict=False)
-NAMES = [pytest.param(name, marks=[LATER] if name.startswith(("DLM", "DiNNO", "RelaySGD")) else []) for name in SOLVERS]
 TURN = {"smooth": ["L2"], "prox": ["L1", "box", "groups", "SCAD"], "prox_jvp": ["L1", "ball", "logarithms"]}
 
 
@@ -44,14 +42,14 @@ def test_every_solver_is_tried():
     assert wanted == {type(solver).__name__ for solver in SOLVERS.values()} & wanted
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SOLVERS)
 def test_it_keeps_the_contract(name):
     where, double = arguments(name)
     laws = check_solver(SOLVERS[name], *where, **double).errors
     assert {"blocks of agents on threads come to the same bits", "a resumed run is the run that never stopped"} <= {*laws}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SOLVERS)
 def test_it_keeps_the_contract_on_other_problems(name):
     """Each with one loss and regularizer of all, and a model that is not linear."""
     place, needs = list(SOLVERS).index(name), SOLVERS[name].needs
@@ -63,7 +61,7 @@ def test_it_keeps_the_contract_on_other_problems(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SOLVERS)
 def test_it_keeps_the_contract_on_workers(name, forked):
     where, double = arguments(name)
     check_solver(SOLVERS[name], *where, engines=[Processes(2)], **double)
