@@ -68,8 +68,8 @@ class Units(NamedTuple):
                 d = memory.u.array[:n, units]
             else:
                 d = memory.sums.array[layer % 2, :, :n, units].sum(axis=0)
-                if activation.pull is not None:
-                    d = activation.pull(d[None], kept[layer + 1], out=d[None])[0]
+                if activation.backward is not None:
+                    d = activation.backward(d[None], kept[layer + 1], out=d[None])[0]
                 else:
                     d *= activation.derivative(kept[layer + 1])[0]
             slopes[layer][0][:, units] = memory.h[layer].array[:n].T @ d

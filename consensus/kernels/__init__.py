@@ -34,12 +34,12 @@ __all__ = [
     "outer",
     "scaled_rows",
     "sigmoid",
-    "sigmoid_pull",
+    "sigmoid_backward",
     "sigmoid_slope",
     "sigmoid_sum",
     "softmax_slope",
     "softplus",
-    "tanh_pull",
+    "tanh_backward",
     "tanh_slope",
     "tanh_sum",
     "upper_added",
@@ -56,14 +56,14 @@ def tanh_sum(a, b, out):
 
 @Kernel
 def tanh_slope(h, out):
-    """1 - h^2, the derivative of tanh where it is h."""
+    """1 - h^2, the derivative of tanh at the point where its value is h."""
     slope = np.square(h, out)
     return np.subtract(1, slope, out=slope)
 
 
 @Kernel
-def tanh_pull(u, h, out):
-    """u (1 - h^2): the cotangent before tanh where that behind it is u."""
+def tanh_backward(u, h, out):
+    """u (1 - h^2), the backward pass of tanh: the cotangent of its argument, given that of its value h."""
     return np.multiply(u, tanh_slope.__wrapped__(h, None), out)
 
 
@@ -76,13 +76,13 @@ def sigmoid_sum(a, b, out):
 
 @Kernel
 def sigmoid_slope(h, out):
-    """h (1 - h), the derivative of the sigmoid where it is h."""
+    """h (1 - h), the derivative of the sigmoid at the point where its value is h."""
     return np.multiply(h, 1 - h, out)
 
 
 @Kernel
-def sigmoid_pull(u, h, out):
-    """u h (1 - h): the cotangent before the sigmoid where that behind it is u."""
+def sigmoid_backward(u, h, out):
+    """u h (1 - h), the backward pass of the sigmoid."""
     return np.multiply(u, sigmoid_slope.__wrapped__(h, None), out)
 
 
@@ -112,20 +112,20 @@ def logistic_value(f, d, out):
 
 @Kernel
 def logistic_slope(f, d, out):
-    """Its derivative in f, 1 / (1 + exp(-f)) - d."""
+    """1 / (1 + exp(-f)) - d, its derivative in f."""
     slope = expit(f, out)
     return np.subtract(slope, d, out=slope)
 
 
 @Kernel
 def logistic_curvature(f, out):
-    """Its second derivative in f."""
+    """exp(f) / (1 + exp(f))^2, its second derivative in f."""
     return np.multiply(expit(f), expit(-f), out)
 
 
 @Kernel
 def softmax_slope(f, d, out):
-    """softmax(f) of each row, less one at its class d; d = -1 is no class. ``out``, if given, is contiguous."""
+    """softmax(f) of each row minus one at its class d, if it is not -1: the slope of the cross entropy. Contiguous ``out``."""
     # Transposed for the maximum: NumPy reduces long rows of samples many times faster than short rows of classes.
     p = np.subtract(f, np.ascontiguousarray(f.swapaxes(-1, -2)).max(axis=-2)[..., None], out)
     np.exp(p, out=p)
@@ -134,33 +134,34 @@ def softmax_slope(f, d, out):
     return p
 
 
-# Gradients of a linear model with one output: sums over samples of the loss's slope times the sample's weight, times a scale,
-# plus ridge times the parameters; and values, sums of the loss times the weight. Parameters w have shape (agents, P), features
-# x (agents, samples, m), targets d and weights c (agents, samples), all contiguous; P is m, or m + 1 with a bias. Settings are
-# scale, ridge and the largest slope, if there is one.
+# Gradients and values of a linear model with one output. A gradient is the sum over samples of the loss's slope times the
+# weight and the features of the sample, times a scale, plus ridge times the parameters; a value is the weighted sum of the
+# losses. The parameters w have shape (agents, P), the features x (agents, samples, m), the targets d and weights c (agents,
+# samples), all of them contiguous; P is m, or m + 1 with a bias. Settings are the scale, the ridge and the largest slope of
+# the Huber loss.
 
 
 @Kernel
 def linear_logistic(w, x, d, c, settings, out):
-    """Of the logistic loss."""
-    return _pulled(w, x, logistic_slope(_outputs(w, x), d), c, settings, out)
+    """Gradients with the logistic loss."""
+    return _gradients(w, x, logistic_slope(_outputs(w, x), d), c, settings, out)
 
 
 @Kernel
 def linear_huber(w, x, d, c, settings, out):
-    """Of the Huber loss, which turns into a line where its slope is ``most``: the squared loss where that is infinite."""
-    return _pulled(w, x, np.clip(_outputs(w, x) - d, -settings[2], settings[2]), c, settings, out)
+    """Gradients with the Huber loss, linear where its slope reaches ``most``; the squared loss if that is infinite."""
+    return _gradients(w, x, np.clip(_outputs(w, x) - d, -settings[2], settings[2]), c, settings, out)
 
 
 @Kernel
 def linear_logistic_value(w, x, d, c, settings, out):
-    """The value of the logistic loss."""
+    """Values with the logistic loss."""
     return np.vecdot(logistic_value(_outputs(w, x), d), c, out)
 
 
 @Kernel
 def linear_huber_value(w, x, d, c, settings, out):
-    """That of the Huber loss."""
+    """Values with the Huber loss."""
     error = _outputs(w, x) - d
     inner = np.clip(error, -settings[2], settings[2])
     return np.vecdot(inner * (error - inner / 2), c, out)
@@ -172,7 +173,7 @@ def _outputs(w, x):
     return outputs + w[..., m:] if w.shape[-1] > m else outputs
 
 
-def _pulled(w, x, slopes, c, settings, out):
+def _gradients(w, x, slopes, c, settings, out):
     out, m, u = np.empty_like(w) if out is None else out, x.shape[-1], slopes * (settings[0] * c)
     out[..., :m] = (u[..., None, :] @ x)[..., 0, :]
     if w.shape[-1] > m:
@@ -216,18 +217,18 @@ def outer(u, x, out):
 
 @Kernel
 def upper_multiplied(x, out):
-    """``out`` times x, in its place, on and above the diagonals of matrices; what is below may be anything."""
+    """Multiply ``out`` by x in place, on and above the diagonals of matrices; below them both may hold anything."""
     return _upper(np.multiply, x, out)
 
 
 @Kernel
 def upper_added(x, out):
-    """``out`` plus x, likewise."""
+    """Add x to ``out`` in place, on and above the diagonals of matrices; below them both may hold anything."""
     return _upper(np.add, x, out)
 
 
 def _upper(function, x, out):
-    with np.errstate(all="ignore"):  # of what is below
+    with np.errstate(all="ignore"):  # blocks reach below the diagonal
         for rows, columns in blocks(x.shape[-1]):
             function(out[..., rows, columns], x[..., rows, columns], out=out[..., rows, columns])
     return out
@@ -235,7 +236,7 @@ def _upper(function, x, out):
 
 @Kernel
 def mixed(x, weights, indices, begins, out):
-    """Rows of a CSR matrix, by its arrays, times rows x (n, p), to the bits of SciPy; rows are contiguous."""
+    """Product of a CSR matrix, given by its arrays, with x (n, p), in SciPy's order of summation; rows are contiguous."""
     entries = slice(begins[0], begins[-1])
     out[...] = sp.csr_array((weights[entries], indices[entries], begins - begins[0]), (len(out), len(x))) @ x
     return out

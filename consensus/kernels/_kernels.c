@@ -1,12 +1,12 @@
-/* The compiled kernels: NumPy ufuncs with loops for float64 and float32, one set for each level of processor.
+/* The compiled kernels: NumPy ufuncs for float64 and float32, in one version for each level of processor.
 
-   Python chooses a level once and takes its ufuncs; what each of them computes is the NumPy function of the same name in
-   __init__.py. The file includes itself once for each level and type: what stands after the last #else is compiled with
-   REAL the type and LEVEL the level. Needs GCC or Clang.
+   kernel.py chooses the level once. Each ufunc computes what the NumPy function of the same name does in __init__.py. The file
+   includes itself once for each level and type, with DOUBLE 1 or 0: the part after #else is compiled six times on x86-64, and
+   twice elsewhere. It needs GCC or Clang.
 
-   Results are equal to the bit on every level, wherever an element stands: additions keep the order in which they are written
-   and nothing is contracted (setup.py passes -ffp-contract=off and never -ffast-math). Sums over features are therefore
-   written in eight parts, of which a level takes as many at a time as its registers hold. */
+   Results are equal to the bit on all levels: the compiler keeps the operations and their order as written (setup.py passes
+   -ffp-contract=off and never -ffast-math). Sums over features are written as eight partial sums, so that their order does not
+   depend on the length of registers. */
 
 #ifndef DOUBLE
 
@@ -20,14 +20,14 @@
 #include <numpy/ufuncobject.h>
 
 #if !defined(__GNUC__) || FLT_EVAL_METHOD != 0
-#error "the kernels need GCC or Clang, and arithmetic that rounds to the type: the NumPy functions serve instead"
+#error "the kernels need GCC or Clang, and arithmetic without excess precision: NumPy serves instead"
 #endif
 
-#define UNROLLED _Pragma("GCC unroll 8") /* so that what is carried stays in registers */
+#define UNROLLED _Pragma("GCC unroll 8") /* keeps sums in registers */
 #ifdef __clang__
-#define TOGETHER _Pragma("clang loop vectorize(assume_safety)") /* elements do not depend on each other: in place or apart */
+#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)") /* iterations do not depend on each other */
 #else
-#define TOGETHER _Pragma("GCC ivdep")
+#define INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
 #define JOIN_(name, level, type) name##_##level##_##type
@@ -38,7 +38,7 @@
 #define LOOP(name) LOOP_(loop_##name)
 #define FUNCTION static inline __attribute__((always_inline, unused)) TARGET
 
-/* Every function has a name of its own for each level and type. */
+/* Each function has a name for each level and type. */
 #define bits NAME(bits)
 #define number NAME(number)
 #define magnitude NAME(magnitude)
@@ -53,10 +53,10 @@
 #define exp NAME(exp)
 #define tanh_sum NAME(tanh_sum)
 #define tanh_slope NAME(tanh_slope)
-#define tanh_pull NAME(tanh_pull)
+#define tanh_backward NAME(tanh_backward)
 #define sigmoid_sum NAME(sigmoid_sum)
 #define sigmoid_slope NAME(sigmoid_slope)
-#define sigmoid_pull NAME(sigmoid_pull)
+#define sigmoid_backward NAME(sigmoid_backward)
 #define logistic_value NAME(logistic_value)
 #define logistic_slope NAME(logistic_slope)
 #define logistic_curvature NAME(logistic_curvature)
@@ -77,20 +77,20 @@
 #define put_multiple NAME(put_multiple)
 #define put_sums NAME(put_sums)
 
-#define LANES 8 /* parts of a sum over features */
-#define SAMPLES 64 /* worked at a time, at most: whole fours */
-#define NUMBERS (1 << 14) /* features of these, unless four have more: they stay in cache from the outputs to the sum */
-#define AHEAD 1024 /* bytes of long rows, or so many short rows, are fetched ahead of time: processors see too late where */
-#define ROWS_AHEAD 8 /* short rows go on */
-#define LONG_ROW 8192 /* bytes */
-#define COLUMNS 960 /* of mixed rows at a time: those of all rows stay in cache; a multiple of the lanes of MIXED_TOGETHER */
-#define SOFTMAX_BLOCK 1024 /* numbers that stay in a core's first cache from one pass to the next */
+#define LANES 8 /* partial sums over features */
+#define SAMPLES 64 /* the most samples in a batch; a multiple of four */
+#define NUMBERS (1 << 14) /* the most features in a batch of more than four samples: a batch stays in cache */
+#define LONG_ROW 8192 /* bytes. Hardware prefetches too late across short rows: */
+#define ROWS_AHEAD 8 /* so many short rows are prefetched, */
+#define AHEAD 1024 /* or so many bytes of long ones */
+#define COLUMNS 960 /* columns that are mixed at a time: those of all rows stay in cache */
+#define SOFTMAX_BLOCK 1024 /* numbers that stay in the first-level cache from one pass to the next */
 
-/* Names, numbers of arguments, signatures of generalized ufuncs, and how many of the last arguments are intp. */
+/* The name of a kernel, its number of arguments, its signature as a generalized ufunc, and how many of the last are intp. */
 #define LINEAR "(p),(n,m),(n),(n),(k)->"
 #define KERNELS(kernel) \
-    kernel(tanh_sum, 2, NULL, 0) kernel(tanh_slope, 1, NULL, 0) kernel(tanh_pull, 2, NULL, 0) \
-    kernel(sigmoid_sum, 2, NULL, 0) kernel(sigmoid_slope, 1, NULL, 0) kernel(sigmoid_pull, 2, NULL, 0) \
+    kernel(tanh_sum, 2, NULL, 0) kernel(tanh_slope, 1, NULL, 0) kernel(tanh_backward, 2, NULL, 0) \
+    kernel(sigmoid_sum, 2, NULL, 0) kernel(sigmoid_slope, 1, NULL, 0) kernel(sigmoid_backward, 2, NULL, 0) \
     kernel(sigmoid, 1, NULL, 0) kernel(softplus, 1, NULL, 0) kernel(exp, 1, NULL, 0) \
     kernel(logistic_value, 2, NULL, 0) kernel(logistic_slope, 2, NULL, 0) kernel(logistic_curvature, 1, NULL, 0) \
     kernel(softmax_slope, 2, "(k),()->(k)", 0) \
@@ -103,7 +103,7 @@
 
 #define MOST_ARGUMENTS 7 /* the result included */
 
-/* The levels, the best first: their loops, and whether this processor has what they need. */
+/* For each level, its loops and whether this processor has it. */
 #define ROW(name, arguments, signature, integers) {JOIN(loop_##name, LEVEL, double), JOIN(loop_##name, LEVEL, float)},
 #define TABLE(level) static PyUFuncGenericFunction level##_loops[][2] = {KERNELS(ROW)};
 
@@ -189,8 +189,9 @@ static PyObject *ufuncs(PyObject *Py_UNUSED(module), PyObject *level)
         return PyErr_Format(PyExc_ValueError, "this processor has no level %R", level);
     PyObject *found = PyDict_New();
     for (size_t i = 0; found && i < COUNT; i++) {
-        PyObject *made = PyUFunc_FromFuncAndDataAndSignature(levels[chosen].loops[i], nothing, types[i], 2, kernels[i].arguments,
-            1, PyUFunc_None, kernels[i].name, NULL, 0, kernels[i].signature);
+        PyObject *made = PyUFunc_FromFuncAndDataAndSignature(
+            levels[chosen].loops[i], nothing, types[i], 2, kernels[i].arguments, 1, PyUFunc_None, kernels[i].name, NULL, 0,
+            kernels[i].signature);
         if (!made || PyDict_SetItemString(found, kernels[i].name, made) < 0)
             Py_CLEAR(found);
         Py_XDECREF(made);
@@ -273,7 +274,7 @@ PyMODINIT_FUNC PyInit__kernels(void)
 #define R(number) ((REAL)(number))
 #define SIZE ((npy_intp)sizeof(REAL))
 
-/* ---- Functions of numbers. All of them rest on one expansion of exp(-2 a) for a >= 0. With C = ln(2) / 2 and n the integer
+/* ---- Functions of one element. They share one expansion of exp(-2 a) for a >= 0. With C = ln(2) / 2 and n the integer
    next to a / C,
 
        a = n C + r,  |r| <= C / 2        exp(-2 a) = 2^-n (q - p) / (q + p)        p / q = tanh(r)
@@ -282,8 +283,8 @@ PyMODINIT_FUNC PyInit__kernels(void)
    numerator and denominator have integer coefficients, and a relative error of 5e-19; after the 5, for float32, of 2e-8.
    Because the exponential is a ratio, tanh, sigmoid and the others divide once. C is the sum of a short number, whose product
    with n is exact, and of the rest (Cody, Waite). n is read off the last bits of a sum with 1.5 * 2^52, as a conversion to an
-   integer has no vector instruction before AVX-512. NaN is recognised by its bits and passed on at the end: a comparison of
-   floats would raise the flag of which NumPy warns. Both sides of a choice are computed, so that loops become vectors. */
+   integer has no vector instruction before AVX-512. NaN is recognised by its bits and passed on at the end, because comparing
+   floats would raise the flag that NumPy warns about. Both sides of a choice are computed, so that loops vectorise. */
 
 FUNCTION INT bits(REAL x)
 {
@@ -309,13 +310,13 @@ FUNCTION REAL passing_nan(REAL result, REAL x)
     return (bits(x) & MAGNITUDE) <= INFINITE ? result : x;
 }
 
-/* One number where the mask's bits are set, the other where none are: as a compiler would divide on both sides of a choice. */
+/* One number if the mask is -1, the other if it is 0. With ?: GCC may move a division into both sides of the choice. */
 FUNCTION REAL chosen(INT mask, REAL one, REAL other)
 {
     return number((bits(one) & mask) | (bits(other) & ~mask));
 }
 
-/* exp(-2 a) = up DOWN (q - p) / (q + p): 2^-n is in two parts as it may be subnormal. */
+/* exp(-2 a) = up DOWN (q - p) / (q + p). The factor 2^-n = up DOWN has two parts because it may be subnormal. */
 FUNCTION void expand(REAL a, REAL *up, REAL *q, REAL *p)
 {
     const INT most = bits(R(ZERO_FROM)), i = bits(a);
@@ -397,7 +398,7 @@ FUNCTION REAL tanh_slope(REAL h)
     return (1 - h) * (1 + h);
 }
 
-FUNCTION REAL tanh_pull(REAL u, REAL h)
+FUNCTION REAL tanh_backward(REAL u, REAL h)
 {
     return u * tanh_slope(h);
 }
@@ -412,7 +413,7 @@ FUNCTION REAL sigmoid_slope(REAL h)
     return h * (1 - h);
 }
 
-FUNCTION REAL sigmoid_pull(REAL u, REAL h)
+FUNCTION REAL sigmoid_backward(REAL u, REAL h)
 {
     return u * sigmoid_slope(h);
 }
@@ -455,7 +456,7 @@ FUNCTION REAL huber_value(REAL f, REAL d, REAL most)
     return bits(size) <= bits(most) ? inner : outer;
 }
 
-/* ---- Loops over elements, in vectors where arrays are contiguous. The result may be one of the arrays. */
+/* ---- Loops over elements, vectorised if the arrays are contiguous. The result may overwrite an argument. */
 
 #define AT(address, step, i) (*(REAL *)((address) + (i) * (step)))
 
@@ -465,7 +466,7 @@ FUNCTION REAL huber_value(REAL f, REAL d, REAL most)
         char *const a = args[0], *const out = args[1]; \
         const npy_intp n = lengths[0], da = steps[0], dout = steps[1]; \
         if (da == SIZE && dout == SIZE) { \
-            TOGETHER \
+            INDEPENDENT \
             for (npy_intp i = 0; i < n; i++) \
                 AT(out, SIZE, i) = function(AT(a, SIZE, i)); \
         } else \
@@ -479,7 +480,7 @@ FUNCTION REAL huber_value(REAL f, REAL d, REAL most)
         char *const a = args[0], *const b = args[1], *const out = args[2]; \
         const npy_intp n = lengths[0], da = steps[0], db = steps[1], dout = steps[2]; \
         if (da == SIZE && db == SIZE && dout == SIZE) { \
-            TOGETHER \
+            INDEPENDENT \
             for (npy_intp i = 0; i < n; i++) \
                 AT(out, SIZE, i) = function(AT(a, SIZE, i), AT(b, SIZE, i)); \
         } else \
@@ -487,7 +488,7 @@ FUNCTION REAL huber_value(REAL f, REAL d, REAL most)
                 AT(out, dout, i) = function(AT(a, da, i), AT(b, db, i)); \
     }
 
-/* Of two or three arrays x, y, z and as many numbers a, b, c. */
+/* A function of two or three arrays x, y, z and as many numbers a, b, c. */
 #define MULTIPLES(name, terms, value) \
     LOOP(name) \
     { \
@@ -500,7 +501,7 @@ FUNCTION REAL huber_value(REAL f, REAL d, REAL most)
         if (side_by_side) { \
             const REAL a = AT(pa, 0, 0), b = AT(pb, 0, 0), c = AT(pc, 0, 0); \
             (void)c; \
-            TOGETHER \
+            INDEPENDENT \
             for (npy_intp i = 0; i < n; i++) { \
                 const REAL x = AT(px, SIZE, i), y = AT(py, SIZE, i), z = AT(pz, SIZE, i); \
                 (void)z; \
@@ -517,10 +518,10 @@ FUNCTION REAL huber_value(REAL f, REAL d, REAL most)
 
 BINARY(tanh_sum)
 UNARY(tanh_slope)
-BINARY(tanh_pull)
+BINARY(tanh_backward)
 BINARY(sigmoid_sum)
 UNARY(sigmoid_slope)
-BINARY(sigmoid_pull)
+BINARY(sigmoid_backward)
 UNARY(sigmoid)
 UNARY(softplus)
 UNARY(exp)
@@ -531,7 +532,7 @@ MULTIPLES(combined, 2, a * x + b * y)
 MULTIPLES(combined_three, 3, (a * x + b * y) + c * z)
 MULTIPLES(descended, 3, x - a * (b * y + c * z))
 
-/* ---- Softmax of rows of logits, less one at the row's class if that is one; the result's rows are contiguous. */
+/* ---- Softmax of rows of logits minus one at the row's class, if it has one. Rows of the result are contiguous. */
 
 /* The bits of a float, or back: integers in the order of floats, with NaN above infinity. */
 FUNCTION INT ordered(INT i)
@@ -558,13 +559,13 @@ LOOP(softmax_slope)
             for (npy_intp j = 0; j < k; j++)
                 shifted[j] = AT(logits, dk, j) - largest;
         }
-        TOGETHER
+        INDEPENDENT
         for (npy_intp i = 0; i < count * k; i++)
             block[i] = exp(block[i]);
         for (npy_intp row = 0; row < count; row++) {
             REAL *const p = block + row * k;
             REAL total = 0, lost = 0;
-            for (npy_intp j = 0; j < k;) { /* sums of eight, by Kahan's method: k does not matter to the error */
+            for (npy_intp j = 0; j < k;) { /* sums of eight are added by Kahan's method: the error does not grow with k */
                 const npy_intp end = j + 8 < k ? j + 8 : k;
                 REAL part = -lost;
                 for (; j < end; j++)
@@ -573,7 +574,7 @@ LOOP(softmax_slope)
                 lost = (more - total) - part;
                 total = more;
             }
-            TOGETHER
+            INDEPENDENT
             for (npy_intp j = 0; j < k; j++)
                 p[j] /= total;
             const REAL own = AT(args[1], dc, begin + row);
@@ -611,7 +612,7 @@ FUNCTION void store(REAL *at, EIGHT x)
         *(NAME(anywhere) *)(at + k * WIDTH) = x.piece[k];
 }
 
-/* The first numbers at an address, and zeros after them, where eight can be read. */
+/* The first count of eight readable numbers, followed by zeros. */
 FUNCTION EIGHT load_first(const REAL *at, npy_intp count)
 {
     static const INT masks[2 * LANES] = {-1, -1, -1, -1, -1, -1, -1, -1};
@@ -649,14 +650,13 @@ FUNCTION EIGHT added(EIGHT x, EIGHT y)
     return x;
 }
 
-/* ---- Gradients and values of a linear model with one output: see __init__.py. Samples are taken four at a time; where fewer are
-   left, the last one stands in, with slope zero. Those of weight zero at an agent's end, with which small shards are filled up,
-   are not looked at. */
+/* ---- Gradients and values of a linear model with one output (see __init__.py). Samples are taken four at a time; if fewer are
+   left, the last one is repeated with slope zero. Padding, samples of weight zero at an agent's end, is not read. */
 
 typedef struct {
-    const REAL *row[SAMPLES + 3], *rest[SAMPLES + 3]; /* features of k samples, and those that fill no eight, */
-    REAL copy[LANES][LANES]; /* which stand here where no eight could be read: at the agent's end */
-    npy_intp ahead, k, m, left;
+    const REAL *row[SAMPLES + 3], *rest[SAMPLES + 3]; /* the m features of each of k samples, and the last m % 8 of them */
+    REAL copy[LANES][LANES]; /* of the rest, if fewer than eight numbers are readable there */
+    npy_intp k, m, left, ahead; /* left is m % 8 */
 } NAME(samples);
 #define BATCH NAME(samples)
 
@@ -669,7 +669,7 @@ typedef INT NAME(places) __attribute__((vector_size(4 * sizeof(REAL))));
 #define SHUFFLED(x, y, ...) __builtin_shuffle(x, y, (NAME(places)){__VA_ARGS__})
 #endif
 
-/* The k samples from x on, whose agent's features end at end. */
+/* Make a batch of k samples that begin at x; the agent's features end at end. */
 FUNCTION void take(BATCH *b, const char *x, const char *end, npy_intp dx, npy_intp k, npy_intp m)
 {
     b->k = k, b->m = m, b->left = m % LANES;
@@ -690,7 +690,7 @@ FUNCTION void take(BATCH *b, const char *x, const char *end, npy_intp dx, npy_in
     }
 }
 
-/* Put the outputs of the samples at f; the last one's fill up the four. */
+/* Write the outputs of the batch, and repetitions of the last one up to a multiple of four, to f. */
 FUNCTION void put_outputs(REAL *f, const BATCH *b, const REAL *w, REAL bias)
 {
     const npy_intp left = b->left, whole = b->m - left;
@@ -727,7 +727,7 @@ FUNCTION void put_outputs(REAL *f, const BATCH *b, const REAL *w, REAL bias)
     }
 }
 
-/* Add to the gradient g the samples' features, each times the sample's u. */
+/* Add the sum of u times the features, over the samples of the batch, to the gradient g. */
 FUNCTION void add_multiples(REAL *g, const BATCH *b, const REAL *u)
 {
     const npy_intp left = b->left, whole = b->m - left;
@@ -794,7 +794,7 @@ FUNCTION npy_intp up_to_the_last(const REAL *c, npy_intp n)
                 BATCH batch; \
                 take(&batch, x + begin * dx, x + n * dx, dx, k, m); \
                 put_outputs(u, &batch, w, bias); \
-                TOGETHER \
+                INDEPENDENT \
                 for (npy_intp s = 0; s < k; s++) \
                     u[s] = loss(u[s], d[begin + s]) * (scale * c[begin + s]); \
                 u[k] = u[k + 1] = u[k + 2] = 0; \
@@ -823,7 +823,7 @@ FUNCTION npy_intp up_to_the_last(const REAL *c, npy_intp n)
                 BATCH batch; \
                 take(&batch, x + begin * dx, x + n * dx, dx, k, m); \
                 put_outputs(u, &batch, w, bias); \
-                TOGETHER \
+                INDEPENDENT \
                 for (npy_intp s = 0; s < k; s++) \
                     u[s] = loss(u[s], d[begin + s]) * c[begin + s]; \
                 u[k] = u[k + 1] = u[k + 2] = 0; \
@@ -840,12 +840,12 @@ GRADIENTS(linear_huber, HUBER_SLOPE)
 VALUES(linear_logistic_value, logistic_value)
 VALUES(linear_huber_value, HUBER_VALUE)
 
-/* ---- Products of rows, and triangles of matrices: NumPy copies what it broadcasts, or takes of longer rows, to a buffer. */
+/* ---- Products of rows, and of triangles of matrices. NumPy copies broadcast arrays and parts of rows to a buffer first. */
 
 FUNCTION void put_multiple(REAL factor, char *x, npy_intp dx, char *out, npy_intp dout, npy_intp m)
 {
     if (dx == SIZE && dout == SIZE) {
-        TOGETHER
+        INDEPENDENT
         for (npy_intp j = 0; j < m; j++)
             AT(out, SIZE, j) = factor * AT(x, SIZE, j);
     } else
@@ -880,7 +880,7 @@ LOOP(outer)
                 char *const x = args[0] + i * steps[0] + row * (steps[2] + dx); \
                 char *const out = args[1] + i * steps[1] + row * (steps[4] + dout); \
                 if (dx == SIZE && dout == SIZE) { \
-                    TOGETHER \
+                    INDEPENDENT \
                     for (npy_intp j = 0; j < n - row; j++) \
                         AT(out, SIZE, j) operator AT(x, SIZE, j); \
                 } else \
@@ -891,10 +891,10 @@ LOOP(outer)
 UPPER(upper_multiplied, *=)
 UPPER(upper_added, +=)
 
-/* ---- Rows of a CSR matrix times rows x (n, p), each sum in the order of the entries. */
+/* ---- Product of a CSR matrix with x (n, p); each sum is in the order of the entries. */
 
 #if BYTES < 32 && !defined(__aarch64__)
-#define MIXED_TOGETHER (DOUBLE ? 3 : 4) /* times eight columns, whose sums registers hold */
+#define MIXED_TOGETHER (DOUBLE ? 3 : 4) /* times eight columns, whose sums fit the registers */
 #else
 #define MIXED_TOGETHER (DOUBLE ? 6 : 8)
 #endif
@@ -906,7 +906,7 @@ typedef struct {
     npy_intp dx, first, last; /* entries of a row of the matrix */
 } NAME(entries);
 
-/* The sums of vectors times eight columns, in registers until they are whole. */
+/* Write the sums of vectors times eight columns. */
 FUNCTION void put_sums(REAL *out, NAME(entries) e, npy_intp column, const int vectors)
 {
     EIGHT totals[MIXED_TOGETHER];
@@ -930,7 +930,9 @@ LOOP(mixed)
     for (npy_intp begin = 0; begin < p; begin += COLUMNS)
         for (npy_intp row = 0; row < rows; row++) {
             REAL *const out = (REAL *)(args[4] + row * steps[10]);
-            const NAME(entries) e = {args[0], (const REAL *)args[1], (const npy_intp *)args[2], steps[5], begins[row], begins[row + 1]};
+            const REAL *const weights = (const REAL *)args[1];
+            const npy_intp *const senders = (const npy_intp *)args[2];
+            const NAME(entries) e = {args[0], weights, senders, steps[5], begins[row], begins[row + 1]};
             const npy_intp end = begin + COLUMNS < p ? begin + COLUMNS : p;
             npy_intp column = begin;
             for (; column + MIXED_TOGETHER * LANES <= end; column += MIXED_TOGETHER * LANES)
@@ -940,7 +942,7 @@ LOOP(mixed)
             for (; column + LANES <= end; column += LANES)
                 put_sums(out, e, column, 1);
             if (column < end && p >= LANES)
-                put_sums(out, e, end - LANES, 1); /* a whole vector again */
+                put_sums(out, e, end - LANES, 1); /* some columns a second time */
             else
                 for (; column < end; column++) {
                     REAL total = 0;

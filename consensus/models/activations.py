@@ -1,8 +1,8 @@
 """Activation functions of a multilayer perceptron.
 
 Each is a pair of functions: ``apply(a, bias)`` may overwrite a and returns ``(h, kept)``, the activation of a + bias and what
-the derivative needs; ``derivative(kept)`` returns h' as a new array. ``pull(u, kept, out)``, where there is one, is u h' in one
-pass. All have names, by which they are pickled.
+the derivative needs; ``derivative(kept)`` returns h' as a new array. ``backward(u, kept, out)``, if there is one, returns u h'
+in one pass. All have names, by which they are pickled.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ class Activation(NamedTuple):
     apply: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, Any]]
     derivative: Callable[[Any], np.ndarray]
     gain: float = 1.0
-    pull: Callable[..., np.ndarray] | None = None
+    backward: Callable[..., np.ndarray] | None = None
 
 
 def _tanh(a, bias):
@@ -57,9 +57,9 @@ def _quadratic_slope(a):
 
 
 ACTIVATIONS = {
-    "tanh": Activation(_tanh, kernels.tanh_slope, pull=kernels.tanh_pull),
+    "tanh": Activation(_tanh, kernels.tanh_slope, backward=kernels.tanh_backward),
     "relu": Activation(_relu, _relu_slope, gain=2.0),
-    "sigmoid": Activation(_sigmoid, kernels.sigmoid_slope, pull=kernels.sigmoid_pull),
+    "sigmoid": Activation(_sigmoid, kernels.sigmoid_slope, backward=kernels.sigmoid_backward),
     "softplus": Activation(_softplus, kernels.sigmoid),
     "quadratic": Activation(_quadratic, _quadratic_slope),
 }

@@ -48,14 +48,14 @@ class LayeredLinearization:
             if layer > 0:
                 weights = of(self._weights[layer]).swapaxes(-1, -2)
                 u = kernels.outer(u[..., 0], weights[..., 0, :]) if u.shape[-1] == 1 else u @ weights
-                u = self._pull(u, layer - 1, of)
+                u = self._backward(u, layer - 1, of)
         return out
 
-    def _pull(self, u, layer, of):
+    def _backward(self, u, layer, of):
         """u times the slope of ``layer``, in place: a slope that nobody has asked for is not written to memory."""
-        pull = self._model._activation.pull
-        if pull is not None and self._slopes[layer] is None:
-            return pull(u, of(self._kept[layer]), out=u)
+        backward = self._model._activation.backward
+        if backward is not None and self._slopes[layer] is None:
+            return backward(u, of(self._kept[layer]), out=u)
         u *= of(self._slope(layer))
         return u
 

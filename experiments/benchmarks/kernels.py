@@ -43,7 +43,7 @@ def arguments(name, size, dtype):
         return x.reshape(-1, COLUMNS), rng.integers(0, COLUMNS, size // COLUMNS).astype(dtype)
     if name in ("tanh_slope", "sigmoid_slope"):
         return (rng.random(size).astype(dtype),)
-    if name.endswith("_pull"):
+    if name.endswith("_backward"):
         return x, rng.random(size).astype(dtype)
     if name.endswith("_sum"):
         return x, rng.normal(size=size).astype(dtype)
@@ -77,10 +77,10 @@ def in_jax():
     functions = {
         "tanh_sum": lambda a, b: jnp.tanh(a + b),
         "tanh_slope": lambda h: 1 - h * h,
-        "tanh_pull": lambda u, h: u * (1 - h * h),
+        "tanh_backward": lambda u, h: u * (1 - h * h),
         "sigmoid_sum": lambda a, b: nn.sigmoid(a + b),
         "sigmoid_slope": lambda h: h * (1 - h),
-        "sigmoid_pull": lambda u, h: u * h * (1 - h),
+        "sigmoid_backward": lambda u, h: u * h * (1 - h),
         "sigmoid": nn.sigmoid,
         "softplus": nn.softplus,
         "exp": jnp.exp,

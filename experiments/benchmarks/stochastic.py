@@ -186,7 +186,7 @@ def an_epoch(dtype, repeats):
                 np.matmul(hidden.swapaxes(1, 2), out, out=G2[rows])
                 np.matmul(out, W2[rows].swapaxes(1, 2), out=slopes)
                 if floor:
-                    kernels.tanh_pull(slopes, hidden, out=slopes)
+                    kernels.tanh_backward(slopes, hidden, out=slopes)
                 np.matmul(x.swapaxes(1, 2), slopes, out=G1[rows])
 
             for_chunks(products, AGENTS, x[0].nbytes, 1e9)

@@ -134,8 +134,8 @@ def test_a_kernel_of_a_sum_rounds_the_sum(dtype, numbers):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_kernel_of_a_product_rounds_the_slope(dtype):
     u, h = np.random.default_rng(4).uniform(0, 1, (2, 99)).astype(dtype)
-    assert bits(kernels.tanh_pull(u, -h)) == bits(u * kernels.tanh_slope(-h))
-    assert bits(kernels.sigmoid_pull(u, h)) == bits(u * kernels.sigmoid_slope(h))
+    assert bits(kernels.tanh_backward(u, -h)) == bits(u * kernels.tanh_slope(-h))
+    assert bits(kernels.sigmoid_backward(u, h)) == bits(u * kernels.sigmoid_slope(h))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
