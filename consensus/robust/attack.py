@@ -2,18 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TypeAlias, cast
 
 import numpy as np
 
 from consensus import _checks
 from consensus.communication.messages import Messages
+from consensus.communication.network import Network
 from consensus.robust.network import ChangedNetwork, MessageWrapper
 from consensus.solvers.needs import Needs
 from topologies.schedules import ScheduleLike
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 Lie: TypeAlias = Callable[[Messages, np.ndarray], np.ndarray]
 
@@ -76,8 +74,8 @@ class Attack(MessageWrapper):
         if len(self.liars) == schedule.agents:
             raise ValueError(f"liars must leave an honest agent; got all of 0 .. {schedule.agents - 1}")
 
-    def around(self, network: "Network") -> "Network":
-        return cast("Network", AttackedNetwork(network, list(self.liars), self.lie))
+    def around(self, network: Network) -> Network:
+        return cast(Network, AttackedNetwork(network, list(self.liars), self.lie))
 
 
 def agents_of(liars: Sequence[int]) -> tuple[int, ...]:

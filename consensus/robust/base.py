@@ -3,19 +3,17 @@
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from consensus import _checks
 from consensus.communication.messages import Messages
+from consensus.communication.network import Network
 from consensus.robust.network import ChangedNetwork, MessageWrapper
 from consensus.robust.pre_aggregation import PreAggregation
 from consensus.solvers.needs import Needs
 from topologies.schedules import ScheduleLike, is_static
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 SLACK = 1e-6  # of a weight: sums of weights are compared with each other up to rounding, in float32 too
 
@@ -102,11 +100,11 @@ class Robust(MessageWrapper):
     def aggregate(self, heard: Messages) -> np.ndarray:
         """The agents' new rows (agents, P)."""
 
-    def around(self, network: "Network") -> "Network":
+    def around(self, network: Network) -> Network:
         if self.before is None:
-            return cast("Network", RobustNetwork(network, self.aggregate))
+            return cast(Network, RobustNetwork(network, self.aggregate))
         then = replace(self, tolerated=self.tolerated * self.before.spread, before=None)
-        return cast("Network", PreAggregatingNetwork(network, then.aggregate, self.before, self.tolerated))
+        return cast(Network, PreAggregatingNetwork(network, then.aggregate, self.before, self.tolerated))
 
 
 @dataclass(frozen=True)

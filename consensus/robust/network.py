@@ -1,13 +1,11 @@
 """A network that does something else than the one there is, wherever it mixes."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
+from consensus.communication.network import Network
 from consensus.solvers.needs import needs_of
 from consensus.solvers.wrapper import Wrapper
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ class MessageWrapper(Wrapper):
 class ChangedNetwork:
     """What else ``network`` offers, it has by ``__getattr__``; the exchanges that are not changed it must not have."""
 
-    network: "Network"
+    network: Network
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.network, name)

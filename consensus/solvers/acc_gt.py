@@ -2,20 +2,18 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from consensus import _checks
+from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.bounds import convexity, gap, lowest_eigenvalue, steepest
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike, is_static
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 class AccGTState(NamedTuple):
@@ -90,7 +88,7 @@ class AccGT(Solver):
     def init(self, problem: BaseProblem, w: np.ndarray) -> AccGTState:
         return AccGTState(0, w, w, np.zeros_like(w), np.zeros_like(w))
 
-    def step(self, problem: BaseProblem, network: "Network", state: AccGTState) -> AccGTState:
+    def step(self, problem: BaseProblem, network: Network, state: AccGTState) -> AccGTState:
         n, w, z, s, before = state
         alpha, mu = value_at(self.step_size, n), self.convexity
         assert mu is not None, "a solver that is prepared has it"

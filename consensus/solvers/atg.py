@@ -2,20 +2,18 @@
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from consensus import _checks
+from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.bounds import lowest_eigenvalue, step_of_least
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 class ATGState(NamedTuple):
@@ -103,7 +101,7 @@ class ATG(Solver):
         none = np.zeros((len(w), 2 * w.shape[1]), w.dtype)
         return ATGState(0, w, none, none)
 
-    def step(self, problem: BaseProblem, network: "Network", state: ATGState) -> ATGState:
+    def step(self, problem: BaseProblem, network: Network, state: ATGState) -> ATGState:
         n, w, own, others = state
         rho, keep, parameters = self.penalty, 1 - self.relaxation, w.shape[1]
         q = (np.concatenate([w, problem.average_gradient(w)], axis=1) + own) / (1 + rho)

@@ -2,17 +2,15 @@
 
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from consensus import _checks
+from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 _FIRST = 1e-3  # the paper's first step
 
@@ -74,7 +72,7 @@ class AutoGT(Solver):
         alpha = np.full((len(w), 1), _FIRST, w.dtype)
         return AutoGTState(0, w, gradient, gradient, alpha, alpha)
 
-    def step(self, problem: BaseProblem, network: "Network", state: AutoGTState) -> AutoGTState:
+    def step(self, problem: BaseProblem, network: Network, state: AutoGTState) -> AutoGTState:
         n, w, y, gradient, alpha, before = state
         (w_new,) = network.mix(n, w - alpha * y)
         new = problem.average_gradient(w_new)

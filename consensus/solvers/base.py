@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from consensus import _checks
+from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.problems.minibatches import as_minibatches
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import checked
 from topologies.schedules import ScheduleLike
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 class Solver(ABC):
@@ -197,7 +195,7 @@ class Solver(ABC):
         """The state at the start ``w`` (agents, P): round 0."""
 
     @abstractmethod
-    def step(self, problem: BaseProblem, network: "Network", state: Any) -> Any:
+    def step(self, problem: BaseProblem, network: Network, state: Any) -> Any:
         """The state one round later. ``network`` is the only way to other agents."""
 
     def report(self, state: Any) -> np.ndarray:

@@ -1,10 +1,11 @@
 """D2: exact diffusion for gradients from batches."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from consensus.communication.network import Network
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
 from consensus.solvers.base import Solver
@@ -12,9 +13,6 @@ from consensus.solvers.bounds import lowest_eigenvalue, refuse_batches, steepest
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike, is_static
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 class D2State(NamedTuple):
@@ -88,7 +86,7 @@ class D2(Solver):
     def init(self, problem: BaseProblem, w: np.ndarray) -> D2State:
         return D2State(0, w, w)
 
-    def step(self, problem: BaseProblem, network: "Network", state: D2State) -> D2State:
+    def step(self, problem: BaseProblem, network: Network, state: D2State) -> D2State:
         n, w, before = state
         p = problem.descended(w, value_at(self.step_size, n), w, draw(self.batch, problem, n))
         corrected = p + w

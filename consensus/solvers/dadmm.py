@@ -2,11 +2,12 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from consensus import _checks
+from consensus.communication.network import Network
 from consensus.local import Exact
 from consensus.local.newton_directions import newton_directions
 from consensus.problems import BaseProblem, has_model
@@ -16,9 +17,6 @@ from consensus.solvers.needs import Needs
 from consensus.solvers.successive_convex import minimise
 from consensus.surrogates import PartialLinearization, Surrogate
 from topologies.schedules import ScheduleLike
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 _TOLERANCE = 1e-10  # of the local solves, relative to the residual before them
 _ROUNDS = 50  # for which a gradient is enough where it is linear in w; the nearer it is, the less the solves' errors matter
@@ -105,7 +103,7 @@ class DADMM(Solver):
     def init(self, problem: BaseProblem, w: np.ndarray) -> DADMMState:
         return DADMMState(0, w, np.zeros_like(w), w, np.zeros_like(w))
 
-    def step(self, problem: BaseProblem, network: "Network", state: DADMMState) -> DADMMState:
+    def step(self, problem: BaseProblem, network: Network, state: DADMMState) -> DADMMState:
         n, w, dual, known, gradient = state
         assert self.penalty is not None, "a prepared solver has its penalty"
         (mixed,) = network.mix(n, w)

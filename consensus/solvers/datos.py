@@ -2,17 +2,15 @@
 
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from consensus._rows import combined
+from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 _FIRST = 1.0  # step, from which the first backtracking starts
 _WEIGHT = 0.49  # c
@@ -92,7 +90,7 @@ class DATOS(Solver):
         zero = np.zeros_like(w)
         return DATOSState(0, w, zero, zero, _FIRST, 0, np.zeros(len(w), int))
 
-    def step(self, problem: BaseProblem, network: "Network", state: DATOSState) -> DATOSState:
+    def step(self, problem: BaseProblem, network: Network, state: DATOSState) -> DATOSState:
         n, w, s, d, alpha, sent, _ = state
         gradient = problem.gradient(w)
         gradient *= network.agents

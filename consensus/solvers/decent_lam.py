@@ -1,17 +1,14 @@
 """DecentLaM: momentum that does not add to the bias of decentralised descent."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from consensus._rows import combined, rowwise
+from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.problems.minibatches import draw
 from consensus.solvers.momentum import MomentumMethod, MomentumState
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import positive_at
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,7 @@ class DecentLaM(MomentumMethod):
 
     needs = Needs(regularizer="smooth", mixing="symmetric", static=True)
 
-    def step(self, problem: BaseProblem, network: "Network", state: MomentumState) -> MomentumState:
+    def step(self, problem: BaseProblem, network: Network, state: MomentumState) -> MomentumState:
         n, w, m = state
         alpha, beta = positive_at(self.step_size, n), self.momentum
         (mixed,) = network.mix(n, problem.descended(w, alpha, w, draw(self.batch, problem, n)))

@@ -1,10 +1,11 @@
 """Decentralised gradient descent."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from consensus.communication.network import Network
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
 from consensus.solvers.base import Solver
@@ -12,9 +13,6 @@ from consensus.solvers.bounds import lowest_eigenvalue, refuse_batches, steepest
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 class DGDState(NamedTuple):
@@ -63,7 +61,7 @@ class DGD(Solver):
     def init(self, problem: BaseProblem, w: np.ndarray) -> DGDState:
         return DGDState(0, w)
 
-    def step(self, problem: BaseProblem, network: "Network", state: DGDState) -> DGDState:
+    def step(self, problem: BaseProblem, network: Network, state: DGDState) -> DGDState:
         n, w = state
         (mixed,) = network.mix(n, w)
         alpha, batch = value_at(self.step_size, n), draw(self.batch, problem, n)

@@ -2,20 +2,18 @@
 
 import copy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from consensus import _checks
+from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.bounds import degrees, steepest
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 class DiNNOState(NamedTuple):
@@ -97,7 +95,7 @@ class DiNNO(Solver):
             raise TypeError("the degrees are not known yet: solver.prepared(problem, network) is the solver that knows them")
         return DiNNOState(0, w, np.zeros_like(w))
 
-    def step(self, problem: BaseProblem, network: "Network", state: DiNNOState) -> DiNNOState:
+    def step(self, problem: BaseProblem, network: Network, state: DiNNOState) -> DiNNOState:
         n, w, dual = state
         assert self.degrees is not None, "a prepared solver has its degrees"
         alpha, x = value_at(self.step_size, n), w

@@ -1,17 +1,14 @@
 """DSGDm: decentralised descent with each agent's own momentum."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from consensus._rows import rowwise
+from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.problems.minibatches import draw
 from consensus.solvers.momentum import MomentumMethod, MomentumState
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import positive_at
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 @dataclass(frozen=True)
@@ -55,7 +52,7 @@ class DSGDm(MomentumMethod):
 
     needs = Needs(regularizer="smooth")
 
-    def step(self, problem: BaseProblem, network: "Network", state: MomentumState) -> MomentumState:
+    def step(self, problem: BaseProblem, network: Network, state: MomentumState) -> MomentumState:
         n, w, m = state
         alpha, beta = positive_at(self.step_size, n), self.momentum
         gradient = problem.average_gradient(w, draw(self.batch, problem, n))

@@ -1,19 +1,17 @@
 """Exact diffusion."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.bounds import steepest
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 class ExactDiffusionState(NamedTuple):
@@ -71,7 +69,7 @@ class ExactDiffusion(Solver):
     def init(self, problem: BaseProblem, w: np.ndarray) -> ExactDiffusionState:
         return ExactDiffusionState(0, w, w)
 
-    def step(self, problem: BaseProblem, network: "Network", state: ExactDiffusionState) -> ExactDiffusionState:
+    def step(self, problem: BaseProblem, network: Network, state: ExactDiffusionState) -> ExactDiffusionState:
         n, w, before = state
         p = problem.average_gradient(w)
         p *= -value_at(self.step_size, n)

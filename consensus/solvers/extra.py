@@ -2,19 +2,17 @@
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.bounds import step_below
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 class EXTRAState(NamedTuple):
@@ -80,7 +78,7 @@ class EXTRA(Solver):
     def init(self, problem: BaseProblem, w: np.ndarray) -> EXTRAState:
         return EXTRAState(0, w, np.zeros_like(w))
 
-    def step(self, problem: BaseProblem, network: "Network", state: EXTRAState) -> EXTRAState:
+    def step(self, problem: BaseProblem, network: Network, state: EXTRAState) -> EXTRAState:
         n, w, before = state
         (mixed,) = network.mix(n, w)
         new = problem.average_gradient(w)

@@ -3,18 +3,16 @@
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from consensus import _checks
+from consensus.communication.network import Network
 from consensus.solvers.needs import Needs
 from consensus.solvers.wrapper import Wrapper
 from topologies.schedules import ScheduleLike, is_static
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 _MOST = 100_000  # exchanges: as many take seconds a round
 
@@ -74,9 +72,9 @@ class Gossip(Wrapper):
     def matrices(self, network: ScheduleLike) -> ScheduleLike:
         return _Products(network, self.exchanges, self.gap)
 
-    def around(self, network: "Network") -> "Network":
+    def around(self, network: Network) -> Network:
         # Whatever it does not repeat it has by __getattr__, which type checkers do not see.
-        return cast("Network", _Repeated(network, self.exchanges, self.gap))
+        return cast(Network, _Repeated(network, self.exchanges, self.gap))
 
 
 @dataclass(frozen=True)
@@ -101,7 +99,7 @@ class _Products:
 
     def weights(self, key):
         each = iter(key)
-        network = cast("Network", _Matrices(lambda block: self.network.weights(next(each)) @ block))
+        network = cast(Network, _Matrices(lambda block: self.network.weights(next(each)) @ block))
         (product,) = _Repeated(network, self.exchanges, self.gap).mix(0, np.eye(self.agents))
         return csr_array(product)
 
@@ -120,7 +118,7 @@ class _Matrices:
 class _Repeated:
     """A network whose every exchange is several of ``network``."""
 
-    network: "Network"
+    network: Network
     exchanges: int
     gap: float | None
 

@@ -1,19 +1,17 @@
 """The round of gradient tracking over variance-reduced estimates, which GTSAGA and GTHSGD share."""
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from consensus import _checks
 from consensus._rows import combined
+from consensus.communication.network import Network
 from consensus.problems import BaseProblem, Minibatches
 from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule, value_at
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 class EstimateState(NamedTuple):
@@ -46,7 +44,7 @@ class GradientEstimates(Solver):
         v = _checks.problem(problem).average_gradient(w)
         return EstimateState(0, w, v, v)
 
-    def step(self, problem: BaseProblem, network: "Network", state: Any) -> Any:
+    def step(self, problem: BaseProblem, network: Network, state: Any) -> Any:
         n, alpha = state.round, value_at(self.step_size, state.round)
         (y,) = network.mix(n, state.ahead)
         (w,) = network.mix(n, combined((1, -alpha), state.w, y))

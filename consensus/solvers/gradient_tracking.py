@@ -1,12 +1,13 @@
 """Gradient tracking."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from consensus import _checks
 from consensus._rows import combined
+from consensus.communication.network import Network
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
 from consensus.solvers.base import Solver
@@ -14,9 +15,6 @@ from consensus.solvers.bounds import refuse_batches, step_below
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 class GradientTrackingState(NamedTuple):
@@ -87,7 +85,7 @@ class GradientTracking(Solver):
         gradient = _checks.problem(problem).average_gradient(w, draw(self.batch, problem, 0))
         return GradientTrackingState(0, w, gradient, gradient)
 
-    def step(self, problem: BaseProblem, network: "Network", state: GradientTrackingState) -> GradientTrackingState:
+    def step(self, problem: BaseProblem, network: Network, state: GradientTrackingState) -> GradientTrackingState:
         n, w, y, gradient = state
         alpha, batch = value_at(self.step_size, n), draw(self.batch, problem, n + 1)
         if self.order == "atc":

@@ -1,20 +1,18 @@
 """GT-SARAH: gradient tracking with recursive variance reduction."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from consensus import _checks
 from consensus._rows import combined
+from consensus.communication.network import Network
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
 from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule, value_at
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 class GTSARAHState(NamedTuple):
@@ -84,7 +82,7 @@ class GTSARAH(Solver):
         v = _checks.problem(problem).average_gradient(w)
         return GTSARAHState(0, w, np.zeros_like(w), v, v)
 
-    def step(self, problem: BaseProblem, network: "Network", state: GTSARAHState) -> GTSARAHState:
+    def step(self, problem: BaseProblem, network: Network, state: GTSARAHState) -> GTSARAHState:
         n, w, y, v, change = state
         mixed, y = network.mix(n, w, y)
         y += change

@@ -1,21 +1,19 @@
 """GT-VR: gradient tracking with variance reduction by snapshots."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from consensus import _checks
 from consensus._rows import combined
+from consensus.communication.network import Network
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
 from consensus.solvers.base import Solver
 from consensus.solvers.coin import heads
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule, value_at
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 class GTVRState(NamedTuple):
@@ -100,7 +98,7 @@ class GTVR(Solver):
         whole = _checks.problem(problem).average_gradient(w)
         return GTVRState(0, w, whole, whole, w, whole)
 
-    def step(self, problem: BaseProblem, network: "Network", state: GTVRState) -> GTVRState:
+    def step(self, problem: BaseProblem, network: Network, state: GTVRState) -> GTVRState:
         n, w, y, v, snapshot, whole = state
         alpha = value_at(self.step_size, n)
         (w,) = network.mix(n, combined((1, -alpha), w, y))

@@ -1,11 +1,12 @@
 """K-GT: gradient tracking with local steps."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from consensus import _checks
+from consensus.communication.network import Network
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
 from consensus.solvers.base import Solver
@@ -13,9 +14,6 @@ from consensus.solvers.bounds import gap, lowest_eigenvalue, refuse_batches, ste
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule, positive_at
 from topologies.schedules import ScheduleLike, is_static
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 class KGTState(NamedTuple):
@@ -106,7 +104,7 @@ class KGT(Solver):
     def init(self, problem: BaseProblem, w: np.ndarray) -> KGTState:
         return KGTState(0, w, np.zeros_like(w))
 
-    def step(self, problem: BaseProblem, network: "Network", state: KGTState) -> KGTState:
+    def step(self, problem: BaseProblem, network: Network, state: KGTState) -> KGTState:
         n, w, c = state
         alpha, x = positive_at(self.step_size, n), w
         for k in range(n * self.local_steps, (n + 1) * self.local_steps):

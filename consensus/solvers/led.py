@@ -2,11 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from consensus import _checks
+from consensus.communication.network import Network
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
 from consensus.solvers.base import Solver
@@ -14,9 +15,6 @@ from consensus.solvers.bounds import refuse_batches, step_of_least
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 class LEDState(NamedTuple):
@@ -87,7 +85,7 @@ class LED(Solver):
     def init(self, problem: BaseProblem, w: np.ndarray) -> LEDState:
         return LEDState(0, w, np.zeros_like(w))
 
-    def step(self, problem: BaseProblem, network: "Network", state: LEDState) -> LEDState:
+    def step(self, problem: BaseProblem, network: Network, state: LEDState) -> LEDState:
         n, w, y = state
         alpha, p = value_at(self.step_size, n), w
         for k in range(n * self.local_steps, (n + 1) * self.local_steps):

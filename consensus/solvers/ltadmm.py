@@ -2,20 +2,18 @@
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from consensus import _checks
+from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.bounds import step_of_least
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 class LTADMMState(NamedTuple):
@@ -96,7 +94,7 @@ class LTADMM(Solver):
     def init(self, problem: BaseProblem, w: np.ndarray) -> LTADMMState:
         return LTADMMState(0, w, np.zeros_like(w))
 
-    def step(self, problem: BaseProblem, network: "Network", state: LTADMMState) -> LTADMMState:
+    def step(self, problem: BaseProblem, network: Network, state: LTADMMState) -> LTADMMState:
         n, w, dual = state
         gamma = value_at(self.step_size, n)
         rho = 1 / (self.local_steps * gamma) if self.penalty is None else self.penalty

@@ -1,19 +1,17 @@
 """Network-GIANT."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from consensus import _checks
+from consensus.communication.network import Network
 from consensus.local.newton_directions import newton_directions
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule, value_at
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 class NetworkGIANTState(NamedTuple):
@@ -88,7 +86,7 @@ class NetworkGIANT(Solver):
         gradient = _checks.problem(problem).average_gradient(w)
         return NetworkGIANTState(0, w, gradient, gradient)
 
-    def step(self, problem: BaseProblem, network: "Network", state: NetworkGIANTState) -> NetworkGIANTState:
+    def step(self, problem: BaseProblem, network: Network, state: NetworkGIANTState) -> NetworkGIANTState:
         n, w, y, gradient = state
         (w,) = network.mix(n, w - value_at(self.step_size, n) * newton_directions(problem, w, y, self.damping))
         new = problem.average_gradient(w)

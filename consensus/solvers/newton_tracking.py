@@ -2,20 +2,18 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from consensus import _checks
+from consensus.communication.network import Network
 from consensus.local.newton_directions import newton_directions
 from consensus.problems import BaseProblem, has_model
 from consensus.solvers.base import Solver
 from consensus.solvers.bounds import is_linear, lowest_eigenvalue, middle_curvature, slowness, steepest
 from consensus.solvers.needs import Needs
 from topologies.schedules import ScheduleLike
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 class NewtonTrackingState(NamedTuple):
@@ -104,7 +102,7 @@ class NewtonTracking(Solver):
     def init(self, problem: BaseProblem, w: np.ndarray) -> NewtonTrackingState:
         return NewtonTrackingState(0, w, np.zeros_like(w))
 
-    def step(self, problem: BaseProblem, network: "Network", state: NewtonTrackingState) -> NewtonTrackingState:
+    def step(self, problem: BaseProblem, network: Network, state: NewtonTrackingState) -> NewtonTrackingState:
         n, w, dual = state
         assert self.penalty is not None, "a prepared solver has its settings"
         assert self.damping is not None, "a prepared solver has its settings"

@@ -1,18 +1,16 @@
 """NEXT: in-network successive convex approximation."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from consensus import _checks
+from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.problems.minibatches import draw
 from consensus.solvers.successive_convex import SuccessiveConvex
 from consensus.step_sizes import value_at
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 class NEXTState(NamedTuple):
@@ -101,9 +99,7 @@ class NEXT(SuccessiveConvex):
         state = NEXTState(0, w, gradient, gradient, w)
         return state if self.batch is None else SampledNEXTState(*state, average=gradient)
 
-    def step(
-        self, problem: BaseProblem, network: "Network", state: NEXTState | SampledNEXTState
-    ) -> NEXTState | SampledNEXTState:
+    def step(self, problem: BaseProblem, network: Network, state: NEXTState | SampledNEXTState) -> NEXTState | SampledNEXTState:
         n, w, y, gradient, _, *averages = state
         best = self.minimise(problem, network, state)
         z = w + value_at(self.step_size, n) * (best - w)

@@ -1,19 +1,17 @@
 """NIDS."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.bounds import steepest
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 class NIDSState(NamedTuple):
@@ -77,7 +75,7 @@ class NIDS(Solver):
     def init(self, problem: BaseProblem, w: np.ndarray) -> NIDSState:
         return NIDSState(0, w, w, np.zeros_like(w))
 
-    def step(self, problem: BaseProblem, network: "Network", state: NIDSState) -> NIDSState:
+    def step(self, problem: BaseProblem, network: Network, state: NIDSState) -> NIDSState:
         n, w, before, taken = state
         alpha = value_at(self.step_size, n)
         p = problem.gradient(w)

@@ -2,20 +2,18 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from consensus import _checks
+from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.bounds import convexity, gap, lowest_eigenvalue, steepest
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 _MARGIN = 1 - 1e-5  # below the largest dual step, for rounding
 
@@ -111,7 +109,7 @@ class OPAPC(Solver):
     def init(self, problem: BaseProblem, w: np.ndarray) -> OPAPCState:
         return OPAPCState(0, w, w, np.zeros_like(w))
 
-    def step(self, problem: BaseProblem, network: "Network", state: OPAPCState) -> OPAPCState:
+    def step(self, problem: BaseProblem, network: Network, state: OPAPCState) -> OPAPCState:
         n, w, ahead, y = state
         eta, (mu, tau, theta) = value_at(self.step_size, n), self._settings()
         scale = eta / (1 + eta * mu)

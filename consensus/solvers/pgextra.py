@@ -1,19 +1,17 @@
 """PG-EXTRA."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.extra import EXTRA
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 class PGEXTRAState(NamedTuple):
@@ -77,7 +75,7 @@ class PGEXTRA(Solver):
     def init(self, problem: BaseProblem, w: np.ndarray) -> PGEXTRAState:
         return PGEXTRAState(0, w, np.zeros_like(w))
 
-    def step(self, problem: BaseProblem, network: "Network", state: PGEXTRAState) -> PGEXTRAState:
+    def step(self, problem: BaseProblem, network: Network, state: PGEXTRAState) -> PGEXTRAState:
         n, w, before = state
         alpha = value_at(self.step_size, n)
         (mixed,) = network.mix(n, w)

@@ -1,19 +1,17 @@
 """Proximal gradient tracking."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.bounds import gap, lowest_eigenvalue, steepest
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike, is_static
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 class ProxGTState(NamedTuple):
@@ -75,7 +73,7 @@ class ProxGT(Solver):
     def init(self, problem: BaseProblem, w: np.ndarray) -> ProxGTState:
         return ProxGTState(0, w, np.zeros_like(w))
 
-    def step(self, problem: BaseProblem, network: "Network", state: ProxGTState) -> ProxGTState:
+    def step(self, problem: BaseProblem, network: Network, state: ProxGTState) -> ProxGTState:
         n, w, lead = state
         alpha = value_at(self.step_size, n)
         gradient = problem.gradient(w)

@@ -1,11 +1,12 @@
 """ProxSkip: most rounds without an exchange."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from consensus import _checks
+from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.bounds import steepest
@@ -13,9 +14,6 @@ from consensus.solvers.coin import heads
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 class ProxSkipState(NamedTuple):
@@ -94,7 +92,7 @@ class ProxSkip(Solver):
         """Whether there is an exchange in ``round``."""
         return heads(self.seed, _checks.count("round", round, least=0), self.probability)
 
-    def step(self, problem: BaseProblem, network: "Network", state: ProxSkipState) -> ProxSkipState:
+    def step(self, problem: BaseProblem, network: Network, state: ProxSkipState) -> ProxSkipState:
         n, w, y = state
         z = problem.descended(w, value_at(self.step_size, n), w) - y
         if not self.communicates(n):

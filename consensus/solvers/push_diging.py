@@ -1,18 +1,16 @@
 """Push-DIGing: gradient tracking over directed graphs by column stochastic matrices."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from consensus import _checks
+from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule, value_at
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 class PushDIGingState(NamedTuple):
@@ -57,7 +55,7 @@ class PushDIGing(Solver):
         gradient = _checks.problem(problem).average_gradient(w)
         return PushDIGingState(0, w, w, gradient, np.ones((len(w), 1), w.dtype), gradient)
 
-    def step(self, problem: BaseProblem, network: "Network", state: PushDIGingState) -> PushDIGingState:
+    def step(self, problem: BaseProblem, network: Network, state: PushDIGingState) -> PushDIGingState:
         n, _, u, y, mass, gradient = state
         mass, u, y = network.mix(n, mass, u - value_at(self.step_size, n) * y, y)
         w = u / mass

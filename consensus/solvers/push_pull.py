@@ -1,19 +1,16 @@
 """Push-pull: gradient tracking over directed graphs by a row and a column stochastic matrix."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from consensus import _checks
+from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.gradient_tracking import GradientTrackingState
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule, value_at
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 @dataclass(frozen=True)
@@ -48,7 +45,7 @@ class PushPull(Solver):
         gradient = _checks.problem(problem).average_gradient(w)
         return GradientTrackingState(0, w, gradient, gradient)
 
-    def step(self, problem: BaseProblem, network: "Network", state: GradientTrackingState) -> GradientTrackingState:
+    def step(self, problem: BaseProblem, network: Network, state: GradientTrackingState) -> GradientTrackingState:
         n, w, y, gradient = state
         y, w = network.mix_and_average(n, y, w - value_at(self.step_size, n) * y)
         new = problem.average_gradient(w)

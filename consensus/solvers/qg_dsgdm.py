@@ -1,18 +1,15 @@
 """QG-DSGDm: decentralised descent with quasi-global momentum."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from consensus import _checks
 from consensus._rows import rowwise
+from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.problems.minibatches import draw
 from consensus.solvers.momentum import MomentumMethod, MomentumState
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import positive_at
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 @dataclass(frozen=True)
@@ -61,7 +58,7 @@ class QGDSGDm(MomentumMethod):
         super().__post_init__()
         object.__setattr__(self, "averaging", _checks.optional_number("averaging", self.averaging, least=0, below=1))
 
-    def step(self, problem: BaseProblem, network: "Network", state: MomentumState) -> MomentumState:
+    def step(self, problem: BaseProblem, network: Network, state: MomentumState) -> MomentumState:
         n, w, m = state
         alpha, beta = positive_at(self.step_size, n), self.momentum
         mu = beta if self.averaging is None else self.averaging

@@ -2,23 +2,21 @@
 
 import copy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import networkx as nx
 import numpy as np
 
 import topologies
 from consensus import _checks
+from consensus.communication.messages import Messages
+from consensus.communication.network import Network
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
 from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike, is_static
-
-if TYPE_CHECKING:
-    from consensus.communication.messages import Messages
-    from consensus.communication.network import Network
 
 
 class RelaySGDState(NamedTuple):
@@ -107,14 +105,14 @@ class RelaySGD(Solver):
         nothing = np.zeros((len(w), self.degree, w.shape[1] + 1), w.dtype)
         return RelaySGDState(0, w, w, nothing, nothing)
 
-    def step(self, problem: BaseProblem, network: "Network", state: RelaySGDState) -> RelaySGDState:
+    def step(self, problem: BaseProblem, network: Network, state: RelaySGDState) -> RelaySGDState:
         n, w, start, received, sent = state
         y = problem.descended(w, value_at(self.step_size, n), w, draw(self.batch, problem, n))
         # A number more, one at each agent, is relayed as models are: it counts them.
         total = np.concatenate([y, np.ones_like(y, shape=(len(y), 1))], axis=1) + received.sum(axis=1)
         arrived, gone = np.zeros_like(received), np.zeros_like(sent)
 
-        def relay(heard: "Messages") -> np.ndarray:
+        def relay(heard: Messages) -> np.ndarray:
             arc = heard.receivers, _places(heard.receivers)
             arrived[arc] = heard.rows[heard.sources] - sent[arc]
             gone[arc] = heard.own[heard.receivers] - received[arc]

@@ -1,18 +1,16 @@
 """SGP: stochastic gradient push over directed graphs."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from consensus.communication.network import Network
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
 from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule, value_at
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 class SGPState(NamedTuple):
@@ -72,7 +70,7 @@ class SGP(Solver):
     def init(self, problem: BaseProblem, w: np.ndarray) -> SGPState:
         return SGPState(0, w, w, np.ones((len(w), 1), w.dtype))
 
-    def step(self, problem: BaseProblem, network: "Network", state: SGPState) -> SGPState:
+    def step(self, problem: BaseProblem, network: Network, state: SGPState) -> SGPState:
         n, w, u, mass = state
         mass, u = network.mix(n, mass, problem.descended(u, value_at(self.step_size, n), w, draw(self.batch, problem, n)))
         return SGPState(n + 1, u / mass, u, mass)

@@ -1,19 +1,17 @@
 """SONATA: successive convex approximation over directed, time-varying graphs."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from consensus import _checks
+from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.problems.minibatches import draw
 from consensus.solvers.needs import Needs
 from consensus.solvers.successive_convex import SuccessiveConvex
 from consensus.step_sizes import value_at
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 class SONATAState(NamedTuple):
@@ -84,7 +82,7 @@ class SONATA(SuccessiveConvex):
         return state if self.batch is None else SampledSONATAState(*state, average=gradient)
 
     def step(
-        self, problem: BaseProblem, network: "Network", state: SONATAState | SampledSONATAState
+        self, problem: BaseProblem, network: Network, state: SONATAState | SampledSONATAState
     ) -> SONATAState | SampledSONATAState:
         n, w, y, mass, gradient, _, *averages = state
         best = self.minimise(problem, network, state)

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
 from consensus import _checks
+from consensus.communication.network import Network
 from consensus.errors import LocalSolveError
 from consensus.local import Exact, LocalSolver
 from consensus.problems import BaseProblem, Minibatches, Problem
@@ -15,9 +16,6 @@ from consensus.solvers.base import Solver
 from consensus.step_sizes import InverseSqrt, Rule, checked, value_at
 from consensus.surrogates import Surrogate
 from consensus.surrogates.base import SurrogateModel
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ class SuccessiveConvex(Solver):
     def prox(self, problem: BaseProblem) -> Callable[[np.ndarray, float], np.ndarray]:
         return self._solver.prox(problem.regularizer) if hasattr(self._solver, "prox") else super().prox(problem)
 
-    def minimise(self, problem: BaseProblem, network: "Network", state: Any) -> np.ndarray:
+    def minimise(self, problem: BaseProblem, network: Network, state: Any) -> np.ndarray:
         """The minimisers w~ (agents, P) of the local problems at ``state``."""
         tolerance = self.tolerance(value_at(self.step_size, state.round)) if callable(self.tolerance) else self.tolerance
         batch = draw(self.batch, problem, state.round)

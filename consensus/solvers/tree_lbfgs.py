@@ -1,20 +1,18 @@
 """L-BFGS on sums over a tree."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from consensus import _checks
+from consensus.communication.network import Network
+from consensus.communication.tree import Tree
 from consensus.compression.runs import packed_bytes
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.line_search import LineSearch
 from consensus.solvers.needs import Needs
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
-    from consensus.communication.tree import Tree
 
 _NOISE = 0.02  # of the norm of the last gradient: how far rounding may move the next one
 
@@ -112,7 +110,7 @@ class TreeLBFGS(Solver):
         none = everywhere(np.zeros((self.memory, w.shape[1])), zeros)
         return TreeLBFGSState(0, w, zeros, w, zeros, zeros, zeros, Pairs(none, none, 0), LineSearch.along(0.0, 0.0, 0.0), 0.0)
 
-    def step(self, problem: BaseProblem, network: "Network", state: TreeLBFGSState) -> TreeLBFGSState:
+    def step(self, problem: BaseProblem, network: Network, state: TreeLBFGSState) -> TreeLBFGSState:
         tree, r, trial = network.tree, problem.regularizer, state.trial[0]
         stacked = np.ascontiguousarray(state.trial)  # as after a checkpoint: rows of one array, not one row many times
         local = problem.gradient(stacked)
@@ -148,7 +146,7 @@ class TreeLBFGS(Solver):
         return _along(state, direction, pairs.held, value)
 
 
-def first_scale(tree: "Tree", local: np.ndarray) -> float:
+def first_scale(tree: Tree, local: np.ndarray) -> float:
     """A first guess of the norm of the summed gradient, which all agents know: A times that of the root's own.
 
     Agents find the tree before; the guess comes down to them. ``local`` are the agents' gradients (agents, P).

@@ -1,11 +1,12 @@
 """Newton's method on sums over a tree."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from consensus import _checks
+from consensus.communication.network import Network
 from consensus.compression.runs import packed_bytes
 from consensus.problems import BaseProblem, Linearizable
 from consensus.solvers.adaptive.gauss_newton import products
@@ -13,9 +14,6 @@ from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs
 from consensus.solvers.tree_lbfgs import everywhere
 from consensus.solvers.tree_root import FACTORS, MIDDLE, Known, Plan, Sums, decide, first_units, quadratic_weights
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 _MOST = 2000  # parameters: the root factors a P x P matrix in every round
 
@@ -111,7 +109,7 @@ class TreeNewton(Solver):
         known = Known.nothing(agents, parameters, min(self.columns, parameters))
         return TreeNewtonState(0, w, zeros, zeros, Plan.none(agents, parameters), known)
 
-    def step(self, problem: BaseProblem, network: "Network", state: TreeNewtonState) -> TreeNewtonState:
+    def step(self, problem: BaseProblem, network: Network, state: TreeNewtonState) -> TreeNewtonState:
         tree, (_, w, local, sent, plan, known) = network.tree, state
         root, first, linearizable = tree.here, state.round == 0, cast(Linearizable, problem)  # as needs say
         # Up: values, rounded differences of gradients, and rounded products at the trial points.

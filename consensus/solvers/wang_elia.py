@@ -1,19 +1,17 @@
 """Wang and Elia's controller."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.bounds import lowest_eigenvalue, steepest
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 class WangEliaState(NamedTuple):
@@ -70,7 +68,7 @@ class WangElia(Solver):
     def init(self, problem: BaseProblem, w: np.ndarray) -> WangEliaState:
         return WangEliaState(0, w, np.zeros_like(w))
 
-    def step(self, problem: BaseProblem, network: "Network", state: WangEliaState) -> WangEliaState:
+    def step(self, problem: BaseProblem, network: Network, state: WangEliaState) -> WangEliaState:
         n, w, z = state
         mixed, force = network.mix(n, w, z)
         new = problem.average_gradient(w)

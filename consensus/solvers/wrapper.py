@@ -3,18 +3,16 @@
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
 from consensus import _checks
+from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs, needs_of
 from topologies.schedules import ScheduleLike
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ class Wrapper(Solver):
             raise TypeError(f"solver must be one with a single exchange at a time; {name} finds its exchanges by itself")
 
     @abstractmethod
-    def around(self, network: "Network") -> "Network":
+    def around(self, network: Network) -> Network:
         """The network that the inner solver is given."""
 
     def _takes_mix(self) -> None:
@@ -103,5 +101,5 @@ class Wrapper(Solver):
     def init(self, problem: BaseProblem, w: np.ndarray) -> Any:
         return self.solver.init(problem, w)
 
-    def step(self, problem: BaseProblem, network: "Network", state: Any) -> Any:
+    def step(self, problem: BaseProblem, network: Network, state: Any) -> Any:
         return self.solver.step(problem, self.around(network), state)

@@ -1,14 +1,12 @@
 """Averages over the network from a few exchanges of rounded numbers."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from consensus.communication.network import Network
 from consensus.compression.runs import Runs
 from consensus.solvers.adaptive import filters
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 _MISFIT = 1 / 4  # of the agents' averages after a round's exchanges, that is small enough
 ROUNDS = 8  # of one length, at least
@@ -53,15 +51,15 @@ class Pace(NamedTuple):
         probes[:, 0] = own
         return cls(1, 0, 0, np.zeros(len(own)), 0, True, np.ones((len(own), 1), dtype), probes, 0)
 
-    def probing(self, network: "Network") -> bool:
+    def probing(self, network: Network) -> bool:
         """Whether probes go along with the next exchange: as far as rounds of twice the length will need them."""
         return network.static and self.balanced and self.probed < min(2 * self.length, filters.LONGEST)
 
-    def filters(self, network: "Network", what: str) -> tuple[np.ndarray, np.ndarray]:
+    def filters(self, network: Network, what: str) -> tuple[np.ndarray, np.ndarray]:
         """The :func:`filters.weights` of a round, and their misfits."""
         return filters.weights(self.probes[:, : self.length + 1], filters.draw(network.agents).mean(axis=0), what)
 
-    def next(self, network: "Network", agree: np.ndarray) -> "Pace":
+    def next(self, network: Network, agree: np.ndarray) -> "Pace":
         """After a round, in which agents found that they ``agree`` (agents,) to within their steps, or not.
 
         After every eight rounds of a length all decide together whether rounds become twice as long. They do unless the
@@ -119,7 +117,7 @@ class Averages(NamedTuple):
     told: Told
 
 
-def average(network: "Network", pace: Pace, told: Told, own: Own) -> Averages:
+def average(network: Network, pace: Pace, told: Told, own: Own) -> Averages:
     """The exchanges of a round.
 
     Agent i holds v, its point times its mass and its tracker side by side. It sends whole multiples of its units, in as few

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from consensus import _checks
+from consensus.communication.network import Network
 from consensus.problems import BaseProblem, has_model
 from consensus.solvers.adaptive import curvature, judging, standardised
 from consensus.solvers.adaptive.averaging import ROUNDS, Own, Pace, Told, average
@@ -16,9 +17,6 @@ from consensus.solvers.adaptive.judging import Step
 from consensus.solvers.adaptive.local import solve
 from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 _ALONE = 0.5  # the part of a step that agents take in the first rounds, of a single exchange each
 _STIFFER = 16.0  # by which tau is multiplied at most where a step promises more
@@ -133,7 +131,7 @@ class AdaptiveNEXT(Solver):
         pace = Pace.at_start(problem.rows, problem.network_size, w.dtype)
         return AdaptiveState(0, w, gradient, gradient, pace, told, M, step)
 
-    def step(self, problem: BaseProblem, network: "Network", state: AdaptiveState) -> AdaptiveState:
+    def step(self, problem: BaseProblem, network: Network, state: AdaptiveState) -> AdaptiveState:
         n, last, pace, weight, r = state.round, state.step, state.pace, _weight(problem), problem.regularizer
         # 1. Estimate the means of trial points, gradients and curvature.
         basis, products = curvature.products(problem, state.w, n)

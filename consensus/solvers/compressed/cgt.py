@@ -1,20 +1,18 @@
 """Compressed gradient tracking."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from consensus import _checks
+from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.problems.minibatches import draw
 from consensus.solvers.compressed.method import CompressedMethod, Memory
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import value_at
 from topologies.schedules import ScheduleLike
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 class CGTState(NamedTuple):
@@ -83,7 +81,7 @@ class CGT(CompressedMethod):
         gradient = _checks.problem(problem).average_gradient(w, draw(self.batch, problem, 0))
         return CGTState(0, w, gradient, gradient, Memory.empty(w), Memory.empty(w))
 
-    def step(self, problem: BaseProblem, network: "Network", state: CGTState) -> CGTState:
+    def step(self, problem: BaseProblem, network: Network, state: CGTState) -> CGTState:
         n, w, y, gradient, known_w, known_y = state
         news_w, news_y = self.send(problem, network, n, w - known_w.sent, y - known_y.sent)
         w = w + self.gamma * known_w.plus(news_w).pull() - value_at(self.step_size, n) * y

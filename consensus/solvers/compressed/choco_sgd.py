@@ -1,10 +1,11 @@
 """CHOCO-SGD."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.problems.minibatches import draw
 from consensus.solvers.bounds import refuse_batches, steepest
@@ -12,9 +13,6 @@ from consensus.solvers.compressed.method import CompressedMethod, Memory
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import value_at
 from topologies.schedules import ScheduleLike
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 class ChocoSGDState(NamedTuple):
@@ -81,7 +79,7 @@ class ChocoSGD(CompressedMethod):
     def init(self, problem: BaseProblem, w: np.ndarray) -> ChocoSGDState:
         return ChocoSGDState(0, w, Memory.empty(w))
 
-    def step(self, problem: BaseProblem, network: "Network", state: ChocoSGDState) -> ChocoSGDState:
+    def step(self, problem: BaseProblem, network: Network, state: ChocoSGDState) -> ChocoSGDState:
         n, w, known = state
         half = problem.descended(w, value_at(self.step_size, n), w, draw(self.batch, problem, n))
         (news,) = self.send(problem, network, n, half - known.sent)

@@ -1,20 +1,18 @@
 """Another solver whose messages are compressed, with error feedback."""
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 import scipy.sparse as sp
 
 from consensus import _checks
+from consensus.communication.network import Network
 from consensus.compression.base import Compressor, compressor_of
 from consensus.problems import BaseProblem
 from consensus.solvers.compressed.method import Memory, gamma_for, omega, share
 from consensus.solvers.compressed.remembering import Exchange, RememberingState, RememberingWrapper
 from topologies.schedules import ScheduleLike, is_static
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 @dataclass(frozen=True)
@@ -93,7 +91,7 @@ class Compressed(RememberingWrapper):
     def memory(self, problem: BaseProblem, w: np.ndarray) -> Memory:
         return Memory.empty(np.zeros((len(w), self.vectors, problem.parameters), w.dtype))
 
-    def exchange(self, problem: BaseProblem, network: "Network", state: RememberingState) -> Exchange:
+    def exchange(self, problem: BaseProblem, network: Network, state: RememberingState) -> Exchange:
         return _ErrorFeedback(self, problem, network, state)
 
 

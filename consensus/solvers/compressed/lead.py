@@ -1,11 +1,12 @@
 """LEAD: a primal-dual method with compressed differences."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from consensus import _checks
+from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.problems.minibatches import draw
 from consensus.solvers.bounds import lowest_eigenvalue, refuse_batches, steepest
@@ -13,9 +14,6 @@ from consensus.solvers.compressed.method import CompressedMethod, Memory
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import value_at
 from topologies.schedules import ScheduleLike
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 class LEADState(NamedTuple):
@@ -92,7 +90,7 @@ class LEAD(CompressedMethod):
     def init(self, problem: BaseProblem, w: np.ndarray) -> LEADState:
         return LEADState(0, w, np.zeros_like(w), Memory.empty(w))
 
-    def step(self, problem: BaseProblem, network: "Network", state: LEADState) -> LEADState:
+    def step(self, problem: BaseProblem, network: Network, state: LEADState) -> LEADState:
         assert self.gamma is not None, "prepared finds it"
         n, w, dual, known = state
         alpha = value_at(self.step_size, n)

@@ -1,20 +1,18 @@
 """What methods that send compressed differences share."""
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from consensus import _checks
+from consensus.communication.network import Network
 from consensus.compression.base import Compressor, compressor_of
 from consensus.problems import BaseProblem, Minibatches
 from consensus.solvers.base import Solver
 from consensus.solvers.bounds import lowest_eigenvalue, refuse_batches, steepest
 from consensus.step_sizes import Rule
 from topologies.schedules import ScheduleLike
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 class Memory(NamedTuple):
@@ -92,7 +90,7 @@ class CompressedMethod(Solver):
             return self.gamma
         return float(f"{self.gamma_for(omega(compressor, problem.parameters), network):.6g}")
 
-    def send(self, problem: BaseProblem, network: "Network", round: int, *differences: np.ndarray) -> list[Memory]:
+    def send(self, problem: BaseProblem, network: Network, round: int, *differences: np.ndarray) -> list[Memory]:
         """What is sent of each of the ``differences`` (agents, P), and W times that: one exchange."""
         numbers = range(len(differences) * round, len(differences) * (round + 1))
         packed = [self.compressor.pack(rows, problem.rows, n) for rows, n in zip(differences, numbers, strict=True)]

@@ -1,20 +1,18 @@
 """MoTEF: compressed gradient tracking of momenta."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from consensus import _checks
+from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.problems.minibatches import draw
 from consensus.solvers.compressed.method import CompressedMethod, Memory
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import value_at
 from topologies.schedules import ScheduleLike
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 class MoTEFState(NamedTuple):
@@ -92,7 +90,7 @@ class MoTEF(CompressedMethod):
         gradient = _checks.problem(problem).average_gradient(w, draw(self.batch, problem, 0))
         return MoTEFState(0, w, gradient, gradient, Memory.empty(w), Memory.empty(w))
 
-    def step(self, problem: BaseProblem, network: "Network", state: MoTEFState) -> MoTEFState:
+    def step(self, problem: BaseProblem, network: Network, state: MoTEFState) -> MoTEFState:
         n, w, y, momentum, known_w, known_y = state
         w = w + self.gamma * known_w.pull() - value_at(self.step_size, n) * y
         gradient = problem.average_gradient(w, draw(self.batch, problem, n + 1))

@@ -1,19 +1,17 @@
 """Another solver whose neighbours compare their matrices along one direction after another."""
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 
+from consensus.communication.network import Network
 from consensus.compression.base import generator
 from consensus.compression.low_rank import LowRank, orthonormal
 from consensus.problems import BaseProblem
 from consensus.solvers.compressed.remembering import Exchange, RememberingState, RememberingWrapper
 from consensus.solvers.needs import Needs
 from topologies.schedules import ScheduleLike, is_static
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 @dataclass(frozen=True)
@@ -122,7 +120,7 @@ class PowerGossip(RememberingWrapper):
         width = self.rank * sum(max(m, n) for _, m, n in self._matrices())
         return np.zeros((len(w), self.vectors, self.most, width), w.dtype)
 
-    def exchange(self, problem: BaseProblem, network: "Network", state: RememberingState) -> Exchange:
+    def exchange(self, problem: BaseProblem, network: Network, state: RememberingState) -> Exchange:
         return _Directions(self, problem, network, state)
 
 

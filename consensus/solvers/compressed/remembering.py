@@ -2,17 +2,15 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 
+from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.solvers.needs import Needs
 from consensus.solvers.wrapper import Wrapper
 from topologies.schedules import ScheduleLike
-
-if TYPE_CHECKING:
-    from consensus.communication.network import Network
 
 
 class RememberingState(NamedTuple):
@@ -62,12 +60,12 @@ class RememberingWrapper(Wrapper):
         inner = self.solver.init(problem, w)
         return RememberingState(inner.round, inner.w, inner, self.memory(problem, w))
 
-    def step(self, problem: BaseProblem, network: "Network", state: RememberingState) -> RememberingState:
+    def step(self, problem: BaseProblem, network: Network, state: RememberingState) -> RememberingState:
         changed = self.exchange(problem, network, state)
-        inner = self.solver.step(problem, cast("Network", changed), state.inner)
+        inner = self.solver.step(problem, cast(Network, changed), state.inner)
         return RememberingState(inner.round, inner.w, inner, changed.memory)
 
-    def around(self, network: "Network") -> "Network":
+    def around(self, network: Network) -> Network:
         raise TypeError(f"{type(self).__name__} has no network apart from its state")
 
     @abstractmethod
@@ -75,7 +73,7 @@ class RememberingWrapper(Wrapper):
         """What there is to remember at the start."""
 
     @abstractmethod
-    def exchange(self, problem: BaseProblem, network: "Network", state: RememberingState) -> "Exchange":
+    def exchange(self, problem: BaseProblem, network: Network, state: RememberingState) -> "Exchange":
         """The network that the inner solver is given for one round."""
 
 
@@ -85,7 +83,7 @@ class Exchange:
     What it does not change it has by ``__getattr__``.
     """
 
-    def __init__(self, wrapper: RememberingWrapper, problem: BaseProblem, network: "Network", state: RememberingState) -> None:
+    def __init__(self, wrapper: RememberingWrapper, problem: BaseProblem, network: Network, state: RememberingState) -> None:
         self.wrapper, self.problem, self.network, self.memory = wrapper, problem, network, state.memory
         self.round, self.used = state.round, 0
 
