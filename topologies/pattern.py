@@ -182,6 +182,13 @@ def pairs_pattern(agents: int, first: np.ndarray, second: np.ndarray, diagonal: 
     return sparse.coo_array((np.ones(len(ends[0])), ends), shape=(agents, agents)).tocsc().tocsr()
 
 
+def off_diagonal(matrix: sparse.csr_array) -> sparse.csr_array:
+    """Return the pattern of the nonzeros off the diagonal of a CSR matrix without duplicate entries."""
+    rows, columns = entries(matrix)
+    kept = (rows != columns) & (matrix.data != 0)
+    return sparse.csr_array((np.ones(kept.sum()), (rows[kept], columns[kept])), shape=matrix.shape)
+
+
 def complete_pattern(agents: int) -> sparse.csr_array:
     """Return the pattern of the complete graph."""
     width: type[np.integer] = np.int32 if agents * (agents - 1) <= np.iinfo(np.int32).max else np.int64

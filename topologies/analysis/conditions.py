@@ -11,22 +11,12 @@ from topologies import _checks
 from topologies._checks import ROUNDS, integer
 from topologies.analysis.connectivity import components, joint_connectivity, used
 from topologies.matrices import TOLERANCE, square, worst_sum
-from topologies.pattern import entries
+from topologies.pattern import entries, union_pattern
 from topologies.schedules.protocols import ScheduleLike, is_static
 
 
 class Extreme(NamedTuple):
-    """The worst value over all rounds, with its first round and its place in the matrix.
-
-    Attributes
-    ----------
-    value : float
-        Worst value.
-    round : int
-        First round that has it.
-    index : tuple of int
-        Its row, its column, or both.
-    """
+    """The worst value over all rounds, the first round that has it, and its row, its column or both."""
 
     value: float
     round: int
@@ -122,7 +112,7 @@ class Conditions(NamedTuple):
             shown = f"({', '.join(map(str, extreme.index))})" if len(extreme.index) > 1 else f"agent {extreme.index[0]}"
             return f"{what} {extreme.value:.3g}, {shown} of round {extreme.round}"
 
-        window, groups = self.window, self.components
+        window = self.window
         within = "in every round" if window == 1 else f"in every {window} rounds in a row" if window else "not in these rounds"
         repeats = f"repeats after {self.period} rounds" if self.period else "no period seen"
         repeats = "the same in these rounds, but not marked as static" if self.period == 1 else repeats
@@ -135,13 +125,17 @@ class Conditions(NamedTuple):
             ("positive diagonal", self.positive_diagonal, entry("least", self.smallest_diagonal)),
             ("positive weights", self.smallest_weight is not None, entry("least", self.smallest_weight)),
             ("jointly connected", self.jointly_connected, within),
-            ("one component", groups == 1, f"{groups} over all rounds"),
+            ("one component", self.components == 1, f"{self.components} over all rounds"),
             ("static", self.static, "" if self.static else repeats),
         ]
-        table = [("condition", "holds", "detail"), *((name, "yes" if holds else "no", detail) for name, holds, detail in rows)]
-        lines = [f"{name:<17}  {holds:<5}  {detail}".rstrip() for name, holds, detail in table]
         seen = "round 0" if self.rounds == 1 else f"rounds 0 to {self.rounds - 1}"
-        return "\n".join([f"{self.agents} agents, {seen}", *lines])
+        return table(f"{self.agents} agents, {seen}", ("condition", "detail"), rows)
+
+
+def table(title: str, header: tuple[str, str], rows: list[tuple[str, bool, str]]) -> str:
+    """Return conditions, whether each holds, and a detail of each as text."""
+    lines = [(header[0], "holds", header[1]), *((name, "yes" if holds else "no", detail) for name, holds, detail in rows)]
+    return "\n".join([title, *(f"{name:<17}  {holds:<5}  {detail}".rstrip() for name, holds, detail in lines)])
 
 
 def conditions(schedule: ScheduleLike, rounds: int = 100) -> Conditions:
@@ -175,19 +169,6 @@ def conditions(schedule: ScheduleLike, rounds: int = 100) -> Conditions:
     >>> found = conditions(directed)
     >>> found.column_stochastic, found.row_stochastic, found.window
     (True, False, 1)
-    >>> print(found)
-    3 agents, round 0
-    condition          holds  detail
-    row stochastic     no     row 2 of round 0 sums to 1.33333
-    column stochastic  yes    sums within 0 of 1
-    doubly stochastic  no
-    symmetric          no     largest difference 0.5, (1, 2) of round 0
-    nonnegative        yes    least entry 0.333, (0, 0) of round 0
-    positive diagonal  yes    least 0.333, agent 0 of round 0
-    positive weights   yes    least 0.333, (0, 0) of round 0
-    jointly connected  yes    in every round
-    one component      yes    1 over all rounds
-    static             yes
     """
     _checks.schedule(schedule)
     rounds = integer("rounds", rounds, 1, ROUNDS)
@@ -208,10 +189,9 @@ def conditions(schedule: ScheduleLike, rounds: int = 100) -> Conditions:
     if hasattr(schedule, "union"):
         groups = len(components(schedule))
     else:
-        union = sum((used(schedule, n) for n in range(1, rounds)), used(schedule, 0))
+        union = union_pattern(used(schedule, n) for n in range(rounds))
         groups = connected_components(union, directed=True, connection="strong", return_labels=False)
-    weight = worst.pop("smallest_weight", None)
-    static = is_static(schedule)
+    weight, static = worst.pop("smallest_weight", None), is_static(schedule)
     return Conditions(
         schedule.agents, rounds, period, **worst, smallest_weight=weight, window=window, components=int(groups), static=static
     )
@@ -219,28 +199,26 @@ def conditions(schedule: ScheduleLike, rounds: int = 100) -> Conditions:
 
 def _measure(matrix: sparse.csr_array, n: int) -> dict[str, Extreme]:
     """Return the extremes of the matrix of round `n`, by the names of the fields of `Conditions`."""
-    rows, columns = entries(matrix)
-    (row, row_sum), (column, column_sum) = worst_sum(matrix, 1), worst_sum(matrix, 0)
-    diagonal = matrix.diagonal()
-    found = {
-        "row_sum": Extreme(row_sum, n, (row,)),
-        "column_sum": Extreme(column_sum, n, (column,)),
-        "smallest_diagonal": Extreme(float(diagonal.min()), n, (int(diagonal.argmin()),)),
-    }
-
-    def entry(value: float, i: int, j: int) -> Extreme:
-        return Extreme(float(value), n, (int(i), int(j)))
-
-    skew = abs(matrix - matrix.T).tocoo()
-    worst = skew.data.argmax() if skew.nnz else None
-    found["asymmetry"] = entry(0, 0, 0) if worst is None else entry(skew.data[worst], *(c[worst] for c in skew.coords))
-    least = matrix.data.argmin() if matrix.nnz else None
-    found["smallest_entry"] = entry(0, 0, 0) if least is None else entry(matrix.data[least], rows[least], columns[least])
-    positive = np.flatnonzero(matrix.data > TOLERANCE)
-    if positive.size:
-        least = positive[matrix.data[positive].argmin()]
-        found["smallest_weight"] = entry(matrix.data[least], rows[least], columns[least])
+    found = {}
+    for name, axis in (("row_sum", 1), ("column_sum", 0)):
+        index, value = worst_sum(matrix, axis)
+        found[name] = Extreme(value, n, (index,))
+    places, diagonal, skew = entries(matrix), matrix.diagonal(), abs(matrix - matrix.T).tocoo()
+    found["asymmetry"] = _extreme(n, skew.data, *skew.coords, largest=True)
+    found["smallest_entry"] = _extreme(n, matrix.data, *places)
+    found["smallest_diagonal"] = _extreme(n, diagonal, np.arange(diagonal.size))
+    positive = matrix.data > TOLERANCE
+    if positive.any():
+        found["smallest_weight"] = _extreme(n, matrix.data[positive], *(place[positive] for place in places))
     return found
+
+
+def _extreme(n: int, values: np.ndarray, *places: np.ndarray, largest: bool = False) -> Extreme:
+    """Return the smallest or largest value with its place in the matrix of round `n`; zero if there are no values."""
+    if not values.size:
+        return Extreme(0.0, n, (0,) * len(places))
+    k = values.argmax() if largest else values.argmin()
+    return Extreme(float(values[k]), n, tuple(int(place[k]) for place in places))
 
 
 def _severity(name: str, extreme: Extreme) -> float:

@@ -8,6 +8,8 @@ from scipy.sparse.csgraph import connected_components
 
 from topologies import _checks
 from topologies._checks import ROUNDS, SHOWN, integer
+from topologies.matrices import canonical
+from topologies.pattern import off_diagonal
 from topologies.schedules.protocols import ScheduleLike, is_static, labels, mixing_matrix
 
 _PATIENCE = 20  # exchanges for each agent after which a network counts as not connected
@@ -191,12 +193,7 @@ def crossing(schedule: ScheduleLike, round: int = 0) -> int:
 
 def used(schedule: ScheduleLike, round: int) -> sparse.csr_array:
     """Return the pattern of the nonzeros off the diagonal of the mixing matrix of a round."""
-    matrix = sparse.coo_array(mixing_matrix(schedule, round))
-    rows, columns = matrix.coords
-    kept = (rows != columns) & (matrix.data != 0)
-    pattern = sparse.csr_array((np.ones(kept.sum()), (rows[kept], columns[kept])), shape=matrix.shape)
-    pattern.data[:] = 1.0  # duplicate entries were summed
-    return pattern
+    return off_diagonal(canonical(mixing_matrix(schedule, round)))
 
 
 def _connected(last: sparse.csr_array, first: int) -> bool:

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from topologies import _checks
-from topologies.analysis.conditions import Conditions, Extreme, conditions
+from topologies.analysis.conditions import Conditions, Extreme, conditions, table
 from topologies.analysis.spectrum import spectral_gap
 from topologies.matrices import TOLERANCE
 from topologies.schedules.protocols import ScheduleLike
@@ -80,9 +80,8 @@ class Check(NamedTuple):
         ]
 
     def __str__(self) -> str:
-        rows = [("needed", "holds", "so that"), *((name, "yes" if holds else "no", why) for name, holds, why in self.needs)]
-        lines = [f"{name:<17}  {holds:<5}  {why}" for name, holds, why in rows]
-        return "\n".join([f"{self.solver} on {self.conditions.agents} agents", *lines, "", str(self.conditions)])
+        title = f"{self.solver} on {self.conditions.agents} agents"
+        return table(title, ("needed", "so that"), self.needs) + f"\n\n{self.conditions}"
 
 
 def check(schedule: ScheduleLike, solver: object, rounds: int = 10) -> Check:

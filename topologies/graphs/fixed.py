@@ -122,10 +122,7 @@ def grid(rows: int, columns: int) -> nx.Graph:
     >>> sorted(grid(2, 3)[4])
     [1, 3, 5]
     """
-    rows, columns = integer("rows", rows, 1), integer("columns", columns, 1)
-    _checks.memory(f"grid(rows={rows}, columns={columns})", rows * columns)
-    lattice = nx.grid_2d_graph(rows, columns)
-    return nx.convert_node_labels_to_integers(lattice)
+    return _lattice("grid", rows, columns, periodic=False)
 
 
 def torus(rows: int, columns: int) -> nx.Graph:
@@ -148,10 +145,13 @@ def torus(rows: int, columns: int) -> nx.Graph:
     >>> sorted(torus(3, 4)[0])
     [1, 3, 4, 8]
     """
+    return _lattice("torus", rows, columns, periodic=True)
+
+
+def _lattice(name: str, rows: int, columns: int, periodic: bool) -> nx.Graph:
     rows, columns = integer("rows", rows, 1), integer("columns", columns, 1)
-    _checks.memory(f"torus(rows={rows}, columns={columns})", rows * columns)
-    lattice = nx.grid_2d_graph(rows, columns, periodic=True)
-    return nx.convert_node_labels_to_integers(lattice)
+    _checks.memory(f"{name}(rows={rows}, columns={columns})", rows * columns)
+    return nx.convert_node_labels_to_integers(nx.grid_2d_graph(rows, columns, periodic))
 
 
 def hypercube(dimension: int) -> nx.Graph:

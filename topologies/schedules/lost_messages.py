@@ -14,17 +14,7 @@ Sums: TypeAlias = Literal["columns", "rows"]
 
 
 class Parts(NamedTuple):
-    """A mixing matrix prepared for `without`.
-
-    Attributes
-    ----------
-    matrix : scipy.sparse.csr_array
-        Mixing matrix with its whole diagonal stored.
-    rows : numpy array, shape (entries,)
-        Row of each stored entry.
-    home : numpy array, shape (entries,)
-        For each stored entry, the agent to whose diagonal the weight returns if the message is lost.
-    """
+    """A mixing matrix with its whole diagonal stored; per entry its row, and the agent whose diagonal gets its lost weight."""
 
     matrix: sparse.csr_array
     rows: np.ndarray
@@ -45,18 +35,7 @@ def sums_option(preserve: Sums | None) -> Sums | None:
 
 
 def take_apart(matrix: sparse.csr_array, preserve: Sums | None = None) -> Parts:
-    """Prepare a mixing matrix for `without`; `preserve` is that of `topologies.LinkFailure`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy import sparse
-    >>> from topologies.schedules.lost_messages import take_apart, without
-    >>> parts = take_apart(sparse.csr_array([[0.5, 0.5], [0.5, 0.5]]))
-    >>> without(parts, np.array([False, True, False, False])).toarray()
-    array([[0.5, 0. ],
-           [0.5, 1. ]])
-    """
+    """Prepare a mixing matrix for `without`; `preserve` is that of `topologies.LinkFailure`."""
     if not (sparse.issparse(matrix) or isinstance(matrix, np.ndarray)):
         raise TypeError(f"the mixing matrix of a schedule must be a scipy sparse matrix, got {shown(matrix)}")
     matrix = canonical(sparse.csr_array(matrix))

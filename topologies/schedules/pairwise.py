@@ -8,7 +8,17 @@ from scipy import sparse
 
 from topologies import _checks
 from topologies._checks import integer
-from topologies.pattern import GraphLike, adjacency, bare_nodes, complete_pattern, content, count_edges, with_edges
+from topologies.pattern import (
+    GraphLike,
+    adjacency,
+    bare_nodes,
+    complete_pattern,
+    content,
+    count_edges,
+    off_diagonal,
+    union_pattern,
+    with_edges,
+)
 from topologies.schedules.base import Schedule, stream
 
 
@@ -200,12 +210,7 @@ class OnePeerExponential(Schedule):
         return with_edges(nodes, self._sources(self.key(round)), np.arange(self.agents))
 
     def union(self) -> sparse.csr_array:
-        everyone = np.arange(self.agents)
-        sources = np.concatenate([self._sources(turn) for turn in range(self._turns)])
-        receivers = np.tile(everyone, self._turns)
-        apart = sources != receivers
-        ones = np.ones(np.count_nonzero(apart))
-        return sparse.csr_array((ones, (sources[apart], receivers[apart])), shape=(self.agents, self.agents))
+        return union_pattern(off_diagonal(self.weights(turn)) for turn in range(self._turns)).T.tocsr()
 
 
 def _averages(source: np.ndarray) -> sparse.csr_array:

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from topologies import _checks
 from topologies.matrices import MatrixLike
-from topologies.pattern import GraphLike, adjacency, bare_nodes, content, count_edges, with_edges
+from topologies.pattern import GraphLike, adjacency, bare_nodes, content, count_edges, off_diagonal, with_edges
 from topologies.schedules.base import Schedule
 from topologies.weights.base import Weights, mixing_matrix
 from topologies.weights.given import from_matrix
@@ -111,6 +111,4 @@ def schedule_from_matrix(matrix: MatrixLike) -> Static:
     EdgeView([(0, 1), (1, 2)])
     """
     weights = from_matrix(matrix)
-    graph = weights.matrix.T.tocsr()
-    graph.setdiag(0)
-    return Static(graph, weights=weights)
+    return Static(off_diagonal(weights.matrix).T.tocsr(), weights=weights)

@@ -17,17 +17,7 @@ _NUMBER = "a number"
 
 
 class Contacts(NamedTuple):
-    """Contacts read from a file, the arguments of `topologies.Temporal`.
-
-    Attributes
-    ----------
-    times : numpy array, shape (contacts,)
-        Numbers or dates.
-    contacts : numpy array, shape (contacts, 2)
-        Agents.
-    labels : list
-        Sorted names of the agents, integers if all look like integers.
-    """
+    """Times (contacts,), agents (contacts, 2) and sorted names of the agents, as `topologies.Temporal` takes them."""
 
     times: np.ndarray
     contacts: np.ndarray

@@ -21,13 +21,6 @@ def moments(times: ArrayLike) -> tuple[np.ndarray, bool]:
     """Return times as an array of floats, and whether they are dates, which become seconds since 1970.
 
     Dates are those of `datetime`, numpy and pandas. Dates with a time zone are converted to UTC.
-
-    Examples
-    --------
-    >>> from datetime import datetime
-    >>> from topologies.schedules.temporal_times import moments
-    >>> moments([datetime(1970, 1, 2), datetime(1970, 1, 1, 0, 0, 1)])
-    (array([8.64e+04, 1.00e+00]), True)
     """
     try:
         times = np.asarray(times)

@@ -64,12 +64,9 @@ def received(edges: sparse.csr_array) -> sparse.csr_array:
 
 
 def mixing_matrix(weights: Weights, graph: GraphLike, pattern: sparse.csr_array) -> sparse.csr_array:
-    """Return the mixing matrix of a graph by a weights function, as float64 CSR; `pattern` is the adjacency of the graph.
+    """Return the mixing matrix of a graph by a weights function, as float64 CSR.
 
-    Raises
-    ------
-    ValueError
-        If the result is not a finite sparse (A, A) matrix, or has a nonzero that belongs to no edge.
+    Raise ValueError unless the result is a finite sparse (A, A) matrix whose nonzeros belong to edges of `pattern`.
     """
     name = f"weights function {_checks.name_of(weights_function(weights))}"
     if isinstance(graph, nx.Graph) and list(graph) != list(range(len(graph))):

@@ -1,6 +1,8 @@
 """Edge weights of a graph of the user, checked and laid out over the agents."""
 
-from collections.abc import Hashable, Iterable, Sequence
+import math
+from collections.abc import Hashable, Sequence
+from numbers import Real
 from typing import Any
 
 import networkx as nx
@@ -8,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from topologies._checks import shown
-from topologies.pattern import GraphLike, adjacency, node_order
+from topologies.pattern import GraphLike, adjacency, entries, node_order
 
 
 def edge_weights(graph: GraphLike, weight: str) -> sparse.csr_array:
@@ -22,8 +24,8 @@ def edge_weights(graph: GraphLike, weight: str) -> sparse.csr_array:
         matrix = sparse.csr_array(graph, dtype=np.float64, copy=True)
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
-        rows, columns = matrix.tocoo().coords
-        _refuse(zip(rows.tolist(), columns.tolist()), matrix.data.tolist())
+        places = (place.tolist() for place in entries(matrix))
+        _checked(list(zip(*places)), matrix.data.tolist())
         return matrix
     if not isinstance(weight, Hashable):
         raise TypeError(f"weight must be the name of an edge attribute, got {shown(weight)}")
@@ -32,29 +34,22 @@ def edge_weights(graph: GraphLike, weight: str) -> sparse.csr_array:
     if not edges:
         return pattern
     sources, targets, values = zip(*edges)
-    _refuse(zip(sources, targets), values, weight)
+    weights = _checked(list(zip(sources, targets)), values, weight)
     rows, columns = ([agent[name] for name in ends] for ends in (sources, targets))
     if not graph.is_directed():
-        rows, columns, values = rows + columns, columns + rows, values * 2
-    # The entries of the pattern are in row-major order.
-    pattern.data = np.array(values, dtype=np.float64)[np.lexsort((columns, rows))]
+        rows, columns, weights = rows + columns, columns + rows, np.tile(weights, 2)
+    pattern.data = weights[np.lexsort((columns, rows))]  # its entries are in row-major order
     return pattern
 
 
-def _refuse(edges: Iterable[tuple[object, object]], values: Sequence[Any], name: str | None = None) -> None:
-    """Raise ValueError for the first edge whose weight is not a finite number above 0."""
+def _checked(edges: Sequence[tuple[object, object]], values: Sequence[Any], name: str | None = None) -> np.ndarray:
+    """Return weights as an array; raise ValueError for the first edge whose weight is not a finite number above 0."""
     try:
-        numbers = np.asarray(values, dtype=np.float64)
-        if (np.isfinite(numbers) & (numbers > 0)).all():
-            return
+        found = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        pass  # a value is not a number: the loop finds it
-    for edge, value in zip(edges, values):
-        if value is None:
-            raise ValueError(f"edge {edge} has no attribute {name!r}; every edge needs a weight, a finite number above 0")
-        try:
-            fine = 0 < float(value) < np.inf
-        except (TypeError, ValueError):
-            fine = False
-        if not fine:
-            raise ValueError(f"edge {edge} has weight {value!r}; weights of edges must be finite numbers above 0")
+        found = np.array([value if isinstance(value, Real) else math.nan for value in values])
+    for k in np.flatnonzero(~(np.isfinite(found) & (found > 0))).tolist():
+        if values[k] is None:
+            raise ValueError(f"edge {edges[k]} has no attribute {name!r}; every edge needs a weight, a finite number above 0")
+        raise ValueError(f"edge {edges[k]} has weight {values[k]!r}; weights of edges must be finite numbers above 0")
+    return found
