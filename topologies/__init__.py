@@ -10,11 +10,52 @@ if TYPE_CHECKING:
     from topologies import pattern as pattern
     from topologies import schedules as schedules
     from topologies import weights as weights
-    from topologies.analysis import *  # noqa: F403
-    from topologies.graphs import *  # noqa: F403
+    from topologies.analysis import Check as Check
+    from topologies.analysis import Conditions as Conditions
+    from topologies.analysis import GapEstimate as GapEstimate
+    from topologies.analysis import check as check
+    from topologies.analysis import components as components
+    from topologies.analysis import contraction as contraction
+    from topologies.analysis import estimate_gap as estimate_gap
+    from topologies.analysis import joint_connectivity as joint_connectivity
+    from topologies.analysis import lowest_eigenvalue as lowest_eigenvalue
+    from topologies.analysis import mixing_time as mixing_time
+    from topologies.analysis import spectral_gap as spectral_gap
+    from topologies.analysis.conditions import conditions as conditions
+    from topologies.graphs import barabasi_albert as barabasi_albert
+    from topologies.graphs import complete as complete
+    from topologies.graphs import erdos_renyi as erdos_renyi
+    from topologies.graphs import grid as grid
+    from topologies.graphs import hypercube as hypercube
+    from topologies.graphs import path as path
+    from topologies.graphs import random_geometric as random_geometric
+    from topologies.graphs import random_regular as random_regular
+    from topologies.graphs import ring as ring
+    from topologies.graphs import small_world as small_world
+    from topologies.graphs import star as star
+    from topologies.graphs import torus as torus
     from topologies.pattern import adjacency as adjacency
-    from topologies.schedules import *  # noqa: F403
-    from topologies.weights import *  # noqa: F403
+    from topologies.schedules import AgentFailure as AgentFailure
+    from topologies.schedules import LinkFailure as LinkFailure
+    from topologies.schedules import Matchings as Matchings
+    from topologies.schedules import Mobile as Mobile
+    from topologies.schedules import OnePeerExponential as OnePeerExponential
+    from topologies.schedules import Periodic as Periodic
+    from topologies.schedules import RandomEdges as RandomEdges
+    from topologies.schedules import ScheduleLike as ScheduleLike
+    from topologies.schedules import Sequence as Sequence
+    from topologies.schedules import Static as Static
+    from topologies.schedules import Temporal as Temporal
+    from topologies.schedules import schedule_from_matrix as schedule_from_matrix
+    from topologies.weights import from_matrix as from_matrix
+    from topologies.weights import max_degree as max_degree
+    from topologies.weights import pull as pull
+    from topologies.weights import push as push
+    from topologies.weights.fastest import fastest as fastest
+    from topologies.weights.laplacian import laplacian as laplacian
+    from topologies.weights.lazy import lazy as lazy
+    from topologies.weights.metropolis import metropolis as metropolis
+    from topologies.weights.sinkhorn import sinkhorn as sinkhorn
 else:
     __getattr__, __dir__, __all__ = attach(
         __name__,

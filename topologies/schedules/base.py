@@ -13,6 +13,8 @@ Result = TypeVar("Result")
 class Schedule(GraphSchedule, UnionSchedule):
     """Base class of the schedules of this package, which compare and hash by ``_settings()``.
 
+    Subclasses define ``key``, ``weights``, ``graph``, ``union`` and ``_settings``.
+
     Attributes
     ----------
     agents : int
