@@ -7,7 +7,7 @@ from tests.campaign.calls import Call
 from tests.campaign.parts import PARTS
 
 CLEAN = (
-    "calls", "array calls", "damaged files", "flipped bits", "kills and stops", "single ranks", "combinations",
+    "calls", "array calls", "damaged files", "flipped bits", "kills and stops", "single ranks",
     "runs in a row",
 )  # fmt: skip
 
