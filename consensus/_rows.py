@@ -103,34 +103,20 @@ def _firsts(agents, most):
     return most * np.arange(agents)[:, None]
 
 
-def combined(
-    factors: tuple[float, ...], x: np.ndarray, y: np.ndarray, z: np.ndarray | None = None, over: np.ndarray | None = None
-) -> np.ndarray:
-    """``a x + b y``, or ``(a x + b y) + c z``, of two or three arrays (agents, ...) of one shape, in the first one's dtype.
+def combined(a: float, x: np.ndarray, b: float, y: np.ndarray, over: np.ndarray | None = None) -> np.ndarray:
+    """``a x + b y`` of arrays (agents, ...) of one shape and dtype: NumPy's bits, in one pass where kernels are compiled.
 
-    As NumPy would compute it, to the bit, but in one pass where kernels are compiled. ``over`` is as for :func:`rowwise`: best
-    the first of these arrays.
+    ``over`` is as for :func:`rowwise`: best one of these arrays.
     """
-    dtype = x.dtype
     if x.nbytes < _LARGE:
-        # Spelled out, as in small networks a call or a loop over the arrays takes as long as the sum.
-        a, b = factors[0], factors[1]
-        small = (x if a == 1 else a * x) + (y if b == 1 else b * y)
-        if z is not None:
-            c = factors[2]
-            small = small - z if c == -1 else small + (z if c == 1 else c * z)
-        return small if small.dtype == dtype else small.astype(dtype)
-    arrays = (x, y) if z is None else (x, y, z)
-    if any(np.result_type(factor, dtype) != dtype for factor in factors):  # a user's own step may be a float64
-        return rowwise(lambda *rows: functools.reduce(np.add, map(np.multiply, factors, rows)), *arrays, over=over)
-    result = empty(x.shape, dtype) if over is None else over
-    kernel = kernels.combined if z is None else kernels.combined_three
-    numbers = [np.array(factor, dtype) for factor in factors]
+        return a * x + b * y
+    result = empty(x.shape, x.dtype) if over is None else over
+    numbers = [np.array(factor, x.dtype) for factor in (a, b)]
 
     def chunk(rows):
-        kernel(*(array[rows] for array in arrays), *numbers, out=result[rows])
+        kernels.combined(x[rows], y[rows], *numbers, out=result[rows])
 
-    touched = (len(arrays) + 1) * x[0].nbytes
+    touched = 3 * x[0].nbytes
     for_chunks(chunk, len(x), touched, streamed=touched)
     return result
 

@@ -19,7 +19,6 @@ from consensus.kernels.kernel import Kernel, level
 
 __all__ = [
     "combined",
-    "combined_three",
     "descended",
     "exp",
     "level",
@@ -187,13 +186,6 @@ def combined(x, y, a, b, out):
     """a x + b y for numbers a and b."""
     second = b * y
     return np.add(np.multiply(a, x, out), second, out)
-
-
-@Kernel
-def combined_three(x, y, z, a, b, c, out):
-    """(a x + b y) + c z for numbers a, b and c."""
-    third = c * z
-    return np.add(combined.__wrapped__(x, y, a, b, out), third, out)
 
 
 @Kernel

@@ -96,7 +96,7 @@
     kernel(softmax_slope, 2, "(k),()->(k)", 0) \
     kernel(linear_logistic, 5, LINEAR "(p)", 0) kernel(linear_logistic_value, 5, LINEAR "()", 0) \
     kernel(linear_huber, 5, LINEAR "(p)", 0) kernel(linear_huber_value, 5, LINEAR "()", 0) \
-    kernel(combined, 4, NULL, 0) kernel(combined_three, 6, NULL, 0) kernel(descended, 6, NULL, 0) \
+    kernel(combined, 4, NULL, 0) kernel(descended, 6, NULL, 0) \
     kernel(scaled_rows, 2, "(n),(n,m)->(n,m)", 0) kernel(outer, 2, "(n),(m)->(n,m)", 0) \
     kernel(upper_multiplied, 1, "(n,n)->(n,n)", 0) kernel(upper_added, 1, "(n,n)->(n,n)", 0) \
     kernel(mixed, 4, "(n,p),(k),(k),(m)->(q,p)", 2)
@@ -529,7 +529,6 @@ BINARY(logistic_value)
 BINARY(logistic_slope)
 UNARY(logistic_curvature)
 MULTIPLES(combined, 2, a * x + b * y)
-MULTIPLES(combined_three, 3, (a * x + b * y) + c * z)
 MULTIPLES(descended, 3, x - a * (b * y + c * z))
 
 /* ---- Softmax of rows of logits minus one at the row's class, if it has one. Rows of the result are contiguous. */

@@ -140,14 +140,12 @@ class BaseProblem(ABC):
         """
         return self._averaged(self.gradient(w, batch), w)
 
-    def descended(
-        self, x: np.ndarray, alpha: float, w: np.ndarray, batch: Batch | None = None, over: np.ndarray | None = None
-    ) -> np.ndarray:
-        """``x - alpha average_gradient(w, batch)``, all (agents, P); maybe written over ``over``, which may be x.
+    def descended(self, x: np.ndarray, alpha: float, w: np.ndarray, batch: Batch | None = None) -> np.ndarray:
+        """``x - alpha average_gradient(w, batch)``, all (agents, P).
 
         What a step of descent is: where agents are worked chunk by chunk, their gradients need not leave the cache for it.
         """
-        return combined((1, -float(alpha)), x, self.average_gradient(w, batch), over=over)
+        return combined(1, x, -float(alpha), self.average_gradient(w, batch))
 
     def average_form(self, data_gradient: np.ndarray, w: np.ndarray) -> np.ndarray:
         """As :meth:`average_gradient`, where the gradient of the samples' part of g_i is known already; written over.
@@ -159,7 +157,7 @@ class BaseProblem(ABC):
     def _averaged(self, gradient, w):
         size, r = self.network_size, self.regularizer
         if type(r) is L2:  # the usual one, in one pass
-            return combined((size, r.weight), gradient, w, over=gradient)
+            return combined(size, gradient, r.weight, w, over=gradient)
         smooth = r.gradient
         return rowwise(lambda g, w: size * g + smooth(w), gradient, w, over=gradient)
 

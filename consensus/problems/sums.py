@@ -78,20 +78,13 @@ class SampleSums(BaseProblem):
             return known.average(w)
         return self._sum(w, batch, self.network_size, self._ridge)
 
-    def descended(
-        self, x: np.ndarray, alpha: float, w: np.ndarray, batch: Batch | None = None, over: np.ndarray | None = None
-    ) -> np.ndarray:
+    def descended(self, x: np.ndarray, alpha: float, w: np.ndarray, batch: Batch | None = None) -> np.ndarray:
         if self._ridge is None or x.dtype != self.dtype:
-            return super().descended(x, alpha, w, batch, over)
+            return super().descended(x, alpha, w, batch)
         if self._fused is not None:
-            gradient = self.average_gradient(w, batch)
-            if self.shards.features.nbytes > _FEW:
-                return combined((1, -float(alpha)), x, gradient, over=over)
-            gradient *= -float(alpha)
-            gradient += x
-            return gradient
+            return combined(1, x, -float(alpha), self.average_gradient(w, batch))
         self.work.gradients += 1
-        w, result = self._stack(w), empty(x.shape, self.dtype) if over is None else over
+        w, result = self._stack(w), empty(x.shape, self.dtype)
         numbers = [np.array(number, self.dtype) for number in (alpha, self.network_size, self._ridge)]
 
         def descend(features, targets, weights, w, x, result):

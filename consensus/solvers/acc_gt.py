@@ -94,16 +94,9 @@ class AccGT(Solver):
         assert mu is not None, "a solver that is prepared has it"
         theta = math.sqrt(mu * alpha) / 2
         q = mu * alpha / theta
-        y = theta * z
-        y += (1 - theta) * w
+        y = theta * z + (1 - theta) * w
         gradient = problem.average_gradient(y)
-        y *= q
-        y += z
-        mixed, z, s = network.mix(n, w, y, s)
-        s += gradient
-        s -= before
-        z -= (alpha / theta) * s
-        z /= 1 + q
-        mixed *= 1 - theta
-        mixed += theta * z
-        return AccGTState(n + 1, mixed, z, s, gradient)
+        w, z, s = network.mix(n, w, q * y + z, s)
+        s = s + gradient - before
+        z = (z - (alpha / theta) * s) / (1 + q)
+        return AccGTState(n + 1, theta * z + (1 - theta) * w, z, s, gradient)

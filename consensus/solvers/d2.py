@@ -89,7 +89,5 @@ class D2(Solver):
     def step(self, problem: BaseProblem, network: Network, state: D2State) -> D2State:
         n, w, before = state
         p = problem.descended(w, value_at(self.step_size, n), w, draw(self.batch, problem, n))
-        corrected = p + w
-        corrected -= before
-        (w,) = network.mix(n, corrected)
+        (w,) = network.mix(n, p + w - before)
         return D2State(n + 1, w, p)

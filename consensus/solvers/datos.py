@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from consensus._rows import combined
 from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
@@ -92,11 +91,10 @@ class DATOS(Solver):
 
     def step(self, problem: BaseProblem, network: Network, state: DATOSState) -> DATOSState:
         n, w, s, d, alpha, sent, _ = state
-        gradient = problem.gradient(w)
-        gradient *= network.agents
+        gradient = network.agents * problem.gradient(w)
         dual = gradient + s + d
-        hats = zip((w, dual), network.mix(sent, w, dual), strict=True)
-        w_hat, d_hat = (combined((1 - _WEIGHT, _WEIGHT), own, mixed, over=mixed) for own, mixed in hats)
+        mixed_w, mixed_dual = network.mix(sent, w, dual)
+        w_hat, d_hat = (1 - _WEIGHT) * w + _WEIGHT * mixed_w, (1 - _WEIGHT) * dual + _WEIGHT * mixed_dual
         growth = ((n + 10) / (n + 1)) ** 0.6
         steps, tries = _backtrack(problem, w, gradient, w_hat, d_hat, alpha, growth)
         alpha, sent = _least(network, sent + 1, steps, first=n == 0)
@@ -114,20 +112,15 @@ def _backtrack(problem, w, gradient, w_hat, d_hat, alpha, growth):
     size = np.abs(value)
     steps, tries, open_ = np.full(len(w), growth * alpha, w.dtype), np.zeros(len(w), int), np.ones(len(w), bool)
     while np.count_nonzero(open_):
-        p = w_hat - steps[:, None] * d_hat
-        p -= w
-        rise, slope, most = agents * problem.value(w + p), np.vecdot(gradient, p), np.vecdot(p, p)
-        rise -= value
-        rise -= slope
-        most *= 0.45 / steps
+        p = w_hat - steps[:, None] * d_hat - w
+        slope, most = np.vecdot(gradient, p), 0.45 / steps * np.vecdot(p, p)
+        rise = agents * problem.value(w + p) - value - slope
         unclear = most <= rounding * (size + np.abs(slope))
         tries += open_
-        if np.count_nonzero(unclear):
-            np.minimum(steps, alpha, out=steps, where=unclear & open_)
+        steps = np.where(unclear & open_, np.minimum(steps, alpha), steps)
         open_ &= ~(unclear | (rise <= most))  # what is no number is too far
-        if np.count_nonzero(open_):
-            open_ &= steps > least
-            np.divide(steps, 2, out=steps, where=open_)
+        open_ &= steps > least
+        steps = np.where(open_, steps / 2, steps)
     return steps, tries
 
 

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from consensus._rows import combined, rowwise
 from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.problems.minibatches import draw
@@ -55,5 +54,5 @@ class DecentLaM(MomentumMethod):
         n, w, m = state
         alpha, beta = positive_at(self.step_size, n), self.momentum
         (mixed,) = network.mix(n, problem.descended(w, alpha, w, draw(self.batch, problem, n)))
-        m = rowwise(lambda m, w, mixed: beta * m + (w - mixed) / alpha, m, w, mixed, over=mixed)
-        return MomentumState(n + 1, combined((1, -alpha), w, m), m)
+        m = beta * m + (w - mixed) / alpha
+        return MomentumState(n + 1, w - alpha * m, m)

@@ -65,4 +65,4 @@ class DGD(Solver):
         n, w = state
         (mixed,) = network.mix(n, w)
         alpha, batch = value_at(self.step_size, n), draw(self.batch, problem, n)
-        return DGDState(n + 1, problem.descended(mixed, alpha, w, batch, over=mixed))
+        return DGDState(n + 1, problem.descended(mixed, alpha, w, batch))

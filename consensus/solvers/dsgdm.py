@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from consensus._rows import rowwise
 from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.problems.minibatches import draw
@@ -55,7 +54,6 @@ class DSGDm(MomentumMethod):
     def step(self, problem: BaseProblem, network: Network, state: MomentumState) -> MomentumState:
         n, w, m = state
         alpha, beta = positive_at(self.step_size, n), self.momentum
-        gradient = problem.average_gradient(w, draw(self.batch, problem, n))
-        m = rowwise(lambda m, g: beta * m + (1 - beta) * g, m, gradient, over=gradient)
-        (w,) = network.mix(n, rowwise(lambda w, m: w - alpha * m, w, m))
+        m = beta * m + (1 - beta) * problem.average_gradient(w, draw(self.batch, problem, n))
+        (w,) = network.mix(n, w - alpha * m)
         return MomentumState(n + 1, w, m)

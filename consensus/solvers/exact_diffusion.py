@@ -71,12 +71,7 @@ class ExactDiffusion(Solver):
 
     def step(self, problem: BaseProblem, network: Network, state: ExactDiffusionState) -> ExactDiffusionState:
         n, w, before = state
-        p = problem.average_gradient(w)
-        p *= -value_at(self.step_size, n)
-        p += w
-        corrected = p + w
-        corrected -= before
+        p = w - value_at(self.step_size, n) * problem.average_gradient(w)
+        corrected = p + w - before
         (mixed,) = network.mix(n, corrected)
-        mixed += corrected
-        mixed /= 2
-        return ExactDiffusionState(n + 1, mixed, p)
+        return ExactDiffusionState(n + 1, (mixed + corrected) / 2, p)

@@ -81,11 +81,5 @@ class EXTRA(Solver):
     def step(self, problem: BaseProblem, network: Network, state: EXTRAState) -> EXTRAState:
         n, w, before = state
         (mixed,) = network.mix(n, w)
-        new = problem.average_gradient(w)
-        new *= -value_at(self.step_size, n)
-        new += mixed
-        new += before
-        mixed -= w
-        mixed /= 2
-        mixed += before
-        return EXTRAState(n + 1, new, mixed)
+        new = mixed - value_at(self.step_size, n) * problem.average_gradient(w) + before
+        return EXTRAState(n + 1, new, before + (mixed - w) / 2)

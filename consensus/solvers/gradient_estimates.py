@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from consensus import _checks
-from consensus._rows import combined
 from consensus.communication.network import Network
 from consensus.problems import BaseProblem, Minibatches
 from consensus.solvers.base import Solver
@@ -47,7 +46,6 @@ class GradientEstimates(Solver):
     def step(self, problem: BaseProblem, network: Network, state: Any) -> Any:
         n, alpha = state.round, value_at(self.step_size, state.round)
         (y,) = network.mix(n, state.ahead)
-        (w,) = network.mix(n, combined((1, -alpha), state.w, y))
+        (w,) = network.mix(n, state.w - alpha * y)
         after = self.estimated(problem, w, state)
-        ahead = combined((1, 1, -1), y, after.v, state.v, over=y)
-        return after._replace(round=n + 1, w=w, ahead=ahead)
+        return after._replace(round=n + 1, w=w, ahead=y + after.v - state.v)

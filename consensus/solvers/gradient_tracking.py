@@ -6,7 +6,6 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from consensus import _checks
-from consensus._rows import combined
 from consensus.communication.network import Network
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
@@ -89,12 +88,12 @@ class GradientTracking(Solver):
         n, w, y, gradient = state
         alpha, batch = value_at(self.step_size, n), draw(self.batch, problem, n + 1)
         if self.order == "atc":
-            (w,) = network.mix(n, combined((1, -alpha), w, y))
+            (w,) = network.mix(n, w - alpha * y)
             new = problem.average_gradient(w, batch)
-            (y,) = network.mix(n, combined((1, 1, -1), y, new, gradient))
+            (y,) = network.mix(n, y + new - gradient)
         else:
-            w, mixed = network.mix(n, w, y)
-            w = combined((1, -alpha), w, y, over=w)
+            mixed_w, mixed_y = network.mix(n, w, y)
+            w = mixed_w - alpha * y
             new = problem.average_gradient(w, batch)
-            y = combined((1, 1, -1), mixed, new, gradient, over=mixed)
+            y = mixed_y + new - gradient
         return GradientTrackingState(n + 1, w, y, new)

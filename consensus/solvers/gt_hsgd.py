@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from consensus import _checks
-from consensus._rows import rowwise
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
 from consensus.solvers.gradient_estimates import EstimateState, GradientEstimates
@@ -63,4 +62,4 @@ class GTHSGD(GradientEstimates):
     def estimated(self, problem: BaseProblem, w: np.ndarray, state: EstimateState) -> EstimateState:
         batch, kept = draw(self.batch, problem, state.round + 1), 1 - self.beta
         new, old = problem.average_gradient(w, batch), problem.average_gradient(state.w, batch)
-        return state._replace(v=rowwise(lambda new, v, old: new + kept * (v - old), new, state.v, old, over=new))
+        return state._replace(v=new + kept * (state.v - old))

@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 
 from consensus import _checks
-from consensus._rows import combined
 from consensus.communication.network import Network
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
@@ -84,13 +83,12 @@ class GTSARAH(Solver):
 
     def step(self, problem: BaseProblem, network: Network, state: GTSARAHState) -> GTSARAHState:
         n, w, y, v, change = state
-        mixed, y = network.mix(n, w, y)
-        y += change
-        after = combined((1, -value_at(self.step_size, n)), mixed, y, over=mixed)
+        mixed_w, mixed_y = network.mix(n, w, y)
+        y = mixed_y + change
+        after = mixed_w - value_at(self.step_size, n) * y
         if (n + 1) % self.period == 0:
             new = problem.average_gradient(after)
             return GTSARAHState(n + 1, after, y, new, new - v)
         batch = draw(self.batch, problem, n + 1)
-        change = problem.average_gradient(after, batch)
-        change -= problem.average_gradient(w, batch)
+        change = problem.average_gradient(after, batch) - problem.average_gradient(w, batch)
         return GTSARAHState(n + 1, after, y, v + change, change)

@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 
 from consensus import _checks
-from consensus._rows import combined
 from consensus.communication.network import Network
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
@@ -101,13 +100,12 @@ class GTVR(Solver):
     def step(self, problem: BaseProblem, network: Network, state: GTVRState) -> GTVRState:
         n, w, y, v, snapshot, whole = state
         alpha = value_at(self.step_size, n)
-        (w,) = network.mix(n, combined((1, -alpha), w, y))
+        (w,) = network.mix(n, w - alpha * y)
         if self.snaps(n + 1):
             snapshot, new = w, problem.average_gradient(w)  # what the batch says of both points is the same
             whole = new
         else:
             batch = draw(self.batch, problem, n + 1)
-            new, old = problem.average_gradient(w, batch), problem.average_gradient(snapshot, batch)
-            new = combined((1, -1, 1), new, old, whole, over=new)
-        (y,) = network.mix(n, combined((1, 1, -1), y, new, v))
+            new = problem.average_gradient(w, batch) - problem.average_gradient(snapshot, batch) + whole
+        (y,) = network.mix(n, y + new - v)
         return GTVRState(n + 1, w, y, new, snapshot, whole)

@@ -107,6 +107,5 @@ class NEXT(SuccessiveConvex):
         new = problem.gradient(w, draw(self.batch, problem, n + 1))
         before = averages[0] if averages else gradient
         average = self.averaged(problem, before, new, n + 1)
-        y += average - before
-        state = NEXTState(n + 1, w, y, new, best)
+        state = NEXTState(n + 1, w, y + average - before, new, best)
         return SampledNEXTState(*state, average=average) if averages else state

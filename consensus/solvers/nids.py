@@ -78,15 +78,9 @@ class NIDS(Solver):
     def step(self, problem: BaseProblem, network: Network, state: NIDSState) -> NIDSState:
         n, w, before, taken = state
         alpha = value_at(self.step_size, n)
-        p = problem.gradient(w)
-        p *= -alpha * problem.network_size
-        p += w
-        corrected = p + w
-        corrected -= before
-        (z,) = network.mix(n, corrected)
-        z += corrected
-        z /= 2
-        z += taken
+        p = w - alpha * problem.network_size * problem.gradient(w)
+        corrected = p + w - before
+        (mixed,) = network.mix(n, corrected)
+        z = (mixed + corrected) / 2 + taken
         w = problem.regularizer.prox(z, alpha)
-        z -= w
-        return NIDSState(n + 1, w, p, z)
+        return NIDSState(n + 1, w, p, z - w)

@@ -112,18 +112,10 @@ class OPAPC(Solver):
     def step(self, problem: BaseProblem, network: Network, state: OPAPCState) -> OPAPCState:
         n, w, ahead, y = state
         eta, (mu, tau, theta) = value_at(self.step_size, n), self._settings()
-        scale = eta / (1 + eta * mu)
-        middle = tau * w
-        middle += (1 - tau) * ahead
-        predicted = problem.average_gradient(middle)
-        predicted -= mu * middle
-        predicted += y
-        predicted *= -scale
-        predicted += w / (1 + eta * mu)
-        (lap,) = network.mix(n, predicted)
-        np.subtract(predicted, lap, out=lap)
-        lap *= theta
-        predicted -= scale * lap
-        lap += y
-        middle += (2 * tau / (2 - tau)) * (predicted - w)
-        return OPAPCState(n + 1, predicted, middle, lap)
+        middle = tau * w + (1 - tau) * ahead
+        moved = w - eta * (problem.average_gradient(middle) - mu * middle)
+        predicted = (moved - eta * y) / (1 + eta * mu)
+        (mixed,) = network.mix(n, predicted)
+        y = y + theta * (predicted - mixed)
+        new = (moved - eta * y) / (1 + eta * mu)
+        return OPAPCState(n + 1, new, middle + (2 * tau / (2 - tau)) * (new - w), y)

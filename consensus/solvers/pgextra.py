@@ -79,12 +79,6 @@ class PGEXTRA(Solver):
         n, w, before = state
         alpha = value_at(self.step_size, n)
         (mixed,) = network.mix(n, w)
-        z = problem.gradient(w)
-        z *= -alpha * problem.network_size
-        z += mixed
-        z += before
+        v = mixed - alpha * problem.network_size * problem.gradient(w) + before
         # S_{k+1} = V_{k+1} - W~ X_k + alpha G(X_k) = S_k + (W - I) X_k / 2
-        mixed -= w
-        mixed /= 2
-        mixed += before
-        return PGEXTRAState(n + 1, problem.regularizer.prox(z, alpha), mixed)
+        return PGEXTRAState(n + 1, problem.regularizer.prox(v, alpha), before + (mixed - w) / 2)

@@ -78,8 +78,5 @@ class ProxGT(Solver):
         alpha = value_at(self.step_size, n)
         gradient = problem.gradient(w)
         (y,) = network.mix(n, lead + gradient)  # Y+ / A
-        np.subtract(y, gradient, gradient)  # what the trackers are ahead of the gradients
-        y *= -alpha * problem.network_size
-        y += w
-        (w,) = network.mix(n, problem.regularizer.prox(y, alpha))
-        return ProxGTState(n + 1, w, gradient)
+        (w,) = network.mix(n, problem.regularizer.prox(w - alpha * problem.network_size * y, alpha))
+        return ProxGTState(n + 1, w, y - gradient)  # what the trackers are ahead of the gradients

@@ -60,5 +60,4 @@ class PushDIGing(Solver):
         mass, u, y = network.mix(n, mass, u - value_at(self.step_size, n) * y, y)
         w = u / mass
         new = problem.average_gradient(w)
-        y += new - gradient
-        return PushDIGingState(n + 1, w, u, y, mass, new)
+        return PushDIGingState(n + 1, w, u, y + new - gradient, mass, new)

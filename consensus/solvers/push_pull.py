@@ -49,5 +49,4 @@ class PushPull(Solver):
         n, w, y, gradient = state
         y, w = network.mix_and_average(n, y, w - value_at(self.step_size, n) * y)
         new = problem.average_gradient(w)
-        y += new - gradient
-        return GradientTrackingState(n + 1, w, y, new)
+        return GradientTrackingState(n + 1, w, y + new - gradient, new)

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from consensus import _checks
-from consensus._rows import rowwise
 from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.problems.minibatches import draw
@@ -63,6 +62,5 @@ class QGDSGDm(MomentumMethod):
         alpha, beta = positive_at(self.step_size, n), self.momentum
         mu = beta if self.averaging is None else self.averaging
         gradient = problem.average_gradient(w, draw(self.batch, problem, n))
-        (new,) = network.mix(n, rowwise(lambda w, m, g: w - alpha * (beta * m + g), w, m, gradient, over=gradient))
-        m = rowwise(lambda m, w, new: mu * m + (1 - mu) / alpha * (w - new), m, w, new)
-        return MomentumState(n + 1, new, m)
+        (new,) = network.mix(n, w - alpha * (beta * m + gradient))
+        return MomentumState(n + 1, new, mu * m + (1 - mu) / alpha * (w - new))

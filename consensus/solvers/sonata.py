@@ -88,11 +88,10 @@ class SONATA(SuccessiveConvex):
         best = self.minimise(problem, network, state)
         z = w + value_at(self.step_size, n) * (best - w)
         mass, w, y = network.mix(n, mass, mass * z, mass * y)
-        w /= mass
+        w = w / mass
         new = problem.gradient(w, draw(self.batch, problem, n + 1))
         before = averages[0] if averages else gradient
         average = self.averaged(problem, before, new, n + 1)
-        y += average - before
-        y /= mass
+        y = (y + average - before) / mass
         state = SONATAState(n + 1, w, y, mass, new, best)
         return SampledSONATAState(*state, average=average) if averages else state

@@ -70,15 +70,6 @@ class WangElia(Solver):
 
     def step(self, problem: BaseProblem, network: Network, state: WangEliaState) -> WangEliaState:
         n, w, z = state
-        mixed, force = network.mix(n, w, z)
-        new = problem.average_gradient(w)
-        new *= -value_at(self.step_size, n)
-        new += w
-        force -= z
-        mixed -= w
-        force += mixed
-        force /= 2  # -K (X + Z)
-        new += force
-        mixed /= -2  # K X
-        mixed += z
-        return WangEliaState(n + 1, new, mixed)
+        mixed_w, mixed_z = network.mix(n, w, z)
+        kw, kz = (w - mixed_w) / 2, (z - mixed_z) / 2
+        return WangEliaState(n + 1, w - (kw + kz) - value_at(self.step_size, n) * problem.average_gradient(w), z + kw)

@@ -12,7 +12,7 @@ SIZES = {"in cache": 20_000, "out of it": 4_000_000}  # numbers
 COLUMNS = 10  # of logits, for the softmax
 SAMPLES, FEATURES = 50, 20  # of an agent, for gradients of linear models
 AGENTS = 20  # whose rows are mixed
-FACTORS = {"combined": 2, "combined_three": 3, "descended": 3}
+FACTORS = {"combined": 2, "descended": 3}
 
 
 def arguments(name, size, dtype):

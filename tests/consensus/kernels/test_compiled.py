@@ -34,7 +34,7 @@ def arguments(name, dtype):
         return [x[:961].reshape(31, 31)], y[:961].reshape(31, 31).copy()
     if name in ("scaled_rows", "outer"):
         return [y[:17], x[:1003].reshape(17, 59) if name == "scaled_rows" else x[:59]], np.empty((17, 59), dtype)
-    if name in ("combined", "combined_three", "descended"):
+    if name in ("combined", "descended"):
         terms = 2 if name == "combined" else 3
         return [*(x, y, z)[:terms], *np.array([0.3, -1.7, 2.9], dtype)[:terms, None]], np.empty_like(x)
     return [-abs(x)] if name in ELEMENTS else [-abs(x), (y > 0).astype(dtype)], np.empty_like(x)

@@ -78,7 +78,7 @@ def arguments(kernel, x):
 
 ONE = {"exp", "sigmoid", "softplus", "tanh_slope", "sigmoid_slope", "logistic_curvature"}
 NOT_OF_NUMBERS = ("level", "softmax_slope", "linear_logistic", "linear_logistic_value", "linear_huber", "linear_huber_value")
-NOT_OF_NUMBERS += ("combined", "combined_three", "descended", "mixed", "outer", "scaled_rows")  # see test_rows.py
+NOT_OF_NUMBERS += ("combined", "descended", "mixed", "outer", "scaled_rows")  # see test_rows.py
 NOT_OF_NUMBERS += ("upper_added", "upper_multiplied")
 ALL = [getattr(kernels, name) for name in kernels.__all__ if name not in NOT_OF_NUMBERS]
 

@@ -136,7 +136,7 @@ def test_descent_has_the_bits_of_its_gradient(name, regularizer):
         expected = x - 0.3 * p.average_gradient(w, batch)
         work = vars(p.work).copy()
         assert p.descended(x, 0.3, w, batch).tobytes() == expected.tobytes()
-        again = p.descended(own := x.copy(), np.float64(0.3), w, batch, over=own)
+        again = p.descended(x, np.float64(0.3), w, batch)
         assert again.tobytes() == expected.tobytes()
         assert p.work.gradients == work["gradients"] + 2
         assert p.work.samples == work["samples"] + 2 * (23 if batch is None else np.count_nonzero(batch.weights))
