@@ -122,7 +122,7 @@ def memory(call: str, count: int, each: int = 500) -> None:
     try:
         available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
-        available = 1 << 38  # unknown on this system: refuse only sizes that no machine has
+        available = 1 << 38  # unknown on this system: reject only sizes that no machine has
     if count * each > available:
         call = call if len(call) <= 80 else f"{call[:77]}..."
         raise ValueError(f"{call} would take {_power(count * each)} bytes of memory; there are {_power(available)}")

@@ -23,6 +23,7 @@ from topologies._checks import listed
 if TYPE_CHECKING:
     from jaxtyping import Float
 
+_EMPTY = "graph is empty; it needs at least one agent"
 GraphLike: TypeAlias = nx.Graph | sparse.sparray | sparse.spmatrix | np.ndarray
 
 
@@ -92,18 +93,14 @@ def adjacency(graph: GraphLike) -> Float[sparse.csr_array, "agents agents"]:
     return pattern
 
 
-def _refuse_empty(agents: int) -> None:
-    if agents == 0:
-        raise ValueError("graph is empty; it needs at least one agent")
-
-
 def _from_networkx(graph: nx.Graph) -> tuple[sparse.csr_array, Sequence[object]]:
     if graph.is_multigraph():
         doubled = [edge for edge, times in Counter(graph.edges()).items() if times > 1]
         shown = f", with parallel edges {listed(doubled)}" if doubled else ""
         simple = "DiGraph" if graph.is_directed() else "Graph"
         raise ValueError(f"graph is a {type(graph).__name__}{shown}; pass networkx.{simple}(graph)")
-    _refuse_empty(len(graph))
+    if not len(graph):
+        raise ValueError(_EMPTY)
     names = node_order(graph)
     agent = {name: k for k, name in enumerate(names)}
     neighbours = [(agent[name], found) for name, found in graph.adjacency()]
@@ -115,7 +112,8 @@ def _from_networkx(graph: nx.Graph) -> tuple[sparse.csr_array, Sequence[object]]
 def _from_array(graph: sparse.sparray | np.ndarray) -> sparse.csr_array:
     if graph.ndim != 2 or graph.shape[0] != graph.shape[1]:
         raise ValueError(f"an adjacency matrix must be square, got shape {graph.shape}")
-    _refuse_empty(graph.shape[0])
+    if not graph.shape[0]:
+        raise ValueError(_EMPTY)
     # A copy, because the next two operations work in place.
     pattern = sparse.csr_array(graph, copy=True)
     pattern.sum_duplicates()

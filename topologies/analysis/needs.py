@@ -9,17 +9,17 @@ from topologies.matrices import TOLERANCE
 from topologies.schedules.protocols import ScheduleLike
 
 _SMALL = 500  # agents up to which a spectrum is cheap
+_AVERAGE, _UNDIRECTED = "agents agree on their average", "use an undirected graph with Metropolis weights, the default"
+# The sums that must be one, what they ensure, and what to use instead of other matrices.
 _NEEDS = {
-    "symmetric": (("row", "column"), "agents agree on their average"),
-    "doubly stochastic": (("row", "column"), "agents agree on their average"),
-    "column stochastic": (("column",), "the sum over the agents is preserved"),
-    "row stochastic": (("row",), "agents that agree do not change"),
-}
-_HINTS = {
-    "symmetric": "use an undirected graph with Metropolis weights, the default",
-    "doubly stochastic": "use an undirected graph with Metropolis weights, the default, or SONATA for directed graphs",
-    "column stochastic": "use topologies.push weights, or doubly stochastic ones",
-    "row stochastic": "use topologies.pull weights, or doubly stochastic ones",
+    "symmetric": (("row", "column"), _AVERAGE, _UNDIRECTED),
+    "doubly stochastic": (("row", "column"), _AVERAGE, f"{_UNDIRECTED}, or SONATA for directed graphs"),
+    "column stochastic": (
+        ("column",),
+        "the sum over the agents is preserved",
+        "use topologies.push or doubly stochastic weights",
+    ),
+    "row stochastic": (("row",), "agents that agree do not change", "use topologies.pull or doubly stochastic weights"),
 }
 
 
@@ -51,19 +51,15 @@ class Check(NamedTuple):
         """Reason why the solver cannot run on the schedule, or None."""
         wanted = "symmetric doubly stochastic" if self.mixing == "symmetric" else self.mixing
         needed = f"{self.solver} needs {wanted} mixing matrices, but"
-        for name in _NEEDS[self.mixing][0]:
+        sums, _, remedy = _NEEDS[self.mixing]
+        for name in sums:
             worst: Extreme = getattr(self.conditions, f"{name}_sum")
             if abs(worst.value - 1) > TOLERANCE:
-                return (
-                    f"{needed} {name} {worst.index[0]} of round {worst.round} sums to {worst.value:.6g}: {_HINTS[self.mixing]}"
-                )
+                return f"{needed} {name} {worst.index[0]} of round {worst.round} sums to {worst.value:.6g}: {remedy}"
         if self.mixing == "symmetric" and not self.conditions.symmetric:
             worst = self.conditions.asymmetry
             i, j = worst.index
-            return (
-                f"{needed} entries ({i}, {j}) and ({j}, {i}) of round {worst.round} differ by {worst.value:.6g}: "
-                f"{_HINTS[self.mixing]}"
-            )
+            return f"{needed} entries ({i}, {j}) and ({j}, {i}) of round {worst.round} differ by {worst.value:.6g}: {remedy}"
         return None
 
     @property

@@ -108,8 +108,8 @@ class Temporal(Schedule):
             raise TypeError(f"cyclic must be True or False, got {cyclic!r}")
         self.window, self.cyclic = duration("window", window, dates), bool(cyclic)
         first, second = _ends(who, self.agents)
-        _refuse(~np.isfinite(when), "contact {} has the time {}, which is not finite", when)
-        _refuse(first == second, "contact {} is between agent {} and itself", first)
+        _reject(~np.isfinite(when), "contact {} has the time {}, which is not finite", when)
+        _reject(first == second, "contact {} is between agent {} and itself", first)
         self.start = float(when.min(initial=math.inf)) if start is None else moment("start", start, dates)
         kept = when >= self.start
         if not kept.any():
@@ -223,7 +223,7 @@ def _labels(labels: Sequence[Hashable] | np.ndarray) -> tuple[Hashable, ...]:
     raise ValueError("labels must differ from each other; some agents share one")
 
 
-def _refuse(wrong: np.ndarray, message: str, shown: np.ndarray) -> None:
+def _reject(wrong: np.ndarray, message: str, shown: np.ndarray) -> None:
     for contact in np.flatnonzero(wrong)[:1].tolist():
         raise ValueError(message.format(contact, shown[contact]))
 
@@ -234,7 +234,7 @@ def _ends(contacts: np.ndarray, agents: int) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(f"with labels, contacts must hold agents, 0, ..., {agents - 1}, got {contacts.dtype}")
     contacts = contacts.reshape(-1, 2).astype(int)
     outside = np.any((contacts < 0) | (contacts >= agents), axis=1)
-    _refuse(outside, f"contact {{}} is of agents {{}}, but labels names the agents 0, ..., {agents - 1}", contacts)
+    _reject(outside, f"contact {{}} is of agents {{}}, but labels names the agents 0, ..., {agents - 1}", contacts)
     return contacts.min(axis=1, initial=agents), contacts.max(axis=1, initial=0)
 
 

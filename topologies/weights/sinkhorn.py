@@ -67,7 +67,7 @@ def sinkhorn(graph: GraphLike, weight: str | None = None) -> sparse.csr_array:
     if weight is None:
         warn_of_weights(graph)
     edges = adjacency(graph) if weight is None else edge_weights(graph, weight)
-    _refuse_one_way(graph, edges)
+    _reject_one_way(graph, edges)
     agents = edges.shape[0]
     matrix = received(edges)
     if (matrix != matrix.T).nnz == 0:
@@ -83,7 +83,7 @@ def sinkhorn(graph: GraphLike, weight: str | None = None) -> sparse.csr_array:
     return matrix
 
 
-def _refuse_one_way(graph: GraphLike, edges: sparse.csr_array) -> None:
+def _reject_one_way(graph: GraphLike, edges: sparse.csr_array) -> None:
     """Raise ValueError if an edge lies on no directed cycle."""
     _, labels = connected_components(edges, directed=True, connection="strong")
     rows, columns = entries(edges)
