@@ -106,9 +106,14 @@ class Tree:
     def _pass(self, steps, rows, size):
         for step in steps:
             plan = self._plans.at(step, "mix")
-            lengths = np.full(len(rows), 8 * rows.shape[1]) if size is None else size(rows)
-            whole, sizes = self._network._gather(plan, [rows, lengths[:, None].astype(float)])
-            received = plan.times(sizes)[:, 0].astype(int) - plan.own * lengths
+            if size is None:  # the same length everywhere: nothing else has to travel
+                lengths = np.full(len(rows), 8 * rows.shape[1])
+                received = (plan.both - plan.copies) * lengths
+                (whole,) = self._network._gather(plan, [rows])
+            else:
+                lengths = size(rows)
+                whole, sizes = self._network._gather(plan, [rows, lengths[:, None].astype(float)])
+                received = plan.times(sizes)[:, 0].astype(int) - plan.own * lengths
             self._network._count_sizes(plan, rows.shape[1], plan.copies * lengths, received)
             rows = plan.times(whole)
         return rows

@@ -358,8 +358,32 @@ def told(_):
         print(json.dumps([wire, *(int(history[name][-1]) for name in ("messages", "floats", "bytes"))]))
 
 
+def summed(_):
+    """How many bytes all ranks hand to MPI in a sum of three numbers over a tree, and what is counted of it."""
+
+    class Summed(DGD):
+        def step(self, problem, network, state):
+            rows = np.arange(3.0) + problem.rows[:, None]
+            totals = network.tree.broadcast(network.tree.reduce(rows))
+            assert (totals == np.arange(3.0) * network.agents + np.arange(network.agents).sum()).all()
+            return state._replace(round=state.round + 1)
+
+    engine, case, sizes = MPI(), engine_cases.grid()["DGD, static, equal"], []
+    exchange = engine.ranks.exchange
+
+    def measured(receives, sends):
+        sizes.extend(array.nbytes for _, array in sends)
+        exchange(receives, sends)
+
+    engine.ranks.exchange = measured
+    history = case._replace(solver=Summed(0.1)).run(engine=engine, rounds=1).history
+    wire = engine.communicator.allreduce(sum(sizes))
+    if engine.root:
+        print(json.dumps([wire, *(int(history[name][-1]) for name in ("messages", "floats", "bytes"))]))
+
+
 if __name__ == "__main__":
-    DONE = equality, resume, callbacks, callback_fails, cheat, fail, refuse, look, faulty, differ, packed, told
+    DONE = equality, resume, callbacks, callback_fails, cheat, fail, refuse, look, faulty, differ, packed, told, summed
     STUCK = absent, elsewhere, stopped, back, together, diverge, slowly
     tasks = {task.__name__: task for task in (*DONE, *STUCK)}
     tasks[sys.argv[1]](Path(sys.argv[2]))

@@ -1,11 +1,16 @@
 """Sums along a spanning tree: exact, the same for all, and counted edge by edge."""
 
+import json
+
+import engine_cases
 import networkx as nx
 import numpy as np
 import pytest
+from engine_harness import HERE, mpiexec
 
 import topologies
 from consensus.engines.stacked import StackedNetwork
+from consensus.workers.blocks import blocks_of
 
 GRAPHS = {
     "path": topologies.path(7),
@@ -76,3 +81,16 @@ def test_finding_the_tree_takes_as_many_exchanges_as_the_diameter():
     network = StackedNetwork(topologies.Static(topologies.path(5)), np.float64)
     network.tree.discover()
     assert (network.exchanges, network.messages, network.bytes) == (4, 4 * 8, 4 * 8 * 8)  # a word says it for up to 64 agents
+
+
+@pytest.mark.slow
+def test_between_ranks_sums_travel_along_the_tree_as_they_are_counted(tmp_path):
+    """Three numbers a message, up and down: those of edges between ranks are sent by MPI, and nothing else is."""
+    done = mpiexec(3, HERE / "engine_ranks.py", "summed", tmp_path)
+    assert done.returncode == 0, done.stderr
+    agents, parent = engine_cases.AGENTS, StackedNetwork(engine_cases.NETWORKS["static"], np.float64).tree.parent
+    rank = np.repeat(np.arange(3), [rows.stop - rows.start for rows in blocks_of(agents, 3)])
+    up = sum(rank[agent] != rank[above] for agent, above in enumerate(parent) if above >= 0)
+    down = len({(above, rank[agent]) for agent, above in enumerate(parent) if above >= 0 and rank[agent] != rank[above]})
+    messages = 2 * (agents - 1)
+    assert json.loads(done.stdout) == [24 * (up + down), messages, 3 * messages, 24 * messages]
