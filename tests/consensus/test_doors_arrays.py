@@ -227,5 +227,5 @@ def test_matrices_and_contacts_are_named():
         topologies.AgentFailure(topologies.Static(topologies.ring(4)), [1, [2]])
     with pytest.raises(TypeError, match=r"^labels must be a sequence"):
         topologies.Temporal([0], [(0, 1)], 1, labels=np.array(0.5))
-    with pytest.raises(ValueError, match=r"the agents are 0, ..., -1, as labels has 0"):
+    with pytest.raises(ValueError, match=r"but labels names the agents 0, \.\.\., -1"):
         topologies.Temporal([0], [(0, 1)], 1, labels=[])

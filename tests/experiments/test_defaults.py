@@ -1,6 +1,7 @@
 """Default steps are at most three times as slow as the best constant, and no run diverges."""
 
 import pytest
+from turns import with_slow
 
 from experiments.benchmarks.defaults import NAMED, diverges, fits, random_case, ratio, with_defaults
 
@@ -10,7 +11,10 @@ QUICK = (7, 9, 10, 12)  # of the named problems: an ill-conditioned pair, and lo
 SOLVERS = with_defaults()
 
 
-@pytest.mark.parametrize("name", MENDED)
+LONG = "ATG", "EXTRA", "GradientTracking", "GradientTracking cta", "KGT", "LED", "PGEXTRA"  # seconds each
+
+
+@pytest.mark.parametrize("name", with_slow(MENDED, *LONG))
 def test_the_default_is_at_most_three_times_as_slow_as_the_best_constant(name):
     for case in (NAMED[k] for k in QUICK if name != "DADMM" or NAMED[k].costs == "squared"):
         default, best, factor = ratio(case, SOLVERS[name], most=8000)
@@ -27,7 +31,7 @@ def test_on_all_named_problems_it_is_so(name):
         assert default <= 3 * best, str(case)
 
 
-@pytest.mark.parametrize("name", MENDED)
+@pytest.mark.parametrize("name", with_slow(MENDED, *LONG[::2]))
 def test_no_run_with_a_default_diverges(name):
     cases = (case for case in map(random_case, range(100)) if fits(case, SOLVERS[name]) and case.agents <= 30)
     few = [case for case in cases if name != "DADMM" or case.costs == "squared"]
