@@ -12,7 +12,6 @@ from lazy_loader import attach
 
 if TYPE_CHECKING:
     from consensus import centralised as centralised
-    from consensus import checkpoint as checkpoint
     from consensus import communication as communication
     from consensus import compression as compression
     from consensus import costs as costs
@@ -67,7 +66,6 @@ else:
         __name__,
         submodules=[
             "centralised",
-            "checkpoint",
             "communication",
             "compression",
             "costs",

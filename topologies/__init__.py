@@ -7,7 +7,6 @@ from lazy_loader import attach
 if TYPE_CHECKING:
     from topologies import analysis as analysis
     from topologies import graphs as graphs
-    from topologies import pattern as pattern
     from topologies import schedules as schedules
     from topologies import weights as weights
     from topologies.analysis import Check as Check
@@ -59,7 +58,7 @@ if TYPE_CHECKING:
 else:
     __getattr__, __dir__, __all__ = attach(
         __name__,
-        submodules=["analysis", "graphs", "pattern", "schedules", "weights"],
+        submodules=["analysis", "graphs", "schedules", "weights"],
         submod_attrs={
             "analysis": [
                 "Check",

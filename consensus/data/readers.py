@@ -62,15 +62,17 @@ def numbers(table: bytes) -> dict[str, list[int | float]]:
     """The columns of a table of numbers in CSV, with a header, by name; ``ValueError`` that says what is wrong with it."""
     import pandas
 
-    names = pandas.read_csv(BytesIO(table), header=None, nrows=1, dtype=str, na_filter=False).iloc[0].tolist()
+    settings: dict[str, Any] = {"header": None, "keep_default_na": False, "low_memory": False, **_exact()}
+    try:
+        names = pandas.read_csv(BytesIO(table), nrows=1, dtype=str, **settings).iloc[0].tolist()
+        frame = pandas.read_csv(BytesIO(table), skiprows=1, na_values="nan", **settings)  # whose width is not the header's
+    except pandas.errors.EmptyDataError:
+        raise ValueError("it has no rows") from None
     if len(set(names)) < len(names):
         raise ValueError(f"names in its header come twice: {names}")
-    settings: dict[str, Any] = {"keep_default_na": False, "na_values": "nan", "low_memory": False}
-    frame = pandas.read_csv(BytesIO(table), **settings, **_exact())
-    if not len(frame):
-        raise ValueError("it has no rows")
-    if not isinstance(frame.index, pandas.RangeIndex):
-        raise ValueError(f"its lines must have as many cells as the header, {len(names)}")
+    if len(frame.columns) != len(names):
+        raise ValueError(f"its lines have {len(frame.columns)} cells, the header {len(names)}")
+    frame.columns = names
     for name, column in frame.items():
         if column.dtype.kind not in "fiub":
             found = pandas.to_numeric(column.astype(str), errors="coerce")

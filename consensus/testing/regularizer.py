@@ -58,7 +58,8 @@ def check_regularizer(
     """
     if not isinstance(regularizer, Regularizer):
         raise TypeError(f"regularizer must be a consensus.regularizers.Regularizer; got {_checks.shown(regularizer)}")
-    trial = _Trial(regularizer, _checks.count("parameters", parameters), list(steps), _checks.seed(seed))
+    steps = [_checks.number("steps", step, above=0) for step in _checks.array("steps", steps).ravel().tolist()]
+    trial = _Trial(regularizer, _checks.count("parameters", parameters), steps, _checks.seed(seed))
     trial.rows()
     trial.convexity()
     for step in steps:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import networkx as nx
 import numpy as np
@@ -50,6 +50,7 @@ def check_schedule(schedule: ScheduleLike, rounds: int = 12, *, mixing: Matrices
     """
     _checks.schedule(schedule)
     rounds = _checks.count("rounds", rounds)
+    _checks.choice("mixing", mixing, ("any", *get_args(Matrices)))
     laws = Laws(schedule)
     laws.true(
         "agents is a whole number >= 1", isinstance(schedule.agents, int) and schedule.agents >= 1, f"{schedule.agents!r}"

@@ -76,6 +76,8 @@ def check_solver(
     0.0
     """
     _checks.solver(solver)
+    if not isinstance(engines, list | tuple):
+        raise TypeError(f"engines must be a list of engines or of their names; got {_checks.shown(engines)}")
     rounds, network = _checks.count("rounds", rounds, least=2), network or default_network(solver)
     laws, needs, problem = Laws(solver), needs_of(solver), problem or default_problem(solver, seed)
     _settings(laws, solver)

@@ -3,6 +3,7 @@
 One by hand: ``python -m tests.campaign.calls 'topologies.ring(agents=-1)'``.
 """
 
+import contextlib
 import decimal
 import fractions
 import math
@@ -94,6 +95,25 @@ def run(calls, workers=2, seconds=SECONDS, bar="calls"):
     finally:
         for hand in hands:
             hand.end()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def asking(seconds=SECONDS):
+    """A function that gives the answer to a call."""
+    folder = tempfile.mkdtemp()
+    hand = _Hand(folder, seconds)
+
+    def ask(call):
+        hand.give(call)
+        while not (answer := hand.answer()):
+            connection.wait([hand.receiver], timeout=0.2)
+        return answer
+
+    try:
+        yield ask
+    finally:
+        hand.end()
         shutil.rmtree(folder, ignore_errors=True)
 
 

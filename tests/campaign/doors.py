@@ -174,7 +174,7 @@ SPECIAL = {
     "consensus.MLP": {"w": "np.full((4, 11), 0.5)", "v": "np.ones((4, 11))"},
     "consensus.LogisticLoss": {"targets": "np.ones((6, 1))"},
     "consensus.regularizers.WeightedElasticNet": {"l1": "np.full(4, 0.1)", "l2": "[0.0, 1.0, 0.5, 0.0]"},
-    "consensus.data.partition": {"agents": "4"},
+    "consensus.partition": {"agents": "4"},
     "topologies.AgentFailure": {"key": "topologies.AgentFailure(good.schedule(), [(0, 1, 2)]).key(1)"},
     "topologies.Check": {
         "solver": "'DGD'",
@@ -227,9 +227,13 @@ RECORDS = {
     "consensus.models.JAX", "consensus.models.Torch",  # what their frameworks refuse they say themselves
     *(f"consensus.observe.{name}" for name in consensus.observe.__all__),
     *(f"consensus.engines.{name}" for name in ("Begin", "Engine", "StackedNetwork", "reports", "run_rounds")),
-    *(f"consensus.communication.{name}" for name in ("BlockNetwork", "Messages", "flatten", "joined")),
+    *(f"consensus.communication.{name}" for name in consensus.communication.__all__),  # what engines are made of
+    *(f"consensus.problems.{name}" for name in consensus.problems.__all__),  # but those that consensus has, too
+    "consensus.testing.Report", "consensus.step_sizes.checked",  # solvers call it
+    *(f"topologies.analysis.{name}" for name in ("crossing", "parts")),
+    *(f"topologies.schedules.{name}" for name in ("Schedule", "is_static", "labels")),
     "consensus.robust.Robust", "consensus.robust.PreAggregation",
-    "consensus.communication.Packed", "consensus.losses.Loss", "consensus.regularizers.Regularizer",
+    "consensus.losses.Loss", "consensus.regularizers.Regularizer",
     "consensus.regularizers.Separable", "consensus.regularizers.DifferenceOfConvex",
 }  # fmt: skip
 ARITHMETIC = ("consensus.losses", "consensus.regularizers", "consensus.models")
@@ -241,7 +245,7 @@ INNER = {
     "curvature", "curvature_root", "edges", "estimated", "expression", "gram", "init", "jacobian", "linearize",
     "minimise", "broadcast", "open", "prox_jvp", "running", "prox_slope", "report", "run", "slices", "smooth_gradient",
     "smooth_value", "solve", "split", "step", "weights", "width", "digests", "union", "drop_last", "last",
-    "descended", "of",
+    "descended", "of", "take", "prepare",
 }  # fmt: skip
 
 
@@ -266,7 +270,8 @@ class Door(NamedTuple):
 def public(module):
     """``(name, object)`` of all that a module and its public submodules offer."""
     listed = getattr(module, "__all__", None)
-    for name in listed or [name for name in vars(module) if not name.startswith("_")]:
+    names = listed or [name for name in vars(module) if not name.startswith("_")]
+    for name in sorted(names, key=lambda name: isinstance(getattr(module, name), ModuleType)):  # the shortest name of each
         value = getattr(module, name)
         if isinstance(value, ModuleType):
             if value.__name__.startswith(f"{module.__name__}."):

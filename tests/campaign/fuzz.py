@@ -1,7 +1,11 @@
-"""Call every public callable with odd values, one argument at a time and all at once."""
+"""Call every public callable with odd values that hypothesis makes, for one argument or several; it finds the simplest call."""
 
 import collections
-import random
+import functools
+
+import hypothesis
+from hypothesis import strategies as st
+from tqdm import tqdm
 
 from tests.campaign import calls, odd
 from tests.campaign.doors import doors
@@ -13,19 +17,9 @@ def good_calls():
     return [calls.Call(door.name, door.call(), (), ()) for door in doors()]
 
 
-def odd_calls(count, seed=0, arrays=False):
-    """``count`` calls: most with one odd argument, drawn from all there are; the others with several.
-
-    ``arrays``: of the methods of losses, regularizers and models, which engines call with arrays; else of all others.
-    """
-    rng = random.Random(seed)
-    everyone = [door for door in doors() if door.parameters and door.arrays == arrays]
-    single = [(door, {name: value}) for door in everyone for name in door.parameters for value in odd.VALUES]
-    chosen = rng.sample(single, min(len(single), count * 4 // 5))
-    while len(chosen) < count:
-        door = rng.choice(everyone)
-        chosen.append((door, {name: rng.choice(odd.VALUES) for name in door.parameters if rng.random() < 0.8}))
-    return [_call(door, given) for door, given in chosen]
+def odd_calls(door):
+    """A strategy: calls of ``door`` with odd values for some of its arguments."""
+    return st.dictionaries(st.sampled_from(door.parameters), odd.VALUES, min_size=1).map(functools.partial(_call, door))
 
 
 def _call(door, given):
@@ -41,17 +35,47 @@ def search_arrays(count, seed=0):
     return search(count, seed, arrays=True)
 
 
-def search(count, seed=0, workers=2, arrays=False):
-    """Findings, one for each (callable, kind, line) with its shortest call."""
-    kinds, found = collections.Counter(), {}
-    for call, answer in calls.run(odd_calls(count, seed, arrays), workers):
-        kinds[answer.kind] += 1
-        if answer.finding:
-            key = (call.door, answer.kind, answer.where)
-            if key not in found or len(call.text) < len(found[key][0].text):
-                found[key] = (call, answer)
-    ordered = sorted(found.items(), key=lambda item: (item[0][2], item[0][0]))
-    findings = [f"{answer.where} | {call.door} | {answer.finding}\n    {call.text}" for _, (call, answer) in ordered]
-    answers = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
-    tried = sum(door.arrays == arrays for door in doors())
-    return Outcome(count, findings, f"{tried} callables: {answers}")
+def search(count, seed=0, arrays=False):
+    """``count`` calls of each callable: of losses', regularizers' and models' methods if ``arrays``, else of all others.
+
+    A finding is the simplest call of a callable that goes wrong.
+    """
+    kinds, findings = collections.Counter(), []
+    tried = [door for door in doors() if door.parameters and door.arrays == arrays]
+    with calls.asking() as ask:
+        for door in tqdm(tried, desc="callables", disable=None):
+            answers = {}
+            if found := simplest(door, count, seed, ask, answers):
+                call, answer = found
+                findings.append(f"{answer.where} | {call.door} | {answer.finding}\n    {call.text}")
+            kinds.update(answer.kind for answer in answers.values())
+    said = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
+    return Outcome(len(tried), sorted(findings), f"{kinds.total()} calls: {said}")
+
+
+def simplest(door, count, seed, ask, answers):
+    """The simplest call of ``door`` among ``count`` that is a finding, and its answer; None if there is none."""
+    found = []
+
+    @hypothesis.seed(seed)
+    @hypothesis.settings(
+        max_examples=count,
+        database=None,
+        deadline=None,
+        report_multiple_bugs=False,
+        phases=[hypothesis.Phase.generate, hypothesis.Phase.shrink],
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    @hypothesis.given(odd_calls(door))
+    def attempt(call):
+        if call.text not in answers:  # a call that hangs is waited for once
+            answers[call.text] = ask(call)
+        if answers[call.text].finding:
+            found.append(call)
+            raise AssertionError
+
+    try:
+        attempt()
+    except AssertionError:
+        return found[-1], answers[found[-1].text]
+    return None

@@ -1,94 +1,53 @@
 """Odd values, as Python expressions: what is written in a finding is what reproduces it."""
 
-PLAIN = (
-    "None",
-    "True",
-    "0",
-    "-1",
-    "3",
-    "10**30",
-    "1.5",
-    "-0.0",
-    "float('nan')",
-    "float('inf')",
-    "2j",
-    "''",
-    "'text'",
-    "b'bytes'",
-    "pathlib.Path('absent')",
-    "fractions.Fraction(1, 3)",
-    "decimal.Decimal('0.5')",
-)
-CONTAINERS = (
-    "[]",
-    "{}",
-    "()",
-    "set()",
-    "[None]",
-    "['a', 'b']",
-    "[1, [2]]",
-    "[-1, 10**30]",
-    "{'a': 1}",
-    "(1.0, float('nan'))",
-    "range(3)",
-    "slice(None)",
-    "iter([1, 2])",
-)
-OBJECTS = ("object()", "int", "lambda: 1", "lambda *a, **k: None", "np", "Ellipsis", "ValueError('x')")
-ARRAYS = (
-    "np.array(0.5)",
-    "np.array([])",
-    "np.zeros((0, 3))",
-    "np.zeros((4, 4, 4))",
-    "np.arange(4)",
-    "np.array([True, False])",
-    "np.array([None, 1], object)",
-    "np.array(['a', 'b'])",
-    "np.array(['2020-01-01'], 'datetime64[D]')",
-    "np.array([1j, 2])",
-    "np.ones((4, 4), np.float32)[:, ::-2]",
-    "np.full((4, 4), np.nan)",
-    "np.array([np.inf, -np.inf])",
-    "np.broadcast_to(1.0, (4, 4))",
-    "np.arange(2.0**16)[:: 2**14]",
-    "np.ma.masked_array([1.0, 2.0], [True, False])",
-    "np.float32(0.1)",
-    "np.int64(-2)",
+from hypothesis import strategies as st
+
+ATOMS = (  # the simplest first: hypothesis prefers these
+    "None", "True", "0", "-1", "3", "10**30", "1.5", "-0.0", "float('nan')", "float('inf')", "2j", "''", "'text'", "b'bytes'",
+    "pathlib.Path('absent')", "fractions.Fraction(1, 3)", "decimal.Decimal('0.5')", "np.float32(0.1)", "np.int64(-2)",
     "np.bool_(True)",
-    "np.zeros(3, [('a', int)])",
-)
+)  # fmt: skip
+OBJECTS = (
+    "object()", "int", "lambda: 1", "lambda *a, **k: None", "np", "Ellipsis", "ValueError('x')", "set()", "range(3)",
+    "slice(None)", "iter([1, 2])",
+)  # fmt: skip
+ARRAYS = (
+    "np.broadcast_to(1.0, (4, 4))", "np.arange(2.0**16)[:: 2**14]", "np.ma.masked_array([1.0, 2.0], [True, False])",
+    "np.ones((4, 4), np.float32)[:, ::-2]", "np.zeros(3, [('a', int)])", "np.array([np.inf, -np.inf])",
+)  # fmt: skip
 STRUCTURES = (
-    "sp.csr_array((4, 4))",
-    "sp.eye_array(4).tocoo()",
-    "nx.Graph()",
-    "nx.DiGraph([(0, 1)])",
-    "nx.MultiGraph([(0, 1), (0, 1)])",
-    "nx.Graph([('a', 'b')])",
-    "nx.Graph([(0, 0), (0, 1)])",
-    "nx.Graph([(0, 7)])",
-    "nx.empty_graph(4)",
-    "pd.DataFrame({'a': [1.0, None], 'b': ['x', 'y']})",
-    "pd.Series([1, 2])",
-)
+    "sp.csr_array((4, 4))", "sp.eye_array(4).tocoo()", "nx.Graph()", "nx.DiGraph([(0, 1)])",
+    "nx.MultiGraph([(0, 1), (0, 1)])", "nx.Graph([('a', 'b')])", "nx.Graph([(0, 0), (0, 1)])", "nx.Graph([(0, 7)])",
+    "nx.empty_graph(4)", "pd.DataFrame({'a': [1.0, None], 'b': ['x', 'y']})", "pd.Series([1, 2])",
+)  # fmt: skip
 OURS = (
-    "good.schedule()",
-    "good.solver()",
-    "good.problem()",
-    "good.shards()",
-    "good.history()",
-    "good.graph()",
-    "good.model()",
-    "consensus.L1(0.1)",
-    "consensus.L1",
-    "consensus.SquaredLoss()",
-    "consensus.solvers.DGD",
-    "consensus.engines.Stacked()",
-    "consensus.History()",
-    "consensus.surrogates.FullLinearization(1.0)",
-    "consensus.step_sizes.Constant(0.1)",
+    "good.schedule()", "good.solver()", "good.problem()", "good.shards()", "good.history()", "good.graph()", "good.model()",
+    "consensus.L1(0.1)", "consensus.L1", "consensus.SquaredLoss()", "consensus.solvers.DGD", "consensus.engines.Stacked()",
+    "consensus.History()", "consensus.surrogates.FullLinearization(1.0)", "consensus.step_sizes.Constant(0.1)",
     "topologies.metropolis",
-)
-VALUES = PLAIN + CONTAINERS + OBJECTS + ARRAYS + STRUCTURES + OURS
+)  # fmt: skip
+DTYPES = ("float", "np.float32", "int", "bool", "complex", "object", "'U2'", "'datetime64[D]'")
+FILLS = ("0", "1", "-1", "0.5", "np.nan")
+
+_atoms = st.sampled_from(ATOMS)
+_shape = st.lists(st.sampled_from((0, 1, 3, 4, 6)), max_size=3).map(tuple)
+_arrays = st.builds(
+    "np.full({}, {}).astype({})".format, _shape, st.sampled_from(FILLS), st.sampled_from(DTYPES)
+) | st.sampled_from(ARRAYS)
+
+
+def _listed(items):
+    text = st.lists(items, max_size=3).map(", ".join)
+    pairs = st.dictionaries(st.sampled_from(("'a'", "0", "None")), items, max_size=2)
+    return (
+        text.map("[{}]".format)
+        | text.map(lambda inside: f"({inside},)" if inside else "()")
+        | pairs.map(lambda found: "{" + ", ".join(f"{key}: {value}" for key, value in found.items()) + "}")
+    )
+
+
+#: Numbers, text and other atoms, containers of them, arrays, and objects of libraries and of the package.
+VALUES = _atoms | st.recursive(_atoms, _listed, max_leaves=4) | _arrays | st.sampled_from(OBJECTS + STRUCTURES + OURS)
 
 #: By parameter: values that are no mistake, but too much to wait for, or points at infinity, of which NumPy warns.
 PATIENCE = {("rounds", "10**30"), ("exchanges", "10**30"), ("v", "np.array([np.inf, -np.inf])")}

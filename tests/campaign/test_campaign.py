@@ -17,7 +17,7 @@ CLEAN = (
 def test_nothing_is_found(name):
     part = PARTS[name]
     outcome = part.search(part.short, 0)
-    assert outcome.cases == part.short
+    assert outcome.cases >= part.short
     assert not outcome.findings, "\n".join(outcome.findings)
 
 

@@ -187,7 +187,7 @@ def test_records_and_settings_are_named():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "No columns"),
+        ("", "no rows"),
         ("round,objective\n", "no rows"),
         ("round,objective\n0,1.0\n" + "9" * 400 + ",1.0\n", "line 3 has no number of 64 bits in column .round., but 9"),
     ],

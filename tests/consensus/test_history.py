@@ -293,7 +293,8 @@ def test_an_empty_history_has_no_last_row():
     ("content", "words"),
     [
         (b"round,objective\n0,1.5\n1\n", "line 3 has no number of 64 bits in column 'objective', but ''"),
-        (b"round,objective\n0,1.5,7\n", "its lines must have as many cells as the header, 2"),
+        (b"round,objective\n0,1.5,7\n", "its lines have 3 cells, the header 2"),
+        (b"round,objective\n0,0,1.5\n1,1,7\n", "its lines have 3 cells, the header 2"),
         (b"round,objective\n0,word\n", "line 2 has no number of 64 bits in column 'objective', but 'word'"),
         (b"round,round\n0,1\n", "come twice"),
         (b"round,objective\n0,\xff\xfe\n", "can't decode byte"),
