@@ -35,7 +35,7 @@ class Result:
     solver : Solver, System or None
         As it ran: its ``repr`` shows the step that it was given, or chose. Of a result from a file it is that text.
     honest : ndarray of int, optional
-        The rows of ``w`` that the history measured, where others lie; None if all did.
+        The rows of ``w`` that the history measured, if other agents are Byzantine; None if all.
     """
 
     w: np.ndarray
@@ -47,11 +47,11 @@ class Result:
 
     @property
     def mean(self) -> np.ndarray:
-        """The agents' mean, shape (P,); that of the honest ones where others lie."""
+        """The agents' mean, shape (P,); that of the honest ones if others are Byzantine."""
         if self.honest is None:
             return agents_mean(self.w)
         if not len(self.honest):
-            raise ValueError("the agents whose rows are here all lie, and have no mean: it is known where honest ones are")
+            raise ValueError("all agents whose rows are here are Byzantine: the mean is known on processes with honest agents")
         return agents_mean(self.w[self.honest])
 
     def __repr__(self) -> str:

@@ -101,8 +101,8 @@ def solve(
     agent_objectives : bool
         Also record U at every agent's own copy (as costly as A recordings).
     honest : sequence of int, optional
-        The agents that are measured. By default all, but for the liars of a :class:`consensus.robust.Attack`; give it where
-        agents' data lie (:func:`consensus.robust.flip_labels`).
+        The agents that are measured. By default all but the Byzantine agents of a :class:`consensus.robust.Attack`; give it if
+        agents' data are wrong (:func:`consensus.robust.flip_labels`).
 
     Returns
     -------
@@ -118,8 +118,8 @@ def solve(
         mean and ``test_error_worst`` of the worst agent: the mean squared error in regression, the fraction of wrong labels in
         classification. With ``agent_objectives`` the column ``agent_objective`` (rows, agents).
         A solver may add columns of its own, as :class:`consensus.solvers.AdaptiveNEXT` does; ``metrics`` are the last ones.
-        Where some of the A agents lie, all that is measured, and ``result.mean``, is of the H honest ones: their mean and
-        disagreement, and the objective ``A/H sum_i g_i + r`` over them. What is sent and computed is counted of all agents.
+        If some of the A agents are Byzantine, the columns and ``result.mean`` describe the H honest ones: their mean and
+        disagreement, and the objective ``A/H sum_i g_i + r`` over them. Messages and gradients are those of all agents.
 
     Raises
     ------

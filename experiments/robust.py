@@ -1,4 +1,4 @@
-"""Agents that lie: what none to six liars of twenty cost the honest ones, by aggregation rule and by data shared out."""
+"""The cost of none to six Byzantine agents among twenty to the honest ones, by aggregation rule and distribution of data."""
 
 import sys
 from functools import partial
@@ -17,9 +17,9 @@ from experiments.shared.results import training
 from experiments.shared.tables import Spread, Table
 
 SHARED_OUT = {"iid": "like data", "sorted": "sorted by target"}
-LIARS = (0, 1, 3, 6)
+BYZANTINE = (0, 1, 3, 6)
 TOLERATED = 0.15  # of the agents: three of twenty
-LIES = {"sign flip": SignFlip(), "ALIE": ALIE(), "IPM": IPM(), "dissensus": Dissensus(), "label flip": None}
+ATTACKS = {"sign flip": SignFlip(), "ALIE": ALIE(), "IPM": IPM(), "dissensus": Dissensus(), "label flip": None}
 RULES = {"CS+": CSPlus, "NNA": NNA, "ClippedGossip": ClippedGossip}
 MIXING = {
     "plain": None,
@@ -39,9 +39,9 @@ def main(arguments=None):
     experiment = Experiment("robust", __doc__, arguments, **usual, quick=quick)
     agents, places = experiment.agents, [(data, scheme) for data in experiment.datasets for scheme in SHARED_OUT]
     if agents < 4:
-        sys.exit(f"error: one liar among {agents} agents is too many; --agents 4 is the least")
+        sys.exit(f"error: one Byzantine agent among {agents} agents is too many; --agents 4 is the least")
     most = max(1, int(TOLERATED * agents))
-    counts = [count for count in LIARS[:: 2 if experiment.quick else 1] if count <= agents - 2]
+    counts = [count for count in BYZANTINE[:: 2 if experiment.quick else 1] if count <= agents - 2]
     cases = {
         (*place, seed): linear(experiment.case(place[0], agents, seed, scheme=place[1]))
         for place in places
@@ -50,18 +50,18 @@ def main(arguments=None):
 
     def run(solver, rounds, curve, seed):
         data, scheme, mixing, attack, count = curve
-        settings = {"dataset": data, "shards": scheme, "mixing": mixing, "attack": attack, "liars": count, "agents": agents}
-        case, network, liars = cases[data, scheme, seed], net(agents, seed), drawn(agents, count, seed)
+        settings = {"dataset": data, "shards": scheme, "mixing": mixing, "attack": attack, "byzantine": count, "agents": agents}
+        case, network, byzantine = cases[data, scheme, seed], net(agents, seed), drawn(agents, count, seed)
         robust = MIXING[mixing]
         if robust:
-            solver = robust(solver, tolerated=most / (1 + degree(agents)))
+            solver = robust(solver, byzantine_weight=most / (1 + degree(agents)))
         if attack == "label flip":
-            case = case._replace(problem=flipped(case.problem, liars))
+            case = case._replace(problem=flipped(case.problem, byzantine))
         elif count:
-            solver = Attack(solver, liars, LIES[attack])
+            solver = Attack(solver, byzantine, ATTACKS[attack])
         return training({**settings, "seed": seed}, case, network, solver, rounds=rounds, seed=seed, records=10)
 
-    kinds = [("none", 0), *((attack, count) for attack in LIES for count in counts if count)]
+    kinds = [("none", 0), *((attack, count) for attack in ATTACKS for count in counts if count)]
     curves = [(*place, mixing, *kind) for place in places for mixing in MIXING for kind in kinds]
     found = experiment.repeat(partial(run, SOLVER, experiment.rounds), curves)
     costs = {curve: excess(outcomes, cases, curve, experiment.seeds) for curve, outcomes in found.items()}
@@ -69,20 +69,20 @@ def main(arguments=None):
         (*place, mixing, attack, 0): costs[*place, mixing, "none", 0]
         for place in places
         for mixing in MIXING
-        for attack in LIES
+        for attack in ATTACKS
     }
     for place in places:
         experiment.figure(figure(costs, place, counts, most), "figure" if place == places[0] else f"{place[0]}-{place[1]}")
     experiment.table(table(costs, places, counts))
 
-    place, lies = places[0], [("none", 0), *((attack, most) for attack, lie in LIES.items() if lie)]
-    curves = [(*place, mixing, *kind) for mixing in ("plain", *RULES) for kind in lies]
+    place, attacks = places[0], [("none", 0), *((attack, most) for attack, function in ATTACKS.items() if function)]
+    curves = [(*place, mixing, *kind) for mixing in ("plain", *RULES) for kind in attacks]
     noisy = {name: DSGDm(0.05, batch=1, momentum=momentum) for name, momentum in MOMENTA.items()}
     by_momentum = {
         name: experiment.repeat(partial(run, solver, 2 * experiment.rounds), curves, f"runs with {name}")
         for name, solver in noisy.items()
     }
-    experiment.table(momentum_table(by_momentum, cases, experiment.seeds, place, lies), "momentum")
+    experiment.table(momentum_table(by_momentum, cases, experiment.seeds, place, attacks), "momentum")
 
 
 def linear(case):
@@ -92,9 +92,9 @@ def linear(case):
     return Case(consensus.Problem(model, problem.loss, problem.shards, DECAY), case.test)
 
 
-def flipped(problem, liars):
+def flipped(problem, byzantine):
     classes = {consensus.SquaredLoss: None, consensus.LogisticLoss: 2}.get(type(problem.loss), problem.model.outputs)
-    shards = flip_labels(problem.shards, liars, classes)
+    shards = flip_labels(problem.shards, byzantine, classes)
     return consensus.Problem(problem.model, problem.loss, shards, problem.regularizer)
 
 
@@ -104,12 +104,12 @@ def degree(agents):
 
 
 def net(agents, seed):
-    """A random graph where all have as many neighbours, and all edges weigh the same: so do as many liars."""
+    """A random regular graph whose edges all have the same weight."""
     return topologies.Static(topologies.random_regular(agents, degree(agents), seed=seed), weights=topologies.max_degree)
 
 
 def drawn(agents, count, seed):
-    """Who lies: more liars are the same and some more."""
+    """The Byzantine agents: a larger count adds agents to those of a smaller one."""
     return np.sort(np.random.default_rng(seed).permutation(agents)[:count]).tolist()
 
 
@@ -130,15 +130,17 @@ def excess(outcomes, cases, curve, seeds):
 
 
 def figure(costs, place, counts, most):
-    of = {attack: {mixing: [costs[*place, mixing, attack, count] for count in counts] for mixing in DRAWN} for attack in LIES}
+    of = {
+        attack: {mixing: [costs[*place, mixing, attack, count] for count in counts] for mixing in DRAWN} for attack in ATTACKS
+    }
     usual = [spread.middle for curves in of.values() for spreads in curves.values() for spread in spreads]
     usual = [value for value in usual if value < 1e4]  # what blows up leaves the axes
-    canvas, axes = panels(len(LIES), columns=3, size=(2.6, 2.4), share=True)
+    canvas, axes = panels(len(ATTACKS), columns=3, size=(2.6, 2.4), share=True)
     for ax, (attack, curves) in zip(axes, of.items(), strict=True):
         for index, (mixing, spreads) in enumerate(curves.items()):
             points(ax, [(count,) * 3 for count in counts], spreads, mixing, index)
-        ax.axvline(most, color="0.6", linewidth=3, zorder=1, label="as many are tolerated")
-        ax.set(title=attack, xlabel="agents that lie", yscale="log")
+        ax.axvline(most, color="0.6", linewidth=3, zorder=1, label="tolerated")
+        ax.set(title=attack, xlabel="Byzantine agents", yscale="log")
         ax.set_xticks(counts)
         plain(ax.yaxis)
         if ax.get_subplotspec().is_first_col():
@@ -149,20 +151,20 @@ def figure(costs, place, counts, most):
 
 
 def table(costs, places, counts):
-    named = {"data set": "", "shards": "", "attack": "", "liars": "d"}
+    named = {"data set": "", "shards": "", "attack": "", "byzantine": "d"}
     rows = Table({**named, **{f"{mixing}, % above": ".2g" for mixing in MIXING}})
     for data, scheme in places:
-        for attack in LIES:
+        for attack in ATTACKS:
             for count in counts:
                 spreads = [costs[data, scheme, mixing, attack, count] for mixing in MIXING]
                 rows.add(data, SHARED_OUT[scheme], attack, count, *spreads)
     return rows
 
 
-def momentum_table(by_momentum, cases, seeds, place, lies):
+def momentum_table(by_momentum, cases, seeds, place, attacks):
     columns = [(mixing, name) for mixing in ("plain", *RULES) for name in MOMENTA]
-    rows = Table({"attack": "", "liars": "d", **{f"{mixing}, {name}, % above": ".2g" for mixing, name in columns}})
-    for attack, count in lies:
+    rows = Table({"attack": "", "byzantine": "d", **{f"{mixing}, {name}, % above": ".2g" for mixing, name in columns}})
+    for attack, count in attacks:
         curves = [(name, (*place, mixing, attack, count)) for mixing, name in columns]
         rows.add(attack, count, *(excess(by_momentum[name][curve], cases, curve, seeds) for name, curve in curves))
     return rows

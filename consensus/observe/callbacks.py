@@ -32,7 +32,7 @@ class RoundInfo:
     w : ndarray (agents, P)
         A read-only copy of all agents' parameters.
     mean : ndarray (P,)
-        The agents' mean, read-only; that of the honest ones where some lie.
+        The agents' mean, read-only; that of the honest ones if some are Byzantine.
     """
 
     round: int

@@ -1,4 +1,4 @@
-"""Which agents are measured: those that do not lie."""
+"""The agents that are measured: the honest ones."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ def measured_agents(honest: Sequence[int] | None, solver: object, agents: int) -
     Parameters
     ----------
     honest : sequence of int, optional
-        What the user says. By default everyone but the ``liars`` of ``solver``, or of a solver that it wraps.
+        The user's choice. By default all but the ``byzantine`` agents of ``solver``, or of a solver that it wraps.
     solver : Solver
     agents : int
 
@@ -26,7 +26,7 @@ def measured_agents(honest: Sequence[int] | None, solver: object, agents: int) -
         found = np.ones(agents, bool)
         layer: object | None = solver
         while layer is not None:
-            found[list(getattr(layer, "liars", ()))] = False
+            found[list(getattr(layer, "byzantine", ()))] = False
             layer = getattr(layer, "solver", None)
     else:
         numbers = _checks.dense("honest", honest)

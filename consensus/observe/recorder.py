@@ -44,7 +44,7 @@ class Recorder:
     metrics : mapping of str to callable, optional
         The user's own columns, functions of the agents' mean (P,).
     honest : ndarray of int, optional
-        The agents that are measured, if some lie: their iterates, and the cost that they alone have.
+        The agents that are measured, if some are Byzantine: their iterates, and the cost that they alone have.
 
     Attributes
     ----------
@@ -145,7 +145,7 @@ class Recorder:
         return float(np.linalg.norm(point - self.solver.prox(self.problem)(step, 1.0)))
 
     def _total(self, costs):
-        """The sum over all agents of what this block has of them; A/H times that of H honest ones where others lie."""
+        """The sum over all agents of what this block has of them; A/H times that of H honest ones if others are Byzantine."""
         everyones = self.gather.rows(costs)
         if self.honest is None:
             return everyones.sum(axis=0)

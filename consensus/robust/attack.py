@@ -1,4 +1,4 @@
-"""Agents that lie."""
+"""A solver under attack by Byzantine agents."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -7,61 +7,61 @@ from typing import TypeAlias, cast
 import numpy as np
 
 from consensus import _checks
-from consensus.communication.messages import Messages
-from consensus.communication.network import Network
-from consensus.robust.network import ChangedNetwork, MessageWrapper
+from consensus.communication import Messages, Network
+from consensus.robust.network import Block, ChangedNetwork, MessageWrapper
 from consensus.solvers.needs import Needs
 from topologies.schedules import ScheduleLike
 
-Lie: TypeAlias = Callable[[Messages, np.ndarray], np.ndarray]
+AttackFunction: TypeAlias = Callable[[Messages, np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
 class Attack(MessageWrapper):
-    """Another solver, robust or not, under attack: what some agents send to honest ones is replaced by a lie.
+    """Another solver, robust or not, under attack: Byzantine agents send something else than the method asks for.
 
-    In every exchange ``lie(heard, lying)`` says what is sent instead, for each of the messages ``heard`` that go from a liar to
-    an honest agent: ``lying`` (arcs,) says which these are, and the rows (lying messages, P) come back in their order. So a
-    lie may know the rows of the agent that it is told to, and of all honest ones whom that agent hears, and may be another one
-    for everyone. Liars themselves follow the method on what they hear, and are honest with each other. A function of one's own
-    must compute each row from its receiver's messages alone: then all engines give the same bits.
+    In every exchange ``attack(messages, byzantine)`` computes what is sent in place of each message from a Byzantine agent to
+    an honest one. ``byzantine`` (arcs,) marks these messages, and the function returns their new rows (marked messages, P) in
+    the same order. A row may depend on the receiver's own row and on the rows that honest agents send to it, and may differ
+    from receiver to receiver. It must not depend on messages to other agents: then all engines give the same bits. Byzantine
+    agents update their own rows by the method and send each other what the method asks for.
 
-    A history shows how the honest agents do: ``objective`` is the cost that they alone have, at their mean, and so are
-    ``disagreement``, ``metrics`` and ``result.mean`` theirs; ``result.honest`` says who they are, ``result.w`` has all.
+    The history of the run describes the honest agents: ``objective`` is the cost of their data at their mean, and
+    ``disagreement``, ``metrics`` and ``result.mean`` are theirs alone. ``result.honest`` lists them; ``result.w`` has all rows.
 
     Parameters
     ----------
     solver : Solver
-        As ``CSPlus(DGD(0.1), tolerated=0.2)``: an attack is outermost.
-    liars : sequence of int
-        Who lies; not everyone.
-    lie : callable
-        :class:`SignFlip`, :class:`ALIE`, :class:`IPM`, :class:`Dissensus`, or a function of one's own.
+        The solver, such as ``CSPlus(DGD(0.1), byzantine_weight=0.2)``. An attack is the outermost wrapper.
+    byzantine : sequence of int
+        Numbers of the Byzantine agents; at least one agent must be honest.
+    attack : callable
+        :class:`SignFlip`, :class:`ALIE`, :class:`IPM`, :class:`Dissensus`, or a function of your own.
 
     Raises
     ------
     ValueError
-        If liars are not different agents of the network, or all of them.
+        If ``byzantine`` does not name different agents of the network, or names all of them.
     TypeError
-        If ``solver`` is none that can be wrapped, ``liars`` no agents' numbers, or ``lie`` no function.
+        If ``solver`` cannot be wrapped, ``byzantine`` is not a list of numbers, or ``attack`` is not a function.
 
     Examples
     --------
-    >>> import consensus, topologies
     >>> from consensus.solvers import DGD
     >>> from consensus.robust import Attack
-    >>> Attack(DGD(0.1), liars=[4, 2], lie=lambda heard, lying: 0 * heard.rows[heard.sources[lying]]).liars
+    >>> def zeros(messages, byzantine):
+    ...     return 0 * messages.rows[messages.sources[byzantine]]
+    >>> Attack(DGD(0.1), byzantine=[4, 2], attack=zeros).byzantine
     (2, 4)
     """
 
-    liars: Sequence[int]
-    lie: Lie
+    byzantine: Sequence[int]
+    attack: AttackFunction
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "byzantine", byzantine_agents(self.byzantine))
         super().__post_init__()
-        object.__setattr__(self, "liars", agents_of(self.liars))
-        if not callable(self.lie) or isinstance(self.lie, type):
-            raise TypeError(f"lie must be a function, or an object such as SignFlip(); got {_checks.shown(self.lie)}")
+        if not callable(self.attack) or isinstance(self.attack, type):
+            raise TypeError(f"attack must be a function, or an object such as SignFlip(); got {_checks.shown(self.attack)}")
 
     @property
     def needs(self) -> Needs:
@@ -69,56 +69,52 @@ class Attack(MessageWrapper):
 
     def check_network(self, schedule: ScheduleLike) -> None:
         super().check_network(_checks.schedule(schedule))
-        if self.liars and self.liars[-1] >= schedule.agents:
-            raise ValueError(f"liars must be among 0 .. {schedule.agents - 1}; got {list(self.liars)}")
-        if len(self.liars) == schedule.agents:
-            raise ValueError(f"liars must leave an honest agent; got all of 0 .. {schedule.agents - 1}")
+        if self.byzantine and self.byzantine[-1] >= schedule.agents:
+            raise ValueError(f"byzantine must be among 0 .. {schedule.agents - 1}; got {list(self.byzantine)}")
+        if len(self.byzantine) == schedule.agents:
+            raise ValueError(f"byzantine must leave an honest agent; got all of 0 .. {schedule.agents - 1}")
 
     def around(self, network: Network) -> Network:
-        return cast(Network, AttackedNetwork(network, list(self.liars), self.lie))
+        return cast(Network, AttackedNetwork(network, list(self.byzantine), self.attack))
 
 
-def agents_of(liars: Sequence[int]) -> tuple[int, ...]:
-    """``liars`` in ascending order.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If they are not different agents' numbers.
-    """
-    numbers = _checks.dense("liars", liars)
-    if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
-        raise TypeError(f"liars must be agents' numbers, such as [2, 5]; got {_checks.shown(liars)}")
-    found = np.unique(numbers)
-    if len(found) < len(numbers) or (numbers.size and found[0] < 0):
-        raise ValueError(f"liars must be different agents, numbers from 0; got {_checks.shown(liars)}")
-    return tuple(found.tolist())
+def byzantine_agents(numbers: Sequence[int]) -> tuple[int, ...]:
+    """Return agents' numbers in ascending order; raise ``TypeError`` or ``ValueError`` unless they are different numbers."""
+    found = _checks.dense("byzantine", numbers)
+    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+        raise TypeError(f"byzantine must be agents' numbers, such as [2, 5]; got {_checks.shown(numbers)}")
+    different = np.unique(found)
+    if len(different) < len(found) or (found.size and different[0] < 0):
+        raise ValueError(f"byzantine must be different agents, numbers from 0; got {_checks.shown(numbers)}")
+    return tuple(different.tolist())
 
 
 @dataclass(frozen=True)
 class AttackedNetwork(ChangedNetwork):
-    """A network on which ``liars`` tell honest agents what ``lie`` says."""
+    """A network on which messages from Byzantine to honest agents are replaced."""
 
-    liars: list[int]
-    lie: Lie
+    byzantine: list[int]
+    attack: AttackFunction
 
-    def mix(self, round, *blocks, beside=0):
+    def mix(self, round: int, *blocks: Block, beside: int = 0) -> tuple[np.ndarray, ...]:
         return self.aggregate(round, Messages.mixed, *blocks, beside=beside)
 
-    def aggregate(self, round, rule, *blocks, beside=0):
-        return self.network.aggregate(round, lambda heard: rule(self._told(heard)), *blocks, beside=beside)
+    def aggregate(
+        self, round: int, rule: Callable[[Messages], np.ndarray], *blocks: Block, beside: int = 0
+    ) -> tuple[np.ndarray, ...]:
+        return self.network.aggregate(round, lambda messages: rule(self._attacked(messages)), *blocks, beside=beside)
 
-    def _told(self, heard):
-        """What agents hear when liars lie."""
-        liar = np.zeros(self.network.agents, bool)
-        liar[self.liars] = True
-        lying = liar[heard.senders] & ~liar[heard.receivers + self.network.rows.start]
-        if not lying.any():
-            return heard
-        shape = int(lying.sum()), heard.rows.shape[1]
-        lies = _checks.array("what lie returns", self.lie(heard, lying))
-        if lies.shape != shape:
-            raise ValueError(f"lie must return the rows (lying messages, P) = {shape}; got shape {lies.shape}")
-        sources = heard.sources.copy()
-        sources[lying] = len(heard.rows) + np.arange(len(lies))
-        return heard._replace(rows=np.concatenate([heard.rows, lies.astype(heard.rows.dtype)]), sources=sources)
+    def _attacked(self, messages: Messages) -> Messages:
+        """Return the messages that arrive under attack."""
+        byzantine = np.zeros(self.network.agents, bool)
+        byzantine[self.byzantine] = True
+        marked = byzantine[messages.senders] & ~byzantine[messages.receivers + self.network.rows.start]
+        if not marked.any():
+            return messages
+        shape = int(marked.sum()), messages.rows.shape[1]
+        rows = _checks.array("what attack returns", self.attack(messages, marked))
+        if rows.shape != shape:
+            raise ValueError(f"attack must return the rows (marked messages, P) = {shape}; got shape {rows.shape}")
+        sources = messages.sources.copy()
+        sources[marked] = len(messages.rows) + np.arange(len(rows))
+        return messages._replace(rows=np.concatenate([messages.rows, rows.astype(messages.rows.dtype)]), sources=sources)

@@ -1,4 +1,4 @@
-"""Agents whose data lie."""
+"""Label flipping: an attack on the data of some agents."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,34 +7,35 @@ import numpy as np
 
 from consensus import _checks
 from consensus.data import Shards
-from consensus.robust.attack import agents_of
+from consensus.robust.attack import byzantine_agents
 
 
-def flip_labels(shards: Shards, liars: Sequence[int], classes: int | None = None) -> Shards:
-    """The shards with other targets for some agents, who then follow the method honestly: the label-flip attack.
+def flip_labels(shards: Shards, byzantine: Sequence[int], classes: int | None = None) -> Shards:
+    """Return shards in which some agents have wrong targets: the label-flip attack.
 
-    Targets y become ``classes - 1 - y``, or ``-y`` where they are no classes. ``solve(..., honest=...)`` then measures the
-    others alone, and leaves the liars' costs out of the objective.
+    Targets y become ``classes - 1 - y``, or ``-y`` for regression. The agents follow the method on these data. Pass the others
+    to ``solve(..., honest=...)``, which then excludes the cost of the wrong targets from the objective.
 
     Parameters
     ----------
     shards : Shards
-        Of all agents, or of some.
-    liars : sequence of int
-        By their numbers in the network.
+        Shards of all agents, or of some.
+    byzantine : sequence of int
+        Numbers in the network of the agents whose targets are flipped.
     classes : int, optional
-        How many classes there are: 2 for labels 0 and 1.
+        Number of classes, 2 for labels 0 and 1; None for regression.
 
     Returns
     -------
     Shards
+        Shards with the same features and weights.
 
     Raises
     ------
     ValueError
-        If liars are not different agents of the network, or there are other targets than the ``classes``.
+        If ``byzantine`` does not name different agents of the network, or targets are not among the ``classes``.
     TypeError
-        If ``liars`` are no agents' numbers, or ``shards`` none.
+        If ``byzantine`` is not a list of numbers, or ``shards`` are not shards.
 
     References
     ----------
@@ -45,12 +46,12 @@ def flip_labels(shards: Shards, liars: Sequence[int], classes: int | None = None
     >>> import numpy as np, consensus
     >>> from consensus.robust import flip_labels
     >>> shards = consensus.partition(np.zeros((4, 1)), np.array([0, 1, 2, 2]), agents=2, scheme="sorted")
-    >>> flip_labels(shards, liars=[1], classes=3).targets[..., 0].tolist()
+    >>> flip_labels(shards, byzantine=[1], classes=3).targets[..., 0].tolist()
     [[0.0, 1.0], [0.0, 0.0]]
     """
-    shards, liars = _checks.shards(shards), agents_of(liars)
-    if liars and liars[-1] >= shards.network_size:
-        raise ValueError(f"liars must be among 0 .. {shards.network_size - 1}; got {list(liars)}")
+    shards, agents = _checks.shards(shards), byzantine_agents(byzantine)
+    if agents and agents[-1] >= shards.network_size:
+        raise ValueError(f"byzantine must be among 0 .. {shards.network_size - 1}; got {list(agents)}")
     real = shards.weights > 0
     if classes is not None:
         last = _checks.count("classes", classes, least=2) - 1
@@ -58,5 +59,5 @@ def flip_labels(shards: Shards, liars: Sequence[int], classes: int | None = None
         if odd.size:
             raise ValueError(f"targets must be classes 0 .. {last}, as classes={classes} says; got {odd[0]:g}")
     flipped = -shards.targets if classes is None else last - shards.targets
-    change = np.isin(shards.rows, liars)[:, None] & real
+    change = np.isin(shards.rows, agents)[:, None] & real
     return replace(shards, targets=np.where(change[..., None], flipped, shards.targets), memory=())

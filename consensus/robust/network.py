@@ -1,19 +1,23 @@
-"""A network that does something else than the one there is, wherever it mixes."""
+"""Wrappers of solvers that change every exchange of their network."""
 
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn, TypeAlias
 
-from consensus.communication.network import Network
+import numpy as np
+
+from consensus.communication import Network, Packed
 from consensus.solvers.needs import needs_of
 from consensus.solvers.wrapper import Wrapper
+
+Block: TypeAlias = np.ndarray | Packed
 
 
 @dataclass(frozen=True)
 class MessageWrapper(Wrapper):
-    """A wrapper that looks at every message of an exchange by itself.
+    """A wrapper that handles every message of an exchange by itself.
 
-    Its solver must have all its exchanges by ``network.mix`` with doubly stochastic matrices: the masses of push-sum are no
-    rows that could be compared.
+    All exchanges of its solver must be ``network.mix`` with doubly stochastic matrices: rows of push-sum are divided by
+    weights that differ from agent to agent, so they cannot be compared.
     """
 
     def __post_init__(self) -> None:
@@ -29,11 +33,11 @@ class MessageWrapper(Wrapper):
 
 @dataclass(frozen=True)
 class ChangedNetwork:
-    """What else ``network`` offers, it has by ``__getattr__``; the exchanges that are not changed it must not have."""
+    """A network whose ``mix`` is changed; other attributes are those of ``network``, and other exchanges are rejected."""
 
     network: Network
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self.network, name)
 
     def average(self, *_: object) -> NoReturn:

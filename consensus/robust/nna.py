@@ -4,31 +4,31 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from consensus.communication.messages import Messages
+from consensus.communication import Messages
 from consensus.robust.base import Differences, Robust
 
 
 @dataclass(frozen=True)
 class NNA(Robust):
-    """Another solver with nearest-neighbour averaging wherever it mixes: the farthest weight b of what is heard is dropped.
+    """Another solver that mixes by nearest-neighbour averaging: each agent drops the farthest rows, of weight b.
 
-    Agent i has its own row x_i and hears rows x_j with weights W_ij:
+    Agent i has its own row x_i and receives rows x_j with weights W_ij:
 
         x_i+ = (W_ii x_i + sum_j v_ij x_j) / (1 - b)
 
-    where v_ij is what is left of W_ij when a weight b is taken away, from the farthest |x_j - x_i| on; of one message that may
-    be a part. Who hears less than b keeps x_i. On the complete graph with W_ij = 1/A and b = k/A it is the mean of the A - k
-    rows that are nearest, as in the paper.
+    where v_ij is the remainder of W_ij after a weight b in total is removed from the farthest rows; one row may lose a part of
+    its weight. An agent that receives less than b keeps x_i. On the complete graph with W_ij = 1/A and b = k/A the result is
+    the mean of the A - k nearest rows, as in the paper.
 
     Parameters
     ----------
     solver : Solver
-        One for doubly stochastic matrices.
-    tolerated : float
-        b, the weight of liars that every agent tolerates. The paper's theory is of complete graphs and less than a fifth of
-        liars.
+        A solver for doubly stochastic matrices.
+    byzantine_weight : float
+        Tolerated weight b of Byzantine agents among each agent's neighbours. The paper's theory covers
+        complete graphs and b below a fifth.
     before : PreAggregation, optional
-        What agents do with the messages first: :class:`NNM` or :class:`Bucketing`.
+        Preparation of the messages: :class:`NNM` or :class:`Bucketing`.
 
     References
     ----------
@@ -40,16 +40,16 @@ class NNA(Robust):
     --------
     >>> from consensus.solvers import GradientTracking
     >>> from consensus.robust import NNA
-    >>> NNA(GradientTracking(0.1), tolerated=0.2).tolerated
+    >>> NNA(GradientTracking(0.1), byzantine_weight=0.2).byzantine_weight
     0.2
     """
 
-    def aggregate(self, heard: Messages) -> np.ndarray:
-        return nearest(heard, self.tolerated)
+    def aggregate(self, messages: Messages) -> np.ndarray:
+        return nearest(messages, self.byzantine_weight)
 
 
-def nearest(heard: Messages, dropped: float) -> np.ndarray:
-    """The average around each agent's own row of what is left when the farthest weight ``dropped`` is: (agents, P)."""
-    messages = Differences.of(heard)
-    left = np.clip(messages.farther + heard.weights - dropped, 0, heard.weights)
-    return heard.own + heard.total(messages.differences, left) / (1 - dropped)
+def nearest(messages: Messages, dropped: float) -> np.ndarray:
+    """Return the mean of each agent's own row and the nearest rows, after the farthest weight is dropped: (agents, P)."""
+    relative = Differences.of(messages)
+    kept = np.clip(relative.farther + messages.weights - dropped, 0, messages.weights)
+    return np.asarray(messages.own + messages.total(relative.differences, kept) / (1 - dropped))

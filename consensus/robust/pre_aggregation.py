@@ -1,33 +1,40 @@
-"""What an agent does with the messages that it received before it aggregates them."""
+"""The base class of pre-aggregations, which prepare the messages before a robust rule aggregates them."""
 
 from abc import ABC, abstractmethod
 
 import numpy as np
 
-from consensus.communication.messages import Messages
+from consensus.communication import Messages
 
 
 class PreAggregation(ABC):
-    """The argument ``before`` of a robust rule: messages in, messages out, for each agent by itself.
+    """The argument ``before`` of a robust rule: it turns each agent's messages into other messages.
 
     Attributes
     ----------
     spread : int
-        By how much the weight of what liars have touched may grow. The rule that follows tolerates ``spread`` times as much.
+        Factor by which the weight of Byzantine messages may grow. The rule that follows must tolerate this multiple.
     """
 
     spread: int = 1
 
     @abstractmethod
-    def __call__(self, heard: Messages, tolerated: float, agents: np.ndarray, round: int) -> Messages:
-        """The messages that are aggregated instead of those that came.
+    def __call__(self, messages: Messages, byzantine_weight: float, agents: np.ndarray, round: int) -> Messages:
+        """Return the messages that are aggregated in place of the received ones.
 
         Parameters
         ----------
-        heard : Messages
-        tolerated : float
-            b, the weight of liars among an agent's neighbours.
+        messages : Messages
+            The received messages.
+        byzantine_weight : float
+            Tolerated weight b of Byzantine agents among an agent's neighbours.
         agents : ndarray (agents,)
-            The numbers in the network of the agents that ``heard`` is of: random numbers are keyed by them.
+            Numbers in the network of the receiving agents. Random numbers are keyed by them.
         round : int
+            The round.
+
+        Returns
+        -------
+        Messages
+            The messages to aggregate.
         """

@@ -18,7 +18,7 @@ class DSGDm(MomentumMethod):
 
         M+ = beta M + (1 - beta) G(X) ,     X+ = W (X - alpha M+) .
 
-    With batches M+ has about (1 - beta) / (1 + beta) of a gradient's variance, so that lies have less noise to hide in: it is
+    With batches M+ has about (1 - beta) / (1 + beta) of a gradient's variance, so attacks have less noise to hide in: it is
     the worker momentum of Byzantine-robust methods, for a rule of :mod:`consensus.robust` around it. Like :class:`DGD` it has a
     bias at a constant alpha; :class:`QGDSGDm` and :class:`DecentLaM` have momentum that is made for agents with different data.
 

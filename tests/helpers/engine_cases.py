@@ -196,7 +196,7 @@ def special():
             Attack(NNA(GradientTracking(0.05), 1 / 7, Bucketing(2)), [6], SignFlip()),
             OBSERVED,
         ),
-        "lies among packed rows": Case(wide, NETWORKS["random"], Attack(Mixed(0.05), [3], Dissensus()), OBSERVED),
+        "attack among packed rows": Case(wide, NETWORKS["random"], Attack(Mixed(0.05), [3], Dissensus()), OBSERVED),
         "batches, DGD": Case(problem("logistic", consensus.L2(0.02)), static, DGD(0.05, batch=3), OBSERVED),
         "batches, tracking": Case(
             single, NETWORKS["random"], GradientTracking(0.05, batch=consensus.Minibatches(4, seed=1)), OBSERVED

@@ -67,7 +67,7 @@ SOLVERS = {
     "compressed NEXT": Compressed(NEXT(_PARTIAL, 0.1), TopK(0.3)),
     "compressed SONATA": Compressed(SONATA(_PARTIAL, 0.1), Quantize(6), gamma=0.3),
     "PowerGossip": PowerGossip(DGD(0.02)),
-    "liars": Attack(NNA(DGD(0.02), tolerated=0.2), [1], SignFlip()),
+    "attacked": Attack(NNA(DGD(0.02), byzantine_weight=0.2), [1], SignFlip()),
 }
 SOLVERS |= {name: getattr(all_solvers, name)() for name in _SAFE.split()}
 SOLVERS |= {  # settings by which a method takes another way

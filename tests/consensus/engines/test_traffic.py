@@ -46,7 +46,7 @@ RUNS = {
     "directed": (SGP(0.01), topologies.Static(ARCS, weights=topologies.push)),
     "packed": (BEER(TopK(2), 0.01, 0.3), RANDOM),
     "quantised": (BEER(Quantize(4), 0.01, 0.3), RANDOM),
-    "rule": (NNA(DGD(0.01), tolerated=0.1), RANDOM),
+    "rule": (NNA(DGD(0.01), byzantine_weight=0.1), RANDOM),
     "told": (PowerGossip(DGD(0.01), 1), RANDOM),
     "relayed": (RelaySGD(0.01), RANDOM),
     "adaptive": (AdaptiveNEXT(), RANDOM),

@@ -1,4 +1,4 @@
-"""Agents that lie: what they say, who hears it, and what comes of it with and without robust mixing."""
+"""Attacks: what Byzantine agents send, to whom, and its effect with and without robust mixing."""
 
 import functools
 from dataclasses import replace
@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from lying import AGENTS, LIARS, NETWORKS, RULES, mixed, rows
+from byzantine import AGENTS, BYZANTINE, NETWORKS, RULES, mixed, rows
 from ranks_on_threads import assert_bits_of_one_process
 
 import consensus
@@ -15,42 +15,42 @@ from consensus.engines import Processes, StackedNetwork
 from consensus.robust import ALIE, IPM, NNM, Attack, CSPlus, Dissensus, SignFlip, flip_labels
 from consensus.solvers import DGD, PushPull
 
-HONEST = np.setdiff1d(np.arange(AGENTS), LIARS)
+HONEST = np.setdiff1d(np.arange(AGENTS), BYZANTINE)
 
 
-def defined(lie, weights, x, i, j):
-    """What the liar ``j`` says to the honest agent ``i``."""
+def defined(attack, weights, x, i, j):
+    """The row that the Byzantine agent ``j`` sends to the honest agent ``i``."""
     known = [k for k in HONEST if k == i or weights[i, k]]
     mean, deviation = x[known].mean(axis=0), x[known].std(axis=0)
-    pull = sum(weights[i, k] * (x[k] - x[i]) for k in known)
+    honest = sum(weights[i, k] * (x[k] - x[i]) for k in known)
     return {
         SignFlip(): -x[j],
         ALIE(0.7): mean - 0.7 * deviation,
         IPM(0.3): -0.3 * mean,
-        Dissensus(1.2): x[i] - 1.2 * pull / weights[i, LIARS].sum(),
-    }[lie]
+        Dissensus(1.2): x[i] - 1.2 * honest / weights[i, BYZANTINE].sum(),
+    }[attack]
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-@pytest.mark.parametrize("lie", [SignFlip(), ALIE(0.7), IPM(0.3), Dissensus(1.2)], ids=repr)
-def test_liars_say_what_the_papers_define(lie, name):
+@pytest.mark.parametrize("attack", [SignFlip(), ALIE(0.7), IPM(0.3), Dissensus(1.2)], ids=repr)
+def test_byzantine_agents_send_what_the_papers_define(attack, name):
     schedule, x = NETWORKS[name], 3 + rows()
     weights = schedule.weights(schedule.key(1)).toarray()
-    told = np.array([[defined(lie, weights, x, i, j) if i in HONEST and j in LIARS and weights[i, j] else x[j]
+    told = np.array([[defined(attack, weights, x, i, j) if i in HONEST and j in BYZANTINE and weights[i, j] else x[j]
                       for j in range(AGENTS)] for i in range(AGENTS)])  # fmt: skip
     expected = np.einsum("ij,ijp->ip", weights, told)
-    np.testing.assert_allclose(mixed(Attack(DGD(0.1), LIARS, lie), schedule, x, round=1), expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(mixed(Attack(DGD(0.1), BYZANTINE, attack), schedule, x, round=1), expected, rtol=0, atol=1e-12)
 
 
 def test_dissensus_of_one_undoes_plain_mixing():
     x = rows()
-    after = mixed(Attack(DGD(0.1), LIARS, Dissensus(1.0)), NETWORKS["metropolis"], x)
+    after = mixed(Attack(DGD(0.1), BYZANTINE, Dissensus(1.0)), NETWORKS["metropolis"], x)
     np.testing.assert_allclose(after[HONEST], x[HONEST], rtol=0, atol=1e-14)
 
 
-def test_a_lie_is_no_other_message():
+def test_an_attack_sends_no_more_messages():
     plain, network = (StackedNetwork(NETWORKS["changing"], np.float32) for _ in range(2))
-    attacked = CSPlus(DGD(0.1), 0.1).around(Attack(DGD(0.1), LIARS, IPM()).around(network))
+    attacked = CSPlus(DGD(0.1), 0.1).around(Attack(DGD(0.1), BYZANTINE, IPM()).around(network))
     for round in range(3):
         plain.mix(round, rows(), rows(seed=1)[:, :2], beside=1)
         new = attacked.mix(round, rows(), rows(seed=1)[:, :2], beside=1)
@@ -58,26 +58,26 @@ def test_a_lie_is_no_other_message():
     assert [(block.shape, block.dtype) for block in new] == [((AGENTS, 5), np.float32), ((AGENTS, 2), np.float32)]
 
 
-def test_without_liars_nothing_changes():
+def test_without_byzantine_agents_nothing_changes():
     x = rows()
     plain, attacked = (mixed(solver, NETWORKS["metropolis"], x) for solver in (DGD(0.1), Attack(DGD(0.1), [], SignFlip())))
     np.testing.assert_allclose(attacked, plain, rtol=0, atol=1e-15)
 
 
-def lied(heard, lying, value):
-    return np.full((lying.sum(), heard.rows.shape[1]), value)
+def constant(messages, marked, value):
+    return np.full((marked.sum(), messages.rows.shape[1]), value)
 
 
-def test_attacks_that_are_refused():
-    for liars in ([0, 0], [-1, 2]):
-        with pytest.raises(ValueError, match=r"liars must be different agents, numbers from 0; got"):
-            Attack(DGD(0.1), liars, SignFlip())
-    for liars in ([0.5], "12", 3, [[1]], {1, 2}):
-        with pytest.raises(TypeError, match=r"liars must be agents' numbers, such as \[2, 5\]; got"):
-            Attack(DGD(0.1), liars, SignFlip())
-    for lie in (SignFlip, "sign", None):
-        with pytest.raises(TypeError, match=r"lie must be a function, or an object such as SignFlip\(\); got"):
-            Attack(DGD(0.1), [1], lie)
+def test_attacks_that_are_rejected():
+    for byzantine in ([0, 0], [-1, 2]):
+        with pytest.raises(ValueError, match=r"byzantine must be different agents, numbers from 0; got"):
+            Attack(DGD(0.1), byzantine, SignFlip())
+    for byzantine in ([0.5], "12", 3, [[1]], {1, 2}):
+        with pytest.raises(TypeError, match=r"byzantine must be agents' numbers, such as \[2, 5\]; got"):
+            Attack(DGD(0.1), byzantine, SignFlip())
+    for attack in (SignFlip, "sign", None):
+        with pytest.raises(TypeError, match=r"attack must be a function, or an object such as SignFlip\(\); got"):
+            Attack(DGD(0.1), [1], attack)
     with pytest.raises(TypeError, match=r"solver of Attack must be one for doubly stochastic matrices"):
         Attack(PushPull(0.1), [1], SignFlip())
     for make in (IPM, Dissensus):
@@ -86,22 +86,27 @@ def test_attacks_that_are_refused():
     with pytest.raises(ValueError, match=r"z must be a finite number; got nan"):
         ALIE(np.nan)
     problem, network, _ = case()
-    with pytest.raises(ValueError, match=r"liars must be among 0 .. 19; got \[3, 20\]"):
+    with pytest.raises(ValueError, match=r"byzantine must be among 0 .. 19; got \[3, 20\]"):
         consensus.solve(problem, network, Attack(DGD(0.1), [20, 3], SignFlip()), rounds=1)
-    with pytest.raises(ValueError, match=r"liars must leave an honest agent; got all of 0 .. 19"):
+    with pytest.raises(ValueError, match=r"byzantine must leave an honest agent; got all of 0 .. 19"):
         consensus.solve(problem, network, Attack(DGD(0.1), range(20), SignFlip()), rounds=1)
-    with pytest.raises(ValueError, match=r"lie must return the rows \(lying messages, P\) = \(\d+, 11\); got shape \(11,\)"):
-        consensus.solve(problem, network, Attack(DGD(0.1), [1], lambda heard, lying: heard.own[0]), rounds=1)
+    with pytest.raises(
+        ValueError, match=r"attack must return the rows \(marked messages, P\) = \(\d+, 11\); got shape \(11,\)"
+    ):
+        consensus.solve(problem, network, Attack(DGD(0.1), [1], lambda messages, marked: messages.own[0]), rounds=1)
     for odd, kind in ((1j, "complex128"), (None, "object"), ("far", "<U3")):
-        with pytest.raises(ValueError, match=rf"what lie returns must hold real numbers; got dtype {kind}"):
+        with pytest.raises(ValueError, match=rf"what attack returns must hold real numbers; got dtype {kind}"):
             consensus.solve(
-                problem, network, Attack(DGD(0.1), [1], lambda heard, lying, odd=odd: lied(heard, lying, odd)), rounds=1
+                problem,
+                network,
+                Attack(DGD(0.1), [1], lambda messages, marked, odd=odd: constant(messages, marked, odd)),
+                rounds=1,
             )
     with pytest.raises(TypeError, match=r"there is no network.average of it"):
         Attack(DGD(0.1), [1], SignFlip()).around(StackedNetwork(network, float)).average(0, np.ones((20, 1)))
 
 
-def test_labels_are_flipped_of_liars_alone():
+def test_labels_are_flipped_of_byzantine_agents_alone():
     shards = consensus.partition(np.eye(7), np.arange(7) % 3, agents=3)
     found = flip_labels(shards, [1], classes=3)
     for agent in range(3):
@@ -112,13 +117,13 @@ def test_labels_are_flipped_of_liars_alone():
     np.testing.assert_array_equal(flip_labels(shards, [0, 2]).targets[[0, 2]], -shards.targets[[0, 2]])
     block = flip_labels(shards.restrict(slice(1, 3)), [1], classes=3)
     np.testing.assert_array_equal(block.targets, found.targets[1:])
-    with pytest.raises(ValueError, match=r"liars must be among 0 .. 2; got \[3\]"):
+    with pytest.raises(ValueError, match=r"byzantine must be among 0 .. 2; got \[3\]"):
         flip_labels(shards, [3])
     with pytest.raises(ValueError, match=r"targets must be classes 0 .. 1, as classes=2 says; got 2"):
         flip_labels(shards, [1], classes=2)
 
 
-# Three of twenty lie -------------------------------------------------------------------------------------------------
+# Three Byzantine agents of twenty ---------------------------------------------------------------------------------------
 
 THREE = (2, 11, 17)
 OTHERS = np.setdiff1d(np.arange(20), THREE)
@@ -127,7 +132,7 @@ ATTACKS = {"sign flip": SignFlip(), "ALIE": ALIE(), "IPM": IPM(), "dissensus": D
 
 @functools.cache
 def case(flipped=False, scheme="iid"):
-    """Least squares on a random graph: the problem, the network, and the weight of three liars."""
+    """Least squares on a random graph: the problem, the network, and the weight of three Byzantine agents."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((600, 10))
     y = X @ rng.standard_normal(10) + rng.standard_normal(600)
@@ -162,7 +167,7 @@ def excess(attack, rule, scheme="iid"):
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_with_three_liars_of_twenty_robust_methods_stay_within_a_twentieth_of_the_honest_optimum(attack):
+def test_with_three_byzantine_agents_of_twenty_robust_methods_stay_within_a_twentieth_of_the_honest_optimum(attack):
     found = {rule.__name__: excess(attack, rule) for rule in RULES}
     assert max(found.values()) < 0.05, found
     if attack != "ALIE":  # which hides in a spread that is small where shards are alike
@@ -170,7 +175,7 @@ def test_with_three_liars_of_twenty_robust_methods_stay_within_a_twentieth_of_th
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_where_agents_data_differ_alie_costs_robust_rules_more_than_plain_mixing_and_cruder_lies_little(rule):
+def test_where_agents_data_differ_alie_costs_robust_rules_more_than_plain_mixing_and_cruder_attacks_little(rule):
     """What docs/robust.md says of sorted shards, here of other targets at each agent."""
     mixed_first = functools.partial(rule, before=NNM())
     assert min(excess("ALIE", one, "sorted") for one in (rule, mixed_first)) > excess("ALIE", None, "sorted")
@@ -178,7 +183,7 @@ def test_where_agents_data_differ_alie_costs_robust_rules_more_than_plain_mixing
         assert excess(attack, mixed_first, "sorted") < 0.1 < 3 < excess(attack, None, "sorted")
 
 
-# What is recorded of a run in which some lie ------------------------------------------------------------------------------
+# Histories of runs with Byzantine agents ------------------------------------------------------------------------------
 
 
 def honest_problem():
@@ -235,7 +240,7 @@ def test_a_solvers_own_columns_are_of_the_honest_agents_and_a_file_keeps_who_the
     again = consensus.load(tmp_path / "run.npz")
     np.testing.assert_array_equal(again.honest, np.arange(18))
     np.testing.assert_array_equal(again.mean, result.mean)
-    with pytest.raises(ValueError, match="the agents whose rows are here all lie, and have no mean"):
+    with pytest.raises(ValueError, match="all agents whose rows are here are Byzantine"):
         _ = replace(result, w=result.w[18:], honest=np.arange(0)).mean
 
 
@@ -252,7 +257,7 @@ def test_whom_a_run_measures_is_checked_and_known_to_its_checkpoint(tmp_path):
 
 
 @pytest.mark.parametrize("size", [2, 5])
-@pytest.mark.parametrize("lie", [SignFlip(), ALIE(), Dissensus()], ids=repr)
-def test_liars_are_the_same_agents_wherever_blocks_begin(lie, size):
+@pytest.mark.parametrize("attack", [SignFlip(), ALIE(), Dissensus()], ids=repr)
+def test_byzantine_agents_are_the_same_agents_wherever_blocks_begin(attack, size):
     problem, network, weight = case()
-    assert_bits_of_one_process(problem, network, Attack(CSPlus(DGD(0.05), weight), THREE, lie), size, rounds=2)
+    assert_bits_of_one_process(problem, network, Attack(CSPlus(DGD(0.05), weight), THREE, attack), size, rounds=2)

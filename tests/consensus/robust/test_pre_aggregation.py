@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from lying import AGENTS, NETWORKS, RULES, aggregated, mixed, rows
+from byzantine import AGENTS, NETWORKS, RULES, aggregated, mixed, rows
 
 import consensus
 import topologies
@@ -19,9 +19,9 @@ def received(before, schedule, x, b=0.0, round=0):
     """What ``before`` hands to the rule."""
     kept, network = [], StackedNetwork(schedule, x.dtype)
 
-    def rule(heard):
-        kept.append(before(heard, b, np.arange(len(x)), round))
-        return heard.own
+    def rule(messages):
+        kept.append(before(messages, b, np.arange(len(x)), round))
+        return messages.own
 
     network.aggregate(round, rule, x)
     return kept[0]
@@ -40,12 +40,12 @@ def neighbourhoods(schedule, round):
 def test_nearest_neighbour_mixing_averages_around_every_message_that_an_agent_has(name, b):
     x, schedule = rows(), NETWORKS[name]
     for round in range(2):
-        heard = received(NNM(), schedule, x, b, round)
+        messages = received(NNM(), schedule, x, b, round)
         for i, who, weights in neighbourhoods(schedule, round):
             y = [aggregated(NNA, weights, x[who], b, own=k) for k in range(len(who))]
-            found = np.array([heard.own[i], *heard.rows[heard.sources[heard.receivers == i]]])
+            found = np.array([messages.own[i], *messages.rows[messages.sources[messages.receivers == i]]])
             np.testing.assert_allclose(found, y, rtol=0, atol=1e-13)
-            np.testing.assert_array_equal(heard.senders[heard.receivers == i], who[1:])
+            np.testing.assert_array_equal(messages.senders[messages.receivers == i], who[1:])
 
 
 @every
@@ -59,23 +59,23 @@ def test_averages_of_nearest_rows_are_aggregated_by_the_rule(rule, b):
     np.testing.assert_allclose(mixed(rule(DGD(0.1), b, NNM()), schedule, x), expected, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize(("agents", "lies"), [(8, 1), (12, 1), (12, 3), (20, 2)])
-def test_averages_of_nearest_rows_have_less_bias_and_variance_together(agents, lies):
+@pytest.mark.parametrize(("agents", "attackers"), [(8, 1), (12, 1), (12, 3), (20, 2)])
+def test_averages_of_nearest_rows_have_less_bias_and_variance_together(agents, attackers):
     """``mean_S |y - xbar|^2 <= 8 f / (n - f) mean_S |x - xbar|^2`` for all S of n - f rows, whatever the others are."""
     network, found = topologies.Static(topologies.complete(agents), weights=topologies.max_degree), []
     for seed in range(20):
         rng = np.random.default_rng(seed)
         x = rng.standard_normal((agents, 4))
-        x[:lies] = x[lies:].mean(axis=0) + 10 ** rng.uniform(-1, 2) * rng.standard_normal((lies, 4))
-        heard = received(NNM(), network, x, lies / agents)
-        assert (heard.receivers[: agents - 1] == 0).all()
-        y = np.concatenate([heard.own[:1], heard.rows[: agents - 1]])  # what the first agent has, in the order of x
-        for few in itertools.islice(itertools.combinations(range(agents), agents - lies), 500):
+        x[:attackers] = x[attackers:].mean(axis=0) + 10 ** rng.uniform(-1, 2) * rng.standard_normal((attackers, 4))
+        messages = received(NNM(), network, x, attackers / agents)
+        assert (messages.receivers[: agents - 1] == 0).all()
+        y = np.concatenate([messages.own[:1], messages.rows[: agents - 1]])  # what the first agent has, in the order of x
+        for few in itertools.islice(itertools.combinations(range(agents), agents - attackers), 500):
             some = np.array(few)
             mean = x[some].mean(axis=0)
             before, after = (np.square(z[some] - mean).sum(axis=1).mean() for z in (x, y))
             found.append(after / before)
-    bound = 8 * lies / (agents - lies)
+    bound = 8 * attackers / (agents - attackers)
     assert max(found) <= bound * (1 + 1e-12)
     assert max(found) > bound / 10  # so that the bound says something
 
@@ -88,13 +88,13 @@ def test_averages_do_not_depend_on_how_many_are_worked_at_a_time(monkeypatch):
     np.testing.assert_array_equal(received(NNM(), NETWORKS["metropolis"], x, 0.1).rows, whole.rows)
 
 
-def test_mixing_draws_honest_rows_together_and_undoes_what_one_liar_far_away_says():
+def test_mixing_draws_honest_rows_together_and_undoes_what_one_far_byzantine_agent_sends():
     network = topologies.Static(topologies.complete(AGENTS), weights=topologies.max_degree)
     x = rows()
     x[4] = 1e6
-    heard = received(NNM(), network, x, 1 / AGENTS)
+    messages = received(NNM(), network, x, 1 / AGENTS)
     honest = np.delete(np.arange(AGENTS), 4)
-    np.testing.assert_allclose(heard.own[honest], np.tile(x[honest].mean(axis=0), (AGENTS - 1, 1)), atol=1e-9)
+    np.testing.assert_allclose(messages.own[honest], np.tile(x[honest].mean(axis=0), (AGENTS - 1, 1)), atol=1e-9)
 
 
 @every
@@ -121,10 +121,10 @@ def test_means_of_buckets_have_the_variance_of_samples_without_replacement(size)
     network, x = topologies.Static(topologies.complete(agents)), np.random.default_rng(0).random(agents)
     variances, orders = [], set()
     for round in range(400):
-        heard = received(Bucketing(size), network, x[:, None], round=round)
-        means = heard.rows[:, 0].reshape(agents, 12 // size)
+        messages = received(Bucketing(size), network, x[:, None], round=round)
+        means = messages.rows[:, 0].reshape(agents, 12 // size)
         np.testing.assert_allclose(means.mean(axis=1), (x.sum() - x) / 12)
-        np.testing.assert_allclose(heard.weights, size / agents)
+        np.testing.assert_allclose(messages.weights, size / agents)
         variances.append(means.var(axis=1))
         orders |= {tuple(row) for row in means}
     expected = np.array([np.delete(x, i).var() for i in range(agents)]) * (12 - size) / (size * 11)
@@ -133,11 +133,11 @@ def test_means_of_buckets_have_the_variance_of_samples_without_replacement(size)
     assert len(orders) > 0.95 * 400 * agents  # every agent and round has its own
 
 
-def test_a_liar_spoils_one_bucket():
+def test_a_byzantine_agent_spoils_one_bucket():
     network, x = NETWORKS["equal weights"], rows()
     x[3] = np.nan
-    heard = received(Bucketing(3), network, x)
-    spoilt = np.bincount(heard.receivers, np.isnan(heard.rows[:, 0]) * heard.weights, minlength=AGENTS)
+    messages = received(Bucketing(3), network, x)
+    spoilt = np.bincount(messages.receivers, np.isnan(messages.rows[:, 0]) * messages.weights, minlength=AGENTS)
     assert spoilt.max() <= 3 * network.weights(0).toarray()[:, 3].max() * (1 + 1e-12)
     assert np.isfinite(mixed(CSPlus(DGD(0.1), 0.1, Bucketing(2)), network, x)[np.arange(AGENTS) != 3]).all()
     assert np.isfinite(mixed(CSPlus(DGD(0.1), 0.1, NNM()), network, x)[np.arange(AGENTS) != 3]).all()
@@ -155,7 +155,7 @@ def test_blocks_of_agents_and_agents_without_neighbours_are_as_ever(rule, before
 
 
 def test_arguments_that_are_refused():
-    for before in (NNM, "NNM", lambda heard: heard):
+    for before in (NNM, "NNM", lambda messages: messages):
         with pytest.raises(TypeError, match=r"before must be a pre-aggregation, such as NNM\(\) or Bucketing\(2\); got"):
             CSPlus(DGD(0.1), 0.1, before)
     for size in (1, 2.5, None):
@@ -163,10 +163,12 @@ def test_arguments_that_are_refused():
             Bucketing(size)
     with pytest.raises(ValueError, match=r"seed of Bucketing must be a whole number >= 0; got -1"):
         Bucketing(2, seed=-1)
-    with pytest.raises(ValueError, match=r"tolerated must be a finite number >= 0 and < 0.5; got 0.5"):
+    with pytest.raises(ValueError, match=r"byzantine_weight must be a finite number >= 0 and < 0.5; got 0.5"):
         NNA(DGD(0.1), 0.5, Bucketing(2))
     problem = consensus.Problem.from_functions(lambda w: w[:, 0] ** 2, lambda w: 2 * w, agents=AGENTS, parameters=1)
     network = topologies.Static(topologies.complete(AGENTS))
-    for b in (0.23, 0.3):  # 11 / 12 are heard, and 4 b would be clipped
-        with pytest.raises(ValueError, match=r"tolerated must be below 0.2292, 1/4 of the weight of those whom agent 0 hears"):
+    for b in (0.23, 0.3):  # 11 / 12 are messages, and 4 b would be clipped
+        with pytest.raises(
+            ValueError, match=r"byzantine_weight must be below 0.2292, 1/4 of the weight of the neighbours of agent 0"
+        ):
             consensus.solve(problem, network, Attack(CSPlus(DGD(0.1), b, Bucketing(2)), [1], lambda *_: None), rounds=1)

@@ -1,10 +1,10 @@
-"""Robust aggregation: what its definitions say, agent by agent, what it bears, and what is refused."""
+"""Robust aggregation: its definitions, agent by agent, the attacks that it withstands, and arguments that are rejected."""
 
 import warnings
 
 import numpy as np
 import pytest
-from lying import AGENTS, LIARS, NETWORKS, RULES, aggregated, mixed, rows
+from byzantine import AGENTS, BYZANTINE, NETWORKS, RULES, aggregated, mixed, rows
 
 import consensus
 import topologies
@@ -46,24 +46,24 @@ def test_nearest_neighbours_on_a_complete_graph_are_the_mean_of_the_nearest():
 
 
 def worst(scale, seed=0):
-    """Lies at random, from beside the agent that they are told to up to ``scale`` away from it."""
+    """Attack by random rows, from beside the attacked agent up to ``scale`` away from it."""
 
-    def lie(heard, lying):
+    def attack(messages, marked):
         rng = np.random.default_rng(seed)
-        away = rng.standard_normal((np.count_nonzero(lying), heard.rows.shape[1]))
-        return heard.own[heard.receivers[lying]] + scale ** rng.uniform(-1, 1, (len(away), 1)) * away
+        away = rng.standard_normal((np.count_nonzero(marked), messages.rows.shape[1]))
+        return messages.own[messages.receivers[marked]] + scale ** rng.uniform(-1, 1, (len(away), 1)) * away
 
-    return lie
+    return attack
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_liars_move_an_agent_by_no_more_than_the_honest_messages_that_are_clipped(seed):
+def test_byzantine_agents_move_an_agent_by_no_more_than_the_honest_messages_that_are_clipped(seed):
     x, network = rows(seed=seed), NETWORKS["equal weights"]
-    weights, honest = network.weights(0).toarray(), np.setdiff1d(np.arange(AGENTS), LIARS)
+    weights, honest = network.weights(0).toarray(), np.setdiff1d(np.arange(AGENTS), BYZANTINE)
     among = weights[:, honest]
-    b = weights[:, LIARS][honest].sum(axis=1).max()
-    found = mixed(Attack(CSPlus(DGD(0.1), b), LIARS, worst(10.0, seed)), network, x)
-    lies = mixed(Attack(NNA(DGD(0.1), b), LIARS, worst(10.0, seed)), network, x)
+    b = weights[:, BYZANTINE][honest].sum(axis=1).max()
+    found = mixed(Attack(CSPlus(DGD(0.1), b), BYZANTINE, worst(10.0, seed)), network, x)
+    attacked = mixed(Attack(NNA(DGD(0.1), b), BYZANTINE, worst(10.0, seed)), network, x)
     bounds = []
     for i in honest:
         d = np.linalg.norm(x[honest] - x[i], axis=1)
@@ -71,17 +71,17 @@ def test_liars_move_an_agent_by_no_more_than_the_honest_messages_that_are_clippe
         order = np.argsort(-d)  # no more than the farthest honest weight 2b is clipped
         share = np.clip(2 * b - (among[i][order].cumsum() - among[i][order]), 0, among[i][order])
         bounds.append(error / (share @ d[order]))
-        assert np.linalg.norm(lies[i] - x[i]) <= (1 + 1e-12) * d[among[i] > 0].max()
+        assert np.linalg.norm(attacked[i] - x[i]) <= (1 + 1e-12) * d[among[i] > 0].max()
     assert max(bounds) <= 1 + 1e-12
     assert max(bounds) > 0.2
 
 
-def averaged(rule, lie, rounds=300, before=None, liars=(0, 9, 20)):
-    """The honest rows (honest, P) of 28 agents after some exchanges, some of whom lie, and how far apart they were before."""
+def averaged(rule, attack, rounds=300, before=None, byzantine=(0, 9, 20)):
+    """The honest rows (honest, P) of 28 agents after some exchanges under attack, and how far apart they were."""
     network = topologies.Static(topologies.random_regular(28, 16, seed=0), weights=topologies.max_degree)
     x = np.random.default_rng(3).standard_normal((28, 4))
-    solver = Attack(DGD(0.1) if rule is None else rule(DGD(0.1), len(liars) / 17, before), liars, lie)
-    away = [k for k in range(28) if k not in solver.liars]
+    solver = Attack(DGD(0.1) if rule is None else rule(DGD(0.1), len(byzantine) / 17, before), byzantine, attack)
+    away = [k for k in range(28) if k not in solver.byzantine]
     mean, spread = x[away].mean(axis=0), x[away].std(axis=0)
     for _ in range(rounds):
         x = mixed(solver, network, x)
@@ -89,20 +89,20 @@ def averaged(rule, lie, rounds=300, before=None, liars=(0, 9, 20)):
     return shift, np.linalg.norm(x[away].std(axis=0)) / np.linalg.norm(spread)
 
 
-def far(heard, lying):
-    return np.full((np.count_nonzero(lying), heard.rows.shape[1]), 100.0)
+def far(messages, marked):
+    return np.full((np.count_nonzero(marked), messages.rows.shape[1]), 100.0)
 
 
 @every
 @pytest.mark.parametrize("before", [None, NNM(), Bucketing(2)], ids=repr)
-@pytest.mark.parametrize("lie", [far, SignFlip(), IPM(), Dissensus(), worst(5.0)], ids=lambda lie: type(lie).__name__)
-def test_honest_agents_agree_near_their_mean_whatever_liars_say(rule, lie, before):
-    shift, spread = averaged(rule, lie, before=before, liars=(0, 9) if before == Bucketing(2) else (0, 9, 20))
+@pytest.mark.parametrize("attack", [far, SignFlip(), IPM(), Dissensus(), worst(5.0)], ids=lambda attack: type(attack).__name__)
+def test_honest_agents_agree_near_their_mean_under_attack(rule, attack, before):
+    shift, spread = averaged(rule, attack, before=before, byzantine=(0, 9) if before == Bucketing(2) else (0, 9, 20))
     assert spread < 1e-6
     assert shift < 1
 
 
-def test_plain_mixing_follows_liars():
+def test_plain_mixing_follows_byzantine_agents():
     assert averaged(None, far)[0] > 50
     assert averaged(None, Dissensus(2.0), rounds=20)[1] > 10
 
@@ -111,9 +111,9 @@ def test_plain_mixing_follows_liars():
 def test_rows_that_are_no_numbers_are_as_far_as_can_be(rule):
     x, network = rows(), NETWORKS["equal weights"]
     solver = rule(DGD(0.1), 0.2)
-    huge = mixed(Attack(solver, [3], lambda heard, lying: np.full((lying.sum(), 5), 1e100)), network, x)
+    huge = mixed(Attack(solver, [3], lambda messages, marked: np.full((marked.sum(), 5), 1e100)), network, x)
     for value in (np.nan, np.inf, -np.inf, 1e200):
-        found = mixed(Attack(solver, [3], lambda heard, lying, v=value: np.full((lying.sum(), 5), v)), network, x)
+        found = mixed(Attack(solver, [3], lambda messages, marked, v=value: np.full((marked.sum(), 5), v)), network, x)
         assert np.isfinite(found).all()
         if rule is NNA:
             np.testing.assert_array_equal(found, huge)
@@ -121,9 +121,9 @@ def test_rows_that_are_no_numbers_are_as_far_as_can_be(rule):
 
 @every
 def test_arguments_that_are_refused(rule):
-    for tolerated in (-0.1, 1.0, np.nan, "some", None):
-        with pytest.raises(ValueError, match=r"tolerated must be a finite number >= 0 and < 1; got"):
-            rule(DGD(0.1), tolerated)
+    for byzantine_weight in (-0.1, 1.0, np.nan, "some", None):
+        with pytest.raises(ValueError, match=r"byzantine_weight must be a finite number >= 0 and < 1; got"):
+            rule(DGD(0.1), byzantine_weight)
     with pytest.raises(TypeError, match=r"solver must be a Solver"):
         rule("DGD", 0.1)
     with pytest.raises(TypeError, match=r"AdaptiveNEXT finds its exchanges by itself"):
@@ -152,11 +152,15 @@ def test_who_tolerates_more_than_an_agent_hears_is_refused(rule):
     star = topologies.Static(topologies.star(AGENTS))  # all but the centre hear one agent, with a weight of 1 / 12
     most = 1 / 24 if rule is CSPlus else 1 / 12
     share = r"1/2 of the weight" if rule is CSPlus else "the weight"
-    for tolerated in (most, 0.5):
-        with pytest.raises(ValueError, match=rf"tolerated must be below {most:.4g}, {share} of those whom agent 1 hears"):
-            consensus.solve(problem, star, rule(DGD(0.1), tolerated), rounds=1)
+    for byzantine_weight in (most, 0.5):
+        with pytest.raises(
+            ValueError, match=rf"byzantine_weight must be below {most:.4g}, {share} of the neighbours of agent 1"
+        ):
+            consensus.solve(problem, star, rule(DGD(0.1), byzantine_weight), rounds=1)
     assert problem.work.gradients == 0
-    with pytest.warns(UserWarning, match=r"tolerated=.* is less than one neighbour's weight: agent 0 gives agent 1 0.08333"):
+    with pytest.warns(
+        UserWarning, match=r"byzantine_weight=.* is less than one neighbour's weight: agent 0 gives agent 1 0.08333"
+    ):
         consensus.solve(problem, star, rule(DGD(0.1), 0.99 * most), rounds=1)
     consensus.solve(problem, NETWORKS["changing"], rule(GradientTracking(0.1), 0.5), rounds=3)  # what is heard changes
 
@@ -166,7 +170,9 @@ def test_a_weight_below_one_neighbours_is_warned_of_and_one_neighbours_is_not(ru
     network = topologies.Static(topologies.complete(AGENTS))  # all weigh 1 / 12
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for tolerated in (0, 1 / 12, 3 / 12):
-            consensus.solve(squares(), network, rule(DGD(0.01), tolerated), rounds=1)
-    with pytest.warns(UserWarning, match=r"tolerated=0.08 is less than one neighbour's weight: agent 0 gives agent 1 0.08333"):
+        for byzantine_weight in (0, 1 / 12, 3 / 12):
+            consensus.solve(squares(), network, rule(DGD(0.01), byzantine_weight), rounds=1)
+    with pytest.warns(
+        UserWarning, match=r"byzantine_weight=0.08 is less than one neighbour's weight: agent 0 gives agent 1 0.08333"
+    ):
         consensus.solve(squares(), network, rule(DGD(0.01), 0.08), rounds=1)

@@ -27,7 +27,7 @@ DOUBLE |= {f"step.{name}" for name in ("fall", "tau", "refused", "tries")} | {
 DOUBLE |= {f"known.{name}" for name in ("total", "scalars", "promised", "directions", "products", "noise")}
 MLP = problem("logistic", consensus.L2(0.1), consensus.MLP([4, 6, 1]), "sizes")
 RING, ALL = topologies.Static(topologies.ring(6)), topologies.Static(topologies.complete(7))
-OTHER = {"liars": (None, ALL), **dict.fromkeys(("PowerGossip", "PowerGossip, tracking", "BEER, low rank"), (MLP, RING))}
+OTHER = {"attacked": (None, ALL), **dict.fromkeys(("PowerGossip", "PowerGossip, tracking", "BEER, low rank"), (MLP, RING))}
 TURN = {"smooth": ["L2"], "prox": ["L1", "box", "groups", "SCAD"], "prox_jvp": ["L1", "ball", "logarithms"]}
 
 
@@ -57,7 +57,7 @@ def test_it_keeps_the_contract_on_other_problems(name):
     loss = "logistic" if name in OTHER else list(LOSSES)[place % len(LOSSES)]
     hidden = (6,) if name in OTHER else (3,) if place % 2 and "OPAPC" not in name and "AccGT" not in name else ()
     problem = pairs.problem(loss, regularizer, hidden, dtype=float)
-    check_solver(SOLVERS[name], problem, ALL if name == "liars" else None, **arguments(name)[1])
+    check_solver(SOLVERS[name], problem, ALL if name == "attacked" else None, **arguments(name)[1])
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Networks, rows and liars, for tests of robust mixing."""
+"""Networks, rows and Byzantine agents, for tests of robust mixing."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ import topologies
 from consensus.engines import StackedNetwork
 from consensus.robust import NNA, ClippedGossip, CSPlus
 
-AGENTS, LIARS = 12, [1, 4, 7]
+AGENTS, BYZANTINE = 12, [1, 4, 7]
 NETWORKS = {
     "metropolis": topologies.Static(topologies.erdos_renyi(AGENTS, 0.6, seed=1)),
     "equal weights": topologies.Static(topologies.erdos_renyi(AGENTS, 0.6, seed=1), weights=topologies.max_degree),
