@@ -9,18 +9,14 @@ import contextvars
 import ctypes
 import functools
 import itertools
-import logging
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager
+from typing import Any
 
 from threadpoolctl import ThreadpoolController
-
-if TYPE_CHECKING:
-    import numpy as np
 
 CHUNK_BYTES = 2 << 20  # of a core's caches: with less, cores wait for Python between chunks more often than for memory
 _WORTH_BYTES = 4 << 20  # below these, handing chunks around (some 50 us) costs more than it saves
@@ -37,20 +33,14 @@ def _blas():
     return ThreadpoolController().select(user_api="blas")  # scanning the loaded libraries is slow: once
 
 
-@contextmanager
-def _in_control():
-    """Make this thread's limits count: threadpoolctl >= 3.8 silently ignores all threads but the first to set OpenBLAS's.
+def _give_up_control():
+    """Let any thread set BLAS's limits next: threadpoolctl >= 3.8 ignores all but the first to set OpenBLAS's.
 
-    Nobody is in control afterwards, so that whoever comes next, such as a caller's own ``threadpool_limits``, may be.
+    Where another thread is in control, its limits stand, and ours are ignored.
     """
-    owned = [library for library in _blas().lib_controllers if hasattr(library, "clear_controlling_thread")]
-    for library in owned:
-        library.clear_controlling_thread(force=True)
-    try:
-        yield
-    finally:
-        for library in owned:
-            library.clear_controlling_thread(force=True)
+    for library in _blas().lib_controllers:
+        if hasattr(library, "clear_controlling_thread"):
+            library.clear_controlling_thread()
 
 
 @functools.lru_cache(maxsize=1)
@@ -63,12 +53,12 @@ SWITCH = "CONSENSUS_KEEP_MEMORY"  # environment variable
 
 
 @functools.cache
-def _keep_freed_memory():
-    """Let the C library keep some freed memory for the next round, once a process.
+def keep_freed_memory() -> None:
+    """Let the C library keep up to 128 MB of freed memory for the next round, for the rest of the process.
 
-    By default glibc gives every array of over 128 kB back to the system and fetches it anew, page by page: local solves,
-    which allocate such arrays all the time, take up to 1.6 times as long. This holds for all of the process, so it is said in
-    the log, ``CONSENSUS_KEEP_MEMORY=0`` prevents it, and a setting of the user's (``MALLOC_...``) stands.
+    By default glibc may give arrays of over 128 kB back to the system and fetch them anew, page by page, which local solves
+    take longer for. Worker processes of this package call it; in the user's process it is called where the environment has
+    ``CONSENSUS_KEEP_MEMORY=1``. A setting of the user's (``MALLOC_...``, or ``CONSENSUS_KEEP_MEMORY=0``) stands.
     """
     if os.environ.get(SWITCH) == "0" or any(name.startswith("MALLOC_") for name in os.environ):
         return
@@ -78,10 +68,6 @@ def _keep_freed_memory():
         return
     mallopt(-3, 32 << 20)  # M_MMAP_THRESHOLD: arrays up to this size come from the heap
     mallopt(-1, 128 << 20)  # M_TRIM_THRESHOLD: so much free heap is kept
-    logging.getLogger("consensus").info(
-        "this process keeps up to 128 MB of freed memory from now on (glibc's mallopt); %s=0 in the environment prevents it",
-        SWITCH,
-    )
 
 
 class _Guard:
@@ -112,11 +98,12 @@ class _OneThread(threading.local):
 def _enter():
     with _Guard.lock:
         if _Guard.depth == 0:
-            _keep_freed_memory()
+            if os.environ.get(SWITCH) == "1":
+                keep_freed_memory()
             allowed = max((library.num_threads for library in _blas().lib_controllers), default=1)
             _Guard.threads = min(allowed, cores())
-            with _in_control():
-                _Guard.limiter = _blas().limit(limits=1)
+            _Guard.limiter = _blas().limit(limits=1)
+            _give_up_control()
         _Guard.depth += 1
 
 
@@ -124,8 +111,8 @@ def _leave():
     with _Guard.lock:
         _Guard.depth -= 1
         if _Guard.depth == 0:
-            with _in_control():
-                _Guard.limiter.restore_original_limits()
+            _Guard.limiter.restore_original_limits()
+            _give_up_control()
 
 
 _one_thread = _OneThread()
@@ -134,7 +121,8 @@ _one_thread = _OneThread()
 def one_blas_thread() -> AbstractContextManager[None]:
     """Hold BLAS to one thread, leaving the cores it was allowed (``OMP_NUM_THREADS``, threadpoolctl) to the chunks.
 
-    May be nested, and entered from several threads; the last to leave restores what the first one found.
+    May be nested, and entered from several threads; the last to leave restores what the first one found. While another thread
+    of the user's is inside its own ``threadpool_limits``, that limit stands.
     """
     return _one_thread
 
@@ -207,17 +195,3 @@ def for_chunks(
                 future.exception()  # waits for all before any raises: nobody writes into the results once this returns
             for future in futures:
                 future.result()
-
-
-def for_rows(
-    function: Callable[..., None], arrays: "Sequence[np.ndarray]", bytes_per_agent: int, streamed: int = 0, *more: Any
-) -> None:
-    """Call ``function(*parts, *more)`` for the same rows of all ``arrays`` (agents, ...), as :func:`for_chunks` chooses them.
-
-    In rounds of a small network at once, with the arrays themselves: to take parts of them is as much work as there is.
-    """
-    agents = len(arrays[0])
-    if _one_thread.depth and 0 < agents * bytes_per_agent <= _WORTH_BYTES and 2 * (bytes_per_agent - streamed) <= CHUNK_BYTES:
-        function(*arrays, *more)
-    else:
-        for_chunks(lambda rows: function(*[array[rows] for array in arrays], *more), agents, bytes_per_agent, streamed=streamed)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import cloudpickle
 from threadpoolctl import threadpool_limits
 
+from consensus._parallel import keep_freed_memory
 from consensus.communication.states import flatten
 from consensus.engines.rounds import run_rounds
 from consensus.engines.shared import SharedNetwork, SharedState
@@ -57,6 +58,7 @@ def work(lock: Lock, pipe: Connection) -> None:
     """Do one :class:`Task` after another, until None comes instead or the parent has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C is the parent's to handle
     parent = multiprocessing.parent_process()
+    keep_freed_memory()
     gc.freeze()  # what has been imported is not looked through after every run
     with suppress(EOFError, OSError):  # the parent has ended
         while (task := _next(pipe, parent)) is not None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from consensus._parallel import for_chunks, for_rows
+from consensus._parallel import for_chunks
 from consensus.local.costs import estimates, forms_jacobian
 from consensus.local.part import Part
 from consensus.local.systems import SYSTEMS
@@ -38,7 +38,11 @@ def newton_directions(problem: Any, w: np.ndarray, right: np.ndarray, damping: f
     directions = np.empty_like(w)
     problem.work.solves += 1
     if inverses is not None:
-        for_rows(_times, (inverses, right, directions), right[0].nbytes * problem.parameters)
+
+        def times(rows):
+            directions[rows] = (inverses[rows] @ right[rows, :, None])[:, :, 0]
+
+        for_chunks(times, len(w), right[0].nbytes * problem.parameters)
         return directions
     iterations = []
     tolerance = _TOLERANCE if w.dtype == np.float64 else 1e-6
@@ -60,10 +64,6 @@ def newton_directions(problem: Any, w: np.ndarray, right: np.ndarray, damping: f
         systems.keep(_made(problem, w, right, damping, tolerance, solve))
     problem.work.iterations += sum(iterations)
     return directions
-
-
-def _times(inverses, right, out):
-    np.matmul(inverses, right[..., None], out=out[..., None])
 
 
 class _Systems:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import kernels
-from consensus._parallel import CHUNK_BYTES, for_rows
+from consensus._parallel import CHUNK_BYTES, for_chunks
 from consensus._rows import combined, empty, taken
 from consensus.data import Shards
 from consensus.losses.base import Loss
@@ -132,14 +132,18 @@ class SampleSums(BaseProblem):
         def of_batch(places, x, d, *rest):
             function(taken(x, places), taken(d, places), *rest)
 
-        for_rows(of_batch, (batch.indices, x, d, c, *arrays), self._bytes(count), self._streamed(count), *more)
+        self._by_rows(of_batch, (batch.indices, x, d, c, *arrays), self._bytes(count), self._streamed(count), *more)
 
     def _over_all(self, function, arrays, *more):
         """Call ``function(*arrays, *more)`` for all samples, some agents after others."""
         most = self.weights.shape[1]
         touched = self._bytes(most)
         streamed = self._streamed(most) if self._fused is None else touched  # kernels keep to a cache by themselves
-        for_rows(self._unpadded(function, most), arrays, touched, streamed, *more)
+        self._by_rows(self._unpadded(function, most), arrays, touched, streamed, *more)
+
+    def _by_rows(self, function, arrays, touched, streamed, *more):
+        """Call ``function(*parts, *more)`` for the same rows of all ``arrays`` (agents, ...)."""
+        for_chunks(lambda rows: function(*[array[rows] for array in arrays], *more), self.agents, touched, streamed=streamed)
 
     def _unpadded(self, function, count):
         """``function(x, d, c, *rest)`` without the samples of weight zero at an agent's end, where agents come one by one."""

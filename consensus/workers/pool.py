@@ -14,6 +14,7 @@ import cloudpickle
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from consensus._parallel import keep_freed_memory
 from consensus.errors import WorkerError
 from consensus.workers.exceptions import parts_of, restored
 from consensus.workers.process_group import process_group
@@ -156,6 +157,7 @@ def pool(workers: Sequence[Worker], what: str = "worker") -> Iterator[Pool]:
 def serve(worker: Worker, pipe: Connection) -> None:
     """What runs in a worker: it answers requests until it is told to end, or its parent has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C is the parent's to handle
+    keep_freed_memory()
 
     def say(kind, content):
         pipe.send_bytes(cloudpickle.dumps((kind, content)))

@@ -83,12 +83,8 @@ def test_results_do_not_depend_on_chunks_or_threads(cores, monkeypatch):
         def in_chunks(function, agents, *_, **__):
             for_chunks(function, agents, bytes_per_agent)
 
-        def in_rows(function, arrays, _, streamed=0, *more):
-            in_chunks(lambda rows: function(*(array[rows] for array in arrays), *more), len(arrays[0]))
-
         for module in users:
             monkeypatch.setattr(module, "for_chunks", in_chunks)
-        monkeypatch.setattr(consensus.problems.sums, "for_rows", in_rows)
         problem = consensus.Problem(model, consensus.SquaredLoss(), shards, consensus.L2(0.01))
         result = consensus.solve(problem, schedule, NEXT(PartialLinearization(1.0), Constant(0.2)), rounds=2, start=start)
         return [array.tobytes() for array in (result.w, problem.value(result.w), problem.gradient(result.w))]
@@ -141,16 +137,19 @@ def test_the_last_to_leave_restores_blas_whichever_thread_it_is(order, limited, 
     def leave(who):
         entered[who].pop().__exit__(failure, failure and failure(), None)
 
-    untouched, held = blas_threads(), []
+    untouched, held, heeded, controlled = blas_threads(), [], True, limited  # by the main thread's own limit
     with ThreadPoolExecutor(1) as other, threadpool_limits(3 if limited else None, user_api="blas"):
         before = blas_threads()
         for step in order:
             act, who = (enter if step.islower() else leave), step.lower()
+            if not any(entered.values()):
+                heeded = who == "m" or not controlled
+                controlled = controlled and not heeded
             if who == "m":
                 act(who)
             else:
                 other.submit(act, who).result()
-            held.append((blas_threads(), bool(entered["m"] or entered["t"])))
+            held.append((blas_threads(), heeded and any(entered.values())))
     assert blas_threads() == untouched  # the limit that was set around it is lifted too
     assert held == [([1] * len(before) if inside else before, inside) for _, inside in held]
 
@@ -239,23 +238,25 @@ def test_the_callers_error_state_holds_in_every_chunk(cores):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("environment", "told"), [({}, True), ({"CONSENSUS_KEEP_MEMORY": "0"}, False), ({"MALLOC_ARENA_MAX": "2"}, False)]
+    ("environment", "settings"),
+    [({}, [0, 2]), ({"CONSENSUS_KEEP_MEMORY": "1"}, [2, 2]), ({"CONSENSUS_KEEP_MEMORY": "0"}, [0, 0])],
 )
-def test_what_is_set_for_the_whole_process_is_announced_and_can_be_switched_off(environment, told):
+@pytest.mark.parametrize("malloc", [{}, {"MALLOC_ARENA_MAX": "2"}], ids=str)
+def test_only_workers_keep_freed_memory_unless_asked(environment, settings, malloc):
     script = (
-        "import ctypes, logging\n"
-        "from consensus._parallel import one_blas_thread\n"
+        "import ctypes\n"
+        "from consensus._parallel import keep_freed_memory, one_blas_thread\n"
         "settings, load = [], ctypes.CDLL\n"
         "class Library:\n"
         "    def mallopt(self, *setting): settings.append(setting)\n"
         "ctypes.CDLL = lambda name, **more: load(name, **more) if name else Library()\n"
-        "logging.basicConfig(level='INFO', format='%(message)s')\n"
         "for _ in range(2):\n"
         "    with one_blas_thread(): pass\n"
+        "print(len(settings))\n"
+        "keep_freed_memory()\n"  # as workers do
         "print(len(settings))\n"
     )
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "CONSENSUS_"))}
     command = [sys.executable, "-c", script]
-    done = subprocess.run(command, env=clean | environment, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == ("2" if told else "0")
-    assert done.stderr.count("CONSENSUS_KEEP_MEMORY=0") == told
+    done = subprocess.run(command, env=clean | environment | malloc, capture_output=True, text=True, check=True)
+    assert list(map(int, done.stdout.split())) == ([0, 0] if malloc else settings)
