@@ -109,6 +109,7 @@ def test_rooms_at_the_bottom_know_nothing_above(room, allowed):
         ("consensus.surrogates", ["consensus.solvers", "consensus.engines"]),
         ("consensus.local", ["consensus.solvers", "consensus.engines"]),
         ("consensus.solvers", ["consensus.engines"]),
+        ("consensus.engines", ["consensus.solvers", "consensus.problems", "consensus.models"]),
     ],
 )
 def test_imports_run_one_way(room, others):

@@ -3,15 +3,16 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from consensus.engines.protocols import Problem, Solver
 from consensus.engines.states import Begin
 from consensus.observe import Observer
-from consensus.problems import BaseProblem
-from consensus.solvers import Solver
 from topologies.schedules import ScheduleLike
+
+S = TypeVar("S", bound=Solver)
 
 
 class Engine(ABC):
@@ -53,7 +54,7 @@ class Engine(ABC):
     @abstractmethod
     def run(
         self,
-        problem: BaseProblem,
+        problem: Problem,
         schedule: ScheduleLike,
         solver: Solver,
         begin: Begin,
@@ -85,7 +86,7 @@ class Engine(ABC):
             The observer's reason to stop early, None when all rounds were done.
         """
 
-    def check(self, problem: BaseProblem) -> None:
+    def check(self, problem: Problem) -> None:
         """Raise ``ValueError`` if ``problem`` does not hold the agents which this process needs."""
         if problem.agents != problem.network_size:
             raise ValueError(
@@ -110,7 +111,7 @@ class Engine(ABC):
         """What ``function()`` gives or raises in the process that reports to the user, in all processes."""
         return function()
 
-    def prepare(self, solver: Solver, problem: BaseProblem, network: ScheduleLike) -> Solver:
+    def prepare(self, solver: S, problem: Problem, network: ScheduleLike) -> S:
         """``solver.prepared`` for the whole network: the same in all processes, though each may hold some agents only."""
         if not hasattr(solver, "prepared"):  # one that is not derived from Solver need not have it
             return solver
@@ -124,7 +125,7 @@ class Engine(ABC):
 class _WholeNetwork:
     """A problem of some agents with the constants of all: every process asks for them at the same time."""
 
-    def __init__(self, problem: BaseProblem, engine: Engine) -> None:
+    def __init__(self, problem: Any, engine: Engine) -> None:
         self._problem, self._engine = problem, engine
 
     def __getattr__(self, name: str) -> Any:

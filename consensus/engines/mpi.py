@@ -15,13 +15,12 @@ from consensus import _checks
 from consensus.engines.agreement import agree
 from consensus.engines.base import Engine
 from consensus.engines.halo import MPINetwork
+from consensus.engines.protocols import Problem, Solver
 from consensus.engines.ranks import Ranks
 from consensus.engines.rounds import reports, run_rounds
 from consensus.engines.states import Begin
 from consensus.observe import Observer
 from consensus.observe.counts import total
-from consensus.problems import BaseProblem
-from consensus.solvers import Solver
 from consensus.workers.blocks import blocks_of
 from topologies.schedules import ScheduleLike
 
@@ -107,7 +106,7 @@ class MPI(Engine):
             )
         return blocks_of(agents, self.size)[self.rank]
 
-    def check(self, problem: BaseProblem) -> None:
+    def check(self, problem: Problem) -> None:
         rows = self.rows(problem.network_size)
         whole = problem.agents == problem.network_size
         if not whole and not np.array_equal(problem.rows, np.arange(rows.start, rows.stop)):
@@ -132,7 +131,7 @@ class MPI(Engine):
         agree(self.ranks, error, given)
 
     def run(
-        self, problem: BaseProblem, schedule: ScheduleLike, solver: Solver, begin: Begin, rounds: int, observer: Observer
+        self, problem: Problem, schedule: ScheduleLike, solver: Solver, begin: Begin, rounds: int, observer: Observer
     ) -> str | None:
         rows = self.rows(problem.network_size)
         problem = problem.restrict(rows if problem.agents == problem.network_size else slice(0, problem.agents))

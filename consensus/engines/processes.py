@@ -10,12 +10,11 @@ from consensus import _checks
 from consensus._parallel import cores
 from consensus.engines.base import Engine
 from consensus.engines.parent import Parent
+from consensus.engines.protocols import Problem, Solver
 from consensus.engines.shared import SharedState
 from consensus.engines.states import Begin
 from consensus.engines.worker import Part, Task, work
 from consensus.observe import Observer
-from consensus.problems import BaseProblem
-from consensus.solvers import Solver
 from consensus.workers.blocks import blocks_by_load
 from consensus.workers.kept import KeptWorkers
 from topologies.schedules import ScheduleLike
@@ -92,7 +91,7 @@ class Processes(Engine):
             kept.stop()
 
     def run(
-        self, problem: BaseProblem, schedule: ScheduleLike, solver: Solver, begin: Begin, rounds: int, observer: Observer
+        self, problem: Problem, schedule: ScheduleLike, solver: Solver, begin: Begin, rounds: int, observer: Observer
     ) -> str | None:
         blocks = blocks_by_load(problem.load, min(self.workers or cores(), problem.agents))
         sizes = problem.parameters, problem.dtype, solver.width(problem), len(solver.history_columns)

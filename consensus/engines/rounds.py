@@ -10,12 +10,11 @@ from consensus._parallel import one_blas_thread
 from consensus._rows import kept_memory
 from consensus.communication.block import BlockNetwork
 from consensus.communication.states import flatten
+from consensus.engines.protocols import Problem, Solver
 from consensus.engines.states import Begin, State, checked
 from consensus.errors import DivergenceError
 from consensus.observe import Gather, Gathered, Observer
 from consensus.observe.gather import Whole
-from consensus.problems.base import BaseProblem
-from consensus.solvers.base import Solver
 
 Report: TypeAlias = Callable[[State, dict[str, Any], float], str | None]
 _LARGEST = 1e150  # an iterate beyond this is lost,
@@ -23,7 +22,7 @@ _LARGEST_SQUARE = _LARGEST**2  # which is near the largest double
 
 
 def run_rounds(
-    problem: BaseProblem,
+    problem: Problem,
     network: BlockNetwork,
     solver: Solver,
     begin: Begin,

@@ -8,11 +8,10 @@ import numpy as np
 from consensus.communication.block import BlockNetwork
 from consensus.communication.plans import Plan
 from consensus.engines.base import Engine
+from consensus.engines.protocols import Problem, Solver
 from consensus.engines.rounds import reports, run_rounds
 from consensus.engines.states import Begin
 from consensus.observe import Observer
-from consensus.problems import BaseProblem
-from consensus.solvers import Solver
 from topologies.schedules import ScheduleLike
 
 
@@ -39,7 +38,7 @@ class Stacked(Engine):
     strict: bool = False
 
     def run(
-        self, problem: BaseProblem, schedule: ScheduleLike, solver: Solver, begin: Begin, rounds: int, observer: Observer
+        self, problem: Problem, schedule: ScheduleLike, solver: Solver, begin: Begin, rounds: int, observer: Observer
     ) -> str | None:
         everyone = slice(0, problem.agents)
         problem = problem.restrict(everyone)  # its own count of work

@@ -7,8 +7,7 @@ import numpy as np
 
 from consensus import _checks
 from consensus.communication.states import rebuild
-from consensus.problems.base import BaseProblem
-from consensus.solvers.base import Solver
+from consensus.engines.protocols import Problem, Solver
 
 _UNPACK = "; unpack what network.mix returns, a tuple with one array for each block: (w,) = network.mix(round, w)"
 
@@ -53,7 +52,7 @@ class Begin(NamedTuple):
         numbers = {name: np.ascontiguousarray(value[rows]) if np.ndim(value) else value for name, value in self.numbers.items()}
         return Begin(numbers, self.resumed)
 
-    def state(self, problem: BaseProblem, solver: Solver) -> State:
+    def state(self, problem: Problem, solver: Solver) -> State:
         """The solver's state; what it computes for a start counts as ``problem``'s work.
 
         Raises
@@ -67,7 +66,7 @@ class Begin(NamedTuple):
         return rebuild(initial, self.numbers) if self.resumed else initial
 
 
-def checked(state: Any, round: int, problem: BaseProblem, name: str) -> State:
+def checked(state: Any, round: int, problem: Problem, name: str) -> State:
     """``state`` if that is one after ``round`` rounds of ``problem``'s agents.
 
     Raises

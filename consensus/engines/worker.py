@@ -16,13 +16,12 @@ from threadpoolctl import threadpool_limits
 
 from consensus._parallel import keep_freed_memory
 from consensus.communication.states import flatten
+from consensus.engines.protocols import Sendable, Solver
 from consensus.engines.rounds import run_rounds
 from consensus.engines.shared import SharedNetwork, SharedState
 from consensus.engines.states import Begin
 from consensus.observe import Due
 from consensus.observe.counts import NAMES
-from consensus.problems.shared import SharedProblem
-from consensus.solvers import Solver
 from consensus.workers.barrier import Aborted
 from consensus.workers.exceptions import parts_of
 from consensus.workers.shared_memory import receive
@@ -49,7 +48,7 @@ class Task(NamedTuple):
     """What a worker is told of a run; its ``part`` is a pickled :class:`Part`."""
 
     shared: SharedState
-    problem: SharedProblem
+    problem: Sendable
     part: bytes
     cores: int
 

@@ -11,10 +11,9 @@ from consensus.checkpoint import Checkpoint
 from consensus.history import History
 from consensus.observe.callbacks import RoundInfo, ask
 from consensus.observe.gather import Gather, Whole
-from consensus.observe.recorder import Recorder
+from consensus.observe.recorder import Costs, Recorder
 from consensus.observe.saver import Saver
 from consensus.observe.stopper import Stopper
-from consensus.problems.base import BaseProblem
 
 
 @dataclass(frozen=True)
@@ -118,7 +117,7 @@ class Observer:
     ) -> None:
         self.recorder, self.stopper, self.callbacks, self.saver, self.bar = recorder, stopper, callbacks, saver, bar
         self.due = Due(every, rounds, saver.every if saver else None)
-        self.problem = recorder.problem  # as the user gave it
+        self.problem: Any = recorder.problem  # as the user gave it
         self.gather: Gather = Whole()
         self.round = 0
         self.latest: tuple[int, np.ndarray] | None = None
@@ -130,7 +129,7 @@ class Observer:
     def history(self) -> History:
         return self.recorder.history
 
-    def attach(self, problem: BaseProblem, gather: Gather) -> None:
+    def attach(self, problem: Costs, gather: Gather) -> None:
         """Observe together with other processes: measure with this block of the problem, put together by ``gather``."""
         self.gather = gather
         self.recorder.attach(problem, gather)

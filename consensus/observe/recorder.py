@@ -20,6 +20,24 @@ ALWAYS = ("round", "objective", "stationarity", "disagreement", *NAMES, "bytes_b
 ASKED_FOR = ("agent_objective", "test_error", "test_error_worst")
 
 
+class Costs(Protocol):
+    """What is observed of a problem, or of a block of its agents."""
+
+    @property
+    def agents(self) -> int:
+        """How many agents are held here."""
+
+    @property
+    def regularizer(self) -> Any:
+        """r."""
+
+    def value(self, w: np.ndarray) -> np.ndarray:
+        """The agents' costs (agents,) at w (agents, P)."""
+
+    def gradient(self, w: np.ndarray) -> np.ndarray:
+        """Their gradients (agents, P)."""
+
+
 class Method(Protocol):
     """What is observed of a solver, or of a centralised system."""
 
@@ -53,7 +71,7 @@ class Recorder:
 
     def __init__(
         self,
-        problem: BaseProblem,
+        problem: Costs,
         solver: Method,
         test: tuple[np.ndarray, np.ndarray] | None = None,
         agent_objectives: bool = False,
@@ -65,7 +83,7 @@ class Recorder:
         self.gather: Gather = Whole()
         self.history = History()
 
-    def attach(self, problem: BaseProblem, gather: Gather) -> None:
+    def attach(self, problem: Costs, gather: Gather) -> None:
         """Measure with this block of the problem, put together by ``gather``."""
         self.problem, self.gather = problem, gather
 
