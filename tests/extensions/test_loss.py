@@ -10,7 +10,6 @@ from sklearn.linear_model import PoissonRegressor
 
 import consensus
 import topologies
-from consensus.engines import Processes
 from consensus.local import CVXPYSolver
 from consensus.solvers import NEXT, AdaptiveNEXT, GradientTracking
 from consensus.surrogates import FullLinearization, PartialLinearization
@@ -49,11 +48,6 @@ def test_agents_find_scikit_learns_regression(solver, rounds):
     result = consensus.solve(problem(), topologies.ring(AGENTS), solver, rounds=rounds, record_every=rounds, test=data())
     np.testing.assert_allclose(result.w, np.tile(fitted.coef_, (AGENTS, 1)), rtol=0, atol=1e-7)
     assert result.history["test_error"][-1] == pytest.approx(np.square(fitted.predict(X) - y).mean(), rel=1e-6)
-
-
-def test_workers_come_to_the_same_bits(forked):
-    run = lambda engine: consensus.solve(problem(), topologies.ring(AGENTS), AdaptiveNEXT(), rounds=5, engine=engine)  # noqa: E731
-    np.testing.assert_array_equal(run("stacked").w, run(Processes(2)).w)
 
 
 def test_what_it_lacks_is_said():

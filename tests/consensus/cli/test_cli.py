@@ -102,7 +102,7 @@ def test_one_seed_is_that_of_the_split_the_shards_the_graphs_and_the_start(tmp_p
     np.testing.assert_array_equal(run(found)["DGD"].w, wanted.w)
 
 
-@pytest.mark.parametrize(("rounds", "every"), [(150, 1), (399, 1), (400, 2), (1999, 9)])
+@pytest.mark.parametrize(("rounds", "every"), [(150, 1), (399, 1), (400, 2), pytest.param(1999, 9, marks=pytest.mark.slow)])
 def test_a_history_has_about_two_hundred_rows(tmp_path, rounds, every):
     text = TEXT.replace("rounds = 6", f"rounds = {rounds}")
     recorded = run(config(tmp_path, text[: text.index("[[solver]]\nlabel")]))["DGD"].history["round"]
