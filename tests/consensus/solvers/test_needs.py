@@ -22,7 +22,7 @@ from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
 
 STATIC = topologies.Static(GRAPH)
 FULL, PARTIAL = FullLinearization(4.0), PartialLinearization(1.0)
-SKIPPED = {"PowerGossip", "PowerGossip, tracking", "BEER, low rank", "liars"}  # they need matrices, or a complete graph
+SKIPPED = {"PowerGossip", "PowerGossip, tracking", "BEER, low rank", "attacked"}  # they need matrices, or a complete graph
 ALL = [solver for name, solver in SOLVERS.items() if name not in SKIPPED]
 every = pytest.mark.parametrize("solver", ALL, ids=lambda solver: str(solver)[:60])
 L2 = consensus.L2(0.1)
