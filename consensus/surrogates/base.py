@@ -1,4 +1,4 @@
-"""What a surrogate is."""
+"""The protocols of surrogates and of the models that they form."""
 
 from typing import Any, Protocol
 
@@ -8,42 +8,60 @@ from consensus.problems import BaseProblem
 
 
 class SurrogateModel(Protocol):
-    """Convex models g~_i of the costs of a block of agents: what a surrogate hands to a local solver that knows its kind.
+    """Convex models g~_i of the costs of a block of agents, which a local solver minimises.
 
-    A NamedTuple serves: of the data, and of numbers (agents, ...).
+    A NamedTuple of the data and of arrays (agents, ...) is enough.
     """
 
     @property
     def w(self) -> np.ndarray:
-        """The points (agents, P) around which they are models."""
+        """Points (agents, P) at which the models have the gradients of the costs."""
 
 
 class Surrogate(Protocol):
-    """Makes strongly convex models g~_i(w; w_i) of the agents' local costs g_i, whose gradients at w_i are those of g_i.
+    """A rule that forms strongly convex models g~_i(w; w_i) of the local costs g_i, with the gradient of g_i at w_i.
 
-    One of your own, a frozen dataclass of its settings, goes with a :class:`consensus.local.LocalSolver` that minimises its
-    models: those of the package know :class:`FullLinearization`, :class:`PartialLinearization` and :class:`Blocks` of these.
-    Checkpoints know it by its ``repr``.
+    The local solvers here minimise the models of :class:`FullLinearization`, :class:`PartialLinearization` and :class:`Blocks`.
+    Your own surrogate, a frozen dataclass of its settings, requires a :class:`consensus.local.LocalSolver` for its models.
+    Checkpoints identify it by its ``repr``.
 
     Notes
     -----
-    What it may have besides:
+    The following attribute is optional.
 
     ``needs_model`` : bool
-        Whether the costs must be those of a model and a loss; False where it is missing. NEXT and SONATA say it in their
-        ``needs``, so that other problems are refused before any work.
+        Whether the costs must be those of a model and a loss; False if it is missing. It enters the ``needs`` of NEXT and
+        SONATA, so that other problems are rejected before anything runs.
     """
 
     def check(self, problem: BaseProblem) -> None:
-        """Raise ``TypeError`` or ``ValueError`` if it cannot be formed for ``problem``; called once, before any work."""
+        """Check that the surrogate can be formed for a problem; called once, before anything runs.
 
-    def at(self, problem: Any, w: np.ndarray, gradient: np.ndarray) -> SurrogateModel:
-        """The models of a block of agents around ``w`` (agents, P), called every round.
+        Parameters
+        ----------
+        problem : BaseProblem
+            The problem.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it cannot.
+        """
+
+    def at(self, problem: Any, w: np.ndarray, gradient: np.ndarray) -> SurrogateModel:  # noqa: ANN401  # or a subclass of it
+        """Return the models of a block of agents; called every round.
 
         Parameters
         ----------
         problem : Problem
-            The block's, one that :meth:`check` has let pass.
-        w, gradient : ndarray (agents, P)
-            The iterates, and the local costs' gradients there. To be left as they are.
+            The block's problem, which `check` has accepted.
+        w : ndarray (agents, P)
+            The iterates w_i; not to be changed.
+        gradient : ndarray (agents, P)
+            Gradients of the local costs at w; not to be changed.
+
+        Returns
+        -------
+        SurrogateModel
+            The models.
         """

@@ -11,30 +11,31 @@ from consensus.surrogates.base import Surrogate
 
 
 class BlockModel(NamedTuple):
-    """The surrogates ``model`` of a block of agents, to be minimised over each of ``slices`` of coordinates alone."""
+    """Surrogate models of a block of agents, which are minimised over each slice of coordinates by itself."""
 
-    model: Any
+    model: Any  # of the split surrogate
     slices: tuple[slice, ...]
 
     @property
     def w(self) -> np.ndarray:
-        return self.model.w
+        return np.asarray(self.model.w)
 
 
 @dataclass(frozen=True)
-class Blocks:
-    """Minimise a surrogate over ``count`` blocks of coordinates, each with the others held at w_i.
+class Blocks(Surrogate):
+    """A surrogate that is minimised over each of several blocks of coordinates, with the other blocks fixed at w_i.
 
         w~_i = (w~_i1, ..., w~_iC),          w~_ic = argmin over block c of g~_i + linear term + r
 
-    The blocks are independent, so that the cores of an agent can solve them at once, and each keeps only its own columns of
-    the Jacobian. The gradients at w_i agree with the unsplit surrogate's, and with them convergence is kept.
+    The blocks are independent: the cores of an agent can solve them in parallel, and each block stores only its own columns
+    of the Jacobian. The gradients at w_i are those of the unsplit surrogate, so convergence is preserved.
 
     Parameters
     ----------
     surrogate : FullLinearization or PartialLinearization
+        The surrogate to split.
     count : int
-        Number of blocks of neighbouring coordinates, equal up to one coordinate; at most P.
+        Number of blocks, at most P. Blocks are consecutive coordinates, and their sizes differ by at most one.
 
     References
     ----------
@@ -51,10 +52,10 @@ class Blocks:
 
     @property
     def needs_model(self) -> bool:
-        return getattr(self.surrogate, "needs_model", False)
+        """Whether the surrogate requires a model and a loss."""
+        return bool(getattr(self.surrogate, "needs_model", False))
 
     def check(self, problem: BaseProblem) -> None:
-        """Raise ``ValueError`` or ``TypeError`` if the surrogate or the regularizer cannot be split for ``problem``."""
         self.surrogate.check(problem)
         if self.count > problem.parameters:
             raise ValueError(f"count must be at most the number of parameters, {problem.parameters}; got {self.count}")
@@ -69,10 +70,20 @@ class Blocks:
             ) from error
 
     def slices(self, parameters: int) -> tuple[slice, ...]:
-        """The blocks' coordinates, as slices that cover ``range(parameters)``."""
+        """Return the slices of the blocks.
+
+        Parameters
+        ----------
+        parameters : int
+            Number of parameters P.
+
+        Returns
+        -------
+        tuple of slice
+            Slices that cover 0 .. P - 1 in order.
+        """
         ends = np.cumsum([len(part) for part in np.array_split(np.arange(parameters), self.count)]).tolist()
         return tuple(slice(start, end) for start, end in zip([0, *ends[:-1]], ends, strict=True))
 
-    def at(self, problem: Any, w: np.ndarray, gradient: np.ndarray) -> BlockModel:
-        """The models of all agents around ``w`` (agents, P), with ``gradient`` = grad g_i(w_i)."""
+    def at(self, problem: BaseProblem, w: np.ndarray, gradient: np.ndarray) -> BlockModel:
         return BlockModel(self.surrogate.at(problem, w, gradient), self.slices(problem.parameters))

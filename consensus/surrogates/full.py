@@ -1,4 +1,4 @@
-"""Linearise the whole cost."""
+"""The linearisation of the whole cost."""
 
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -7,10 +7,11 @@ import numpy as np
 
 from consensus import _checks
 from consensus.problems import BaseProblem
+from consensus.surrogates.base import Surrogate
 
 
 class ProximalModel(NamedTuple):
-    """``g~_i(w) = grad_i . (w - w_i) + tau/2 |w - w_i|^2`` (up to a constant) for a block of agents.
+    """Models ``g~_i(w) = grad_i . (w - w_i) + tau/2 |w - w_i|^2``, up to constants, for a block of agents.
 
     Fields: the ``problem``, the centres ``w`` (agents, P), the costs' ``gradient`` there (agents, P), ``tau``.
     """
@@ -22,18 +23,18 @@ class ProximalModel(NamedTuple):
 
 
 @dataclass(frozen=True)
-class FullLinearization:
-    """The cost linearised at w_i plus a proximal term,
+class FullLinearization(Surrogate):
+    """The cost linearised at w_i, plus a proximal term.
 
         g~_i(w; w_i) = g_i(w_i) + grad g_i(w_i) . (w - w_i) + tau/2 |w - w_i|^2 .
 
-    Its local problem with a regularizer r is one proximal step, ``prox_{r/tau}(w_i - A y_i / tau)``. It fits every
-    problem, also one given by functions.
+    The local problem with a regularizer r is one proximal step, ``prox_{r/tau}(w_i - A y_i / tau)``. Every problem is
+    suitable, problems given by functions included.
 
     Parameters
     ----------
     tau : float
-        > 0, in units of the cost over squared parameters.
+        Proximal weight, above 0, in units of the cost over squared parameters.
 
     References
     ----------
@@ -49,8 +50,7 @@ class FullLinearization:
         object.__setattr__(self, "tau", _checks.number("tau", self.tau, above=0))
 
     def check(self, problem: BaseProblem) -> None:
-        """Every problem fits."""
+        pass  # every problem is suitable
 
     def at(self, problem: BaseProblem, w: np.ndarray, gradient: np.ndarray) -> ProximalModel:
-        """The models of all agents around ``w`` (agents, P), with ``gradient`` = grad g_i(w_i)."""
         return ProximalModel(problem, w, gradient, self.tau)

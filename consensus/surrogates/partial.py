@@ -1,4 +1,4 @@
-"""Linearise the model inside the loss."""
+"""The linearisation of the model inside the loss."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
@@ -7,13 +7,14 @@ import numpy as np
 
 from consensus import _checks
 from consensus.problems import BaseProblem, Problem
+from consensus.surrogates.base import Surrogate
 
 
 class LinearizedModel(NamedTuple):
     """Convex models ``g~_i`` for a block of agents: see :class:`PartialLinearization`.
 
-    Fields: the ``problem`` that holds the data, the centres ``w`` (agents, P), the costs' ``gradient`` there, the
-    ``scale`` s of the data term, ``tau``.
+    Fields: the ``problem`` with the data, the centres ``w`` (agents, P), the ``gradient`` of the costs there (agents, P), the
+    ``scale`` s of the data term, and ``tau``.
     """
 
     problem: Problem
@@ -24,8 +25,10 @@ class LinearizedModel(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PartialLinearization:
-    """The loss stays, the model f is linearised inside it. With J_m the Jacobian of f(., x_m) at w_i,
+class PartialLinearization(Surrogate):
+    """The cost with the model f linearised inside the loss.
+
+    With J_m the Jacobian of f(., x_m) at w_i,
 
         D_i(v)       = c sum_m l(d_m, f_m + J_m v)
         g~_i(w; w_i) = s D_i(w - w_i) - (s - 1) grad D_i(0) . (w - w_i) + tau/2 |w - w_i|^2 ,
@@ -35,10 +38,10 @@ class PartialLinearization:
     Parameters
     ----------
     tau : float
-        >= 0; > 0 unless the regularizer is an L2 with weight > 0.
+        Proximal weight, at least 0; above 0 unless the regularizer is an L2 with weight above 0.
     curvature : {"network", "local"}
-        ``local``: s = 1, the surrogate of [1]_. ``network``: s = A, so that an agent's local curvature stands for the whole
-        network's, as in [2]_; steps are then on the scale of U.
+        With ``local`` s = 1, the surrogate of [1]_. With ``network`` s = A, as in [2]_: an agent's curvature then stands for
+        that of the whole network, and steps are on the scale of U.
 
     References
     ----------
@@ -57,7 +60,6 @@ class PartialLinearization:
         _checks.choice("curvature", self.curvature, ("local", "network"))
 
     def check(self, problem: BaseProblem) -> None:
-        """Raise ``TypeError`` or ``ValueError`` if the surrogate cannot be formed, or solved, for ``problem``."""
         if not isinstance(problem, Problem):
             raise TypeError(
                 f"PartialLinearization needs a model to linearise, and {problem} has none: use FullLinearization(tau)"
@@ -72,6 +74,5 @@ class PartialLinearization:
             raise ValueError(f"tau must be > 0 with {r}, or the local problem need not be strongly convex; got {self.tau}")
 
     def at(self, problem: Problem, w: np.ndarray, gradient: np.ndarray) -> LinearizedModel:
-        """The models of all agents around ``w`` (agents, P), with ``gradient`` = grad g_i(w_i)."""
         scale = float(problem.network_size) if self.curvature == "network" else 1.0
         return LinearizedModel(problem, w, gradient, scale, self.tau)
