@@ -12,6 +12,7 @@ from consensus.losses.base import Loss, columns_of, scores, shaped, summed
 
 if TYPE_CHECKING:
     import cvxpy
+    import jax
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,12 @@ class CrossEntropy(Loss):
     def gradient(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         outputs = scores(outputs)
         return _slope(outputs, shaped(targets, (*outputs.shape[:-1], 1))[..., 0].astype(outputs.dtype, copy=False))
+
+    def jax_gradient(self, outputs: jax.Array, targets: jax.Array) -> jax.Array:
+        """As :meth:`gradient`, of an agent's arrays of JAX: outputs (samples, outputs), targets (samples, columns)."""
+        import jax
+
+        return jax.nn.softmax(outputs) - (targets == jax.numpy.arange(outputs.shape[-1]))
 
     def curvature(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         p = _softmax(outputs)

@@ -12,6 +12,7 @@ from consensus.losses.base import Loss, aligned, shaped, summed, weighted
 
 if TYPE_CHECKING:
     import cvxpy
+    import jax
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,10 @@ class Huber(Loss):
     def gradient(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         outputs, targets = aligned(outputs, targets)
         return np.asarray(np.clip(outputs - targets, -self.delta, self.delta))
+
+    def jax_gradient(self, outputs: jax.Array, targets: jax.Array) -> jax.Array:
+        """As :meth:`gradient`, of an agent's arrays of JAX: outputs (samples, outputs), targets (samples, columns)."""
+        return (outputs - targets).clip(-self.delta, self.delta)
 
     def curvature(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         outputs, targets = aligned(outputs, targets)

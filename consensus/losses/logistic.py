@@ -12,6 +12,7 @@ from consensus.losses.base import Loss, aligned, scores, shaped, summed, weighte
 
 if TYPE_CHECKING:
     import cvxpy
+    import jax
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,12 @@ class LogisticLoss(Loss):
     def gradient(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         outputs, targets = aligned(outputs, targets)
         return np.asarray(kernels.logistic_slope(outputs, targets))
+
+    def jax_gradient(self, outputs: jax.Array, targets: jax.Array) -> jax.Array:
+        """As :meth:`gradient`, of an agent's arrays of JAX: outputs (samples, outputs), targets (samples, columns)."""
+        import jax
+
+        return jax.nn.sigmoid(outputs) - targets
 
     def curvature(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         return np.asarray(kernels.logistic_curvature(scores(outputs)))

@@ -11,6 +11,7 @@ from consensus.losses.base import Loss, aligned, shaped, summed
 
 if TYPE_CHECKING:
     import cvxpy
+    import jax
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,10 @@ class SquaredLoss(Loss):
     def gradient(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         outputs, targets = aligned(outputs, targets)
         return np.asarray(outputs - targets)
+
+    def jax_gradient(self, outputs: jax.Array, targets: jax.Array) -> jax.Array:
+        """As :meth:`gradient`, of an agent's arrays of JAX: outputs (samples, outputs), targets (samples, columns)."""
+        return outputs - targets
 
     def curvature(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         return np.ones_like(outputs)

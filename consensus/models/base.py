@@ -46,6 +46,9 @@ class Model(Protocol):
     ``jacobian(w, x)``
         J (agents, samples * outputs, P), the outputs of a sample neighbouring rows. By default it is made by one call of
         ``vjp``, in which every output of every sample stands for an agent.
+    ``gradient_of(loss)``
+        A faster way to the gradient with this loss, ``gradient(w, x, targets, weights, out=)``: it writes
+        ``sum_m weights_m J_m' l'(f(w, x_m), d_m)`` of each agent into ``out`` (agents, P). None if there is none.
     ``gram(w, x)``
         J J' (agents, samples * outputs, samples * outputs), where that takes less than J: for local problems with more
         parameters than samples.

@@ -12,6 +12,7 @@ import numpy as np
 
 from consensus import _checks, _extras
 from consensus.models.framework import Framework
+from consensus.models.jax_slopes import slope_of
 
 _CHANCE = ("random_bits", "random_wrap", "threefry2x32", "rng_bit_generator")  # what JAX draws numbers by
 
@@ -132,6 +133,11 @@ class JAX(Framework):
     def _derivatives(self, w, x):
         outputs, kept = self._here.call("linearize", len(x) > 1, w, x)
         return np.asarray(outputs).reshape(*x.shape[:2], self.outputs), _Derivatives(self._here, kept, x, w.dtype)
+
+    def gradient_of(self, loss: Any) -> Callable[..., None] | None:
+        """As of :class:`Model`: one compiled call; None if the loss does not say its gradient in JAX."""
+        slope = slope_of(loss) if type(self) is JAX and hasattr(loss, "jax_gradient") else None
+        return None if slope is None else functools.partial(self.pull_back, slope)
 
     def pull_back(self, slope: Callable[..., Any], w: np.ndarray, x: np.ndarray, *data: np.ndarray, out: np.ndarray) -> None:
         """Put J' u for ``u = slope(f(w, x), *data)`` (agents, P) into ``out``, by one compiled call.

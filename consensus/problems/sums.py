@@ -17,7 +17,6 @@ from consensus.models.base import Model, linearize
 from consensus.problems.base import BaseProblem
 from consensus.problems.batch import Batch, checked
 from consensus.problems.fused import fused
-from consensus.problems.slopes import traceable
 from consensus.regularizers import L2
 
 _FEW = 1 << 20  # bytes of features, of all agents: one core reads them in less time than is spent on handing them out
@@ -162,8 +161,9 @@ class SampleSums(BaseProblem):
 
     def _linearized(self, x, d, c, w, out, scale=None, ridge=0.0):
         """Put the sum for agents with samples (x, d), weights c and parameters w into ``out``, by the model's linearization."""
-        if slope := traceable(self.model, self.loss):
-            self.model.pull_back(slope, w, x, d, c, out=out)
+        gradient_of = getattr(self.model, "gradient_of", None)
+        if gradient_of and (gradient := gradient_of(self.loss)):
+            gradient(w, x, d, c, out=out)
         else:
             # One product with the Jacobian is all that is asked for: of a model's own linearization no more is needed.
             at = getattr(self.model, "linearize", None) or functools.partial(linearize, self.model)

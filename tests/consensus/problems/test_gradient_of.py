@@ -1,0 +1,75 @@
+"""Gradients that JAX compiles with the loss are those of the loss by itself."""
+
+import numpy as np
+import pytest
+
+import consensus
+from consensus.losses import CrossEntropy, Huber, LogisticLoss, SquaredLoss
+
+
+@pytest.mark.parametrize("loss", [CrossEntropy(), LogisticLoss(), SquaredLoss(), Huber(0.3)], ids=str)
+def test_a_compiled_gradient_is_that_of_the_loss(loss):
+    """Logits up to a thousand; shards of unequal sizes; an agent by itself gets the same bits."""
+    pytest.importorskip("jax")
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((12, 4)) * np.logspace(-2, 3, 12)[:, None]
+    outputs = 3 if isinstance(loss, CrossEntropy) else 1
+    y = rng.integers(0, max(2, outputs), 12)
+    shards = consensus.partition(X, y, 3, "sizes", sizes=[6, 4, 2])
+    model = consensus.models.JAX(lambda weights, x: x @ weights, np.zeros((4, outputs)))
+    problem = consensus.Problem(model, loss, shards, consensus.L2(0.1))
+    w = rng.standard_normal((3, problem.parameters))
+
+    found, linearization = problem.linearize(w, slice(None))
+    wanted = linearization.vjp(loss.gradient(found, shards.targets) * problem.weights[:, :, None])
+    gradient = problem.gradient(w)
+    np.testing.assert_allclose(gradient, wanted, rtol=1e-11, atol=1e-14 * np.abs(wanted).max())
+    np.testing.assert_array_equal(problem.restrict(slice(1, 2)).gradient(w[1:2]), gradient[1:2])
+    assert problem.work.samples == 12
+
+
+def test_a_loss_with_a_gradient_of_its_own_is_not_compiled_as_the_one_it_was_derived_from():
+    pytest.importorskip("jax")
+
+    class Doubled(SquaredLoss):
+        def gradient(self, outputs, targets):
+            return 2 * super().gradient(outputs, targets)
+
+    model = consensus.models.JAX(lambda weights, x: x @ weights, np.zeros((4, 1)))
+    assert model.gradient_of(SquaredLoss()) is not None
+    assert model.gradient_of(Doubled()) is None
+
+
+def test_a_model_says_what_it_can_do_faster():
+    class Scale:
+        """f(w, x) = w x, with the gradient of squared errors in one line."""
+
+        parameters = outputs = 1
+
+        def init(self, rng):
+            return np.zeros(1)
+
+        def predict(self, w, x):
+            return x * w[:, :, None]
+
+        def vjp(self, w, x, u):
+            raise AssertionError("the faster way is taken")
+
+        jvp = vjp
+
+        def gradient_of(self, loss):
+            if not isinstance(loss, SquaredLoss):
+                return None
+
+            def gradient(w, x, targets, weights, out):
+                out[...] = (weights * (x * (x * w[:, :, None] - targets))[:, :, 0]).sum(axis=1, keepdims=True)
+
+            return gradient
+
+    x = np.arange(1.0, 7.0)
+    problem = consensus.Problem(Scale(), SquaredLoss(), consensus.partition(x[:, None], 2 * x, 2))
+    w = np.array([[1.0], [3.0]])
+    curvature = (problem.weights * problem.shards.features[:, :, 0] ** 2).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(problem.gradient(w), curvature * (w - 2), rtol=1e-14)
+    with pytest.raises(AssertionError, match="the faster way is taken"):
+        consensus.Problem(Scale(), Huber(0.3), problem.shards).gradient(w)
