@@ -1,4 +1,4 @@
-"""Regularizers: the term r that all agents share, constraints among them."""
+"""Regularizers: the term r that all agents share, including constraints."""
 
 from consensus.regularizers.base import Regularizer, Separable
 from consensus.regularizers.box import Box

@@ -24,12 +24,12 @@ class Box(Separable):
     Parameters
     ----------
     lower, upper : float or array (P,)
-        In units of w; infinite where there is no bound. Arrays are kept as tuples. Coordinates with lower = upper are fixed.
+        Bounds in units of w, infinite for no bound; arrays are kept as tuples. Coordinates with lower = upper are fixed.
 
     Raises
     ------
     ValueError
-        If a bound is no number, or lower > upper somewhere; in a method, if points do not have the bounds' length.
+        If a bound is not a number, or lower > upper somewhere. In methods, if points do not have the length of the bounds.
 
     Notes
     -----
@@ -88,7 +88,7 @@ class Box(Separable):
         return np.clip(v, *self._bounds(v))
 
     def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
-        """One strictly inside the bounds, else zero."""
+        # One strictly inside the bounds, else zero.
         lower, upper = self._bounds(v)
         return ((lower < v) & (v < upper)).astype(v.dtype)
 
@@ -101,7 +101,7 @@ class Box(Separable):
         return [Box(*(bound[part] if bound.ndim else bound for bound in bounds)) for part in slices]
 
     def expression(self, w: cvxpy.Variable) -> cvxpy.Expression:
-        """The constant 0: the bounds are :meth:`constraints`."""
+        # The constant 0: the bounds are :meth:`constraints`.
         import cvxpy as cp
 
         return cp.Constant(0)

@@ -34,5 +34,5 @@ class DifferenceOfConvex(Separable):
         """The gradient of :meth:`smooth_value`, the shape of ``w``."""
 
     def expression(self, w: "cvxpy.Variable") -> "cvxpy.Expression":
-        """Raises ``TypeError``: CVXPY states convex functions only."""
+        # CVXPY has convex functions only.
         raise TypeError(f"{self} is not convex and has no CVXPY expression; its convex part, .convex = {self.convex}, has one")

@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ElasticNet(Separable):
-    """``r(w) = l1 |w|_1 + l2/2 |w|^2``; both weights >= 0.
+    """``r(w) = l1 |w|_1 + l2/2 |w|^2``, the sum of L1 and L2.
+
+    Parameters
+    ----------
+    l1, l2 : float
+        Weights, at least 0.
 
     References
     ----------
@@ -52,7 +57,7 @@ class ElasticNet(Separable):
         return soft_threshold(v, self.l1 * step) / like(1 + self.l2 * step, v)
 
     def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
-        """That of the L1 part over ``1 + l2 step``."""
+        # That of the L1 part over ``1 + l2 step``.
         return L1(self.l1).prox_slope(v, step) / like(1 + self.l2 * step, v)
 
     def expression(self, w: cvxpy.Variable) -> cvxpy.Expression:

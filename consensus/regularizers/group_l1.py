@@ -27,11 +27,11 @@ class GroupL1(Regularizer):
     Parameters
     ----------
     weight : float
-        >= 0.
-    groups : sequence of integer arrays
+        Weight, at least 0.
+    groups : sequence of int arrays
         The coordinates of each group, from 0. Coordinates in no group are not penalised. Kept as a tuple of tuples.
     parameters : int, optional
-        P; where given, points of another length are refused.
+        Number of coordinates P; if given, points of another length are rejected.
 
     Raises
     ------
@@ -90,9 +90,21 @@ class GroupL1(Regularizer):
 
     @classmethod
     def of_inputs(cls, weight: float, model: Any) -> Self:
-        """One group an input of a layered ``model`` (Linear, MLP): the weights that leave it, a row of the first W.
+        """Return a regularizer with one group per input of a layered model: a row of its first weight matrix.
 
-        An input whose group is zero is not used by the model. Biases are in no group.
+        The model does not use an input whose group is zero. Biases are in no group.
+
+        Parameters
+        ----------
+        weight : float
+            Weight, at least 0.
+        model : Linear or MLP
+            The model.
+
+        Returns
+        -------
+        GroupL1
+            The regularizer.
 
         Examples
         --------
@@ -105,7 +117,19 @@ class GroupL1(Regularizer):
 
     @classmethod
     def of_units(cls, weight: float, model: Any) -> Self:
-        """One group an input and a hidden unit of a layered ``model``: the weights that leave it, a row of any W.
+        """Return a regularizer with one group per input and hidden unit of a layered model: a row of a weight matrix.
+
+        Parameters
+        ----------
+        weight : float
+            Weight, at least 0.
+        model : Linear or MLP
+            The model.
+
+        Returns
+        -------
+        GroupL1
+            The regularizer.
 
         Examples
         --------
@@ -129,7 +153,7 @@ class GroupL1(Regularizer):
         return p
 
     def prox_jvp(self, v: np.ndarray, step: float | np.ndarray, d: np.ndarray) -> np.ndarray:
-        """On a group that is kept, ``(1 - c) d + c u u'd`` with u = v_g / |v_g| and c = weight sqrt(|g|) step / |v_g|."""
+        # On a group that is kept, ``(1 - c) d + c u u'd`` with u = v_g / |v_g| and c = weight sqrt(|g|) step / |v_g|.
         grouped, among = self._grouped(v), self._grouped(d)
         lost, norms = self._lost(grouped, step)
         units = spread(grouped / self._each(norms), d)

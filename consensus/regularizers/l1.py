@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class L1(Separable):
-    """``r(w) = weight |w|_1`` (lasso), which sets small coordinates exactly to zero; ``weight`` >= 0.
+    """``r(w) = weight |w|_1`` (lasso), which sets small coordinates exactly to zero.
+
+    Parameters
+    ----------
+    weight : float
+        Weight, at least 0.
 
     Examples
     --------
@@ -41,7 +46,7 @@ class L1(Separable):
         return soft_threshold(v, self.weight * step)
 
     def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
-        """One where ``|v| > weight step`` (everywhere if the weight is zero, when prox is the identity), else zero."""
+        # One where ``|v| > weight step`` (everywhere if the weight is zero, when prox is the identity), else zero.
         return ((np.abs(v) > like(self.weight * step, v)) | (self.weight == 0)).astype(v.dtype)
 
     def expression(self, w: cvxpy.Variable) -> cvxpy.Expression:

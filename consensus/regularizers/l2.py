@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class L2(Separable):
-    """``r(w) = weight/2 |w|^2`` (ridge, weight decay); ``weight`` >= 0.
+    """``r(w) = weight/2 |w|^2`` (ridge, weight decay).
+
+    Parameters
+    ----------
+    weight : float
+        Weight, at least 0.
 
     Examples
     --------
@@ -40,6 +45,7 @@ class L2(Separable):
 
     @property
     def curvature_bound(self) -> float:
+        """Lipschitz constant of the gradient."""
         return self.weight
 
     def value(self, w: ArrayLike) -> np.ndarray | float:
@@ -55,7 +61,7 @@ class L2(Separable):
         return v / (shrunk if type(shrunk) is float else like(shrunk, v))  # a float of Python's takes on the dtype of v
 
     def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
-        """``1 / (1 + weight step)`` everywhere."""
+        # ``1 / (1 + weight step)`` everywhere.
         return np.ones_like(v) / like(1 + self.weight * step, v)
 
     def expression(self, w: cvxpy.Variable) -> cvxpy.Expression:

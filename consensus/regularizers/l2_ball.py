@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class L2Ball(Regularizer):
-    """The indicator of ``|w|_2 <= radius``: r is zero there and infinite elsewhere; its prox is the projection,
-    ``min(1, radius / |v|_2) v``.
+    """The indicator of ``|w|_2 <= radius``: r is zero inside the ball and infinite outside.
+
+    Its prox is the projection ``min(1, radius / |v|_2) v``.
 
     Parameters
     ----------
     radius : float
-        > 0, in units of w.
+        Radius, above 0, in units of w.
 
     Notes
     -----
@@ -58,19 +59,19 @@ class L2Ball(Regularizer):
         return v * (self.radius / np.maximum(_norms(v), self.radius))
 
     def prox_jvp(self, v: np.ndarray, step: float | np.ndarray, d: np.ndarray) -> np.ndarray:
-        """``d`` inside, ``(radius / |v|) (d - u u'd)`` with u = v / |v| outside."""
+        # ``d`` inside, ``(radius / |v|) (d - u u'd)`` with u = v / |v| outside.
         norms = _norms(v)
         longer = np.maximum(norms, self.radius)
         units = spread(np.where(norms > self.radius, v / longer, 0), d)
         return spread(self.radius / longer, d) * (d - units * (units * d).sum(axis=-1, keepdims=True))
 
     def active(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
-        """All, but for a coordinate outside that is the only one not zero: it is fixed."""
+        # All, but for a coordinate outside that is the only one not zero: it is fixed.
         nonzero = v != 0
         return (_norms(v) <= self.radius) | (nonzero.sum(axis=-1, keepdims=True) - nonzero > 0)
 
     def expression(self, w: cvxpy.Variable) -> cvxpy.Expression:
-        """The constant 0: the bound is in :meth:`constraints`."""
+        # The constant 0: the bound is in :meth:`constraints`.
         import cvxpy as cp
 
         return cp.Constant(0)

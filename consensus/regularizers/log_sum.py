@@ -15,7 +15,7 @@ from consensus.regularizers.l1 import L1
 
 @dataclass(frozen=True)
 class LogSum(DifferenceOfConvex):
-    """``r(w) = weight sum_p log(1 + |w_p| / epsilon)``: nonconvex, close to counting the coordinates that are not zero.
+    """``r(w) = weight sum_p log(1 + |w_p| / epsilon)``: nonconvex, an approximation of the number of nonzeros.
 
     It is the difference of the convex ``weight/epsilon |w|_1`` and the smooth convex
     ``weight sum_p (|w_p|/epsilon - log(1 + |w_p|/epsilon))``, whose gradient has the Lipschitz constant weight/epsilon^2.
@@ -23,9 +23,9 @@ class LogSum(DifferenceOfConvex):
     Parameters
     ----------
     weight : float
-        >= 0.
+        Weight, at least 0.
     epsilon : float
-        > 0, in units of w: coordinates well below it are penalised like weight/epsilon |w_p|.
+        Scale, above 0, in units of w: coordinates well below it are penalised like weight/epsilon |w_p|.
 
     Notes
     -----
@@ -73,7 +73,7 @@ class LogSum(DifferenceOfConvex):
         return self.weight * (ratio - np.log1p(ratio)).sum(axis=-1)
 
     def smooth_gradient(self, w: np.ndarray) -> np.ndarray:
-        """``weight w / (epsilon (epsilon + |w|))``."""
+        # ``weight w / (epsilon (epsilon + |w|))``.
         return (self.weight / self.epsilon) * w / (self.epsilon + np.abs(w))
 
     def prox(self, v: ArrayLike, step: float | np.ndarray) -> np.ndarray:
@@ -82,7 +82,7 @@ class LogSum(DifferenceOfConvex):
         return np.where(zero, 0, np.copysign(w, v))
 
     def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
-        """``1 / (1 - weight step / (epsilon + |prox|)^2)`` where prox is not zero, else zero."""
+        # ``1 / (1 - weight step / (epsilon + |prox|)^2)`` where prox is not zero, else zero.
         w, zero = self._minimiser(np.abs(v), self.weight * step)
         inverse = np.where(zero, 1, 1 - like(self.weight * step, v) / np.square(self.epsilon + w))
         return np.where(zero, self.weight == 0, 1 / inverse)

@@ -41,11 +41,11 @@ class NonNegative(Separable):
         return np.maximum(v, 0)
 
     def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
-        """One where ``v > 0``, else zero."""
+        # One where ``v > 0``, else zero.
         return (v > 0).astype(v.dtype)
 
     def expression(self, w: cvxpy.Variable) -> cvxpy.Expression:
-        """The constant 0: the sign is in :meth:`constraints`."""
+        # The constant 0: the sign is in :meth:`constraints`.
         import cvxpy as cp
 
         return cp.Constant(0)

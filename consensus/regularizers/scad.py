@@ -15,11 +15,13 @@ from consensus.regularizers.l1 import L1
 
 @dataclass(frozen=True)
 class SCAD(DifferenceOfConvex):
-    """The smoothly clipped absolute deviation, ``r(w) = sum_p s(|w_p|)`` with s(0) = 0 and the slope
+    """The smoothly clipped absolute deviation ``r(w) = sum_p s(|w_p|)``.
 
-        s'(t) = weight min(1, max(a weight - t, 0) / ((a - 1) weight)) :
+    Here s(0) = 0, and the slope is
 
-    the absolute value up to ``weight``, a constant from ``a weight`` on, so that large coordinates are not shrunk.
+        s'(t) = weight min(1, max(a weight - t, 0) / ((a - 1) weight)) .
+
+    So s is proportional to t up to ``weight`` and constant from ``a weight`` on: large coordinates are not shrunk.
 
     It is the difference of the convex ``weight |w|_1`` and a smooth convex function whose gradient,
     ``sign(w) min(max(|w| - weight, 0) / (a - 1), weight)``, has the Lipschitz constant 1/(a - 1).
@@ -27,9 +29,9 @@ class SCAD(DifferenceOfConvex):
     Parameters
     ----------
     weight : float
-        >= 0; both the slope at zero and, in units of w, where the slope begins to fall.
+        Slope at zero and, in units of w, the point at which the slope begins to fall; at least 0.
     a : float
-        > 2.
+        Multiple of ``weight`` from which r is constant; above 2.
 
     Notes
     -----
@@ -76,7 +78,7 @@ class SCAD(DifferenceOfConvex):
         return (inner * (excess - inner / 2)).sum(axis=-1) / (self.a - 1)
 
     def smooth_gradient(self, w: np.ndarray) -> np.ndarray:
-        """``sign(w) min(max(|w| - weight, 0) / (a - 1), weight)``."""
+        # ``sign(w) min(max(|w| - weight, 0) / (a - 1), weight)``.
         excess = np.maximum(np.abs(w) - self.weight, 0)
         return np.sign(w) * np.minimum(excess / (self.a - 1), self.weight)
 
@@ -87,7 +89,7 @@ class SCAD(DifferenceOfConvex):
         return np.where(size <= bend, soft_threshold(v, self.weight * step), np.where(size < self.a * self.weight, middle, v))
 
     def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
-        """That of the soft threshold; ``(a - 1) / (a - 1 - step)`` where the slope of r falls; one beyond."""
+        # That of the soft threshold; ``(a - 1) / (a - 1 - step)`` where the slope of r falls; one beyond.
         size, bend = np.abs(v), self._bend(v, step)
         steep = like((self.a - 1) / (self.a - 1 - step), v)
         beyond = np.where(size < self.a * self.weight, steep, 1)

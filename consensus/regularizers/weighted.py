@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WeightedElasticNet(Separable):
-    """``r(w) = sum_k l1_k |w_k| + l2_k/2 w_k^2``: coordinates of weight zero, such as biases, are left alone.
+    """``r(w) = sum_k l1_k |w_k| + l2_k/2 w_k^2``: coordinates of weight zero, such as biases, are not penalised.
 
     Parameters
     ----------
     l1, l2 : array_like (P,)
-        Weights >= 0.
+        Weights of the coordinates, at least 0.
 
     Raises
     ------
@@ -72,6 +72,7 @@ class WeightedElasticNet(Separable):
 
     @property
     def curvature_bound(self) -> float | None:
+        """Lipschitz constant of the gradient, or None if r is not smooth."""
         return float(self._l2.max()) if self.smooth else None
 
     def value(self, w: ArrayLike) -> np.ndarray | float:
@@ -89,7 +90,7 @@ class WeightedElasticNet(Separable):
         return soft_threshold(v, self._l1 * step) / like(1 + self._l2 * step, v)
 
     def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
-        """``1 / (1 + l2 step)`` where ``|v| > l1 step`` or ``l1 = 0``, else zero."""
+        # ``1 / (1 + l2 step)`` where ``|v| > l1 step`` or ``l1 = 0``, else zero.
         kept = (np.abs(v) > like(self._l1 * step, v)) | (self._l1 == 0)
         return kept / like(1 + self._l2 * step, v)
 
