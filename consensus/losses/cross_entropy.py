@@ -44,10 +44,23 @@ class CrossEntropy(Loss):
         return _slope(outputs, shaped(targets, (*outputs.shape[:-1], 1))[..., 0].astype(outputs.dtype, copy=False))
 
     def jax_gradient(self, outputs: jax.Array, targets: jax.Array) -> jax.Array:
-        """As :meth:`gradient`, of an agent's arrays of JAX: outputs (samples, outputs), targets (samples, columns)."""
+        """Return the gradient of one agent's losses by JAX.
+
+        Parameters
+        ----------
+        outputs : jax.Array (samples, outputs)
+            What the model predicts.
+        targets : jax.Array (samples, columns)
+            What it should be.
+
+        Returns
+        -------
+        jax.Array (samples, outputs)
+            As :meth:`gradient`.
+        """
         import jax
 
-        return jax.nn.softmax(outputs) - (targets == jax.numpy.arange(outputs.shape[-1]))
+        return jax.nn.softmax(outputs) - (targets.reshape(-1, 1) == jax.numpy.arange(outputs.shape[-1]))
 
     def curvature(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         p = _softmax(outputs)

@@ -42,7 +42,20 @@ class LogisticLoss(Loss):
         return np.asarray(kernels.logistic_slope(outputs, targets))
 
     def jax_gradient(self, outputs: jax.Array, targets: jax.Array) -> jax.Array:
-        """As :meth:`gradient`, of an agent's arrays of JAX: outputs (samples, outputs), targets (samples, columns)."""
+        """Return the gradient of one agent's losses by JAX.
+
+        Parameters
+        ----------
+        outputs : jax.Array (samples, outputs)
+            What the model predicts.
+        targets : jax.Array (samples, columns)
+            What it should be.
+
+        Returns
+        -------
+        jax.Array (samples, outputs)
+            As :meth:`gradient`.
+        """
         import jax
 
         return jax.nn.sigmoid(outputs) - targets

@@ -38,7 +38,20 @@ class SquaredLoss(Loss):
         return np.asarray(outputs - targets)
 
     def jax_gradient(self, outputs: jax.Array, targets: jax.Array) -> jax.Array:
-        """As :meth:`gradient`, of an agent's arrays of JAX: outputs (samples, outputs), targets (samples, columns)."""
+        """Return the gradient of one agent's losses by JAX.
+
+        Parameters
+        ----------
+        outputs : jax.Array (samples, outputs)
+            What the model predicts.
+        targets : jax.Array (samples, columns)
+            What it should be.
+
+        Returns
+        -------
+        jax.Array (samples, outputs)
+            As :meth:`gradient`.
+        """
         return outputs - targets
 
     def curvature(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:

@@ -41,7 +41,7 @@ def attributes(problem):
     found = {}
     for prefix, thing in (("", problem), ("shards.", getattr(problem, "shards", None))):
         for name in dir(thing) if thing is not None else ():
-            if name.startswith("_") or name in ("cache", "work", "shards"):
+            if name.startswith("_") or name in ("cache", "work", "shards", "memory"):  # memory: what keeps shared arrays alive
                 continue
             value = getattr(thing, name)
             if not callable(value) or not hasattr(value, "__self__"):

@@ -47,7 +47,6 @@ def test_descent_uses_the_batch_of_its_round():
 def test_a_number_of_samples_is_a_rule_and_all_of_them_the_method_without(make):
     assert make(0.05, batch=3) == make(0.05, batch=Minibatches(3))
     assert make(0.05).batch is None
-    assert "batch" not in repr(make(0.05))
     assert "batch=Minibatches(size=3, seed=0, replacement=False)" in repr(make(0.05, batch=3))
     p, network = pooled(), topologies.ring(6)
     whole, batched = (consensus.solve(p, network, make(0.05, batch=size), rounds=9) for size in (None, 16))
