@@ -29,12 +29,6 @@ def panels(agents, seeds):
     return panel, tuning, list(itertools.product(("digits",), ("ring", "erdos_renyi"), (10,), ("iid", "sorted"), (0,)))
 
 
-def held_out(case):
-    """Whether AdaptiveNEXT's constants were chosen without this case: every second one, along each axis."""
-    name, topology, agents, scheme, seed = case
-    return (DATASETS.index(name) + TOPOLOGIES.index(topology) + (agents == 30) + (scheme == "sorted") + seed) % 2 == 1
-
-
 def quick():
     """A few small cases of each."""
     few = list(itertools.product(("diabetes",), ("ring", "random_half"), (10,), ("sorted",), (0,)))

@@ -7,7 +7,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from consensus import plotting
-from experiments.robustness import cases
 from experiments.shared.tables import Table
 
 plt.rcParams["pdf.fonttype"] = 42  # TrueType: journals refuse Type 3 fonts
@@ -76,7 +75,7 @@ def ended_before(rows, mark, unit="bytes"):
 
 
 def breakdown(rows):
-    """AdaptiveNEXT by data set, topology, agents and shards; and on the cases by which its constants were not chosen."""
+    """AdaptiveNEXT by data set, topology, agents and shards."""
     table = Table({"runs with": "", "at 50": ".2f", "at 200": ".2f", "at 1000": ".3f", "worst at 1000": ".2f", "runs": ".0f"})
     own = [row for row in rows if row["solver"] == "AdaptiveNEXT"]
     for name in ("dataset", "topology", "agents", "shards"):
@@ -84,10 +83,6 @@ def breakdown(rows):
             some = [row for row in own if row[name] == value]
             shown = f"{value:.0f} agents" if name == "agents" else str(value).replace("_", " ")
             table.add(shown, *(mean_ratio(some, m) for m in SHOWN), ratios(some, 1000).max(), len(some))
-    for name, held_out in (("cases its constants were chosen on", False), ("cases held out", True)):
-        some = [row for row in own if cases.held_out(case_of(row)) == held_out]
-        if some:
-            table.add(name, *(mean_ratio(some, m) for m in SHOWN), ratios(some, 1000).max(), len(some))
     return table
 
 
