@@ -23,7 +23,7 @@ def linear_table(quick=False):
     table = Table({"model": "", "AdaptiveNEXT": ".0f", "other": "", "best step": ".3g", "its exchanges": ".0f", "ratio": ".1f"})
     most = 2000 if quick else 40000
     for name, problem, best in problems():
-        first = exchanges_needed(problem, AdaptiveNEXT(), best, 2000)
+        first = exchanges_needed(problem, AdaptiveNEXT(), best, 4000)
         smooth = problem.regularizer.smooth
         other = "gradient tracking" if smooth else "proximal gradient tracking"
         needed = {}
