@@ -32,7 +32,7 @@ def large_model(dtype, repeats):
     print(
         f"784-64-10 to {LEVEL:.0%} at every agent, 8,000 images by label, {np.dtype(dtype)}: {mine:.1f} s ({few} rounds), "
         f"gradient tracking {theirs:.1f} s ({many} rounds); ratio {np.median(found[:, 0, 0] / found[:, 1, 0]):.2f}, at most "
-        f"{BARS['seconds']:g}; at most {BARS['epochs']:g} rounds; sent {megabytes(problem, few):.0f} MB, at most {BARS['MB']:g}",
+        f"{BARS['seconds']:g}; {BARS['epochs']} rounds; sent {megabytes(problem, few):.0f} MB, at most {BARS['MB']:g}",
         flush=True,
     )
 

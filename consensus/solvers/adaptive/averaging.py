@@ -28,16 +28,18 @@ class Pace(NamedTuple):
     """How many exchanges a round takes.
 
     Fields: the ``length`` of the next round in exchanges, and of the ``last`` one; how many ``rounds`` of this length there
-    were since the last decision, and in how many of them agents disagreed by more than their steps, ``apart`` (agents,); how
-    many exchanges there were, ``sent``; whether the network is static and its W doubly stochastic, as far as is known,
-    ``balanced``; the masses (agents, 1), one at the start of a run; and the ``probes`` (agents, 65, probes) after 0 to
-    ``probed`` exchanges, by which agents of a static network find their weights.
+    were since the last decision, and in how many of them agents disagreed by more than their steps, ``apart`` (agents,);
+    whether averages are good enough, ``settled`` (agents,); how many exchanges there were, ``sent``; whether the network is
+    static and its W doubly stochastic, as far as is known, ``balanced``; the masses (agents, 1), one at the start of a run; and
+    the ``probes`` (agents, 65, probes) after 0 to ``probed`` exchanges, by which agents of a static network find their
+    weights.
     """
 
     length: int
     last: int
     rounds: int
     apart: np.ndarray
+    settled: np.ndarray
     sent: int
     balanced: bool
     mass: np.ndarray
@@ -49,7 +51,7 @@ class Pace(NamedTuple):
         own = filters.draw(agents)[rows]
         probes = np.zeros((len(own), filters.LONGEST + 1, own.shape[1]), np.float32)
         probes[:, 0] = own
-        return cls(1, 0, 0, np.zeros(len(own)), 0, True, np.ones((len(own), 1), dtype), probes, 0)
+        return cls(1, 0, 0, np.zeros(len(own)), np.zeros(len(own), bool), 0, True, np.ones((len(own), 1), dtype), probes, 0)
 
     def probing(self, network: Network) -> bool:
         """Whether probes go along with the next exchange: as far as rounds of twice the length will need them."""
@@ -70,14 +72,17 @@ class Pace(NamedTuple):
         pace = self._replace(rounds=self.rounds + 1, apart=self.apart + ~agree)
         if pace.rounds < ROUNDS:
             return pace
-        content = pace.apart < ROUNDS
         balanced = network.static and pace.balanced and network.flooding.all(np.abs(pace.mass[:, 0] - 1) < 1e-6)
-        if balanced:
-            content &= pace.filters(network, "points")[1] <= _MISFIT
-        else:
-            content &= pace.length >= _LONG
-        length = pace.length if network.flooding.all(content) else min(2 * pace.length, filters.LONGEST)
-        return pace._replace(length=length, rounds=0, apart=np.zeros_like(pace.apart), balanced=balanced)
+        pace = pace._replace(balanced=balanced)
+        longer = not network.flooding.all((pace.apart < ROUNDS) & pace.good(network))
+        pace = pace._replace(length=min(2 * pace.length, filters.LONGEST) if longer else pace.length)
+        return pace._replace(rounds=0, apart=np.zeros_like(pace.apart), settled=pace.good(network))
+
+    def good(self, network: Network) -> np.ndarray:
+        """Which agents' averages are good enough in rounds of this length (agents,)."""
+        if not self.balanced:
+            return np.full(len(self.apart), self.length >= _LONG)
+        return self.filters(network, "points")[1] <= _MISFIT
 
 
 class Own(NamedTuple):

@@ -46,7 +46,14 @@ class Verdict(NamedTuple):
 
 
 def judge(
-    problem: BaseProblem, last: Step, w: np.ndarray, slope: np.ndarray, M: Curvature, scale: np.ndarray, weight: float
+    problem: BaseProblem,
+    last: Step,
+    w: np.ndarray,
+    slope: np.ndarray,
+    M: Curvature,
+    scale: np.ndarray,
+    weight: float,
+    settled: np.ndarray,
 ) -> Verdict:
     """Compare what the average cost did along ``s = w - w_old`` with what the model promised.
 
@@ -54,8 +61,8 @@ def judge(
         p^2 = c'(M + tau I) c / fall ,                       c = w - x_old, what mixing made of the agent's own trial point.
 
     A ratio of both above 3/4 halves tau, one below 1/4 doubles it, and one below 0 refuses the step and makes tau four times as
-    large; but tau grows only where p <= 1: else the agents' disagreement is larger than the step, which mixing cures and tau
-    does not.
+    large. Where p > 1, agents disagree by more than their steps. As long as averages are rough, more mixing cures that, and tau
+    stays as it is. Once they are ``settled``, trial points differ because the agents' M do, and tau grows.
 
     Parameters
     ----------
@@ -69,6 +76,8 @@ def judge(
         Of the curvature: larger ones do not count.
     weight : float
         lambda of a quadratic r, whose curvature M leaves out; 0 if r is another.
+    settled : ndarray (agents,)
+        Whether a round's exchanges average well enough that more of them would not help.
 
     Returns
     -------
@@ -82,7 +91,8 @@ def judge(
     ratio = np.where(falls, actual / np.where(falls, promised, 1), -1)
     refused = (ratio < 0) & falls & (last.refused < _REFUSALS)
     agree = np.vecdot(apart, M.times(apart)) + last.tau * np.vecdot(apart, apart) <= last.fall
-    factor = np.select([(ratio < 0) & agree, (ratio < 0.25) & agree, ratio > 0.75], [4.0, 2.0, 0.5], 1.0)
+    grows = agree | settled
+    factor = np.select([(ratio < 0) & grows, (ratio < 0.25) & grows, ratio > 0.75], [4.0, 2.0, 0.5], 1.0)
     norm = np.maximum(np.linalg.norm(s, axis=1), np.finfo(s.dtype).tiny ** 0.5)
     change = slope - last.slope - weight * s
     along, square = np.vecdot(s, change), np.vecdot(change, change)

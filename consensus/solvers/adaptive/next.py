@@ -145,7 +145,8 @@ class AdaptiveNEXT(Solver):
         refused, length = last.refused, np.full(len(w), _ALONE if n < ROUNDS else 1.0)
         agree = np.ones(len(w), bool)
         if n:
-            verdict = judging.judge(problem, last, w, slope, state.M, scale, weight)
+            settled = pace.settled & (basis.size > 0)  # without products M is of steps alone, and tau would outgrow it
+            verdict = judging.judge(problem, last, w, slope, state.M, scale, weight, settled)
             agree, tau, back = verdict.agree, tau * verdict.factor, verdict.refused[:, None]
             w, slope = np.where(back, last.w, w), np.where(back, last.slope, slope)
             refused = np.where(verdict.refused, last.refused + 1, 0.0)

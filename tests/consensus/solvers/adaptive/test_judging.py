@@ -12,7 +12,7 @@ from consensus.solvers.adaptive.judging import Step, judge, limited
 P = 5
 
 
-def by_statement(r, last, w, slope, M, weight, agent):
+def by_statement(r, last, w, slope, M, weight, settled, agent):
     """Whether an agent's step is refused, its factor, and whether what it says of the curvature counts."""
     old, new, x, M = last.w[agent], w[agent], last.trial[agent], M[agent]
     s, c = new - old, new - x
@@ -22,7 +22,7 @@ def by_statement(r, last, w, slope, M, weight, agent):
     agreed = c @ (M + last.tau[agent] * np.eye(P)) @ c <= last.fall[agent]
     ratio = actual / promised if promised < 0 else -1.0
     factor = 0.5 if ratio > 0.75 else 1.0
-    if agreed and ratio < 0.25:
+    if (agreed or settled[agent]) and ratio < 0.25:
         factor = 4.0 if ratio < 0 else 2.0
     refused = promised < 0 and actual > 0 and last.refused[agent] < 4
     change = slope[agent] - last.slope[agent] - weight * s
@@ -43,6 +43,7 @@ def test_verdicts_are_those_of_the_docstring(regularizer):
         near = w + s + rng.choice([0.01, 2.0], (AGENTS, 1)) * rng.standard_normal((AGENTS, P))
         tau, fall = rng.uniform(0.1, 1, AGENTS), rng.uniform(0.1, 1, AGENTS)
         last = Step(w, old, near, fall, tau, rng.integers(0, 6, AGENTS).astype(float), np.ones(AGENTS))
+        settled = rng.random(AGENTS) < 0.5
         slope = old + rng.uniform(-1, 3, (AGENTS, 1)) * np.einsum("apq,aq->ap", M, s) + 0.1 * rng.standard_normal((AGENTS, P))
         found = judge(
             p,
@@ -52,9 +53,10 @@ def test_verdicts_are_those_of_the_docstring(regularizer):
             Curvature(V, np.trace(M, axis1=1, axis2=2), np.zeros(AGENTS)),
             np.trace(M, axis1=1, axis2=2),
             weight,
+            settled,
         )
         for agent in range(AGENTS):
-            expected = by_statement(p.regularizer, last, w + s, slope, M, weight, agent)
+            expected = by_statement(p.regularizer, last, w + s, slope, M, weight, settled, agent)
             assert (found.refused[agent], found.factor[agent], found.told[agent]) == expected
             seen.append(expected)
         norm = np.linalg.norm(s, axis=1)[:, None]
@@ -66,7 +68,7 @@ def test_verdicts_are_those_of_the_docstring(regularizer):
     assert set(factor.tolist()) == {0.5, 1.0, 2.0, 4.0}
 
 
-def single(actual, refused=0.0, apart=0.0, regularizer=None, dtype=float, curved=0.0):
+def single(actual, refused=0.0, apart=0.0, settled=False, regularizer=None, dtype=float, curved=0.0):
     """The verdict of a step from 0 to -1 of which the model promises a decrease of one, and the slope shows ``actual``."""
     slope = -2 * actual - 1  # the trapezoid: -(1 + slope) / 2 = actual
     one = np.ones(1)
@@ -80,6 +82,7 @@ def single(actual, refused=0.0, apart=0.0, regularizer=None, dtype=float, curved
         M,
         10 * one,
         0.0,
+        np.array([settled]),
     )
 
 
@@ -94,10 +97,11 @@ def test_tau_follows_how_well_the_model_predicted(actual, factor):
 
 
 @pytest.mark.parametrize("actual", [-0.1, 0.5])
-def test_where_agents_disagree_by_more_than_the_step_tau_stays(actual):
+def test_where_agents_disagree_by_more_than_the_step_tau_stays_until_they_settled(actual):
     """p^2 is the square of the distance between the agent's trial point and the mean: the fall and tau are one."""
     assert single(actual, apart=0.99).factor == (2 if actual < 0 else 4)
     assert single(actual, apart=1.01).factor == 1
+    assert single(actual, apart=1.01, settled=True).factor == (2 if actual < 0 else 4)
     assert single(actual, apart=1.01).refused == (actual > 0)
     assert single(-1.0, apart=9.0).factor == 0.5  # a good step is one nevertheless
 
@@ -136,6 +140,7 @@ def test_curvature_counts_from_a_fifth_of_what_is_known_and_up_to_the_scale():
             Curvature(np.sqrt(curved) * np.ones((1, 1, 1)), 10 * one, one),
             10 * one,
             0.0,
+            one > 0,
         )
         assert found.told.tolist() == [told]
         assert found.change[0, 0, 0] == pytest.approx(change, rel=1e-12)
@@ -144,7 +149,7 @@ def test_curvature_counts_from_a_fifth_of_what_is_known_and_up_to_the_scale():
 def test_no_step_says_nothing():
     one, w = np.ones(1), np.ones((1, 1))
     last = Step(w, w, w, one, one, 0 * one, one)
-    found = judge(problem("squared"), last, w, w, Curvature(np.ones((1, 1, 1)), one, one), one, 0.0)
+    found = judge(problem("squared"), last, w, w, Curvature(np.ones((1, 1, 1)), one, one), one, 0.0, one > 0)
     assert (found.refused, found.told) == (False, False)
     assert np.isfinite(found.step).all()
     assert np.isfinite(found.change).all()
