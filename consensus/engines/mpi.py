@@ -186,6 +186,8 @@ class MPI(Engine):
         if self.size == 1 or theirs or threading.current_thread() is not threading.main_thread():
             yield
             return
+        import pandas  # noqa: F401  a rank that is told to end has no time to import what writes its history
+
         signal.signal(signal.SIGTERM, write)
         try:
             yield

@@ -245,7 +245,7 @@ INNER = {
     "curvature", "curvature_root", "edges", "estimated", "expression", "gram", "init", "jacobian", "linearize",
     "minimise", "broadcast", "open", "prox_jvp", "running", "prox_slope", "report", "run", "slices", "smooth_gradient",
     "smooth_value", "solve", "split", "step", "weights", "width", "digests", "union", "drop_last", "last",
-    "descended", "of", "take", "prepare",
+    "descended", "of", "take", "prepare", "jax_gradient",
 }  # fmt: skip
 
 

@@ -17,7 +17,7 @@ import consensus
 import topologies
 from consensus.compression import Drawn, Factors, Halves, Quantised, Runs, Sparse, Whole
 from consensus.engines import MPI
-from consensus.solvers import DGD, GradientTracking
+from consensus.solvers import DGD, OPAPC, AccGT, Gossip, GradientTracking
 from consensus.workers import waiting
 
 
@@ -42,10 +42,12 @@ def equality(folder):
             own = case.run(engine=engine, gather=False)
             equal = np.array_equal(own.w, result.w[engine.rows(engine_cases.AGENTS)])
             report["own rows"] = all(engine.communicator.allgather(equal))
-    for name in ("AccGT", "OPAPC, gossip"):  # ranks with their own agents alone find the step of the whole network
-        problem = cases[name].problem
-        alone, own = cases[name].run(), cases[name]._replace(problem=problem.restrict(engine.rows(engine_cases.AGENTS)))
-        shared = own.run(engine=engine)
+    smooth = engine_cases.problem("logistic", consensus.L2(0.02), consensus.Linear(4))
+    networks = engine_cases.NETWORKS["random"], engine_cases.NETWORKS["static"]
+    for solver, network in zip((AccGT(), Gossip(OPAPC(), 2, 0.3)), networks, strict=True):
+        case = engine_cases.Case(smooth, network, solver, engine_cases.OBSERVED)  # ranks with their own agents alone find the
+        alone = case.run()  # step of the whole network
+        shared = case._replace(problem=smooth.restrict(engine.rows(engine_cases.AGENTS))).run(engine=engine)
         equal = np.array_equal(shared.w, alone.w) and repr(shared.solver) == repr(alone.solver)
         report["steps"] += engine.communicator.allgather(equal)
     if engine.root:

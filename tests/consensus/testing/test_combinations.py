@@ -23,6 +23,7 @@ SCHEDULES += [make(GRAPH, 2, rule) for make in DIRECTED.values() for rule in (to
 SCHEDULES += [topologies.LinkFailure(SCHEDULES[0], 0.3, seed=2), topologies.LinkFailure(SCHEDULES[-6], 0.3, 2, symmetric=False)]
 SCHEDULES += [topologies.AgentFailure(SCHEDULES[0], [(2, 1, 3), (5, 0, 4)]), topologies.OnePeerExponential(AGENTS)]
 SQUARED = engine_cases.problem("squared", consensus.L2(0.02))
+LINEAR, CONVEX = engine_cases.problem("squared", consensus.L2(0.02), consensus.Linear(4)), ("AccGT", "OPAPC", "gossip of OPAPC")
 
 
 @functools.cache
@@ -48,7 +49,10 @@ def outcome(problem, schedule, solver, engine):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", SOLVERS)
 def test_engines_agree(name, forked):
-    cases = [(SQUARED, schedule) for schedule in SCHEDULES] + [(problem, topologies.Static(GRAPH)) for problem in problems()]
+    simple = LINEAR if name in CONVEX else SQUARED
+    cases = [(simple, schedule) for schedule in SCHEDULES] + [(problem, topologies.Static(GRAPH)) for problem in problems()]
+        (problem, topologies.Static(GRAPH)) for problem in problems()
+    ]
     ran = 0
     for number, (problem, schedule) in enumerate(cases):
         alone = outcome(problem, schedule, SOLVERS[name], "stacked")
