@@ -51,8 +51,6 @@ def outcome(problem, schedule, solver, engine):
 def test_engines_agree(name, forked):
     simple = LINEAR if name in CONVEX else SQUARED
     cases = [(simple, schedule) for schedule in SCHEDULES] + [(problem, topologies.Static(GRAPH)) for problem in problems()]
-        (problem, topologies.Static(GRAPH)) for problem in problems()
-    ]
     ran = 0
     for number, (problem, schedule) in enumerate(cases):
         alone = outcome(problem, schedule, SOLVERS[name], "stacked")
