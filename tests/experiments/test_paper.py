@@ -96,8 +96,14 @@ def test_what_is_missing_is_said(tmp_path):
         paper.main([str(tmp_path), "--output", str(tmp_path / "out")])
 
 
+def latex():
+    """Whether latexmk is installed, and with it the format that pdflatex needs, which a broken installation lacks."""
+    format = ["kpsewhich", "-engine=pdftex", "pdflatex.fmt"]
+    return shutil.which("latexmk") and subprocess.run(format, capture_output=True, check=False).returncode == 0
+
+
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("latexmk") is None, reason="latexmk is not installed")
+@pytest.mark.skipif(not latex(), reason="latexmk is not installed, or not whole")
 def test_it_builds(tmp_path):
     shutil.copytree(paper.PAPER, tmp_path / "paper")
     command = ["latexmk", "-pdf", "-halt-on-error", "-interaction=nonstopmode", "paper.tex"]
