@@ -15,9 +15,11 @@ import scipy.sparse as sp
 from scipy.special import expit
 
 from consensus._blas import blocks
+from consensus.kernels.fused import FusedSums
 from consensus.kernels.kernel import Kernel, level
 
 __all__ = [
+    "FusedSums",
     "combined",
     "descended",
     "exp",

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from consensus import _checks
+from consensus import _checks, kernels
 
 if TYPE_CHECKING:
     import cvxpy
+    import jax
 
 
 class Loss(ABC):
@@ -110,6 +111,33 @@ class Loss(ABC):
             return np.asarray(np.sqrt(curvature))
         values, vectors = np.linalg.eigh(curvature)
         return np.asarray(vectors * np.sqrt(np.maximum(values, 0))[..., None, :])
+
+    def jax_gradient(self, outputs: jax.Array, targets: jax.Array) -> jax.Array:
+        """Return the gradient of one agent's losses by JAX, which :class:`consensus.models.JAX` compiles with the model.
+
+        Parameters
+        ----------
+        outputs : jax.Array (samples, outputs)
+            The outputs f.
+        targets : jax.Array (samples, columns)
+            The targets d.
+
+        Returns
+        -------
+        jax.Array (samples, outputs)
+            As `gradient`.
+        """
+        raise NotImplementedError
+
+    def fused_sums(self) -> kernels.FusedSums | None:
+        """Return kernels for the loss of a linear model with one output.
+
+        Returns
+        -------
+        consensus.kernels.FusedSums or None
+            None, the default, if there are none.
+        """
+        return None
 
     def expression(self, outputs: cvxpy.Expression, targets: np.ndarray, weights: np.ndarray) -> cvxpy.Expression:
         """Return the weighted sum of the losses as a CVXPY expression.

@@ -44,20 +44,6 @@ class CrossEntropy(Loss):
         return _slope(outputs, shaped(targets, (*outputs.shape[:-1], 1))[..., 0].astype(outputs.dtype, copy=False))
 
     def jax_gradient(self, outputs: jax.Array, targets: jax.Array) -> jax.Array:
-        """Return the gradient of one agent's losses by JAX.
-
-        Parameters
-        ----------
-        outputs : jax.Array (samples, outputs)
-            What the model predicts.
-        targets : jax.Array (samples, columns)
-            What it should be.
-
-        Returns
-        -------
-        jax.Array (samples, outputs)
-            As :meth:`gradient`.
-        """
         import jax
 
         return jax.nn.softmax(outputs) - (targets.reshape(-1, 1) == jax.numpy.arange(outputs.shape[-1]))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from consensus import _checks
+from consensus import _checks, kernels
 from consensus.losses.base import Loss, aligned, shaped, summed, weighted
 
 if TYPE_CHECKING:
@@ -58,21 +58,10 @@ class Huber(Loss):
         return np.asarray(np.clip(outputs - targets, -self.delta, self.delta))
 
     def jax_gradient(self, outputs: jax.Array, targets: jax.Array) -> jax.Array:
-        """Return the gradient of one agent's losses by JAX.
-
-        Parameters
-        ----------
-        outputs : jax.Array (samples, outputs)
-            What the model predicts.
-        targets : jax.Array (samples, columns)
-            What it should be.
-
-        Returns
-        -------
-        jax.Array (samples, outputs)
-            As :meth:`gradient`.
-        """
         return (outputs - targets).clip(-self.delta, self.delta)
+
+    def fused_sums(self) -> kernels.FusedSums:
+        return kernels.FusedSums(kernels.linear_huber, kernels.linear_huber_value, self.delta)
 
     def curvature(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         outputs, targets = aligned(outputs, targets)

@@ -42,23 +42,12 @@ class LogisticLoss(Loss):
         return np.asarray(kernels.logistic_slope(outputs, targets))
 
     def jax_gradient(self, outputs: jax.Array, targets: jax.Array) -> jax.Array:
-        """Return the gradient of one agent's losses by JAX.
-
-        Parameters
-        ----------
-        outputs : jax.Array (samples, outputs)
-            What the model predicts.
-        targets : jax.Array (samples, columns)
-            What it should be.
-
-        Returns
-        -------
-        jax.Array (samples, outputs)
-            As :meth:`gradient`.
-        """
         import jax
 
         return jax.nn.sigmoid(outputs) - targets
+
+    def fused_sums(self) -> kernels.FusedSums:
+        return kernels.FusedSums(kernels.linear_logistic, kernels.linear_logistic_value)
 
     def curvature(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         return np.asarray(kernels.logistic_curvature(scores(outputs)))

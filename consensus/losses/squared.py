@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from consensus import kernels
 from consensus.losses.base import Loss, aligned, shaped, summed
 
 if TYPE_CHECKING:
@@ -38,21 +39,10 @@ class SquaredLoss(Loss):
         return np.asarray(outputs - targets)
 
     def jax_gradient(self, outputs: jax.Array, targets: jax.Array) -> jax.Array:
-        """Return the gradient of one agent's losses by JAX.
-
-        Parameters
-        ----------
-        outputs : jax.Array (samples, outputs)
-            What the model predicts.
-        targets : jax.Array (samples, columns)
-            What it should be.
-
-        Returns
-        -------
-        jax.Array (samples, outputs)
-            As :meth:`gradient`.
-        """
         return outputs - targets
+
+    def fused_sums(self) -> kernels.FusedSums:
+        return kernels.FusedSums(kernels.linear_huber, kernels.linear_huber_value)
 
     def curvature(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         return np.ones_like(outputs)

@@ -48,7 +48,11 @@ class Model(Protocol):
         ``vjp``, in which every output of every sample stands for an agent.
     ``gradient_of(loss)``
         A faster way to the gradient with this loss, ``gradient(w, x, targets, weights, out=)``: it writes
-        ``sum_m weights_m J_m' l'(f(w, x_m), d_m)`` of each agent into ``out`` (agents, P). None if there is none.
+        ``sum_m weights_m J_m' l'(f(w, x_m), d_m)`` of each agent into ``out`` (agents, P). None if there is none. If it is a
+        :class:`consensus.kernels.FusedSums`, as that of :class:`consensus.Linear`, it also serves values and regularizers.
+    ``design(x)``
+        The design matrices Phi (agents, samples, m) of a model ``f(w, x) = Phi(x) W``, w the rows of W (m, outputs): Lipschitz
+        constants then are exact, by their singular values.
     ``gram(w, x)``
         J J' (agents, samples * outputs, samples * outputs), where that takes less than J: for local problems with more
         parameters than samples.

@@ -12,7 +12,7 @@ import numpy as np
 
 from consensus import _checks, _extras
 from consensus.models.framework import Framework
-from consensus.models.jax_slopes import slope_of
+from consensus.models.loss_methods import method_of
 
 _CHANCE = ("random_bits", "random_wrap", "threefry2x32", "rng_bit_generator")  # what JAX draws numbers by
 
@@ -136,8 +136,9 @@ class JAX(Framework):
 
     def gradient_of(self, loss: Any) -> Callable[..., None] | None:
         """As of :class:`Model`: one compiled call; None if the loss does not say its gradient in JAX."""
-        slope = slope_of(loss) if type(self) is JAX and hasattr(loss, "jax_gradient") else None
-        return None if slope is None else functools.partial(self.pull_back, slope)
+        if type(self) is not JAX or method_of(loss, "jax_gradient", "gradient") is None:
+            return None
+        return functools.partial(self.pull_back, _slope_of(loss))
 
     def pull_back(self, slope: Callable[..., Any], w: np.ndarray, x: np.ndarray, *data: np.ndarray, out: np.ndarray) -> None:
         """Put J' u for ``u = slope(f(w, x), *data)`` (agents, P) into ``out``, by one compiled call.
@@ -167,6 +168,12 @@ class JAX(Framework):
     def _backward(self, w, x, u):  # traced, which takes much less time than to compile it
         jax = _jax()
         jax.eval_shape(lambda w: jax.vjp(lambda w: self._outputs(w, x), w)[1](u), w)
+
+
+@functools.lru_cache(maxsize=64)  # one function for a loss: what is compiled is kept by it
+def _slope_of(loss: Any) -> Callable[..., Any]:
+    """``(outputs, targets, weights) -> weights times the loss's derivative``, of an agent's samples."""
+    return lambda outputs, targets, weights: weights[:, None] * loss.jax_gradient(outputs, targets)
 
 
 class _Compiled:

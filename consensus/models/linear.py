@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from consensus import _checks
+from consensus import _checks, kernels
 from consensus.models.layers import Layered
+from consensus.models.loss_methods import method_of
 
 
 class Linear(Layered):
@@ -32,6 +33,17 @@ class Linear(Layered):
 
     def __repr__(self) -> str:
         return f"Linear({self.features}, outputs={self.outputs}, bias={self.bias})"
+
+    def design(self, x: np.ndarray) -> np.ndarray:
+        """Return the design matrices: the features x (agents, samples, features), with a column of ones if there is a bias."""
+        return np.concatenate([x, np.ones((*x.shape[:2], 1), x.dtype)], axis=2) if self.bias else x
+
+    def gradient_of(self, loss: object) -> kernels.FusedSums | None:
+        """Return the compiled sums of the loss; None if nothing is compiled, or the loss has none for several outputs."""
+        if type(self) is not Linear or self.outputs > 1 or kernels.level() is None:
+            return None
+        fused = method_of(loss, "fused_sums", "value", "gradient")
+        return None if fused is None else fused()
 
     def init(self, rng: np.random.Generator) -> np.ndarray:
         """Zeros (P,), the customary start of a convex problem; ``rng`` is not used."""

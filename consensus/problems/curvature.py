@@ -11,28 +11,24 @@ _ROUNDING = 1e-12  # an eigenvalue below so much of the largest is zero
 
 
 def spectrum_ends(problem: SampleSums) -> tuple[np.ndarray, np.ndarray]:
-    """The least and the largest eigenvalue of every agent's ``sum_m weights_m x_m x_m'``, for a linear model.
-
-    x_m are the features, and a one for the bias.
+    """Return the least and the largest eigenvalue of ``sum_m weights_m p_m p_m'``, p_m the rows of an agent's design matrix.
 
     Parameters
     ----------
     problem : Problem
-        Of a :class:`consensus.Linear`.
+        Of a model with a ``design``, such as :class:`consensus.Linear`.
 
     Returns
     -------
     tuple of ndarray (agents,)
     """
     x, weights, width = problem.shards.features, problem.weights, problem.model.parameters // problem.model.outputs
-    agents, samples, features = x.shape
+    agents, samples = x.shape[:2]
     ends = np.empty((2, agents))
 
     def chunk(rows):
         roots = np.sqrt(weights[rows].astype(np.float64))[:, :, None]
-        matrix = np.empty((len(roots), samples, width))
-        np.multiply(x[rows], roots, out=matrix[:, :, :features])
-        matrix[:, :, features:] = roots
+        matrix = problem.model.design(x[rows]) * roots
         turned = matrix.swapaxes(1, 2)
         values = np.linalg.eigvalsh(turned @ matrix if width <= samples else matrix @ turned)
         ends[1, rows] = values[:, -1]

@@ -18,7 +18,6 @@ from consensus._rows import taken
 from consensus.data import Shards
 from consensus.losses.base import Loss
 from consensus.models.base import Linearization, Model, linearize
-from consensus.models.linear import Linear
 from consensus.problems.batch import Batch, checked
 from consensus.problems.cache import Cache
 from consensus.problems.curvature import largest_curvature, spectrum_ends
@@ -101,7 +100,7 @@ class Problem(SampleSums):
 
     def _lipschitz(self, w: np.ndarray | None) -> np.ndarray:
         bound = getattr(self.loss, "curvature_bound", None)
-        if isinstance(self.model, Linear) and bound is not None:
+        if hasattr(self.model, "design") and bound is not None:
             return bound * spectrum_ends(self)[1]
         return largest_curvature(self, w)
 
@@ -109,7 +108,7 @@ class Problem(SampleSums):
         if not getattr(self.model, "jacobian_is_constant", False):
             raise TypeError(f"a loss of {self.model} need not be convex: give the solver a convexity=")
         bound = getattr(self.loss, "curvature_bound", None)  # of a quadratic loss its curvature
-        known = isinstance(self.model, Linear) and self.loss.quadratic and bound is not None
+        known = hasattr(self.model, "design") and self.loss.quadratic and bound is not None
         return bound * spectrum_ends(self)[0] if known else np.zeros(self.agents)
 
     def shared(self) -> SharedProblem:

@@ -12,11 +12,11 @@ from consensus import kernels
 from consensus._parallel import CHUNK_BYTES, for_chunks
 from consensus._rows import combined, empty, taken
 from consensus.data import Shards
+from consensus.kernels.fused import FusedSums
 from consensus.losses.base import Loss
 from consensus.models.base import Model, linearize
 from consensus.problems.base import BaseProblem
 from consensus.problems.batch import Batch, checked
-from consensus.problems.fused import fused
 from consensus.regularizers import L2
 
 _FEW = 1 << 20  # bytes of features, of all agents: one core reads them in less time than is spent on handing them out
@@ -33,7 +33,8 @@ class SampleSums(BaseProblem):
 
     def _prepare_sums(self):
         """Find out how to add, once the attributes above are there."""
-        self._fused = fused(self.model, self.loss)
+        faster = self._faster()
+        self._fused = faster if isinstance(faster, FusedSums) else None
         # The number times w that the regularizer adds to gradients; None where that is not all.
         self._ridge = self.regularizer.weight if self.nonconvex is None and type(self.regularizer) is L2 else None
         self._together = getattr(self.model, "together", 1)
@@ -42,15 +43,23 @@ class SampleSums(BaseProblem):
         numbers = size + 2 * sum(getattr(self.model, "widths", (size, self.model.outputs))[1:])
         self._sample_bytes, self._agent_bytes = (count * self.dtype.itemsize for count in (numbers, 2 * self.parameters))
 
+    def _faster(self):
+        """The model's own way to the gradient with this loss, or None."""
+        gradient_of = getattr(self.model, "gradient_of", None)
+        return gradient_of(self.loss) if gradient_of else None
+
     def _value(self, w: np.ndarray) -> np.ndarray:
         if known := self._at_once():
             return known.value(w)
         values, x, d, c = np.empty(self.agents, self.dtype), self.shards.features, self.shards.targets, self.weights
 
-        def predicted(x, d, c, w, out):
-            np.vecdot(self.loss.value(self.model.predict(w, x), d), c, out)
+        def summed(x, d, c, w, out):
+            if self._fused is not None:
+                self._fused.value(w, x, d, c, out)
+            else:
+                np.vecdot(self.loss.value(self.model.predict(w, x), d), c, out)
 
-        self._over_all(predicted if self._fused is None else self._fused.value, (x, d, c, w, values))
+        self._over_all(summed, (x, d, c, w, values))
         return values
 
     def gradient(self, w: ArrayLike, batch: Batch | None = None) -> np.ndarray:
@@ -99,8 +108,8 @@ class SampleSums(BaseProblem):
 
         With a ``scale`` it is taken times that, and ``ridge`` w added, while it is in cache.
         """
-        gradient, fused = empty(w.shape, self.dtype), self._fused
-        self._with_samples(fused.gradient if fused else self._linearized, batch, (w, gradient), scale, ridge)
+        gradient = empty(w.shape, self.dtype)
+        self._with_samples(self._linearized, batch, (w, gradient), scale, ridge)
         return gradient
 
     def _at_once(self):
@@ -110,7 +119,7 @@ class SampleSums(BaseProblem):
     def _made_at_once(self):
         x, d, fused = self.shards.features, self.shards.targets, self._fused
         few = x.nbytes <= _FEW and not self._fills_cache(x.shape[1])
-        return fused.at_once(x, d, self.weights, self.network_size, self._ridge) if few and fused else ()
+        return fused.prepared(x, d, self.weights, self.network_size, self._ridge) if few and fused else ()
 
     def _with_samples(self, function, batch, arrays, *more):
         """Call ``function(x, d, c, *arrays, *more)``, some agents after others, with a ``batch``'s samples or all.
@@ -160,9 +169,14 @@ class SampleSums(BaseProblem):
         return 2 * count * self._sample_bytes > self._together * CHUNK_BYTES
 
     def _linearized(self, x, d, c, w, out, scale=None, ridge=0.0):
-        """Put the sum for agents with samples (x, d), weights c and parameters w into ``out``, by the model's linearization."""
-        gradient_of = getattr(self.model, "gradient_of", None)
-        if gradient_of and (gradient := gradient_of(self.loss)):
+        """Put the sum for agents with samples (x, d), weights c and parameters w into ``out``.
+
+        The model's own way to the gradient is taken if it has one, else its linearization.
+        """
+        if self._fused is not None:
+            self._fused(w, x, d, c, out, 1.0 if scale is None else scale, ridge)
+            return
+        if gradient := self._faster():
             gradient(w, x, d, c, out=out)
         else:
             # One product with the Jacobian is all that is asked for: of a model's own linearization no more is needed.
