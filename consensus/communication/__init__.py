@@ -1,6 +1,7 @@
 """What a solver sees of the network: exchanges with neighbours, their messages, and sums over a spanning tree."""
 
 from consensus.communication.block import BlockNetwork
+from consensus.communication.codec import Codec
 from consensus.communication.edges import Edges
 from consensus.communication.flooding import Flooding
 from consensus.communication.messages import Messages
@@ -9,4 +10,16 @@ from consensus.communication.packed import Packed
 from consensus.communication.states import flatten, joined, rebuild
 from consensus.communication.tree import Tree
 
-__all__ = ["BlockNetwork", "Edges", "Flooding", "Messages", "Network", "Packed", "Tree", "flatten", "joined", "rebuild"]
+__all__ = [
+    "BlockNetwork",
+    "Codec",
+    "Edges",
+    "Flooding",
+    "Messages",
+    "Network",
+    "Packed",
+    "Tree",
+    "flatten",
+    "joined",
+    "rebuild",
+]

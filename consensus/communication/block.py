@@ -20,8 +20,8 @@ class BlockNetwork(Exchanges):
     """A :class:`Network` for a block of agents: it multiplies by the mixing matrix, and counts what is sent.
 
     An engine derives its own from it and writes one method, ``_gather``, which brings the rows of other agents;
-    ``_prepare``, too, if something is made ready once for each mixing matrix, and ``_received_each``, if it can bring the
-    messages of :meth:`send_each` alone. Solvers must not call these three.
+    ``_prepare``, too, if something is made ready once for each mixing matrix; ``_received_each``, if it can bring the messages
+    of :meth:`send_each` alone; ``_gather_encoded``, if sums over the tree travel as bytes. Solvers must not call these.
 
     Parameters
     ----------

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from consensus.communication.codec import Codec
 from consensus.communication.plans import Plan, Plans
 from topologies.schedules import ScheduleLike, is_static
 
@@ -75,6 +76,14 @@ class Exchanges(ABC):
 
         All agents' rows, if :meth:`_prepare` is left as it is. Blocks are of any dtype: packed rows are bytes.
         """
+
+    def _gather_encoded(self, plan: Plan, rows: np.ndarray, lengths: np.ndarray, codec: Codec) -> tuple[np.ndarray, np.ndarray]:
+        """As :meth:`_gather`, with the size of each row's message (rows, 1), as floats.
+
+        Engines that send messages send what ``codec`` makes of ``rows``; the sizes of these are ``lengths`` (agents,).
+        """
+        whole, sizes = self._gather(plan, [rows, lengths[:, None].astype(float)])
+        return whole, sizes
 
     def _count_exchange(self, plan, numbers):
         """Count an exchange along a plan's edges, with so many numbers in each message, in the problem's dtype."""

@@ -1,11 +1,10 @@
 """Sums over all agents along a breadth-first tree of a static undirected graph."""
 
-from collections.abc import Callable
-
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order
 
+from consensus.communication.codec import Codec
 from consensus.communication.exchanges import Exchanges
 from consensus.communication.flooding import Flooding
 from consensus.communication.plans import Plans
@@ -82,7 +81,7 @@ class Tree:
         flooding = Flooding(self._network)
         self._network.count_exchanges(0, flooding.diameter(0), flooding.words)
 
-    def reduce(self, rows: np.ndarray, size: Callable[[np.ndarray], np.ndarray] | None = None) -> np.ndarray:
+    def reduce(self, rows: np.ndarray, codec: Codec | None = None) -> np.ndarray:
         """Every agent's sum over its subtree, in float64: the root's row is the sum over all agents.
 
         Parents add their children's sums in ascending order of the agents, so all engines give the same bits.
@@ -90,29 +89,31 @@ class Tree:
         Parameters
         ----------
         rows : ndarray (agents, n)
-        size : callable, optional
-            ``size(sums)`` gives the bytes (agents,) of messages with these sums (agents, n); by default eight a number.
+        codec : Codec, optional
+            The form in which sums travel, and are counted; by default eight bytes a number.
 
         Returns
         -------
         ndarray (agents, n)
         """
-        return self._pass(range(self.depth), rows, size)
+        return self._pass(range(self.depth), rows, codec)
 
-    def broadcast(self, rows: np.ndarray, size: Callable[[np.ndarray], np.ndarray] | None = None) -> np.ndarray:
+    def broadcast(self, rows: np.ndarray, codec: Codec | None = None) -> np.ndarray:
         """The root's row, for every agent: shape (agents, n). Parameters are those of :meth:`reduce`."""
-        return self._pass(range(self.depth, 2 * self.depth), rows, size)
+        return self._pass(range(self.depth, 2 * self.depth), rows, codec)
 
-    def _pass(self, steps, rows, size):
+    def _pass(self, steps, rows, codec):
+        if codec is not None:
+            rows = rows + 0.0  # a zero loses its sign, as it may on its way
         for step in steps:
             plan = self._plans.at(step, "mix")
-            if size is None:  # the same length everywhere: nothing else has to travel
+            if codec is None:  # the same length everywhere
                 lengths = np.full(len(rows), 8 * rows.shape[1])
                 received = (plan.both - plan.copies) * lengths
                 (whole,) = self._network._gather(plan, [rows])
             else:
-                lengths = size(rows)
-                whole, sizes = self._network._gather(plan, [rows, lengths[:, None].astype(float)])
+                lengths = codec.sizes(rows)
+                whole, sizes = self._network._gather_encoded(plan, rows, lengths, codec)
                 received = plan.times(sizes)[:, 0].astype(int) - plan.own * lengths
             self._network._count_sizes(plan, rows.shape[1], plan.copies * lengths, received)
             rows = plan.times(whole)

@@ -2,6 +2,7 @@
 
 from consensus.compression.base import Compressor
 from consensus.compression.half import Half, Halves
+from consensus.compression.integer_rows import IntegerRows
 from consensus.compression.low_rank import Factors, LowRank
 from consensus.compression.no_compression import NoCompression, Whole
 from consensus.compression.quantize import Quantised, Quantize
@@ -15,6 +16,7 @@ __all__ = [
     "Factors",
     "Half",
     "Halves",
+    "IntegerRows",
     "LowRank",
     "NoCompression",
     "Quantised",

@@ -11,6 +11,8 @@ from consensus import _checks
 
 _RUN = 32  # integers that share a width,
 _WIDTH = 6  # which takes so many bits: 0 to 63
+_AS_THEY_ARE = 1  # the width, which no integers have, of a run of numbers in float64
+_LIMIT = 2.0**62  # integers are smaller in modulus
 _MOST = 50  # 2^50 is the largest code of Runs
 
 
@@ -43,7 +45,8 @@ def packed_bytes(codes: np.ndarray) -> np.ndarray:
 def pack(codes: np.ndarray) -> bytes:
     """A message with the integers ``codes`` (P,): the runs' widths, then each run in two's complement.
 
-    A run whose integers are at most m in modulus takes ``floor(log2 m) + 2`` bits an integer, none if all are zero.
+    A run whose integers are at most m in modulus takes ``floor(log2 m) + 2`` bits an integer, none if all are zero. A run of
+    floats with a NaN, or with a number of 2^62 or more, which only a diverging run has, travels as it is, in float64.
 
     Examples
     --------
@@ -52,32 +55,71 @@ def pack(codes: np.ndarray) -> bytes:
     >>> unpack(pack(np.array([5, -3, 0, 100])), 4).tolist()
     [5, -3, 0, 100]
     """
-    (widths,) = _widths(codes[None])
-    padded = np.pad(codes.astype("<i8"), (0, -len(codes) % _RUN)).reshape(-1, _RUN)
-    bits = np.unpackbits(padded.view(np.uint8).reshape(*padded.shape, 8), axis=2, bitorder="little")
-    last = _RUN - (-len(codes) % _RUN)
-    runs = [
-        run[: last if place == len(widths) - 1 else _RUN, :width].ravel()
-        for place, (run, width) in enumerate(zip(bits, widths.tolist(), strict=True))
-    ]
+    runs = -(-len(codes) // _RUN)
+    padded = np.pad(codes, (0, -len(codes) % _RUN)).reshape(runs, _RUN)
+    fits = np.abs(padded) < _LIMIT if padded.dtype.kind == "f" else np.ones(padded.shape, bool)  # false for NaN
+    as_they_are = ~fits.all(axis=1)
+    widths = np.where(as_they_are, _AS_THEY_ARE, _widths(codes[None])[0])
+    words = np.where(fits, padded, 0).astype("<i8")
+    if as_they_are.any():
+        words[as_they_are] = padded[as_they_are].astype("<f8").view("<i8")
+    used = _used(widths, len(codes))
+    bits = np.unpackbits(words.view(np.uint8).reshape(runs, _RUN, 8)[..., : used.shape[2] // 8], axis=2, bitorder="little")
     head = np.unpackbits(widths.astype(np.uint8)[:, None], axis=1, bitorder="little")[:, :_WIDTH]
-    return np.packbits(np.concatenate([head.ravel(), *runs]), bitorder="little").tobytes()
+    return np.packbits(np.concatenate([head.ravel(), bits[used]]), bitorder="little").tobytes()
 
 
-def unpack(message: bytes, count: int) -> np.ndarray:
-    """The ``count`` integers (count,) of which :func:`pack` made ``message``."""
-    bits = np.unpackbits(np.frombuffer(message, np.uint8), bitorder="little")
+def unpack(message: bytes | np.ndarray, count: int) -> np.ndarray:
+    """The ``count`` numbers (count,) of which :func:`pack` made the beginning of ``message``.
+
+    Returns
+    -------
+    ndarray (count,)
+        Of int64; of float64 if the numbers of a run travelled as they are.
+    """
+    widths, start = _read_widths(message, count), _WIDTH * -(-count // _RUN)
+    bits = np.unpackbits(np.frombuffer(message, np.uint8, length(message, count)), bitorder="little")
+    used, counted = _used(widths, count), _bits(widths)[:, None, None]
+    whole = np.zeros(used.shape, np.uint8)
+    whole[used] = bits[start : start + np.count_nonzero(used)]
+    sign = np.take_along_axis(whole, np.broadcast_to(np.maximum(counted - 1, 0), (*used.shape[:2], 1)), axis=2)
+    whole |= sign & (np.arange(used.shape[2]) >= counted)  # two's complement: the sign fills all higher bits
+    words = np.repeat(sign * np.uint8(255), 8, axis=2)
+    words[..., : used.shape[2] // 8] = np.packbits(whole, axis=2, bitorder="little")
+    codes, as_they_are = words.view("<i8")[..., 0], widths == _AS_THEY_ARE
+    if as_they_are.any():
+        codes = np.where(as_they_are[:, None], codes.view("<f8"), codes)
+    return codes.ravel()[:count]
+
+
+def length(message: bytes | np.ndarray, count: int) -> int:
+    """How many bytes at the beginning of ``message`` hold ``count`` numbers."""
+    bits = _bits(_read_widths(message, count)) * _RUN
+    last = int(bits[-1]) // _RUN * (-count % _RUN) if count else 0
+    return -(-(_WIDTH * len(bits) + int(bits.sum()) - last) // 8)
+
+
+def longest(count: int) -> int:
+    """The largest size, in bytes, of a message with ``count`` numbers."""
+    return -(-(_WIDTH * -(-count // _RUN) + 64 * count) // 8)
+
+
+def _read_widths(message, count):
     runs = -(-count // _RUN)
-    widths = np.packbits(bits[: runs * _WIDTH].reshape(runs, _WIDTH), axis=1, bitorder="little")[:, 0].tolist()
-    codes, end = np.zeros(count, np.int64), runs * _WIDTH
-    for run, width in enumerate(widths):
-        some = codes[run * _RUN : (run + 1) * _RUN]
-        start, end = end, end + width * len(some)
-        if width:
-            whole = np.repeat(bits[start:end].reshape(len(some), width)[:, -1:], 64, axis=1)  # the sign fills the left
-            whole[:, :width] = bits[start:end].reshape(len(some), width)
-            some[:] = np.packbits(whole, axis=1, bitorder="little").view("<i8")[:, 0]
-    return codes
+    head = np.unpackbits(np.frombuffer(message, np.uint8, -(-runs * _WIDTH // 8)), count=runs * _WIDTH, bitorder="little")
+    return np.packbits(head.reshape(runs, _WIDTH), axis=1, bitorder="little").ravel()
+
+
+def _bits(widths):
+    """Bits of a number in each run, of the ``widths`` in a message."""
+    return np.where(widths == _AS_THEY_ARE, 64, widths.astype(int))
+
+
+def _used(widths, count):
+    """Which bits of ``count`` words are in a message: (runs, 32, bits), bits up to the whole byte of the widest run."""
+    bits = _bits(widths)
+    among = np.arange(len(bits) * _RUN).reshape(-1, _RUN, 1) < count
+    return among & (np.arange(8 * -(-bits.max(initial=1) // 8)) < bits[:, None, None])
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from consensus.communication.block import BlockNetwork
+from consensus.communication.codec import Codec
 from consensus.communication.edges import Edges
 from consensus.communication.plans import Plan
 from consensus.engines.ranks import Ranks
@@ -77,6 +78,25 @@ class MPINetwork(BlockNetwork):
             wholes.append(np.concatenate(parts).view(block.dtype).reshape(-1, *block.shape[1:]))
             start = end
         return wholes
+
+    def _gather_encoded(self, plan: Plan, rows: np.ndarray, lengths: np.ndarray, codec: Codec) -> tuple[np.ndarray, np.ndarray]:
+        """Rows to other ranks go in the bytes of ``codec``, those to one rank as one message."""
+        halo, columns = plan.extra, rows.shape[1]
+        messages = {row: codec.encode(rows[row]) for row in {row for _, some in halo.sends for row in some.tolist()}}
+        sends = [(r, np.frombuffer(b"".join(messages[row] for row in some.tolist()), np.uint8)) for r, some in halo.sends]
+        most = codec.most(columns)
+        arrived = [(rank, np.empty((part.stop - part.start) * most, np.uint8)) for rank, part in halo.receives]
+        self.ranks.exchange(arrived, sends)
+        received = np.empty((halo.total, columns))
+        for (_, part), (_, message) in zip(halo.receives, arrived, strict=True):
+            end = 0
+            for row in range(part.start, part.stop):
+                received[row], size = codec.decode(message[end:], columns)
+                end += size
+        sizes = codec.sizes(received)
+        below = halo.below
+        whole = np.concatenate([received[:below], rows, received[below:]])
+        return whole, np.concatenate([sizes[:below], lengths, sizes[below:]])[:, None].astype(float)
 
     def _received_each(self, plan: Plan, edges: Edges, messages: np.ndarray) -> np.ndarray:
         """Messages to agents of other ranks go to these alone, in the order of their senders and places."""

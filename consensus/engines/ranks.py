@@ -63,7 +63,7 @@ class Ranks:
         self.place, self.fatal = (lambda: where), self.size > 1
 
     def exchange(self, receives: Pairs, sends: Pairs) -> None:
-        """Receive arrays and send others: pairs of a rank and an array."""
+        """Receive arrays and send others: pairs of a rank and an array, which may be longer than the message that comes."""
         requests = [self.communicator.Irecv(rows, rank, _MIXED) for rank, rows in receives]
         requests += [self.communicator.Isend(rows, rank, _MIXED) for rank, rows in sends]
         if requests:

@@ -8,7 +8,7 @@ import numpy as np
 from consensus import _checks
 from consensus.communication.network import Network
 from consensus.communication.tree import Tree
-from consensus.compression.runs import packed_bytes
+from consensus.compression import IntegerRows
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
 from consensus.solvers.line_search import LineSearch
@@ -134,7 +134,8 @@ class TreeLBFGS(Solver):
         agents, parameters = tree.agents, local.shape[1]
         unit = power_of_two(_NOISE * scale * np.sqrt(12 / (agents * parameters)))
         codes = np.rint((local - state.sent) / unit)
-        sums = tree.broadcast(tree.reduce(np.column_stack([values, codes]), _message), _message)[0]
+        codec = IntegerRows(parameters, floats=1, unit=unit)
+        sums = tree.broadcast(tree.reduce(np.column_stack([values, codes]), codec), codec)[0]
         return float(sums[0]), state.total[0] + sums[1:] * unit, state.sent + codes * unit
 
     def _moved(self, state, value, gradient):
@@ -200,8 +201,3 @@ def _along(state, direction, count, value):
 def _at(state, search):
     """The state whose trial is the one of ``search``."""
     return state._replace(trial=everywhere(state.w[0] + search.step * state.direction[0], state.w), search=search)
-
-
-def _message(sums):
-    """Bytes (agents,) of a value in float64, a unit's exponent and integers: of rows with value and integers."""
-    return 8 + 2 + packed_bytes(sums[:, 1:])

@@ -7,7 +7,7 @@ import numpy as np
 
 from consensus import _checks
 from consensus.communication.network import Network
-from consensus.compression.runs import packed_bytes
+from consensus.compression import IntegerRows
 from consensus.problems import BaseProblem, Linearizable
 from consensus.solvers.adaptive.gauss_newton import products
 from consensus.solvers.base import Solver
@@ -122,7 +122,7 @@ class TreeNewton(Solver):
             units = np.zeros((len(w), 2))
             if root is not None:
                 units = first_units(linearizable, w, gradients[0], root, self.columns)
-            plan = plan._replace(units=tree.broadcast(units, lambda rows: np.full(len(rows), 2 * 2)))
+            plan = plan._replace(units=tree.broadcast(units, IntegerRows(w.shape[1], powers=2)))
         basis, (a, b) = plan.directions(state.round, self.columns), plan.units[0]
         told, codes = [sent], []
         for gradient in [local, *gradients] if plan.refused else gradients:
@@ -130,7 +130,7 @@ class TreeNewton(Solver):
             told.append(told[-1] + codes[-1] * a)
         made = products(linearizable, trials[0 if first else MIDDLE], basis.astype(w.dtype))
         codes += list(np.rint(made.transpose(2, 0, 1) / b))
-        rows = tree.reduce(np.concatenate([values, *codes], axis=1), lambda rows: _up(rows, len(points), w.shape[1]))
+        rows = tree.reduce(np.concatenate([values, *codes], axis=1), IntegerRows(w.shape[1], floats=len(points)))
         # Root: which trial is taken, and what is tried next.
         message = np.zeros((len(w), 3 + plan.steps.shape[1] * (1 + w.shape[1])))  # the trial, two units, the steps and theirs
         if root is not None:
@@ -138,23 +138,12 @@ class TreeNewton(Solver):
             chosen, next_plan, known = decide(linearizable, w, root, plan, known, sums)
             message[root] = _written(chosen, next_plan)
         # Down.
-        chosen, plan = _read(tree.broadcast(message, lambda rows: _down(rows, w.shape[1])), w.shape[1])
+        codec = IntegerRows(w.shape[1], small=1, powers=2 + len(FACTORS) + 1)
+        chosen, plan = _read(tree.broadcast(message, codec), w.shape[1])
         if plan.refused:
             return state._replace(round=state.round + 1, sent=told[-1 - len(points)], plan=plan, known=known)
         taken = chosen - len(points)
         return TreeNewtonState(state.round + 1, trials[chosen], gradients[chosen], told[taken], plan, known)
-
-
-def _up(rows, trials, parameters):
-    """Bytes (agents,) of sums of values in float64 and of integers, each vector of them packed by itself."""
-    codes = rows[:, trials:].reshape(-1, parameters)
-    return 8 * trials + packed_bytes(codes).reshape(len(rows), -1).sum(axis=1)
-
-
-def _down(rows, parameters):
-    """Bytes (agents,) of the root's message: the trial taken, exponents of six units, and the steps."""
-    codes = rows[:, -parameters * (len(FACTORS) + 1) :].reshape(-1, parameters)
-    return 1 + 2 * (2 + len(FACTORS) + 1) + packed_bytes(codes).reshape(len(rows), -1).sum(axis=1)
 
 
 def _written(chosen, plan):

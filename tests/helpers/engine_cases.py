@@ -48,6 +48,8 @@ NETWORKS = {
     "random": topologies.RandomEdges(GRAPH, 0.4, seed=1),
     "periodic": topologies.Periodic([topologies.path(AGENTS), topologies.star(AGENTS), PAIRS]),
 }
+TREES = {"static": NETWORKS["static"], "path": topologies.Static(topologies.path(AGENTS))}
+TREE_SOLVERS = [TreeLBFGS(), TreeLBFGS(rounded=False), TreeNewton(columns=3)]
 MLP = consensus.MLP([4, 3, 1])
 OBSERVED = {"rounds": 7, "record_every": 3, "agent_objectives": True}  # a last row off the grid
 

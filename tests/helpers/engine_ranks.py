@@ -16,7 +16,7 @@ from engine_harness import columns, write
 import consensus
 import topologies
 from consensus.compression import Drawn, Factors, Halves, Quantised, Runs, Sparse, Whole
-from consensus.engines import MPI
+from consensus.engines import MPI, ranks
 from consensus.solvers import DGD, OPAPC, AccGT, Gossip, GradientTracking
 from consensus.workers import waiting
 
@@ -300,8 +300,37 @@ def slowly(folder):
     print("never printed")
 
 
+class Wire:
+    """A communicator that counts the bytes of messages from this rank; notes between ranks that wait are not counted."""
+
+    def __init__(self, communicator):
+        self.communicator, self.sent = communicator, 0
+
+    def __getattr__(self, name):
+        return getattr(self.communicator, name)
+
+    def Isend(self, rows, rank, tag):
+        self.sent += rows.nbytes * (tag == ranks._MIXED)
+        return self.communicator.Isend(rows, rank, tag)
+
+
+def sent(solver, rounds, network="static"):
+    """The bytes that all ranks send in a run, and its last row of the history."""
+    wire = Wire(MPI().communicator)
+    engine, case = MPI(), engine_cases.grid()["DGD, static, equal"]
+    engine.ranks.communicator = wire
+    case = case._replace(solver=solver, network=engine_cases.TREES[network])
+    history = case.run(engine=engine, rounds=rounds).history
+    return engine.communicator.allreduce(wire.sent), {name: int(history[name][-1]) for name in ("messages", "floats", "bytes")}
+
+
+def say(value):
+    if MPI().root:
+        print(json.dumps(value))
+
+
 def packed(_):
-    """How many bytes all ranks hand to MPI in rounds, for each form of rows."""
+    """How many bytes all ranks send, for each form of rows."""
 
     class Send(DGD):
         form = None
@@ -310,8 +339,7 @@ def packed(_):
             (w,) = network.mix(state.round, self.form(state.w))
             return state._replace(round=state.round + 1, w=w)
 
-    engine, case, wire = MPI(), engine_cases.grid()["DGD, static, equal"], {}
-    exchange = engine.ranks.exchange
+    wire = {}
     for name, form in (
         ("arrays", lambda w: w),
         ("4 of 19", lambda w: Sparse.largest(w, 4)),
@@ -322,23 +350,14 @@ def packed(_):
         ("runs", lambda w: Runs.nearest(w, np.full((len(w), 1), 0.125))),
         ("whole", Whole),
     ):
-        sizes = []
-
-        def measured(receives, sends, sizes=sizes):
-            sizes += [array.nbytes for _, array in sends]
-            exchange(receives, sends)
-
-        engine.ranks.exchange = measured
         solver = Send(0.1)
         object.__setattr__(solver, "form", form)
-        case._replace(solver=solver).run(engine=engine, rounds=5)
-        wire[name] = engine.communicator.allreduce(sum(sizes))
-    if engine.root:
-        print(json.dumps(wire))
+        wire[name], _ = sent(solver, rounds=5)
+    say(wire)
 
 
 def told(_):
-    """How many bytes all ranks hand to MPI in a round in which neighbours tell each other three numbers."""
+    """How many bytes all ranks send in a round in which neighbours send each other three numbers, and what is counted."""
 
     class Tell(DGD):
         def step(self, problem, network, state):
@@ -346,22 +365,12 @@ def told(_):
             network.send_each(state.round, ends, np.zeros((*ends.there.shape, 3)))
             return state._replace(round=state.round + 1)
 
-    engine, case, sizes = MPI(), engine_cases.grid()["DGD, static, equal"], []
-    exchange = engine.ranks.exchange
-
-    def measured(receives, sends):
-        sizes.extend(array.nbytes for _, array in sends)
-        exchange(receives, sends)
-
-    engine.ranks.exchange = measured
-    history = case._replace(solver=Tell(0.1)).run(engine=engine, rounds=1).history
-    wire = engine.communicator.allreduce(sum(sizes))
-    if engine.root:
-        print(json.dumps([wire, *(int(history[name][-1]) for name in ("messages", "floats", "bytes"))]))
+    wire, counts = sent(Tell(0.1), rounds=1)
+    say([wire, *counts.values()])
 
 
 def summed(_):
-    """How many bytes all ranks hand to MPI in a sum of three numbers over a tree, and what is counted of it."""
+    """How many bytes all ranks send in sums over a tree, and what is counted: three numbers, then runs of two solvers."""
 
     class Summed(DGD):
         def step(self, problem, network, state):
@@ -370,18 +379,9 @@ def summed(_):
             assert (totals == np.arange(3.0) * network.agents + np.arange(network.agents).sum()).all()
             return state._replace(round=state.round + 1)
 
-    engine, case, sizes = MPI(), engine_cases.grid()["DGD, static, equal"], []
-    exchange = engine.ranks.exchange
-
-    def measured(receives, sends):
-        sizes.extend(array.nbytes for _, array in sends)
-        exchange(receives, sends)
-
-    engine.ranks.exchange = measured
-    history = case._replace(solver=Summed(0.1)).run(engine=engine, rounds=1).history
-    wire = engine.communicator.allreduce(sum(sizes))
-    if engine.root:
-        print(json.dumps([wire, *(int(history[name][-1]) for name in ("messages", "floats", "bytes"))]))
+    wire, counts = sent(Summed(0.1), rounds=1)
+    solvers = engine_cases.TREE_SOLVERS
+    say([[wire, *counts.values()], [[sent(solver, 12, network)[0] for solver in solvers] for network in engine_cases.TREES]])
 
 
 if __name__ == "__main__":

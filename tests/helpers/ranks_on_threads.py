@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 import consensus
-from consensus.engines import Begin, run_rounds
+from consensus.engines import Begin, StackedNetwork, run_rounds
 from consensus.engines.halo import MPINetwork
 from consensus.observe import total
 from consensus.workers.blocks import blocks_of
@@ -17,6 +17,7 @@ class Ranks:
 
     def __init__(self, me, size, brought, barrier):
         self.me, self.size, self.brought, self.barrier = me, size, brought, barrier
+        self.wire = 0  # bytes sent
 
     def allgather(self, mine):
         self.brought[self.me] = mine
@@ -34,7 +35,10 @@ class Ranks:
         assert self.me not in [rank for rank, _ in (*receives, *sends)]
         everyone = self.allgather({rank: rows.copy() for rank, rows in sends})
         for rank, room in receives:
-            room[...] = everyone[rank].pop(self.me)
+            message = everyone[rank].pop(self.me)
+            self.wire += message.nbytes
+            assert message.dtype == room.dtype
+            room.reshape(-1)[: message.size] = message.ravel()
         assert not any(self.me in sent for sent in everyone), "what is sent is received"
 
 
@@ -58,7 +62,7 @@ def together(size, function):
 
 
 def assert_bits_of_one_process(problem, network, solver, size, rounds=4):
-    """Iterates and counts on ``size`` ranks are those of one process."""
+    """Iterates and counts on ``size`` ranks are those of one process; returns the bytes that ranks sent each other."""
     alone = consensus.solve(problem, network, solver, rounds=rounds)
     begin = Begin.start(np.tile(problem.model.init(np.random.default_rng(0)), (problem.agents, 1)))
     edges = solver.edges(network) if hasattr(solver, "edges") else network
@@ -69,10 +73,34 @@ def assert_bits_of_one_process(problem, network, solver, size, rounds=4):
         own = MPINetwork(edges, rows, problem.dtype, False, ranks, blocks)
         run_rounds(problem.restrict(rows), own, ready, begin.block(rows), rounds, lambda *said: seen.append(said))
         state, counts, _ = seen[-1]
-        return state.w, counts
+        return state.w, counts, ranks.wire
 
-    w, counts = zip(*together(size, run), strict=True)
+    w, counts, wire = zip(*together(size, run), strict=True)
     np.testing.assert_array_equal(np.concatenate(w), alone.w)
     counted = total(counts)
     for name in {*counted} & {*alone.history}:
         assert counted[name] == alone.history[name][-1], name
+    return sum(wire)
+
+
+class Crossing(StackedNetwork):
+    """All agents in one process; ``crossing`` counts the bytes of messages along a tree between agents of different blocks."""
+
+    def __init__(self, schedule, blocks):
+        super().__init__(schedule, np.dtype(float))
+        self.owner, self.crossing = np.repeat(np.arange(len(blocks)), [rows.stop - rows.start for rows in blocks]), 0
+
+    def _count_sizes(self, plan, numbers, sent, received):
+        super()._count_sizes(plan, numbers, sent, received)
+        edges = plan.matrix.tocoo()
+        senders = edges.col[self.owner[edges.row] != self.owner[edges.col]]
+        self.crossing += int((sent // np.maximum(plan.copies, 1))[senders].sum())
+
+
+def crossing_bytes(problem, network, solver, size, rounds=4):
+    """The counted bytes of a tree's messages between ``size`` ranks."""
+    everyone = slice(0, problem.agents)
+    net, begin = Crossing(network, blocks_of(problem.agents, size)), problem.model.init(np.random.default_rng(0))
+    begin = Begin.start(np.tile(begin, (problem.agents, 1)))
+    run_rounds(problem.restrict(everyone), net, solver.prepared(problem, network), begin, rounds, lambda *_: None)
+    return net.crossing

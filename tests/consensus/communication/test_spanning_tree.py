@@ -1,14 +1,20 @@
 """Sums along a spanning tree: exact, the same for all, and counted edge by edge."""
 
 import json
+from types import SimpleNamespace
 
 import engine_cases
 import networkx as nx
 import numpy as np
 import pytest
 from engine_harness import HERE, mpiexec
+from ranks_on_threads import assert_bits_of_one_process, crossing_bytes
+from ranks_on_threads import together as ranks_together
 
+import consensus
 import topologies
+from consensus.compression import IntegerRows
+from consensus.engines.halo import MPINetwork
 from consensus.engines.stacked import StackedNetwork
 from consensus.workers.blocks import blocks_of
 
@@ -57,7 +63,7 @@ def test_all_agents_get_the_sum_in_two_messages_an_edge_of_the_tree(name):
         (A - 1) * n,
         (A - 1) * n * 8,
     )
-    down = tree.broadcast(up, size=lambda sums: np.full(len(sums), 3))
+    down = tree.broadcast(up, SimpleNamespace(sizes=lambda sums: np.full(len(sums), 3)))
     np.testing.assert_array_equal(down, np.tile(rows.sum(axis=0), (A, 1)))
     assert (network.exchanges, network.messages, network.bytes) == (2 * tree.depth, 2 * (A - 1), (A - 1) * n * 8 + (A - 1) * 3)
 
@@ -71,7 +77,7 @@ def test_a_partial_sum_is_measured_where_it_is_sent():
         seen.append(sums[:, 0].tolist())
         return np.abs(sums[:, 0]).astype(int)
 
-    network.tree.reduce(rows, size)
+    network.tree.reduce(rows, SimpleNamespace(sizes=size))
     assert seen == [[0.0, 1.0, 2.0, 3.0, 4.0], [0.0, 1.0, 2.0, 7.0, 4.0]]
     assert network.bytes == 0 + 4 + 1 + 7
     assert network.traffic.tolist() == [0, 0 + 1, 1 + 7, 7 + 4, 4]  # what each sent and received
@@ -83,14 +89,51 @@ def test_finding_the_tree_takes_as_many_exchanges_as_the_diameter():
     assert (network.exchanges, network.messages, network.bytes) == (4, 4 * 8, 4 * 8 * 8)  # a word says it for up to 64 agents
 
 
+@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("solver", engine_cases.TREE_SOLVERS, ids=repr)
+@pytest.mark.parametrize("name", engine_cases.TREES)
+def test_ranks_send_the_bytes_that_are_counted(name, solver, ranks):
+    """On a path to the byte; elsewhere a row goes once to a rank on which several agents receive it."""
+    p, network = engine_cases.problem("logistic", consensus.L2(0.02)), engine_cases.TREES[name]
+    wire = assert_bits_of_one_process(p, network, solver, ranks, rounds=12)
+    counted = crossing_bytes(p, network, solver, ranks, rounds=12)
+    assert 0 < wire <= counted
+    if name == "path":
+        assert wire == counted
+
+
+def test_sums_of_a_diverging_run_have_the_same_bits_on_ranks():
+    """NaN, infinity, integers that are too large, and zeros of either sign."""
+    schedule, blocks, codec = topologies.Static(topologies.path(7)), blocks_of(7, 3), IntegerRows(40, floats=1)
+    rows = np.rint(np.random.default_rng(0).standard_normal((7, 41)) * 10)
+    rows[:, 3] = -0.0
+    rows[2, 5], rows[4, 20], rows[6, 36], rows[0, 0] = np.nan, -np.inf, 1e300, np.inf
+
+    def summed(network):
+        up = network.tree.reduce(rows[network.rows], codec)
+        return np.stack([up, network.tree.broadcast(up, codec)])
+
+    def on_rank(ranks):
+        return summed(MPINetwork(schedule, blocks[ranks.me], np.dtype(float), False, ranks, blocks))
+
+    found = np.concatenate(ranks_together(3, on_rank), axis=1)
+    assert found.tobytes() == summed(StackedNetwork(schedule, np.float64)).tobytes()
+
+
 @pytest.mark.slow
-def test_between_ranks_sums_travel_along_the_tree_as_they_are_counted(tmp_path):
-    """Three numbers a message, up and down: those of edges between ranks are sent by MPI, and nothing else is."""
-    done = mpiexec(3, HERE / "engine_ranks.py", "summed", tmp_path)
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_mpi_sends_the_bytes_that_are_counted(tmp_path, ranks):
+    """Three numbers a message, up and down, and runs of solvers: of edges between ranks alone."""
+    done = mpiexec(ranks, HERE / "engine_ranks.py", "summed", tmp_path)
     assert done.returncode == 0, done.stderr
     agents, parent = engine_cases.AGENTS, StackedNetwork(engine_cases.NETWORKS["static"], np.float64).tree.parent
-    rank = np.repeat(np.arange(3), [rows.stop - rows.start for rows in blocks_of(agents, 3)])
+    rank = np.repeat(np.arange(ranks), [rows.stop - rows.start for rows in blocks_of(agents, ranks)])
     up = sum(rank[agent] != rank[above] for agent, above in enumerate(parent) if above >= 0)
     down = len({(above, rank[agent]) for agent, above in enumerate(parent) if above >= 0 and rank[agent] != rank[above]})
     messages = 2 * (agents - 1)
-    assert json.loads(done.stdout) == [24 * (up + down), messages, 3 * messages, 24 * messages]
+    three, runs = json.loads(done.stdout)
+    assert three == [24 * (up + down), messages, 3 * messages, 24 * messages]
+    p = engine_cases.grid()["DGD, static, equal"].problem
+    for (name, network), sent in zip(engine_cases.TREES.items(), runs, strict=True):
+        counted = [crossing_bytes(p, network, solver, ranks, rounds=12) for solver in engine_cases.TREE_SOLVERS]
+        assert sent == counted if name == "path" else all(np.less_equal(sent, counted))

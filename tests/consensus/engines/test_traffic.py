@@ -1,5 +1,7 @@
 """What each agent sends and receives: by hand on trees, and in all it is twice what is sent, whoever sends what."""
 
+from types import SimpleNamespace
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ def test_by_hand_on_a_path():
     """Of three agents the middle one is the root: it receives two rows and sends two sums, in double precision."""
     net = StackedNetwork(topologies.Static(topologies.path(3)), np.float32)
     tree = net.tree
-    tree.broadcast(tree.reduce(np.ones((3, 2)))[:, :1], size=lambda rows: np.full(len(rows), 24))
+    tree.broadcast(tree.reduce(np.ones((3, 2)))[:, :1], SimpleNamespace(sizes=lambda rows: np.full(len(rows), 24)))
     assert net.traffic.tolist() == [40, 80, 40]
     net.mix(0, np.ones((3, 2), np.float32), beside=1)  # three numbers over each of two edges, both ways
     assert net.traffic.tolist() == [40 + 24, 80 + 48, 40 + 24]
