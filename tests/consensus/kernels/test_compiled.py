@@ -1,4 +1,4 @@
-"""Which compiled kernels serve: every level has the same bits, and NumPy stands in for what is missing or switched off."""
+"""The choice of compiled kernels: every level has the same bits, and NumPy replaces what is missing or switched off."""
 
 import importlib
 import logging
@@ -8,19 +8,17 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from every_kernel import KERNELS, OF_ONE, OF_TWO, bits, compiled, every_dtype
 
-from consensus import kernels
 from consensus.kernels import kernel
-
-compiled = pytest.mark.skipif(kernels.level() is None, reason="installed without a compiler, or CONSENSUS_FAST=0")
-NAMES = [name for name in kernels.__all__ if name != "level"]
-ELEMENTS = {"exp", "sigmoid", "softplus", "tanh_slope", "sigmoid_slope", "logistic_curvature"}  # of one argument
 
 
 def arguments(name, dtype):
-    """Arrays of no round length for a kernel, and an array like its result."""
+    """Arrays of odd lengths for a kernel, and an array like its result."""
     rng = np.random.default_rng(0)
     x, y, z = rng.standard_normal((3, 1003)).astype(dtype) * 3
+    if name in OF_ONE | OF_TWO:
+        return [-abs(x), (y > 0).astype(dtype)][: 1 + (name in OF_TWO)], np.empty_like(x)
     if name.startswith("linear"):
         drawn = [rng.standard_normal(shape).astype(dtype) for shape in ((5, 30), (5, 71, 29), (5, 71), (5, 71))]
         return [*drawn, np.array([2, 0.3, 0.7], dtype)], np.empty(5 if name.endswith("value") else (5, 30), dtype)
@@ -28,40 +26,39 @@ def arguments(name, dtype):
         matrix = sp.random_array((7, 7), density=0.5, format="csr", rng=rng, dtype=dtype)
         places = [part.astype(np.intp) for part in (matrix.indices, matrix.indptr)]
         return [x[:1001].reshape(7, 143), matrix.data, *places], np.empty((7, 143), dtype)
-    if name == "softmax_slope":
-        return [x[:1001].reshape(77, 13), np.arange(77, dtype=dtype) % 15 - 1], np.empty((77, 13), dtype)
-    if name.startswith("upper"):
-        return [x[:961].reshape(31, 31)], y[:961].reshape(31, 31).copy()
-    if name in ("scaled_rows", "outer"):
-        return [y[:17], x[:1003].reshape(17, 59) if name == "scaled_rows" else x[:59]], np.empty((17, 59), dtype)
-    if name in ("combined", "descended"):
-        terms = 2 if name == "combined" else 3
-        return [*(x, y, z)[:terms], *np.array([0.3, -1.7, 2.9], dtype)[:terms, None]], np.empty_like(x)
-    return [-abs(x)] if name in ELEMENTS else [-abs(x), (y > 0).astype(dtype)], np.empty_like(x)
+    wide, short, triangle = x.reshape(17, 59), y[:17], x[:961].reshape(31, 31)
+    factors = np.array([0.3, -1.7, 2.9], dtype)[:, None]
+    return {
+        "softmax_slope": ([x[:1001].reshape(77, 13), np.arange(77, dtype=dtype) % 15 - 1], np.empty((77, 13), dtype)),
+        "upper_added": ([triangle], y[:961].reshape(31, 31)),
+        "upper_multiplied": ([triangle], y[:961].reshape(31, 31)),
+        "scaled_rows": ([short, wide], np.empty_like(wide)),
+        "outer": ([short, wide[0]], np.empty_like(wide)),
+        "combined": ([x, y, *factors[:2]], np.empty_like(x)),
+        "descended": ([x, y, z, *factors], np.empty_like(x)),
+    }[name]
 
 
 @compiled
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("name", NAMES)
+@every_dtype
+@pytest.mark.parametrize("name", KERNELS)
 def test_every_level_has_the_same_bits(name, dtype):
     module = importlib.import_module("consensus.kernels._kernels")
     assert module.LEVELS[-1] == "baseline"
-    assert set(module.ufuncs("baseline")) == set(NAMES)
+    assert set(module.ufuncs("baseline")) == set(KERNELS)
     given, like = arguments(name, dtype)
-    expected = like.copy()
-    getattr(kernels, name)(*given, out=expected)
-    for level in module.LEVELS:
-        found = like.copy()
-        module.ufuncs(level)[name](*given, found)
-        assert found.tobytes() == expected.tobytes()
-    plain = like.copy()
-    getattr(kernels, name).__wrapped__(*given, plain)
+    functions = KERNELS[name], *(module.ufuncs(level)[name] for level in module.LEVELS), KERNELS[name].__wrapped__
+    results = [like.copy() for _ in functions]
+    for function, result in zip(functions, results, strict=True):
+        function(*given, out=result)
+    *ours, plain = results
+    assert len({bits(result) for result in ours}) == 1
     compared = np.triu if name.startswith("upper") else np.asarray
-    np.testing.assert_allclose(compared(found), compared(plain), rtol=0, atol=3000 * np.finfo(dtype).eps)
+    np.testing.assert_allclose(compared(ours[0]), compared(plain), rtol=0, atol=3000 * np.finfo(dtype).eps)
 
 
 @compiled
-def test_features_that_numpy_shall_not_use_are_not_used(monkeypatch):
+def test_features_of_the_processor_can_be_disabled(monkeypatch):
     module = importlib.import_module("consensus.kernels._kernels")
     narrower = {"X86_V4 AVX512_ICL": "avx512", "AVX512F": "avx512", "X86_V4,X86_V3": "avx2", "AVX512F AVX2": "avx2"}
     for disabled, level in narrower.items():
@@ -73,7 +70,7 @@ def test_features_that_numpy_shall_not_use_are_not_used(monkeypatch):
         module.ufuncs("sse9")
 
 
-def test_without_the_extension_module_numpy_serves_and_the_log_says_so(monkeypatch, caplog):
+def test_without_the_extension_module_numpy_computes_and_the_log_says_so(monkeypatch, caplog):
     caplog.set_level(logging.INFO, "consensus")
     monkeypatch.delenv(kernel.SWITCH, raising=False)
     monkeypatch.setitem(sys.modules, "consensus.kernels._kernels", None)

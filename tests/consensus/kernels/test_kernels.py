@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from every_kernel import KERNELS, OF_ONE, OF_TWO, bits, compiled, every_dtype
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special
@@ -9,9 +10,10 @@ from scipy import special
 from consensus import kernels
 
 mpmath = pytest.importorskip("mpmath")
-pytestmark = pytest.mark.skipif(kernels.level() is None, reason="installed without a compiler, or CONSENSUS_FAST=0")
-DTYPES = [np.float64, np.float32]
+pytestmark = compiled
 MOST = mpmath.mpf(2000)  # beyond it all of the functions are at their limits
+any_bits = st.lists(st.integers(0, 2**64 - 1), min_size=2, max_size=40)
+every_kernel = pytest.mark.parametrize("kernel", [KERNELS[name] for name in sorted(OF_ONE | OF_TWO)])
 
 
 def sigmoid(x):
@@ -22,20 +24,20 @@ def softplus(x):
     return x if x > MOST else mpmath.log1p(mpmath.exp(max(x, -MOST)))
 
 
-def tanh(x):
-    return mpmath.tanh(min(max(x, -MOST), MOST))
+def labelled(kernel, label):
+    return lambda x: kernel(x, np.full_like(x, label))
 
 
-EXACT = {  # of one argument; those of two are taken at some values of the other
-    "tanh": (lambda x: kernels.tanh_sum(x, np.zeros_like(x)), tanh),
+EXACT = {  # functions of a number; those of two at some values of the other
+    "tanh": (labelled(kernels.tanh_sum, 0), lambda x: mpmath.tanh(min(max(x, -MOST), MOST))),
     "sigmoid": (kernels.sigmoid, sigmoid),
-    "sigmoid of a sum": (lambda x: kernels.sigmoid_sum(x, np.zeros_like(x)), sigmoid),
+    "sigmoid of a sum": (labelled(kernels.sigmoid_sum, 0), sigmoid),
     "softplus": (kernels.softplus, softplus),
     "exp": (lambda x: kernels.exp(-np.abs(x)), lambda x: mpmath.exp(-min(abs(x), MOST))),
-    "value, no": (lambda x: kernels.logistic_value(x, np.zeros_like(x)), softplus),
-    "value, yes": (lambda x: kernels.logistic_value(x, np.ones_like(x)), lambda x: softplus(-x)),
-    "slope, no": (lambda x: kernels.logistic_slope(x, np.zeros_like(x)), sigmoid),
-    "slope, yes": (lambda x: kernels.logistic_slope(x, np.ones_like(x)), lambda x: -sigmoid(-x)),
+    "value, no": (labelled(kernels.logistic_value, 0), softplus),
+    "value, yes": (labelled(kernels.logistic_value, 1), lambda x: softplus(-x)),
+    "slope, no": (labelled(kernels.logistic_slope, 0), sigmoid),
+    "slope, yes": (labelled(kernels.logistic_slope, 1), lambda x: -sigmoid(-x)),
     "curvature": (kernels.logistic_curvature, lambda x: sigmoid(x) * sigmoid(-x)),
 }
 WORST = {  # of all float32, which were tried once; at most 3.91 units
@@ -67,49 +69,32 @@ def from_bits(numbers, dtype):
     return x[np.isfinite(x)]
 
 
-def bits(x):
-    return np.ascontiguousarray(x).tobytes()
-
-
 def arguments(kernel, x):
     labels = (np.arange(x.size) % 2).astype(x.dtype).reshape(x.shape)
-    return (x,) if kernel.__name__ in ONE else (x, labels)
+    return (x,) if kernel.__name__ in OF_ONE else (x, labels)
 
 
-ONE = {"exp", "sigmoid", "softplus", "tanh_slope", "sigmoid_slope", "logistic_curvature"}
-NOT_OF_NUMBERS = ("level", "softmax_slope", "linear_logistic", "linear_logistic_value", "linear_huber", "linear_huber_value")
-NOT_OF_NUMBERS += ("combined", "descended", "mixed", "outer", "scaled_rows")  # see test_rows.py
-NOT_OF_NUMBERS += ("upper_added", "upper_multiplied")
-ALL = [getattr(kernels, name) for name in kernels.__all__ if name not in NOT_OF_NUMBERS]
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
+@every_dtype
 @pytest.mark.parametrize("name", EXACT)
 @settings(deadline=None)
-@given(numbers=st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=30))
+@given(numbers=any_bits)
 def test_four_units_in_the_last_place_for_any_bits(name, dtype, numbers):
     ours, exact = EXACT[name]
     x = from_bits(numbers, dtype)
     assert errors(ours(x), exact, x).max(initial=0) <= 4
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("size", [1e-3, 0.3, 1, 3, 30, 110, 760])
+@every_dtype
 @pytest.mark.parametrize("name", EXACT)
-def test_four_units_in_the_last_place_where_the_functions_bend(name, size, dtype):
+def test_four_units_in_the_last_place_where_functions_bend_and_float32_is_worst(name, dtype):
     ours, exact = EXACT[name]
-    x = np.random.default_rng(0).uniform(-size, size, 400).astype(dtype)
+    rng, worst = np.random.default_rng(0), WORST.get(name, 1.0)
+    x = [rng.uniform(-size, size, 400) for size in (1e-3, 0.3, 1, 3, 30, 110, 760)]
+    x = np.concatenate([*x, [worst, -worst]]).astype(dtype)
     assert errors(ours(x), exact, x).max() <= 4
 
 
-@pytest.mark.parametrize("name", WORST)
-def test_four_units_in_the_last_place_where_float32_is_worst(name):
-    ours, exact = EXACT[name]
-    x = np.array([-WORST[name], WORST[name]], np.float32)
-    assert errors(ours(x), exact, x).max() <= 4
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
+@every_dtype
 @pytest.mark.parametrize("name", SLOPES)
 @settings(deadline=None)
 @given(numbers=st.lists(st.floats(0, 1) | st.floats(0, 1).map(lambda h: 1 - h / 2**20), min_size=1, max_size=30))
@@ -121,46 +106,46 @@ def test_slopes_of_activations(name, dtype, numbers):
     assert errors(ours(h), exact, h).max() <= 4
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@every_dtype
 @settings(deadline=None)
-@given(numbers=st.lists(st.integers(0, 2**64 - 1), min_size=2, max_size=40))
-def test_a_kernel_of_a_sum_rounds_the_sum(dtype, numbers):
+@given(numbers=any_bits)
+def test_sums_and_products_are_rounded_as_by_numpy(dtype, numbers):
     a = from_bits(numbers, dtype) / 4
     b = a[::-1].copy()
     for kernel in (kernels.tanh_sum, kernels.sigmoid_sum):
         assert bits(kernel(a, b)) == bits(kernel(a + b, np.zeros_like(a)))
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_a_kernel_of_a_product_rounds_the_slope(dtype):
-    u, h = np.random.default_rng(4).uniform(0, 1, (2, 99)).astype(dtype)
+    rng = np.random.default_rng(4)
+    u, h = rng.uniform(0, 1, (2, 99)).astype(dtype)
     assert bits(kernels.tanh_backward(u, -h)) == bits(u * kernels.tanh_slope(-h))
     assert bits(kernels.sigmoid_backward(u, h)) == bits(u * kernels.sigmoid_slope(h))
+    a, bias = (rng.normal(size=shape).astype(dtype) for shape in ((3, 4, 9), (3, 1, 9)))
+    assert bits(kernels.tanh_sum(a, bias)) == bits(kernels.tanh_sum(a, np.broadcast_to(bias, a.shape).copy()))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@every_dtype
 def test_limits_and_signed_zeros(dtype):
     x = np.array([-np.inf, -0.0, 0.0, np.inf], dtype)
-    zero, one, half, log2 = np.zeros_like(x), np.ones_like(x), 0.5, np.log(dtype(2))
-    with np.errstate(all="raise", under="ignore"):
-        found = {
-            "tanh": (kernels.tanh_sum(x, -zero), [-1, -0.0, 0, 1]),
-            "sigmoid": (kernels.sigmoid(x), [0, half, half, 1]),
-            "softplus": (kernels.softplus(x), [0, log2, log2, np.inf]),
-            "exp": (kernels.exp(x[:3]), [0, 1, 1]),
-            "value, no": (kernels.logistic_value(x, zero), [0, log2, log2, np.inf]),
-            "value, yes": (kernels.logistic_value(x, one), [np.inf, log2, log2, 0]),
-            "slope, no": (kernels.logistic_slope(x, zero), [0, half, half, 1]),
-            "slope, yes": (kernels.logistic_slope(x, one), [-1, -half, -half, 0]),
-            "curvature": (kernels.logistic_curvature(x), [0, 0.25, 0.25, 0]),
-        }
-    for name, (values, wanted) in found.items():
-        np.testing.assert_array_equal(values, np.array(wanted, dtype), err_msg=name)
-    np.testing.assert_array_equal(np.signbit(found["tanh"][0]), [True, True, False, False])
+    half, log2 = 0.5, np.log(dtype(2))
+    wanted = {
+        "tanh": [-1, -0.0, 0, 1],
+        "sigmoid": [0, half, half, 1],
+        "softplus": [0, log2, log2, np.inf],
+        "exp": [0, 1, 1, 0],
+        "value, no": [0, log2, log2, np.inf],
+        "value, yes": [np.inf, log2, log2, 0],
+        "slope, no": [0, half, half, 1],
+        "slope, yes": [-1, -half, -half, 0],
+        "curvature": [0, 0.25, 0.25, 0],
+    }
+    for name, values in wanted.items():
+        with np.errstate(all="raise", under="ignore"):
+            found = EXACT[name][0](x)
+        np.testing.assert_array_equal(found, np.array(values, dtype), err_msg=name)
+    np.testing.assert_array_equal(np.signbit(kernels.tanh_sum(x, -np.zeros_like(x))), [True, True, False, False])
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("kernel", ALL)
+@every_dtype
+@every_kernel
 def test_nan_stays_nan_alone_and_without_a_warning(kernel, dtype):
     x = -np.linspace(0, 1, 45, dtype=dtype)
     clean = kernel(*arguments(kernel, x))
@@ -173,36 +158,26 @@ def test_nan_stays_nan_alone_and_without_a_warning(kernel, dtype):
         assert bits(np.delete(found, place)) == bits(np.delete(clean, place))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("kernel", ALL)
-def test_bits_do_not_depend_on_an_elements_place(kernel, dtype):
-    x = -np.abs(np.random.default_rng(1).normal(scale=3, size=70)).astype(dtype)
-    given = arguments(kernel, x)
+@every_dtype
+@every_kernel
+def test_bits_do_not_depend_on_the_place_of_an_element(kernel, dtype):
+    given = arguments(kernel, -np.abs(np.random.default_rng(1).normal(scale=3, size=70)).astype(dtype))
     whole = kernel(*given)
-    alone = [kernel(*(argument[i : i + 1] for argument in given)) for i in range(len(x))]
-    assert bits(np.concatenate(alone)) == bits(whole)
+    cuts = [slice(i, i + 1) for i in range(70)] + [slice(None, None, -1)]
     for offset in range(35):  # from every alignment, of every length, in every direction
-        assert bits(kernel(*(argument[offset:] for argument in given))) == bits(whole[offset:])
-        assert bits(kernel(*(argument[:offset] for argument in given))) == bits(whole[:offset])
-        assert bits(kernel(*(argument[offset::3] for argument in given))) == bits(whole[offset::3])
-    assert bits(kernel(*(argument[::-1] for argument in given))) == bits(whole[::-1])
+        cuts += [slice(offset, None), slice(None, offset), slice(offset, None, 3)]
+    for cut in cuts:
+        assert bits(kernel(*(argument[cut] for argument in given))) == bits(whole[cut])
     shaped = [argument.reshape(2, 5, 7) for argument in given]
     assert bits(kernel(*shaped)) == bits(whole)
     assert kernel(*shaped, out=shaped[0]) is shaped[0]
     assert bits(shaped[0]) == bits(whole)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_a_bias_is_added_to_every_row(dtype):
-    a, b = (np.random.default_rng(2).normal(size=shape).astype(dtype) for shape in ((3, 4, 9), (3, 1, 9)))
-    assert bits(kernels.tanh_sum(a, b)) == bits(kernels.tanh_sum(a, np.broadcast_to(b, a.shape).copy()))
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("kernel", ALL)
-def test_the_kernel_is_the_function_it_stands_for(kernel, dtype):
-    x = -np.linspace(0, 1, 99, dtype=dtype)
-    given = arguments(kernel, x)
+@every_dtype
+@every_kernel
+def test_the_kernel_is_the_function_that_it_replaces(kernel, dtype):
+    given = arguments(kernel, -np.linspace(0, 1, 99, dtype=dtype))
     np.testing.assert_allclose(kernel(*given), kernel.__wrapped__(*given, None), rtol=0, atol=8 * np.finfo(dtype).eps)
     assert kernel(*given).dtype == dtype
 
@@ -211,7 +186,7 @@ def softmax_slope(f, classes):
     return kernels.softmax_slope(f, classes, out=np.empty(f.shape, f.dtype))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@every_dtype
 @pytest.mark.parametrize("columns", [2, 3, 10, 33, 1500])
 def test_softmax_of_a_row_is_that_of_scipy_and_depends_on_the_row_alone(columns, dtype):
     rng = np.random.default_rng(3)
@@ -225,7 +200,7 @@ def test_softmax_of_a_row_is_that_of_scipy_and_depends_on_the_row_alone(columns,
     assert bits(softmax_slope(f[2, 4], classes[2, 4])) == bits(found[2, 4])
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@every_dtype
 def test_softmax_at_logits_of_any_size(dtype):
     largest = np.finfo(dtype).max / 2
     f = np.array([[largest, -largest, 0], [-largest, -largest, -np.inf], [0, 1, np.nan], [-np.nan, 1, 0], [-3, -3, -3]], dtype)
@@ -236,14 +211,13 @@ def test_softmax_at_logits_of_any_size(dtype):
     assert np.ptp(found[4]) == 0
 
 
-@pytest.mark.parametrize("kept", [-1, 0, 2, 3, 0.5, np.inf, -np.inf])
-def test_what_is_no_class_is_taken_from_nothing(kept):
-    f = np.zeros((1, 3))
-    found = softmax_slope(f, np.array([kept]))[0]
-    np.testing.assert_allclose(found, np.full(3, 1 / 3) - (np.arange(3) == kept), rtol=1e-15)
+@pytest.mark.parametrize("label", [-1, 0, 2, 3, 0.5, np.inf, -np.inf])
+def test_a_label_that_is_no_class_subtracts_nothing(label):
+    found = softmax_slope(np.zeros((1, 3)), np.array([label]))[0]
+    np.testing.assert_allclose(found, np.full(3, 1 / 3) - (np.arange(3) == label), rtol=1e-15)
 
 
-def test_other_dtypes_are_left_to_numpy():
+def test_numpy_computes_other_dtypes():
     x = np.linspace(-1, 1, 9)
     long, short = x.astype(np.longdouble), x.astype(np.float32)
     np.testing.assert_array_equal(kernels.tanh_sum(long, long), np.tanh(long + long))
