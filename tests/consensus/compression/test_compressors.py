@@ -1,4 +1,4 @@
-"""Compressors: how far they shrink what they lose, that the unbiased ones are, what they send, what they refuse."""
+"""Compressors: how much they lose, that the unbiased ones are unbiased, what they send, what they reject."""
 
 import numpy as np
 import pytest
@@ -14,28 +14,22 @@ from consensus.solvers import BEER, ChocoSGD
 
 P, DRAWS = 12, 200
 AGENTS = np.arange(DRAWS)
-MATRIX = ((0, 4, 3),)
+MATRIX, INNER = ((0, 4, 3),), ((2, 3, 3),)
 EXACT = [TopK(1), TopK(3), TopK(0.5), TopK(1.0), Quantize(2, "nearest"), Quantize(3, "nearest"), Half(), NoCompression()]
-DRAWN = [RandomK(1), RandomK(0.3), Quantize(2), Quantize(4), Quantize(8), LowRank(1, MATRIX), LowRank(1, ((2, 3, 3),))]
+DRAWN = [RandomK(1), RandomK(0.3), Quantize(2), Quantize(4), Quantize(8), LowRank(1, MATRIX), LowRank(1, INNER)]
 NUMBERS = st.one_of(st.just(0.0), st.floats(1e-9, 1e9), st.floats(-1e9, -1e-9))
+ROW = arrays(float, P, elements=NUMBERS)
 
 
-@pytest.mark.parametrize("compressor", EXACT, ids=repr)
-@settings(max_examples=60, deadline=None, derandomize=True)
-@given(row=arrays(float, P, elements=NUMBERS))
-def test_what_is_lost_is_at_most_what_omega_says(compressor, row):
-    lost = np.square(compressor.pack(row[None], np.array([3]), 5).unpack()[0] - row).sum()
-    assert lost <= (1 - compressor.omega(P)) * (row @ row) * (1 + 1e-12)
-
-
-@pytest.mark.parametrize("compressor", DRAWN, ids=repr)
+@pytest.mark.parametrize("compressor", EXACT + DRAWN, ids=repr)
 @settings(max_examples=12, deadline=None, derandomize=True)
-@given(row=arrays(float, P, elements=NUMBERS))
+@given(row=ROW)
 def test_what_is_lost_on_average_is_at_most_what_omega_says(compressor, row):
     """The mean over draws, up to five standard errors: DRAWS agents have the same row, and draw by themselves."""
     packed = compressor.pack(np.tile(row, (DRAWS, 1)), AGENTS, 5)
     lost = np.square(packed.unpack() - row).sum(axis=1)
     assert lost.mean() <= (1 - compressor.omega(P)) * (row @ row) + 5 * lost.std() / np.sqrt(DRAWS) + 1e-12 * (row @ row)
+    assert (np.ptp(lost) == 0) or compressor in DRAWN
 
 
 def test_the_constants_cannot_be_better():
@@ -46,7 +40,7 @@ def test_the_constants_cannot_be_better():
 
 
 @settings(max_examples=12, deadline=None, derandomize=True)
-@given(row=arrays(float, P, elements=NUMBERS), bits=st.integers(2, 16), dtype=st.sampled_from([np.float64, np.float32]))
+@given(row=ROW, bits=st.integers(2, 16), dtype=st.sampled_from([np.float64, np.float32]))
 def test_quantising_at_random_is_unbiased(row, bits, dtype):
     """Of 200 draws the mean is the row, up to six standard errors, known from the distances to the two codes next to it."""
     row = row.astype(dtype)
@@ -60,7 +54,7 @@ def test_quantising_at_random_is_unbiased(row, bits, dtype):
 
 
 @pytest.mark.parametrize("compressor", [*EXACT, *DRAWN], ids=repr)
-def test_a_message_is_its_agents_alone_and_the_same_every_time(compressor):
+def test_a_message_depends_on_its_agent_and_number_alone(compressor):
     rows = np.random.default_rng(0).standard_normal((5, P))
     whole = compressor.pack(rows, np.arange(5), 7).unpack()
     for agent in range(5):
@@ -81,7 +75,7 @@ def test_a_message_is_its_agents_alone_and_the_same_every_time(compressor):
         (Quantize(3), 5 + 8),
         (Half(), 2 * P + 2),
         (LowRank(1, MATRIX), 8 * (4 + 3)),
-        (LowRank(1, ((2, 3, 3),)), 8 * (3 + 3 + 3)),
+        (LowRank(1, INNER), 8 * (3 + 3 + 3)),
         (NoCompression(), 8 * P),
     ],
     ids=repr,
@@ -105,9 +99,6 @@ def test_low_rank_finds_the_layers_of_the_model():
     LowRank(1, MATRIX).check(functions)
 
 
-STATIC = topologies.ring(6)
-
-
 @pytest.mark.parametrize(
     ("make", "error", "match"),
     [
@@ -127,25 +118,20 @@ STATIC = topologies.ring(6)
         (lambda: TopK(3).pack(np.ones(4), np.arange(1), 0), ValueError, r"rows must have shape \(agents, P\); got \(4,\)"),
         (lambda: BEER(0.1), TypeError, r"compressor must be one, such as TopK\(0\.1\)"),
         (lambda: ChocoSGD(TopK(2), gamma=1.5), ValueError, "gamma must be .*; got 1.5"),
+        (lambda: run(TopK(6)), ValueError, "k of TopK must be at most the number of parameters, 5; got 6"),
+        (lambda: run(RandomK(9)), ValueError, "k of RandomK must be at most the number of parameters, 5; got 9"),
+        (lambda: run(LowRank(1)), ValueError, r"rank of LowRank must make a matrix shorter, .* one of 4 x 1; got 1"),
+        (lambda: run(LowRank(1, ((0, 3, 3),))), ValueError, r"matrices must be within the 5 parameters; got \(0, 3, 3\)"),
     ],
 )
-def test_settings_out_of_range_are_refused_by_name(make, error, match):
+def test_bad_settings_are_named(make, error, match):
     with pytest.raises(error, match=match):
         make()
+    assert problem_of_five.work.gradients == 0
 
 
-@pytest.mark.parametrize(
-    ("compressor", "error", "match"),
-    [
-        (TopK(6), ValueError, "k of TopK must be at most the number of parameters, 5; got 6"),
-        (RandomK(9), ValueError, "k of RandomK must be at most the number of parameters, 5; got 9"),
-        (LowRank(1), ValueError, r"rank of LowRank must make a matrix shorter, .* one of 4 x 1; got 1"),
-        (LowRank(1, ((0, 3, 3),)), ValueError, r"matrices must be within the 5 parameters; got \(0, 3, 3\)"),
-    ],
-)
-def test_what_does_not_fit_the_problem_is_refused_before_any_work(compressor, error, match):
-    p = problem("squared", consensus.L2(0.1))
-    for solver in (ChocoSGD(compressor), BEER(compressor, 0.1, 0.1)):
-        with pytest.raises(error, match=match):
-            consensus.solve(p, STATIC, solver, rounds=1)
-    assert p.work.gradients == 0
+problem_of_five = problem("squared", consensus.L2(0.1))
+
+
+def run(compressor):
+    consensus.solve(problem_of_five, topologies.ring(6), BEER(compressor, 0.1, 0.1), rounds=1)

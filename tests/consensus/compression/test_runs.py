@@ -9,7 +9,15 @@ from consensus.compression import Runs
 from consensus.compression.runs import pack, packed_bytes, unpack
 from consensus.engines import StackedNetwork
 
-DTYPES = [np.float64, np.float32]
+DTYPES = pytest.mark.parametrize("dtype", [np.float64, np.float32])
+
+
+def assert_messages(codes):
+    """The rows' messages are as long as counted, and hold the integers."""
+    for row, length in zip(codes, packed_bytes(codes).tolist(), strict=True):
+        message = pack(row)
+        assert len(message) == length
+        np.testing.assert_array_equal(unpack(message, len(row)), row)
 
 
 @pytest.mark.parametrize("size", [1, 31, 32, 33, 100])
@@ -19,11 +27,12 @@ def test_a_message_is_as_long_as_counted_and_holds_the_integers(size, bits):
     codes = rng.integers(-(2**bits), 2**bits, (4, size), endpoint=True) * rng.choice([0, 1], (4, size), p=[0.3, 0.7])
     codes[0] = 0
     codes[1] = [-(2**bits), *codes[1, 1:]]
-    lengths = packed_bytes(codes)
-    for row, length in zip(codes, lengths.tolist(), strict=True):
-        message = pack(row)
-        assert len(message) == length
-        np.testing.assert_array_equal(unpack(message, size), row)
+    assert_messages(codes)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32])
+def test_the_least_integer_of_a_type_is_counted(dtype):
+    assert_messages(np.array([[np.iinfo(dtype).min, 1]], dtype))
 
 
 def test_the_length_by_hand():
@@ -31,14 +40,6 @@ def test_the_length_by_hand():
     codes[0, [3, 39]] = 5, -1  # a run of 32 with 4 bits each, one of 8 with 2 bits; two widths of 6 bits
     assert packed_bytes(codes).tolist() == [-(-(32 * 4 + 8 * 2 + 2 * 6) // 8)]
     assert packed_bytes(np.array([[np.nan, 3.0]])).tolist() == packed_bytes(np.array([[0.0, 0.0]])).tolist()
-
-
-@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32])
-def test_the_least_integer_of_a_type_is_counted(dtype):
-    codes = np.array([[np.iinfo(dtype).min, 1]], dtype)
-    (message,) = map(pack, codes)
-    assert packed_bytes(codes).tolist() == [len(message)]
-    np.testing.assert_array_equal(unpack(message, 2), codes[0])
 
 
 def unequal(dtype, columns=90, agents=5):
@@ -50,44 +51,25 @@ def unequal(dtype, columns=90, agents=5):
     return parts.reshape(agents, columns).astype(dtype), np.ldexp(1.0, rng.integers(-12, 6, (agents, 3)))
 
 
-def in_parts(runs):
-    """Codes (agents, parts, n), and units (agents, parts, 1) in double precision."""
-    agents, parts = runs.unit.shape
-    return runs.codes.reshape(agents, parts, -1), runs.unit[:, :, None].astype(float)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_rows_are_rounded_to_the_nearest_multiple_which_is_unpacked_exactly(dtype):
-    rows, unit = unequal(dtype)
+@DTYPES
+@pytest.mark.parametrize("columns", [3, 90, 96, 201])
+def test_rows_are_rounded_to_multiples_and_count_their_packed_parts_and_two_bytes_for_each_unit(columns, dtype):
+    rows, unit = unequal(dtype, columns)
     runs = Runs.nearest(rows, unit)
-    (codes, units), found = in_parts(runs), runs.unpack()
+    codes, units, found = runs.codes.reshape(5, 3, -1), runs.unit[:, :, None].astype(float), runs.unpack()
     assert found.dtype == runs.unit.dtype == dtype
     np.testing.assert_array_equal(found, (codes * units).reshape(rows.shape))  # in double: exact
     error = np.abs(found.astype(float) - rows).reshape(codes.shape) / units
-    assert 0.4 < error.max() <= 0.5
+    assert (0.4 if columns > 3 else 0) < error.max() <= 0.5
     np.testing.assert_array_equal(Runs.nearest(found, unit).unpack(), found)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("columns", [3, 90, 96, 201])
-def test_a_row_counts_what_its_packed_parts_take_and_two_bytes_for_each_unit(columns, dtype):
-    runs = Runs.nearest(*unequal(dtype, columns))
-    codes, _ = in_parts(runs)
     assert runs.bytes.tolist() == [sum(len(pack(part)) + 2 for part in row) for row in codes]
     assert len(set(runs.bytes.tolist())) > 1
     assert runs.numbers.tolist() == [columns] * 5
-    for row in codes:
-        for part in row:
-            np.testing.assert_array_equal(unpack(pack(part), len(part)), part)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_bytes_bring_back_what_was_packed(dtype):
-    runs, order = Runs.nearest(*unequal(dtype)), [3, 0, 4]
-    sent = to_bytes(runs)
-    assert sent.shape == (5, 93 * np.dtype(dtype).itemsize)
+    assert_messages(codes.reshape(15, -1))
+    sent, order = to_bytes(runs), [3, 0, 4]
+    assert sent.shape == (5, (columns + 3) * np.dtype(dtype).itemsize)
     some = from_bytes(sent[order], runs)
-    np.testing.assert_array_equal(some.unpack(), runs.unpack()[order])
+    np.testing.assert_array_equal(some.unpack(), found[order])
     assert some.bytes.tolist() == runs.bytes[order].tolist()
 
 
@@ -112,15 +94,14 @@ def test_units_are_as_small_as_codes_allow(dtype, bits, unit, sign):
         np.testing.assert_array_equal(runs.unpack(), rows)  # these are multiples
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@DTYPES
 def test_units_beyond_the_dtype_are_the_nearest_in_it(dtype):
     info = np.finfo(dtype)
     largest = np.ldexp(dtype(1), info.maxexp - 1)
     rows = np.array([[0, 0], [info.tiny, -3 * info.tiny], [1.5 * largest, 0], [1, 2]], dtype)
     runs = Runs.nearest(rows, np.array([[2.0**-1074], [2.0**-1074], [2.0**-1074], [2.0**1023]]))
     np.testing.assert_array_equal(runs.unpack(), [*rows[:3], [0, 0]])
-    assert runs.unit[:2, 0].tolist() == [info.tiny, info.tiny]
-    assert runs.unit[3] == largest
+    assert runs.unit[[0, 1, 3], 0].tolist() == [info.tiny, info.tiny, largest]
     assert runs.codes[0].tolist() == [0, 0]
 
 
@@ -129,18 +110,13 @@ def test_a_part_that_diverged_unpacks_to_nan_and_leaves_others_alone(bad):
     rows, unit = unequal(float)
     whole = Runs.nearest(rows, unit)
     expected = whole.unpack().reshape(5, 3, 30).copy()
-    expected[2, 1] = expected[4, 0] = expected[0, 2] = np.nan
+    expected[2, 1] = expected[4, 0] = expected[0, 2] = expected[3, 1] = np.nan
     rows[2, 45] = rows[4, 0] = bad
-    unit[0, 2] = abs(bad)  # a unit that was lost
+    unit[0, 2], unit[3, 1] = abs(bad), 0  # units that were lost
     runs = Runs.nearest(rows, unit)
-    np.testing.assert_array_equal(runs.unpack(), expected.reshape(5, 90))
     assert runs.bytes[2] == sum(len(pack(part)) + 2 for part in whole.codes[2].reshape(3, 30)[[0, 2]]) + 1 + 2
-    again = from_bytes(to_bytes(runs), runs)
-    np.testing.assert_array_equal(again.unpack(), expected.reshape(5, 90))
-
-
-def test_a_unit_of_zero_is_a_lost_one():
-    assert np.isnan(Runs.nearest(np.ones((1, 2)), np.zeros((1, 1))).unpack()).all()
+    for one in (runs, from_bytes(to_bytes(runs), runs)):
+        np.testing.assert_array_equal(one.unpack(), expected.reshape(5, 90))
 
 
 def test_no_columns_cost_their_units_and_no_rows_are_no_rows():
@@ -148,24 +124,27 @@ def test_no_columns_cost_their_units_and_no_rows_are_no_rows():
     assert none.bytes.tolist() == [4, 4, 4]
     assert from_bytes(to_bytes(none), none).unpack().shape == (3, 0)
     nobody = Runs.nearest(np.zeros((0, 6)), np.ones((0, 2)))
-    assert nobody.bytes.shape == (0,)
-    assert nobody.unpack().shape == (0, 6)
+    assert (nobody.bytes.shape, nobody.unpack().shape) == ((0,), (0, 6))
 
 
-def test_what_belongs_not_together_is_refused():
-    codes, unit = np.zeros((3, 4), np.int64), np.ones((3, 2))
-    cases = [
-        (lambda: Runs(codes.astype(np.int32), unit), TypeError, "codes of Runs must be an array of int64 with"),
-        (lambda: Runs(codes, unit[:2]), ValueError, r"codes and unit of Runs.*\(3, 4\) and \(2, 2\)"),
-        (lambda: Runs(codes, unit[:, 0]), ValueError, r"\(3, 4\) and \(3,\)"),
-        (lambda: Runs(codes, np.ones((3, 3))), ValueError, r"P a multiple of parts; got \(3, 4\) and \(3, 3\)"),
-        (lambda: Runs(codes, np.ones((3, 0))), ValueError, r"\(3, 4\) and \(3, 0\)"),
-        (lambda: Runs(codes, 3 * unit), ValueError, r"unit of Runs must hold powers of two; got 3\.0"),
-        (lambda: Runs(codes, 0 * unit), ValueError, r"powers of two; got 0\.0"),
-        (lambda: Runs.nearest(codes[0], unit), ValueError, r"rows and unit of Runs.*\(4,\) and \(3, 2\)"),
-        (lambda: Runs.nearest(codes, -unit), ValueError, r"powers of two; got -1\.0"),
-        (lambda: Runs.nearest("rows", unit), TypeError, "rows must be an array"),
-    ]
-    for make, error, match in cases:
-        with pytest.raises(error, match=match):
-            make()
+CODES, UNIT = np.zeros((3, 4), np.int64), np.ones((3, 2))
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "match"),
+    [
+        (lambda: Runs(CODES.astype(np.int32), UNIT), TypeError, "codes of Runs must be an array of int64 with"),
+        (lambda: Runs(CODES, UNIT[:2]), ValueError, r"codes and unit of Runs.*\(3, 4\) and \(2, 2\)"),
+        (lambda: Runs(CODES, UNIT[:, 0]), ValueError, r"\(3, 4\) and \(3,\)"),
+        (lambda: Runs(CODES, np.ones((3, 3))), ValueError, r"P a multiple of parts; got \(3, 4\) and \(3, 3\)"),
+        (lambda: Runs(CODES, np.ones((3, 0))), ValueError, r"\(3, 4\) and \(3, 0\)"),
+        (lambda: Runs(CODES, 3 * UNIT), ValueError, r"unit of Runs must hold powers of two; got 3\.0"),
+        (lambda: Runs(CODES, 0 * UNIT), ValueError, r"powers of two; got 0\.0"),
+        (lambda: Runs.nearest(CODES[0], UNIT), ValueError, r"rows and unit of Runs.*\(4,\) and \(3, 2\)"),
+        (lambda: Runs.nearest(CODES, -UNIT), ValueError, r"powers of two; got -1\.0"),
+        (lambda: Runs.nearest("rows", UNIT), TypeError, "rows must be an array"),
+    ],
+)
+def test_arrays_that_do_not_belong_together_are_rejected(make, error, match):
+    with pytest.raises(error, match=match):
+        make()

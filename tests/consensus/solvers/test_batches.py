@@ -1,89 +1,131 @@
-"""Methods with minibatches: what they do in a round, where they end, what is counted."""
+"""Methods with minibatches: batches that are whole shards, what trackers keep, what is counted, and settings."""
 
-import itertools
+from functools import partial
 
 import numpy as np
 import pytest
 from engine_harness import assert_same
-from problems import problem
-from steps_by_hand import SCHEDULES, states
+from problems import PUSH, problem
+from steps_by_hand import MLP, SCHEDULES, states
+from stochastic import LAZY, RULE, assert_equal_methods, curved
 
 import consensus
 import topologies
-from consensus import Minibatches
-from consensus.solvers import DGD, GradientTracking
+from consensus import Minibatches, solvers
+from consensus.compression import Quantize, TopK
+from consensus.step_sizes import CosineAnnealing
+from consensus.surrogates import FullLinearization, PartialLinearization
+
+P = curved()
+FULL = FullLinearization(1.0)
+
+DESCENT = "D2 DecentLaM DGD DSGDm GradientTracking GTHSGD GTSARAH GTVR KGT LED QGDSGDm RelaySGD SGP"
+SURROGATES = (FullLinearization(2.0), PartialLinearization(0.5), PartialLinearization(0.3, "local"))
+COMPRESSED = [partial(getattr(solvers, name), Quantize(4)) for name in ("BEER", "CGT", "ChocoSGD", "LEAD", "MoTEF")]
+BATCHED = [partial(getattr(solvers, name), 0.02) for name in DESCENT.split()]
+BATCHED += [partial(make, 0.02) for make in COMPRESSED]
+BATCHED += [partial(kind, surrogate, 0.3) for kind in (solvers.NEXT, solvers.SONATA) for surrogate in SURROGATES]
 
 
-def pooled():
-    """Ridge regression on shards of 4, 16, 9, 11, 7 and 13 samples."""
-    return problem("squared", consensus.L2(0.1), scheme="sizes")
+@pytest.mark.parametrize("make", BATCHED, ids=lambda make: " ".join(map(str, (make.func.__name__, *make.args))))
+@pytest.mark.filterwarnings("ignore:LEAD's theory needs convex")
+def test_a_batch_of_everything_is_the_whole_gradient_to_the_bit(make):
+    whole, batched, few = (consensus.solve(P, LAZY, make(batch=size), rounds=6) for size in (None, 16, 3))
+    assert_same(batched, whole)
+    assert not np.array_equal(few.w, whole.w)
 
 
-def batch_gradients(p, rule, state):
-    return p.average_gradient(state.w, rule.at(p, state.round))
+def test_whole_batches_make_exact_methods():
+    assert_equal_methods(P, (solvers.D2(0.05, 16), LAZY), (solvers.ExactDiffusion(0.05), SCHEDULES["static"]))
+    assert_equal_methods(
+        problem("squared", None, MLP), (solvers.GTHSGD(0.05, 10, beta=0.3), LAZY), (solvers.ProxGT(0.05), LAZY)
+    )
 
 
-@pytest.mark.parametrize("replacement", [False, True])
-@pytest.mark.parametrize("order", ["atc", "cta"])
+TRACKING = [partial(kind, 0.05) for kind in (solvers.GTHSGD, solvers.GTSAGA, solvers.GTSARAH, solvers.GTVR)]
+TRACKING += [partial(solvers.GradientTracking, 0.05, order) for order in ("atc", "cta")]
+TRACKING += [partial(kind, FULL, 0.3, averaging=0.5) for kind in (solvers.NEXT, solvers.SONATA)]
+TRACKING += [partial(kind, TopK(3), 0.02, 0.3) for kind in (solvers.BEER, solvers.CGT, solvers.MoTEF)]
+
+
+@pytest.mark.parametrize("make", TRACKING, ids=lambda make: f"{make.func.__name__} {make.args[-1]}")
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_trackers_average_to_the_batches_gradients(schedule, order, replacement):
-    rule = Minibatches(3, seed=2, replacement=replacement)
-    p = pooled()
-    for state in states(GradientTracking(0.05, order, batch=rule), p, SCHEDULES[schedule], 20):
-        expected = batch_gradients(p, rule, state)
-        np.testing.assert_array_equal(state.gradient, expected)
-        np.testing.assert_allclose(state.y.mean(axis=0), expected.mean(axis=0), rtol=0, atol=1e-13)
+def test_trackers_add_up_to_the_estimates(schedule, make):
+    for state in states(make(batch=RULE), P, SCHEDULES[schedule], 20):
+        tracked = state.y + state.change if make.func is solvers.GTSARAH else state[2] * getattr(state, "mass", 1.0)
+        estimates = next(getattr(state, name) for name in ("average", "momentum", "v", "gradient") if hasattr(state, name))
+        np.testing.assert_allclose(tracked.mean(axis=0), estimates.mean(axis=0), rtol=0, atol=1e-13)
 
 
-def test_descent_uses_the_batch_of_its_round():
-    rule, p = Minibatches(3, seed=2), pooled()
-    W = SCHEDULES["static"].weights(0).toarray()
-    path = list(states(DGD(0.05, batch=rule), p, SCHEDULES["static"], 9))
-    for before, after in itertools.pairwise(path):
-        np.testing.assert_allclose(after.w, W @ before.w - 0.05 * batch_gradients(p, rule, before), rtol=1e-12)
+@pytest.mark.parametrize("solver", [solvers.SGP(0.02, RULE), solvers.SONATA(FULL, 0.3, batch=RULE)], ids=["SGP", "SONATA"])
+def test_masses_add_up(solver):
+    for state in states(solver, P, PUSH, 20):
+        assert state.mass.sum() == pytest.approx(6, rel=1e-13)
+    assert np.ptp(state.mass) > 0.1
 
 
-@pytest.mark.parametrize("make", [DGD, GradientTracking])
-def test_a_number_of_samples_is_a_rule_and_all_of_them_the_method_without(make):
+@pytest.mark.parametrize("make", [solvers.DGD, solvers.GradientTracking])
+def test_a_number_of_samples_is_a_rule(make):
     assert make(0.05, batch=3) == make(0.05, batch=Minibatches(3))
     assert make(0.05).batch is None
     assert "batch=Minibatches(size=3, seed=0, replacement=False)" in repr(make(0.05, batch=3))
-    p, network = pooled(), topologies.ring(6)
-    whole, batched = (consensus.solve(p, network, make(0.05, batch=size), rounds=9) for size in (None, 16))
-    assert_same(batched, whole)
-
-
-@pytest.mark.slow
-def test_tracking_ends_near_the_least_squares_optimum_and_nearer_with_smaller_steps():
-    """The mean squared distance in the steady state is of order alpha."""
-    p, network = pooled(), topologies.Static(topologies.erdos_renyi(6, 0.6, seed=1))
-    real = p.shards.weights > 0
-    D, d = np.column_stack([p.shards.features[real], np.ones(60)]), p.shards.targets[real][:, 0]
-    best = np.linalg.solve(D.T @ D / 60 + 0.1 * np.eye(5), D.T @ d / 60)
-    distances = {}
-    for step in (0.08, 0.02):
-        solver = GradientTracking(step, batch=Minibatches(4, seed=3, replacement=True))
-        path = np.array([state.w for state in states(solver, p, network, int(24 / step))])
-        distances[step] = np.square(path[len(path) // 3 :] - best).sum(axis=2).mean()
-    assert distances[0.02] < 0.01 * best @ best
-    assert 2.5 < distances[0.08] / distances[0.02] < 6.5  # for steps four times as long
 
 
 def test_the_history_counts_samples():
     """3 of 4, 16, 9, 11, 7 and 13 samples in each of 13 rounds, less in the last round of an epoch."""
-    history = consensus.solve(pooled(), topologies.ring(6), DGD(0.05, batch=3), rounds=13).history
-    sizes = [4, 16, 9, 11, 7, 13]
+    ring, sizes = topologies.ring(6), [4, 16, 9, 11, 7, 13]
+    history = consensus.solve(P, ring, solvers.DGD(0.05, batch=3), rounds=13).history
     expected = [sum(min(3, n - round % -(-n // 3) * 3) for n in sizes) for round in range(13)]
     assert history["samples"].tolist() == [0, *np.cumsum(expected)]
     assert history["gradients"].tolist() == list(range(14))
-    whole = consensus.solve(pooled(), topologies.ring(6), GradientTracking(0.05), rounds=2).history
+    whole = consensus.solve(P, ring, solvers.GradientTracking(0.05), rounds=2).history
     assert whole["samples"].tolist() == [60, 120, 180]
     assert history["epochs"].tolist() == (history["samples"] / 60).tolist()
     assert whole["epochs"].tolist() == [1, 2, 3]
 
 
-def test_another_batch_is_another_run(tmp_path):
-    run = lambda solver, rounds, **more: consensus.solve(pooled(), topologies.ring(6), solver, rounds=rounds, **more)  # noqa: E731
-    run(DGD(0.05, batch=3), 3, checkpoint=tmp_path / "run")
-    with pytest.raises(ValueError, match=r"solver: DGD\(.*batch=Mini.* there, DGD\(.* here"):
-        run(DGD(0.05), 5, resume=tmp_path / "run")
+def test_estimates_count_every_sample_that_they_look_at():
+    """Whole gradients of 60 samples, two gradients of a batch: but SAGA remembers the second."""
+    two = Minibatches(2, replacement=True)
+    for solver, rounds in (
+        (solvers.GTSAGA(0.02, two), 12),
+        (solvers.GTHSGD(0.02, two), 24),
+        (solvers.GTSARAH(0.02, two, period=2), 24),
+    ):
+        samples = np.diff(consensus.solve(P, LAZY, solver, rounds=4).history["samples"], prepend=0)
+        expected = [60, rounds, 60, rounds, 60] if isinstance(solver, solvers.GTSARAH) else [60] + 4 * [rounds]
+        assert samples.tolist() == expected
+
+
+@pytest.mark.parametrize("make", [solvers.D2, *COMPRESSED])
+def test_theory_has_no_step_for_batches(make):
+    name = getattr(make, "func", make).__name__
+    with pytest.raises(TypeError, match=f"{name} has no bound on its step for batches from theory: give step_size="):
+        consensus.solve(problem("squared", consensus.L2(0.1)), LAZY, make(batch=3), rounds=1)
+
+
+@pytest.mark.parametrize(
+    ("make", "match"),
+    [
+        (lambda: solvers.QGDSGDm(0.1, momentum=1), "momentum must be a finite number >= 0 and < 1; got 1"),
+        (lambda: solvers.QGDSGDm(0.1, averaging=-0.1), "averaging must be .*got -0.1"),
+        (lambda: solvers.GTHSGD(0.1, beta=0), "beta must be a finite number > 0 and <= 1; got 0"),
+        (lambda: solvers.DecentLaM(0.1, momentum=1), "momentum must be .*< 1; got 1"),
+        (lambda: solvers.GTSARAH(0.1, period=0), "period must be a whole number >= 1; got 0"),
+        (lambda: solvers.GTVR(0.1, probability=0), "probability must be a finite number > 0 and <= 1; got 0"),
+        (lambda: solvers.GTVR(0.1, seed=-1), "seed must be a whole number >= 0; got -1"),
+        (lambda: solvers.GTHSGD(0), "step_size must be a finite number > 0; got 0"),
+        (
+            lambda: solvers.NEXT(FULL, 0.5, averaging=0.5),
+            r"averaging is of gradients from batches: give batch=, or leave averaging=0\.5",
+        ),
+        (lambda: solvers.NEXT(FULL, 0.5, batch=3, averaging=2.0), r"^averaging must be .* <= 1; got 2\.0"),
+        (
+            lambda: consensus.solve(P, LAZY, solvers.QGDSGDm(CosineAnnealing(0.1, 3)), rounds=6),
+            r"step_size=CosineAnnealing.* in round 3 must be a finite number > 0; got 0\.0",
+        ),
+    ],
+)
+def test_bad_settings_are_named(make, match):
+    with pytest.raises(ValueError, match=match):
+        make()
