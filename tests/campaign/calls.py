@@ -1,4 +1,4 @@
-"""Evaluate expressions in processes of their own, each within a time limit.
+"""Evaluate expressions in a process of their own, each within a time limit.
 
 One by hand: ``python -m tests.campaign.calls 'topologies.ring(agents=-1)'``.
 """
@@ -14,9 +14,8 @@ import shutil
 import signal
 import sys
 import tempfile
-import time
 import warnings
-from multiprocessing import connection, get_context
+from multiprocessing import get_context
 from typing import NamedTuple
 
 import cvxpy as cp
@@ -25,7 +24,6 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
-from tqdm import tqdm
 
 import consensus
 import topologies
@@ -40,16 +38,15 @@ SCOPE = {
 
 
 class Call(NamedTuple):
-    """``text`` to evaluate, in which the arguments ``odd`` of ``door`` are odd; ``names`` are those a refusal may name."""
+    """``text`` to evaluate, a call of ``target``; ``names`` are those that an error may name."""
 
-    door: str
+    target: str
     text: str
-    odd: tuple
-    names: tuple
+    names: tuple = ()
 
 
 class Answer(NamedTuple):
-    """What came of it: its kind, and if it is a finding what it is, and where in the package."""
+    """What a call ended with: its kind, and if it is a finding what it is, and where in the package."""
 
     kind: str
     finding: str = ""
@@ -67,94 +64,52 @@ def evaluate(call):
             answer = Answer(type(error).__name__, "not an error for users", verdict.where(error))
         except BaseException as error:
             kind, wrong = type(error).__name__, verdict.judge(error, call.names)
-            said = f"{kind}: {' '.join(str(error).split())[:160]} ({wrong})"
-            answer = Answer(kind, said, verdict.where(error)) if wrong else Answer(kind)
-    for said, place in verdict.warned(caught)[:1] if not answer.finding else ():
-        answer = Answer(answer.kind, said, place)
+            message = f"{kind}: {' '.join(str(error).split())[:160]} ({wrong})"
+            answer = Answer(kind, message, verdict.where(error)) if wrong else Answer(kind)
+    for message, place in verdict.warned(caught)[:1] if not answer.finding else ():
+        answer = Answer(answer.kind, message, place)
     return answer
 
 
-def run(calls, workers=2, seconds=SECONDS, bar="calls"):
-    """Yield ``(call, answer)`` for all calls, in the order in which they end; a process that hangs or dies is replaced."""
-    calls, folder = list(calls), tempfile.mkdtemp()
-    hands = [_Hand(folder, seconds) for _ in range(min(workers, len(calls)))]
-    try:
-        left, done = iter(calls), 0
-        for hand in hands:
-            hand.give(next(left, None))
-        with tqdm(total=len(calls), desc=bar, disable=None) as bar:
-            while done < len(calls):
-                connection.wait([hand.receiver for hand in hands if hand.call], timeout=0.2)
-                for hand in hands:
-                    answer = hand.answer()
-                    if answer:
-                        yield hand.call, answer
-                        done += 1
-                        bar.update()
-                        hand.give(next(left, None))
-    finally:
-        for hand in hands:
-            hand.end()
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 @contextlib.contextmanager
-def asking(seconds=SECONDS):
-    """A function that gives the answer to a call."""
+def evaluator(seconds=SECONDS):
+    """A function that gives the answer to a call, from a process that is replaced if it hangs or dies."""
     folder = tempfile.mkdtemp()
-    hand = _Hand(folder, seconds)
+    server = _Server(folder)
 
-    def ask(call):
-        hand.give(call)
-        while not (answer := hand.answer()):
-            connection.wait([hand.receiver], timeout=0.2)
-        return answer
+    def answer(call):
+        nonlocal server
+        server.pipe.send(call)
+        if not server.pipe.poll(seconds):
+            found = Answer("hang", f"no answer after {seconds:g} s", call.target)
+        else:
+            try:
+                return server.pipe.recv()
+            except (EOFError, OSError):
+                server.process.join()
+                found = Answer("death", f"the process ended with exit code {server.process.exitcode}", call.target)
+        server.end()
+        server = _Server(folder)
+        return found
 
     try:
-        yield ask
+        yield answer
     finally:
-        hand.end()
+        server.end()
         shutil.rmtree(folder, ignore_errors=True)
 
 
-class _Hand:
+class _Server:
     """A process that evaluates one call after another."""
 
-    def __init__(self, folder, seconds):
-        self.folder, self.seconds, self.call = folder, seconds, None
-        self._start()
-
-    def _start(self):
+    def __init__(self, folder):
         # Forks of a bare process that has imported this module: quick, and nothing of the caller's is in them.
         context = get_context("forkserver")
         context.set_forkserver_preload([__spec__.name])
-        self.receiver, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(theirs, self.folder))
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=_serve, args=(theirs, folder))
         self.process.start()
         theirs.close()
-
-    def give(self, call):
-        self.call, self.begin = call, time.monotonic()
-        if call:
-            self.receiver.send(call)
-
-    def answer(self):
-        """The answer to the call given, if there is one by now."""
-        if self.call is None:
-            return None
-        try:
-            if self.receiver.poll():
-                return self.receiver.recv()
-        except (EOFError, OSError):
-            self.end()
-            code = self.process.exitcode
-            self._start()
-            return Answer("death", f"the process ended with exit code {code}", self.call.door)
-        if time.monotonic() - self.begin > self.seconds:
-            self.end()
-            self._start()
-            return Answer("hang", f"no answer after {self.seconds:g} s", self.call.door)
-        return None
 
     def end(self):
         try:
@@ -162,10 +117,10 @@ class _Hand:
         except ProcessLookupError:
             self.process.kill()
         self.process.join()
-        self.receiver.close()
+        self.pipe.close()
 
 
-def _serve(sender, folder):
+def _serve(pipe, folder):
     os.setsid()
     null = os.open(os.devnull, os.O_RDWR)
     for number in range(3):
@@ -174,13 +129,12 @@ def _serve(sender, folder):
     matplotlib.use("Agg")
     os.chdir(tempfile.mkdtemp(dir=folder))
     while True:
-        call = sender.recv()
-        answer = evaluate(call)
+        answer = evaluate(pipe.recv())
         if "matplotlib.pyplot" in sys.modules:
             sys.modules["matplotlib.pyplot"].close("all")
         for entry in os.scandir():
             shutil.rmtree(entry) if entry.is_dir(follow_symlinks=False) else os.unlink(entry)
-        sender.send(answer)
+        pipe.send(answer)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Damage files of every format that the package reads: each is read as it was, or refused by its name."""
+"""Damage files of every format that the package reads: each is read as it was, or named in an error."""
 
 import json
 import random
@@ -6,18 +6,17 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from tqdm import tqdm
 
-from tests.campaign import calls
-from tests.campaign.files import FORMATS
+from tests.campaign import calls, files
 from tests.campaign.outcome import Outcome
 
-REFUSALS = ("result", "ValueError", "FileNotFoundError", "IsADirectoryError", "NotADirectoryError", "PermissionError")
-# A checkpoint whose numbers were changed on purpose may be read, and then blow up.
-REFUSALS += ("DivergenceError",)
-
-
-def _truncated(data, rng):
-    return data[: rng.randrange(len(data))]
+# A checkpoint whose numbers were changed on purpose may be read, and then the run may diverge.
+ENDS = ("result", "ValueError", "FileNotFoundError", "IsADirectoryError", "NotADirectoryError", "PermissionError")
+ENDS += ("DivergenceError",)
+CELLS = ("", "nan", "inf", "-1e999", "text", "é", "0x10", "1_000", '"', "1e5 ", "\x00", "=1+1", "9" * 400, "True", "-", "²")
+FILES = (b"", b"\0" * 100, b"\n\n\n", b"PK\x03\x04", b"\x1f\x8b\x08", b"null", b"[]", b"\xff\xfe\xff", b"a,b\n")
+FILES += (bytes(range(256)),)
 
 
 def _flipped(data, rng):
@@ -27,19 +26,23 @@ def _flipped(data, rng):
     return bytes(data)
 
 
-def _zeroed(data, rng):
-    first = rng.randrange(len(data))
-    length = min(rng.randrange(1, 200), len(data) - first)
-    return data[:first] + bytes(length) + data[first + length :]
+def _at(change):
+    """Damage at a random place: ``change(data, first, end)``."""
+
+    def damaged(data, rng):
+        first = rng.randrange(len(data))
+        return change(data, first, min(first + rng.randrange(1, 200), len(data)))
+
+    return damaged
 
 
-def _cut_out(data, rng):
-    first = rng.randrange(len(data))
-    return data[:first] + data[first + rng.randrange(1, 200) :]
-
-
-def _doubled(data, rng):
-    return data + data[rng.randrange(len(data)) :]
+BYTES = {
+    "flipped": _flipped,
+    "truncated": _at(lambda data, first, end: data[:first]),
+    "zeroed": _at(lambda data, first, end: data[:first] + bytes(end - first) + data[end:]),
+    "cut out": _at(lambda data, first, end: data[:first] + data[end:]),
+    "doubled": _at(lambda data, first, end: data + data[first:]),
+}
 
 
 def _cells(data, rng):
@@ -47,26 +50,10 @@ def _cells(data, rng):
     lines = data.decode().split("\n")
     row = rng.randrange(len(lines) - 1)
     cells = lines[row].replace(";", ",").split(",")
-    odd = ("", "nan", "inf", "-1e999", "text", "é", "0x10", "1_000", '"', "1e5 ", "\x00", "=1+1", "9" * 400, "True", "-", "²")
     at = rng.randrange(len(cells))
-    cells[at : at + 1] = rng.choice(([rng.choice(odd)], [rng.choice(odd)], [rng.choice(odd)], [], [cells[at], "1"]))
+    cells[at : at + 1] = rng.choice((*3 * [[rng.choice(CELLS)]], [], [cells[at], "1"]))
     lines[row] = (";" if ";" in data.decode() else ",").join(cells)
     return "\n".join(lines).encode()
-
-
-BYTES = (_truncated, _truncated, _flipped, _flipped, _zeroed, _cut_out, _doubled)
-WHOLE = (
-    b"",
-    b"\0" * 100,
-    b"\n\n\n",
-    b"PK\x03\x04",
-    b"\x1f\x8b\x08",
-    b"null",
-    b"[]",
-    b"\xff\xfe\xff",
-    b"a,b\n",
-    bytes(range(256)),
-)
 
 
 def _json(text, rng):
@@ -85,22 +72,21 @@ def _arrays(path, rng):
     with np.load(path) as file:
         arrays = dict(file)
     name = rng.choice(sorted(arrays))
-    array = arrays[name]
-    how = "JSON"
+    array, how = arrays[name], "JSON"
     if name == "about":
         arrays[name] = np.frombuffer(_json(array.tobytes(), rng), np.uint8)
     else:
-        makers = {
-            "objects": lambda: array.astype(object),
-            "text": lambda: array.astype(str),
-            "complex": lambda: array + 1j,
-            "NaN": lambda: np.full(array.shape, np.nan),
-            "an axis more": lambda: array[..., None] if array.ndim else np.zeros(3),
-            "a row less": lambda: array[:-1] if array.ndim else np.float64(0.5),
-            "empty": lambda: np.array([]),
+        changed = {
+            "objects": array.astype(object),
+            "text": array.astype(str),
+            "complex": array + 1j,
+            "NaN": np.full(array.shape, np.nan),
+            "an axis more": array[..., None] if array.ndim else np.zeros(3),
+            "a row less": array[:-1] if array.ndim else np.float64(0.5),
+            "empty": np.array([]),
         }
-        how = rng.choice(list(makers))
-        arrays[name] = makers[how]()
+        how = rng.choice(list(changed))
+        arrays[name] = changed[how]
     if rng.random() < 0.2:
         how = "gone"
         del arrays[name]
@@ -109,68 +95,57 @@ def _arrays(path, rng):
     return f"{name}: {how}"
 
 
-def damaged(name, folder, rng):
-    """Write a good file of the format ``name`` into a folder and damage it; how, and whether it must be refused now."""
-    form = FORMATS[name]
-    form.write(folder)
-    path = folder / form.name
+def damaged(name, path, rng):
+    """Damage a good file of the format ``name``; how, and whether it must be an error to read it now."""
     text, arrays = path.suffix in (".csv", ".json"), path.suffix in (".npz", ".ckpt")
     kind = rng.choice(("bytes", "bytes", "bytes", "contents", "contents", "whole", "folder", "gone"))
     if kind == "contents" and arrays:
         how = _arrays(path, rng)
         # What a checkpoint's columns should be only its writer knows; text is classes.
         return how, name != "checkpoint" and how != "y: text"
-    if kind == "contents" and text:
-        data = path.read_bytes()
-        path.write_bytes(_json(data.decode(), rng) if path.suffix == ".json" else _cells(data, rng))
-        return kind, False
     if kind in ("folder", "gone"):
         path.unlink()
         if kind == "folder":
             path.mkdir()
         return kind, True
     if kind == "whole":
-        path.write_bytes(rng.choice(WHOLE))
+        path.write_bytes(rng.choice(FILES))
         return kind, True
-    how = rng.choice(BYTES)
-    path.write_bytes(how(path.read_bytes(), rng))
-    return how.__name__.strip("_"), False
+    if kind == "contents" and text:
+        how, change = kind, _json if path.suffix == ".json" else _cells
+    else:
+        how, change = rng.choice((*BYTES.items(), *list(BYTES.items())[:2]))  # the first two more often
+    path.write_bytes(change(path.read_bytes(), rng))
+    return how, False
 
 
-def search(count, seed=0, workers=2):
+def flipped_bit(name, path, rng):
+    data = bytearray(path.read_bytes())
+    data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+    path.write_bytes(data)
+    return "a bit", False
+
+
+def search(count, seed=0):
     """Read ``count`` damaged files, in equal parts of all formats."""
-    rng = random.Random(seed)
-    names = [list(FORMATS)[number % len(FORMATS)] for number in range(count)]
-    return _search([(name, lambda folder, name=name: damaged(name, folder, rng)) for name in names], workers)
+    return _search([list(files.FORMATS)[number % len(files.FORMATS)] for number in range(count)], damaged, seed)
 
 
-def search_bits(count, seed=0, workers=2):
-    """Resume from ``count`` checkpoints with one bit flipped: they are refused, or the run goes on to the same bits."""
-    rng = random.Random(seed)
-
-    def flip(folder):
-        form = FORMATS["checkpoint"]
-        form.write(folder)
-        data = bytearray((folder / form.name).read_bytes())
-        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-        (folder / form.name).write_bytes(data)
-        return "a bit", False
-
-    return _search([("checkpoint", flip)] * count, workers)
+def search_bits(count, seed=0):
+    """Resume from ``count`` checkpoints with one bit flipped: an error, or the run goes on to the same bits."""
+    return _search(["checkpoint"] * count, flipped_bit, seed)
 
 
-def _search(harms, workers):
-    findings, asked = {}, []
-    with tempfile.TemporaryDirectory() as top:
-        for number, (name, harm) in enumerate(harms):
-            folder = Path(top, f"case{number}")
-            folder.mkdir()
-            how, altered = harm(folder)
-            text = f"files.read({name!r}, {str(folder)!r}, {altered=}, sealed={': ' not in how})"
-            asked.append(calls.Call(f"{name}, {how}", text, (), (folder.name,)))
-        for call, answer in calls.run(asked, workers, bar="files"):
-            wrong = answer.finding or ("" if answer.kind in REFUSALS else f"{answer.kind} instead of a ValueError")
+def _search(names, damage, seed):
+    rng, findings = random.Random(seed), {}
+    with calls.evaluator() as evaluate:
+        for number, name in enumerate(tqdm(names, desc="files", disable=None)):
+            with tempfile.TemporaryDirectory(prefix=f"case{number}") as folder:
+                how, altered = damage(name, files.write(name, folder), rng)
+                text = f"files.read({name!r}, {folder!r}, {altered=}, sealed={': ' not in how})"
+                answer = evaluate(calls.Call(name, text, (Path(folder).name,)))
+            wrong = answer.finding or ("" if answer.kind in ENDS else f"{answer.kind} instead of a ValueError")
             if wrong:
                 place = answer.where or "outside"
-                findings.setdefault((call.door.split(", ")[0], answer.kind, place), f"{place} | {call.door} | {wrong}")
-    return Outcome(len(asked), sorted(findings.values()))
+                findings.setdefault((name, answer.kind, place), f"{place} | {name}, {how} | {wrong}")
+    return Outcome(len(names), sorted(findings.values()))

@@ -2,12 +2,13 @@
 
 import functools
 import gzip
-import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 import consensus
 import topologies
@@ -15,123 +16,101 @@ from tests.campaign import good
 
 
 class Format(NamedTuple):
-    """A kind of file: its name in a folder, who writes it there, who reads it; ``sealed``: damage can never go unnoticed."""
+    """A kind of file: its name, functions of a path that write and read it, and whether a checksum shows any damage."""
 
     name: str
-    write: callable
-    read: callable
-    sealed: bool
+    write: Callable
+    read: Callable
+    checked: bool = False
+
+
+def write(name, folder="."):
+    """The path of a good file in a folder."""
+    path = Path(folder, FORMATS[name].name)
+    FORMATS[name].write(path)
+    return path
 
 
 def read(name, folder, altered=False, sealed=True):
-    """What the package makes of the file in a folder; an AssertionError if it takes a damaged file for another good one.
+    """What the package reads from the file in a folder; an AssertionError if it takes a damaged file for another good one.
 
-    ``altered``: it holds now what must be refused; ``sealed``: it is as its writer sealed it, or damaged since.
+    ``altered``: its contents are wrong now; ``sealed``: its checksum is that of its writer.
     """
     form = FORMATS[name]
-    found = form.read(Path(folder))
+    found = form.read(Path(folder, form.name))
     if altered:
         raise AssertionError("accepted")
-    if form.sealed and sealed:
-        for mine, theirs in zip(found, _sound(name), strict=True):
-            if mine.dtype != theirs.dtype or mine.shape != theirs.shape or mine.tobytes() != theirs.tobytes():
+    if form.checked and sealed:
+        for ours, theirs in zip(found, _sound(name), strict=True):
+            if (ours.dtype, ours.shape, ours.tobytes()) != (theirs.dtype, theirs.shape, theirs.tobytes()):
                 raise AssertionError("read as something else, unnoticed")
     return found
 
 
 @functools.cache
 def _sound(name):
-    folder = Path(tempfile.mkdtemp())
-    try:
-        FORMATS[name].write(folder)
-        return FORMATS[name].read(folder)
-    finally:
-        shutil.rmtree(folder)
+    with tempfile.TemporaryDirectory() as folder:
+        return FORMATS[name].read(write(name, folder))
 
 
 def _columns(history):
     return [history[name] for name in history if name != "seconds"]
 
 
-def _write_checkpoint(folder):
-    shutil.copyfile(_checkpoint(), folder / "run.ckpt")
-
-
 @functools.cache
 def _checkpoint():
-    return good.checkpoint_file(Path(tempfile.mkdtemp()) / "run.ckpt")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "run.ckpt")
+        consensus.solve(good.problem(), good.schedule(), good.solver(), rounds=2, checkpoint=path)
+        return path.read_bytes()
 
 
-def _read_checkpoint(folder):
-    result = consensus.solve(good.problem(), good.schedule(), good.solver(), rounds=4, resume=folder / "run.ckpt")
+def _resume(path):
+    result = consensus.solve(good.problem(), good.schedule(), good.solver(), rounds=4, resume=path)
     return [result.w, *_columns(result.history)]
 
 
-def _read_result(folder):
-    result = consensus.load(folder / "run.npz")
+def _load_result(path):
+    result = consensus.load(path)
     return [result.w, np.array([result.rounds, result.reason]), *_columns(result.history)]
 
 
-def _write_shards(folder):
-    good.shard_folder(folder)
+def _write_shards(path):
+    consensus.data.save_shards(good.shards(), path.parent)
 
 
-def _read_shards(folder):
-    shards = consensus.data.load_shards(folder)
+def _load_shards(path):
+    shards = consensus.data.load_shards(path.parent)
     return [shards.features, shards.targets, shards.weights, shards.indices, np.array([shards.samples, shards.network_size])]
 
 
-def _write_npz(folder):
-    np.savez(folder / "data.npz", X=good.X(), y=good.y())
+def _load_data(path, **options):
+    return list(consensus.datasets.load(path, **options))
 
 
-def _write_parquet(folder):
-    import pandas as pd
-
-    pd.DataFrame(np.column_stack([good.X(), good.y()]), columns=list("abct")).to_parquet(folder / "data.parquet")
+def _load_history(path):
+    return _columns(consensus.History.from_csv(path))
 
 
-def _write_classes(folder):
-    lines = ["weight;legs;animal", *(f"{k}.5;{k % 5};{'cat' if k % 2 else 'dog'}" for k in range(12))]
-    (folder / "data.csv").write_text("\n".join(lines) + "\n")
+def _load_contacts(path):
+    return [np.array(topologies.Temporal.from_csv(path, window=5.0).labels)]
 
 
-def _load(file, **options):
-    return lambda folder: list(consensus.datasets.load(folder / file, **options))
-
-
-def _read_history(folder):
-    history = consensus.History.from_csv(folder / "history.csv")
-    return [history[name] for name in history]
-
-
-def _contacts(rows=20):
-    rng = np.random.default_rng(0)
-    lines = [f"{t},{','.join(map(str, rng.permutation(5)[:2]))}" for t in range(rows)]
-    return "\n".join(["time,i,j", *lines]) + "\n"
-
-
-def _read_contacts(file):
-    return lambda folder: [np.array(topologies.Temporal.from_csv(folder / file, window=5.0).labels)]
-
-
+_rng = np.random.default_rng(0)
+CLASSES = "weight;legs;animal\n" + "".join(f"{k}.5;{k % 5};{'cat' if k % 2 else 'dog'}\n" for k in range(12))
+CONTACTS = "time,i,j\n" + "".join(f"{t},{','.join(map(str, _rng.permutation(5)[:2]))}\n" for t in range(20))
+TABLE = pd.DataFrame(np.column_stack([good.X(), good.y()]), columns=["a", "b", "c", "target"])
+PACKED = gzip.compress(CONTACTS.encode(), mtime=0)
 FORMATS = {
-    "checkpoint": Format("run.ckpt", _write_checkpoint, _read_checkpoint, True),
-    "result": Format("run.npz", lambda folder: good.result().save(folder / "run.npz"), _read_result, True),
-    "shard": Format("agent-1.npz", _write_shards, _read_shards, True),
-    "shard index": Format("index.json", _write_shards, _read_shards, False),
-    "npz data": Format("data.npz", _write_npz, _load("data.npz"), True),
-    "CSV data": Format("data.csv", lambda folder: good.dataset_file(folder / "data.csv"), _load("data.csv"), False),
-    "CSV classes": Format("data.csv", _write_classes, _load("data.csv", target="animal"), False),
-    "Parquet data": Format("data.parquet", _write_parquet, _load("data.parquet"), False),
-    "history": Format("history.csv", lambda folder: good.history_file(folder / "history.csv"), _read_history, True),
-    "contacts": Format(
-        "contacts.csv", lambda folder: (folder / "contacts.csv").write_text(_contacts()), _read_contacts("contacts.csv"), False
-    ),
-    "contacts, gzip": Format(
-        "contacts.csv.gz",
-        lambda folder: (folder / "contacts.csv.gz").write_bytes(gzip.compress(_contacts().encode(), mtime=0)),
-        _read_contacts("contacts.csv.gz"),
-        False,
-    ),
+    "checkpoint": Format("run.ckpt", lambda path: path.write_bytes(_checkpoint()), _resume, True),
+    "result": Format("run.npz", lambda path: good.result().save(path), _load_result, True),
+    "shard": Format("agent-1.npz", _write_shards, _load_shards, True),
+    "shard index": Format("index.json", _write_shards, _load_shards),
+    "npz data": Format("data.npz", lambda path: np.savez(path, X=good.X(), y=good.y()), _load_data, True),
+    "CSV data": Format("data.csv", lambda path: TABLE.to_csv(path, index=False), _load_data),
+    "CSV classes": Format("data.csv", lambda path: path.write_text(CLASSES), lambda path: _load_data(path, target="animal")),
+    "Parquet data": Format("data.parquet", TABLE.to_parquet, _load_data),
+    "history": Format("history.csv", lambda path: good.history().to_csv(path), _load_history, True),
+    "contacts": Format("contacts.csv", lambda path: path.write_text(CONTACTS), _load_contacts),
+    "contacts, gzip": Format("contacts.csv.gz", lambda path: path.write_bytes(PACKED), _load_contacts),
 }

@@ -1,4 +1,4 @@
-"""Call every public callable with odd values that hypothesis makes, for one argument or several; it finds the simplest call."""
+"""Call every public callable with odd values that hypothesis draws, for one argument or several, and shrink what goes wrong."""
 
 import collections
 import functools
@@ -8,68 +8,59 @@ from hypothesis import strategies as st
 from tqdm import tqdm
 
 from tests.campaign import calls, odd
-from tests.campaign.doors import doors
 from tests.campaign.outcome import Outcome
+from tests.campaign.targets import targets
+
+PHASES = [hypothesis.Phase.generate, hypothesis.Phase.shrink]
 
 
-def good_calls():
-    """One call with good arguments for each callable: they must succeed, or the campaign would test nothing."""
-    return [calls.Call(door.name, door.call(), (), ()) for door in doors()]
+def odd_calls(target):
+    """A strategy: calls of ``target`` with odd values for some of its arguments."""
+    return st.dictionaries(st.sampled_from(target.parameters), odd.VALUES, min_size=1).map(functools.partial(_call, target))
 
 
-def odd_calls(door):
-    """A strategy: calls of ``door`` with odd values for some of its arguments."""
-    return st.dictionaries(st.sampled_from(door.parameters), odd.VALUES, min_size=1).map(functools.partial(_call, door))
-
-
-def _call(door, given):
+def _call(target, given):
     given = {name: value for name, value in given.items() if (name, value) not in odd.PATIENCE}
-    names = {*door.parameters, *door.name.split(".")}
-    for key in (*given, *given.values()):
-        names |= odd.WORDS.get(key, set())
-    return calls.Call(door.name, door.call(**given), tuple(given), tuple(names))
+    words = [odd.WORDS.get(key, set()) for key in (*given, *given.values())]
+    return calls.Call(target.name, target.call(**given), tuple({*target.parameters, *target.name.split(".")}.union(*words)))
 
 
 def search_arrays(count, seed=0):
-    """As :func:`search`, of the methods that engines call with arrays."""
+    """As :func:`search`, for the methods that engines call with arrays."""
     return search(count, seed, arrays=True)
 
 
 def search(count, seed=0, arrays=False):
-    """``count`` calls of each callable: of losses', regularizers' and models' methods if ``arrays``, else of all others.
+    """``count`` calls of each callable: methods of losses, regularizers and models if ``arrays``, all others if not.
 
     A finding is the simplest call of a callable that goes wrong.
     """
     kinds, findings = collections.Counter(), []
-    tried = [door for door in doors() if door.parameters and door.arrays == arrays]
-    with calls.asking() as ask:
-        for door in tqdm(tried, desc="callables", disable=None):
+    tried = [target for target in targets() if target.parameters and target.arrays == arrays]
+    with calls.evaluator() as evaluate:
+        for target in tqdm(tried, desc="callables", disable=None):
             answers = {}
-            if found := simplest(door, count, seed, ask, answers):
-                call, answer = found
-                findings.append(f"{answer.where} | {call.door} | {answer.finding}\n    {call.text}")
+            if call := simplest(target, count, seed, evaluate, answers):
+                answer = answers[call.text]
+                findings.append(f"{answer.where} | {call.target} | {answer.finding}\n    {call.text}")
             kinds.update(answer.kind for answer in answers.values())
-    said = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
-    return Outcome(len(tried), sorted(findings), f"{kinds.total()} calls: {said}")
+    ends = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
+    return Outcome(len(tried), sorted(findings), f"{kinds.total()} calls: {ends}")
 
 
-def simplest(door, count, seed, ask, answers):
-    """The simplest call of ``door`` among ``count`` that is a finding, and its answer; None if there is none."""
+def simplest(target, count, seed, evaluate, answers):
+    """The simplest of ``count`` calls of ``target`` that is a finding, None if there is none; ``answers`` are kept by text."""
     found = []
 
     @hypothesis.seed(seed)
     @hypothesis.settings(
-        max_examples=count,
-        database=None,
-        deadline=None,
-        report_multiple_bugs=False,
-        phases=[hypothesis.Phase.generate, hypothesis.Phase.shrink],
+        max_examples=count, database=None, deadline=None, report_multiple_bugs=False, phases=PHASES,
         suppress_health_check=list(hypothesis.HealthCheck),
-    )
-    @hypothesis.given(odd_calls(door))
+    )  # fmt: skip
+    @hypothesis.given(odd_calls(target))
     def attempt(call):
         if call.text not in answers:  # a call that hangs is waited for once
-            answers[call.text] = ask(call)
+            answers[call.text] = evaluate(call)
         if answers[call.text].finding:
             found.append(call)
             raise AssertionError
@@ -77,5 +68,5 @@ def simplest(door, count, seed, ask, answers):
     try:
         attempt()
     except AssertionError:
-        return found[-1], answers[found[-1].text]
+        return found[-1]
     return None

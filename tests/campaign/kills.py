@@ -1,78 +1,108 @@
-"""Kill and stop runs at random times: what is resumed ends at the bits of a run never stopped, and nothing is left behind."""
+"""Kill and stop runs at random times: resumed runs end with the same bits as a run without stops, and leave nothing behind.
+
+As a script, the run: ``python -m tests.campaign.kills folder engine``; it goes on from the checkpoint if there is one.
+"""
 
 import os
 import random
 import signal
+import sys
 import tempfile
 import time
 from pathlib import Path
 
 from tqdm import tqdm
 
-from tests.campaign import child
+import consensus
+from consensus.engines import MPI, Processes
 from tests.campaign.outcome import Outcome
-from tests.campaign.started import Started, assert_same, read
+from tests.campaign.started import Started, assert_same, read, write
 
 ENGINES = ("stacked", "processes:1", "processes:2", "processes:3", "mpi")
-HITS = ("SIGKILL", "SIGKILL", "SIGTERM", "SIGINT", "SIGSTOP")
-ENDING = 60.0  # seconds that a run may take to end after a hit
+SIGNALS = ("SIGKILL", "SIGKILL", "SIGTERM", "SIGINT", "SIGSTOP")
+ENDING = 60.0  # seconds that a run may take to end after a signal
+PAUSE = 0.002  # seconds a round
+STOPPED = 5  # exit code after ctrl-C
+KEPT = {"result.npz", "run.ckpt", "run.ckpt.history.csv", "stderr"}
 
 
 def search(count, seed=0):
-    """Runs that are hit again and again, ``count`` times in all, and then left to end."""
-    rng, findings, hits, number = random.Random(seed), [], 0, 0
-    reference = child.run()
+    """Runs that get signals again and again, ``count`` in all, and then may end."""
+    rng, findings, sent, number = random.Random(seed), [], 0, 0
+    reference = run()
     with tqdm(total=count, desc="kills", disable=None) as bar:
-        while hits < count:
-            engine = ENGINES[number % len(ENGINES)]
-            times = min(rng.choice((1, 2, 3)), count - hits)
+        while sent < count:
+            engine, times = ENGINES[number % len(ENGINES)], min(rng.choice((1, 2, 3)), count - sent)
             with tempfile.TemporaryDirectory() as folder:
                 findings += [f"{engine}, run {number}: {text}" for text in _one(engine, times, rng, Path(folder), reference)]
-            hits, number = hits + times, number + 1
+            sent, number = sent + times, number + 1
             bar.update(times)
-    return Outcome(hits, findings, f"{number} runs")
+    return Outcome(sent, findings, f"{number} runs")
 
 
 def _one(engine, times, rng, folder, reference):
-    """Hit one run ``times`` times, let it end, and compare; what is wrong, in words."""
+    """Send one run ``times`` signals, let it end, and compare; what is wrong, in words."""
     wrong = []
     for _ in range(times):
         if (folder / "result.npz").exists():
             break
-        name = rng.choice(HITS)
-        wrong += [f"{name}: {text}" for text in _hit(engine, name, rng, folder)]
-    run = _start(engine, folder)
-    code = run.wait(ENDING)
-    wrong += [f"at the end: left {text}" for text in run.left(engine != "mpi")]
+        name = rng.choice(SIGNALS)
+        wrong += [f"{name}: {text}" for text in _signalled(engine, name, rng, folder)]
+    last = _start(engine, folder)
+    code = last.wait(ENDING)
+    wrong += [f"at the end: left {text}" for text in last.left(engine != "mpi")]
     if code != 0:
-        return [*wrong, f"resumed run ended with {code}: {run.said()[-300:]!r}"]
+        return [*wrong, f"resumed run ended with {code}: {last.output()[-300:]!r}"]
     try:
         assert_same(read(folder / "result.npz"), reference)
     except AssertionError as error:
-        wrong.append(f"other bits than a run never stopped: {' '.join(str(error).split())[:200]}")
-    files = {path.name for path in folder.iterdir()} - {"result.npz", "run.ckpt", "run.ckpt.history.csv", "stderr"}
+        wrong.append(f"other bits than a run without stops: {' '.join(str(error).split())[:200]}")
+    files = {path.name for path in folder.iterdir()} - KEPT
     return [*wrong, f"left files {sorted(files)}"] if files else wrong
 
 
 def _start(engine, folder):
-    return Started(folder, "tests.campaign.child", folder, engine, ranks=2 if engine == "mpi" else None)
+    return Started(folder, "tests.campaign.kills", folder, engine, ranks=2 if engine == "mpi" else None)
 
 
-def _hit(engine, name, rng, folder):
-    """Start the run, hit it or one of its processes once, and see how it ends."""
-    run, number = _start(engine, folder), getattr(signal, name)
+def _signalled(engine, name, rng, folder):
+    """Start the run, send a signal to it or one of its processes, and see how it ends."""
+    started = _start(engine, folder)
     time.sleep(rng.uniform(0.2, 2.5))
-    victims = [run.process.pid] if engine == "stacked" else [run.process.pid, *run.others(b"")]
-    victim = run.process.pid if name == "SIGINT" else rng.choice(victims)
+    alone = engine == "stacked" or name == "SIGINT"
+    victim = started.process.pid if alone else rng.choice(started.processes())
     try:
-        os.kill(victim, number)
+        os.kill(victim, getattr(signal, name))
         if name == "SIGSTOP":
             time.sleep(rng.uniform(0.1, 1.5))
             os.kill(victim, signal.SIGCONT)
     except ProcessLookupError:  # it had ended
         pass
-    code = run.wait(ENDING)
+    code = started.wait(ENDING)
     wrong = [] if code is not None else [f"still running {ENDING:g} s later"]
     if name == "SIGSTOP" and code not in (0, None):
-        wrong.append(f"ended with {code} though it was only stopped for a moment: {run.said()[-300:]!r}")
-    return wrong + [f"left {text}" for text in run.left(engine != "mpi")]
+        wrong.append(f"ended with {code} though it was only stopped for a moment: {started.output()[-300:]!r}")
+    return wrong + [f"left {text}" for text in started.left(engine != "mpi")]
+
+
+def run(engine="stacked", pause=0.0, **options):
+    import engine_cases  # whose folder `started` has put on the path
+
+    return engine_cases.slow(pause).run(engine=engine, **options)
+
+
+def main(folder, engine):
+    kind, _, workers = engine.partition(":")
+    path = folder / "run.ckpt"
+    try:
+        engine = Processes(int(workers)) if kind == "processes" else kind
+        result = run(engine, PAUSE, checkpoint=path, resume=path if path.exists() else None)
+    except consensus.Interrupted:
+        sys.exit(STOPPED)
+    if kind != "mpi" or MPI().root:
+        write(folder / "result.npz", result)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background jobs are born ignoring
+    main(Path(sys.argv[1]), sys.argv[2])

@@ -1,6 +1,6 @@
 """Many runs in a row in one process: memory, descriptors and threads do not grow.
 
-As a script, the figures after every run: python -m tests.campaign.repeats file count
+As a script, what the process holds after every run: python -m tests.campaign.repeats file count
 """
 
 import gc
@@ -16,30 +16,30 @@ from tests.campaign.outcome import Outcome
 from tests.campaign.started import Started
 
 ENDING = 900.0
-SLACK = 6 << 20  # bytes that the memory of a process may waver by
+SLACK = 6 << 20  # bytes by which the memory of a process may vary
 
 
 def search(count, seed=0):
-    """What grew between a third of ``count`` runs, when all is loaded, and the last; nothing here is left to chance."""
+    """What grew between a third of ``count`` runs, when all is loaded, and the last; nothing here is random."""
     with tempfile.TemporaryDirectory() as folder:
-        run = Started(folder, "tests.campaign.repeats", Path(folder, "figures"), count)
+        file = Path(folder, "holdings")
+        run = Started(folder, "tests.campaign.repeats", file, count)
         code = run.wait(ENDING)
-        left = run.left()
+        findings = [f"left {text}" for text in run.left()]
         if code != 0:
-            return Outcome(count, [f"ended with {code}: {run.said()[-500:]}"])
-        figures = json.loads(Path(folder, "figures").read_text())
-    findings = [f"left {text}" for text in left]
-    early, late = figures[count // 3], figures[-1]
-    for name in ("descriptors", "threads", "children", "shared memory"):
-        if late[name] > early[name]:
-            findings.append(f"{name} grew from {early[name]} to {late[name]} over {count - count // 3} runs")
-    grown = late["bytes"] - early["bytes"]
-    if grown > SLACK:
-        findings.append(f"memory grew by {grown >> 10} KiB over {count - count // 3} runs")
-    return Outcome(count, findings, f"{late['bytes'] >> 20} MiB, {grown >> 10} KiB more than after {count // 3} runs")
+            return Outcome(count, [f"ended with {code}: {run.output()[-500:]}"])
+        rows = json.loads(file.read_text())
+    early, late = rows[count // 3], rows[-1]
+    grown = {name: late[name] - early[name] for name in late}
+    findings += [
+        f"{name} grew from {early[name]} to {late[name]} over {count - count // 3} runs"
+        for name, more in grown.items()
+        if more > (SLACK if name == "bytes" else 0)
+    ]
+    return Outcome(count, findings, f"{late['bytes'] >> 20} MiB, {grown['bytes'] >> 10} KiB more than after {count // 3} runs")
 
 
-def figures():
+def holdings():
     """What this process holds."""
     gc.collect()
     tasks = Path("/proc/self/task")
@@ -58,15 +58,13 @@ def main(path, count):
 
     from consensus.engines import Processes
 
-    cases, seen = list(engine_cases.saved().values()), []
-    checkpoint = path.with_name("run.ckpt")
+    cases, rows, checkpoint = list(engine_cases.saved().values()), [], path.with_name("run.ckpt")
     for number in tqdm(range(count), desc="runs in a row", disable=None):
         case = cases[number % len(cases)]
-        engine = Processes(2) if number % 4 == 3 else "stacked"
-        case.run(engine=engine, rounds=8, checkpoint=checkpoint)
+        case.run(engine=Processes(2) if number % 4 == 3 else "stacked", rounds=8, checkpoint=checkpoint)
         case.run(engine="stacked", resume=checkpoint)
-        seen.append(figures())
-    path.write_text(json.dumps(seen))
+        rows.append(holdings())
+    path.write_text(json.dumps(rows))
 
 
 if __name__ == "__main__":

@@ -17,41 +17,27 @@ from engine_harness import MARK, MPIEXEC, Traces, assert_same, environment, livi
 
 __all__ = ["Started", "assert_same", "read", "write"]
 
-GRACE = 60.0  # seconds for what belongs to an ended run to end
+GRACE = 60.0  # seconds in which the processes of an ended run must end
 
 
 class Started:
-    """``python -m module arguments...``, on ``ranks`` MPI ranks if given; its standard error is a file."""
+    """``python -m module arguments...``, on ``ranks`` MPI ranks if given; its output is a file in ``folder``."""
 
     def __init__(self, folder, module, *arguments, ranks=None):
-        self.mark, self.traces = uuid.uuid4().hex, Traces()
-        self.log = Path(folder, "stderr")
+        self.mark, self.traces, self.log = uuid.uuid4().hex, Traces(), Path(folder, "stderr")
         command = [sys.executable, "-m", module, *map(str, arguments)]
         if ranks:
             command = [str(MPIEXEC), "-n", str(ranks), sys.executable, "-m", "mpi4py", *command[1:]]
+        variables = environment(**{MARK: self.mark, "OMP_NUM_THREADS": "1"})
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(
-                command,
-                stdout=log,
-                stderr=log,
-                env=environment(**{MARK: self.mark, "OMP_NUM_THREADS": "1"}),
-                cwd=ROOT,
-                start_new_session=True,
-            )
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=variables, cwd=ROOT, start_new_session=True)
 
-    def said(self):
+    def output(self):
         return self.log.read_text(errors="replace")
 
-    def others(self, word=b"tests.campaign"):
-        """The ids of the workers or ranks: processes of the run, except the one that was started."""
-        found = []
-        for process in sorted(set(living(self.mark, helpers=False)) - {self.process.pid}):
-            try:
-                if word in Path(f"/proc/{process}/cmdline").read_bytes():
-                    found.append(process)
-            except OSError:
-                continue
-        return found
+    def processes(self):
+        """The ids of the run's processes, the one that was started first."""
+        return [self.process.pid, *sorted(set(living(self.mark, helpers=False)) - {self.process.pid})]
 
     def wait(self, seconds):
         """The exit code; None if it is still running after ``seconds``."""
@@ -61,15 +47,15 @@ class Started:
             return None
 
     def left(self, shared=True):
-        """What is still there some time after the end, in words; it is ended."""
+        """What the run has left behind, in words: processes, which are ended, and shared memory if ``shared``."""
         deadline = time.monotonic() + GRACE
         while (processes := living(self.mark)) and time.monotonic() < deadline:
             time.sleep(0.02)
         self.end()
         # Open MPI's own segments are other jobs'.
-        memory = [name for name in self.traces.left() if not name.startswith("sm_segment")] if shared else ()
+        memory = sorted(name for name in self.traces.left() if not name.startswith("sm_segment")) if shared else ()
         words = [f"{len(processes)} processes"] if processes else []
-        return [*words, f"shared memory {', '.join(sorted(memory))}"] if memory else words
+        return [*words, f"shared memory {', '.join(memory)}"] if memory else words
 
     def end(self):
         for process in living(self.mark):
