@@ -198,7 +198,7 @@ class History(dict):
                 )
         else:
             logging.getLogger("consensus").warning("%s has no checksum: nobody can tell whether it is what was written", path)
-        if table and not table.strip():  # a history without rows has no columns, but an empty line for them
+        if table in (b"\n", b"\r\n"):  # a history without rows has no columns, but an empty line for them
             return cls()
         try:
             return _restored(numbers(table))

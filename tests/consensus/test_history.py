@@ -299,6 +299,7 @@ def test_an_empty_history_has_no_last_row():
         (b"round,round\n0,1\n", "come twice"),
         (b"round,objective\n0,\xff\xfe\n", "can't decode byte"),
         (b"PK\x03\x04\x00\x00", "no history as to_csv writes it"),
+        (b"\n\n\n", "it has no rows"),
     ],
 )
 def test_a_damaged_file_is_named_with_what_is_wrong(tmp_path, content, words):

@@ -1,9 +1,14 @@
-"""A problem that all systems are tried on: its agents hold unlike data, and of unlike amounts."""
+"""A problem for all systems, whose agents hold unlike data of unlike amounts, and the worker processes that a test starts."""
+
+import itertools
+import multiprocessing
+import os
 
 import numpy as np
 import pytest
 
 import consensus
+from consensus.workers import pool
 
 
 @pytest.fixture(scope="module")
@@ -24,3 +29,20 @@ def start(problem):
 def slope(problem):
     """The gradient of U, a function of one point (P,)."""
     return lambda w: problem.total_gradient(w) + problem.regularizer.gradient(w[None])[0]
+
+
+@pytest.fixture
+def pids(monkeypatch):
+    """The process ids of each pool that the test starts; afterwards none of them is left."""
+    found, begin = [], pool.Pool.__init__
+
+    def noted(self, *arguments):
+        begin(self, *arguments)
+        found.append(self.pids)
+
+    monkeypatch.setattr(pool.Pool, "__init__", noted)
+    yield found
+    for pid in itertools.chain(*found):
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+    assert multiprocessing.active_children() == []

@@ -1,5 +1,6 @@
 """DownpourSGD: its equation, an interleaving replayed by hand, and what becomes of a run whose replicas die."""
 
+import itertools
 import multiprocessing
 import os
 import signal
@@ -10,11 +11,10 @@ import pytest
 
 import consensus
 from consensus.centralised import DownpourSGD, solve
-from consensus.centralised.downpour import _count, _go
+from consensus.centralised.downpour import _go
 from consensus.centralised.locks import Locks
 from consensus.centralised.parameter_server import ParameterServer
 from consensus.centralised.replica import Board, turn
-from consensus.centralised.system import Traffic
 from consensus.checkpoint import load
 from consensus.problems import Minibatches
 from consensus.workers import pool
@@ -25,24 +25,8 @@ pytestmark = pytest.mark.usefixtures("forked")
 SEEDED = DownpourSGD(3, fetch=2, push=3, shards=2, seed=7, learning_rate=0.1, batch=12)
 
 
-@pytest.fixture
-def pids(monkeypatch):
-    """Of all worker processes that the test starts."""
-    found, begin = [], pool.Pool.__init__
-
-    def kept(self, *arguments):
-        begin(self, *arguments)
-        found.extend(self.pids)
-
-    monkeypatch.setattr(pool.Pool, "__init__", kept)
-    yield found
-    for pid in found:
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
-
-
 def by_hand(problem, start, system, rounds):
-    """The run of a seeded system, one step after the other; w and the staleness of all pushes."""
+    """The run of a seeded system, one step after the other; w, the staleness of all pushes, replicas' steps, samples."""
     w, sums, version, stale = start.copy(), np.zeros_like(start), 0, []
     blocks = [problem.restrict(rows) for rows in blocks_by_load(problem.load, system.replicas)]
     own = [{"x": None, "a": 0.0, "seen": 0, "done": 0} for _ in blocks]
@@ -66,16 +50,11 @@ def by_hand(problem, start, system, rounds):
             replica["a"], version = 0.0, version + 1
         if replica["done"] % system.fetch == 0:
             replica |= {"x": w.copy(), "seen": version}
-    return w, stale
+    return w, stale, np.array([replica["done"] for replica in own]), sum(block.work.samples for block in blocks)
 
 
-@pytest.fixture(scope="module")
-def replayed(problem, start):
-    return by_hand(problem, start, SEEDED, 12)
-
-
-def test_a_seeded_interleaving_is_that_by_hand_however_it_is_observed(problem, start, replayed, pids):
-    w, stale = replayed
+def test_a_seeded_interleaving_is_that_by_hand_however_it_is_observed(problem, start, pids):
+    w, stale, steps, samples = by_hand(problem, start, SEEDED, 12)
     run = solve(problem, SEEDED, rounds=12, start=start, record_every=12)
     np.testing.assert_allclose(run.mean, w, rtol=1e-10, atol=1e-13)
     last = run.history.last()
@@ -85,7 +64,25 @@ def test_a_seeded_interleaving_is_that_by_hand_however_it_is_observed(problem, s
     assert last["messages"] % 2 == 0
     assert last["bytes"] == 8 * last["floats"] == 8 * problem.parameters * last["messages"] // 2
     assert last["bytes"] > last["bytes_busiest"] >= last["bytes"] / 2
+    assert last["gradients"] == steps.max()  # those of the busiest replica
+    assert samples <= last["samples"] <= samples + 3 * 12  # each has computed its next gradient
     np.testing.assert_array_equal(solve(problem, SEEDED, rounds=12, start=start, record_every=5).w, run.w)
+
+
+def test_it_goes_on_from_a_checkpoint_to_the_bit(problem, start, tmp_path):
+    options = {"start": start, "record_every": 12}
+    begun = solve(problem, SEEDED, rounds=5, **options, checkpoint=tmp_path / "run").history["gradients"][-1]
+    run = solve(problem, SEEDED, rounds=12, **options, resume=tmp_path / "run", checkpoint=tmp_path / "run")
+    whole = solve(problem, SEEDED, rounds=12, **options, checkpoint=tmp_path / "whole")
+    np.testing.assert_array_equal(run.w, whole.w)
+    assert run.history["bytes"][-1] == whole.history["bytes"][-1]
+    early, late = (by_hand(problem, start, SEEDED, rounds)[2] for rounds in (5, 12))
+    assert (begun, run.history["gradients"][-1]) == (early.max(), early.max() + (late - early).max())
+    fields, wholes = (load(tmp_path / name).fields for name in ("run", "whole"))
+    for name in ("versions", "seen"):
+        np.testing.assert_array_equal(fields[name], wholes[name])
+    assert (fields["versions"] >= fields["seen"].max(axis=1)).all()
+    assert fields["versions"].min() > 1
 
 
 def test_every_shard_counts_its_own_updates():
@@ -101,7 +98,7 @@ def test_every_shard_counts_its_own_updates():
 
 @pytest.mark.parametrize("begun", [0, 1])
 def test_a_step_that_a_dead_replica_had_begun_is_another_ones(problem, begun):
-    """So many steps are taken as are finished; else the others would wait for one that nobody takes."""
+    """As many steps are taken as are finished; else the others would wait for one that nobody takes."""
     zeros = np.zeros(problem.parameters)
     server = ParameterServer.of(zeros, zeros, np.zeros(1, np.int64), 0.1, True)
     board = Board.of(3, 1, problem.agents, problem.parameters, problem.dtype)
@@ -128,29 +125,14 @@ def test_a_step_that_a_dead_replica_had_begun_is_another_ones(problem, begun):
     assert board.generation.array[0] == 1
 
 
-def test_it_goes_on_from_a_checkpoint_to_the_bit(problem, start, replayed, tmp_path):
-    solve(problem, SEEDED, rounds=5, start=start, record_every=5, checkpoint=tmp_path / "run")
-    again = {"checkpoint": tmp_path / "run"}
-    run = solve(problem, SEEDED, rounds=12, start=start, record_every=12, resume=tmp_path / "run", **again)
-    whole = solve(problem, SEEDED, rounds=12, start=start, record_every=12, checkpoint=tmp_path / "whole")
-    np.testing.assert_array_equal(run.w, whole.w)
-    assert run.history["bytes"][-1] == whole.history["bytes"][-1]
-    fields, wholes = (load(tmp_path / name).fields for name in ("run", "whole"))
-    np.testing.assert_array_equal(fields["versions"], wholes["versions"])
-    np.testing.assert_array_equal(fields["seen"], wholes["seen"])
-    assert (fields["versions"] >= fields["seen"].max(axis=1)).all()
-    assert fields["versions"].min() > 1
-
-
 @pytest.mark.parametrize("adagrad", [True, False])
 def test_one_replica_is_gradient_descent_on_minibatches(problem, start, adagrad):
-    system = DownpourSGD(1, adagrad=adagrad, learning_rate=0.2, batch=60)
     w, sums = start, 0.0
     for round in range(5):
         slope = problem.gradient(np.tile(w, (6, 1)), Minibatches(10).at(problem, round)).sum(axis=0) + 0.01 * w
         sums = sums + slope**2
         w = w - 0.2 * (slope / np.sqrt(sums) if adagrad else slope)
-    run = solve(problem, system, rounds=5, start=start)
+    run = solve(problem, DownpourSGD(1, adagrad=adagrad, learning_rate=0.2, batch=60), rounds=5, start=start)
     np.testing.assert_allclose(run.mean, w, rtol=1e-10, atol=1e-13)
     assert run.history["staleness_worst"].max() == 0
 
@@ -161,7 +143,7 @@ def test_killed_replicas_do_not_stop_the_run_and_their_data_are_handed_on(proble
 
     def kill(seen):
         if seen.round in (0, 40):
-            os.kill(pids[seen.round // 20], signal.SIGKILL)
+            os.kill(pids[0][seen.round // 20], signal.SIGKILL)
 
     run = solve(problem, system, rounds=160, start=start, callbacks=[kill], record_every=40)
     assert run.rounds == 160
@@ -175,7 +157,7 @@ def test_killed_replicas_do_not_stop_the_run_and_their_data_are_handed_on(proble
 
 def test_without_any_replica_it_ends(problem, start, pids):
     def kill(seen):
-        for pid in pids:
+        for pid in itertools.chain(*pids):
             os.kill(pid, signal.SIGKILL)
 
     with pytest.raises(consensus.WorkerError, match=r"replica . .* died"):
@@ -200,26 +182,3 @@ def test_a_lock_of_a_killed_process_is_free_again():
     with locks.held(1):
         holder.join()
     assert holder.exitcode == -signal.SIGKILL
-
-
-def test_wrong_settings_are_refused_by_name(problem):
-    wrong = {"fetch": 0, "push": 0, "shards": 0, "seed": -1, "learning_rate": 0, "batch": 0, "warm_start": -1, "adagrad": 1}
-    for name, value in wrong.items():
-        with pytest.raises((ValueError, TypeError), match=f"{name} must be"):
-            DownpourSGD(2, **{name: value})
-    for system, message in (
-        (DownpourSGD(7), "replicas must be at most .* 6; got 7"),
-        (DownpourSGD(1, shards=99), "shards must"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            solve(problem, system, rounds=1)
-
-
-def test_gradients_are_those_of_the_replica_with_the_most(problem):
-    w = np.zeros(problem.parameters)
-    server = ParameterServer.of(w, w, np.zeros(1, np.int64), 0.1, True)
-    board, traffic = Board.of(3, 1, problem.agents, problem.parameters, problem.dtype), Traffic(8)
-    board.finished.array[...], board.samples.array[...] = [9, 4, 6], [90, 40, 60]
-    _count(traffic, board, server, np.array([2, 1, 0]))
-    assert traffic.counts["gradients"] == 7
-    assert traffic.counts["samples"] == 190

@@ -7,43 +7,26 @@ from scipy.optimize import minimize
 import consensus
 from consensus.centralised import SCAFFOLD, FedAdam, FedAvg, solve
 from consensus.centralised.federated import Clients
+from consensus.checkpoint import load
 from consensus.problems import Minibatches
 
-
-@pytest.fixture(scope="module")
-def clients(problem):
-    """``grad f_i``, functions of one point, of the mean losses of the clients and r."""
-    alone = [problem.restrict([agent]) for agent in range(6)]
-    sizes = problem.shards.sizes
-    return [lambda w, own=own, n=n: 60 / n * own.gradient(w[None])[0] + 0.01 * w for own, n in zip(alone, sizes, strict=True)]
+BATCHES = Minibatches(2, 5)
 
 
-def test_fed_avg_is_its_equation(problem, start, clients):
-    w = start
-    for _ in range(3):
-        ends = []
-        for slope in clients:
-            y = w
-            for _ in range(4):
-                y = y - 0.2 * slope(y)
-            ends.append(y)
-        w = np.average(ends, axis=0, weights=problem.shards.sizes)
-    run = solve(problem, FedAvg(0.2, local_steps=4), rounds=3, start=start)
-    np.testing.assert_allclose(run.mean, w, rtol=1e-12, atol=1e-14)
-    last = run.history.last()
-    assert (last["gradients"], last["samples"], last["bytes_busiest"]) == (12, 12 * 60, 3 * 12 * 8 * problem.parameters)
-
-
-def test_every_local_step_has_a_batch_of_its_own(problem, start):
+@pytest.mark.parametrize("batch", [None, 2])
+def test_fed_avg_is_its_equation_and_every_local_step_has_a_batch_of_its_own(problem, start, batch):
     """Step k of round n, of K a round, has the batch that :class:`Minibatches` draws in round n K + k."""
-    sizes, w = problem.shards.sizes[:, None], start
+    sizes, w = problem.shards.sizes, start
     for n in range(3):
         y = np.tile(w, (6, 1))
         for k in range(4):
-            y = y - 0.1 * (60 / sizes * problem.gradient(y, Minibatches(2, 5).at(problem, 4 * n + k)) + 0.01 * y)
-        w = np.average(y, axis=0, weights=sizes[:, 0])
-    run = solve(problem, FedAvg(0.1, 4, batch=2, seed=5), rounds=3, start=start)
+            drawn = BATCHES.at(problem, 4 * n + k) if batch else None
+            y = y - 0.2 * (60 / sizes[:, None] * problem.gradient(y, drawn) + 0.01 * y)
+        w = np.average(y, axis=0, weights=sizes)
+    run = solve(problem, FedAvg(0.2, local_steps=4, batch=batch, seed=5), rounds=3, start=start)
     np.testing.assert_allclose(run.mean, w, rtol=1e-12, atol=1e-14)
+    last, samples = run.history.last(), 12 * (6 * batch if batch else 60)
+    assert (last["gradients"], last["samples"], last["bytes_busiest"]) == (12, samples, 3 * 12 * 8 * problem.parameters)
 
 
 @pytest.mark.parametrize("system", [FedAvg(0.2, 1), FedAdam(0.2, 1, server_rate=0.05), SCAFFOLD(0.2, 1)])
@@ -63,14 +46,11 @@ def test_scaffold_ends_at_the_stationary_point_where_fed_avg_does_not(problem):
 
 
 def test_controls_add_up_to_the_servers_and_some_clients_are_drawn_a_round(problem, start, tmp_path):
-    from consensus.checkpoint import load
-
     system = SCAFFOLD(0.05, 3, batch=2, share=0.5, seed=4)
     run = solve(problem, system, rounds=5, start=start, checkpoint=tmp_path / "a", every=2)
     fields = load(tmp_path / "a").fields
     np.testing.assert_allclose(fields["controls"][0].mean(axis=0), fields["c"][0], atol=1e-14)
-    touched = (fields["controls"][0] != 0).any(axis=1)
-    assert touched.sum() >= 3
+    assert (fields["controls"][0] != 0).any(axis=1).sum() >= 3
     assert run.history["messages"][-1] == 5 * 4 * 3
     assert run.history["samples"][-1] == 5 * 3 * 3 * 2
     again = solve(problem, system, rounds=8, start=start, resume=tmp_path / "a")
@@ -79,39 +59,24 @@ def test_controls_add_up_to_the_servers_and_some_clients_are_drawn_a_round(probl
 
 def test_minibatches_are_those_of_all_clients_at_any_share(problem, start):
     """Who takes part draws the samples that it would draw among all."""
-    system = FedAvg(0.1, 1, batch=2, share=0.34, seed=3)
-    run = solve(problem, system, rounds=1, start=start)
-    rows = problem.gradient(np.tile(start, (6, 1)), Minibatches(2, 3).at(problem, 0))
-    sizes = problem.shards.sizes[:, None]
-    steps = -0.1 * (60 / sizes * rows + 0.01 * start)
-    pairs = [(i, j) for i in range(6) for j in range(i)]
-    means = [np.average(steps[list(pair)], axis=0, weights=sizes[list(pair), 0]) for pair in pairs]
+    run = solve(problem, FedAvg(0.1, 1, batch=2, share=0.34, seed=5), rounds=1, start=start)
+    sizes = problem.shards.sizes
+    steps = -0.1 * (60 / sizes[:, None] * problem.gradient(np.tile(start, (6, 1)), BATCHES.at(problem, 0)) + 0.01 * start)
+    pairs = [[i, j] for i in range(6) for j in range(i)]
+    means = [np.average(steps[pair], axis=0, weights=sizes[pair]) for pair in pairs]
     assert min(np.abs(start + mean - run.mean).max() for mean in means) < 1e-14
 
 
-@pytest.mark.parametrize("kind", [FedAvg, SCAFFOLD, FedAdam])
-def test_wrong_settings_are_refused_by_name(problem, kind):
-    wrong = {"learning_rate": 0, "local_steps": 0, "batch": 0, "share": 1.5, "seed": -1}
-    for name, value in wrong.items():
-        with pytest.raises(ValueError, match=f"{name} must be"):
-            kind(**({"learning_rate": 0.1} | {name: value}))
-    sparse = consensus.Problem(problem.model, problem.loss, problem.shards, consensus.L1(0.1))
-    with pytest.raises(ValueError, match=f"{kind.__name__} needs a smooth regularizer"):
-        solve(sparse, kind(0.1), rounds=1)
-
-
-def test_fed_adam_refuses_its_own(problem, start):
-    for name, value in {"server_rate": 0, "betas": (0.9, 1.0), "tau": -1}.items():
-        with pytest.raises(ValueError, match=name):
-            FedAdam(0.1, **{name: value})
+def test_fed_adam_comes_near_the_least(problem, start):
     run = solve(problem, FedAdam(0.2, 5, server_rate=0.05), rounds=150, start=start, record_every=150)
-    least = minimize(problem.objective, run.mean).fun
-    assert run.history["objective"][-1] < 1.1 * least
+    assert run.history["objective"][-1] < 1.1 * minimize(problem.objective, run.mean).fun
 
 
 def test_other_clients_are_drawn_in_other_rounds(problem):
-    clients = Clients(FedAvg(0.1, share=0.5, seed=3), problem)
-    drawn = [tuple(clients.chosen(n)) for n in range(40)]
-    assert len({*drawn}) > 5
-    assert np.bincount(np.concatenate(drawn), minlength=problem.agents).min() > 5
-    assert drawn != [tuple(Clients(FedAvg(0.1, share=0.5, seed=4), problem).chosen(n)) for n in range(40)]
+    def drawn(seed):
+        clients = Clients(FedAvg(0.1, share=0.5, seed=seed), problem)
+        return [tuple(clients.chosen(n)) for n in range(40)]
+
+    assert len({*drawn(3)}) > 5
+    assert np.bincount(np.concatenate(drawn(3)), minlength=problem.agents).min() > 5
+    assert drawn(3) != drawn(4)

@@ -1,7 +1,6 @@
 """What becomes of a run when a worker process is killed while it computes, and that nothing of it stays behind."""
 
 import gc
-import multiprocessing
 import os
 import signal
 from dataclasses import dataclass
@@ -11,24 +10,16 @@ import numpy as np
 import pytest
 
 import consensus
-from consensus.centralised import (
-    Dask,
-    DownpourSGD,
-    FedAvg,
-    Joblib,
-    MapReduceGradientDescent,
-    SandblasterLBFGS,
-    SplitMLP,
-    SynchronousSGD,
-    solve,
-)
-from tests.helpers.engine_harness import Traces
+from consensus import centralised
+from consensus.centralised import DownpourSGD, MapReduceGradientDescent, SandblasterLBFGS, SynchronousSGD, solve
+from tests.helpers.engine_harness import Traces, assert_same
 
 ROUNDS = 6
+DIED = r"worker \d \(process \d+\) died \(exit code -9\)"
 ENDING = {
-    "synchronous": SynchronousSGD(12, 0.3, 0.9, workers=2),
-    "map-reduce": MapReduceGradientDescent(0.5, 3),
-    "over a tree": MapReduceGradientDescent(0.5, 3, "tree"),
+    "synchronous": (SynchronousSGD(12, 0.3, 0.9, workers=2), DIED),
+    "map-reduce": (MapReduceGradientDescent(0.5, 3), DIED),
+    "over a tree": (MapReduceGradientDescent(0.5, 3, "tree"), DIED),
 }
 GOING_ON = {
     "Downpour": DownpourSGD(3, shards=2, seed=0, warm_start=0),
@@ -61,54 +52,48 @@ def deadly(problem, tmp_path):
     return consensus.Problem(problem.model, loss, problem.shards, problem.regularizer)
 
 
-@pytest.fixture
-def nothing_left():
-    before, traces = descriptors(), Traces()
-    yield
-    assert multiprocessing.active_children() == []
-    assert descriptors() <= before
-    assert traces.left() == set()
-
-
-def descriptors():
-    """The files of shared memory that are open here."""
-    gc.collect()
-    files = []
-    for number in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else ():
-        try:
-            files.append(os.readlink(f"/proc/self/fd/{number}"))
-        except FileNotFoundError:  # that by which the folder was read
-            continue
-    return sum("memfd:consensus" in file for file in files)
-
-
 def condemn(seen):
     if seen.round == 3:
         Path(seen.problem.loss.path).touch()
 
 
-@pytest.mark.usefixtures("forked", "nothing_left")
-@pytest.mark.parametrize("name", ENDING)
-def test_those_that_need_all_end_with_a_clear_error_and_a_checkpoint(deadly, start, name, tmp_path):
-    ends_with_a_checkpoint(deadly, start, ENDING[name], tmp_path / "run", r"worker \d \(process \d+\) died \(exit code -9\)")
+@pytest.fixture
+def nothing_left(forked, pids):
+    before, traces = descriptors(), Traces()
+    yield
+    assert descriptors() <= before
+    assert traces.left() == set()
 
 
-def ends_with_a_checkpoint(deadly, start, system, path, message):
-    with pytest.raises(consensus.WorkerError, match=rf"{message}: the run cannot go on .*resume=path") as caught:
-        solve(deadly, system, rounds=ROUNDS, start=start, callbacks=[condemn], checkpoint=path, every=100)
+def descriptors():
+    """How many files of shared memory are open here."""
+    gc.collect()
+    folder = Path("/proc/self/fd")
+    links = [os.path.realpath(path) for path in folder.iterdir()] if folder.is_dir() else []
+    return sum("memfd:consensus" in link for link in links)
+
+
+def ends_with_a_checkpoint(problem, start, system, path, message, kill=condemn):
+    with pytest.raises(consensus.WorkerError, match=message) as caught:
+        solve(problem, system, rounds=ROUNDS, start=start, callbacks=[kill], checkpoint=path, every=100)
+    assert caught.match(r"the run cannot go on .*resume=path")
     assert caught.value.history["round"].tolist() == [0, 1, 2, 3]
-    again = solve(deadly, system, rounds=ROUNDS, start=start, resume=path)
-    whole = solve(deadly, system, rounds=ROUNDS, start=start)
-    np.testing.assert_array_equal(again.w, whole.w)
-    for name in set(whole.history) - {"seconds"}:
-        np.testing.assert_array_equal(again.history[name], whole.history[name])
+    again = solve(problem, system, rounds=ROUNDS, start=start, resume=path)
+    assert_same(again, solve(problem, system, rounds=ROUNDS, start=start))
+
+
+@pytest.mark.usefixtures("nothing_left")
+@pytest.mark.parametrize("name", ENDING)
+def test_systems_that_need_all_workers_end_with_a_clear_error_and_a_checkpoint(deadly, start, name, tmp_path):
+    system, message = ENDING[name]
+    ends_with_a_checkpoint(deadly, start, system, tmp_path / "run", message)
 
 
 @pytest.mark.slow
 def test_so_does_a_map_reduce_over_joblib(deadly, start, tmp_path):
     from joblib.externals.loky import get_reusable_executor
 
-    system = MapReduceGradientDescent(0.5, 3, on=Joblib(2))
+    system = MapReduceGradientDescent(0.5, 3, on=centralised.Joblib(2))
     ends_with_a_checkpoint(deadly, start, system, tmp_path / "run", "a worker of joblib's died")
     get_reusable_executor().shutdown(wait=True)  # joblib keeps its workers for the next call
 
@@ -117,11 +102,22 @@ def test_so_does_a_map_reduce_over_joblib(deadly, start, tmp_path):
 def test_and_one_over_dask(deadly, start, tmp_path):
     distributed = pytest.importorskip("distributed")
     with distributed.Client(n_workers=1, threads_per_worker=1, dashboard_address=None) as client:  # no copies of its data
-        system = MapReduceGradientDescent(0.5, 3, on=Dask(client))
+        system = MapReduceGradientDescent(0.5, 3, on=centralised.Dask(client))
         ends_with_a_checkpoint(deadly, start, system, tmp_path / "run", "a worker of Dask's died with its part of the data")
 
 
-@pytest.mark.usefixtures("forked", "nothing_left")
+@pytest.mark.usefixtures("nothing_left")
+def test_and_a_federated_run_of_a_split_network(problem, start, tmp_path, pids):
+    def kill(seen):
+        if seen.round == 3 and len(pids) == 1:
+            os.kill(pids[0][1], signal.SIGKILL)
+
+    with centralised.SplitMLP([3, 4, 1], 2) as model:
+        split = consensus.Problem(model, problem.loss, problem.shards, problem.regularizer)
+        ends_with_a_checkpoint(split, start, centralised.FedAvg(0.2, 2), tmp_path / "run", r"worker 1 .* died", kill)
+
+
+@pytest.mark.usefixtures("nothing_left")
 @pytest.mark.parametrize("name", GOING_ON)
 def test_the_others_go_on(deadly, start, name):
     run = solve(deadly, GOING_ON[name], rounds=ROUNDS, start=start, callbacks=[condemn])
@@ -130,20 +126,3 @@ def test_the_others_go_on(deadly, start, name):
     assert run.history["objective"][-1] < run.history["objective"][3]
     if isinstance(GOING_ON[name], SandblasterLBFGS):
         np.testing.assert_array_equal(run.w, solve(deadly, GOING_ON[name], rounds=ROUNDS, start=start).w)
-
-
-@pytest.mark.usefixtures("forked", "nothing_left")
-def test_a_federated_run_of_a_split_network_ends_with_a_checkpoint(problem, start, tmp_path):
-    system, path = FedAvg(0.2, 2), tmp_path / "run"
-    with SplitMLP([3, 4, 1], 2) as model:
-        split = consensus.Problem(model, problem.loss, problem.shards, problem.regularizer)
-
-        def kill(seen):
-            if seen.round == 3:
-                os.kill(model._team.pool.pids[1], signal.SIGKILL)
-
-        with pytest.raises(consensus.WorkerError, match=r"worker 1 .* died") as caught:
-            solve(split, system, rounds=ROUNDS, start=start, callbacks=[kill], checkpoint=path, every=100)
-        assert caught.value.history["round"].tolist() == [0, 1, 2, 3]
-        again = solve(split, system, rounds=ROUNDS, start=start, resume=path)  # with workers of its own
-        np.testing.assert_array_equal(again.w, solve(split, system, rounds=ROUNDS, start=start).w)

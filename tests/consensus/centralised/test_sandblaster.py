@@ -13,7 +13,6 @@ import consensus
 from consensus.centralised import SandblasterLBFGS, solve
 from consensus.centralised.portions import Portions
 from consensus.centralised.vector_shards import two_loops
-from consensus.workers import pool
 from consensus.workers.pool import WorkerDied
 
 pytestmark = pytest.mark.usefixtures("forked")
@@ -25,23 +24,8 @@ ROUNDS = 12
 def whole(problem, start):
     with pytest.MonkeyPatch.context() as patch:
         fork = multiprocessing.get_context("fork")
-        patch.setattr("multiprocessing.get_context", lambda method=None: fork)
+        patch.setattr(multiprocessing, "get_context", lambda method=None: fork)
         return solve(problem, SYSTEM, rounds=ROUNDS, start=start)
-
-
-@pytest.fixture
-def pids(monkeypatch):
-    found, begin = [], pool.Pool.__init__
-
-    def kept(self, *arguments):
-        begin(self, *arguments)
-        found.append(self.pids)
-
-    monkeypatch.setattr(pool.Pool, "__init__", kept)
-    yield found
-    for pid in itertools.chain(*found):
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
 
 
 def test_the_direction_by_inner_products_is_that_of_the_two_loops():
@@ -84,32 +68,25 @@ def test_every_step_satisfies_the_strong_wolfe_conditions(problem, start, slope)
 
 
 @pytest.mark.slow
-def test_the_bits_do_not_depend_on_who_computes_what(problem, start, whole):
-    for replicas in (1, 3):
-        run = solve(problem, SandblasterLBFGS(replicas, 5, 2, 4), rounds=ROUNDS, start=start)
-        np.testing.assert_array_equal(run.w, whole.w)
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_the_bits_do_not_depend_on_who_computes_what(problem, start, whole, replicas):
+    run = solve(problem, SandblasterLBFGS(replicas, 5, 2, 4), rounds=ROUNDS, start=start)
+    np.testing.assert_array_equal(run.w, whole.w)
     assert whole.history["objective"][-1] < 0.2 * whole.history["objective"][0]
 
 
-def test_killed_replicas_change_nothing(problem, start, whole, pids):
-    def kill(seen):
-        if seen.round == 5:
-            os.kill(pids[0][1], signal.SIGKILL)
+def test_a_late_replica_changes_no_column_but_that_of_copies_and_a_killed_one_no_bit(problem, start, whole, pids):
+    def signals(seen):
+        for round, number in {5: signal.SIGSTOP, 7: signal.SIGCONT, 10: signal.SIGKILL}.items():
+            if seen.round == round:
+                os.kill(pids[0][1], number)
 
-    run = solve(problem, SYSTEM, rounds=ROUNDS, start=start, callbacks=[kill])
+    run = solve(problem, SYSTEM, rounds=ROUNDS, start=start, callbacks=[signals])
     np.testing.assert_array_equal(run.w, whole.w)
-
-
-def test_a_late_replica_changes_no_column_but_that_of_copies(problem, start, whole, pids):
-    def delay(seen):
-        if seen.round in (5, 7):
-            os.kill(pids[0][1], signal.SIGSTOP if seen.round == 5 else signal.SIGCONT)
-
-    run = solve(problem, SYSTEM, rounds=ROUNDS, start=start, callbacks=[delay])
-    assert run.history["duplicated"][-1] > 0
+    assert run.history["duplicated"][9] > 0
     for name in set(run.history) - {"seconds", "duplicated"}:
-        np.testing.assert_array_equal(run.history[name], whole.history[name], err_msg=name)
-    assert run.history["samples"][-1] == 60 * run.history["gradients"][-1]
+        np.testing.assert_array_equal(run.history[name][:10], whole.history[name][:10], err_msg=name)
+    np.testing.assert_array_equal(run.history["samples"], 60 * run.history["gradients"])
 
 
 @pytest.mark.parametrize(("victims", "who"), [(0, "replica"), (1, "shard")])
@@ -153,8 +130,7 @@ def test_faster_replicas_get_more_and_the_slowest_portion_is_computed_twice():
     script = Script(0, 0, 0, 0, 0, 1, 2, 0, 1, 2, 0, 1)
     portions = Portions(script, 5)
     value, slots = portions.evaluate()
-    assert value == 11111
-    assert len(set(slots)) == 5
+    assert (value, len(set(slots))) == (11111, 5)
     assert (script.asked, portions.samples) == ([5, 1, 1], 5)  # the others are still at what was done by now
     assert (portions.duplicated, script.busy) == (2, {1, 2})
     assert portions.evaluate()[0] == 11111  # their late answers come first, and do not count
@@ -165,11 +141,3 @@ def test_the_portion_of_a_dead_replica_is_handed_to_another():
     portions = Portions(Script(-1, 0, 2, 0, 2, 0), 4)
     assert portions.evaluate()[0] == 1111
     assert portions.samples == 4
-
-
-def test_wrong_settings_are_refused_by_name(problem):
-    for name in ("replicas", "portions", "shards", "memory"):
-        with pytest.raises(ValueError, match=f"{name} must be"):
-            SandblasterLBFGS(**({"replicas": 2} | {name: 0}))
-    with pytest.raises(ValueError, match="portions must be at most the problem's agents, 6; got 7"):
-        solve(problem, SandblasterLBFGS(2, 7), rounds=1)
