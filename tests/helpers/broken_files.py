@@ -1,4 +1,4 @@
-"""Ways in which a file may be broken."""
+"""Ways in which a file may be damaged."""
 
 import gzip
 import io

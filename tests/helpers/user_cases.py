@@ -99,9 +99,8 @@ class Keep(Look):
 
 
 def faulty(init=None, step=None):
-    """A solver with a method of one's own."""
-    methods = {} if init is None else {"init": init}
-    return type("Mine", (Mine,), methods | ({} if step is None else {"step": step}))()
+    """:class:`Mine` with another method."""
+    return type("Mine", (Mine,), {name: method for name, method in (("init", init), ("step", step)) if method})()
 
 
 class Mine(Solver):
@@ -128,62 +127,50 @@ class Weights(topologies.Static):
         return self.change(self._matrix) if key else self._matrix
 
 
-def _solver(kind, *words, **methods):
+def _case(solver=None, network=None):
     problem = engine_cases.special()["functions, DGD"].problem
-    return Case(problem, engine_cases.NETWORKS["static"], faulty(**methods), {"rounds": 3}), kind, words
+    return Case(problem, network or engine_cases.NETWORKS["static"], solver or DGD(0.02), {"rounds": 3})
+
+
+def _init(kind, init, *words):
+    return _case(faulty(init=lambda self, problem, w: init(w))), kind, ("Mine.init", *words)
+
+
+def _step(kind, step, *words):
+    """A step of the network and the state; a ``words`` that names a call of the network stands for the solver's name."""
+    where = () if words[0].startswith("network.") else ("Mine.step",)
+    return _case(faulty(step=lambda self, problem, network, state: step(network, state))), kind, (*where, *words)
+
+
+def _next(state, w):
+    return State(state.round + 1, w)
 
 
 def _schedule(kind, change, *words, since=1):
-    problem = engine_cases.special()["functions, DGD"].problem
-    return Case(problem, Weights(change, since), DGD(0.02), {"rounds": 3}), kind, words
+    return _case(network=Weights(change, since)), kind, words
 
 
 _NAMED, _UNPACK = "must return a NamedTuple whose first fields are round and w", "(w,) = network.mix(round, w)"
+_MIX, _SINGLE = "network.mix(round, *blocks)", "dtype float64; got dtype float32: return w.astype(problem.dtype)"
 
 FAULTY = {
-    "a plain tuple": _solver(TypeError, "Mine.init", _NAMED, "a tuple", init=lambda s, p, w: (0, w)),
-    "an array": _solver(TypeError, "Mine.init", _NAMED, "a ndarray", init=lambda s, p, w: w),
-    "another order": _solver(TypeError, "Mine.init", _NAMED, "a Plain", init=lambda s, p, w: Plain(w, 0)),
-    "a plain tuple later": _solver(TypeError, "Mine.step", _NAMED, step=lambda s, p, n, state: tuple(state)),
-    "nothing": _solver(TypeError, "Mine.step", _NAMED, "got None", step=lambda s, p, n, state: None),
-    "not unpacked": _solver(
-        TypeError,
-        "Mine.step",
-        "a tuple",
-        _UNPACK,
-        step=lambda s, p, n, state: State(state.round + 1, n.mix(state.round, state.w)),
-    ),
-    "not unpacked but used": _solver(
-        ValueError,
-        "Mine.step",
-        _UNPACK,
-        step=lambda s, p, n, state: State(state.round + 1, n.mix(state.round, state.w) - 0.1 * state.w),
-    ),
-    "a list": _solver(TypeError, "Mine.step", "a list", step=lambda s, p, n, state: State(state.round + 1, state.w.tolist())),
-    "the mean": _solver(
-        ValueError, "Mine.step", "shape (5,)", step=lambda s, p, n, state: State(state.round + 1, state.w.mean(axis=0))
-    ),
-    "another dtype": _solver(
-        TypeError,
-        "Mine.step",
-        "dtype float64; got dtype float32: return w.astype(problem.dtype)",
-        step=lambda s, p, n, state: State(state.round + 1, state.w.astype(np.float32)),
-    ),
-    "a start of another dtype": _solver(
-        TypeError, "Mine.init", "got dtype int64", init=lambda s, p, w: State(0, w.astype(np.int64))
-    ),
-    "the same round": _solver(ValueError, "Mine.step", "rounds done, is 1; got 0", step=lambda s, p, n, state: state),
-    "no number": _solver(ValueError, "Mine.init", "rounds done, is 0; got None", init=lambda s, p, w: State(None, w)),
-    "a list sent": _solver(
-        TypeError, "network.mix(round, *blocks)", "a list", step=lambda s, p, n, state: n.mix(0, state.w.tolist())
-    ),
-    "the round forgotten": _solver(
-        TypeError, "network.mix(round, *blocks)", "got 0", step=lambda s, p, n, state: n.mix(state.w, state.round)
-    ),
-    "rows lost": _solver(
-        TypeError, "network.mix(round, *blocks)", "a row for each of the", step=lambda s, p, n, state: n.mix(0, state.w[:-1])
-    ),
-    "nothing sent": _solver(TypeError, "network.average", "at least one block", step=lambda s, p, n, state: n.average(0)),
+    "a plain tuple": _init(TypeError, lambda w: (0, w), _NAMED, "a tuple"),
+    "an array": _init(TypeError, lambda w: w, _NAMED, "a ndarray"),
+    "another order": _init(TypeError, lambda w: Plain(w, 0), _NAMED, "a Plain"),
+    "a start of another dtype": _init(TypeError, lambda w: State(0, w.astype(np.int64)), "got dtype int64"),
+    "no number": _init(ValueError, lambda w: State(None, w), "rounds done, is 0; got None"),
+    "a plain tuple later": _step(TypeError, lambda n, s: tuple(s), _NAMED),
+    "nothing": _step(TypeError, lambda n, s: None, _NAMED, "got None"),
+    "not unpacked": _step(TypeError, lambda n, s: _next(s, n.mix(s.round, s.w)), "a tuple", _UNPACK),
+    "not unpacked but used": _step(ValueError, lambda n, s: _next(s, n.mix(s.round, s.w) - 0.1 * s.w), _UNPACK),
+    "a list": _step(TypeError, lambda n, s: _next(s, s.w.tolist()), "a list"),
+    "the mean": _step(ValueError, lambda n, s: _next(s, s.w.mean(axis=0)), "shape (5,)"),
+    "another dtype": _step(TypeError, lambda n, s: _next(s, s.w.astype(np.float32)), _SINGLE),
+    "the same round": _step(ValueError, lambda n, s: s, "rounds done, is 1; got 0"),
+    "a list sent": _step(TypeError, lambda n, s: n.mix(0, s.w.tolist()), _MIX, "a list"),
+    "the round forgotten": _step(TypeError, lambda n, s: n.mix(s.w, s.round), _MIX, "got 0"),
+    "rows lost": _step(TypeError, lambda n, s: n.mix(0, s.w[:-1]), _MIX, "a row for each of the"),
+    "nothing sent": _step(TypeError, lambda n, s: n.average(0), "network.average", "at least one block"),
     "a dense matrix": _schedule(TypeError, lambda w: w.toarray(), "Weights.weights(key)", "csr_array(matrix)", "a ndarray"),
     "a dense matrix at once": _schedule(TypeError, lambda w: w.toarray(), "Weights.weights(key)", "csr_array(matrix)", since=0),
     "another format": _schedule(TypeError, lambda w: w.tocoo(), "csr_array(matrix)", "COO format"),

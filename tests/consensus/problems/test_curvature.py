@@ -29,17 +29,6 @@ def test_more_features_than_samples():
     np.testing.assert_array_equal(p.strong_convexity(), 0.3)
 
 
-def test_no_curvature_of_a_loss_is_above_its_bound():
-    rng = np.random.default_rng(1)
-    outputs = np.concatenate([rng.standard_normal((400, 3)) * 3, np.zeros((1, 3)), [[30, 30, -30]]])
-    separate = rng.integers(0, 2, outputs.shape).astype(float)
-    for loss, targets in ((consensus.LogisticLoss(), separate), (consensus.Huber(0.5), separate)):
-        assert loss.curvature(outputs, targets).max() == pytest.approx(loss.curvature_bound, rel=1e-12)
-    classes = rng.integers(0, 3, (len(outputs), 1))
-    largest = np.linalg.eigvalsh(consensus.CrossEntropy().curvature(outputs, classes))[:, -1]
-    assert largest.max() == pytest.approx(consensus.CrossEntropy().curvature_bound, rel=1e-12)  # two classes at one half
-
-
 def test_other_models_have_that_of_their_gauss_newton_matrix():
     p = problem("classes", consensus.L2(0.3), model=consensus.MLP([4, 3, 3]))
     w = np.random.default_rng(2).standard_normal((AGENTS, p.parameters))
@@ -53,51 +42,47 @@ def test_other_models_have_that_of_their_gauss_newton_matrix():
 
 
 @pytest.mark.parametrize("p", [problem(scheme="sizes"), problem("logistic", model=consensus.MLP([4, 5, 1]), scheme="sizes")])
-def test_an_agents_constant_depends_on_nobody_else(p):
+def test_an_agents_constant_does_not_depend_on_other_agents(p):
     whole = p.lipschitz()
     parts = [p.restrict(rows).lipschitz() for rows in (slice(0, 1), slice(1, 4), [4, 5])]
     np.testing.assert_array_equal(np.concatenate(parts), whole)
 
 
 def test_strong_convexity_is_the_least_eigenvalue_where_all_of_the_curvature_is_known():
-    p = problem("squared", consensus.L2(0.3))
-    np.testing.assert_allclose(p.strong_convexity(), np.linalg.eigvalsh(hessians(p, 1))[:, 0] + 0.3, rtol=1e-10)
+    p, scad = problem("squared", consensus.L2(0.3)), consensus.SCAD(0.5)
+    least = np.linalg.eigvalsh(hessians(p, 1))[:, 0]
+    np.testing.assert_allclose(p.strong_convexity(), least + 0.3, rtol=1e-10)
+    np.testing.assert_allclose(problem("squared", scad).strong_convexity(), least + scad.strong_convexity, rtol=1e-9)
     np.testing.assert_array_equal(problem("logistic", consensus.L2(0.3)).strong_convexity(), 0.3)
     np.testing.assert_array_equal(problem("logistic", consensus.L1(0.3)).strong_convexity(), 0)
 
 
-def test_a_nonconvex_regularizer_bends_the_costs_the_other_way():
-    r = consensus.SCAD(0.5)
-    p = problem("squared", r)
-    np.testing.assert_allclose(p.strong_convexity(), np.linalg.eigvalsh(hessians(p, 1))[:, 0] + r.strong_convexity, rtol=1e-9)
-    flat = consensus.Problem.from_functions(np.zeros_like, np.zeros_like, agents=3, parameters=2, regularizer=r, lipschitz=1e-9)
-    np.testing.assert_array_equal(flat.lipschitz(), -r.strong_convexity)
+def functions(regularizer=consensus.L2(0.5), **more):  # noqa: B008 (it is frozen)
+    return consensus.Problem.from_functions(np.zeros_like, np.zeros_like, 3, 2, regularizer, **more)
 
 
-def functions(**more):
-    return consensus.Problem.from_functions(
-        lambda w: (w**2).sum(axis=1), lambda w: 2 * w, agents=3, parameters=2, regularizer=consensus.L2(0.5), **more
-    )
-
-
-def test_functions_say_theirs():
+def test_costs_given_by_functions_have_the_constants_given_with_them():
     np.testing.assert_array_equal(functions(lipschitz=2).lipschitz(), 6.5)
     np.testing.assert_array_equal(functions(lipschitz=[1, 2, 3]).restrict([2, 0]).lipschitz(), [9.5, 3.5])
+    scad = consensus.SCAD(0.5)
+    np.testing.assert_array_equal(functions(scad, lipschitz=1e-9).lipschitz(), -scad.strong_convexity)
     with pytest.raises(TypeError, match=r"knows no Lipschitz constants.*give the solver a step_size=.* lipschitz="):
         functions().lipschitz()
-    with pytest.raises(TypeError, match=r"knows no modulus.*give the solver a convexity="):
-        functions().strong_convexity()
-    with pytest.raises(TypeError, match=r"MLP.* need not be convex: give the solver a convexity="):
-        problem(model=consensus.MLP([4, 3, 1])).strong_convexity()
+    for p, match in (
+        (functions(), "knows no modulus.*"),
+        (problem(model=consensus.MLP([4, 3, 1])), "MLP.* need not be convex"),
+    ):
+        with pytest.raises(TypeError, match=rf"{match}: give the solver a convexity="):
+            p.strong_convexity()
 
 
 @pytest.mark.parametrize("odd", [0, -1.0, [1, 2], [1, 2, np.inf], np.nan])
-def test_bad_constants_are_refused(odd):
+def test_bad_constants(odd):
     with pytest.raises(ValueError, match=r"lipschitz must be a finite number > 0, or 3 of them; got"):
         functions(lipschitz=odd)
 
 
-def test_a_smooth_regularizer_of_ones_own_has_to_say_its_curvature():
+def test_a_smooth_regularizer_without_a_curvature_bound_is_rejected():
     class Cosh(consensus.regularizers.Regularizer):
         smooth = True
 

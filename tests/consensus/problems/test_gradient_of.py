@@ -1,4 +1,4 @@
-"""Gradients that JAX compiles with the loss are those of the loss by itself."""
+"""Gradients that a model computes together with the loss, as JAX compiles them."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from consensus.losses import CrossEntropy, Huber, LogisticLoss, SquaredLoss
 
 @pytest.mark.parametrize("loss", [CrossEntropy(), LogisticLoss(), SquaredLoss(), Huber(0.3)], ids=str)
 def test_a_compiled_gradient_is_that_of_the_loss(loss):
-    """Logits up to a thousand; shards of unequal sizes; an agent by itself gets the same bits."""
+    """Logits up to a thousand; shards of unequal sizes; an agent alone gets the same bits."""
     pytest.importorskip("jax")
     rng = np.random.default_rng(0)
     X = rng.standard_normal((12, 4)) * np.logspace(-2, 3, 12)[:, None]
@@ -28,7 +28,7 @@ def test_a_compiled_gradient_is_that_of_the_loss(loss):
     assert problem.work.samples == 12
 
 
-def test_a_loss_with_a_gradient_of_its_own_is_not_compiled_as_the_one_it_was_derived_from():
+def test_a_derived_loss_is_not_compiled_as_its_base():
     pytest.importorskip("jax")
 
     class Doubled(SquaredLoss):
@@ -40,7 +40,7 @@ def test_a_loss_with_a_gradient_of_its_own_is_not_compiled_as_the_one_it_was_der
     assert model.gradient_of(Doubled()) is None
 
 
-def test_a_model_says_what_it_can_do_faster():
+def test_a_model_with_a_faster_gradient_is_asked_for_it():
     class Scale:
         """f(w, x) = w x, with the gradient of squared errors in one line."""
 
@@ -53,23 +53,19 @@ def test_a_model_says_what_it_can_do_faster():
             return x * w[:, :, None]
 
         def vjp(self, w, x, u):
-            raise AssertionError("the faster way is taken")
+            raise AssertionError("not the faster way")
 
         jvp = vjp
 
         def gradient_of(self, loss):
-            if not isinstance(loss, SquaredLoss):
-                return None
-
             def gradient(w, x, targets, weights, out):
                 out[...] = (weights * (x * (x * w[:, :, None] - targets))[:, :, 0]).sum(axis=1, keepdims=True)
 
-            return gradient
+            return gradient if isinstance(loss, SquaredLoss) else None
 
-    x = np.arange(1.0, 7.0)
+    x, w = np.arange(1.0, 7.0), np.array([[1.0], [3.0]])
     problem = consensus.Problem(Scale(), SquaredLoss(), consensus.partition(x[:, None], 2 * x, 2))
-    w = np.array([[1.0], [3.0]])
     curvature = (problem.weights * problem.shards.features[:, :, 0] ** 2).sum(axis=1, keepdims=True)
     np.testing.assert_allclose(problem.gradient(w), curvature * (w - 2), rtol=1e-14)
-    with pytest.raises(AssertionError, match="the faster way is taken"):
+    with pytest.raises(AssertionError, match="not the faster way"):
         consensus.Problem(Scale(), Huber(0.3), problem.shards).gradient(w)

@@ -1,4 +1,4 @@
-"""Samples of any shape: a model of images does with images, to the bit, what one of flat samples does with flat ones."""
+"""Samples of any shape: on images a model of images computes the bits of a model of flat samples on flat samples."""
 
 import numpy as np
 import pytest
@@ -32,9 +32,8 @@ def test_partition_and_shards_keep_the_shape_of_a_sample():
     np.testing.assert_array_equal(shards.features.reshape(flat.features.shape), flat.features)
     np.testing.assert_array_equal(shards.indices, flat.indices)
     assert shards.restrict([2]).features.shape == (1, *shards.features.shape[1:])
-    parts = {name: getattr(shards, name) for name in ("targets", "weights", "indices", "samples")}
     with pytest.raises(ValueError, match=r"^features of Shards must have shape \(agents, most, \.\.\.\)"):
-        consensus.Shards(shards.features[..., 0, 0, 0], **parts)
+        consensus.Shards(shards.features[..., 0, 0, 0], shards.targets, shards.weights, shards.indices, shards.samples)
 
 
 def test_files_keep_the_shape_of_a_sample(tmp_path):
@@ -56,16 +55,14 @@ def test_files_keep_the_shape_of_a_sample(tmp_path):
 )
 @pytest.mark.parametrize("kind", [Pictures, Shared])
 def test_every_kind_of_solver_takes_images(solver, kind, forked):
-    options = {"rounds": 4, "test": (X[:7], Y[:7]), "agent_objectives": True}
-    flat = consensus.solve(problem(kind(MLP, (6,)), X), GRAPH, solver, **options)
+    options = {"rounds": 4, "agent_objectives": True}
+    flat = consensus.solve(problem(kind(MLP, (6,)), X), GRAPH, solver, **options, test=(X[:7], Y[:7]))
+    images = problem(kind(MLP, SHAPE), IMAGES)
     for engine in ("stacked", Processes(2)):
-        found = consensus.solve(
-            problem(kind(MLP, SHAPE), IMAGES), GRAPH, solver, **options | {"test": (IMAGES[:7], Y[:7])}, engine=engine
-        )
+        found = consensus.solve(images, GRAPH, solver, **options, test=(IMAGES[:7], Y[:7]), engine=engine)
         np.testing.assert_array_equal(found.w, flat.w)
-        for name in flat.history:
-            if name != "seconds":
-                np.testing.assert_array_equal(found.history[name], flat.history[name])
+        for name in {*flat.history} - {"seconds"}:
+            np.testing.assert_array_equal(found.history[name], flat.history[name])
 
 
 def test_constants_and_other_local_problems_take_images():
@@ -85,7 +82,7 @@ def test_models_of_images_are_checked_as_others(kind):
             check_model(kind(MLP, SHAPE), wrong)
 
 
-def test_samples_of_another_shape_are_refused():
+def test_samples_of_another_shape_are_rejected():
     with pytest.raises(ValueError, match=r"have \(1, 2, 3\) features a sample, but MLP.* takes 6: X\.reshape\(len\(X\), 6\)$"):
         problem(MLP, IMAGES)
     with pytest.raises(ValueError, match=r"have 6 features a sample, but Pictures.* takes \(2, 2\)$"):
@@ -103,6 +100,6 @@ def test_pixels_far_from_standardised_are_named_by_their_place():
         AdaptiveNEXT().check(problem(Pictures(MLP, SHAPE), bright))
 
 
-def test_a_model_of_any_shape_may_say_none():
-    model = Convolution(2, 2)  # it takes whatever it is given
+def test_a_model_of_any_shape_needs_no_features():
+    model = Convolution(2, 2)  # it takes samples of any length
     assert consensus.Problem(model, consensus.SquaredLoss(), consensus.partition(X, Y, AGENTS)).parameters == model.parameters

@@ -26,59 +26,41 @@ def subproblems(problem, surrogate):
         yield block, Part(inner, part, block, split, pi + gradient).subproblem(rows)
 
 
-def moved(problem, block, points):
-    """Every agent's centre with the coordinates ``block`` of it replaced."""
-    w = centre(problem)[0].copy()
-    w[:, block] = points
-    return w
+every = pytest.mark.parametrize("surrogate", SURROGATES, ids=str)
 
 
-@pytest.mark.parametrize("surrogate", SURROGATES, ids=str)
+@every
 @pytest.mark.parametrize("regularizer", ["none", "L2", "L1"])
 @pytest.mark.parametrize("loss", LOSSES)
-def test_the_subproblem_is_the_definition(loss, regularizer, surrogate):
-    p = local_problem(loss, regularizer)
+def test_the_subproblem_is_the_definition_and_its_gradient_the_slope(loss, regularizer, surrogate):
+    p, rng = local_problem(loss, regularizer), np.random.default_rng(2)
     w, inner = centre(p)[0], getattr(surrogate, "surrogate", surrogate)
-
-    def definition(block, points):
-        stack = moved(p, block, points)
-        return np.array([objective(p, inner, agent, np.array([stack[agent], w[agent]])) for agent in range(p.agents)])
-
-    rng = np.random.default_rng(2)
     for block, sub in subproblems(p, surrogate):
-        for _ in range(5):
-            points = rng.standard_normal(sub.w.shape)
-            change = sub.value(points, sub.operator.jvp(points - sub.w)) - sub.value(sub.w, np.zeros_like(sub.outputs))
-            there, here = definition(block, points).T
-            np.testing.assert_allclose(change, there - here, rtol=1e-12, atol=1e-12)
+        zero = np.zeros_like(sub.outputs)
+        for x in rng.standard_normal((5, *sub.w.shape)):
+            moved = w.copy()
+            moved[:, block] = x
+            pairs = [objective(p, inner, agent, np.array([moved[agent], w[agent]])) for agent in range(p.agents)]
+            change = sub.value(x, sub.operator.jvp(x - sub.w)) - sub.value(sub.w, zero)
+            np.testing.assert_allclose(change, -np.diff(pairs)[:, 0], rtol=1e-12, atol=1e-12)
+        if regularizer != "L1":
+            x, direction = rng.standard_normal((2, *sub.w.shape))
+            a, image = sub.operator.jvp(x - sub.w), sub.operator.jvp(direction)
+            ahead, behind = (sub.value(x + h * direction, a + h * image) for h in (1e-5, -1e-5))
+            slope = np.vecdot(sub.gradient(x, a), direction)
+            np.testing.assert_allclose((ahead - behind) / 2e-5, slope, rtol=1e-8, atol=1e-8)
 
 
-@pytest.mark.parametrize("surrogate", SURROGATES, ids=str)
+@every
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_surrogate_has_the_gradient_of_the_cost_at_its_centre(loss, surrogate):
     p = local_problem(loss, "none")
     w, _, pi = centre(p)
+    steps = 1e-6 * np.eye(p.parameters)
+    numeric = np.stack([(p.value(w + step) - p.value(w - step)) / 2e-6 for step in steps], axis=1)
     for block, sub in subproblems(p, surrogate):
         gradient = sub.gradient(sub.w, np.zeros_like(sub.outputs))
-        columns = range(p.parameters)[block]
-        numeric = np.empty_like(gradient)
-        for column, coordinate in enumerate(columns):
-            step = 1e-6 * np.eye(p.parameters)[coordinate]
-            numeric[:, column] = (p.value(w + step) - p.value(w - step)) / 2e-6  # of the cost itself
-        np.testing.assert_allclose(gradient, numeric + pi[:, block], rtol=0, atol=1e-9)
-
-
-@pytest.mark.parametrize("surrogate", SURROGATES, ids=str)
-@pytest.mark.parametrize("loss", LOSSES)
-def test_the_gradient_of_the_subproblem_is_that_of_its_value(loss, surrogate):
-    p = local_problem(loss, "L2")
-    rng = np.random.default_rng(3)
-    for _, sub in subproblems(p, surrogate):
-        x, direction = rng.standard_normal((2, *sub.w.shape))
-        a, image = sub.operator.jvp(x - sub.w), sub.operator.jvp(direction)
-        ahead, behind = (sub.value(x + h * direction, a + h * image) for h in (1e-5, -1e-5))
-        slope = np.vecdot(sub.gradient(x, a), direction)
-        np.testing.assert_allclose((ahead - behind) / 2e-5, slope, rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(gradient, (numeric + pi)[:, block], rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize(("surrogate", "needs"), [(FullLinearization(1.0), False), (PartialLinearization(1.0), True)])
