@@ -2,21 +2,17 @@
 
 import functools
 import itertools
-import os
-import signal
-import subprocess
-import time
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import networkx as nx
 import numpy as np
+from engine_solvers import Cheat, CtrlC, Faulty, HeavyBall, Mixed, Slow, Speed, Stops, Trouble, Turned, Watching  # noqa: F401
 from pictures import Pictures
 from problems import data
 
 import consensus
 import topologies
-from consensus.compression import Quantised, Quantize, Sparse, TopK
+from consensus.compression import Quantize, TopK
 from consensus.robust import ALIE, IPM, NNA, NNM, Attack, Bucketing, ClippedGossip, CSPlus, Dissensus, SignFlip
 from consensus.solvers import (
     DATOS,
@@ -31,7 +27,6 @@ from consensus.solvers import (
     PowerGossip,
     PushDIGing,
     PushPull,
-    Solver,
     TreeLBFGS,
     TreeNewton,
 )
@@ -51,6 +46,8 @@ NETWORKS = {
 TREES = {"static": NETWORKS["static"], "path": topologies.Static(topologies.path(AGENTS))}
 TREE_SOLVERS = [TreeLBFGS(), TreeLBFGS(rounded=False), TreeNewton(columns=3)]
 MLP = consensus.MLP([4, 3, 1])
+
+
 OBSERVED = {"rounds": 7, "record_every": 3, "agent_objectives": True}  # a last row off the grid
 
 
@@ -60,7 +57,7 @@ class Case(NamedTuple):
     problem: object
     network: object
     solver: object
-    options: dict
+    options: dict = OBSERVED
 
     def run(self, **more):
         return consensus.solve(self.problem, self.network, self.solver, **{**self.options, **more})
@@ -106,9 +103,8 @@ def grid():
     for (name, method), network, sizes in itertools.product(METHODS.items(), NETWORKS, SIZES):
         loss, regularizer, model, solver = method
         options = OBSERVED | {"test": _test_set(loss)}
-        cases[f"{name}, {network}, {sizes}"] = Case(
-            problem(loss, regularizer, model, sizes), NETWORKS[network], solver, options
-        )
+        p = problem(loss, regularizer, model, sizes)
+        cases[f"{name}, {network}, {sizes}"] = Case(p, NETWORKS[network], solver, options)
     return cases
 
 
@@ -150,80 +146,69 @@ def special():
     single = problem("squared", consensus.L2(0.02), dtype=np.float32)
     alone = topologies.Periodic([nx.empty_graph(AGENTS), PAIRS, topologies.ring(AGENTS)])
     rare = topologies.RandomEdges(GRAPH, 0.05, seed=4)
-    static, smooth = NETWORKS["static"], problem("squared", consensus.L2(0.1), consensus.Linear(4), "equal")
+    static, random, periodic = NETWORKS.values()
+    smooth = problem("squared", consensus.L2(0.1), consensus.Linear(4), "equal")
     wide = problem("logistic", consensus.L2(0.05), consensus.MLP([4, 17, 9, 1]), samples=60)
+    complete = topologies.Static(topologies.complete(AGENTS))
     partial = NEXT(PartialLinearization(0.5), Diminishing(0.5, 0.01))
     circle = nx.DiGraph([(k, (k + 1) % AGENTS) for k in range(AGENTS)] + [(0, 3), (5, 2), (6, 1)])
     directed = topologies.Static(circle, weights=topologies.push)
     failing = topologies.LinkFailure(directed, 0.3, seed=2, symmetric=False)
     return {
-        "functions, tracking": Case(functions, NETWORKS["random"], GradientTracking(0.02), OBSERVED),
-        "functions, DGD": Case(functions, static, DGD(0.02), OBSERVED),
-        "functions, a nested state": Case(functions, NETWORKS["random"], HeavyBall(), OBSERVED),
-        "functions, NEXT": Case(sparse, NETWORKS["periodic"], NEXT(FullLinearization(8.0), 0.5), OBSERVED),
-        "functions, adaptive": Case(sparse, NETWORKS["periodic"], AdaptiveNEXT(), OBSERVED),
+        "functions, tracking": Case(functions, random, GradientTracking(0.02)),
+        "functions, DGD": Case(functions, static, DGD(0.02)),
+        "functions, a nested state": Case(functions, random, HeavyBall()),
+        "functions, NEXT": Case(sparse, periodic, NEXT(FullLinearization(8.0), 0.5)),
+        "functions, adaptive": Case(sparse, periodic, AdaptiveNEXT()),
         "images": images(),
-        "memory order, atc": Case(smooth, NETWORKS["random"], Turned(0.05, order="atc"), OBSERVED),
-        "memory order, cta": Case(smooth, NETWORKS["random"], Turned(0.05, order="cta"), OBSERVED),
-        "float32, NEXT": Case(single, NETWORKS["random"], partial, OBSERVED),
-        "float32, NEXT, double rule": Case(single, static, NEXT(FullLinearization(4.0), _numpy_rule), OBSERVED),
-        "float32, adaptive": Case(single, NETWORKS["random"], AdaptiveNEXT(), OBSERVED),
-        "float32, tracking, double rule": Case(single, static, GradientTracking(_numpy_rule), OBSERVED),
-        "rounds without edges": Case(problem("squared", consensus.L2(0.02)), alone, GradientTracking(0.05), OBSERVED),
-        "edges are rare": Case(problem("squared", consensus.L2(0.02)), rare, partial, OBSERVED),
+        "memory order, atc": Case(smooth, random, Turned(0.05, order="atc")),
+        "memory order, cta": Case(smooth, random, Turned(0.05, order="cta")),
+        "float32, NEXT": Case(single, random, partial),
+        "float32, NEXT, double rule": Case(single, static, NEXT(FullLinearization(4.0), _numpy_rule)),
+        "float32, adaptive": Case(single, random, AdaptiveNEXT()),
+        "float32, tracking, double rule": Case(single, static, GradientTracking(_numpy_rule)),
+        "rounds without edges": Case(problem("squared", consensus.L2(0.02)), alone, GradientTracking(0.05)),
+        "edges are rare": Case(problem("squared", consensus.L2(0.02)), rare, partial),
         "a start for each agent": Case(
             smooth, static, DGD(0.05), OBSERVED | {"start": rng.standard_normal((AGENTS, 5)), "rounds": 5}
         ),
         "no rounds": Case(smooth, static, DGD(0.05), {"rounds": 0}),
-        "a larger network to train": Case(wide, NETWORKS["random"], partial, OBSERVED | {"rounds": 4}),
-        "directed, SONATA": Case(single, failing, SONATA(PartialLinearization(0.5), Diminishing(0.5, 0.01)), OBSERVED),
-        "directed, adaptive": Case(problem("logistic", consensus.L1(0.01)), failing, AdaptiveNEXT(), OBSERVED),
-        "long, adaptive": Case(smooth, topologies.Static(topologies.path(AGENTS)), AdaptiveNEXT(), OBSERVED),
-        "directed, Push-DIGing": Case(smooth, failing, PushDIGing(0.02), OBSERVED),
-        "directed, push-pull": Case(smooth, directed, PushPull(0.02), OBSERVED),
-        "matchings, gossip": Case(smooth, topologies.Matchings(AGENTS, seed=1), Gossip(GradientTracking(0.05), 3), OBSERVED),
-        "accelerated gossip": Case(smooth, static, Gossip(partial, 3, topologies.spectral_gap(static.weights(0))), OBSERVED),
-        "CS+, signs": Case(wide, NETWORKS["random"], Attack(CSPlus(DGD(0.05), 0.1), [2, 5], SignFlip()), OBSERVED),
-        "NNA, a little": Case(single, static, Attack(NNA(GradientTracking(0.05), 0.15), [6], ALIE()), OBSERVED),
-        "ClippedGossip, inner product": Case(
-            smooth, NETWORKS["periodic"], Attack(ClippedGossip(partial, 0.1), [0], IPM()), OBSERVED
-        ),
+        "a larger network to train": Case(wide, random, partial, OBSERVED | {"rounds": 4}),
+        "directed, SONATA": Case(single, failing, SONATA(PartialLinearization(0.5), Diminishing(0.5, 0.01))),
+        "directed, adaptive": Case(problem("logistic", consensus.L1(0.01)), failing, AdaptiveNEXT()),
+        "long, adaptive": Case(smooth, topologies.Static(topologies.path(AGENTS)), AdaptiveNEXT()),
+        "directed, Push-DIGing": Case(smooth, failing, PushDIGing(0.02)),
+        "directed, push-pull": Case(smooth, directed, PushPull(0.02)),
+        "matchings, gossip": Case(smooth, topologies.Matchings(AGENTS, seed=1), Gossip(GradientTracking(0.05), 3)),
+        "accelerated gossip": Case(smooth, static, Gossip(partial, 3, topologies.spectral_gap(static.weights(0)))),
+        "CS+, signs": Case(wide, random, Attack(CSPlus(DGD(0.05), 0.1), [2, 5], SignFlip())),
+        "NNA, a little": Case(single, static, Attack(NNA(GradientTracking(0.05), 0.15), [6], ALIE())),
+        "ClippedGossip, inner product": Case(smooth, periodic, Attack(ClippedGossip(partial, 0.1), [0], IPM())),
         "dissensus, several exchanges": Case(
-            smooth, static, Attack(CSPlus(Gossip(GradientTracking(0.05), 2), 0.07), [1, 4], Dissensus(1.5)), OBSERVED
+            smooth, static, Attack(CSPlus(Gossip(GradientTracking(0.05), 2), 0.07), [1, 4], Dissensus(1.5))
         ),
-        "CS+ of nearest neighbours": Case(single, static, Attack(CSPlus(partial, 0.07, NNM()), [2, 5], ALIE()), OBSERVED),
-        "NNA, buckets": Case(
-            smooth,
-            topologies.Static(topologies.complete(AGENTS)),
-            Attack(NNA(GradientTracking(0.05), 1 / 7, Bucketing(2)), [6], SignFlip()),
-            OBSERVED,
-        ),
-        "attack among packed rows": Case(wide, NETWORKS["random"], Attack(Mixed(0.05), [3], Dissensus()), OBSERVED),
-        "batches, DGD": Case(problem("logistic", consensus.L2(0.02)), static, DGD(0.05, batch=3), OBSERVED),
-        "batches, tracking": Case(
-            single, NETWORKS["random"], GradientTracking(0.05, batch=consensus.Minibatches(4, seed=1)), OBSERVED
-        ),
+        "CS+ of nearest neighbours": Case(single, static, Attack(CSPlus(partial, 0.07, NNM()), [2, 5], ALIE())),
+        "NNA, buckets": Case(smooth, complete, Attack(NNA(GradientTracking(0.05), 1 / 7, Bucketing(2)), [6], SignFlip())),
+        "attack among packed rows": Case(wide, random, Attack(Mixed(0.05), [3], Dissensus())),
+        "batches, DGD": Case(problem("logistic", consensus.L2(0.02)), static, DGD(0.05, batch=3)),
+        "batches, tracking": Case(single, random, GradientTracking(0.05, batch=consensus.Minibatches(4, seed=1))),
         "batches, cta, replacement": Case(
-            smooth, static, GradientTracking(0.03, "cta", consensus.Minibatches(4, 1, replacement=True)), OBSERVED
+            smooth, static, GradientTracking(0.03, "cta", consensus.Minibatches(4, 1, replacement=True))
         ),
-        "batches, NEXT": Case(
-            problem("logistic", consensus.L1(0.01)), NETWORKS["random"], NEXT(PartialLinearization(0.5), 0.3, batch=3), OBSERVED
-        ),
+        "batches, NEXT": Case(problem("logistic", consensus.L1(0.01)), random, NEXT(PartialLinearization(0.5), 0.3, batch=3)),
         "batches, SONATA": Case(
-            single, failing, SONATA(PartialLinearization(0.5), _numpy_rule, batch=3, averaging=_numpy_rule), OBSERVED
+            single, failing, SONATA(PartialLinearization(0.5), _numpy_rule, batch=3, averaging=_numpy_rule)
         ),
-        "directed, SGP": Case(single, failing, SGP(_numpy_rule, 3), OBSERVED),
-        "DATOS, changing": Case(smooth, NETWORKS["random"], DATOS(), OBSERVED),
-        "packed rows": Case(wide, NETWORKS["random"], Mixed(0.05), OBSERVED),
-        "packed rows, float32": Case(single, NETWORKS["periodic"], Mixed(0.05), OBSERVED),
-        "compressed NEXT": Case(single, static, Compressed(partial, TopK(0.3)), OBSERVED),
-        "compressed SONATA": Case(
-            smooth, directed, Compressed(SONATA(FullLinearization(4.0), 0.1), Quantize(6), gamma=0.5), OBSERVED
-        ),
-        "PowerGossip, tracking": Case(wide, static, PowerGossip(GradientTracking(0.02, "cta"), rank=2), OBSERVED),
-        "TreeLBFGS": Case(problem("logistic", consensus.L2(0.02)), static, TreeLBFGS(memory=3), OBSERVED),
-        "TreeLBFGS, float64 messages": Case(wide, static, TreeLBFGS(rounded=False), OBSERVED),
-        "TreeNewton": Case(problem("logistic", consensus.L2(0.02)), static, TreeNewton(columns=4), OBSERVED),
+        "directed, SGP": Case(single, failing, SGP(_numpy_rule, 3)),
+        "DATOS, changing": Case(smooth, random, DATOS()),
+        "packed rows": Case(wide, random, Mixed(0.05)),
+        "packed rows, float32": Case(single, periodic, Mixed(0.05)),
+        "compressed NEXT": Case(single, static, Compressed(partial, TopK(0.3))),
+        "compressed SONATA": Case(smooth, directed, Compressed(SONATA(FullLinearization(4.0), 0.1), Quantize(6), gamma=0.5)),
+        "PowerGossip, tracking": Case(wide, static, PowerGossip(GradientTracking(0.02, "cta"), rank=2)),
+        "TreeLBFGS": Case(problem("logistic", consensus.L2(0.02)), static, TreeLBFGS(memory=3)),
+        "TreeLBFGS, float64 messages": Case(wide, static, TreeLBFGS(rounded=False)),
+        "TreeNewton": Case(problem("logistic", consensus.L2(0.02)), static, TreeNewton(columns=4)),
         "tolerance": Case(smooth, static, GradientTracking(0.05), {"rounds": 400, "record_every": 7, "tolerance": 1e-3}),
     }
 
@@ -244,18 +229,6 @@ def saved():
     return {name: case._replace(options=case.options | options) for name, case in chosen.items()}
 
 
-class Watching:
-    """A callback that keeps what it sees, and stops the run at round ``until``."""
-
-    def __init__(self, until=None):
-        self.until, self.seen = until, []
-
-    def __call__(self, seen):
-        row = {name: np.asarray(value).tolist() for name, value in seen.row.items() if name != "seconds"}
-        self.seen.append((seen.round, seen.w.tolist(), seen.mean.tolist(), row, seen.history.rows))
-        return None if seen.round != self.until else f"enough seen at round {seen.round}"
-
-
 def watched():
     """Runs with metrics, for callbacks: one recorded at every third round and saved at every second, and one on float32."""
     options = OBSERVED | {"rounds": 13, "every": 2, "metrics": {"norm": np.linalg.norm, "first": lambda mean: mean[0]}}
@@ -263,143 +236,9 @@ def watched():
     return {name: special()[name]._replace(options=options) for name in names}
 
 
-class Cheat(topologies.Static):
-    """In round 2 agents 1 and 5, no neighbours, exchange their rows nevertheless."""
-
-    def key(self, round):
-        return int(round == 2)
-
-    def weights(self, key):
-        matrix = self._matrix.tolil()
-        if key:
-            for agent, other in ((1, 5), (5, 1)):
-                matrix[agent, agent] -= 0.125
-                matrix[agent, other] += 0.125
-        return matrix.tocsr()
-
-
 def cheating():
     network = Cheat(topologies.ring(AGENTS))
     return Case(problem("squared", consensus.L2(0.02)), network, DGD(0.05), {"rounds": 4})
-
-
-@dataclass(frozen=True)
-class Turned(GradientTracking):
-    """Sends arrays in the memory order of Fortran, alone and two at once."""
-
-    def step(self, problem, network, state):
-        turned = state._replace(w=np.asfortranarray(state.w), y=np.asfortranarray(state.y))
-        return super().step(problem, network, turned)
-
-
-class Speed(NamedTuple):
-    """How fast the agents are, and what is left of it after a round."""
-
-    velocity: np.ndarray
-    kept: float
-
-
-class Memory(NamedTuple):
-    """What the agents of :class:`HeavyBall` remember: a state in a state in a state."""
-
-    speed: Speed
-    steps: np.ndarray
-
-
-class HeavyBallState(NamedTuple):
-    """The state of :class:`HeavyBall`."""
-
-    round: int
-    w: np.ndarray
-    memory: Memory
-
-
-class HeavyBall(Solver):
-    """A user's solver with nested states: decentralised gradient descent with momentum, less and less of it."""
-
-    def init(self, problem, w):
-        return HeavyBallState(0, w, Memory(Speed(0 * w, 0.9), np.zeros(len(w), int)))
-
-    def step(self, problem, network, state):
-        (velocity, kept), steps = state.memory
-        velocity = kept * velocity - 0.02 * problem.gradient(state.w)
-        (w,) = network.mix(state.round, state.w + velocity)
-        return HeavyBallState(state.round + 1, w, Memory(Speed(velocity, 0.95 * kept), steps + problem.rows))
-
-
-@dataclass(frozen=True)
-class Mixed(DGD):
-    """Sends its iterate in packed rows of two kinds, of unequal sizes, between arrays."""
-
-    def step(self, problem, network, state):
-        n, w = state
-        k = 1 + problem.rows % 3
-        sparse = Sparse.largest(w, 3)
-        order = np.argsort(np.argsort(-np.abs(sparse.values), axis=1, kind="stable"), axis=1)
-        few = Sparse(sparse.values, np.where(order < k[:, None], sparse.indices, -1).astype(np.int32), sparse.columns)
-        a, b, c, d = network.mix(n, w[:, :2], few, Quantised.nearest(w, 5), w)
-        mixed = 0.5 * d + 0.3 * c + 0.2 * b
-        mixed[:, :2] += 0.1 * (a - mixed[:, :2])
-        mixed -= self.step_size * problem.average_gradient(w)
-        return state._replace(round=n + 1, w=mixed.astype(w.dtype))
-
-
-@dataclass(frozen=True)
-class CtrlC(GradientTracking):
-    """As the user presses ctrl-C in round ``at``; after a pause, for others to go on meanwhile."""
-
-    at: int = field(default=-1, repr=False, compare=False)
-
-    def step(self, problem, network, state):
-        if state.round == self.at and 0 in problem.rows:
-            time.sleep(0.2)
-            raise KeyboardInterrupt
-        return super().step(problem, network, state)
-
-
-class Trouble(Exception):
-    """An exception whose constructor takes other things than its message."""
-
-    def __init__(self, agent, round):
-        super().__init__(f"agent {agent} gives up after round {round}")
-        self.agent, self.round = agent, round
-
-
-class Faulty(DGD):
-    """In its fourth round agent 5 raises an exception."""
-
-    def step(self, problem, network, state):
-        if state.round == 3 and 5 in problem.rows:
-            raise Trouble(5, state.round)
-        return super().step(problem, network, state)
-
-
-@dataclass(frozen=True)
-class Slow(GradientTracking):
-    """Takes its time over every round, that a run can be hit in the middle; without ``pause`` it does the same at once."""
-
-    pause: float = field(default=0.0, repr=False, compare=False)
-
-    def step(self, problem, network, state):
-        if self.pause:
-            time.sleep(self.pause)
-        return super().step(problem, network, state)
-
-
-@dataclass(frozen=True)
-class Stops(GradientTracking):
-    """In round ``at`` the process with agent ``of`` is stopped, as by ctrl-Z; it goes on after ``seconds``, if any."""
-
-    at: int = field(default=-1, repr=False, compare=False)
-    of: int = field(default=-1, repr=False)
-    seconds: float = field(default=0.0, repr=False)
-
-    def step(self, problem, network, state):
-        if state.round == self.at and self.of in problem.rows:
-            if self.seconds:
-                subprocess.Popen(["/bin/sh", "-c", f"sleep {self.seconds}; kill -CONT {os.getpid()}"])
-            os.kill(os.getpid(), signal.SIGSTOP)
-        return super().step(problem, network, state)
 
 
 def slow(pause=0.0, record_every=5, every=7, rounds=500):

@@ -35,6 +35,29 @@ def mpiexec(ranks, script, *arguments, timeout=180):
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=environment(), check=False)
 
 
+def on_ranks(ranks, task, folder):
+    """What the ranks :func:`say` in a task of ``engine_ranks.py``, which ends well."""
+    done = mpiexec(ranks, HERE / "engine_ranks.py", task, folder)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def ended(ranks, task, folder):
+    """What ranks write on standard error in a task that ends with an error."""
+    done = mpiexec(ranks, HERE / "engine_ranks.py", task, folder)
+    assert done.returncode != 0
+    assert "never printed" not in done.stdout
+    return done.stderr
+
+
+def say(value):
+    """Print a value on the first rank, for the test to read."""
+    from consensus.engines import MPI
+
+    if MPI().root:
+        print(json.dumps(value))
+
+
 def start(script, *arguments, mark, **options):
     """Start a script as the leader of a process group of its own."""
     return subprocess.Popen(

@@ -1,13 +1,12 @@
 """Sums along a spanning tree: exact, the same for all, and counted edge by edge."""
 
-import json
 from types import SimpleNamespace
 
 import engine_cases
 import networkx as nx
 import numpy as np
 import pytest
-from engine_harness import HERE, mpiexec
+from engine_harness import on_ranks
 from ranks_on_threads import assert_bits_of_one_process, crossing_bytes
 from ranks_on_threads import together as ranks_together
 
@@ -124,14 +123,12 @@ def test_sums_of_a_diverging_run_have_the_same_bits_on_ranks():
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_mpi_sends_the_bytes_that_are_counted(tmp_path, ranks):
     """Three numbers a message, up and down, and runs of solvers: of edges between ranks alone."""
-    done = mpiexec(ranks, HERE / "engine_ranks.py", "summed", tmp_path)
-    assert done.returncode == 0, done.stderr
     agents, parent = engine_cases.AGENTS, StackedNetwork(engine_cases.NETWORKS["static"], np.float64).tree.parent
     rank = np.repeat(np.arange(ranks), [rows.stop - rows.start for rows in blocks_of(agents, ranks)])
     up = sum(rank[agent] != rank[above] for agent, above in enumerate(parent) if above >= 0)
     down = len({(above, rank[agent]) for agent, above in enumerate(parent) if above >= 0 and rank[agent] != rank[above]})
     messages = 2 * (agents - 1)
-    three, runs = json.loads(done.stdout)
+    three, runs = on_ranks(ranks, "summed", tmp_path)
     assert three == [24 * (up + down), messages, 3 * messages, 24 * messages]
     p = engine_cases.grid()["DGD, static, equal"].problem
     for (name, network), sent in zip(engine_cases.TREES.items(), runs, strict=True):

@@ -1,16 +1,13 @@
 """A solver gives the same bits on every engine: iterates and everything that is recorded, counts of messages included."""
 
-import json
-
 import engine_cases
 import numpy as np
 import pytest
-from engine_harness import HERE, assert_same, mpiexec, read
+from engine_harness import assert_same, on_ranks, read
 
 import consensus
-import topologies
 from consensus.engines import Processes, Stacked
-from consensus.solvers import DGD, GradientTracking
+from consensus.solvers import DGD
 
 CASES = engine_cases.compared()
 
@@ -45,9 +42,7 @@ def test_processes_started_afresh(workers, name, references):
 @pytest.mark.slow
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
 def test_mpi(ranks, references, tmp_path):
-    done = mpiexec(ranks, HERE / "engine_ranks.py", "equality", tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == {"differ": [], "own rows": True, "steps": [True] * 2 * ranks}
+    assert on_ranks(ranks, "equality", tmp_path) == {"differ": [], "own rows": True, "steps": [True] * 2 * ranks}
     for number, name in enumerate(engine_cases.part(references, ranks)):
         assert_same(read(tmp_path / f"{number}.npz"), references[name], f"{ranks} ranks, {name}")
 
@@ -65,30 +60,6 @@ def test_the_runs_compared_are_worth_comparing(references):
         assert np.isfinite(result.w).all(), name
         agreed = name == "no rounds" or "adaptive" in name or "Tree" in name  # whose sums are exact on static graphs
         assert agreed or not np.array_equal(result.w[0], result.w[1]), name
-
-
-def test_more_workers_than_agents(forked):
-    X, y = np.eye(3), np.arange(3.0)
-    problem = consensus.Problem(consensus.Linear(3), consensus.SquaredLoss(), consensus.partition(X, y, 3), consensus.L2(0.1))
-    network = topologies.RandomEdges(topologies.ring(3), 0.5, seed=0)
-    reference = consensus.solve(problem, network, GradientTracking(0.1), rounds=5)
-    assert_same(consensus.solve(problem, network, GradientTracking(0.1), rounds=5, engine=Processes(9)), reference)
-
-
-@pytest.mark.slow
-def test_functions_and_classes_of_a_test_find_their_way():
-    centres = np.random.default_rng(1).standard_normal((5, 3))
-    problem = consensus.Problem.from_functions(
-        lambda w: np.square(w - centres).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=3
-    )
-
-    class Lazier(DGD):
-        def step(self, problem, network, state):
-            return super().step(problem, network, state) if state.round % 2 else state._replace(round=state.round + 1)
-
-    solver = Lazier(lambda round: 0.1 / (1 + round))
-    reference = consensus.solve(problem, topologies.path(5), solver, rounds=8)
-    assert_same(consensus.solve(problem, topologies.path(5), solver, rounds=8, engine=Processes(2)), reference)
 
 
 def test_threads_inside_a_worker(references, forked):

@@ -1,12 +1,11 @@
 """Callbacks, metrics and the time budget: every engine measures the same, shows callbacks the same and stops alike."""
 
-import json
 import multiprocessing
 
 import engine_cases
 import numpy as np
 import pytest
-from engine_harness import HERE, assert_same, mpiexec, read
+from engine_harness import assert_same, ended, on_ranks, read
 
 from consensus.engines import Processes, Stacked
 
@@ -63,9 +62,7 @@ def test_worker_processes_show_and_do_the_same(name, references, forked, tmp_pat
 @pytest.mark.slow
 @pytest.mark.parametrize("ranks", [1, 3])
 def test_ranks_do_the_same_and_the_first_alone_calls(ranks, references, tmp_path):
-    done = mpiexec(ranks, HERE / "engine_ranks.py", "callbacks", tmp_path)
-    assert done.returncode == 0, done.stderr
-    report = json.loads(done.stdout)
+    report = on_ranks(ranks, "callbacks", tmp_path)
     assert (report["differ"], report["elsewhere"]) == ([], 0)
     for number, name in enumerate(CASES):
         result, seen, stopped = references[name]
@@ -117,12 +114,10 @@ def test_an_exception_of_the_users_ends_the_run_and_keeps_the_history(engine, wh
 
 @pytest.mark.slow
 def test_an_exception_on_the_first_rank_ends_the_job(tmp_path):
-    done = mpiexec(3, HERE / "engine_ranks.py", "callback_fails", tmp_path)
-    assert done.returncode != 0
-    assert done.stderr.count("Traceback") == 1
-    assert "Trouble: agent 0 gives up after round 9\nin callbacks[0], fails, at round 9" in done.stderr
-    assert "The history of its 4 recorded rounds is in " in done.stderr
-    assert "never printed" not in done.stdout
+    said = ended(3, "callback_fails", tmp_path)
+    assert said.count("Traceback") == 1
+    assert "Trouble: agent 0 gives up after round 9\nin callbacks[0], fails, at round 9" in said
+    assert "The history of its 4 recorded rounds is in " in said
 
 
 def test_ctrl_c_in_a_callback_gives_the_result_so_far(forked):

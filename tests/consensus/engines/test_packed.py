@@ -1,12 +1,10 @@
 """Packed rows sent by network.mix: bytes by hand, the same rows on every engine, less on the wire."""
 
-import json
-
 import engine_cases
 import networkx as nx
 import numpy as np
 import pytest
-from engine_harness import HERE, mpiexec
+from engine_harness import on_ranks
 
 import consensus
 import topologies
@@ -87,11 +85,9 @@ def test_several_exchanges_a_round_send_packed_rows_first():
 @pytest.mark.slow
 def test_ranks_send_packed_rows_as_they_are(tmp_path):
     """Bytes handed to MPI in 5 rounds: a row goes once to each rank that needs it, in the form in which it is packed."""
-    done = mpiexec(3, HERE / "engine_ranks.py", "packed", tmp_path)
-    assert done.returncode == 0, done.stderr
     blocks, W = blocks_of(engine_cases.AGENTS, 3), engine_cases.NETWORKS["static"].weights(0).toarray()
     rows = 5 * sum(W[block][:, other].any(axis=0).sum() for block in blocks for other in blocks if other != block)
-    assert json.loads(done.stdout) == {
+    assert on_ranks(3, "packed", tmp_path) == {
         "arrays": 8 * 19 * rows,
         "4 of 19": (8 * 4 + 2) * rows,  # two bits a place, and 4 + 19 // 4
         "4 bits": (10 + 8) * rows,
@@ -104,14 +100,12 @@ def test_ranks_send_packed_rows_as_they_are(tmp_path):
 
 
 @pytest.mark.slow
-def test_what_neighbours_tell_each_other_goes_to_them_alone(tmp_path):
+def test_messages_for_neighbours_go_to_them_alone(tmp_path):
     """Three numbers a message, of which those between ranks are sent by MPI; and each comes to the end that it is for."""
-    done = mpiexec(3, HERE / "engine_ranks.py", "told", tmp_path)
-    assert done.returncode == 0, done.stderr
     blocks, W = blocks_of(engine_cases.AGENTS, 3), engine_cases.NETWORKS["static"].weights(0).toarray()
     between = sum(np.count_nonzero(W[block][:, other]) for block in blocks for other in blocks if other != block)
     edges = np.count_nonzero(W - np.diag(np.diag(W)))
-    assert json.loads(done.stdout) == [3 * 8 * between, edges, 3 * edges, 3 * 8 * edges]
+    assert on_ranks(3, "sent_each", tmp_path) == [3 * 8 * between, edges, 3 * edges, 3 * 8 * edges]
     net = network(engine_cases.NETWORKS["static"])
     ends, me = net.edges(0), np.arange(engine_cases.AGENTS)[:, None]
     heard = net.send_each(0, ends, np.stack([me + 0 * ends.others, ends.others], axis=2).astype(float))

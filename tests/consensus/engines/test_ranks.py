@@ -11,7 +11,7 @@ import time
 import engine_cases
 import numpy as np
 import pytest
-from engine_harness import HERE, MPIEXEC, columns, environment, mpiexec, wait_for
+from engine_harness import HERE, MPIEXEC, columns, ended, environment, mpiexec, on_ranks, wait_for
 
 import consensus
 
@@ -19,11 +19,15 @@ ROOT = HERE.parents[1]
 SAME = "ValueError: all ranks must call consensus.solve with the same arguments; they differ in "
 
 
+def warned(said):
+    """The one warning among the lines."""
+    (line,) = [line for line in said.splitlines() if "UserWarning" in line]
+    return line
+
+
 @pytest.mark.slow
 def test_what_differs_between_ranks_is_named_on_all(tmp_path):
-    done = mpiexec(3, HERE / "engine_ranks.py", "differ", tmp_path)
-    assert done.returncode == 0, done.stderr
-    everyone = json.loads(done.stdout)
+    everyone = on_ranks(3, "differ", tmp_path)
     assert [said for said in everyone if len(set(said)) > 1] == []
     said = [texts[0] for texts in everyone]
     odd = "on rank 1 of 3"
@@ -55,29 +59,20 @@ def test_what_differs_between_ranks_is_named_on_all(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(("ranks", "what"), [(2, "absent"), (3, "elsewhere")])
 def test_a_rank_that_never_comes_is_named(ranks, what):
-    done = mpiexec(ranks, HERE / "engine_ranks.py", what, ".")
-    assert done.returncode != 0
-    match = (
-        r"WorkerError: at the beginning of consensus\.solve: rank 1 kept the others waiting for over 1\.5 s;.*another engine"
-    )
-    assert re.search(match, done.stderr)
-    assert "rank 0 gave up waiting; the job is aborted" in done.stderr
-    warned = [line for line in done.stderr.splitlines() if "UserWarning" in line]
-    assert len(warned) == 1
-    assert "at the beginning of consensus.solve: rank 1 kept the others waiting for 1 s so far" in warned[0]
-    assert "never printed" not in done.stdout
+    said = ended(ranks, what, ".")
+    late = r"at the beginning of consensus\.solve: rank 1 kept the others waiting for "
+    assert re.search(f"WorkerError: {late}" + r"over 1\.5 s;.*another engine", said)
+    assert "rank 0 gave up waiting; the job is aborted" in said
+    assert re.search(late + "1 s so far", warned(said))
 
 
 @pytest.mark.slow
 def test_a_stopped_rank_is_named_and_ends_the_job(tmp_path):
-    done = mpiexec(3, HERE / "engine_ranks.py", "stopped", tmp_path)
-    assert done.returncode != 0
-    warned = [line for line in done.stderr.splitlines() if "UserWarning" in line]
-    assert len(warned) == 1  # by one rank, of the one that is late: not of those which wait themselves
-    assert re.search(r"in round \d+: rank 2 \(agents 4 to 6\) kept the others waiting for [12] s so far", warned[0])
-    assert re.search(r"WorkerError: in round \d+: rank 2 \(agents 4 to 6\) kept the others waiting for over 2 s", done.stderr)
-    assert "resume=path" in done.stderr
-    assert "never printed" not in done.stdout
+    said = ended(3, "stopped", tmp_path)
+    late = r"in round \d+: rank 2 \(agents 4 to 6\) kept the others waiting for "  # not those which wait themselves
+    assert re.search(late + "[12] s so far", warned(said))
+    assert re.search("WorkerError: " + late + "over 2 s", said)
+    assert "resume=path" in said
 
 
 @pytest.mark.slow
@@ -94,18 +89,14 @@ def test_the_environment_that_the_docs_name_uses_all_hosts(slots):
 @pytest.mark.slow
 def test_a_rank_that_comes_back_goes_on():
     done = mpiexec(2, HERE / "engine_ranks.py", "back", ".")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == [True, True]
-    warned = [line for line in done.stderr.splitlines() if "UserWarning" in line]
-    assert len(warned) == 1
-    assert re.search(r"in round 8: rank 1 \(agents 3 to 6\) kept the others waiting for [12] s so far", warned[0])
+    assert (done.returncode, json.loads(done.stdout)) == (0, [True, True])
+    assert re.search(r"in round 8: rank 1 \(agents 3 to 6\) kept the others waiting for [12] s so far", warned(done.stderr))
 
 
 @pytest.mark.slow
 def test_ranks_that_wait_for_each_other_say_so(tmp_path):
-    done = mpiexec(2, HERE / "engine_ranks.py", "together", tmp_path)
-    assert done.returncode != 0
-    assert "which wait for each other as if they exchanged in different rounds" in done.stderr
+    said = ended(2, "together", tmp_path)
+    assert "which wait for each other as if they exchanged in different rounds" in said
 
 
 @pytest.mark.slow
@@ -133,15 +124,46 @@ def test_the_history_of_a_killed_rank_is_written_by_the_others(killed, tmp_path)
 def test_the_history_of_a_diverged_run_survives(saved, tmp_path):
     if saved:
         (tmp_path / "save").touch()
-    done = mpiexec(2, HERE / "engine_ranks.py", "diverge", tmp_path)
-    assert done.returncode != 0
+    said = ended(2, "diverge", tmp_path)
     path = tmp_path / ("run.ckpt.history.csv" if saved else "history-of-Lost-until-round-10.csv")
-    assert "rank 1 (agents 3 to 6) failed in round 11; the job is aborted." in done.stderr
-    assert "DivergenceError: " in done.stderr
-    assert f"The history of its 6 recorded rounds is in {path}" in done.stderr
+    assert "rank 1 (agents 3 to 6) failed in round 11; the job is aborted." in said
+    assert "DivergenceError: " in said
+    assert f"The history of its 6 recorded rounds is in {path}" in said
     reference = engine_cases.slow(rounds=40).run(record_every=2, rounds=10).history
     kept = columns(consensus.History.from_csv(path))
     for name, column in columns(reference).items():
         np.testing.assert_array_equal(kept[name], column)
     lock = ".run.ckpt.lock"  # free, but only the next run removes it
     assert {entry.name for entry in tmp_path.iterdir()} <= {path.name, "save", "run.ckpt", lock}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("ranks", "where"), [(2, "rank 1 (agents 3 to 6)"), (3, "rank 2 (agents 4 to 6)")])
+def test_an_exception_on_one_rank_ends_the_job(ranks, where, mark, tmp_path):
+    begin = time.monotonic()
+    said = ended(ranks, "fail", tmp_path)
+    assert time.monotonic() - begin < 120
+    assert f"{where} failed in round 4; the job is aborted." in said
+    assert "resume=path" in said
+    assert "raise Trouble(5, state.round)" in said
+    assert "Trouble: agent 5 gives up after round 3" in said
+    assert said.count("Traceback") == 1
+
+
+@pytest.mark.slow
+def test_arguments_refused_on_one_rank_are_refused_on_all(mark, tmp_path):
+    (tmp_path / "nonsense").write_text("nonsense")
+    engine_cases.special()["tolerance"].run(rounds=2, checkpoint=tmp_path / "other")
+    everyone = on_ranks(4, "refuse", tmp_path)
+    assert [said for said in everyone if len(set(said)) > 1] == []
+    few, nobody, one, nonsense, absent, other, unknown, good = (texts[0] for texts in everyone)
+    assert re.match("ValueError: 3 agents are too few for 4 ranks.*start at most 3 ranks", few)
+    for rank, held in enumerate(["0 to 0", "1 to 2", "3 to 4", "5 to 6"]):
+        said = f"it holds the agents {held}, but its problem has [3, 4]: load those of MPI().rows(7) on rank {rank} of 4"
+        assert (said in nobody) == (rank != 2)  # whose they are
+        assert (said in one) == (rank == 1)
+    assert "nonsense is no checkpoint of this package" in nonsense
+    assert absent.startswith("FileNotFoundError")
+    assert "other is a checkpoint of another run: solver: " in other
+    assert "knows no Lipschitz constants of its gradients: give the solver a step_size=" in unknown
+    assert good == "all 3 rounds done"

@@ -1,11 +1,9 @@
 """What a solver of a user's sees is the same on every engine, and what it gets wrong is said where it does."""
 
-import json
-
 import numpy as np
 import pytest
 import user_cases
-from engine_harness import HERE, mpiexec
+from engine_harness import on_ranks
 
 from consensus.engines import Processes, Stacked
 
@@ -39,9 +37,7 @@ def test_unequal_shards_keep_their_sizes_in_workers(forked):
 
 @pytest.mark.slow
 def test_ranks_see_the_problem_that_one_process_sees(tmp_path):
-    done = mpiexec(2, HERE / "engine_ranks.py", "look", tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == [{name: [] for name in user_cases.PROBLEMS}] * 2
+    assert on_ranks(2, "look", tmp_path) == [{name: [] for name in user_cases.PROBLEMS}] * 2
 
 
 # What it gets wrong
@@ -60,9 +56,7 @@ def test_a_faulty_solver_or_schedule_is_named(name, engine, forked):
 
 @pytest.mark.slow
 def test_a_faulty_solver_or_schedule_is_named_under_mpi(tmp_path):
-    done = mpiexec(1, HERE / "engine_ranks.py", "faulty", tmp_path)
-    assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
+    said = on_ranks(1, "faulty", tmp_path)
     for name, (_, kind, words) in user_cases.FAULTY.items():
         assert said[name][0] == kind.__name__, name
         for part in words:

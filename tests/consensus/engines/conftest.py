@@ -1,0 +1,22 @@
+"""A fixture that watches the processes of a test."""
+
+import os
+import signal
+import uuid
+
+import pytest
+from engine_harness import MARK, Traces, living, wait_for
+
+
+@pytest.fixture
+def mark(monkeypatch):
+    """What marks the processes that this test starts; afterwards none of them lives, and no shared memory is left."""
+    name, traces = uuid.uuid4().hex, Traces()
+    monkeypatch.setenv(MARK, name)
+    yield name
+    try:
+        wait_for(lambda: not living(name, helpers=False))
+        wait_for(lambda: not traces.left())
+    finally:
+        for process in living(name, helpers=False):
+            os.kill(process, signal.SIGKILL)

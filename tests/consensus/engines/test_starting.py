@@ -1,0 +1,159 @@
+"""Workers start and end in order: ctrl-C, processes, memory or files that run out, scripts."""
+
+import errno
+import gc
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from multiprocessing import reduction, resource_tracker
+from pathlib import Path
+
+import engine_cases
+import numpy as np
+import pytest
+from engine_harness import HERE, assert_same, environment, living, read, start, wait_for
+
+from consensus.engines import Processes
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
+
+
+@pytest.fixture
+def case():
+    return engine_cases.special()["functions, DGD"]
+
+
+@pytest.mark.slow
+def test_ctrl_c_reaches_workers_too_but_ends_the_run_in_order(mark, tmp_path):
+    path = tmp_path / "run.ckpt"
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    run = start(HERE / "engine_run.py", tmp_path, 2, 0.02, mark=mark, **pipes)  # not over before the signal comes
+    wait_for(path.exists)
+    time.sleep(0.3)
+    os.killpg(run.pid, signal.SIGINT)  # as a terminal does
+    said, complaints = run.communicate(timeout=60)
+    assert (run.returncode, complaints, living(mark)) == (0, "", [])
+    result = read(tmp_path / "result.npz")
+    assert f"stopped by the user after round {result.rounds};" in said
+    assert f"resume={str(path)!r}" in said
+    assert 0 < result.rounds < 500
+    np.testing.assert_array_equal(result.w, engine_cases.slow().run(rounds=result.rounds).w)
+    assert_same(engine_cases.slow().run(resume=path), engine_cases.slow().run())
+
+
+@pytest.mark.slow
+def test_ctrl_c_while_workers_start_leaves_none(mark, tmp_path):
+    run = start(HERE / "engine_run.py", tmp_path, 3, 0.002, mark=mark, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_for(lambda: len(living(mark, helpers=False)) > 1)
+    os.killpg(run.pid, signal.SIGINT)
+    run.wait(60)
+    wait_for(lambda: not living(mark))
+
+
+def test_ctrl_c_between_the_making_of_the_lock_and_its_registration_leaves_none(case, mark, monkeypatch):
+    register = resource_tracker.register
+
+    def interrupted(name, kind):
+        signal.raise_signal(signal.SIGINT)
+        register(name, kind)
+
+    monkeypatch.setattr(resource_tracker, "register", interrupted)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # where a shell has started pytest in the background
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            case.run(engine=Processes(3))
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+    gc.collect()  # the lock's own end; the fixture looks for what is left
+
+
+def test_a_worker_that_cannot_be_started_takes_the_others_along(case, mark, monkeypatch):
+    context = multiprocessing.get_context("spawn")
+    begin, started = context.Process.start, []
+
+    def short_of_processes(process):
+        if started:
+            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+        started.append(process)
+        begin(process)
+
+    monkeypatch.setattr(context.Process, "start", short_of_processes)
+    with pytest.raises(BlockingIOError):
+        case.run(engine=Processes(3))
+    assert [process.is_alive() for process in started] == [False]
+
+
+NAMELESS = ["memfd_create", "posix_fallocate", "sched_getaffinity"]
+
+
+def test_a_system_that_cannot_share_memory_says_so(case, monkeypatch):
+    for module, name in (*((os, name) for name in NAMELESS), (reduction, "DupFd")):
+        monkeypatch.delattr(module, name)
+    with pytest.raises(NotImplementedError, match=r"Processes needs memory without a name.*engine='stacked'"):
+        case.run(engine="processes")
+    assert np.isfinite(case.run().w).all()
+
+
+def test_a_system_without_nameless_memory_shares_files(case, forked, mark, monkeypatch):
+    for name in NAMELESS:
+        monkeypatch.delattr(os, name)
+    assert_same(case.run(engine=Processes(2)), case.run())
+
+
+def descriptors():
+    gc.collect()
+    return sorted(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.slow
+def test_full_shared_memory_is_refused_before_anything_starts(case, mark, monkeypatch):
+    def full(descriptor, offset, size):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    resource_tracker.ensure_running()  # Python's own, whose pipe stays open once there are processes
+    before = descriptors()
+    with monkeypatch.context() as device:
+        device.setattr(os, "posix_fallocate", full)
+        with pytest.raises(MemoryError, match=r"no room for \d+ MB of memory shared.*No space left.*engine='stacked'"):
+            case.run(engine=Processes(2))
+    assert multiprocessing.active_children() == []
+    assert descriptors() == before
+    assert_same(case.run(engine=Processes(2)), case.run())  # and once there is room again it works
+
+
+@pytest.mark.slow
+def test_runs_keep_no_file_open(case, forked, mark):
+    case.run(engine=Processes(2))
+    before = descriptors()
+    case.run(engine=Processes(3))
+    with pytest.raises(engine_cases.Trouble):
+        case._replace(solver=engine_cases.Faulty(0.02)).run(engine=Processes(2))
+    assert descriptors() == before
+
+
+SCRIPT = """
+import engine_cases
+from consensus.solvers import DGD
+
+print("once")
+
+class Mine(DGD):
+    def step(self, problem, network, state):
+        return super().step(problem, network, state)._replace(round=state.round + 1)
+
+case = engine_cases.special()["functions, DGD"]._replace(solver=Mine(lambda n: 0.1 / (n + 1)))
+print((case.run().w == case.run(engine="processes").w).all())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["file", "-"])
+def test_a_script_without_a_main_guard(how, mark, tmp_path):
+    (tmp_path / "file").write_text(SCRIPT)
+    options = {"capture_output": True, "text": True, "timeout": 60, "env": environment(), "check": False, "cwd": tmp_path}
+    done = subprocess.run([sys.executable, how], input=SCRIPT if how == "-" else None, **options)
+    assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["once", "True"], "")
