@@ -1,4 +1,4 @@
-"""What :func:`consensus.solve` makes of its arguments."""
+"""Arguments of :func:`consensus.solve`, converted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from topologies.schedules import ScheduleLike
 
 
 def schedule(network: Any) -> ScheduleLike:
-    """The schedule that ``network`` is, or that a graph stands for."""
+    """Return ``network`` as a schedule; a graph becomes a static one."""
     if isinstance(network, nx.Graph):
         return topologies.Static(network)
     if isinstance(network, np.ndarray) or sp.issparse(network):
@@ -25,11 +25,12 @@ def schedule(network: Any) -> ScheduleLike:
             "as the adjacency of a graph, topologies.schedule_from_matrix(matrix) as the weights that agents mix with"
         )
     wanted = "a schedule or a networkx graph, such as topologies.ring(10)"
-    return _checks.offers("network", network, ("agents", "key", "weights"), wanted)
+    found: ScheduleLike = _checks.offers("network", network, ("agents", "key", "weights"), wanted)
+    return found
 
 
 def start(problem: BaseProblem, start: ArrayLike | None, seed: int | np.random.Generator) -> np.ndarray:
-    """The start as a stack (agents, P) in the problem's dtype."""
+    """Return the start as a stack (agents, P) in the problem's dtype; draw it where none is given."""
     rng = _checks.seed(seed)
     if start is None:
         model = getattr(problem, "model", None)

@@ -1,45 +1,48 @@
-"""BLAS and LAPACK in place, without Python's lock: NumPy copies the matrices, SciPy's own calls keep other threads waiting.
+"""BLAS and LAPACK in place and without Python's lock.
+
+NumPy copies the matrices, and SciPy's own calls hold the lock.
 
 Symmetric matrices are row by row, (n, n) or a stack of them, and only their upper triangles count.
 """
 
 import ctypes
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from scipy import LowLevelCallable
 from scipy.linalg import cython_blas, cython_lapack
 
-BLOCK = 128  # rows of a triangle worked at a time: little is worked for nothing, and they may stay in cache
+BLOCK = 128  # rows of a triangle at a time: little wasted work, and they stay in cache
 
 
 @functools.cache
-def _routine(name, dtype):
-    """A routine of SciPy's BLAS or LAPACK; its arguments are addresses, as in Fortran, and it lets other threads run."""
+def _routine(name: str, dtype: np.dtype) -> Callable[..., None]:
+    """Look up a routine of SciPy's BLAS or LAPACK: it takes addresses, as in Fortran, and does not hold Python's lock."""
     name = {"f": "s", "d": "d"}[np.dtype(dtype).char] + name
     found = LowLevelCallable.from_cython(cython_lapack if name[1:] in ("potrf", "potri") else cython_blas, name)
     pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
     return ctypes.CFUNCTYPE(None)(pointer(found.function, found.signature.encode()))
 
 
-def _address(array):
+def _address(array: np.ndarray) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
 
 
-def _addresses(stack):
-    """Of every agent's array: NumPy takes longer to find one than to make a view."""
+def _addresses(stack: np.ndarray) -> list[ctypes.c_void_p]:
+    """Addresses of the agents' arrays: cheaper than one view for each."""
     first, step = stack.ctypes.data, stack.strides[0]
     return [ctypes.c_void_p(first + agent * step) for agent in range(len(stack))]
 
 
 @functools.cache
-def _whole(number):
+def _whole(number: int) -> Any:
     return ctypes.byref(ctypes.c_int64(number))  # little-endian: right for BLAS of 32 and of 64 bits
 
 
 @functools.cache
-def _real(number, dtype):
+def _real(number: float, dtype: np.dtype) -> Any:
     return ctypes.byref({"f": ctypes.c_float, "d": ctypes.c_double}[dtype.char](number))
 
 
@@ -56,8 +59,8 @@ def squares(rows: np.ndarray, out: np.ndarray | None = None, step: int | None = 
     """
     agents, n, k = rows.shape
     if n <= BLOCK:  # many matrices in one call
-        product = rows @ rows.swapaxes(1, 2)
-        return product if out is None else np.add(out, product, out=out)
+        product: np.ndarray = rows @ rows.swapaxes(1, 2)
+        return product if out is None else np.add(out, product, out)
     one, beta = _real(1, rows.dtype), _real(0 if out is None else 1, rows.dtype)
     if out is None:
         out = np.empty((agents, n, n), rows.dtype)
@@ -98,4 +101,5 @@ def inverse(factor: np.ndarray) -> np.ndarray:
     """``M^-1``, a new array, whole, given the factor of M that :func:`cholesky` has left."""
     upper, size, info = factor.copy(), _whole(len(factor)), ctypes.c_int64(0)
     _routine("potri", factor.dtype)(b"L", size, _address(upper), size, ctypes.byref(info))
-    return np.triu(upper) + np.triu(upper, 1).T
+    whole: np.ndarray = np.triu(upper) + np.triu(upper, 1).T
+    return whole

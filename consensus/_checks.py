@@ -146,7 +146,7 @@ def path(name: str, value: T) -> T:
 
 
 def seed(value: Any, name: str = "seed") -> np.random.Generator:
-    """A random generator made from ``value``; raise ``ValueError`` if NumPy can make none."""
+    """Return a random generator made from ``value``; raise ``ValueError`` if NumPy can make none."""
     try:
         return np.random.default_rng(value)
     except (TypeError, ValueError) as error:
@@ -181,55 +181,60 @@ def needs(who: str, value: object, *attributes: str) -> None:
         )
 
 
+def _offering(name: str, value: T, needed: Collection[str], wanted: str) -> T:
+    offers(name, value, tuple(needed), wanted)
+    return value
+
+
 def problem(value: T, name: str = "problem") -> T:
     """Return ``value`` if it is a problem; raise ``TypeError`` otherwise."""
     needed = ("agents", "network_size", "parameters", "value", "gradient", "restrict")
-    return offers(name, value, needed, "a problem, such as consensus.Problem(model, loss, shards)")
+    return _offering(name, value, needed, "a problem, such as consensus.Problem(model, loss, shards)")
 
 
 def shards(value: T, name: str = "shards") -> T:
     """Return ``value`` if it is shards; raise ``TypeError`` otherwise."""
     needed = ("features", "targets", "weights", "indices", "samples", "network_size", "rows")
-    return offers(name, value, needed, "Shards, as consensus.partition(X, y, agents=10) returns")
+    return _offering(name, value, needed, "Shards, as consensus.partition(X, y, agents=10) returns")
 
 
 def model(value: T, name: str = "model") -> T:
     """Return ``value`` if it has what every model needs; raise ``TypeError`` otherwise."""
     needed = ("parameters", "outputs", "init", "predict", "vjp", "jvp")
-    return offers(name, value, needed, "a model, such as consensus.MLP([10, 20, 1]) or consensus.models.Torch(module)")
+    return _offering(name, value, needed, "a model, such as consensus.MLP([10, 20, 1]) or consensus.models.Torch(module)")
 
 
 def loss(value: T, name: str = "loss") -> T:
     """Return ``value`` if it is a loss; raise ``TypeError`` otherwise."""
-    return offers(name, value, ("value", "gradient", "check"), "a loss, such as consensus.SquaredLoss()")
+    return _offering(name, value, ("value", "gradient", "check"), "a loss, such as consensus.SquaredLoss()")
 
 
 def regularizer(value: T, name: str = "regularizer") -> T:
     """Return ``value`` if it is a regularizer; raise ``TypeError`` otherwise."""
-    return offers(name, value, ("value", "prox"), "a regularizer, with value and prox, as consensus.L2(1e-3)")
+    return _offering(name, value, ("value", "prox"), "a regularizer, with value and prox, as consensus.L2(1e-3)")
 
 
 def solver(value: T, name: str = "solver") -> T:
     """Return ``value`` if it is a solver; raise ``TypeError`` otherwise."""
     needed = ("init", "step", "check", "history_columns", "report", "width")
-    return offers(name, value, needed, "a Solver, such as consensus.solvers.AdaptiveNEXT()")
+    return _offering(name, value, needed, "a Solver, such as consensus.solvers.AdaptiveNEXT()")
 
 
 def engine(value: T, name: str = "engine") -> T:
     """Return ``value`` if it is an engine; raise ``TypeError`` otherwise."""
     needed = ("run", "root", "size", "check", "agreed", "allgather", "broadcast", "rows")
-    return offers(name, value, needed, "'stacked', 'processes', 'mpi' or an engine, such as consensus.engines.Processes()")
+    return _offering(name, value, needed, "'stacked', 'processes', 'mpi' or an engine, such as consensus.engines.Processes()")
 
 
 def history(value: T, name: str = "history") -> T:
     """Return ``value`` if it is a history; raise ``TypeError`` otherwise."""
-    return offers(name, value, ("rows", "append", "last"), "a History, as consensus.solve(...).history")
+    return _offering(name, value, ("rows", "append", "last"), "a History, as consensus.solve(...).history")
 
 
 def axes(value: T, name: str = "ax") -> T:
     """Return ``value`` if it is matplotlib's Axes, or None; raise ``TypeError`` otherwise."""
     wanted = "matplotlib Axes, as plt.subplots()[1]"
-    return value if value is None else offers(name, value, ("plot", "set_yscale", "figure"), wanted)
+    return value if value is None else _offering(name, value, ("plot", "set_yscale", "figure"), wanted)
 
 
 def warn(text: str) -> None:

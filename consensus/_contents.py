@@ -1,4 +1,4 @@
-"""A digest of what a thing is: settings, arrays and code, whatever its ``repr`` shows of them."""
+"""Digests of objects by their settings, arrays and code, not by their ``repr``."""
 
 import copyreg
 import dataclasses
@@ -9,7 +9,7 @@ import inspect
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from types import BuiltinFunctionType, CodeType, FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -18,11 +18,11 @@ from scipy import sparse
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented))
 _OURS = ("consensus", "topologies", "builtins")
 _DOCSTRING = 0x4000000  # a flag of code since Python 3.13
-_MADE = (FunctionType, property, classmethod, staticmethod, functools.cached_property)  # what classes have in their code
+_MADE = (FunctionType, property, classmethod, staticmethod, functools.cached_property)  # code in the namespace of a class
 
 
 def digest(*things: Any) -> str:
-    """A digest of ``things``, the same in every process and session.
+    """Return a digest of ``things``, the same in every process and session.
 
     An object counts as its class and what pickle would send: its attributes, or what its ``__getstate__`` returns, with arrays
     by dtype, shape and bytes. Values of ``functools.cached_property`` and fields of dataclasses with ``compare=False`` do not
@@ -49,7 +49,7 @@ def digest(*things: Any) -> str:
 
 
 class _Writer:
-    """Writes things to a hash in a form that no two different things share."""
+    """Writes objects to a hash, unequal ones in different forms."""
 
     def __init__(self) -> None:
         self.hash = hashlib.sha256()
@@ -62,7 +62,7 @@ class _Writer:
         self.hash.update(content)
 
     def add(self, thing: Any, place: str) -> None:
-        """Write ``thing``, which messages call ``place``."""
+        """Write ``thing``; errors call it ``place``."""
         kind = type(thing)
         if kind in _PLAIN:
             self.put(kind.__name__, thing if kind in (str, bytes) else repr(thing))
@@ -92,13 +92,13 @@ class _Writer:
             self.add(thing, f"{place}[{number}]")
 
     def apart(self, thing: Any, place: str) -> bytes:
-        """The digest of a part that has no place among others."""
+        """Return the digest of a part whose position does not count."""
         writer = _Writer()
         writer.within = self.within
         writer.add(thing, place)
         return writer.hash.digest()
 
-    def add_object(self, thing, kind, place):
+    def add_object(self, thing: Any, kind: type, place: str) -> None:
         if kind in (tuple, list):
             self.put(kind.__name__)
             self.add_all(thing, place)
@@ -126,7 +126,7 @@ class _Writer:
         else:
             self.add_pickled(thing, kind, place)
 
-    def add_pickled(self, thing, kind, place):
+    def add_pickled(self, thing: Any, kind: type, place: str) -> None:
         try:
             reduced = copyreg.dispatch_table[kind](thing) if kind in copyreg.dispatch_table else thing.__reduce_ex__(4)
         except Exception as error:  # a user's own __getstate__ may raise anything
@@ -158,7 +158,7 @@ class _Writer:
             self.add(value, f"{place}.{name}")
 
     def add_named(self, values: Mapping[str, Any]) -> None:
-        """What code names, and class attributes: nobody can leave them out."""
+        """Write the values that code names, and class attributes; those without a digest count by their type."""
         self.put("named", str(len(values)))
         for name in sorted(values):
             self.put("name", name)
@@ -196,7 +196,7 @@ class _Writer:
             else:
                 self.put("argument", f"{instruction.arg} {instruction.argval}")
 
-    def is_new(self, thing):
+    def is_new(self, thing: object) -> bool:
         """Whether a function or class comes for the first time; its number stands for it from then on."""
         new = id(thing) not in self.code
         number, _ = self.code.setdefault(id(thing), (len(self.code), thing))
@@ -214,21 +214,21 @@ def _installed(module: str) -> bool:
     return top in _OURS or top in sys.stdlib_module_names or not {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)
 
 
-def _left_out(kind, name):
+def _left_out(kind: type, name: str) -> bool:
     """Whether an attribute of objects of a class is a cache, or is declared not to tell them apart."""
     field = getattr(kind, "__dataclass_fields__", {}).get(name)
     cached = isinstance(inspect.getattr_static(kind, name, None), functools.cached_property)
     return cached or (isinstance(field, dataclasses.Field) and not field.compare)
 
 
-def _counts(name, value):
+def _counts(name: str, value: object) -> bool:
     """Whether an entry of a class's namespace is code or a value of the user's, and not Python's own bookkeeping."""
     own = not name.startswith("__") and name != "_abc_impl"
     return isinstance(value, _MADE) or (own and not isinstance(value, MemberDescriptorType | GetSetDescriptorType))
 
 
-def _function(value):
-    """The functions behind a method or a property; others as they are."""
+def _function(value: Any) -> Any:
+    """Return the functions behind a method or a property; other values as they are."""
     if isinstance(value, property):
         return value.fget, value.fset, value.fdel
     if isinstance(value, functools.cached_property):
@@ -236,15 +236,15 @@ def _function(value):
     return value.__func__ if isinstance(value, classmethod | staticmethod) else value
 
 
-def _content(cell):
+def _content(cell: CellType) -> Any:
     try:
         return cell.cell_contents
     except ValueError:  # assigned later
         return None
 
 
-def _global_names(code):
-    """The names that code, and functions inside it, look up among globals, but for those that it assigns: counters."""
+def _global_names(code: CodeType) -> set[str]:
+    """Return the names of globals that code, and functions inside it, read but do not assign."""
     steps = list(dis.get_instructions(code))
     found = {step.argval for step in steps if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
     found.update(*(_global_names(part) for part in code.co_consts if isinstance(part, CodeType)))

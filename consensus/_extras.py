@@ -1,11 +1,11 @@
-"""Packages that only some need, imported where they are used."""
+"""Optional packages, imported where they are used."""
 
 import importlib
 from typing import Any
 
 
 def module(name: str, what: str, extra: str) -> Any:
-    """The module ``name``; ``ImportError`` where it is not installed, of what needs it and of the extra that brings it."""
+    """Import the module ``name``; if it is missing, the ``ImportError`` says what needs it and which extra to install."""
     try:
         return importlib.import_module(name)
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Files that are written as a whole, and by one run at a time."""
+"""Files that are replaced atomically, and by one run at a time."""
 
 import errno
 import os
@@ -20,11 +20,10 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # of file systems th
 
 
 @contextmanager
-def whole(path: str | os.PathLike) -> Iterator[BinaryIO]:
-    """A new file to write, which replaces ``path`` at the end of the block: there is the old one or the new one, whenever the
-    machine stops. After an error there is the old one.
+def whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a new file that replaces ``path`` at the end of the block, atomically; after an error the old one stays.
 
-    Links are replaced, not followed. What is no file of a disk, such as ``/dev/stdout`` or a pipe, is written at once.
+    Links are replaced, not followed. Devices and pipes, such as ``/dev/stdout``, are written directly.
     """
     path = Path(path)
     folder = str(path.parent.resolve())

@@ -1,4 +1,4 @@
-"""What an npz file says that it holds, read from its headers before any array is."""
+"""Dtypes and shapes of an npz file, read from its headers before any array takes memory."""
 
 import math
 import zipfile
@@ -21,7 +21,7 @@ class Claim(NamedTuple):
 
 
 def claims(file: np.lib.npyio.NpzFile, packed: bool = True) -> dict[str, Claim]:
-    """What the arrays of an npz file are, by name.
+    """Read the dtypes and shapes of an npz file's arrays, by name.
 
     Parameters
     ----------

@@ -29,11 +29,11 @@ def cores() -> int:
 
 
 @functools.cache
-def _blas():
+def _blas() -> ThreadpoolController:
     return ThreadpoolController().select(user_api="blas")  # scanning the loaded libraries is slow: once
 
 
-def _give_up_control():
+def _give_up_control() -> None:
     """Let any thread set BLAS's limits next: threadpoolctl >= 3.8 ignores all but the first to set OpenBLAS's.
 
     Where another thread is in control, its limits stand, and ours are ignored.
@@ -44,7 +44,7 @@ def _give_up_control():
 
 
 @functools.lru_cache(maxsize=1)
-def _pool(process, threads):
+def _pool(process: int, threads: int) -> ThreadPoolExecutor:
     # Keyed by process id: threads do not survive a fork, and waiting for them in a child would hang.
     return ThreadPoolExecutor(threads, thread_name_prefix="consensus")
 
@@ -95,7 +95,7 @@ class _OneThread(threading.local):
             _leave()
 
 
-def _enter():
+def _enter() -> None:
     with _Guard.lock:
         if _Guard.depth == 0:
             if os.environ.get(SWITCH) == "1":
@@ -107,7 +107,7 @@ def _enter():
         _Guard.depth += 1
 
 
-def _leave():
+def _leave() -> None:
     with _Guard.lock:
         _Guard.depth -= 1
         if _Guard.depth == 0:
@@ -181,7 +181,7 @@ def for_chunks(
                 function(slice(start, stop))
             return
 
-        def work():
+        def work() -> None:
             for start, stop in starts:  # shared: whoever is free takes the next chunk
                 function(slice(start, stop))
 

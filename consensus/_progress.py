@@ -2,12 +2,13 @@
 
 import importlib.util
 import sys
+from typing import Any
 
 from tqdm import tqdm
 
 
-def bar(shown=True, **settings):
-    """A tqdm bar; silent unless ``shown``, and where standard error is neither a terminal nor a notebook's."""
+def bar(shown: bool = True, **settings: Any) -> tqdm:
+    """Make a tqdm bar; silent unless ``shown``, and where standard error is neither a terminal nor a notebook's."""
     if not in_notebook():
         return tqdm(disable=None if shown else True, **settings)  # None: by what standard error is
     if importlib.util.find_spec("ipywidgets"):
@@ -17,7 +18,7 @@ def bar(shown=True, **settings):
     return tqdm(disable=not shown, file=sys.stderr, **settings)
 
 
-def in_notebook():
+def in_notebook() -> bool:
     """Whether a Jupyter kernel runs this, whose standard error is shown although it is no terminal."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None

@@ -46,7 +46,7 @@ def kept_memory() -> Iterator[None]:
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """An uninitialised array; its memory is handed out again only when neither it nor a view of it is left."""
+    """Return an uninitialised array; its memory is reused once neither the array nor a view of it exists."""
     size = math.prod(shape) * dtype.itemsize
     if size < _LARGE or _kept.free is None:
         return np.empty(shape, dtype)
@@ -60,14 +60,14 @@ def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     return flat.reshape(shape)
 
 
-def _give_back(run, memory):
+def _give_back(run: weakref.ref[_Free], memory: memoryview) -> None:
     free = run()
     if free is not None:
         free.append(memory)
 
 
 def rowwise(function: Callable[..., np.ndarray], *arrays: np.ndarray, over: np.ndarray | None = None) -> np.ndarray:
-    """``function(*arrays)``, a sum or the like of arrays of one shape, worked row by row; an array of the first one's dtype.
+    """Return ``function(*arrays)``, computed row by row, in the first array's dtype.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def rowwise(function: Callable[..., np.ndarray], *arrays: np.ndarray, over: np.n
         return small if small.dtype == first.dtype else small.astype(first.dtype)
     result = empty(first.shape, first.dtype) if over is None else over
 
-    def chunk(rows):
+    def chunk(rows: slice) -> None:
         result[rows] = function(*(array[rows] for array in arrays))
 
     for_chunks(chunk, len(first), (len(arrays) + 2) * first[0].nbytes)
@@ -91,20 +91,23 @@ def rowwise(function: Callable[..., np.ndarray], *arrays: np.ndarray, over: np.n
 
 
 def taken(array: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """``array[i, places[i]]`` of every agent i, for an ``array`` (agents, most, ...) and places (agents, count) in it."""
+    """Return ``array[i, places[i]]`` for every agent i, from ``array`` (agents, most, ...) and places (agents, count)."""
     agents, most = array.shape[:2]
     if not array.flags.c_contiguous:
-        return array[np.arange(agents)[:, None], places]
-    return array.reshape(agents * most, *array.shape[2:]).take(places + _firsts(agents, most), axis=0, mode="clip")
+        found: np.ndarray = array[np.arange(agents)[:, None], places]
+        return found
+    flat = array.reshape(agents * most, *array.shape[2:])
+    rows: np.ndarray = np.take(flat, places + _firsts(agents, most), axis=0, mode="clip")
+    return rows
 
 
 @functools.lru_cache(maxsize=64)
-def _firsts(agents, most):
+def _firsts(agents: int, most: int) -> np.ndarray:
     return most * np.arange(agents)[:, None]
 
 
 def combined(a: float, x: np.ndarray, b: float, y: np.ndarray, over: np.ndarray | None = None) -> np.ndarray:
-    """``a x + b y`` of arrays (agents, ...) of one shape and dtype: NumPy's bits, in one pass where kernels are compiled.
+    """Return ``a x + b y`` for arrays (agents, ...) of one shape and dtype: NumPy's bits, in one pass with compiled kernels.
 
     ``over`` is as for :func:`rowwise`: best one of these arrays.
     """
@@ -113,7 +116,7 @@ def combined(a: float, x: np.ndarray, b: float, y: np.ndarray, over: np.ndarray 
     result = empty(x.shape, x.dtype) if over is None else over
     numbers = [np.array(factor, x.dtype) for factor in (a, b)]
 
-    def chunk(rows):
+    def chunk(rows: slice) -> None:
         kernels.combined(x[rows], y[rows], *numbers, out=result[rows])
 
     touched = 3 * x[0].nbytes
@@ -122,7 +125,7 @@ def combined(a: float, x: np.ndarray, b: float, y: np.ndarray, over: np.ndarray 
 
 
 def multiplication(matrix: sp.csr_array) -> Callable[[np.ndarray], np.ndarray]:
-    """The function ``rows -> matrix @ rows``, to the bit: on all cores if they are many, at once if they are few.
+    """Return the function ``rows -> matrix @ rows``, with equal bits: many rows use all cores, few are multiplied directly.
 
     SciPy takes some microseconds to find out how to multiply, longer than it then takes for a small network. Of wide rows some
     columns are mixed at a time, by all agents, so that what they send each other is read from memory once.
@@ -135,18 +138,19 @@ def multiplication(matrix: sp.csr_array) -> Callable[[np.ndarray], np.ndarray]:
     mixed = kernels.mixed.of(numbers)
     compiled = isinstance(mixed, np.ufunc)
 
-    def multiply(rows):
+    def multiply(rows: np.ndarray) -> np.ndarray:
         if rows.ndim != 2 or rows.dtype != numbers or len(rows) != others:
-            return matrix @ rows
+            return np.asarray(matrix @ rows)
         width = rows.shape[1]
         if width < few:
             if not compiled:
-                return matrix @ rows
-            return mixed(np.ascontiguousarray(rows), weights, *places, np.empty((agents, width), numbers))
+                return np.asarray(matrix @ rows)
+            small: np.ndarray = mixed(np.ascontiguousarray(rows), weights, *places, np.empty((agents, width), numbers))
+            return small
         rows, result = np.ascontiguousarray(rows), empty((agents, width), numbers)
         if width >= 2 * _COLUMNS and compiled:
 
-            def columns(part):
+            def columns(part: slice) -> None:
                 part = slice(part.start * _COLUMNS, min(part.stop * _COLUMNS, width))
                 mixed(rows[:, part], weights, *places, result[:, part])
 
@@ -154,7 +158,7 @@ def multiplication(matrix: sp.csr_array) -> Callable[[np.ndarray], np.ndarray]:
             for_chunks(columns, -(-width // _COLUMNS), size, streamed=size)  # the kernel keeps to few columns by itself
             return result
 
-        def chunk(part):
+        def chunk(part: slice) -> None:
             # The offsets into indices and weights are the whole matrix's.
             mixed(rows, weights, places[0], places[1][part.start : part.stop + 1], result[part])
 

@@ -29,18 +29,18 @@ class Checkpoint(NamedTuple):
 
     @property
     def round(self) -> int:
-        return self.fields["round"]
+        return int(self.fields["round"])
 
 
 def write(path: Path, checkpoint: Checkpoint) -> None:
-    """Write ``checkpoint`` to ``path``, at once: the file holds the old one or the new one, whenever the machine stops.
+    """Write ``checkpoint`` to ``path``, atomically.
 
     The format is that of :mod:`consensus.storage`, with arrays ``state.<field>`` and ``history.<column>``.
 
     Raises
     ------
     TypeError
-        If the state holds something else than numbers, or arrays without a row for each agent.
+        If the state holds anything but numbers and arrays with a row for each agent.
     """
     fields, history, counts, seconds, fingerprint = checkpoint
     counted = {name: np.asarray(count).tolist() for name, count in counts.items()}
@@ -59,7 +59,7 @@ def write(path: Path, checkpoint: Checkpoint) -> None:
     storage.write(path, arrays, about)
 
 
-def load(path: str | os.PathLike) -> Checkpoint:
+def load(path: str | os.PathLike[str]) -> Checkpoint:
     """Read a checkpoint.
 
     Raises
@@ -94,10 +94,10 @@ def check_fits(path: object, checkpoint: Checkpoint, ours: dict[str, Any], round
 def fingerprint(
     problem: BaseProblem, schedule: ScheduleLike | None, solver: object, start: np.ndarray, data: bool = True
 ) -> dict[str, str | None]:
-    """What makes a run the run it is: settings, digests of data and, where there is a network, of its matrices.
+    """Return what identifies a run: settings, digests of data and, if there is a network, of its matrices.
 
-    That of the ``data`` is None where this process holds some of the agents (all put their ``problem.digests()`` together), and
-    where it is not asked for.
+    The digest of the data is None if it is not asked for, and if this process holds only some of the agents: then all
+    processes combine their ``problem.digests()``.
     """
     model = getattr(problem, "model", None)
     settings = {
@@ -121,7 +121,7 @@ def fingerprint(
 
 
 def known_by(thing: object) -> str:
-    """What checkpoints know ``thing`` by: its text, as far as it is short, and the digest of all that it is.
+    """Return how checkpoints identify ``thing``: its text, shortened, and its digest.
 
     Two runs are the same if these digests are: see :func:`consensus._contents.digest` for what counts.
     """

@@ -30,7 +30,7 @@ class DivergenceError(RunError, ArithmeticError):
         What was recorded until then.
     """
 
-    def __init__(self, round: int, solver: Any) -> None:
+    def __init__(self, round: int, solver: object) -> None:
         super().__init__(
             f"{solver} diverged in round {round}: an iterate is NaN, infinite or larger than 1e150. "
             "Take a smaller step or a larger tau; the history so far is this error's .history"
@@ -57,7 +57,7 @@ class Interrupted(KeyboardInterrupt):
         That of the result.
     """
 
-    def __init__(self, result: Any, checkpoint: str | os.PathLike | None = None) -> None:
+    def __init__(self, result: Any, checkpoint: str | os.PathLike[str] | None = None) -> None:  # noqa: ANN401  # results know errors
         _checks.offers("result", result, ("w", "history", "rounds"), "a Result, as consensus.solve returns")
         again = "start=error.result.w"
         if checkpoint is not None:

@@ -1,13 +1,14 @@
-"""What a run recorded."""
+"""The history of a run."""
 
 import hashlib
 import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeGuard
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from consensus import _checks
 from consensus._files import whole
@@ -21,7 +22,7 @@ _SEAL = b"# sha256 "  # how the line of a CSV file's checksum begins
 _LARGEST = np.iinfo(np.int64).max
 
 
-class History(dict):
+class History(dict[str, np.ndarray]):
     """Columns by name, one entry a recorded round; row 0 is the start.
 
     ``history["objective"]`` is an array (rows,), or (rows, agents) for a quantity recorded for every agent. Columns of a
@@ -51,7 +52,7 @@ class History(dict):
         self._columns: dict[str, list[Any]] = {}
         self._buffers: dict[str, np.ndarray] = {}
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self._columns,)
 
     @property
@@ -76,8 +77,8 @@ class History(dict):
             self._columns.setdefault(name, []).append(value)
             self._extend(name)
 
-    def _extend(self, name):
-        """Bring the newest value into the column's array."""
+    def _extend(self, name: str) -> None:
+        """Write the newest value into the column's array."""
         values, buffer = self._columns[name], self._buffers.get(name)
         rows, new = len(values), values[-1]
         if buffer is None or rows > len(buffer) or not _fits(new, buffer.dtype):
@@ -87,24 +88,24 @@ class History(dict):
         buffer[rows - 1] = new
         self._show(name, rows)
 
-    def _show(self, name, rows):
+    def _show(self, name: str, rows: int) -> None:
         view = self._buffers[name][:rows]
         view.flags.writeable = False
         super().__setitem__(name, view)
 
     def last(self) -> dict[str, Any]:
-        """The newest row, a dictionary. Raises ``ValueError`` where there is none."""
+        """Return the newest row as a dictionary; ``ValueError`` if there is none."""
         self._need_rows()
         return {name: column[-1] for name, column in self._columns.items()}
 
     def drop_last(self) -> None:
-        """Forget the newest row. Raises ``ValueError`` where there is none."""
+        """Remove the newest row; ``ValueError`` if there is none."""
         self._need_rows()
         for name, column in self._columns.items():
             column.pop()
             self._show(name, len(column))
 
-    def _need_rows(self):
+    def _need_rows(self) -> None:
         if not self.rows:
             raise ValueError("the history has no rows yet")
 
@@ -116,7 +117,7 @@ class History(dict):
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and super().__contains__(name)
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, name: str, default: Any = None) -> Any:  # noqa: ANN401  # as dict.get
         return super().get(name, default) if name in self else default
 
     def copy(self) -> "History":
@@ -134,7 +135,7 @@ class History(dict):
         more = f", ... ({len(names)} columns)" if len(names) > _SHOWN else ""
         return f"History({self.rows} rows of {', '.join(names[:_SHOWN])}{more})"
 
-    def to_csv(self, path: str | os.PathLike) -> None:
+    def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write a line with a checksum, a header and one line a row.
 
         Floats read back to the same bits; per-agent columns become name_0, ... The file is written as a whole: whenever the
@@ -149,7 +150,7 @@ class History(dict):
             file.write(_seal(table) + table)
 
     def to_frame(self) -> "pandas.DataFrame":
-        """The same table as a pandas DataFrame, a copy: a row a recorded round, a column for every one of :meth:`to_csv`.
+        """Return a copy as a pandas DataFrame: one row per recorded round, the columns of :meth:`to_csv`.
 
         Returns
         -------
@@ -178,7 +179,7 @@ class History(dict):
         return pandas.DataFrame(flat)
 
     @classmethod
-    def from_csv(cls, path: str | os.PathLike) -> "History":
+    def from_csv(cls, path: str | os.PathLike[str]) -> "History":
         """Read what :meth:`to_csv` wrote (per-agent columns stay separate).
 
         A table without the line of the checksum, as earlier versions wrote it, is read as it is, and the log says so.
@@ -206,13 +207,13 @@ class History(dict):
             raise ValueError(f"{path} is no history as to_csv writes it: {error}") from error
 
 
-def _seal(table):
-    """The first line of a file with this ``table``."""
+def _seal(table: bytes) -> bytes:
+    """Return the first line of a file with this ``table``."""
     return _SEAL + hashlib.sha256(table).hexdigest().encode() + b"\r\n"
 
 
-def _restored(columns):
-    """A history with copies of these lists of values, as far as rows are whole."""
+def _restored(columns: Mapping[str, list[Any]]) -> History:
+    """Make a history from copies of these lists of values, up to the last complete row."""
     history, rows = History(), min(map(len, columns.values()), default=0)
     history._columns = {name: values[:rows] for name, values in columns.items()}
     for name, values in history._columns.items():
@@ -221,8 +222,8 @@ def _restored(columns):
     return history
 
 
-def _check_value(name, value, first):
-    """Refuse what is no number, or row of them, or not of the shape of the column's ``first``."""
+def _check_value(name: str, value: object, first: float | np.ndarray | None) -> None:
+    """Reject values that are not numbers or rows of numbers, or whose shape is not that of the column's ``first``."""
     array = np.asarray(value) if isinstance(value, bool | int | float | np.generic | np.ndarray | list | tuple) else None
     if array is None or array.ndim > 1 or array.dtype.kind not in "fiub":
         raise TypeError(f"{name} of a row must be a number or an array (agents,) of them; got {_checks.shown(value)}")
@@ -230,12 +231,12 @@ def _check_value(name, value, first):
         raise ValueError(f"{name} of a row must have the shape of the rows before, {np.shape(first)}; got {array.shape}")
 
 
-def _plain(value):
-    """Whether a value is one of Python's numbers that NumPy keeps in 64 bits."""
+def _plain(value: object) -> TypeGuard[int | float]:
+    """Whether a value is a Python number that NumPy stores in 64 bits."""
     return type(value) is float or (type(value) is int and -_LARGEST <= value <= _LARGEST)
 
 
-def _fits(value, dtype):
+def _fits(value: ArrayLike, dtype: np.dtype) -> bool:
     """Whether NumPy would make a column with this ``value`` of the same ``dtype``."""
     if _plain(value):
         return dtype == (np.float64 if type(value) is float else np.int64)

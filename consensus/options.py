@@ -1,4 +1,4 @@
-"""What a run is asked for besides its method."""
+"""The options of a run: budget, records, callbacks, checkpoints."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class RunOptions:
     callbacks: Sequence[Callable[[RoundInfo], str | None]] = ()
     metrics: Mapping[str, Callable[[np.ndarray], float]] | None = None
     progress: bool = False
-    checkpoint: str | os.PathLike | None = None
+    checkpoint: str | os.PathLike[str] | None = None
     every: int = 50
-    resume: str | os.PathLike | None = None
+    resume: str | os.PathLike[str] | None = None
     gather: bool = True
     test: Any = None
     agent_objectives: bool = False
@@ -69,7 +69,7 @@ class RunOptions:
             check_writable(self.checkpoint)
 
     def fitted(self, problem: BaseProblem, method: Method) -> Self:
-        """These options with the test set and the metrics as the history of ``method`` takes them; errors if it cannot."""
+        """Return these options with test set and metrics checked against ``problem`` and the columns of ``method``."""
         test = None if self.test is None else checked_test_set(problem, self.test)
         return replace(self, test=test, metrics=checked_metrics(self.metrics, (*ALWAYS, *ASKED_FOR, *method.history_columns)))
 
@@ -89,7 +89,7 @@ class RunOptions:
         root: bool = True,
         broadcast: Callable[[Callable[[], Any]], Any] = lambda function: function(),
     ) -> Iterator[tuple[Observer, Checkpoint | None]]:
-        """The run's observer, and the checkpoint from which the run goes on, if there is one.
+        """Make the run's observer, and load the checkpoint from which the run continues, if there is one.
 
         Parameters
         ----------

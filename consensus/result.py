@@ -1,4 +1,4 @@
-"""What a run gives back."""
+"""Results of runs."""
 
 import os
 from collections.abc import Callable
@@ -21,7 +21,7 @@ _NOISE = 1e-6  # by which, relatively, a run that began at a stationary point ma
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What a run gives back.
+    """The result of a run.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class Result:
     reason : str
         Why the run stopped.
     solver : Solver, System or None
-        As it ran: its ``repr`` shows the step that it was given, or chose. Of a result from a file it is that text.
+        The solver as it ran: its ``repr`` shows the step size it was given, or found. In a result from a file, that text.
     honest : ndarray of int, optional
         The rows of ``w`` that the history measured, if other agents are Byzantine; None if all.
     """
@@ -57,7 +57,7 @@ class Result:
     def __repr__(self) -> str:
         return f"Result({self.reason}; w {self.w.shape}, {self.history})"
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the result to a file, for :func:`consensus.load`: NumPy's npz, without pickle, with a checksum.
 
         The file is written as a whole: whenever the machine stops, there is the one from before or the new one.
@@ -88,7 +88,7 @@ class Result:
         storage.write(file, arrays, about)
 
 
-def load(path: str | os.PathLike) -> Result:
+def load(path: str | os.PathLike[str]) -> Result:
     """Read a result that :meth:`Result.save` wrote.
 
     Parameters
@@ -115,20 +115,21 @@ def finish(
     run: Callable[[], str | None],
     observer: Observer,
     rounds: int,
-    solver: Any,
-    checkpoint: str | os.PathLike | None,
+    solver: object,
+    checkpoint: str | os.PathLike[str] | None,
 ) -> Result:
-    """The result of ``run``, which tells ``observer`` of its rounds and gives the reason to stop early, if any.
+    """Call ``run``, which reports its rounds to ``observer`` and returns the reason to stop early, and make the result.
 
     Raises
     ------
     Interrupted
         On ctrl-C, with the result so far.
     BaseException
-        Whatever else the run raises, with the history so far as its ``.history``.
+        Any other exception of the run, with the history so far as its ``.history``.
     """
 
-    def result(reason):
+    def result(reason: str) -> Result:
+        assert observer.latest is not None, "a run that ends has been seen"
         done, w = observer.latest
         return Result(w, observer.history, done, reason, solver, observer.recorder.honest)
 
@@ -140,7 +141,6 @@ def finish(
         with suppress(AttributeError):  # a user's own may have another history
             error.history = observer.history  # type: ignore[attr-defined]  # all are given one
         raise
-    assert observer.latest is not None, "a run that ends has been seen"
     return result(reason or f"all {rounds} rounds done")
 
 

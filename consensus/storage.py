@@ -1,4 +1,4 @@
-"""Arrays in a file that is written as a whole, and read only if it is what was written."""
+"""Arrays in a file with a checksum, replaced atomically."""
 
 import hashlib
 import json
@@ -14,8 +14,7 @@ from consensus.history import History
 
 
 def write(path: Path, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> None:
-    """Write ``arrays``, and ``about`` as JSON, to ``path``, at once: the file holds the old ones or the new ones, whenever the
-    machine stops.
+    """Write ``arrays``, and ``about`` as JSON, to ``path``, atomically.
 
     The format is NumPy's npz, without pickle: JSON in ``about``, and in ``checksum`` the SHA-256 of all arrays: names, dtypes,
     shapes and bytes. The folder is made if it is not there.
@@ -27,8 +26,10 @@ def write(path: Path, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> N
         np.savez(file, **arrays)  # type: ignore[arg-type]  # none of them is called allow_pickle, the other keyword
 
 
-def read(path: str | os.PathLike, what: str, form: int | str, remedy: str = "") -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """The arrays of a file, and what is said about them.
+def read(
+    path: str | os.PathLike[str], what: str, form: int | str, remedy: str = ""
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Read the arrays of a file, and what ``about`` says of them.
 
     Parameters
     ----------
@@ -44,7 +45,7 @@ def read(path: str | os.PathLike, what: str, form: int | str, remedy: str = "") 
     ------
     FileNotFoundError
     ValueError
-        If the file is no such one, or one of another format, or not what was written: not a bit of it may differ.
+        If the file is of another kind or format, or its checksum does not fit.
     """
     try:
         with np.load(path, allow_pickle=False) as file:
@@ -67,25 +68,25 @@ def read(path: str | os.PathLike, what: str, form: int | str, remedy: str = "") 
 
 
 def part(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
-    """Those of the arrays whose names begin with ``prefix``, without it."""
+    """Return the arrays whose names begin with ``prefix``, without that prefix."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def history_of(columns: dict[str, np.ndarray]) -> History:
-    """A history of these columns."""
+    """Make a history of these columns."""
     history = History()
     for row in range(len(next(iter(columns.values()), ()))):
         history.append({name: number(column[row]) for name, column in columns.items()})
     return history
 
 
-def number(value: Any) -> Any:
-    """An array () as the number in it; others as they are."""
+def number(value: np.ndarray) -> np.ndarray | float:
+    """Return an array () as a Python number; other arrays as they are."""
     return value if value.ndim else value.item()
 
 
-def _checksum(arrays):
-    """The SHA-256 of arrays by name: of their names, dtypes, shapes and bytes; as an array of 32 numbers."""
+def _checksum(arrays: dict[str, np.ndarray]) -> np.ndarray:
+    """Return the SHA-256 of names, dtypes, shapes and bytes, as an array of 32 numbers."""
     digest = hashlib.sha256()
     for name in sorted(arrays):
         array = arrays[name]

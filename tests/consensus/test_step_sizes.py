@@ -204,7 +204,9 @@ def test_what_is_neither_number_nor_rule_is_refused(step):
 
 def test_a_step_that_is_left_to_theory_has_no_value():
     assert checked(None, optional=True) is None
-    with pytest.raises(TypeError, match=r"no step is found yet: solver\.prepared\(problem, network\) is"):
+    with pytest.raises(
+        TypeError, match=r"no step size is found yet: give step_size=, or take solver\.prepared\(problem, network\)"
+    ):
         value_at(None, 0)
 
 

@@ -1,17 +1,13 @@
-"""Step-size rules: what a solver multiplies its direction by, round by round."""
+"""Step-size rules: functions of the round."""
 
 import functools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Real
-from typing import TypeAlias
 
 import numpy as np
 
 from consensus import _checks
-
-Rule: TypeAlias = Callable[[int], float]  # of the round
+from consensus.step_sizes.settings import Rule, checked, value_at
 
 
 @dataclass(frozen=True)
@@ -48,8 +44,7 @@ class Diminishing:
 
     References
     ----------
-    Di Lorenzo, Scutari, "NEXT: in-network nonconvex optimization", IEEE TSIPN 2(2), 2016 (its second
-    example of a step-size rule).
+    Di Lorenzo, Scutari, "NEXT: in-network nonconvex optimization", IEEE TSIPN 2(2), 2016 (second example of a rule).
 
     Examples
     --------
@@ -77,7 +72,7 @@ class Diminishing:
 
 @functools.lru_cache(maxsize=64)
 def _diminishing(rule: Diminishing) -> list[float]:
-    """The rule's sequence so far, kept so that any round is reached in constant time, from a resumed run too."""
+    """Return the rule's sequence so far, kept so that any round is reached in constant time, in resumed runs, too."""
     return [rule.initial]
 
 
@@ -103,7 +98,7 @@ class InverseSqrt:
 
 @dataclass(frozen=True)
 class StepDecay:
-    """``alpha[n] = initial gamma^floor(n / every)``: the step falls by a factor now and then, as by PyTorch's ``StepLR``.
+    """``alpha[n] = initial gamma^floor(n / every)``, PyTorch's ``StepLR``.
 
     Parameters
     ----------
@@ -112,7 +107,7 @@ class StepDecay:
     every : int
         Rounds between two falls, PyTorch's ``step_size``.
     gamma : float
-        The factor, in (0, 1].
+        In (0, 1].
 
     Examples
     --------
@@ -139,7 +134,7 @@ class StepDecay:
 class CosineAnnealing:
     """``alpha[n] = final + (initial - final) (1 + cos(pi n / rounds)) / 2``, and ``final`` from round ``rounds`` on.
 
-    It is PyTorch's ``CosineAnnealingLR`` without its return to ``initial`` afterwards.
+    PyTorch's ``CosineAnnealingLR`` without the return to ``initial``.
 
     Parameters
     ----------
@@ -148,8 +143,7 @@ class CosineAnnealing:
     rounds : int
         Over which it falls, PyTorch's ``T_max``: those of the run.
     final : float
-        In [0, initial], PyTorch's ``eta_min``. With zero, agents only mix once the rounds are over; methods that divide by the
-        step ask for more.
+        In [0, initial], PyTorch's ``eta_min``. At zero agents only mix; methods that divide by the step need more.
 
     References
     ----------
@@ -182,19 +176,18 @@ class CosineAnnealing:
 
 @dataclass(frozen=True)
 class Warmup:
-    """Another rule, reached along a line: ``alpha[n] = rule[n] min(1, (n + 1) / rounds)``.
+    """Linear warm-up of another rule: ``alpha[n] = rule[n] min(1, (n + 1) / rounds)``.
 
     Parameters
     ----------
     rule : float or rule
-        It counts the rounds of the warm-up, too.
+        Its rounds include the warm-up.
     rounds : int
-        From round ``rounds - 1`` on the step is the rule's.
+        Length of the warm-up.
 
     References
     ----------
-    Goyal et al., "Accurate, large minibatch SGD: training ImageNet in 1 hour", arXiv 1706.02677, 2017, section 2.2 (gradual
-    warmup).
+    Goyal et al., "Accurate, large minibatch SGD: training ImageNet in 1 hour", arXiv 1706.02677, 2017, section 2.2.
 
     Examples
     --------
@@ -213,70 +206,3 @@ class Warmup:
 
     def __call__(self, round: int) -> float:
         return value_at(self.rule, round) * min(1.0, (_checks.count("round", round, least=0) + 1) / self.rounds)
-
-
-def value_at(step_size: float | Rule | None, round: int) -> float:
-    """The step in ``round``: the number ``step_size``, or what the rule ``step_size`` says of the round.
-
-    Raises
-    ------
-    TypeError
-        If ``step_size`` is None: ``solver.prepared(problem, network)`` is the solver with the step of its theory.
-
-    Examples
-    --------
-    >>> from consensus.step_sizes import Diminishing, value_at
-    >>> value_at(0.1, 1), value_at(Diminishing(0.5, 0.1), 1)
-    (0.1, 0.475)
-    """
-    if callable(step_size):
-        return float(step_size(round))
-    if step_size is None:
-        raise TypeError("no step is found yet: solver.prepared(problem, network) is the solver with one, or give step_size=")
-    return step_size
-
-
-def positive_at(step_size: float | Rule | None, round: int) -> float:
-    """As :func:`value_at`, for methods that divide by it; ``ValueError`` if it is not positive."""
-    return _checks.number(f"step_size={step_size} in round {round}", value_at(step_size, round), above=0)
-
-
-def checked(
-    step_size: float | Rule | None, name: str = "step_size", most: float | None = None, optional: bool = False
-) -> float | Rule | None:
-    """``step_size`` as a setting: a number as a float; a rule, any callable round -> float, as it is.
-
-    Parameters
-    ----------
-    step_size : float, rule or None
-    name : str
-        What errors call it.
-    most : float, optional
-        The largest first value.
-    optional : bool
-        Whether None, for a step that is found when a run begins, is fine.
-
-    Raises
-    ------
-    TypeError
-        If it is neither number nor callable.
-    ValueError
-        If its first value is not in (0, most].
-
-    Examples
-    --------
-    >>> from consensus.step_sizes import checked
-    >>> checked(1)
-    1.0
-    """
-    if step_size is None and optional:
-        return None
-    if not callable(step_size):
-        if isinstance(step_size, bool) or not isinstance(step_size, Real):
-            wanted = "a number or a rule such as Diminishing(0.5, 0.01)"
-            raise TypeError(f"{name} must be {wanted}; got {_checks.shown(step_size)}")
-        return _checks.number(name, step_size, above=0, most=most)
-    first = step_size(0)
-    first = first.item() if isinstance(first, np.ndarray) and first.ndim == 0 else first
-    _checks.number(f"the first value of {name}={step_size}", first, above=0, most=most)
-    return step_size

@@ -1,0 +1,17 @@
+"""Step sizes: numbers, or rules that give one for each round."""
+
+from consensus.step_sizes.rules import Constant, CosineAnnealing, Diminishing, InverseSqrt, StepDecay, Warmup
+from consensus.step_sizes.settings import Rule, checked, positive_at, value_at
+
+__all__ = [
+    "Constant",
+    "CosineAnnealing",
+    "Diminishing",
+    "InverseSqrt",
+    "Rule",
+    "StepDecay",
+    "Warmup",
+    "checked",
+    "positive_at",
+    "value_at",
+]
