@@ -5,14 +5,17 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from types import ModuleType
+from typing import Any, TypeVar
 
 import topologies
 from consensus import compression, losses, regularizers, robust, solvers, step_sizes, surrogates
 from consensus.cli.config import Config, ConfigError, Key, named
 
+T = TypeVar("T")
 
-def _public(kind, *modules):
+
+def _public(kind: Callable[[Any], bool], *modules: ModuleType) -> dict[str, Any]:
     return {
         name: found
         for module in modules
@@ -28,16 +31,16 @@ SOLVERS = _public(inspect.isclass, solvers, surrogates, step_sizes, robust, comp
 FUNCTIONS = ("weights",)  # arguments that are functions: their name is given, and they are not called
 
 
-def make(config: Config, key: Key, names: Mapping[str, Callable[..., Any]], **known: Any) -> Any:
-    """The object that the table at ``key`` describes.
+def make(config: Config, key: Key, names: Mapping[str, Callable[..., Any]], **known: Any) -> Any:  # noqa: ANN401
+    """Make the object that the table at ``key`` describes.
 
     Its ``kind`` is one of ``names`` of classes and functions, its other keys are the arguments; tables among these are objects,
-    too. A text alone is a ``kind`` without arguments. What is ``known`` is passed to all that take an argument of that name.
+    too. A text alone is a ``kind`` without arguments. ``known`` values are passed to all that have an argument of that name.
 
     Raises
     ------
     ConfigError
-        For a name that is not known, an argument that is not taken, too much or missing, and for what the class itself refuses.
+        For an unknown name, an unknown or missing argument, and for arguments that the class rejects.
     """
     found = config.at(key)
     settings = {"kind": found} if isinstance(found, str) else found
@@ -57,8 +60,8 @@ def make(config: Config, key: Key, names: Mapping[str, Callable[..., Any]], **kn
     return attempt(config, key, function, **arguments)
 
 
-def attempt(config: Config, key: Key, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
-    """``function(*arguments, **named)``; what it refuses is an error of the line of the setting that the message names."""
+def attempt(config: Config, key: Key, function: Callable[..., T], /, *arguments: Any, **named: Any) -> T:  # noqa: ANN401
+    """Call ``function(*arguments, **named)``; its errors become those of the line of the setting that they name."""
     try:
         return function(*arguments, **named)
     except ConfigError:
@@ -67,8 +70,8 @@ def attempt(config: Config, key: Key, function: Callable[..., Any], /, *argument
         raise config.error(_place(config, key, str(error)), error) from error
 
 
-def _place(config, key, message):
-    """The key that ``message`` is about: one in the table at ``key``, or a setting of the run, or else ``key``."""
+def _place(config: Config, key: Key, message: str) -> Key:
+    """Return the key that ``message`` names: one in the table at ``key``, a setting of the run, or else ``key``."""
     table = config.at(key)
     if isinstance(table, dict):
         places = {found.start(): name for name in table if (found := re.search(rf"\b{re.escape(name)}\b", message))}
@@ -77,7 +80,7 @@ def _place(config, key, message):
     return next((("run", name) for name in config.at(("run",), {}) if message.startswith(f"{name} ")), key)
 
 
-def _value(config, key, names, known):
+def _value(config: Config, key: Key, names: Mapping[str, Callable[..., Any]], known: Mapping[str, Any]) -> Any:  # noqa: ANN401
     value = config.at(key)
     if isinstance(value, dict):
         return make(config, key, names, **known)

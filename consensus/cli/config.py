@@ -1,4 +1,4 @@
-"""A file of settings, and the lines on which they stand."""
+"""A file of settings, and their lines in it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ConfigError(ValueError):
 
 @dataclass(frozen=True)
 class Config:
-    """Settings, read from TOML.
+    r"""Settings, read from TOML.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Config:
     >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "run.toml")
-    ...     _ = path.write_text('[[solver]]\\nkind = "DGD"\\nstep_size = {kind = "Constant", value = 1}\\n')
+    ...     _ = path.write_text('[[solver]]\nkind = "DGD"\nstep_size = {kind = "Constant", value = 1}\\n')
     ...     config = Config.read(path)
     >>> config.at(("solver", 0, "step_size", "value"))
     1
@@ -53,8 +53,8 @@ class Config:
     lines: dict[Key, int]
 
     @classmethod
-    def read(cls, path: str | os.PathLike) -> Config:
-        """The settings of the file ``path``; :class:`ConfigError` where it is missing, or no TOML."""
+    def read(cls, path: str | os.PathLike[str]) -> Config:
+        """Read the settings of the file ``path``; :class:`ConfigError` if it is missing, or no TOML."""
         path = Path(path)
         try:
             text = path.read_text(encoding="utf-8")
@@ -69,8 +69,8 @@ class Config:
             raise ConfigError(f"{path.name} has more than {DEEPEST} tables or lists inside each other")
         return cls(path, values, _lines(text, values))
 
-    def at(self, key: Key, otherwise: Any = None) -> Any:
-        """What stands at ``key``, or ``otherwise``."""
+    def at(self, key: Key, otherwise: Any = None) -> Any:  # noqa: ANN401  # TOML holds any
+        """Return the value at ``key``, or ``otherwise``."""
         found: Any = self.values
         for part in key:
             try:
@@ -80,7 +80,7 @@ class Config:
         return found
 
     def table(self, key: Key, allowed: Iterable[str]) -> dict[str, Any]:
-        """The table at ``key``, empty where there is none; :class:`ConfigError` for keys that are not ``allowed``."""
+        """Return the table at ``key``, empty if there is none; :class:`ConfigError` for keys that are not ``allowed``."""
         found = self.at(key, {})
         if not isinstance(found, dict):
             raise self.error(key, f"[{named(key)}] must be a table of settings; got {found!r}")
@@ -88,8 +88,8 @@ class Config:
             self.one_of((*key, name), name, allowed, f"setting of [{named(key)}]" if key else "table")
         return found
 
-    def one_of(self, key: Key, name: Any, allowed: Iterable[str], what: str) -> None:
-        """:class:`ConfigError` unless ``name`` is ``allowed``."""
+    def one_of(self, key: Key, name: object, allowed: Iterable[str], what: str) -> None:
+        """Raise :class:`ConfigError` unless ``name`` is ``allowed``."""
         names = sorted(allowed)
         if name not in names:
             close = get_close_matches(str(name), names, n=1, cutoff=0.5)
@@ -97,29 +97,32 @@ class Config:
             raise self.error(key, f"{name!r} is no {what}; {hint}")
 
     def error(self, key: Key, message: object) -> ConfigError:
-        """An error about what stands at ``key``: to raise."""
+        """Return an error about the value at ``key``, with its line."""
         known = (key[:end] for end in range(len(key), 0, -1))
         line = next((f", line {self.lines[part]}" for part in known if part in self.lines), "")
         return ConfigError(f"{self.path.name}{line}: {message}")
 
 
 def named(key: Key) -> str:
-    """``key`` as TOML writes it, without numbers."""
+    """Return ``key`` as TOML writes it, without numbers."""
     return ".".join(part for part in key if isinstance(part, str))
 
 
-def _depth(values):
-    """How many tables and lists are inside each other, at most; counted without recursion."""
-    depth, level = 0, [values]
+def _depth(values: dict[str, Any]) -> int:
+    """Return the depth of nested tables and lists, without recursion."""
+    depth = 0
+    level: list[Any] = [values]
     while level := [part for parts in level for part in (parts.values() if isinstance(parts, dict) else parts)]:
         level = [part for part in level if isinstance(part, dict | list)]
         depth += 1
     return depth
 
 
-def _lines(text, values):
-    """The line of every key. TOML's readers forget it, so headers and ``key =`` are looked for and compared with ``values``."""
-    found, here, counts = {}, (), {}
+def _lines(text: str, values: dict[str, Any]) -> dict[Key, int]:
+    """Return the line of every key: headers and ``key =`` are found in ``text`` and compared with ``values``."""
+    found: dict[Key, int] = {}
+    counts: dict[Key, int] = {}
+    here: Key = ()
     for number, line in enumerate(text.splitlines(), 1):
         header = HEADER.match(line)
         parts = _parts(header["name"] if header else line.partition("=")[0]) if header or "=" in line else ()
@@ -140,8 +143,8 @@ def _lines(text, values):
     return found
 
 
-def _parts(name):
-    """``a."b.c"`` in its parts; none where it is no name."""
+def _parts(name: str) -> tuple[str, ...]:
+    """Split ``a."b.c"`` into its parts; none if it is no name."""
     try:
         found: Any = tomllib.loads(f"{name} = 0")
     except tomllib.TOMLDecodeError:

@@ -1,4 +1,4 @@
-"""What a run has here: versions, cores, MPI, accelerators."""
+"""Versions, cores, MPI and accelerators of this machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OPTIONAL = {
 
 
 def info() -> str:
-    """Versions, cores, MPI and accelerators, as aligned lines of text."""
+    """Return versions, cores, MPI and accelerators, as aligned lines of text."""
     rows = {"consensus": consensus.__version__, "Python": platform.python_version(), "system": platform.platform()}
     rows |= {"cores": str(cores())} | {name: metadata.version(name) for name in NEEDED}
     rows |= {name: _version(name, extra) for name, extra in OPTIONAL.items()}
@@ -30,14 +30,14 @@ def info() -> str:
     return "\n".join(f"{name:<{width}}  {value}" for name, value in rows.items())
 
 
-def _version(name, extra):
+def _version(name: str, extra: str) -> str:
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return f"not installed: pip install 'consensus-opt[{extra}]'"
 
 
-def _mpi():
+def _mpi() -> str:
     try:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:  # RuntimeError: mpi4py without an MPI library
@@ -45,7 +45,7 @@ def _mpi():
     return MPI.Get_library_version().partition(",")[0].strip("\0\n ")
 
 
-def _cuda():
+def _cuda() -> str:
     try:
         import torch
     except ImportError:
@@ -53,7 +53,7 @@ def _cuda():
     return torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
 
 
-def _jax():
+def _jax() -> str:
     try:
         import jax
     except ImportError:

@@ -1,4 +1,4 @@
-"""Several runs side by side: a table of their ends, a figure of their ways."""
+"""A table and a figure that compare several runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FORMATS = {"exchanges": "{:d}", "floats": "{:,d}", "seconds": "{:.2f}"}
 
 
 def table(histories: Mapping[str, History], ends: Mapping[str, str]) -> str:
-    """The last row of every run, aligned; ``ends`` says of every solver how its run ended, also where there is no history."""
+    """Return the last rows of all runs, aligned; ``ends`` has the end of every solver's run, with or without a history."""
     rows = [["solver", *COLUMNS.values(), "ended"]]
     for name, end in ends.items():
         last = histories[name].last() if name in histories else {}
@@ -34,7 +34,7 @@ def table(histories: Mapping[str, History], ends: Mapping[str, str]) -> str:
 
 
 def figure(histories: Mapping[str, History]) -> Figure:
-    """Objective, stationarity and disagreement against exchanges."""
+    """Draw objective, stationarity and disagreement against exchanges."""
     canvas = Figure(figsize=(12.5, 4), layout="constrained")  # without pyplot, which would keep it, and ask for a screen
     axes = canvas.subplots(1, 3)
     for ax, quantity in zip(axes, ("objective", "stationarity", "disagreement"), strict=True):

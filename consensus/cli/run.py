@@ -1,4 +1,4 @@
-"""A run, or several that are compared, as a file says."""
+"""Runs from a file of settings."""
 
 from __future__ import annotations
 
@@ -10,39 +10,28 @@ import warnings
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import consensus
-import topologies
-from consensus import _checks, datasets
+from consensus import _checks
 from consensus import checkpoint as checkpoints
-from consensus.cli.build import GRAPHS, LOSSES, REGULARIZERS, SCHEDULES, SOLVERS, WEIGHTS, attempt, make
-from consensus.cli.config import Config
+from consensus.cli.build import SOLVERS, attempt, make
+from consensus.cli.config import Config, Key
 from consensus.cli.report import figure, table
+from consensus.cli.setting import Setting, setting
 from consensus.errors import DivergenceError, Interrupted, RunError
 from consensus.history import History
-from consensus.losses import Loss
 from consensus.solve import ENGINES
-from topologies.schedules import ScheduleLike
+from consensus.solvers import Solver
 
 TABLES = ("data", "engine", "model", "network", "output", "run", "solver")
-LOAD, SPLIT, SHARE = ("target", "classification", "categories"), ("test_size",), ("scheme", "sizes", "concentration")
 RUN = ("rounds", "seed", "record_every", "tolerance", "exchanges", "seconds", "every")
 ROWS = 200  # of a history, where the file does not say
 LONGEST = 50  # characters of a file's name
+Folder: TypeAlias = str | os.PathLike[str] | None
 
 
-class Setting(NamedTuple):
-    """What the agents solve, the test set that is kept apart, and the network."""
-
-    problem: consensus.Problem
-    test: tuple[Any, Any]
-    network: ScheduleLike
-
-
-def run(
-    config: Config, checkpoint: str | os.PathLike | None = None, resume: str | os.PathLike | None = None
-) -> dict[str, consensus.Result]:
+def run(config: Config, checkpoint: Folder = None, resume: Folder = None) -> dict[str, consensus.Result]:
     """Train a model over a network as a TOML file says; print a table, and write histories, results and a figure.
 
     Parameters
@@ -81,10 +70,11 @@ def run(
     folder = config.table(("output",), ("folder",)).get("folder", f"results/{config.path.stem}")
     if not isinstance(folder, str):
         raise config.error(("output", "folder"), f"folder must be a text, the path of a folder; got {folder!r}")
-    problem, test, network = setting(config, seed)
+    where = setting(config, seed)
+    problem, test, network = where
     options |= {"engine": engine, "test": test}
     places = engine.broadcast(lambda: _places(config, Path(folder), files, checkpoint, resume))
-    _check(config, problem, network, solvers, options, places)
+    _check(config, where, solvers, options, places)
     if engine.root:  # under MPI every rank comes here
         sizes = problem.shards.sizes
         print(
@@ -127,66 +117,12 @@ def run(
     return results
 
 
-def setting(config: Config, seed: int) -> Setting:
-    """The data, shared out; the model that the agents train; and their network."""
-    chosen = config.table(("data",), ("name", "agents", *LOAD, *SPLIT, *SHARE))
-    for name in ("name", "agents"):
-        if name not in chosen:
-            raise config.error(("data",), f"[data] needs {name}")
-
-    def some(names):
-        return {name: chosen[name] for name in names if name in chosen}
-
-    data = attempt(config, ("data",), datasets.load, chosen["name"], **some(LOAD))
-    split = {"seed": seed, "classification": data.classification, **some(SPLIT)}
-    parts = attempt(config, ("data",), datasets.split, *data, **split)
-    agents = chosen["agents"]
-    shards = attempt(config, ("data",), consensus.partition, parts.X, parts.y, agents=agents, seed=seed, **some(SHARE))
-
-    trained = config.table(("model",), ("hidden", "activation", "loss", "regularizer"))
-    loss, outputs = loss_for(data)
-    if "loss" in trained:
-        loss = make(config, ("model", "loss"), LOSSES)
-    regularizer = make(config, ("model", "regularizer"), REGULARIZERS) if "regularizer" in trained else None
-    hidden = trained.get("hidden", [20])
-    if not isinstance(hidden, list):
-        raise config.error(("model", "hidden"), f"hidden must be a list of widths, such as [20] or []; got {hidden!r}")
-    widths, activation = [parts.X.shape[1], *hidden, outputs], trained.get("activation", "tanh")
-    model = attempt(config, ("model",), consensus.MLP, widths, activation) if hidden else consensus.Linear(widths[0], outputs)
-    problem = attempt(config, ("model",), consensus.Problem, model, loss, shards, regularizer)
-    return Setting(problem, (parts.X_test, parts.y_test), _network(config, agents, seed))
-
-
-def loss_for(data: datasets.Dataset) -> tuple[Loss, int]:
-    """The loss for a data set, and how many outputs it asks of a model: squared, logistic or cross-entropy."""
-    if data.classes is None:
-        return consensus.SquaredLoss(), 1
-    return (consensus.LogisticLoss(), 1) if len(data.classes) == 2 else (consensus.CrossEntropy(), len(data.classes))
-
-
-def _network(config, agents, seed):
-    """A schedule; where only a graph is given, the same graph in every round."""
-    chosen = config.table(("network",), ("graph", "schedule", "weights"))
-    known = {"agents": agents, "seed": seed}
-    if "graph" in chosen:
-        known["graph"] = make(config, ("network", "graph"), GRAPHS, **known)
-    elif "schedule" not in chosen:
-        raise config.error(("network",), '[network] needs a graph, such as graph = "ring", or a schedule')
-    if "weights" in chosen:
-        config.one_of(("network", "weights"), chosen["weights"], WEIGHTS, "rule of weights")
-        known["weights"] = WEIGHTS[chosen["weights"]]
-    if "graph" in known:
-        rule = {"weights": known["weights"]} if "weights" in known else {}
-        known["schedule"] = attempt(config, ("network",), topologies.Static, known["graph"], **rule)
-    return make(config, ("network", "schedule"), SCHEDULES, **known) if "schedule" in chosen else known["schedule"]
-
-
-def _solvers(config):
-    """``{label: (key, solver)}``; AdaptiveNEXT, which has nothing to tune, where none is given."""
+def _solvers(config: Config) -> dict[str, tuple[Key, Solver | None]]:
+    """Return ``{label: (key, solver)}``; AdaptiveNEXT if the file has none."""
     listed = config.at(("solver",), [])
     if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
         raise config.error(("solver",), "solvers are tables [[solver]], with two brackets: there may be several")
-    found = {}
+    found: dict[str, tuple[Key, Solver | None]] = {}
     for index, one in enumerate(listed):
         key = ("solver", index)
         solver = make(config, key, SOLVERS)
@@ -200,7 +136,7 @@ def _solvers(config):
 
 
 def _files(labels: Iterable[str]) -> dict[str, str]:
-    """A name for the files of every label: of its letters and digits, and a number where that would be another's."""
+    """Return a file name for every label: its letters and digits, and a number if another label has them, too."""
     names: dict[str, str] = {}
     for label in labels:
         plain = re.sub(r"[^\w.-]+", "-", label.lower().replace(",", ""))[:LONGEST].strip("-.") or "solver"
@@ -212,8 +148,10 @@ def _files(labels: Iterable[str]) -> dict[str, str]:
     return names
 
 
-def _places(config, folder, files, checkpoint, resume):
-    """``{label: arguments}`` of solve for checkpoints; all folders are there, and can be written."""
+def _places(
+    config: Config, folder: Path, files: dict[str, str], checkpoint: Folder, resume: Folder
+) -> dict[str, dict[str, Path]]:
+    """Return ``{label: arguments}`` for checkpoints, with all folders made and writable."""
     for name, place, key in (("folder", folder, ("output", "folder")), ("checkpoint", checkpoint, ())):
         try:
             if place is not None:
@@ -233,8 +171,14 @@ def _places(config, folder, files, checkpoint, resume):
     return found
 
 
-def _check(config, problem, network, solvers, options, places):
-    """Raise what ``solve`` would for any of several solvers, before one of them has run: by runs of no rounds."""
+def _check(
+    config: Config,
+    where: Setting,
+    solvers: dict[str, tuple[Key, Solver | None]],
+    options: dict[str, Any],
+    places: dict[str, dict[str, Path]],
+) -> None:
+    """Raise the errors of ``solve`` for any of several solvers before the first one runs, by runs of no rounds."""
     if len(solvers) == 1:  # solve itself looks first
         return
     for label, (key, solver) in solvers.items():
@@ -245,4 +189,4 @@ def _check(config, problem, network, solvers, options, places):
             arguments = options | {"rounds": rounds, "resume": resume}
             if options["engine"].size == 1:
                 arguments["engine"] = "stacked"
-            attempt(config, key, consensus.solve, problem, network, solver, **arguments)
+            attempt(config, key, consensus.solve, where.problem, where.network, solver, **arguments)

@@ -26,7 +26,7 @@ def default_problem(solver: Solver, seed: int = 0) -> BaseProblem:
 
 
 def default_network(solver: Solver) -> ScheduleLike:
-    """A static network with weights of the kind that the solver needs."""
+    """Return a static network with weights of the kind that the solver needs."""
     directed = {"column stochastic": topologies.push, "row stochastic": topologies.pull}.get(needs_of(solver).mixing)
     return (
         topologies.Static(directed_graph(AGENTS), weights=directed)
@@ -36,6 +36,6 @@ def default_network(solver: Solver) -> ScheduleLike:
 
 
 def directed_graph(agents: int) -> nx.DiGraph:
-    """A strongly connected directed graph with unequal degrees."""
+    """Return a strongly connected directed graph with unequal degrees."""
     circle = [(k, (k + 1) % agents) for k in range(agents)]
     return nx.DiGraph([*circle, (0, agents // 2), (agents - 2, 2 % (agents - 2))])

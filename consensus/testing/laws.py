@@ -55,13 +55,13 @@ class Laws:
         raise AssertionError(f"{self.report.subject}: {law}: {found}")
 
     def true(self, law: str, holds: bool | np.bool, found: str) -> None:
-        """A law that holds or not; ``found`` says what is seen instead."""
+        """Check a law that holds or not; ``found`` says what is seen instead."""
         if not holds:
             self.fail(law, found)
         self.report.errors.setdefault(law, 0.0)
 
     def close(self, law: str, found: Any, wanted: Any, tolerance: float) -> None:
-        """Equality up to ``tolerance``, relative to the largest entry or to one."""
+        """Check equality up to ``tolerance``, relative to the largest entry or to one."""
         found, wanted = np.broadcast_arrays(found, wanted)
         scale = max(1.0, float(np.abs(wanted).max(initial=0)))
         with np.errstate(invalid="ignore"):
@@ -78,7 +78,7 @@ class Laws:
         self.report.errors[law] = max(largest, self.report.errors.get(law, 0.0))
 
     def same(self, law: str, found: Any, wanted: Any) -> None:
-        """Equality of arrays to the bit: shape, dtype and values; NaN equals NaN."""
+        """Check equality of arrays to the bit: shape, dtype and values; NaN equals NaN."""
         found, wanted = np.asarray(found), np.asarray(wanted)
         for name, one, other in (("shape", found.shape, wanted.shape), ("dtype", found.dtype, wanted.dtype)):
             self.true(law, one == other, f"found {name} {one} instead of {other}")
@@ -88,7 +88,7 @@ class Laws:
             self.fail(law, f"found {found[at]!r} instead of {wanted[at]!r} at {tuple(map(int, at))}; bits must be equal")
 
     def at_most(self, law: str, found: Any, bound: Any, rounding: float) -> None:
-        """``found <= bound``, but for ``rounding``."""
+        """Check ``found <= bound``, up to ``rounding``."""
         found, bound = np.broadcast_arrays(found, bound)
         excess = np.asarray(found - bound)
         if not (excess <= rounding).all():
@@ -97,14 +97,14 @@ class Laws:
         self.report.errors[law] = max(float(excess.max(initial=0)), self.report.errors.get(law, 0.0))
 
     def array(self, law: str, found: Any, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        """A NumPy array of that shape and dtype."""
+        """Check that ``found`` is a NumPy array of that shape and dtype; return it."""
         self.true(law, isinstance(found, np.ndarray | np.generic), f"found {type(found).__name__} instead of an array {shape}")
         self.true(law, found.shape == shape, f"found shape {found.shape} instead of {shape}")
         self.true(law, found.dtype == dtype, f"found dtype {found.dtype} instead of {np.dtype(dtype)}")
         return np.asarray(found)
 
     def refused(self, law: str, call: Callable[[], object], *words: str) -> None:
-        """``call()`` raises ``TypeError`` or ``ValueError`` with a message that contains all ``words``."""
+        """Check that ``call()`` raises ``TypeError`` or ``ValueError`` with a message that contains all ``words``."""
         try:
             call()
         except (TypeError, ValueError) as error:
@@ -114,17 +114,18 @@ class Laws:
             self.fail(law, "no TypeError or ValueError was raised")
 
     def copied(self, thing: Any, equal: bool = True) -> Any:
-        """A copy of ``thing`` by cloudpickle, as worker processes get one; it prints the same, and is ``equal`` to it."""
+        """Return a copy of ``thing`` by cloudpickle; check that it prints the same, and is ``equal``."""
         copy, law = pickle.loads(cloudpickle.dumps(thing)), "copies by cloudpickle are equal"
-        if type(thing).__repr__ is not object.__repr__:
+        kind: Any = type(thing)
+        if kind.__repr__ is not object.__repr__:
             self.true(law, repr(copy) == repr(thing), f"the copy prints as {copy!r}"[:300])
-        if equal and type(thing).__eq__ is not object.__eq__:
+        if equal and kind.__eq__ is not object.__eq__:
             self.true(law, copy == thing and hash(copy) == hash(thing), "the copy differs, or has another hash")
         return copy
 
 
 def constant(array: np.ndarray) -> np.ndarray:
-    """A copy that must not be written to."""
+    """Return a read-only copy."""
     copy = np.array(array)
     copy.flags.writeable = False
     return copy

@@ -1,11 +1,15 @@
-"""The comparisons by which a model is checked."""
+"""The comparisons of :func:`consensus.testing.check_model`."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 
 from consensus import _checks
-from consensus.models.base import linearize
+from consensus.models.base import Model, linearize
 from consensus.testing.laws import Laws
 
 _PROBES = 5  # coordinates of a diagonal that are compared
@@ -14,20 +18,21 @@ _PROBES = 5  # coordinates of a diagonal that are compared
 class Trial:
     """The points, directions and results of one check."""
 
-    def __init__(self, model, shape, rng, dtype):
-        self.model, self.name, self.dtype, self.errors = model, type(model).__name__, dtype, {}
+    def __init__(self, model: Model, shape: tuple[int, ...], rng: np.random.Generator, dtype: np.dtype) -> None:
+        self.model, self.name, self.dtype = model, type(model).__name__, dtype
+        self.errors: dict[str, float] = {}
         self.P, self.outputs = (
             _checks.count(f"{name} of {self.name}", getattr(model, name)) for name in ("parameters", "outputs")
         )
         self.agents, self.samples, *_ = shape
         self.out = (self.agents, self.samples, self.outputs)
-        draw = lambda *size: rng.standard_normal(size).astype(dtype)  # noqa: E731
-        self.x, self.v, self.u = draw(*shape), draw(self.agents, self.P), draw(*self.out)
-        self.w = 0.3 * draw(self.agents, self.P)
+        sizes = shape, (self.agents, self.P), self.out, (self.agents, self.P)
+        self.x, self.v, self.u, w = (rng.standard_normal(size).astype(dtype) for size in sizes)
+        self.w = (0.3 * w).astype(dtype)
         self.eps = float(np.finfo(dtype).eps)
 
-    def call(self, method, *arguments, of=None, label=None):
-        """``model.method(*arguments)``; a failure, or an argument changed on the way, is named."""
+    def call(self, method: str, *arguments: Any, of: object = None, label: str | None = None) -> Any:
+        """Call ``model.method(*arguments)``; a failure, or a changed argument, is an ``AssertionError``."""
         label = label or f"{self.name}.{method}"
         kept = [argument.copy() if isinstance(argument, np.ndarray) else argument for argument in arguments]
         shapes = ", ".join(str(argument.shape) for argument in arguments if isinstance(argument, np.ndarray))
@@ -40,8 +45,8 @@ class Trial:
                 raise AssertionError(f"{label} must leave its arguments as they are; it changed one of shape {argument.shape}")
         return result
 
-    def array(self, label, found, shape, dtype=None):
-        """Refuse what is not a finite array of that shape and dtype."""
+    def array(self, label: str, found: object, shape: tuple[int, ...], dtype: np.dtype | None = None) -> np.ndarray:
+        """Reject anything but a finite array of that shape and dtype."""
         if not isinstance(found, np.ndarray):
             raise AssertionError(f"{label} must return a NumPy array {shape}; got {_checks.shown(found)}")
         if found.shape != shape:
@@ -52,8 +57,8 @@ class Trial:
             raise AssertionError(f"{label} must return finite numbers; got {_checks.shown(found)}")
         return found
 
-    def same(self, what, found, wanted, tolerance, where):
-        """Record how far ``found`` is from ``wanted``; refuse it beyond the tolerance."""
+    def same(self, what: str, found: np.ndarray, wanted: np.ndarray, tolerance: float, where: str) -> None:
+        """Record the distance of ``found`` from ``wanted``; reject it beyond the tolerance."""
         scale = np.abs(wanted).max(initial=0) + np.abs(found).max(initial=0) + np.finfo(self.dtype).tiny
         error = float(np.abs(found - wanted).max(initial=0) / scale)
         if error > tolerance:
@@ -64,8 +69,8 @@ class Trial:
             )
         self.errors[what] = max(error, self.errors.get(what, 0.0))
 
-    def start(self, seed):
-        """A random start, the same for the same seed."""
+    def start(self, seed: int) -> None:
+        """Compare two random starts from the same seed."""
         first, second = (self.call("init", np.random.default_rng(seed)) for _ in range(2))
         if not isinstance(first, np.ndarray) or first.dtype.kind != "f":
             raise AssertionError(
@@ -76,8 +81,8 @@ class Trial:
             raise AssertionError(f"{self.name}.init must draw from the generator that it gets alone; two with one seed differ")
         self.w = (self.w + first).astype(self.dtype)
 
-    def products(self):
-        """``predict``, ``jvp`` and ``vjp`` against each other."""
+    def products(self) -> None:
+        """Compare ``predict``, ``jvp`` and ``vjp`` with each other."""
         self.f = self.array(f"{self.name}.predict", self.call("predict", self.w, self.x), self.out)
         self._alone("predict", self.f)
         self._by_sample()
@@ -103,8 +108,8 @@ class Trial:
                 f"and {right[agent]:.6g}"
             )
 
-    def _alone(self, method, among, *direction):
-        """Refuse an agent who does not get by itself what it gets ``among`` the others."""
+    def _alone(self, method: str, among: np.ndarray, *direction: np.ndarray) -> None:
+        """Reject results of one agent alone that differ from those ``among`` the others."""
         for agent in (0, self.agents - 1):
             own = slice(agent, agent + 1)
             alone = self.call(method, self.w[own], self.x[own], *(part[own] for part in direction))
@@ -112,16 +117,16 @@ class Trial:
             where = "an agent's numbers must not depend on the others'"
             self.same(f"{method} of an agent alone and among others", alone, among[own], 1e3 * self.eps, where)
 
-    def _by_sample(self):
-        """Refuse outputs that depend on other samples, or are not finite on the zeros that fill up shards."""
+    def _by_sample(self) -> None:
+        """Reject outputs that depend on other samples, or are not finite on the zeros of padding."""
         fewer = self.call("predict", self.w, self.x[:, ::2])
         fewer = self.array(f"{self.name}.predict of some samples", fewer, self.f[:, ::2].shape)
         what, where = "predict of some samples and of all", "a sample's outputs must not depend on the others"
         self.same(what, fewer, self.f[:, ::2], 1e3 * self.eps, where)
         self.array(f"{self.name}.predict of zeros", self.call("predict", self.w, np.zeros_like(self.x)), self.out)
 
-    def extras(self):
-        """What a model need not have."""
+    def extras(self) -> None:
+        """Compare the optional methods with the products."""
         rows = self.samples * self.outputs
         for method, shape in (("jacobian", (self.agents, rows, self.P)), ("gram", (self.agents, rows, rows))):
             if hasattr(self.model, method):
@@ -141,7 +146,10 @@ class Trial:
         tolerance = 1e3 * self.eps
         outputs = self.array(f"{label}, its outputs,", result[0], self.out)
         self.same("linearize and predict", outputs, self.f, tolerance, "outputs must be those of predict")
-        call = lambda method, *arguments: self.call(method, *arguments, of=there, label=f"{label}(...)[1].{method}")  # noqa: E731
+
+        def call(method: str, *arguments: Any) -> Any:
+            return self.call(method, *arguments, of=there, label=f"{label}(...)[1].{method}")
+
         moved = self.array(f"{label}(...)[1].jvp", call("jvp", self.v), self.out)
         self.same("linearize and jvp", moved, self.Jv, tolerance, "J v must be that of jvp")
         back = self.array(f"{label}(...)[1].vjp", call("vjp", self.u), self.w.shape)
@@ -164,16 +172,16 @@ class Trial:
         if hasattr(there, "diagonal"):
             self._diagonal(self.array(f"{label}(...)[1].diagonal", call("diagonal", np.square(self.u)), self.w.shape))
 
-    def copies(self):
-        """A copy, as worker processes get one, and calls of several threads at once come to the same bits."""
+    def copies(self) -> None:
+        """Compare a copy, as worker processes get one, and simultaneous calls of several threads."""
         copy = Laws(self.model).copied(self.model, equal=False)
         with ThreadPoolExecutor(3) as pool:
             found = list(pool.map(lambda model: model.vjp(self.w, self.x, self.u), [self.model, copy, copy, self.model]))
         for one in found:
             self.same("vjp of copies and of threads", one, self.Ju, 0.0, "copies and threads must get the same bits")
 
-    def _several(self, label, call):
-        """Several tangents and cotangents of an agent at once."""
+    def _several(self, label: str, call: Callable[..., object]) -> None:
+        """Compare several tangents and cotangents of an agent at once with one."""
         for name, direction, one in (("jvp", self.v, self.Jv), ("vjp", self.u, self.Ju)):
             wanted = np.stack([-one, 2 * one], axis=1)
             found = self.array(
@@ -181,18 +189,18 @@ class Trial:
             )
             self.same(f"{name} of several and of one", found, wanted, 1e3 * self.eps, "their axis is the second")
 
-    def _jacobian(self, name, found):
+    def _jacobian(self, name: str, found: np.ndarray) -> None:
         product = (found @ self.v[:, :, None]).reshape(self.out)
         self.same(
             f"{name} and jvp", product, self.Jv, 1e3 * self.eps, "J times v must be J v; outputs of a sample are neighbours"
         )
 
-    def _gram(self, name, found):
+    def _gram(self, name: str, found: np.ndarray) -> None:
         product = (found @ self.u.reshape(self.agents, -1, 1)).reshape(self.out)
         wanted = self.call("jvp", self.w, self.x, self.Ju)
         self.same(f"{name} and jvp of vjp", product, wanted, 1e4 * self.eps, "J J' times u must be J (J' u)")
 
-    def _diagonal(self, found):
+    def _diagonal(self, found: np.ndarray) -> None:
         for k in np.unique(np.linspace(0, self.P - 1, _PROBES).astype(int)):
             unit = np.zeros_like(self.v)
             unit[:, k] = 1

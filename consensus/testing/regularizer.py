@@ -115,7 +115,7 @@ class _Trial:
             laws.close("a quadratic is its weights times squares", r.value(a), (weights * a * a / 2).sum(axis=1), 1e-13)
 
     def prox(self, step: float) -> None:
-        """The prox against its definition."""
+        """Compare the prox with its definition."""
         r, laws, v = self.r, self.laws, self.v
         p, q, m = r.prox(v, step), r.prox(self.u, step), self.m
         moved = p - q

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import networkx as nx
 import numpy as np
@@ -12,7 +12,7 @@ from consensus import _checks
 from consensus.engines import StackedNetwork
 from consensus.solvers.needs import Matrices
 from consensus.testing.laws import Laws, Report
-from consensus.testing.threads import on_threads
+from consensus.testing.threads import ThreadNetwork, on_threads
 from topologies.schedules import ScheduleLike, is_static
 
 _ROUNDING = 1e-14
@@ -74,8 +74,8 @@ def check_schedule(schedule: ScheduleLike, rounds: int = 12, *, mixing: Matrices
     return laws.report
 
 
-def _matrix(laws, schedule, key):
-    """One matrix, in the form that engines ask for."""
+def _matrix(laws: Laws, schedule: ScheduleLike, key: Any) -> sparse.csr_array:  # keys are any
+    """Return one matrix, checked to have the form that engines need."""
     A, matrix = schedule.agents, schedule.weights(key)
     laws.true(
         "weights(key) is a scipy.sparse.csr_array", isinstance(matrix, sparse.csr_array), f"found {type(matrix).__name__}"
@@ -91,16 +91,16 @@ def _matrix(laws, schedule, key):
     return matrix
 
 
-def _same(laws, law, schedule, keys, matrices):
-    """The same keys and matrices again, in another order of rounds."""
+def _same(laws: Laws, law: str, schedule: ScheduleLike, keys: list[Any], matrices: list[sparse.csr_array]) -> None:
+    """Compare keys and matrices with those asked for in another order of rounds."""
     for n in reversed(range(len(keys))):
         key = schedule.key(n)
         laws.true(law, key == keys[n], f"key({n}) is {key!r} and was {keys[n]!r}")
         laws.same(law, schedule.weights(key).toarray(), matrices[n].toarray())
 
 
-def _sums(laws, matrices, mixing):
-    """Sums of rows and columns, and symmetry."""
+def _sums(laws: Laws, matrices: list[sparse.csr_array], mixing: str) -> None:
+    """Check sums of rows and columns, and symmetry."""
     errors = [max(float(np.abs(m.sum(axis=axis) - 1).max()) for m in matrices) for axis in (1, 0)]
     if mixing == "any":
         law = "rows, or columns, sum to one in all rounds"
@@ -113,8 +113,8 @@ def _sums(laws, matrices, mixing):
             laws.same("matrices are symmetric", matrix.toarray(), matrix.toarray().T)
 
 
-def _graph(laws, schedule, n, matrix):
-    """The graph of a round against its matrix: an entry (i, j) is an edge from j to i."""
+def _graph(laws: Laws, schedule: Any, n: int, matrix: sparse.csr_array) -> None:  # its graph is optional
+    """Compare the graph of a round with its matrix: an entry (i, j) is an edge from j to i."""
     graph = schedule.graph(n)
     laws.true("graph(round) is a networkx graph", isinstance(graph, nx.Graph), f"found {type(graph).__name__}")
     laws.true("nodes are 0, ..., agents - 1", list(graph) == list(range(schedule.agents)), f"found {list(graph)[:10]}")
@@ -128,15 +128,15 @@ def _graph(laws, schedule, n, matrix):
     laws.true("graph(round) is a new one in every call", len(schedule.graph(n)) == schedule.agents, "it changed with the last")
 
 
-def _blocks(laws, schedule, rounds):
-    """What all agents mix at once is the matrix times their rows; what blocks of them mix is the same to the bit."""
+def _blocks(laws: Laws, schedule: ScheduleLike, rounds: int) -> None:
+    """Check that mixing multiplies by the matrix, and that blocks of agents get the same bits."""
     rows = np.random.default_rng(0).standard_normal((schedule.agents, 3))
     whole = StackedNetwork(schedule, rows.dtype)
     mixed = [whole.mix(n, rows)[0] for n in range(rounds)]
     for n, found in enumerate(mixed):
         laws.close("mixing multiplies by the matrix", found, schedule.weights(schedule.key(n)).toarray() @ rows, 1e-14)
 
-    def one(network, own):
+    def one(network: ThreadNetwork, own: slice) -> list[np.ndarray]:
         return [network.mix(n, rows[own])[0] for n in range(rounds)]
 
     parts = on_threads(min(3, schedule.agents), schedule, rows.dtype, one)

@@ -104,7 +104,7 @@ def check_solver(
 
 
 def _settings(laws: Laws, solver: Any) -> None:
-    """Settings are the fields of a frozen dataclass, by which a solver is made again."""
+    """Check that settings are the fields of a frozen dataclass, which make the solver again."""
     law = "settings are the fields of a frozen dataclass"
     laws.true(law, dataclasses.is_dataclass(solver), f"{type(solver).__name__} is not a dataclass")
     laws.true(law, type(solver).__dataclass_params__.frozen, f"{type(solver).__name__} is not frozen")
@@ -119,7 +119,7 @@ def _settings(laws: Laws, solver: Any) -> None:
 
 
 def _refusals(laws: Laws, solver: Solver, problem: Any, network: ScheduleLike) -> None:
-    """What the solver needs and does not get is refused before any work, by its name."""
+    """Check that unmet needs are rejected before any work, by the solver's name."""
     needs, name = needs_of(solver), type(solver).__name__
 
     def run(problem: BaseProblem, schedule: ScheduleLike) -> None:
@@ -154,7 +154,7 @@ def _refusals(laws: Laws, solver: Solver, problem: Any, network: ScheduleLike) -
 def _trajectory(
     laws: Laws, solver: Solver, problem: BaseProblem, network: ScheduleLike, w: np.ndarray, rounds: int
 ) -> Iterator[tuple[Any, dict[str, Any], dict[str, Any]]]:
-    """Each state, what is in it by name, and for the first the next one by a call of its own; arrays cannot be written to."""
+    """Yield each state, its fields by name, and for the first one the next state by a separate call; arrays are read-only."""
     ready = solver.prepared(problem, network)
     edges = ready.edges(network)
     state = ready.init(problem, constant(w.astype(problem.dtype)))
@@ -174,7 +174,7 @@ def _trajectory(
 
 
 def _states(laws: Laws, solver: Solver, problem: BaseProblem, network: ScheduleLike, w: np.ndarray, rounds: int) -> None:
-    """States are NamedTuples of round, w and arrays that keep their shapes; a step depends on the state alone."""
+    """Check that states are NamedTuples of round, w and arrays of fixed shapes; that a step depends on the state alone."""
     first: dict[str, Any] = {}
     after: dict[str, Any] = {}
     for n, (state, fields, again) in enumerate(_trajectory(laws, solver, problem, network, w, rounds)):
@@ -191,7 +191,7 @@ def _states(laws: Laws, solver: Solver, problem: BaseProblem, network: ScheduleL
 
 
 def _single(laws: Laws, solver: Any, problem: Any, network: ScheduleLike, start: Any, rounds: int, double: Any) -> None:
-    """On data in float32 all arrays of states are in float32, with step sizes that are NumPy doubles, too."""
+    """Check that all arrays of states are in float32 on float32 data, also if step sizes are NumPy doubles."""
     arrays = {name: getattr(problem.shards, name).astype(np.float32) for name in ("features", "targets", "weights")}
     shards = dataclasses.replace(problem.shards, **arrays)
     single = consensus.Problem(problem.model, problem.loss, shards, problem.regularizer, problem.reduction)
@@ -207,17 +207,15 @@ def _single(laws: Laws, solver: Any, problem: Any, network: ScheduleLike, start:
 
 
 def _equal(laws: Laws, law: str, found: Any, wanted: Any) -> None:
-    """Equal bits of iterates, counts and histories, but for seconds."""
+    """Compare the bits of iterates, counts and histories, but for seconds."""
     laws.same(law, found.w, wanted.w)
     laws.true(law, list(found.history) == list(wanted.history), f"found columns {list(found.history)}")
     for name in set(wanted.history) - {"seconds"}:
         laws.same(law, found.history[name], wanted.history[name])
 
 
-def _resumed(
-    laws: Laws, solver: Solver, problem: BaseProblem, network: ScheduleLike, options: dict[str, Any], whole: Any
-) -> None:
-    """A run that is resumed from a checkpoint, on another engine, too, is the run that never stopped."""
+def _resumed(laws: Laws, solver: Solver, problem: Any, network: Any, options: dict[str, Any], whole: Any) -> None:
+    """Compare runs resumed from a checkpoint, on another engine, too, with one that never stopped."""
     with tempfile.TemporaryDirectory() as folder:
         path, half = Path(folder) / "run.ckpt", {**options, "rounds": options["rounds"] // 2}
         for engine, other in (("stacked", Threads(2)), (Threads(2), "stacked")):
@@ -227,7 +225,7 @@ def _resumed(
 
 
 def _counts(laws: Laws, solver: Solver, problem: BaseProblem, network: ScheduleLike, whole: Any) -> None:
-    """Exchanges, messages and numbers are those that the solver says it sends."""
+    """Compare exchanges, messages and numbers with those that the solver declares."""
     history, rounds, a_round = whole.history, whole.rounds, solver.exchanges_a_round
     if needs_of(solver).counts_exchanges:
         laws.true("who finds its number of exchanges says no number", a_round is None, f"exchanges_a_round is {a_round!r}")

@@ -1,62 +1,74 @@
 """An engine with blocks of agents on threads of this process, written from docs/engines.md alone."""
 
+from __future__ import annotations
+
 import threading
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 
 from consensus.communication import BlockNetwork, flatten, joined
+from consensus.communication.plans import Plan
 from consensus.engines import Engine, run_rounds
-from consensus.observe import Gathered, total
+from consensus.engines.protocols import Problem, Solver
+from consensus.engines.states import Begin, State
+from consensus.observe import Gathered, Observer, total
+from topologies.schedules import ScheduleLike
+
+T = TypeVar("T")
 
 
-class Meeting:
-    """Where each of some threads hears what the others bring."""
+class Allgather:
+    """Gives each of several threads the objects of all."""
 
-    def __init__(self, threads):
-        self.barrier, self.brought = threading.Barrier(threads), [None] * threads
+    def __init__(self, threads: int) -> None:
+        self.barrier, self.objects = threading.Barrier(threads), [None] * threads
 
-    def all(self, thread, mine):
-        self.brought[thread] = mine
+    def __call__(self, thread: int, own: Any) -> list[Any]:
+        self.objects[thread] = own
         self.barrier.wait()
-        everyone = list(self.brought)
-        self.barrier.wait()  # nobody brings the next thing before all have heard this one
+        everyone = list(self.objects)
+        self.barrier.wait()  # no thread brings its next object before all have read this one
         return everyone
 
 
 class ThreadNetwork(BlockNetwork):
-    def __init__(self, schedule, rows, dtype, meet):
+    """The network as the block of one thread sees it."""
+
+    def __init__(self, schedule: ScheduleLike, rows: slice, dtype: np.dtype, allgather: Callable[[Any], list[Any]]) -> None:
         super().__init__(schedule, rows, dtype)
-        self.meet = meet
+        self.allgather = allgather
 
-    def _gather(self, plan, blocks):
-        copies = [block.copy() for block in blocks]  # a solver may change its own as soon as it has heard the others'
-        return [np.concatenate(parts) for parts in zip(*self.meet(copies), strict=True)]
+    def _gather(self, plan: Plan, blocks: Sequence[np.ndarray]) -> list[np.ndarray]:
+        copies = [block.copy() for block in blocks]  # a solver may change its own as soon as it has the others'
+        return [np.concatenate(parts) for parts in zip(*self.allgather(copies), strict=True)]
 
 
-def on_threads(threads, schedule, dtype, function):
-    """``function(network, rows)`` of each of some blocks of agents, on a thread each; what they return, in order."""
-    meeting, agents = Meeting(threads), schedule.agents
+def on_threads(threads: int, schedule: ScheduleLike, dtype: np.dtype, function: Callable[[ThreadNetwork, slice], T]) -> list[T]:
+    """Call ``function(network, rows)`` for each block of agents, on a thread each; return the results in order."""
+    allgather, agents = Allgather(threads), schedule.agents
 
-    def one(thread):
+    def one(thread: int) -> T:
         rows = slice(agents * thread // threads, agents * (thread + 1) // threads)
         try:
-            return function(ThreadNetwork(schedule, rows, dtype, partial(meeting.all, thread)), rows)
+            return function(ThreadNetwork(schedule, rows, dtype, partial(allgather, thread)), rows)
         except BaseException:
-            meeting.barrier.abort()
+            allgather.barrier.abort()
             raise
 
     with ThreadPoolExecutor(threads) as pool:
         done = [pool.submit(one, thread) for thread in range(threads)]
-    errors = [each.exception() for each in done if each.exception()]
+    errors = [error for each in done if (error := each.exception()) is not None]
     for error in sorted(errors, key=lambda error: isinstance(error, threading.BrokenBarrierError)):
-        raise error  # because of it the others' barriers broke
+        raise error  # it broke the barriers of the others
     return [each.result() for each in done]
 
 
 class Threads(Engine):
-    """Blocks of agents on threads of this process, which hand each other their rows.
+    """Blocks of agents on threads of this process, which exchange their rows.
 
     Parameters
     ----------
@@ -77,23 +89,26 @@ class Threads(Engine):
     True
     """
 
-    def __init__(self, threads):
+    def __init__(self, threads: int) -> None:
         self.threads = threads
 
-    def run(self, problem, schedule, solver, begin, rounds, observer):
-        def one(network, rows):
-            def report(state, counts, seconds):
+    def run(
+        self, problem: Problem, schedule: ScheduleLike, solver: Solver, begin: Begin, rounds: int, observer: Observer
+    ) -> str | None:
+        def one(network: ThreadNetwork, rows: slice) -> str | None:
+            def report(state: State, counts: dict[str, Any], seconds: float) -> str | None:
                 if not observer.due(state.round):
                     return None
-                blocks = network.meet((state.w, solver.report(state), counts, seconds, flatten(state)))
+                blocks = network.allgather((state.w, solver.report(state), counts, seconds, flatten(state)))
                 verdict = None
                 if rows.start == 0:
-                    w, reported, counts, seconds, states = zip(*blocks, strict=True)
-                    seen = Gathered(state.round, np.concatenate(w), np.concatenate(reported), total(counts), max(seconds))
+                    w, reported, all_counts, clocks, states = zip(*blocks, strict=True)
+                    seen = Gathered(state.round, np.concatenate(w), np.concatenate(reported), total(all_counts), max(clocks))
                     verdict = observer.see(seen)
                     if verdict.save:
                         observer.save(joined(states))
-                return network.meet(verdict)[0].reason
+                reason: str | None = network.allgather(verdict)[0].reason
+                return reason
 
             return run_rounds(problem.restrict(rows), network, solver, begin.block(rows), rounds, report)
 

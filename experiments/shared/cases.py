@@ -13,7 +13,7 @@ import consensus
 import topologies
 from consensus import datasets
 from consensus.checkpoint import fingerprint
-from consensus.cli.run import loss_for
+from consensus.cli.setting import loss_for
 
 
 class Case(NamedTuple):

@@ -15,7 +15,7 @@ import consensus
 import topologies
 from consensus.cli import Config, ConfigError, info, main, run
 from consensus.cli.build import GRAPHS, LOSSES, REGULARIZERS, SCHEDULES, SOLVERS, WEIGHTS
-from consensus.cli.run import setting
+from consensus.cli.setting import setting
 from consensus.solvers import NEXT, Gossip
 from consensus.step_sizes import Diminishing
 from consensus.surrogates import PartialLinearization
