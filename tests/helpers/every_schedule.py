@@ -1,9 +1,13 @@
-"""A schedule of every kind, on a graph and with a seed of choice."""
+"""A schedule of every kind: makers that take a graph and a seed, and examples over a few agents."""
 
 import networkx as nx
 import numpy as np
 
 import topologies
+
+GRAPH = topologies.erdos_renyi(12, 0.4, seed=1)
+ARCS = nx.DiGraph([(0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (0, 2), (2, 0), (1, 4)])
+ARC_RING = nx.DiGraph([(k, (k + 1) % 5) for k in range(5)])
 
 
 def contacts(graph, seed):
@@ -33,7 +37,7 @@ UNDIRECTED = {
 
 
 def arcs(graph, seed):
-    """Every edge in one direction at random, some in both."""
+    """Return a directed graph with each edge in one direction at random, some in both."""
     rng = np.random.default_rng(seed)
     directed = nx.DiGraph(graph)
     directed.remove_edges_from([edge[:: rng.choice([-1, 1])] for edge in graph.edges if rng.random() < 0.8])
@@ -45,3 +49,49 @@ DIRECTED = {
     "periodic": lambda graph, seed, weights: topologies.Periodic([arcs(graph, seed), arcs(graph, seed + 9)], weights),
     "sequence": lambda graph, seed, weights: topologies.Sequence(lambda n: arcs(graph, [seed, n]), len(graph), weights),
 }
+
+
+def everyone_else(graph):
+    """Return the doubly stochastic weights without self-weights of a complete graph."""
+    return topologies.adjacency(graph) / (len(graph) - 1)
+
+
+def handshakes(round):
+    graph = nx.empty_graph(12)
+    graph.add_edges_from({(round % 12, (round + 1) % 12), (0, 2)})
+    return graph
+
+
+def symmetric():
+    """Return new schedules of 12 agents with symmetric doubly stochastic matrices."""
+    static, random = topologies.Static(GRAPH), topologies.RandomEdges(GRAPH, 0.6, seed=1)
+    return {
+        "static": static,
+        "no self-weights": topologies.Static(topologies.complete(12), weights=everyone_else),
+        "periodic": topologies.Periodic([topologies.ring(12), GRAPH, nx.empty_graph(12)]),
+        "sequence": topologies.Sequence(handshakes, 12),
+        "random edges": random,
+        "matchings": topologies.Matchings(12, seed=1),
+        "matchings of a graph": topologies.Matchings(12, seed=1, graph=GRAPH),
+        "mobile": topologies.Mobile(12, 0.4, 0.3, seed=1),
+        "temporal": topologies.Temporal(*contacts(GRAPH, 1), 10, labels=range(12)),
+        "link failure": topologies.LinkFailure(static, 0.3, seed=9),
+        "links of random edges": topologies.LinkFailure(random, 0.5, seed=2),
+        "agent failure": topologies.AgentFailure(static, [(0, 5, 25), (7, 10, 30)]),
+        "agents of a period": topologies.AgentFailure(topologies.Periodic([GRAPH, topologies.ring(12)]), [(1, 3, 30)]),
+    }
+
+
+def column_stochastic():
+    """Return new schedules of 5 to 12 agents with column-stochastic matrices that are not symmetric."""
+    static = topologies.Static(ARCS, weights=topologies.push)
+    return {
+        "arcs": static,
+        "arc ring": topologies.Static(ARC_RING, weights=topologies.push),
+        "both ways": topologies.Static(GRAPH, weights=topologies.push),
+        "turning arcs": topologies.Periodic([ARCS, ARC_RING], weights=topologies.push),
+        "one peer": topologies.OnePeerExponential(9),
+        "failing arcs": topologies.LinkFailure(static, 0.3, symmetric=False),
+        "one-way failures": topologies.LinkFailure(topologies.Static(topologies.ring(5)), 0.3, symmetric=False),
+        "agents of arcs": topologies.AgentFailure(static, [(1, 3, 5)]),
+    }

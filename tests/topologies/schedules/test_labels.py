@@ -1,4 +1,4 @@
-"""Nodes called anything, and edges with weights: what is made of them, and how one is told."""
+"""Names of agents from the nodes of graphs, and warnings about edge weights that a rule ignores."""
 
 import warnings
 
@@ -27,14 +27,14 @@ LABELLED = {
 
 
 @pytest.mark.parametrize("name", LABELLED)
-def test_agents_bear_the_names_of_nodes(name):
+def test_agents_have_the_names_of_nodes(name):
     for round in (0, 1, 7):
         found = nx.get_node_attributes(LABELLED[name].graph(round), "label")
         assert found == dict(enumerate(["ann", "bob", "cy", "di"]))
     assert labels(LABELLED[name]) == ["ann", "bob", "cy", "di"]
 
 
-def test_numbered_agents_bear_no_labels_and_own_labels_stay():
+def test_numbered_agents_have_no_labels_and_labels_of_the_user_stay():
     assert nx.get_node_attributes(topologies.Static(topologies.ring(4)).graph(0), "label") == {}
     assert labels(topologies.Mobile(3, 0.5, 0.1)) == [0, 1, 2]
     graph = FRIENDS.copy()
@@ -43,20 +43,17 @@ def test_numbered_agents_bear_no_labels_and_own_labels_stay():
     assert "label" not in graph.nodes["ann"]
 
 
-@pytest.mark.parametrize("shift", [1, 5, -2])
-def test_integers_without_a_gap_are_agents_in_their_order(shift):
+@pytest.mark.parametrize("shift", [0, 1, 5, -2])
+def test_consecutive_integers_are_agents_in_their_order_and_others_in_that_of_nodes(shift):
     graph = nx.relabel_nodes(BY_ONE, {node: node - 1 + shift for node in BY_ONE})
     plain = nx.relabel_nodes(BY_ONE, {node: node - 1 for node in BY_ONE})
     np.testing.assert_array_equal(topologies.adjacency(graph).toarray(), nx.to_numpy_array(plain, nodelist=range(4)))
     assert labels(topologies.Static(graph)) == [shift, shift + 1, shift + 2, shift + 3]
-
-
-def test_integers_with_a_gap_are_agents_in_the_order_of_nodes():
     assert labels(topologies.Static(nx.Graph([(7, 2), (2, 4)]))) == [7, 2, 4]
 
 
-def weighted():
-    return nx.Graph([(0, 1, {"weight": 3.0}), (1, 2, {"weight": 0.5}), (2, 0)])
+def weighted(last=1):
+    return nx.Graph([(0, 1, {"weight": 3.0}), (1, 2, {"weight": 0.5}), (2, 0, {"weight": last})])
 
 
 @pytest.mark.parametrize(
@@ -73,13 +70,13 @@ def weighted():
         lambda graph: topologies.Static(graph, weights=topologies.laplacian),
     ],
 )
-def test_weights_that_are_ignored_are_said_to_be_where_they_were_given(make):
+def test_a_rule_that_ignores_edge_weights_warns_at_the_line_of_the_caller(make):
     with pytest.warns(UserWarning, match="edge attribute 'weight' is ignored") as caught:
         make(weighted())
     assert {warning.filename for warning in caught} == {__file__}
 
 
-def test_the_warning_comes_once_for_each_place():
+def test_the_warning_comes_once_for_each_line():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         for _ in range(3):
@@ -89,17 +86,10 @@ def test_the_warning_comes_once_for_each_place():
     assert len(caught) == 2
 
 
-def test_weights_that_are_read_or_say_nothing_are_passed_over():
-    plain = nx.Graph([(0, 1, {"weight": 1}), (1, 2, {"other": 5})])
+def test_weights_that_are_read_or_are_one_cause_no_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        topologies.Static(plain)
-        topologies.sinkhorn(weighted_fully(), weight="weight")
-        topologies.laplacian(weighted_fully(), weight="weight")
-        topologies.Static(weighted_fully(), weights=lambda graph: topologies.sinkhorn(graph, weight="weight"))
-
-
-def weighted_fully():
-    graph = weighted()
-    graph.edges[2, 0]["weight"] = 2.0
-    return graph
+        topologies.Static(nx.Graph([(0, 1, {"weight": 1}), (1, 2, {"other": 5})]))
+        topologies.sinkhorn(weighted(2.0), weight="weight")
+        topologies.laplacian(weighted(2.0), weight="weight")
+        topologies.Static(weighted(2.0), weights=lambda graph: topologies.sinkhorn(graph, weight="weight"))

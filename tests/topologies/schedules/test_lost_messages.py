@@ -1,180 +1,227 @@
-"""Links and agents that fail: sums that survive, weights that return to the right diagonal, what can be wrapped."""
+"""Links and agents that fail: preserved sums, weights that return to the right diagonal, averages, what can be wrapped."""
 
 import itertools
-import pickle
 
 import networkx as nx
 import numpy as np
 import pytest
-from failing import ARC_RING, ARCS, GRAPH, PUSHED, UNDIRECTED, sums
+from every_schedule import ARC_RING, ARCS, GRAPH, column_stochastic, symmetric
 from scipy import sparse
 
 import topologies
 
+SYMMETRIC, PUSHED = symmetric(), column_stochastic()
+RING, STATIC = topologies.Static(topologies.ring(6)), topologies.Static(GRAPH)
 
-def away(schedule, seed=0):
-    """Three agents that are away now and then, of rounds up to 40."""
+
+def outages(agents, seed=0):
+    """Return outages of three agents in rounds up to 40."""
     rng = np.random.default_rng(seed)
-    outages = [(int(agent), int(first), int(first + rng.integers(1, 20))) for agent, first in rng.integers(0, 20, (3, 2))]
-    return [(agent % schedule.agents, first, last) for agent, first, last in outages]
+    drawn = [(int(agent), int(first), int(first + rng.integers(1, 20))) for agent, first in rng.integers(0, 20, (3, 2))]
+    return [(agent % agents, first, last) for agent, first, last in drawn]
 
 
-@pytest.mark.parametrize("name", UNDIRECTED)
+def sums(matrix, axis):
+    return np.asarray(matrix.sum(axis=axis)).ravel()
+
+
+def groups(schedule):
+    return [group.tolist() for group in topologies.components(schedule)]
+
+
+@pytest.mark.parametrize("name", SYMMETRIC)
 @pytest.mark.parametrize("seed", range(4))
 def test_symmetric_doubly_stochastic_matrices_stay_so(name, seed):
-    inner = UNDIRECTED[name]
-    for network in (topologies.LinkFailure(inner, 0.4, seed=seed), topologies.AgentFailure(inner, away(inner, seed))):
+    inner = SYMMETRIC[name]
+    for network in (topologies.LinkFailure(inner, 0.4, seed), topologies.AgentFailure(inner, outages(12, seed))):
         for n in range(40):
-            matrix, whole = network.weights(network.key(n)), inner.weights(inner.key(n)).toarray()
-            dense = matrix.toarray()
-            assert np.array_equal(dense, dense.T)
-            assert abs(sums(matrix, 0) - 1).max() <= 4e-16
-            apart = ~np.eye(12, dtype=bool) & (dense != 0)
-            assert np.array_equal(dense[apart], whole[apart])
-            assert (dense >= 0).all()
+            found, whole = network.weights(network.key(n)).toarray(), inner.weights(inner.key(n)).toarray()
+            assert np.array_equal(found, found.T)
+            assert abs(found.sum(axis=0) - 1).max() <= 4e-16
+            kept = ~np.eye(12, dtype=bool) & (found != 0)
+            assert np.array_equal(found[kept], whole[kept])
+            assert (found >= 0).all()
 
 
 @pytest.mark.parametrize("name", PUSHED)
-@pytest.mark.parametrize("symmetric", [True, False])
-def test_column_stochastic_matrices_stay_so_and_a_senders_weight_returns_to_it(name, symmetric):
+@pytest.mark.parametrize("both", [True, False])
+def test_column_stochastic_matrices_stay_so_and_a_lost_weight_returns_to_its_sender(name, both):
     inner = PUSHED[name]
     for network in (
-        topologies.LinkFailure(inner, 0.4, seed=3, symmetric=symmetric),
-        topologies.AgentFailure(inner, away(inner)),
+        topologies.LinkFailure(inner, 0.4, seed=3, symmetric=both),
+        topologies.AgentFailure(inner, outages(inner.agents)),
     ):
         for n in range(40):
-            matrix, whole = network.weights(network.key(n)), inner.weights(inner.key(n)).toarray()
-            dense = matrix.toarray()
-            assert abs(sums(matrix, 0) - 1).max() <= 4e-16
-            lost = np.where(dense == 0, whole, 0)
+            found, whole = network.weights(network.key(n)).toarray(), inner.weights(inner.key(n)).toarray()
+            assert abs(found.sum(axis=0) - 1).max() <= 4e-16
+            lost = np.where(found == 0, whole, 0)
             np.fill_diagonal(lost, 0)
-            np.testing.assert_allclose(dense, whole - lost + np.diag(lost.sum(axis=0)), rtol=0, atol=4e-16)
+            np.testing.assert_allclose(found, whole - lost + np.diag(lost.sum(axis=0)), rtol=0, atol=4e-16)
 
 
+@pytest.mark.parametrize("preserve", ["rows", None])
 @pytest.mark.parametrize("graph", [ARCS, ARC_RING, GRAPH])
-@pytest.mark.parametrize("symmetric", [True, False])
-def test_row_stochastic_matrices_stay_so_where_rows_are_to_be_preserved(graph, symmetric):
+@pytest.mark.parametrize("both", [True, False])
+def test_row_stochastic_matrices_stay_so_also_by_default_where_columns_do_not_sum_to_one(graph, both, preserve):
+    if preserve is None and graph is ARC_RING:
+        return  # its columns sum to one, too
     inner = topologies.Static(graph, weights=topologies.pull)
     for network in (
-        topologies.LinkFailure(inner, 0.4, seed=3, symmetric=symmetric, preserve="rows"),
-        topologies.AgentFailure(inner, away(inner), preserve="rows"),
+        topologies.LinkFailure(inner, 0.4, 3, both, preserve),
+        topologies.AgentFailure(inner, outages(inner.agents), preserve),
     ):
         for n in range(30):
             assert abs(sums(network.weights(network.key(n)), 1) - 1).max() <= 4e-16
 
 
-def test_rows_are_preserved_by_default_when_columns_do_not_sum_to_one():
-    inner = topologies.Static(ARCS, weights=topologies.pull)
-    assert abs(sums(inner.weights(0), 0) - 1).max() > 0.1
-    for network in (topologies.LinkFailure(inner, 0.5, symmetric=False), topologies.AgentFailure(inner, [(0, 0, 9)])):
-        assert all(abs(sums(network.weights(network.key(n)), 1) - 1).max() <= 4e-16 for n in range(9))
+def test_messages_lost_in_one_direction_leave_doubly_stochastic_matrices_only_column_stochastic():
+    network = topologies.LinkFailure(STATIC, 0.3, seed=1, symmetric=False)
+    matrices = [network.weights(network.key(n)) for n in range(20)]
+    assert all(abs(sums(matrix, 0) - 1).max() <= 4e-16 for matrix in matrices)
+    assert all(abs(sums(matrix, 1) - 1).max() > 0.01 for matrix in matrices)
 
 
-def test_graphs_are_directed_when_directions_fail_by_themselves_and_keep_node_attributes():
-    graph = topologies.random_geometric(12, 0.5, seed=1)
-    for symmetric in (True, False):
-        drawn = topologies.LinkFailure(topologies.Static(graph), 0.5, symmetric=symmetric).graph(1)
-        assert drawn.is_directed() is not symmetric
-        assert dict(drawn.nodes(data="pos")) == dict(graph.nodes(data="pos"))
-    assert topologies.LinkFailure(topologies.Static(graph), 0.0, symmetric=False).graph(1).is_directed()
-    drawn = topologies.AgentFailure(topologies.Static(graph), [(0, 0, 9)]).graph(1)
-    assert dict(drawn.nodes(data="pos")) == dict(graph.nodes(data="pos"))
+@pytest.mark.parametrize("both", [True, False])
+@pytest.mark.parametrize("seed", range(5))
+def test_one_peer_exponential_schedules_become_column_stochastic_when_messages_are_lost(both, seed):
+    network = topologies.LinkFailure(topologies.OnePeerExponential(16), 0.4, seed, both)
+    for n in range(8):
+        matrix = network.weights(network.key(n))
+        assert np.array_equal(sums(matrix, 0), np.ones(16))
+        # At distance 8 of 16 two agents receive from each other, and can lose both messages together.
+        assert abs(sums(matrix, 1) - 1).max() == (0.0 if both and n % 4 == 3 else 0.5)
 
 
-def test_joint_connectivity_under_failures():
-    ring = topologies.Static(topologies.ring(6))
-    for inner in (*UNDIRECTED.values(), *PUSHED.values()):
-        expected = [group.tolist() for group in topologies.components(inner)]
-        network = topologies.LinkFailure(inner, 0.9)
-        assert [group.tolist() for group in topologies.components(network)] == expected
-    assert len(topologies.components(topologies.AgentFailure(ring, [(2, 0, 10**6)]))) == 1
-    for_good = topologies.AgentFailure(ring, [(2, 5, None), (3, 0, 10), (4, 0, None)])
-    assert [group.tolist() for group in topologies.components(for_good)] == [[0, 1, 5], [2], [3], [4]]
+@pytest.mark.parametrize("name", ["static", "random edges", "matchings", "link failure"])
+def test_agents_agree_on_their_average_although_messages_are_lost(name):
+    network = topologies.LinkFailure(SYMMETRIC[name], 0.5, seed=2)
+    values = np.random.default_rng(0).standard_normal(12)
+    mean = values.mean()
+    for n in range(1000):
+        values = network.weights(network.key(n)) @ values
+    np.testing.assert_allclose(values, mean, rtol=0, atol=1e-13)
+
+
+def test_push_sum_reaches_the_average_although_messages_are_lost_in_one_direction():
+    network = topologies.LinkFailure(PUSHED["arcs"], 0.4, seed=2, symmetric=False)
+    values = np.column_stack([np.random.default_rng(0).standard_normal(5), np.ones(5)])
+    mean = values[:, 0].mean()
+    for n in range(500):
+        values = network.weights(network.key(n)) @ values
+    np.testing.assert_allclose(values[:, 0] / values[:, 1], mean, rtol=0, atol=1e-13)
+    assert values[:, 1].sum() == pytest.approx(5, abs=1e-13)
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_two_schedules_over_one_graph_lose_the_same_messages_with_one_seed(both):
+    rows, columns = (
+        topologies.LinkFailure(topologies.Static(ARCS, weights=rule), 0.4, 7, both) for rule in (topologies.pull, topologies.push)
+    )
+    for n in range(20):
+        one, other = rows.weights(rows.key(n)).toarray(), columns.weights(columns.key(n)).toarray()
+        assert np.array_equal(one != 0, other != 0)
+
+
+def test_both_directions_of_an_edge_fail_together_or_independently():
+    for both, possible in ((True, {(True, True), (False, False)}), (False, set(itertools.product([True, False], repeat=2)))):
+        network = topologies.LinkFailure(PUSHED["arcs"], 0.5, seed=1, symmetric=both)
+        graphs = [network.graph(n) for n in range(40)]
+        assert {(graph.has_edge(0, 2), graph.has_edge(2, 0)) for graph in graphs} == possible
+    for probability in (0.0, 0.5):
+        assert topologies.LinkFailure(STATIC, probability, symmetric=False).graph(1).is_directed()
+        assert not topologies.LinkFailure(STATIC, probability).graph(1).is_directed()
+
+
+def test_graphs_keep_edges_that_no_weight_uses():
+    def every_other(graph):
+        kept = nx.empty_graph(len(graph))
+        kept.add_edges_from((i, j) for i, j in graph.edges if (i + j) % 4 == 1)
+        return topologies.metropolis(kept)
+
+    network = topologies.LinkFailure(topologies.Static(topologies.ring(8), weights=every_other), 0.5, seed=1)
+    for n in range(20):
+        used = np.argwhere(np.triu(network.weights(network.key(n)).toarray(), 1)).tolist()
+        assert {(i, j) for i, j in used} <= set(network.graph(n).edges)
+
+
+@pytest.mark.parametrize("name", [*SYMMETRIC, *PUSHED])
+def test_without_failures_keys_and_matrices_are_those_of_the_wrapped_schedule(name):
+    inner = (SYMMETRIC | PUSHED)[name]
+    network = topologies.LinkFailure(inner, 0.0)
+    for n in range(5):
+        assert network.key(n) == inner.key(n)
+        assert (network.weights(network.key(n)) != inner.weights(inner.key(n))).nnz == 0
+
+
+@pytest.mark.parametrize("name", [*SYMMETRIC, *PUSHED])
+def test_disconnected_agents_keep_their_values_to_the_bit(name):
+    inner = (SYMMETRIC | PUSHED)[name]
+    network = topologies.AgentFailure(inner, [(1, 5, 20), (3, 10, 30), (1, 15, 25)])
+    values = np.random.default_rng(0).standard_normal((inner.agents, 2))
+    for n in range(35):
+        mixed = network.weights(network.key(n)) @ values
+        absent = [agent for agent, first, last in ((1, 5, 25), (3, 10, 30)) if first <= n < last]
+        assert network.away(n) == tuple(absent)
+        assert np.array_equal(mixed[absent], values[absent])
+        assert set(network.graph(n).edges) == {edge for edge in inner.graph(n).edges if not set(edge) & set(absent)}
+        values = mixed
+    assert np.array_equal(network.weights(network.key(12)).toarray()[1], np.eye(inner.agents)[1])
+
+
+def test_keys_of_agent_failures_depend_only_on_the_disconnected_agents():
+    network = topologies.AgentFailure(STATIC, [(1, 2, 4), (1, 6, 8), (5, 3, 7)])
+    keys = [network.key(n) for n in range(10)]
+    assert [network.away(n) for n in range(10)] == [(), (), (1,), (1, 5), (5,), (5,), (1, 5), (1,), (), ()]
+    assert len(set(keys)) == 4
+    assert [keys.index(key) for key in keys] == [0, 0, 2, 3, 4, 4, 3, 2, 0, 0]
+    nobody = topologies.AgentFailure(STATIC, [])
+    assert len({nobody.key(n) for n in range(10)}) == 1
+    assert (nobody.weights(nobody.key(0)) != topologies.metropolis(GRAPH)).nnz == 0
+
+
+def test_components_under_failures():
+    for inner in (*SYMMETRIC.values(), *PUSHED.values()):
+        assert groups(topologies.LinkFailure(inner, 0.9)) == groups(inner)
+    assert len(groups(topologies.AgentFailure(RING, [(2, 0, 10**6)]))) == 1
+    for_good = topologies.AgentFailure(RING, [(2, 5, None), (3, 0, 10), (4, 0, None)])
+    assert groups(for_good) == [[0, 1, 5], [2], [3], [4]]
     assert for_good.away(10**9) == (2, 4)
 
 
-def test_failures_travel_compare_and_show_their_settings():
-    inner = topologies.Static(topologies.ring(6))
-    made = [
-        topologies.LinkFailure(inner, 0.5),
-        topologies.LinkFailure(inner, 0.4),
-        topologies.LinkFailure(inner, 0.5, seed=1),
-        topologies.LinkFailure(inner, 0.5, symmetric=False),
-        topologies.LinkFailure(inner, 0.5, preserve="rows"),
-        topologies.LinkFailure(topologies.Static(topologies.path(6)), 0.5),
-        topologies.AgentFailure(inner, [(0, 1, 2)]),
-        topologies.AgentFailure(inner, [(0, 1, 3)]),
-        topologies.AgentFailure(inner, [(0, 1, 2)], preserve="rows"),
-    ]
-    assert all(one != other for one, other in itertools.combinations(made, 2))
-    for network in made:
-        network.weights(network.key(1))
-        copy = pickle.loads(pickle.dumps(network))
-        assert copy == network
-        assert hash(copy) == hash(network)
-    whole = "Static(agents=6, edges=6, weights=metropolis)"
-    assert repr(made[0]) == f"LinkFailure({whole}, probability=0.5, seed=0, symmetric=True)"
-    assert repr(made[4]) == f"LinkFailure({whole}, probability=0.5, seed=0, symmetric=True, preserve='rows')"
-    assert repr(made[6]) == f"AgentFailure({whole}, outages=[(0, 1, 2)])"
-    many = topologies.AgentFailure(inner, [(0, n, None) for n in range(9)])
-    assert repr(many).endswith("outages=[(0, 0, None), (0, 1, None), (0, 2, None), (0, 3, None), ...])")
+class Own:
+    """A user's schedule without ``union``, with matrices in another format, unsorted and with a zero."""
+
+    agents = 3
+
+    def key(self, round):
+        return 0
+
+    def weights(self, key):
+        rows, columns = [0, 0, 0, 1, 1, 2, 2], [2, 0, 0, 1, 2, 1, 0]
+        return sparse.coo_array(([0.5, 0.25, 0.25, 0.5, 0.5, 0.5, 0.5], (rows, columns)), shape=(3, 3))
+
+    def graph(self, round):
+        return nx.path_graph([0, 2, 1])
 
 
-def test_matrices_of_other_formats_and_unsorted_entries_are_read_too():
-    class Odd:
-        agents = 3
-
-        def key(self, round):
-            return 0
-
-        def weights(self, key):
-            rows, columns = [0, 0, 0, 1, 1, 2, 2], [2, 0, 0, 1, 2, 1, 0]
-            return sparse.coo_array(([0.5, 0.25, 0.25, 0.5, 0.5, 0.5, 0.5], (rows, columns)), shape=(3, 3))
-
-        def graph(self, round):
-            return nx.path_graph([0, 2, 1])
-
-    inner = Odd()
+def test_matrices_in_other_formats_and_with_unsorted_entries_are_read():
+    network = topologies.LinkFailure(Own(), 0.5)
     for n in range(20):
-        network = topologies.LinkFailure(inner, 0.5)
         matrix = network.weights(network.key(n))
         assert matrix.has_canonical_format
         assert (matrix.data != 0).all()
         assert np.array_equal(matrix.toarray(), matrix.toarray().T)
         assert np.array_equal(sums(matrix, 1), np.ones(3))
-        graph = network.graph(n)
-        assert graph.has_edge(0, 2) is bool(matrix[0, 2])
+        assert network.graph(n).has_edge(0, 2) is bool(matrix[0, 2])
 
 
-def test_what_fails_need_not_know_all_its_edges():
-    class Own:
-        agents = 4
-
-        def key(self, round):
-            return 0
-
-        def weights(self, key):
-            return topologies.metropolis(topologies.ring(4))
-
-        def graph(self, round):
-            return topologies.ring(4)
-
-    for network, groups in (topologies.LinkFailure(Own(), 0.5), 1), (topologies.AgentFailure(Own(), [(1, 0, None)]), 2):
+def test_a_wrapped_schedule_needs_no_union():
+    for network, count in (topologies.LinkFailure(Own(), 0.5), 1), (topologies.AgentFailure(Own(), [(1, 0, None)]), 2):
         assert not hasattr(network, "union")
-        assert topologies.conditions(network, rounds=50).components == groups
+        assert topologies.conditions(network, rounds=50).components == count
 
 
-@pytest.mark.parametrize(
-    "make", [lambda inner: topologies.LinkFailure(inner, 0.5), lambda inner: topologies.AgentFailure(inner, [])]
-)
-@pytest.mark.parametrize("inner", [topologies.ring(6), np.eye(3), None])
-def test_only_schedules_can_fail(make, inner):
-    kind = "None" if inner is None else type(inner).__name__
-    with pytest.raises(TypeError, match=rf"schedule must be a schedule, .*Static\(graph\); (.|\n)*{kind}"):
-        make(inner)
-
-
-def test_matrices_whose_sums_are_not_one_are_refused_at_once_unless_told_what_to_keep():
+def test_matrices_whose_sums_are_not_one_are_rejected_at_once_unless_preserve_is_given():
     inner = topologies.Static(topologies.path(3), weights=topologies.adjacency)
     with pytest.raises(ValueError, match=r"neither the columns nor the rows .* pass preserve='columns' or preserve='rows'"):
         topologies.LinkFailure(inner, 0.5)

@@ -1,81 +1,119 @@
-"""All schedules: what they give each round, random access, equality, travel between processes."""
+"""Laws of all schedules: the contract, unions, equality, copies, node attributes, random access."""
 
+import itertools
 import pickle
 
 import networkx as nx
 import numpy as np
 import pytest
+from every_schedule import column_stochastic, symmetric
 from networks import EVENS, ODDS, laplacian, push, same
 
 import topologies
 from consensus.testing import check_schedule
 
-DIRECTED = nx.DiGraph([(0, 1), (1, 2), (2, 0), (0, 2)])
-CONTACTS = ([0, 3, 12, 15, 31, 44], [(0, 1), (1, 2), (0, 1), (2, 3), (3, 4), (0, 4)])
-SCHEDULES = {
-    "static": lambda: topologies.Static(topologies.star(6)),
-    "directed": lambda: topologies.Static(DIRECTED, weights=push),
-    "periodic": lambda: topologies.Periodic([EVENS, ODDS, topologies.ring(4)]),
-    "random": lambda: topologies.RandomEdges(topologies.grid(4, 5), 0.4, seed=3),
-    "matchings": lambda: topologies.Matchings(6, seed=1),
-    "matchings of a graph": lambda: topologies.Matchings(7, seed=1, graph=topologies.star(7)),
-    "one peer": lambda: topologies.OnePeerExponential(6),
-    "links": lambda: topologies.LinkFailure(topologies.Static(topologies.star(6)), 0.5, seed=2),
-    "links of random edges": lambda: topologies.LinkFailure(topologies.RandomEdges(EVENS, 0.5, seed=2), 0.5, seed=2),
-    "directed links": lambda: topologies.LinkFailure(topologies.Static(DIRECTED, weights=push), 0.3, symmetric=False),
-    "one-way links": lambda: topologies.LinkFailure(topologies.Static(topologies.ring(5)), 0.3, symmetric=False),
-    "agents": lambda: topologies.AgentFailure(topologies.Periodic([EVENS, ODDS]), [(1, 3, 30), (3, 5, 20)]),
-    "directed agents": lambda: topologies.AgentFailure(topologies.Static(DIRECTED, weights=push), [(1, 3, 5)]),
-    "mobile": lambda: topologies.Mobile(6, 0.5, 0.3, seed=1),
-    "sequence": lambda: topologies.Sequence(handshakes, agents=5),
-    "temporal": lambda: topologies.Temporal(*CONTACTS, window=10),
-}
+EXAMPLES = symmetric() | column_stochastic()
+RING, PATH = topologies.ring(6), topologies.path(6)
+STATIC = topologies.Static(RING)
+TIMES, CONTACTS = [40, 0, 59.9, 20, 100], [(2, 0), (0, 1), (1, 0), (1, 2), (3, 0)]
 
 
-def handshakes(round):
-    graph = nx.empty_graph(5)
-    graph.add_edges_from({(round % 5, (round + 1) % 5), (0, 2)})
-    return graph
+def growing(round):
+    return nx.compose(nx.empty_graph(6), nx.path_graph(min(round + 1, 6)))
 
 
-@pytest.fixture(params=SCHEDULES)
-def make(request):
-    return SCHEDULES[request.param]
+# No two are equal; each is given with its repr.
+DIFFERENT = [
+    (STATIC, "Static(agents=6, edges=6, weights=metropolis)"),
+    (topologies.Static(PATH), "Static(agents=6, edges=5, weights=metropolis)"),
+    (topologies.Static(RING, weights=laplacian), "Static(agents=6, edges=6, weights=laplacian)"),
+    (topologies.Static(nx.DiGraph([(0, 1), (1, 2)]), weights=push), "Static(agents=3, edges=2, weights=push)"),
+    (topologies.Periodic([EVENS, ODDS]), "Periodic(agents=4, period=2, edges=[2, 2], weights=metropolis)"),
+    (topologies.Periodic([ODDS, EVENS]), "Periodic(agents=4, period=2, edges=[2, 2], weights=metropolis)"),
+    (topologies.Periodic([EVENS] * 9), "Periodic(agents=4, period=9, edges=[2, 2, 2, 2, ...], weights=metropolis)"),
+    (topologies.Sequence(growing, 6), "Sequence(growing, agents=6, weights=metropolis)"),
+    (topologies.Sequence(growing, 6, topologies.push), "Sequence(growing, agents=6, weights=push)"),
+    (topologies.RandomEdges(RING, 0.5, seed=2), "RandomEdges(agents=6, edges=6, probability=0.5, seed=2)"),
+    (topologies.RandomEdges(RING, 0.5, seed=1), "RandomEdges(agents=6, edges=6, probability=0.5, seed=1)"),
+    (topologies.RandomEdges(RING, 0.6, seed=1), "RandomEdges(agents=6, edges=6, probability=0.6, seed=1)"),
+    (topologies.Matchings(6), "Matchings(agents=6, seed=0)"),
+    (topologies.Matchings(6, seed=1), "Matchings(agents=6, seed=1)"),
+    (topologies.Matchings(7), "Matchings(agents=7, seed=0)"),
+    (topologies.Matchings(6, graph=RING), "Matchings(agents=6, edges=6, seed=0)"),
+    (topologies.Matchings(6, graph=PATH), "Matchings(agents=6, edges=5, seed=0)"),
+    (topologies.OnePeerExponential(6), "OnePeerExponential(agents=6)"),
+    (topologies.OnePeerExponential(7), "OnePeerExponential(agents=7)"),
+    (topologies.Mobile(10, 0.3, 0.1, seed=4), "Mobile(agents=10, radius=0.3, speed=0.1, seed=4)"),
+    (topologies.Mobile(11, 0.3, 0.1, seed=4), "Mobile(agents=11, radius=0.3, speed=0.1, seed=4)"),
+    (topologies.Mobile(10, 0.4, 0.1, seed=4), "Mobile(agents=10, radius=0.4, speed=0.1, seed=4)"),
+    (topologies.Mobile(10, 0.3, 0.2, seed=4), "Mobile(agents=10, radius=0.3, speed=0.2, seed=4)"),
+    (topologies.Mobile(10, 0.3, 0.1, seed=5), "Mobile(agents=10, radius=0.3, speed=0.1, seed=5)"),
+    (topologies.Temporal(TIMES, CONTACTS, 20), "Temporal(agents=4, edges=4, rounds=6, window=20.0, cyclic=True)"),
+    (topologies.Temporal(TIMES, CONTACTS, 20, None, False), "Temporal(agents=4, edges=4, rounds=6, window=20.0, cyclic=False)"),
+    (topologies.Temporal(TIMES, CONTACTS, 21), "Temporal(agents=4, edges=4, rounds=5, window=21.0, cyclic=True)"),
+    (
+        topologies.Temporal(TIMES, CONTACTS, 20, labels="abcd"),
+        "Temporal(agents=4, edges=4, rounds=6, window=20.0, cyclic=True)",
+    ),
+    (topologies.LinkFailure(STATIC, 0.5), f"LinkFailure({STATIC}, probability=0.5, seed=0, symmetric=True)"),
+    (topologies.LinkFailure(STATIC, 0.4), f"LinkFailure({STATIC}, probability=0.4, seed=0, symmetric=True)"),
+    (topologies.LinkFailure(STATIC, 0.5, seed=1), f"LinkFailure({STATIC}, probability=0.5, seed=1, symmetric=True)"),
+    (topologies.LinkFailure(STATIC, 0.5, 0, False), f"LinkFailure({STATIC}, probability=0.5, seed=0, symmetric=False)"),
+    (
+        topologies.LinkFailure(STATIC, 0.5, preserve="rows"),
+        f"LinkFailure({STATIC}, probability=0.5, seed=0, symmetric=True, preserve='rows')",
+    ),
+    (topologies.AgentFailure(STATIC, [(0, 1, 2)]), f"AgentFailure({STATIC}, outages=[(0, 1, 2)])"),
+    (topologies.AgentFailure(STATIC, [(0, 1, 2)], "rows"), f"AgentFailure({STATIC}, outages=[(0, 1, 2)], preserve='rows')"),
+    (
+        topologies.AgentFailure(STATIC, [(0, n, None) for n in range(9)]),
+        f"AgentFailure({STATIC}, outages=[(0, 0, None), (0, 1, None), (0, 2, None), (0, 3, None), ...])",
+    ),
+]
 
 
-def test_it_keeps_the_contract(make):
-    schedule = make()
-    check_schedule(schedule, rounds=10)
-    copy = pickle.loads(pickle.dumps(schedule))
-    assert copy == schedule
-    assert hash(copy) == hash(schedule)
-    for n in range(7):
-        assert schedule.weights(schedule.key(n)).has_canonical_format
-        assert (schedule.weights(schedule.key(n)).diagonal() > 0).all()
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_schedules_keep_the_contract_and_give_the_same_bits_in_any_order(name):
+    schedule = EXAMPLES[name]
+    check_schedule(schedule, 10, mixing="symmetric" if name in symmetric() else "column stochastic")
+    matrices = [schedule.weights(schedule.key(n)) for n in range(40)]
+    for n in np.random.default_rng(0).permutation(40):
+        other = (symmetric() | column_stochastic())[name] if n % 10 == 0 else schedule
+        assert same(other.weights(other.key(n)), matrices[n])
+        assert matrices[n].has_canonical_format
+        assert name == "no self-weights" or (matrices[n].diagonal() > 0).all()
 
 
-def test_the_union_holds_every_edge_of_every_round(make):
-    schedule = make()
-    union = schedule.union()
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_union_has_every_edge_of_every_round(name):
+    union = EXAMPLES[name].union()
     assert union.format == "csr"
-    seen = sum(nx.to_numpy_array(schedule.graph(n)) for n in range(60)) > 0
+    seen = sum(nx.to_numpy_array(EXAMPLES[name].graph(n)) for n in range(60)) > 0
     assert np.array_equal(union.toarray() != 0, seen)
 
 
-def test_schedules_are_equal_when_made_alike_and_only_then():
-    for name, make in SCHEDULES.items():
-        assert make() == make()
-        assert all(make() != other() for different, other in SCHEDULES.items() if different != name)
-    ring = topologies.ring(6)
-    assert topologies.Static(ring) != topologies.Static(topologies.path(6))
-    assert topologies.Static(ring) != topologies.Static(ring, weights=laplacian)
-    assert topologies.Static(ring) == topologies.Static(nx.to_scipy_sparse_array(ring))
-    assert topologies.RandomEdges(ring, 0.5, seed=1) != topologies.RandomEdges(ring, 0.5, seed=2)
-    assert topologies.RandomEdges(ring, 0.5, seed=1) != topologies.RandomEdges(ring, 0.6, seed=1)
-    assert topologies.Periodic([EVENS, ODDS]) != topologies.Periodic([ODDS, EVENS])
+def test_schedules_are_equal_if_and_only_if_they_are_made_alike():
+    made = [schedule for schedule, _ in DIFFERENT]
+    assert all(one != other for one, other in itertools.combinations(made, 2))
+    assert symmetric() | column_stochastic() == EXAMPLES
+    assert topologies.Static(RING) == topologies.Static(nx.to_scipy_sparse_array(RING))
+    assert topologies.Matchings(6, graph=RING) == topologies.Matchings(6, graph=nx.to_numpy_array(RING))
+    order = np.random.default_rng(0).permutation(len(TIMES))
+    shuffled = np.array(TIMES)[order], np.array(CONTACTS)[order][:, ::-1]
+    assert topologies.Temporal(TIMES, CONTACTS, 20) == topologies.Temporal(*shuffled, 20)
 
 
-def test_changing_a_graph_given_or_taken_does_not_change_the_schedule():
+@pytest.mark.parametrize(("schedule", "shown"), DIFFERENT, ids=lambda value: value if isinstance(value, str) else "")
+def test_copies_are_equal_and_repr_shows_the_settings(schedule, shown):
+    schedule.weights(schedule.key(1))
+    copy = pickle.loads(pickle.dumps(schedule))
+    assert copy == schedule
+    assert hash(copy) == hash(schedule)
+    assert same(copy.weights(copy.key(5)), schedule.weights(schedule.key(5)))
+    assert repr(schedule) == shown
+
+
+def test_changing_a_graph_that_was_passed_or_returned_does_not_change_the_schedule():
     graph = topologies.path(4)
     schedules = [topologies.Static(graph), topologies.RandomEdges(graph, 1.0)]
     graph.add_edge(0, 3)
@@ -84,52 +122,55 @@ def test_changing_a_graph_given_or_taken_does_not_change_the_schedule():
         assert set(schedule.graph(0).edges) == {(0, 1), (1, 2), (2, 3)}
 
 
-@pytest.mark.parametrize(
-    ("schedule", "shown"),
-    [
-        (topologies.Static(topologies.ring(6)), "Static(agents=6, edges=6, weights=metropolis)"),
-        (topologies.Static(nx.DiGraph([(0, 1), (1, 2)]), weights=push), "Static(agents=3, edges=2, weights=push)"),
-        (topologies.Periodic([EVENS, ODDS]), "Periodic(agents=4, period=2, edges=[2, 2], weights=metropolis)"),
-        (
-            topologies.Periodic([EVENS] * 9),
-            "Periodic(agents=4, period=9, edges=[2, 2, 2, 2, ...], weights=metropolis)",
-        ),
-        (
-            topologies.RandomEdges(topologies.ring(6), 0.5, seed=2),
-            "RandomEdges(agents=6, edges=6, probability=0.5, seed=2)",
-        ),
-    ],
-)
-def test_repr_is_short_and_says_the_settings(schedule, shown):
-    assert repr(schedule) == shown
-
-
 @pytest.mark.parametrize("graph", [topologies.path(1), nx.empty_graph(4)])
-def test_agents_without_edges_keep_what_they_have(graph):
+def test_agents_without_edges_keep_their_values(graph):
     for schedule in (topologies.Static(graph), topologies.RandomEdges(graph, 0.5)):
         assert np.array_equal(schedule.weights(schedule.key(0)).toarray(), np.eye(len(graph)))
         assert schedule.union().nnz == 0
 
 
-def test_rounds_in_any_order_are_those_in_sequence(make):
-    one, other = make(), make()
-    sequence = [one.weights(one.key(n)) for n in range(40)]
-    for n in np.random.default_rng(0).permutation(40).tolist():
-        assert same(other.weights(other.key(n)), sequence[n])
-        assert same(other.weights(other.key(np.int64(n))), sequence[n])
+def test_graphs_keep_node_attributes():
+    graph = nx.Graph()
+    graph.add_node("b", pos=(0.0, 1.0))
+    graph.add_node("a", pos=(2.0, 3.0))
+    graph.add_edge("a", "b")
+    static = topologies.Static(graph)
+    for schedule in (
+        static,
+        topologies.RandomEdges(graph, 0.5),
+        topologies.Sequence(lambda n: graph, agents=2),
+        topologies.LinkFailure(static, 0.5),
+        topologies.LinkFailure(static, 0.5, symmetric=False),
+        topologies.AgentFailure(static, [(0, 0, 9)]),
+    ):
+        assert dict(schedule.graph(2).nodes(data="pos")) == {0: (0.0, 1.0), 1: (2.0, 3.0)}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["random", "matchings", "matchings of a graph", "links", "mobile"])
-def test_round_ten_thousand_is_that_of_a_run_from_the_start(name):
-    one, other = SCHEDULES[name](), SCHEDULES[name]()
+@pytest.mark.parametrize("name", ["random edges", "matchings", "matchings of a graph", "link failure", "mobile"])
+def test_round_ten_thousand_does_not_depend_on_earlier_rounds(name):
+    one, other = symmetric()[name], symmetric()[name]
     for n in range(10_001):
         matrix = one.weights(one.key(n))
     assert same(matrix, other.weights(other.key(10_000)))
     assert not all(same(matrix, other.weights(other.key(n))) for n in range(20))
 
 
-@pytest.mark.parametrize("name", [name for name in SCHEDULES if name not in ("static", "directed")])
-def test_negative_rounds_are_refused(name):
+@pytest.mark.parametrize("name", [name for name, found in EXAMPLES.items() if type(found) is not topologies.Static])
+def test_negative_rounds_are_rejected(name):
     with pytest.raises(ValueError, match="round must be at least 0, got -1"):
-        SCHEDULES[name]().key(-1)
+        EXAMPLES[name].key(-1)
+
+
+def test_rounds_draw_different_edges_for_every_seed_and_not_the_plain_stream():
+    for make in (
+        lambda seed: topologies.RandomEdges(topologies.complete(20), 0.5, seed),
+        lambda seed: topologies.Matchings(20, seed),
+        lambda seed: topologies.LinkFailure(topologies.Static(topologies.complete(20)), 0.5, seed),
+    ):
+        drawn = {frozenset(make(seed).graph(n).edges) for seed in (0, 1, 2, 2**32, 2**32 + 1) for n in (0, 1, 2, 2**32)}
+        assert len(drawn) == 20
+    edges = np.array(topologies.complete(20).edges)
+    for plain in (np.random.default_rng(4), np.random.default_rng([4, 0])):
+        kept = edges[plain.random(190) < 0.5].tolist()
+        assert set(topologies.RandomEdges(topologies.complete(20), 0.5, seed=4).graph(0).edges) != set(map(tuple, kept))
