@@ -1,4 +1,4 @@
-"""Bad arguments are rejected by every public function, with a message that names the argument, its value and what is allowed."""
+"""Bad arguments are rejected by every public function; the message names the argument, its value and what is allowed."""
 
 import math
 from functools import partial
@@ -97,7 +97,10 @@ def test_graphs_that_exceed_the_memory_are_rejected_at_once(name):
         *[
             (partial(make, agents), message)
             for make in (t.ring, t.path, t.star, t.complete, t.Matchings, t.OnePeerExponential)
-            for agents, message in ((0, "agents must be at least 1, got 0"), (2.5, "agents must be an integer of at least 1, got"))
+            for agents, message in (
+                (0, "agents must be at least 1, got 0"),
+                (2.5, "agents must be an integer of at least 1, got"),
+            )
         ],
         *[
             (partial(t.RandomEdges, GRAPH, bad), rf"probability must be a number in \(0, 1\], got {bad!r}")
@@ -131,7 +134,10 @@ def test_graphs_that_exceed_the_memory_are_rejected_at_once(name):
         (lambda: t.estimate_gap(RING, columns=HUGE), "columns would take .* bytes"),
         (lambda: t.estimate_gap(RING, seed=None), "seed must be an integer"),
         (lambda: t.laplacian(nx.empty_graph(3), epsilon=-1), r"epsilon must be a number in \(0, infinity\), got -1"),
-        (lambda: t.fastest(GRAPH, nonnegative=False, diagonal=0.1), "diagonal=0.1 bounds self-weights, which nonnegative=False"),
+        (
+            lambda: t.fastest(GRAPH, nonnegative=False, diagonal=0.1),
+            "diagonal=0.1 bounds self-weights, which nonnegative=False",
+        ),
         (lambda: t.fastest(t.ring(101)), r"allows at most 100 connected agents, got 101; use topologies\.metropolis"),
         (lambda: t.grid(0, 3), "rows must be at least 1, got 0"),
         (lambda: t.grid(3, 0), "columns must be at least 1, got 0"),

@@ -1,72 +1,49 @@
-"""Conditions of schedules whose every property is known, one broken at a time."""
+"""Conditions of schedules whose every property is known, one broken at a time; needs of solvers."""
 
+import re
 from functools import partial
-from typing import NamedTuple
 
 import networkx as nx
 import numpy as np
 import pytest
-from scipy import sparse
+from matrices_in_turn import MatricesInTurn
+from networks import EVENS, ODDS
 
 import topologies
 
 DIGRAPH = nx.DiGraph([(0, 1), (1, 2), (2, 0), (0, 2)])
-PROPERTIES = (
-    "row_stochastic",
-    "column_stochastic",
-    "doubly_stochastic",
-    "symmetric",
-    "nonnegative",
-    "positive_diagonal",
-    "jointly_connected",
-    "static",
-)
-
-
-class Turns(NamedTuple):
-    """A schedule of given matrices in turn, without a union of its own."""
-
-    matrices: list
-
-    @property
-    def agents(self):
-        return np.asarray(self.matrices[0]).shape[0]
-
-    @property
-    def static(self):
-        return len(self.matrices) == 1
-
-    def key(self, round):
-        return round % len(self.matrices)
-
-    def weights(self, key):
-        return sparse.csr_array(self.matrices[key])
+PROPERTIES = {name for name, found in vars(topologies.Conditions).items() if isinstance(found, property)} | {"static"}
+NO_ROWS, NO_COLUMNS = ({f"{one}_stochastic", "doubly_stochastic", "symmetric"} for one in ("row", "column"))
+PUSHED, PULLED = (topologies.Static(DIGRAPH, weights=rule) for rule in (topologies.push, topologies.pull))
+THIRDS, HALVES = np.full((3, 3), 1 / 3), np.array([[0.5, 0.5, 0], [0.5, 0.5, 0], [0, 0, 1.0]])
+NEGATIVE = np.array([[0.5, 0.75, -0.25], [0.75, 0.25, 0.0], [-0.25, 0.0, 1.25]])
+ROUNDING = 1e-12 * np.random.default_rng(0).standard_normal((3, 3))
 
 
 def broken(found):
     return {name for name in PROPERTIES if not getattr(found, name)}
 
 
-THIRDS, HALVES = np.full((3, 3), 1 / 3), np.array([[0.5, 0.5, 0], [0.5, 0.5, 0], [0, 0, 1.0]])
-OTHER_HALVES = HALVES[::-1, ::-1]
-ROTATE = np.array([[0, 0, 1.0], [1, 0, 0], [0, 1, 0]])
-NEGATIVE = np.array([[0.5, 0.75, -0.25], [0.75, 0.25, 0.0], [-0.25, 0.0, 1.25]])
-ONE_BROKEN = {
-    "nothing": ([THIRDS], set()),
-    "symmetric": ([(np.eye(3) + ROTATE) / 2], {"symmetric"}),
-    "rows": ([topologies.push(DIGRAPH).toarray()], {"row_stochastic", "doubly_stochastic", "symmetric"}),
-    "columns": ([topologies.pull(DIGRAPH).toarray()], {"column_stochastic", "doubly_stochastic", "symmetric"}),
-    "nonnegative": ([NEGATIVE], {"nonnegative"}),
-    "diagonal": ([(np.ones((3, 3)) - np.eye(3)) / 2], {"positive_diagonal"}),
-    "connected": ([HALVES], {"jointly_connected"}),
-    "static": ([HALVES, OTHER_HALVES], {"static"}),
-}
+def measured(*matrices, **options):
+    return topologies.conditions(MatricesInTurn(matrices), **options)
 
 
-@pytest.mark.parametrize("name", ONE_BROKEN)
-def test_each_property_is_seen_to_break(name):
-    matrices, expected = ONE_BROKEN[name]
-    assert broken(topologies.conditions(Turns(matrices))) == expected
+@pytest.mark.parametrize(
+    ("matrices", "expected"),
+    [
+        ([THIRDS], set()),
+        ([THIRDS + ROUNDING], set()),
+        ([(np.eye(3) + np.roll(np.eye(3), 1, axis=0)) / 2], {"symmetric"}),
+        ([PUSHED.weights(0).toarray()], NO_ROWS),
+        ([PULLED.weights(0).toarray()], NO_COLUMNS),
+        ([NEGATIVE], {"nonnegative"}),
+        ([(np.ones((3, 3)) - np.eye(3)) / 2], {"positive_diagonal"}),
+        ([HALVES], {"jointly_connected"}),
+        ([HALVES, HALVES[::-1, ::-1]], {"static"}),
+    ],
+)
+def test_each_broken_property_is_found(matrices, expected):
+    assert broken(measured(*matrices)) == expected
 
 
 @pytest.mark.parametrize(
@@ -80,21 +57,20 @@ def test_each_property_is_seen_to_break(name):
         (topologies.fastest, {"positive_diagonal"}),
         (partial(topologies.fastest, diagonal=0.05), set()),
         (partial(topologies.fastest, nonnegative=False), {"positive_diagonal", "nonnegative"}),
-        (topologies.push, {"row_stochastic", "doubly_stochastic", "symmetric"}),
-        (topologies.pull, {"column_stochastic", "doubly_stochastic", "symmetric"}),
+        (topologies.push, NO_ROWS),
+        (topologies.pull, NO_COLUMNS),
     ],
 )
-def test_what_every_rule_guarantees(weights, missing):
+def test_conditions_of_every_rule(weights, missing):
     found = topologies.conditions(topologies.Static(topologies.star(6), weights=weights))
     assert broken(found) == missing
     assert (found.period, found.rounds, found.window, found.components, found.agents) == (1, 1, 1, 1, 6)
 
 
 def test_the_worst_places_are_named_with_their_rounds():
-    matrices = [np.eye(3), np.eye(3), np.eye(3)]
-    matrices[1] = np.array([[0.5, 0.25, 0], [0.25, 0.75, 0], [0, 0.125, 1]])
-    matrices[2] = np.array([[1, 0, 0], [0, 1, 0], [0, -0.5, 0.875]])
-    found = topologies.conditions(Turns(matrices))
+    first = np.array([[0.5, 0.25, 0], [0.25, 0.75, 0], [0, 0.125, 1]])
+    second = np.array([[1, 0, 0], [0, 1, 0], [0, -0.5, 0.875]])
+    found = measured(np.eye(3), first, second)
     assert found.row_sum == (0.375, 2, (2,))
     assert found.column_sum == (0.5, 2, (1,))
     assert found.asymmetry == (0.5, 2, (1, 2))
@@ -116,53 +92,46 @@ def test_the_worst_places_are_named_with_their_rounds():
         "one component      no     2 over all rounds",
         "static             no     repeats after 3 rounds",
     ]
+    equally_bad = measured(THIRDS, HALVES, HALVES.copy())
+    assert equally_bad.smallest_weight == (pytest.approx(1 / 3), 0, (0, 0))
+    assert equally_bad.smallest_diagonal.round == 0
 
 
-def test_the_first_of_equally_bad_rounds_is_named():
-    found = topologies.conditions(Turns([THIRDS, HALVES, HALVES.copy()]))
-    assert found.smallest_weight == (pytest.approx(1 / 3), 0, (0, 0))
-    assert found.smallest_diagonal.round == 0
-
-
-def test_an_entry_that_is_not_a_number_breaks_everything_it_touches():
+def test_matrices_with_an_entry_that_is_not_a_number_and_matrices_of_zeros():
     bad = THIRDS.copy()
     bad[1, 1] = np.nan
-    found = topologies.conditions(Turns([THIRDS, bad, HALVES]))
+    found = measured(THIRDS, bad, HALVES)
     assert broken(found) >= {"row_stochastic", "column_stochastic", "symmetric", "nonnegative", "positive_diagonal"}
     assert found.row_sum[1:] == (1, (1,))
     assert "row 1 of round 1 sums to nan" in str(found)
+    zeros = measured(np.zeros((2, 2)))
+    assert zeros.smallest_weight is None
+    assert broken(zeros) == PROPERTIES - {"symmetric", "nonnegative", "static"}
+    assert "positive weights   no     none" in str(zeros)
 
 
-def test_a_matrix_of_zeros():
-    found = topologies.conditions(Turns([np.zeros((2, 2))]))
-    assert found.smallest_weight is None
-    assert broken(found) == {
-        "row_stochastic",
-        "column_stochastic",
-        "doubly_stochastic",
-        "positive_diagonal",
-        "jointly_connected",
-    }
-    assert "positive weights   no     none" in str(found)
+EMPTY, EDGE, PATH = nx.empty_graph(4), nx.compose(nx.empty_graph(4), nx.path_graph(2)), topologies.path(4)
 
 
-def test_a_periodic_schedule_is_looked_at_for_one_period():
-    evens, odds = nx.Graph([(0, 1), (2, 3)]), nx.Graph([(1, 2), (0, 3)])
-    found = topologies.conditions(topologies.Periodic([evens, odds, evens, nx.empty_graph(4), odds]))
-    assert (found.period, found.rounds, found.window, found.components) == (5, 5, 3, 1)
-    assert broken(found) == {"static"}
-    # With fewer rounds than a period it looks at what it may.
-    part = topologies.conditions(topologies.Periodic([evens, evens, evens, odds]), rounds=3)
-    assert (part.period, part.rounds, part.window, part.components) == (None, 3, None, 1)
+@pytest.mark.parametrize(
+    ("schedule", "rounds", "expected"),
+    [
+        (topologies.Periodic([EVENS, ODDS, EVENS, EMPTY, ODDS]), 100, (5, 5, 3, 1)),
+        (topologies.Periodic([EVENS, EVENS, EVENS, ODDS]), 3, (None, 3, None, 1)),  # fewer rounds than a period
+        (topologies.Periodic([PATH, EMPTY, EMPTY]), 100, (3, 3, 3, 1)),
+        # Connected in round 1 of four alone: the longest window begins in round 2 and ends in the next period.
+        (topologies.Periodic([EDGE, PATH, EDGE, EDGE]), 100, (4, 4, 4, 1)),
+        # Components are those of the union, although these rounds are not jointly connected.
+        (topologies.RandomEdges(topologies.path(20), 0.01, seed=0), 5, (None, 5, None, 1)),
+        (topologies.Static(nx.empty_graph(3)), 100, (1, 1, None, 3)),
+    ],
+)
+def test_periods_windows_and_components(schedule, rounds, expected):
+    found = topologies.conditions(schedule, rounds)
+    assert (found.period, found.rounds, found.window, found.components) == expected
 
 
-def test_windows_that_reach_into_the_next_period_count():
-    empty = nx.empty_graph(4)
-    found = topologies.conditions(topologies.Periodic([topologies.path(4), empty, empty]))
-    assert found.window == 3
-
-
-def test_a_schedule_that_never_repeats():
+def test_a_schedule_without_a_period():
     schedule = topologies.RandomEdges(topologies.ring(6), 0.5, seed=0)
     found = topologies.conditions(schedule, rounds=40)
     assert (found.period, found.rounds, found.components) == (None, 40, 1)
@@ -171,27 +140,44 @@ def test_a_schedule_that_never_repeats():
     assert "static             no     no period seen" in str(found)
 
 
-def test_components_are_those_of_the_union_though_the_rounds_do_not_join():
-    schedule = topologies.RandomEdges(topologies.path(20), 0.01, seed=0)
-    found = topologies.conditions(schedule, rounds=5)
-    assert (found.window, found.components) == (None, 1)
-    assert topologies.conditions(topologies.Static(nx.empty_graph(3))).components == 3
+class Solver:
+    def __init__(self, mixing):
+        self.mixing = mixing
 
 
-def test_rounding_errors_break_nothing():
-    noise = 1e-12 * np.random.default_rng(0).standard_normal((3, 3))
-    assert broken(topologies.conditions(Turns([THIRDS + noise]))) == set()
+AVERAGED, TURNING = topologies.Static(topologies.ring(5)), topologies.OnePeerExponential(4)
 
 
-@pytest.mark.parametrize("rounds", [0, -3, 2.5])
-def test_rounds_out_of_range_are_refused(rounds):
-    with pytest.raises(ValueError, match="rounds must be"):
-        topologies.conditions(topologies.Static(topologies.ring(4)), rounds)
+@pytest.mark.parametrize(
+    ("mixing", "accepted", "refused"),
+    [
+        ("doubly stochastic", [AVERAGED, TURNING], [(PUSHED, "row 2"), (PULLED, "column 0")]),
+        ("column stochastic", [AVERAGED, PUSHED, TURNING], [(PULLED, "column 0")]),
+        ("row stochastic", [AVERAGED, PULLED, TURNING], [(PUSHED, "row 2")]),
+        ("symmetric", [AVERAGED], [(PUSHED, "row 2"), (PULLED, "column 0"), (TURNING, r"entries \(0, 1\).* differ by 0.5")]),
+    ],
+)
+def test_the_sums_that_a_solver_needs_are_compared_with_those_of_a_schedule(mixing, accepted, refused):
+    for network in accepted:
+        found = topologies.check(network, Solver(mixing))
+        assert found.refusal is None
+        assert all(holds for _, holds, _ in found.needs)
+    for network, why in refused:
+        found = topologies.check(network, Solver(mixing))
+        needed = "symmetric doubly stochastic" if mixing == "symmetric" else mixing
+        assert re.match(f"Solver needs {needed} mixing matrices, but {why}", found.refusal)
+        assert [name for name, holds, _ in found.needs if not holds] == [mixing]
 
 
-def test_windows_reach_over_the_end_of_a_period():
-    """Joined in round 1 of four alone: the longest wait is from round 2 of a period to round 1 of the next."""
-    edge, both = nx.empty_graph(3), nx.path_graph(3)
-    edge.add_edge(0, 1)
-    found = topologies.conditions(topologies.Periodic([edge, both, edge, edge]))
-    assert (found.period, found.window) == (4, 4)
+def test_a_zero_diagonal_is_reported_only_if_the_agents_merely_swap_values():
+    swap = topologies.Static(topologies.path(2), weights=topologies.adjacency)
+    assert [name for name, holds, _ in topologies.check(swap, object()).needs if not holds] == ["positive diagonal"]
+    # The fastest matrix of a star has no weight at its centre, and contracts the disagreement all the same.
+    star = topologies.Static(topologies.star(5), weights=topologies.fastest)
+    assert not topologies.conditions(star).positive_diagonal
+    assert all(holds for _, holds, _ in topologies.check(star, object()).needs)
+
+
+def test_an_unknown_need_is_rejected_by_name():
+    with pytest.raises(ValueError, match=r"mixing of Solver must be one of .*'doubly stochastic', .*; got 'doubly'"):
+        topologies.check(AVERAGED, Solver("doubly"))

@@ -5,21 +5,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from networks import EVENS, ODDS
 from scipy import sparse
 
 import topologies
 
-NOTHING = nx.empty_graph(4)
-LEFT, MIDDLE, RIGHT = (nx.empty_graph(4) for _ in range(3))
-
-
-LEFT.add_edge(0, 1)
-
-
-MIDDLE.add_edge(1, 2)
-
-
-RIGHT.add_edge(2, 3)
+NOTHING, PATH = nx.empty_graph(4), topologies.path(4)
+LEFT, MIDDLE, RIGHT = (nx.compose(NOTHING, nx.Graph([edge])) for edge in PATH.edges)
+THERE, BACK = nx.DiGraph([(0, 1), (1, 2)]), nx.compose(nx.empty_graph(3, create_using=nx.DiGraph), nx.DiGraph([(2, 0)]))
 
 
 @pytest.mark.parametrize(
@@ -28,52 +21,44 @@ RIGHT.add_edge(2, 3)
         ([topologies.ring(4)], 1),
         ([LEFT, MIDDLE, RIGHT], 3),
         ([LEFT, MIDDLE, RIGHT, NOTHING], 4),
-        # After a round of RIGHT up to three others come before the next.
-        ([LEFT, MIDDLE, RIGHT, MIDDLE], 4),
+        ([LEFT, MIDDLE, RIGHT, MIDDLE], 4),  # RIGHT is in one of four rounds
         ([LEFT, LEFT, MIDDLE, RIGHT], 4),
-        ([topologies.path(4), NOTHING], 2),
-        ([topologies.path(4), NOTHING, NOTHING, topologies.star(4), NOTHING], 3),
-        ([nx.Graph([(0, 1), (2, 3)]), nx.Graph([(1, 2), (0, 3)])], 2),
+        ([PATH, NOTHING], 2),
+        ([PATH, NOTHING, NOTHING, topologies.star(4), NOTHING], 3),
+        ([EVENS, ODDS], 2),
         ([LEFT, RIGHT], None),
         ([NOTHING], None),
-        ([nx.Graph([(0, 1), (1, 2), (2, 3)]), LEFT, RIGHT], 3),
+        ([PATH, LEFT, RIGHT], 3),
+        ([topologies.path(1)], 1),
+        ([THERE], None),  # a directed union must be strongly connected
+        ([THERE, BACK], 2),
+        ([THERE, THERE, THERE, BACK], 4),
+        ([nx.cycle_graph(3, create_using=nx.DiGraph)], 1),
     ],
 )
 def test_windows_of_periodic_schedules_by_hand(graphs, window):
-    assert topologies.joint_connectivity(topologies.Periodic(graphs), 5 * len(graphs)) == window
+    schedule = topologies.Periodic(graphs, weights=topologies.push)
+    assert topologies.joint_connectivity(schedule, 5 * len(graphs)) == window
 
 
-def test_a_directed_union_must_be_strongly_connected():
-    there, back = nx.DiGraph([(0, 1), (1, 2)]), nx.DiGraph([(2, 0)])
-    back.add_node(1)
-
-    def window(*graphs):
-        return topologies.joint_connectivity(topologies.Periodic(graphs, weights=topologies.push), 12)
-
-    assert window(there) is None
-    assert window(there, back) == 2
-    assert window(there, there, there, back) == 4
-    assert window(nx.cycle_graph(3, create_using=nx.DiGraph)) == 1
-
-
-def test_only_the_rounds_asked_for_count():
-    schedule = topologies.Periodic([LEFT, MIDDLE, RIGHT])
-    assert [topologies.joint_connectivity(schedule, rounds) for rounds in (1, 2, 3, 4)] == [None, None, 3, 3]
-    late = topologies.Periodic([NOTHING, NOTHING, topologies.path(4)])
-    assert [topologies.joint_connectivity(late, rounds) for rounds in (1, 2, 3, 6)] == [None, None, 3, 3]
-    early = topologies.Periodic([topologies.path(4), NOTHING, NOTHING])
-    assert [topologies.joint_connectivity(early, rounds) for rounds in (1, 2, 3, 6)] == [1, 2, 3, 3]
+@pytest.mark.parametrize(
+    ("graphs", "windows"),
+    [
+        ([LEFT, MIDDLE, RIGHT], [None, None, 3, 3, 3, 3]),
+        ([NOTHING, NOTHING, PATH], [None, None, 3, 3, 3, 3]),
+        ([PATH, NOTHING, NOTHING], [1, 2, 3, 3, 3, 3]),
+    ],
+)
+def test_only_the_first_rounds_count(graphs, windows):
+    schedule = topologies.Periodic(graphs)
+    assert [topologies.joint_connectivity(schedule, rounds) for rounds in range(1, 7)] == windows
 
 
-def test_one_agent_is_always_connected():
-    assert topologies.joint_connectivity(topologies.Static(topologies.path(1)), 7) == 1
+def test_an_edge_without_weight_does_not_connect():
+    def identity(graph):
+        return sparse.eye_array(len(graph))
 
-
-def test_an_edge_without_weight_is_not_used():
-    def deaf(graph):
-        return topologies.metropolis(nx.empty_graph(len(graph)))
-
-    assert topologies.joint_connectivity(topologies.Static(topologies.ring(4), weights=deaf), 5) is None
+    assert topologies.joint_connectivity(topologies.Static(topologies.ring(4), weights=identity), 5) is None
 
 
 def one_by_one(graphs, rounds, connected):
@@ -111,58 +96,32 @@ def test_random_edges_agree_with_the_definition():
     assert topologies.joint_connectivity(schedule, 60) == one_by_one(graphs, 60, nx.is_connected) > 3
 
 
-@pytest.mark.parametrize("rounds", [0, -1, 1.5])
-def test_rounds_out_of_range_are_refused(rounds):
-    with pytest.raises(ValueError, match="rounds must be"):
-        topologies.joint_connectivity(topologies.Static(topologies.ring(4)), rounds)
+APART = nx.compose(nx.empty_graph(7), nx.Graph([(6, 0), (1, 5), (5, 3)]))
+SPARSE = topologies.erdos_renyi(500, 0.002, seed=3, connected=False)
 
 
-def groups(schedule):
-    return [group.tolist() for group in topologies.components(schedule)]
-
-
-def test_a_connected_graph_is_one_component():
-    assert groups(topologies.Static(topologies.ring(6))) == [[0, 1, 2, 3, 4, 5]]
-
-
-def test_components_of_a_disconnected_graph_come_in_the_order_of_their_first_agents():
-    graph = nx.empty_graph(7)
-    graph.add_edges_from([(6, 0), (1, 5), (5, 3)])
-    assert groups(topologies.Static(graph)) == [[0, 6], [1, 3, 5], [2], [4]]
-    assert groups(topologies.RandomEdges(graph, 0.01, seed=0)) == [[0, 6], [1, 3, 5], [2], [4]]
-
-
-def test_disconnected_graphs_can_be_jointly_connected():
-    evens, odds = nx.Graph([(0, 1), (2, 3)]), nx.Graph([(1, 2), (0, 3)])
-    assert groups(topologies.Periodic([evens, evens])) == [[0, 1], [2, 3]]
-    assert groups(topologies.Periodic([evens, odds])) == [[0, 1, 2, 3]]
-
-
-def test_random_edges_are_jointly_connected_though_no_round_is():
-    schedule = topologies.RandomEdges(topologies.path(20), 0.1, seed=1)
-    assert not any(nx.is_connected(schedule.graph(n)) for n in range(50))
-    assert groups(schedule) == [list(range(20))]
-
-
-def test_components_of_directed_graphs_are_strongly_connected():
-    def to_self(graph):
-        return sparse.eye_array(len(graph))
-
-    there_and_back = nx.DiGraph([(0, 1), (1, 0), (1, 2), (2, 3), (3, 2)])
-    assert groups(topologies.Static(there_and_back, weights=to_self)) == [[0, 1], [2, 3]]
-
-
-def test_components_agree_with_networkx_on_a_sparse_random_graph():
-    graph = topologies.erdos_renyi(500, 0.002, seed=3, connected=False)
-    expected = sorted(sorted(group) for group in nx.connected_components(graph))
-    assert len(expected) > 50
-    assert groups(topologies.Static(graph)) == expected
+@pytest.mark.parametrize(
+    ("schedule", "groups"),
+    [
+        (topologies.Static(topologies.ring(6)), [[0, 1, 2, 3, 4, 5]]),
+        (topologies.Static(APART), [[0, 6], [1, 3, 5], [2], [4]]),  # in the order of their first agents
+        (topologies.RandomEdges(APART, 0.01, seed=0), [[0, 6], [1, 3, 5], [2], [4]]),
+        (topologies.RandomEdges(topologies.path(20), 0.1, seed=1), [list(range(20))]),
+        (topologies.Periodic([EVENS, EVENS]), [[0, 1], [2, 3]]),
+        (topologies.Periodic([EVENS, ODDS]), [[0, 1, 2, 3]]),
+        (
+            topologies.Static(nx.DiGraph([(0, 1), (1, 0), (1, 2), (2, 3), (3, 2)]), weights=topologies.push),
+            [[0, 1], [2, 3]],  # strongly connected
+        ),
+        (topologies.Static(SPARSE), sorted(map(sorted, nx.connected_components(SPARSE)))),
+    ],
+)
+def test_components(schedule, groups):
+    assert [group.tolist() for group in topologies.components(schedule)] == groups
 
 
 @pytest.mark.parametrize(("round", "exchanges"), [(0, 4), (1, 6), (2, 5), (3, 4), (5, 5)])
-def test_a_crossing_begins_in_its_round(round, exchanges):
-    """Along a path of four the agents at its ends hear from each other when its edges come in turn, there and back."""
-    assert (
-        topologies.analysis.connectivity.crossing(topologies.Periodic([nx.compose(LEFT, RIGHT), MIDDLE, NOTHING]), round)
-        == exchanges
-    )
+def test_a_crossing_begins_in_the_given_round(round, exchanges):
+    """The ends of a path of four have information from each other when its edges were used in order, in both directions."""
+    schedule = topologies.Periodic([nx.compose(LEFT, RIGHT), MIDDLE, NOTHING])
+    assert topologies.analysis.crossing(schedule, round) == exchanges

@@ -70,11 +70,3 @@ def test_every_two_agents_meet_and_reach_the_average_for_a_small_radius():
     assert np.array_equal(network.union().toarray(), 1 - np.eye(8))
     assert len(topologies.components(network)) == 1
     assert nx.number_connected_components(network.graph(0)) > 1
-
-
-def test_two_agents_with_a_radius_below_the_diagonal_are_not_always_adjacent():
-    network = topologies.Mobile(2, radius=1.2, speed=0.3, seed=0)
-    apart = [np.linalg.norm(np.diff(network.positions(n), axis=0)) > 1.2 for n in range(2000)]
-    assert 0 < np.mean(apart) < 0.2
-    assert not network.static
-    assert [not network.graph(n).edges for n in range(2000)] == apart

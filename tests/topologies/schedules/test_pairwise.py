@@ -97,12 +97,3 @@ def test_one_peer_exponential_matrices_follow_the_definition(agents):
     check_schedule(network, mixing="doubly stochastic")
     assert len({network.key(n) for n in range(50)}) == turns
     assert len(topologies.components(network)) == 1
-
-
-@pytest.mark.parametrize("network", [topologies.OnePeerExponential(6), topologies.Matchings(20, seed=1)])
-def test_agents_agree_on_their_average_in_the_limit(network):
-    values = np.random.default_rng(0).standard_normal(network.agents)
-    mean = values.mean()
-    for n in range(200):
-        values = network.weights(network.key(n)) @ values
-    np.testing.assert_allclose(values, mean, rtol=0, atol=1e-13)

@@ -22,53 +22,42 @@ def growing(round):
     return nx.compose(nx.empty_graph(6), nx.path_graph(min(round + 1, 6)))
 
 
-# No two are equal; each is given with its repr.
+# No two are equal; a few are given with their repr.
 DIFFERENT = [
     (STATIC, "Static(agents=6, edges=6, weights=metropolis)"),
-    (topologies.Static(PATH), "Static(agents=6, edges=5, weights=metropolis)"),
-    (topologies.Static(RING, weights=laplacian), "Static(agents=6, edges=6, weights=laplacian)"),
     (topologies.Static(nx.DiGraph([(0, 1), (1, 2)]), weights=push), "Static(agents=3, edges=2, weights=push)"),
     (topologies.Periodic([EVENS, ODDS]), "Periodic(agents=4, period=2, edges=[2, 2], weights=metropolis)"),
-    (topologies.Periodic([ODDS, EVENS]), "Periodic(agents=4, period=2, edges=[2, 2], weights=metropolis)"),
     (topologies.Periodic([EVENS] * 9), "Periodic(agents=4, period=9, edges=[2, 2, 2, 2, ...], weights=metropolis)"),
     (topologies.Sequence(growing, 6), "Sequence(growing, agents=6, weights=metropolis)"),
-    (topologies.Sequence(growing, 6, topologies.push), "Sequence(growing, agents=6, weights=push)"),
     (topologies.RandomEdges(RING, 0.5, seed=2), "RandomEdges(agents=6, edges=6, probability=0.5, seed=2)"),
-    (topologies.RandomEdges(RING, 0.5, seed=1), "RandomEdges(agents=6, edges=6, probability=0.5, seed=1)"),
-    (topologies.RandomEdges(RING, 0.6, seed=1), "RandomEdges(agents=6, edges=6, probability=0.6, seed=1)"),
-    (topologies.Matchings(6), "Matchings(agents=6, seed=0)"),
     (topologies.Matchings(6, seed=1), "Matchings(agents=6, seed=1)"),
-    (topologies.Matchings(7), "Matchings(agents=7, seed=0)"),
     (topologies.Matchings(6, graph=RING), "Matchings(agents=6, edges=6, seed=0)"),
-    (topologies.Matchings(6, graph=PATH), "Matchings(agents=6, edges=5, seed=0)"),
     (topologies.OnePeerExponential(6), "OnePeerExponential(agents=6)"),
-    (topologies.OnePeerExponential(7), "OnePeerExponential(agents=7)"),
     (topologies.Mobile(10, 0.3, 0.1, seed=4), "Mobile(agents=10, radius=0.3, speed=0.1, seed=4)"),
-    (topologies.Mobile(11, 0.3, 0.1, seed=4), "Mobile(agents=11, radius=0.3, speed=0.1, seed=4)"),
-    (topologies.Mobile(10, 0.4, 0.1, seed=4), "Mobile(agents=10, radius=0.4, speed=0.1, seed=4)"),
-    (topologies.Mobile(10, 0.3, 0.2, seed=4), "Mobile(agents=10, radius=0.3, speed=0.2, seed=4)"),
-    (topologies.Mobile(10, 0.3, 0.1, seed=5), "Mobile(agents=10, radius=0.3, speed=0.1, seed=5)"),
     (topologies.Temporal(TIMES, CONTACTS, 20), "Temporal(agents=4, edges=4, rounds=6, window=20.0, cyclic=True)"),
-    (topologies.Temporal(TIMES, CONTACTS, 20, None, False), "Temporal(agents=4, edges=4, rounds=6, window=20.0, cyclic=False)"),
-    (topologies.Temporal(TIMES, CONTACTS, 21), "Temporal(agents=4, edges=4, rounds=5, window=21.0, cyclic=True)"),
-    (
-        topologies.Temporal(TIMES, CONTACTS, 20, labels="abcd"),
-        "Temporal(agents=4, edges=4, rounds=6, window=20.0, cyclic=True)",
-    ),
     (topologies.LinkFailure(STATIC, 0.5), f"LinkFailure({STATIC}, probability=0.5, seed=0, symmetric=True)"),
-    (topologies.LinkFailure(STATIC, 0.4), f"LinkFailure({STATIC}, probability=0.4, seed=0, symmetric=True)"),
-    (topologies.LinkFailure(STATIC, 0.5, seed=1), f"LinkFailure({STATIC}, probability=0.5, seed=1, symmetric=True)"),
-    (topologies.LinkFailure(STATIC, 0.5, 0, False), f"LinkFailure({STATIC}, probability=0.5, seed=0, symmetric=False)"),
     (
         topologies.LinkFailure(STATIC, 0.5, preserve="rows"),
         f"LinkFailure({STATIC}, probability=0.5, seed=0, symmetric=True, preserve='rows')",
     ),
-    (topologies.AgentFailure(STATIC, [(0, 1, 2)]), f"AgentFailure({STATIC}, outages=[(0, 1, 2)])"),
     (topologies.AgentFailure(STATIC, [(0, 1, 2)], "rows"), f"AgentFailure({STATIC}, outages=[(0, 1, 2)], preserve='rows')"),
     (
         topologies.AgentFailure(STATIC, [(0, n, None) for n in range(9)]),
         f"AgentFailure({STATIC}, outages=[(0, 0, None), (0, 1, None), (0, 2, None), (0, 3, None), ...])",
     ),
+    *[(topologies.Static(PATH, weights=rule), None) for rule in (topologies.metropolis, laplacian)],
+    (topologies.Periodic([ODDS, EVENS]), None),
+    (topologies.Sequence(growing, 6, topologies.push), None),
+    *[(topologies.RandomEdges(RING, probability, seed=1), None) for probability in (0.5, 0.6)],
+    *[(made, None) for made in (topologies.Matchings(6), topologies.Matchings(7), topologies.Matchings(6, graph=PATH))],
+    (topologies.OnePeerExponential(7), None),
+    *[
+        (topologies.Mobile(*made), None)
+        for made in ((11, 0.3, 0.1, 4), (10, 0.4, 0.1, 4), (10, 0.3, 0.2, 4), (10, 0.3, 0.1, 5))
+    ],
+    *[(topologies.Temporal(TIMES, CONTACTS, *made), None) for made in ((20, None, False), (21,), (20, None, True, "abcd"))],
+    *[(topologies.LinkFailure(STATIC, *made), None) for made in ((0.4,), (0.5, 1), (0.5, 0, False))],
+    *[(topologies.AgentFailure(STATIC, [(0, 1, last)]), None) for last in (2, 3)],
 ]
 
 
@@ -103,14 +92,14 @@ def test_schedules_are_equal_if_and_only_if_they_are_made_alike():
     assert topologies.Temporal(TIMES, CONTACTS, 20) == topologies.Temporal(*shuffled, 20)
 
 
-@pytest.mark.parametrize(("schedule", "shown"), DIFFERENT, ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(("schedule", "shown"), DIFFERENT)
 def test_copies_are_equal_and_repr_shows_the_settings(schedule, shown):
     schedule.weights(schedule.key(1))
     copy = pickle.loads(pickle.dumps(schedule))
     assert copy == schedule
     assert hash(copy) == hash(schedule)
     assert same(copy.weights(copy.key(5)), schedule.weights(schedule.key(5)))
-    assert repr(schedule) == shown
+    assert shown is None or repr(schedule) == shown
 
 
 def test_changing_a_graph_that_was_passed_or_returned_does_not_change_the_schedule():
