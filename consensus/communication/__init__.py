@@ -1,4 +1,4 @@
-"""What a solver sees of the network: exchanges with neighbours, their messages, and sums over a spanning tree."""
+"""The network as a solver sees it: exchanges with neighbours, their messages, and sums over a spanning tree."""
 
 from consensus.communication.block import BlockNetwork
 from consensus.communication.codec import Codec

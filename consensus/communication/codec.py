@@ -1,26 +1,75 @@
-"""How rows are written as bytes, where messages differ in length."""
+"""The protocol of messages whose lengths differ."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int, UInt8
+
 
 class Codec(Protocol):
-    """The form in which a tree's sums travel: rows of float64 as bytes, and back to the last bit.
+    """A format of messages for sums over a tree: rows of float64 to bytes, and back to the last bit.
 
-    Zeros have no sign: a codec may write -0.0 as 0.0.
+    Zeros have no sign: -0.0 may be decoded as 0.0.
     """
 
-    def sizes(self, rows: np.ndarray) -> np.ndarray:
-        """The bytes (agents,) of the messages with ``rows`` (agents, n), as they are counted."""
+    def sizes(self, rows: Float[np.ndarray, "agents n"]) -> Int[np.ndarray, " agents"]:
+        """Return the counted bytes of each row's message.
 
-    def encode(self, row: np.ndarray) -> bytes:
-        """The message with a ``row`` (n,)."""
+        Parameters
+        ----------
+        rows : ndarray (agents, n)
+            Numbers to be sent.
 
-    def decode(self, message: np.ndarray, columns: int) -> tuple[np.ndarray, int]:
-        """The row (columns,) at the beginning of ``message``, an array of bytes, and how many bytes it takes there."""
+        Returns
+        -------
+        ndarray of int (agents,)
+            Sizes.
+        """
+
+    def encode(self, row: Float[np.ndarray, " n"]) -> bytes:
+        """Return the message of a row.
+
+        Parameters
+        ----------
+        row : ndarray (n,)
+            Numbers to be sent.
+
+        Returns
+        -------
+        bytes
+            The message.
+        """
+
+    def decode(self, message: UInt8[np.ndarray, " size"], columns: int) -> tuple[Float[np.ndarray, " columns"], int]:
+        """Return the row at the beginning of a message, and the bytes that it takes there.
+
+        Parameters
+        ----------
+        message : ndarray of uint8
+            Other rows or unused bytes may follow.
+        columns : int
+            Length of the row.
+
+        Returns
+        -------
+        tuple of ndarray (columns,) and int
+            The row, and the size of its message.
+        """
 
     def most(self, columns: int) -> int:
-        """The largest size of a message with a row of so many ``columns``."""
+        """Return the largest size of a message.
+
+        Parameters
+        ----------
+        columns : int
+            Length of the row.
+
+        Returns
+        -------
+        int
+            In bytes.
+        """

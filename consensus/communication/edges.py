@@ -1,4 +1,6 @@
-"""The edges of agents, seen from their ends."""
+"""The edges of a block of agents."""
+
+from __future__ import annotations
 
 from typing import NamedTuple
 
@@ -7,20 +9,30 @@ import scipy.sparse as sp
 
 
 class Edges(NamedTuple):
-    """For each of a block of agents its neighbours, side by side, in ascending order.
+    """The neighbours of each agent of a block, side by side in ascending order.
 
-    Fields, all (agents, most), with ``most`` the largest number of neighbours that any agent of the network has: whether there
-    is such a neighbour, ``there``; its number in the network, ``others``; its weight W_ij, ``weights``; and at which place it
-    has the agent among its own neighbours, ``places``. Where there is none, numbers and weights are zero.
+    All arrays are (agents, most), with ``most`` the largest number of neighbours in the whole network. Places without a
+    neighbour hold zeros.
+
+    Attributes
+    ----------
+    there : ndarray of bool
+        Whether there is a neighbour at this place.
+    others : ndarray of int
+        Number of the neighbour in the network.
+    weights : ndarray
+        W_ij, the neighbour's weight.
+    places : ndarray of int
+        Place of the agent among the neighbour's own neighbours.
 
     Examples
     --------
-    Of a path of three agents, the two that come first:
+    The first two agents of a path of three:
 
     >>> import topologies
     >>> from consensus.communication.edges import Edges
-    >>> ends = Edges.of(topologies.metropolis(topologies.path(3)), slice(0, 2))
-    >>> ends.others.tolist(), ends.there.tolist(), ends.places.tolist()
+    >>> edges = Edges.of(topologies.metropolis(topologies.path(3)), slice(0, 2))
+    >>> edges.others.tolist(), edges.there.tolist(), edges.places.tolist()
     ([[1, 0], [0, 2]], [[True, False], [True, True]], [[0, 0], [0, 0]])
     """
 
@@ -30,10 +42,24 @@ class Edges(NamedTuple):
     places: np.ndarray
 
     @classmethod
-    def of(cls, whole: sp.csr_array, agents: slice) -> "Edges":
-        """Those of ``agents``, from the mixing matrix of all.
+    def of(cls, whole: sp.csr_array, agents: slice) -> Edges:
+        """Return the edges of some agents.
 
-        ValueError if its pattern is not symmetric.
+        Parameters
+        ----------
+        whole : csr_array (A, A)
+            The mixing matrix.
+        agents : slice
+            The block.
+
+        Returns
+        -------
+        Edges
+
+        Raises
+        ------
+        ValueError
+            If the pattern of the matrix is not symmetric.
         """
         entries = whole.tocoo()
         edges = (entries.row != entries.col) & (entries.data != 0)
@@ -42,7 +68,7 @@ class Edges(NamedTuple):
         place = np.arange(len(receivers)) - np.searchsorted(receivers, receivers)
         back = np.lexsort((receivers, senders))  # the same edges, by their other ends
         if not (np.array_equal(receivers[back], senders) and np.array_equal(senders[back], receivers)):
-            raise ValueError("neighbours can tell each other something only where both hear each other: give symmetric weights")
+            raise ValueError("messages to single neighbours need edges in both directions: give symmetric weights")
         shape = (whole.shape[0], int(place.max(initial=-1)) + 1)
         filled = [np.zeros(shape, kind) for kind in (bool, np.intp, weights.dtype, np.intp)]
         for array, values in zip(filled, (True, senders, weights, place[back]), strict=True):

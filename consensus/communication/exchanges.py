@@ -1,10 +1,11 @@
-"""The rows that a block of agents exchanges with its neighbours, and what is counted of them."""
+"""The rows that a block of agents exchanges with its neighbours, and their counts."""
 
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 
@@ -14,7 +15,7 @@ from topologies.schedules import ScheduleLike, is_static
 
 
 class Exchanges(ABC):
-    """Brings a block of agents its neighbours' rows, and counts what is sent: the base of :class:`BlockNetwork`."""
+    """Brings a block of agents its neighbours' rows, and counts messages: the base of :class:`BlockNetwork`."""
 
     def __init__(self, schedule: ScheduleLike, rows: slice, dtype: np.dtype, strict: bool = False) -> None:
         self.schedule, self.rows, self.dtype, self.strict = schedule, rows, np.dtype(dtype), strict
@@ -27,22 +28,17 @@ class Exchanges(ABC):
 
     @property
     def counts(self) -> dict[str, int]:
-        """What was sent so far, by name, for the history: exchanges, messages, floats and bytes."""
-        return {
-            "exchanges": self.exchanges,
-            "messages": self.messages,
-            "floats": self.floats,
-            "bytes": self.bytes,
-        }
+        """The counts so far, for the history: exchanges, messages, floats and bytes."""
+        return {name: getattr(self, name) for name in ("exchanges", "messages", "floats", "bytes")}
 
     @property
     def traffic(self) -> np.ndarray:
-        """The bytes (agents,) that each agent held here sent and received so far. Over all agents they sum to 2 ``bytes``."""
+        """The bytes (agents,) that each agent of the block sent and received. Over all agents they sum to 2 ``bytes``."""
         self._settle()
         return self._traffic
 
     def per_edge(self) -> dict[tuple[int, int], int]:
-        """How many messages each edge carried, {(sender, receiver): count}; a ``strict`` network knows."""
+        """Return the number of messages on each edge (sender, receiver) of a ``strict`` network."""
         return dict(Counter((sender, receiver) for sender, receiver, _ in self.record))
 
     @property
@@ -52,7 +48,7 @@ class Exchanges(ABC):
 
     @property
     def static(self) -> bool:
-        """Whether every round has the same matrix, as the schedule says: agents know that of their network from the start."""
+        """Whether every round has the same mixing matrix; agents know that from the start."""
         return is_static(self.schedule)
 
     def count_exchanges(self, round: int, exchanges: int, numbers: int) -> None:
@@ -64,7 +60,7 @@ class Exchanges(ABC):
             self._count_exchange(plan, numbers)
 
     def _prepare(self, whole: sp.csr_array, matrix: sp.csr_array) -> tuple[sp.csr_array, Any]:
-        """``(matrix, extra)`` of a plan, from the ``whole`` mixing matrix (A, A) and its rows of the agents held here.
+        """Return ``(matrix, extra)`` for a plan, from the ``whole`` mixing matrix (A, A) and the block's rows of it.
 
         A narrower ``matrix`` keeps its entries in their order.
         """
@@ -72,57 +68,57 @@ class Exchanges(ABC):
 
     @abstractmethod
     def _gather(self, plan: Plan, blocks: Sequence[np.ndarray]) -> Iterable[np.ndarray]:
-        """Each of the ``blocks`` with the rows that ``plan.matrix`` multiplies, neighbours' included, in the order of agents.
+        """Return each of the ``blocks`` with the rows that ``plan.matrix`` multiplies, in the order of agents.
 
-        All agents' rows, if :meth:`_prepare` is left as it is. Blocks are of any dtype: packed rows are bytes.
+        These are all agents' rows, unless :meth:`_prepare` narrows the matrix. Packed rows come as blocks of bytes.
         """
 
-    def _gather_encoded(self, plan: Plan, rows: np.ndarray, lengths: np.ndarray, codec: Codec) -> tuple[np.ndarray, np.ndarray]:
-        """As :meth:`_gather`, with the size of each row's message (rows, 1), as floats.
+    def _gather_encoded(self, plan: Plan, rows: np.ndarray, lengths: np.ndarray, codec: Codec) -> Sequence[np.ndarray]:
+        """Return ``rows`` as :meth:`_gather` does, and the size of each row's message (rows, 1), as floats.
 
-        Engines that send messages send what ``codec`` makes of ``rows``; the sizes of these are ``lengths`` (agents,).
+        Engines that send messages send ``codec.encode`` of ``rows``; the sizes of these are ``lengths`` (agents,).
         """
-        whole, sizes = self._gather(plan, [rows, lengths[:, None].astype(float)])
-        return whole, sizes
+        return list(self._gather(plan, [rows, lengths[:, None].astype(float)]))
 
-    def _count_exchange(self, plan, numbers):
-        """Count an exchange along a plan's edges, with so many numbers in each message, in the problem's dtype."""
+    def _count_exchange(self, plan: Plan, numbers: int) -> None:
+        """Count an exchange with so many numbers in each message, in the problem's dtype."""
         if plan is not self._plan:
             self._settle()
             self._plan = plan
         self._numbers += numbers
         self._count_messages(plan.messages, numbers)
 
-    def _count_messages(self, messages, numbers):
+    def _count_messages(self, messages: int, numbers: int) -> None:
         carried = messages * numbers
         self.exchanges += 1
         self.messages += messages
         self.floats += carried
         self.bytes += carried * self.dtype.itemsize
 
-    def _count_sizes(self, plan, numbers, sent, received):
-        """Count an exchange along a plan's edges, of so many numbers a message; bytes ``sent`` and ``received`` (agents,)."""
+    def _count_sizes(self, plan: Plan, numbers: int, sent: np.ndarray, received: np.ndarray) -> None:
+        """Count an exchange with so many numbers in each message, and the bytes ``sent`` and ``received`` (agents,)."""
         self._count_messages(plan.messages, 0)
         self._count(int(plan.copies.sum()) * numbers, int(sent.sum()))
         self._traffic += sent + received
 
-    def _settle(self):
-        """Bring what exchanges along the last plan's edges carried into the traffic."""
+    def _settle(self) -> None:
+        """Add the exchanges since the plan changed to the traffic."""
         if self._plan is not None and self._numbers:
             self._traffic += self._plan.both * (self._numbers * self.dtype.itemsize)
             self._numbers = 0
 
-    def _count(self, numbers, size):
+    def _count(self, numbers: int, size: int) -> None:
         """Count numbers sent, of ``size`` bytes in all."""
         self.floats += numbers
         self.bytes += size
 
-    def _check_edges(self, round, plan):
-        graph = self.schedule.graph(round)
-        whole = self.schedule.weights(self.schedule.key(round))[self.rows].tocoo()
-        for receiver, sender in zip(whole.row + self.rows.start, whole.col, strict=True):
+    def _check_edges(self, round: int, plan: Plan) -> None:
+        graph: nx.Graph = self.schedule.graph(round)  # type: ignore[attr-defined]  # optional in schedules, needed here
+        receivers = np.arange(self.rows.start, self.rows.stop)
+        arcs = zip(np.repeat(receivers, np.diff(plan.matrix.indptr)).tolist(), plan.senders.tolist(), strict=True)
+        for receiver, sender in arcs:
             if receiver == sender:
                 continue
             if not graph.has_edge(sender, receiver):
                 raise RuntimeError(f"in round {round} agent {sender} sent to agent {receiver}, which is no edge of the graph")
-            self.record.append((int(sender), int(receiver), round))
+            self.record.append((sender, receiver, round))

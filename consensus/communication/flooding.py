@@ -1,6 +1,9 @@
 """Minima over all agents, by flooding the network."""
 
+from __future__ import annotations
+
 import functools
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
@@ -9,14 +12,19 @@ from consensus.communication.exchanges import Exchanges
 from consensus.communication.plans import Plans
 from topologies.analysis import crossing
 
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float
+
 
 class Flooding:
-    """What all agents learn when every message repeats the sender's knowledge: a minimum, or a decision.
+    """Results that reach all agents when every message repeats its sender's knowledge: a minimum, or a decision.
+
+    All blocks call the same methods at the same time.
 
     Parameters
     ----------
     network : Exchanges
-        Of a block of agents. Exchanges are counted there, and all blocks must call the same methods at the same time.
+        The network of a block of agents, which counts the exchanges.
     """
 
     def __init__(self, network: Exchanges) -> None:
@@ -29,10 +37,25 @@ class Flooding:
         return -(-self._network.agents // (8 * self._network.dtype.itemsize))
 
     def diameter(self, round: int) -> int:
-        """How many exchanges, the first in ``round``, it takes until every agent has heard from all others.
+        """Return the number of exchanges after which every agent has received from all others, directly or not.
 
-        On a static graph that is the diameter. Agents find it out if every message carries a bitmask of the agents from whom
-        its sender has heard, :attr:`words` numbers. ValueError if some agents never hear from all others.
+        On a static graph that is the diameter. Agents find it if every message carries a bitmask of the agents from whom its
+        sender has received, :attr:`words` numbers.
+
+        Parameters
+        ----------
+        round : int
+            Round of the first exchange.
+
+        Returns
+        -------
+        int
+            Number of exchanges.
+
+        Raises
+        ------
+        ValueError
+            If some agents never receive from all others.
         """
         return self._diameter if self._network.static else crossing(self._network.schedule, round)
 
@@ -40,23 +63,48 @@ class Flooding:
     def _diameter(self) -> int:
         return crossing(self._network.schedule)
 
-    def minimum(self, round: int, exchanges: int, values: np.ndarray, beside: int = 0) -> float:
-        """The minimum of all agents' ``values`` (agents,), after ``exchanges`` of their own, the first in ``round``.
+    def minimum(self, round: int, exchanges: int, values: Float[np.ndarray, " agents"], beside: int = 0) -> float:
+        """Return the minimum of all agents' values.
 
-        It takes at least :meth:`diameter` exchanges. Each message carries the least value that its sender knows of, and
-        ``beside`` more numbers.
+        Each message carries the least value that its sender has received.
+
+        Parameters
+        ----------
+        round : int
+            Round of the first exchange.
+        exchanges : int
+            At least :meth:`diameter`.
+        values : ndarray (agents,)
+            One of each agent of the block.
+        beside : int
+            Further numbers in each message.
+
+        Returns
+        -------
+        float
+            Minimum.
         """
         self._network.count_exchanges(round, exchanges, 1 + beside)
         return self._minimum(values)
 
-    def all(self, yes: np.ndarray) -> bool:
-        """Whether ``yes`` (agents,) holds for all agents of the network.
+    def all(self, yes: Bool[np.ndarray, " agents"]) -> bool:
+        """Return whether something holds for all agents of the network.
 
-        Not counted: the agents' answers travel ``beside`` earlier exchanges, where the solver counts them.
+        Nothing is counted: the solver counts the answers with the exchanges beside which they travel.
+
+        Parameters
+        ----------
+        yes : ndarray of bool (agents,)
+            Whether it holds for each agent of the block.
+
+        Returns
+        -------
+        bool
+            The same for all agents.
         """
         return bool(self._minimum(np.asarray(yes)))
 
-    def _minimum(self, values):
+    def _minimum(self, values: np.ndarray) -> float:
         up, down = self._plans.at(0, "mix"), self._plans.at(1, "mix")
         (rows,) = self._network._gather(up, [values[:, None].astype(self._network.dtype, copy=False)])
         least = np.minimum.reduceat(rows[up.matrix.indices], up.matrix.indptr[:-1], axis=0)
@@ -65,7 +113,7 @@ class Flooding:
 
 
 class _Hub:
-    """Two matrices by which engines find what a flood finds: agent 0 receives from all agents, then all receive from it."""
+    """Two matrices by which engines find the result of a flood: agent 0 receives from all agents, then all from it."""
 
     def __init__(self, agents: int) -> None:
         self.agents = agents

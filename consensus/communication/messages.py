@@ -1,26 +1,44 @@
-"""What agents hear in an exchange, each message by itself."""
+"""The messages of an exchange, each by itself."""
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from consensus.communication.plans import Plan
 
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
 
 class Messages(NamedTuple):
-    """What a block of agents hears in one exchange: an arc for each message, those to one agent side by side.
+    """The messages that a block of agents receives in one exchange: an arc each, those to one agent side by side.
 
-    Fields: the agents' ``own`` rows (agents, P) and the weights that they give these, ``own_weights`` (agents,); of every arc
-    its receiver, as a row of the block, in ascending order, its sender, by the number that the agent has in the network, and
-    its weight W_ij: ``receivers``, ``senders``, ``weights`` (arcs,); the ``rows`` that came (rows, P), and in ``sources``
-    (arcs,) which of them an arc brought. Blocks of more axes are flattened to two.
+    Blocks of more than two axes are flattened to two. Sums over an agent's own arcs, in their order, have the same bits on
+    every engine.
 
-    What depends on an agent's own arcs alone, added in their order, has the same bits on every engine.
+    Attributes
+    ----------
+    own : ndarray (agents, P)
+        The agents' own rows.
+    own_weights : ndarray (agents,)
+        Their weights W_ii.
+    receivers : ndarray of int (arcs,)
+        Receiver of each arc, as a row of the block, in ascending order.
+    senders : ndarray of int (arcs,)
+        Its sender, as a number in the network.
+    weights : ndarray (arcs,)
+        Its weight W_ij.
+    rows : ndarray (rows, P)
+        The received rows.
+    sources : ndarray of int (arcs,)
+        The place in ``rows`` of the row that the arc brought.
 
     Examples
     --------
-    Agent 0 hears agents 1 and 2; nobody hears it:
+    Agent 0 receives from agents 1 and 2, who receive nothing:
 
     >>> import numpy as np
     >>> from consensus.communication import Messages
@@ -40,8 +58,24 @@ class Messages(NamedTuple):
     sources: np.ndarray
 
     @classmethod
-    def of(cls, plan: Plan, agents: slice, rows: np.ndarray, own: np.ndarray) -> "Messages":
-        """What ``agents`` hear, of the ``rows`` that ``plan.matrix`` would multiply; ``own`` are theirs among them."""
+    def of(cls, plan: Plan, agents: slice, rows: np.ndarray, own: np.ndarray) -> Messages:
+        """Return the messages of an exchange.
+
+        Parameters
+        ----------
+        plan : Plan
+            Of the exchange.
+        agents : slice
+            The block.
+        rows : ndarray (rows, ...)
+            All rows that ``plan.matrix`` would multiply.
+        own : ndarray (agents, ...)
+            The block's among them.
+
+        Returns
+        -------
+        Messages
+        """
         matrix = plan.matrix
         receivers = np.repeat(np.arange(len(own)), np.diff(matrix.indptr))
         others = plan.senders != receivers + agents.start
@@ -51,16 +85,45 @@ class Messages(NamedTuple):
         rows, own = (block.reshape(len(block), -1) for block in (rows, own))
         return cls(own, own_weights, *arcs, rows, matrix.indices[others])
 
-    def differences(self) -> np.ndarray:
-        """What came on each arc, less its receiver's own row: (arcs, P)."""
-        return self.rows[self.sources] - self.own[self.receivers]
+    def differences(self) -> Float[np.ndarray, "arcs P"]:
+        """Return the received row of each arc minus its receiver's own row.
 
-    def total(self, values: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """For each agent, the sum over its arcs of ``weights`` (arcs,) times ``values`` (arcs, P): (agents, P)."""
+        Returns
+        -------
+        ndarray (arcs, P)
+            Differences.
+        """
+        differences: np.ndarray = self.rows[self.sources] - self.own[self.receivers]
+        return differences
+
+    def total(self, values: Float[np.ndarray, "arcs P"], weights: Float[np.ndarray, " arcs"]) -> Float[np.ndarray, "agents P"]:
+        """Return each agent's weighted sum over its arcs.
+
+        Parameters
+        ----------
+        values : ndarray (arcs, P)
+            Terms of the sums.
+        weights : ndarray (arcs,)
+            Their weights.
+
+        Returns
+        -------
+        ndarray (agents, P)
+            Sums.
+        """
         ends = np.searchsorted(self.receivers, np.arange(len(self.own) + 1))
         shape = (len(self.own), len(values))
-        return sp.csr_array((weights.astype(values.dtype, copy=False), np.arange(len(values)), ends), shape=shape) @ values
+        sums = sp.csr_array((weights.astype(values.dtype, copy=False), np.arange(len(values)), ends), shape=shape)
+        total: np.ndarray = sums @ values
+        return total
 
-    def mixed(self) -> np.ndarray:
-        """What :meth:`Network.mix` makes of it, ``W_ii x_i + sum_j W_ij x_j``, to rounding: (agents, P)."""
-        return self.own_weights[:, None] * self.own + self.total(self.rows[self.sources], self.weights)
+    def mixed(self) -> Float[np.ndarray, "agents P"]:
+        """Return ``W_ii x_i + sum_j W_ij x_j``, which is :meth:`Network.mix` up to rounding.
+
+        Returns
+        -------
+        ndarray (agents, P)
+            Mixed rows.
+        """
+        mixed: np.ndarray = self.own_weights[:, None] * self.own + self.total(self.rows[self.sources], self.weights)
+        return mixed

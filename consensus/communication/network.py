@@ -1,7 +1,9 @@
 """The network, as a solver sees it."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -11,26 +13,31 @@ from consensus.communication.messages import Messages
 from consensus.communication.packed import Packed
 from consensus.communication.tree import Tree
 
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
 
 class Network(Protocol):
-    """What :meth:`consensus.solvers.Solver.step` is given: the way from a block of agents to their neighbours.
+    """What :meth:`consensus.solvers.Solver.step` is given: exchanges between a block of agents and their neighbours.
 
-    A block is a row for each agent held here, shape (agents, ...), sent and mixed in the problem's dtype. A block may also
-    be :class:`Packed`: then its packed form is sent and counted, and the rows that it stands for are mixed. ``beside`` is how
-    many more numbers every message carries; they are counted, and the solver works out what they say.
+    A block holds a row for each agent, shape (agents, ...), which is sent and mixed in the problem's dtype. If a block is
+    :class:`Packed`, its packed form is sent and counted, and the rows that it stands for are mixed. ``beside`` is the number
+    of further numbers in every message: they are counted only, because the solver computes them itself.
+
+    Attributes
+    ----------
+    rows : slice
+        The agents of the block.
+    dtype : numpy.dtype
+        The problem's dtype.
     """
+
+    rows: slice
+    dtype: np.dtype
 
     @property
     def agents(self) -> int:
         """A, the number of agents of the whole network."""
-
-    @property
-    def rows(self) -> slice:
-        """The agents held here."""
-
-    @property
-    def dtype(self) -> np.dtype:
-        """The problem's dtype."""
 
     @property
     def static(self) -> bool:
@@ -42,44 +49,124 @@ class Network(Protocol):
 
     @property
     def flooding(self) -> Flooding:
-        """Minima over all agents and decisions that all agents take together."""
+        """Minima over all agents, and decisions that all agents take together."""
 
     def mix(self, round: int, *blocks: np.ndarray | Packed, beside: int = 0) -> tuple[np.ndarray, ...]:
-        """``W[round] @ block`` for each block, in one exchange; new arrays."""
+        """Return ``W[round] @ block`` for each block, in one exchange.
+
+        Parameters
+        ----------
+        round : int
+            Number of the round.
+        *blocks : ndarray (agents, ...) or Packed
+            Rows to be sent.
+        beside : int
+            Further numbers in each message.
+
+        Returns
+        -------
+        tuple of ndarray (agents, ...)
+            New arrays, one for each block.
+        """
 
     def average(self, round: int, *blocks: np.ndarray | Packed) -> tuple[np.ndarray, ...]:
-        """The mean over each agent's own row and those it receives, whatever the weights, in one exchange."""
+        """Return the mean over each agent's own row and those that it receives, whatever the weights, in one exchange.
+
+        Parameters
+        ----------
+        round : int
+            Number of the round.
+        *blocks : ndarray (agents, ...) or Packed
+            Rows to be sent.
+
+        Returns
+        -------
+        tuple of ndarray (agents, ...)
+            New arrays, one for each block.
+        """
 
     def mix_and_average(
         self, round: int, mixed: np.ndarray | Packed, averaged: np.ndarray | Packed
     ) -> tuple[np.ndarray, np.ndarray]:
-        """``mix(round, mixed)`` and ``average(round, averaged)`` in one exchange."""
+        """Return ``mix`` of one block and ``average`` of another, in one exchange.
+
+        Parameters
+        ----------
+        round : int
+            Number of the round.
+        mixed, averaged : ndarray (agents, ...) or Packed
+            Rows to be sent.
+
+        Returns
+        -------
+        tuple of ndarray (agents, ...) and ndarray (agents, ...)
+            New arrays.
+        """
 
     def aggregate(
-        self, round: int, rule: Callable[[Messages], np.ndarray], *blocks: np.ndarray | Packed, beside: int = 0
+        self,
+        round: int,
+        rule: Callable[[Messages], Float[np.ndarray, "agents P"]],
+        *blocks: np.ndarray | Packed,
+        beside: int = 0,
     ) -> tuple[np.ndarray, ...]:
-        """What ``rule(messages)`` makes of each block's messages, (agents, P), in one exchange.
+        """Return a rule's aggregate of each block's messages, in one exchange.
 
-        The rule must neither change nor keep its argument: the memory may be shared with other workers.
+        Parameters
+        ----------
+        round : int
+            Number of the round.
+        rule : callable
+            ``rule(messages)`` is the aggregate (agents, P) of one block. It must neither change nor keep its argument, whose
+            memory may be shared with other workers.
+        *blocks : ndarray (agents, ...) or Packed
+            Rows to be sent.
+        beside : int
+            Further numbers in each message.
+
+        Returns
+        -------
+        tuple of ndarray (agents, ...)
+            New arrays, one for each block.
         """
 
     def edges(self, round: int) -> Edges:
-        """The edges of the agents held here, for :meth:`send_each`; ValueError if the round's graph is directed."""
+        """Return the edges of the block, for :meth:`send_each`.
 
-    def send_each(self, round: int, edges: Edges, messages: np.ndarray, beside: int = 0) -> np.ndarray:
+        Parameters
+        ----------
+        round : int
+            Number of the round.
+
+        Returns
+        -------
+        Edges
+            Those of the block.
+
+        Raises
+        ------
+        ValueError
+            If the round's graph is directed.
+        """
+
+    def send_each(
+        self, round: int, edges: Edges, messages: Float[np.ndarray, "agents most width"], beside: int = 0
+    ) -> Float[np.ndarray, "agents most width"]:
         """Send a different message to each neighbour, in one exchange.
 
         Parameters
         ----------
         round : int
+            Number of the round.
         edges : Edges
-            Those of ``round``.
+            Of ``round``.
         messages : ndarray (agents, most, width)
-            What each agent sends over each of its edges, in the problem's dtype. Nothing is sent at places without a neighbour.
+            The message over each edge, in the problem's dtype. Nothing is sent at places without a neighbour.
         beside : int
+            Further numbers in each message.
 
         Returns
         -------
         ndarray (agents, most, width)
-            What arrived over the same edges; zero at places without a neighbour.
+            The messages received over the same edges; zero at places without a neighbour.
         """

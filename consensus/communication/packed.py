@@ -1,51 +1,60 @@
-"""What a packed row is, and its way through an engine."""
+"""Rows in the form in which agents send them, and as bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int, UInt8
 
 
 class Packed(Protocol):
     """A row of numbers for each agent of a block, in the form in which agents send it.
 
-    ``network.mix(round, packed)`` sends :attr:`arrays` instead of numbers of the problem's dtype, mixes what :meth:`unpack`
-    makes of the neighbours' (and of an agent's own) and counts :attr:`bytes` in the history. One's own form is best a frozen
-    dataclass whose arrays are fields, with what all agents have in common, as the number of columns, beside them.
+    ``network.mix(round, packed)`` sends :attr:`arrays`, mixes the rows that :meth:`unpack` returns (the agents' own too), and
+    counts :attr:`bytes` in the history. Your own form is best a frozen dataclass: the arrays are fields, and so are the values
+    that all agents have in common, such as the number of columns.
 
-    All agents must send the same form in one exchange: equal shapes but for the number of agents, equal dtypes. Where rows
-    differ in size, the arrays are as wide as the largest may be, and ``bytes`` tells what of a row is really sent.
+    All agents must send the same form in one exchange: the same dtypes, and the same shapes but for the number of agents. If
+    rows differ in size, the arrays are as wide as the largest row may be, and ``bytes`` is the size of each row.
     """
 
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
-        """What is sent, each (agents, ...), a row an agent."""
+        """The arrays that are sent, each (agents, ...)."""
 
     @property
-    def bytes(self) -> np.ndarray:
-        """The size (agents,) of each agent's message, in whole bytes; every edge that it goes over costs as many."""
+    def bytes(self) -> Int[np.ndarray, " agents"]:
+        """The size of each agent's message in whole bytes, which counts for every edge."""
 
     @property
-    def numbers(self) -> np.ndarray:
-        """How many numbers (agents,) each message is about, however short they are written: the history's ``floats``."""
+    def numbers(self) -> Int[np.ndarray, " agents"]:
+        """How many numbers each message stands for, in however few bits: the history's ``floats``."""
 
     @property
     def of(self) -> Callable[..., Packed]:
-        """A method ``of(*arrays)``: the same form of other agents, made of their arrays."""
+        """A method ``of(*arrays)``, which makes the same form of other agents' arrays."""
 
-    def unpack(self) -> np.ndarray:
-        """The rows (agents, columns) that the arrays stand for, each from its own row of them alone."""
+    def unpack(self) -> Float[np.ndarray, "agents columns"]:
+        """Return the rows that the arrays stand for, each computed from its own row of the arrays alone.
+
+        Returns
+        -------
+        ndarray (agents, columns)
+            Rows.
+        """
 
 
-def to_bytes(packed: Packed) -> np.ndarray:
-    """The arrays of ``packed`` side by side as bytes: shape (agents, width), dtype uint8."""
+def to_bytes(packed: Packed) -> UInt8[np.ndarray, "agents width"]:
+    """Return the arrays of ``packed`` side by side as bytes."""
     return np.concatenate([_flat(array).view(np.uint8) for array in packed.arrays], axis=1)
 
 
-def from_bytes(rows: np.ndarray, packed: Packed) -> Packed:
-    """What :func:`to_bytes` made ``rows`` of, given anything of the same form.
+def from_bytes(rows: UInt8[np.ndarray, "agents width"], packed: Packed) -> Packed:
+    """Return the form of which :func:`to_bytes` made ``rows``, given any of the same form.
 
     Examples
     --------
@@ -64,5 +73,5 @@ def from_bytes(rows: np.ndarray, packed: Packed) -> Packed:
     return packed.of(*arrays)
 
 
-def _flat(array):
+def _flat(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array).reshape(len(array), -1)

@@ -1,4 +1,4 @@
-"""What the mixing matrices ask of a block of agents: made once for each, and kept while there is room."""
+"""What an exchange needs of a mixing matrix: computed once for each, and kept while there is room."""
 
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple, TypeAlias
@@ -17,13 +17,26 @@ Prepare: TypeAlias = Callable[[sp.csr_array, sp.csr_array], tuple[sp.csr_array, 
 
 
 class Plan(NamedTuple):
-    """What one mixing matrix asks of a block of agents.
+    """A mixing matrix, prepared for a block of agents.
 
-    Fields: how many ``agents`` the block has; its rows of the ``matrix``, as CSR, and their product with rows, a function, in
-    ``times``; for each of their entries the agent whose row it multiplies, in ``senders``; the number of ``messages`` that its
-    agents receive, one an edge; to how many others each of them sends, in ``copies`` (agents here,), and how many messages it
-    sends and receives, in ``both``; whether it has a weight for its own row, in ``own``; whatever else an engine prepares, in
-    ``extra``.
+    Attributes
+    ----------
+    agents : int
+        Agents of the block.
+    matrix : csr_array
+        Their rows of the matrix.
+    times : callable
+        Product of ``matrix`` with rows.
+    senders : ndarray of int (entries,)
+        The agent whose row each entry of ``matrix`` multiplies.
+    messages : int
+        Messages that the block receives.
+    copies, both : ndarray of int (agents,)
+        Messages that each agent sends, and that it sends and receives.
+    own : ndarray of bool (agents,)
+        Whether it gives its own row a weight.
+    extra : object
+        What the engine prepared.
     """
 
     agents: int
@@ -48,7 +61,7 @@ class Plans:
     dtype : numpy.dtype
         In which they mix.
     prepare : callable
-        ``(matrix, extra)`` of a plan, from the whole mixing matrix and the rows of it that are the block's.
+        ``(matrix, extra)`` of a plan, from the whole mixing matrix and the block's rows of it.
     """
 
     def __init__(self, schedule: ScheduleLike, rows: slice, dtype: np.dtype, prepare: Prepare) -> None:
@@ -56,23 +69,24 @@ class Plans:
         self.kept: dict[tuple[Hashable, str], Plan] = {}
 
     def at(self, round: int, kind: str) -> Plan:
-        """That of a ``round``, as :meth:`of` its key."""
+        """Return the plan of a round; see :meth:`of`."""
         key = self.schedule.key(round)
         return self.kept.get((key, kind)) or self.of(key, kind)
 
     def of(self, key: Hashable, kind: str) -> Plan:
-        """That of the schedule's ``key``; ``kind`` is "mix", or "average" for equal weights in its place."""
+        """Return the plan of the schedule's ``key``; ``kind`` is "mix", or "average" for equal weights."""
         plan = self.kept.get((key, kind))
         if plan is None:
             self._make_room()
             plan = self.kept[key, kind] = self._made(key, kind)
         return plan
 
-    def _made(self, key, kind):
+    def _made(self, key: Hashable, kind: str) -> Plan:
         agents = self.schedule.agents
         whole = _checks.mixing(self.schedule.weights(key), self.schedule)
         if kind == "average":
-            whole = _averaging(whole)
+            degrees = np.diff(whole.indptr)
+            whole = sp.csr_array((np.repeat(1 / degrees, degrees), whole.indices, whole.indptr), shape=whole.shape)
         everyone = self.rows == slice(0, agents)
         matrix = (whole if everyone else whole[self.rows]).astype(self.dtype, copy=False)
         own = whole.diagonal()[self.rows] != 0
@@ -83,15 +97,9 @@ class Plans:
         messages, both = int(received.sum()), copies + received
         return Plan(len(copies), matrix, multiplication(matrix), senders, messages, copies, both, own, extra)
 
-    def _make_room(self):
-        """Forget the oldest plans where there are many or large ones."""
+    def _make_room(self) -> None:
+        """Forget the oldest plans if there are many or large ones."""
         while len(self.kept) >= _KEPT or (
             len(self.kept) > 2 and sum(plan.matrix.nnz for plan in self.kept.values()) > _KEPT_NUMBERS
         ):
             del self.kept[next(iter(self.kept))]
-
-
-def _averaging(matrix):
-    """Equal weights on the pattern of a CSR ``matrix``, rows summing to one."""
-    degrees = np.diff(matrix.indptr)
-    return sp.csr_array((np.repeat(1 / degrees, degrees), matrix.indices, matrix.indptr), shape=matrix.shape)

@@ -1,13 +1,13 @@
 """A solver's state as named arrays, and back."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeGuard, TypeVar
 
 import numpy as np
 
 
 class Fields(Protocol):
-    """What is read of a NamedTuple, any: its fields by name."""
+    """The protocol of NamedTuples: fields by name."""
 
     def _asdict(self) -> dict[str, Any]: ...
 
@@ -16,7 +16,7 @@ State = TypeVar("State", bound=Fields)
 
 
 def flatten(state: Fields) -> dict[str, Any]:
-    """The numbers of a state by name: those of a state inside it have its name before theirs, and a dot.
+    """Return the numbers of a state by name; a nested state's names follow its own name and a dot.
 
     Parameters
     ----------
@@ -26,6 +26,7 @@ def flatten(state: Fields) -> dict[str, Any]:
     Returns
     -------
     dict of str to ndarray or number
+        Values by name.
 
     Examples
     --------
@@ -46,7 +47,19 @@ def flatten(state: Fields) -> dict[str, Any]:
 
 
 def rebuild(template: State, fields: dict[str, Any]) -> State:
-    """The state of the same NamedTuples as ``template`` with the numbers ``fields``, as :func:`flatten` gives them.
+    """Return a state with the given numbers: the inverse of :func:`flatten`.
+
+    Parameters
+    ----------
+    template : NamedTuple
+        A state with the same fields.
+    fields : dict of str to ndarray or number
+        Values by name.
+
+    Returns
+    -------
+    NamedTuple
+        Of the same classes.
 
     Raises
     ------
@@ -74,7 +87,17 @@ def rebuild(template: State, fields: dict[str, Any]) -> State:
 
 
 def joined(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """All agents' numbers of a state, by name, from those of its blocks in the agents' order.
+    """Return all agents' numbers of a state by name.
+
+    Parameters
+    ----------
+    parts : sequence of dict
+        The numbers of blocks, in the order of agents.
+
+    Returns
+    -------
+    dict of str to ndarray or number
+        Values by name.
 
     Examples
     --------
@@ -87,7 +110,7 @@ def joined(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {name: np.concatenate([part[name] for part in parts]) if np.ndim(first[name]) else first[name] for name in first}
 
 
-def _filled(template, fields, prefix):
+def _filled(template: State, fields: dict[str, Any], prefix: str) -> State:
     values = (
         _filled(value, fields, f"{prefix}{name}.") if _nested(value) else fields[prefix + name]
         for name, value in template._asdict().items()
@@ -95,5 +118,5 @@ def _filled(template, fields, prefix):
     return type(template)(*values)
 
 
-def _nested(value):
+def _nested(value: object) -> TypeGuard[Fields]:
     return isinstance(value, tuple) and hasattr(value, "_fields")

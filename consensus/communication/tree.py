@@ -1,5 +1,9 @@
 """Sums over all agents along a breadth-first tree of a static undirected graph."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order
@@ -9,24 +13,29 @@ from consensus.communication.exchanges import Exchanges
 from consensus.communication.flooding import Flooding
 from consensus.communication.plans import Plans
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from jaxtyping import Float
+
 
 class Tree:
     """A breadth-first tree from the centre of the graph: sums go up to the root, results come down.
 
-    A solver whose ``needs`` say ``tree=True`` gets it as ``network.tree``. One sum that all agents know, :meth:`reduce` and
+    Solvers whose ``needs`` say ``tree=True`` use it as ``network.tree``. One sum for all agents, :meth:`reduce` and
     :meth:`broadcast`, takes two exchanges a level of the tree and 2 (A - 1) messages.
 
     Parameters
     ----------
     network : Exchanges
-        Of a block of agents. It counts the tree's messages.
+        The network of a block of agents, which counts the messages.
 
     Attributes
     ----------
     agents : int
         A, of the whole network.
     root : int
-        The agent at the top, a centre of the graph: of several, the one with the least number.
+        The agent at the top: the centre of the graph, or of several the one with the least number.
     depth : int
         The root's eccentricity.
     parent : ndarray (A,)
@@ -74,37 +83,52 @@ class Tree:
     def discover(self) -> None:
         """Count the exchanges in which agents find the tree, before the first sum.
 
-        Every message carries a bitmask of the agents from whom its sender has heard. The agent that first has heard from all is
-        the root; an agent's parent is the neighbour from whom it first heard of the root. This takes as many exchanges as the
-        graph's diameter.
+        Every message carries a bitmask of the agents from whom its sender has received, directly or not. The first agent that
+        has received from all is the root; the parent of an agent is the neighbour that first passed on the root's bit. This
+        takes as many exchanges as the graph's diameter.
         """
         flooding = Flooding(self._network)
         self._network.count_exchanges(0, flooding.diameter(0), flooding.words)
 
-    def reduce(self, rows: np.ndarray, codec: Codec | None = None) -> np.ndarray:
-        """Every agent's sum over its subtree, in float64: the root's row is the sum over all agents.
+    def reduce(self, rows: Float[np.ndarray, "agents n"], codec: Codec | None = None) -> Float[np.ndarray, "agents n"]:
+        """Return every agent's sum over its subtree, in float64: the root's row is the sum over all agents.
 
         Parents add their children's sums in ascending order of the agents, so all engines give the same bits.
 
         Parameters
         ----------
         rows : ndarray (agents, n)
+            Numbers to be sent.
         codec : Codec, optional
-            The form in which sums travel, and are counted; by default eight bytes a number.
+            Format of the messages between processes, and their sizes; by default eight bytes a number.
 
         Returns
         -------
         ndarray (agents, n)
+            New rows.
         """
         return self._pass(range(self.depth), rows, codec)
 
-    def broadcast(self, rows: np.ndarray, codec: Codec | None = None) -> np.ndarray:
-        """The root's row, for every agent: shape (agents, n). Parameters are those of :meth:`reduce`."""
+    def broadcast(self, rows: Float[np.ndarray, "agents n"], codec: Codec | None = None) -> Float[np.ndarray, "agents n"]:
+        """Return the root's row for every agent.
+
+        Parameters
+        ----------
+        rows : ndarray (agents, n)
+            Numbers to be sent.
+        codec : Codec, optional
+            As in :meth:`reduce`.
+
+        Returns
+        -------
+        ndarray (agents, n)
+            New rows.
+        """
         return self._pass(range(self.depth, 2 * self.depth), rows, codec)
 
-    def _pass(self, steps, rows, codec):
+    def _pass(self, steps: Iterable[int], rows: np.ndarray, codec: Codec | None) -> np.ndarray:
         if codec is not None:
-            rows = rows + 0.0  # a zero loses its sign, as it may on its way
+            rows = rows + 0.0  # zeros without a sign, which a codec may drop
         for step in steps:
             plan = self._plans.at(step, "mix")
             if codec is None:  # the same length everywhere
@@ -120,8 +144,8 @@ class Tree:
         return rows
 
 
-def _centre(links):
-    """The least eccentricity of the graph with these links, and the first agent that has it."""
+def _centre(links: sp.csr_array) -> tuple[int, int]:
+    """Return the least eccentricity of the graph with these links, and the first agent that has it."""
     agents = links.shape[0]
     bits = -(-agents // 64) * 64  # of whole words
     everything = np.packbits(np.arange(bits) < agents).view(np.uint64)
@@ -144,7 +168,7 @@ class _Levels:
         return round
 
     def weights(self, key: int) -> sp.csr_array:
-        """Up: the identity and, for each child of a level, an entry (parent, child). Down: a child's row is its parent's."""
+        """Up: the identity and an entry (parent, child) for each child of a level. Down: a child's row is its parent's."""
         up, everyone = key < self._depth, np.arange(self.agents)
         among = self._level == (self._depth - key if up else key - self._depth + 1)
         if up:

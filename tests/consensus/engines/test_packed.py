@@ -112,7 +112,7 @@ def test_messages_for_neighbours_go_to_them_alone(tmp_path):
     assert ends.there.sum() == edges
     np.testing.assert_array_equal(heard[ends.there], np.stack([ends.others, me + 0 * ends.others], axis=2)[ends.there])
     np.testing.assert_array_equal(ends.weights[ends.there], W[(me + 0 * ends.others)[ends.there], ends.others[ends.there]])
-    with pytest.raises(ValueError, match="neighbours can tell each other something only where both hear each other"):
+    with pytest.raises(ValueError, match="messages to single neighbours need edges in both directions"):
         network(topologies.Static(nx.DiGraph([(0, 1), (1, 2), (2, 0)]), weights=topologies.push)).edges(0)
 
 
