@@ -40,7 +40,7 @@ class Config:
     >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "run.toml")
-    ...     _ = path.write_text('[[solver]]\nkind = "DGD"\nstep_size = {kind = "Constant", value = 1}\\n')
+    ...     _ = path.write_text('[[solver]]\nkind = "DGD"\nstep_size = {kind = "Constant", value = 1}\n')
     ...     config = Config.read(path)
     >>> config.at(("solver", 0, "step_size", "value"))
     1
