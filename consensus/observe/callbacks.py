@@ -1,9 +1,9 @@
-"""A user's callbacks: what they see of a run, and what they may say."""
+"""The user's callbacks: their argument, and their reasons to stop."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -15,24 +15,24 @@ from consensus.problems.base import BaseProblem
 
 @dataclass(frozen=True, eq=False)
 class RoundInfo:
-    """What a callback sees of a recorded round. Nothing in it leads back into the run.
+    """A recorded round, as callbacks get it; changing it does not change the run.
 
-    ``seen["objective"]`` is ``seen.row["objective"]``.
+    ``info["objective"]`` is ``info.row["objective"]``.
 
-    Attributes
+    Parameters
     ----------
     round : int
-        Rounds done; 0 at the start.
+        Number of rounds done; 0 at the start.
     row : mapping of str to float, int or ndarray
-        The history's newest row, by column: see :func:`consensus.solve`.
+        Newest row of the history: see :func:`consensus.solve`.
     history : History
-        All rows so far. It is the run's own, and grows: keep ``seen.history.copy()``.
+        History of the run, which grows: keep ``info.history.copy()``.
     problem : Problem
-        As given to :func:`consensus.solve`.
-    w : ndarray (agents, P)
-        A read-only copy of all agents' parameters.
-    mean : ndarray (P,)
-        The agents' mean, read-only; that of the honest ones if some are Byzantine.
+        Problem that was given to :func:`consensus.solve`.
+    _iterates : ndarray (A, P)
+        Iterates of all agents.
+    _honest : ndarray of int, optional
+        The honest agents, if some are Byzantine.
     """
 
     round: int
@@ -44,45 +44,43 @@ class RoundInfo:
 
     @cached_property
     def w(self) -> np.ndarray:
+        """A read-only copy of the parameters of all agents, shape (A, P)."""
         return read_only(self._iterates.copy())
 
     @cached_property
     def mean(self) -> np.ndarray:
+        """Mean of the agents, or of the honest ones if some are Byzantine, shape (P,); read-only."""
         return read_only(agents_mean(self._iterates if self._honest is None else self._iterates[self._honest]))
 
-    def __getitem__(self, column: str) -> Any:
+    def __getitem__(self, column: str) -> Any:  # noqa: ANN401  # a number or an array
         if column not in self.row:
             raise KeyError(f"no column {column!r}; there are {', '.join(self.row)}")
         return self.row[column]
 
 
-def ask(callbacks: Sequence[Callable[[RoundInfo], str | None]], seen: RoundInfo) -> str | None:
-    """Call all of them; the first reason to stop that one gives, or None.
+Callback: TypeAlias = Callable[[RoundInfo], str | None]
 
-    Raises
-    ------
-    TypeError
-        If one returns anything else than None or a text; it is named. What a callback itself raises gets a note that names it.
+
+def first_reason(callbacks: Sequence[Callback], info: RoundInfo) -> str | None:
+    """Call all callbacks, and return the first reason to stop, or None.
+
+    Raise TypeError if a callback returns anything but None or a text. Exceptions of a callback get a note with its name.
     """
     reasons = []
     for number, callback in enumerate(callbacks):
-        name = f"callbacks[{number}], {_name(callback)}"
-        reason = call(name, seen.round, callback, seen)
+        name = f"callbacks[{number}], {getattr(callback, '__name__', None) or type(callback).__name__}"
+        reason = call(name, info.round, callback, info)
         if reason is not None and (not isinstance(reason, str) or not reason):
             raise TypeError(f"{name}, must return None, or the reason to stop as a text; got {_checks.shown(reason)}")
         reasons.append(reason)
     return next(filter(None, reasons), None)
 
 
-def checked_callbacks(callbacks: Sequence[Callable]) -> tuple[Callable, ...]:
-    """``callbacks`` as a tuple of functions; raise ``TypeError`` where they are something else."""
-    wanted = "callbacks must be a list of functions f(seen), such as [print]"
+def checked_callbacks(callbacks: Sequence[Callback]) -> tuple[Callback, ...]:
+    """Return `callbacks` as a tuple; raise TypeError unless it is a list of functions."""
+    wanted = "callbacks must be a list of functions f(info), such as [print]"
     if not isinstance(callbacks, list | tuple):
         raise TypeError(f"{wanted}; got {_checks.shown(callbacks)}")
     for callback in callbacks:
         check_function(wanted, callback)
     return tuple(callbacks)
-
-
-def _name(function):
-    return getattr(function, "__name__", None) or type(function).__name__

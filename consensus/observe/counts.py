@@ -1,4 +1,4 @@
-"""What was sent and computed, by name, and how the counts of blocks become the network's."""
+"""Counts of messages and work, and their totals over the network."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,11 +6,21 @@ from typing import Any
 import numpy as np
 
 NAMES = ("exchanges", "messages", "floats", "bytes", "gradients", "samples", "solves", "iterations", "unfinished")
-_SUMMED = ("messages", "floats", "bytes", "samples", "iterations", "unfinished")  # over blocks; the others are the same for all
+_SUMMED = ("messages", "floats", "bytes", "samples", "iterations", "unfinished")  # the others are the same in all blocks
 
 
 def total(counts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The network's counts, from those of all its blocks in the agents' order.
+    """Return the counts of the network from those of its blocks of agents.
+
+    Parameters
+    ----------
+    counts : sequence of dict
+        Counts of each block by name, in the order of the agents.
+
+    Returns
+    -------
+    dict
+        Sums over the blocks, or the common value of counts that are those of each agent.
 
     Examples
     --------

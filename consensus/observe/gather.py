@@ -1,29 +1,74 @@
-"""How an engine puts blocks of agents together for the observer."""
+"""How an engine gathers blocks of agents for the observer."""
+
+from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from jaxtyping import Shaped
+
+Result = TypeVar("Result")
+
 
 class Gather(Protocol):
-    """What an engine offers whose processes observe together, each with its block of agents.
+    """Collective operations of an engine whose processes observe together, each with its block of agents.
 
-    All of them call each method at the same time, and all get the same.
+    All processes call each method at the same time, and all get the same result.
     """
 
-    def rows(self, block: np.ndarray) -> np.ndarray:
-        """All agents' rows (A, ...), from the ``block`` (agents, ...) held here."""
+    def rows(self, block: Shaped[np.ndarray, "agents ..."]) -> Shaped[np.ndarray, "all_agents ..."]:
+        """Return the rows of all agents.
+
+        Parameters
+        ----------
+        block : ndarray (agents, ...)
+            Rows of the agents of this process.
+
+        Returns
+        -------
+        ndarray (A, ...)
+            Rows of all agents.
+        """
+        ...
 
     def total(self, counts: dict[str, Any], seconds: float) -> tuple[dict[str, Any], float]:
-        """What the whole network has sent and computed, and the seconds of the slowest process."""
+        """Return the counts of the network and the seconds of the slowest process.
 
-    def once(self, function: Callable[[], Any]) -> Any:
-        """What ``function()`` gives in one of the processes, the one that reports to the user; it is not called elsewhere."""
+        Parameters
+        ----------
+        counts : dict
+            Counts of this process.
+        seconds : float
+            Seconds spent by this process in rounds.
+
+        Returns
+        -------
+        tuple of dict and float
+            Counts and seconds of the network.
+        """
+        ...
+
+    def once(self, function: Callable[[], Result]) -> Result:
+        """Return the result of a function that is called in one process only, the one that reports to the user.
+
+        Parameters
+        ----------
+        function : callable
+            Function without arguments.
+
+        Returns
+        -------
+        object
+            Its result.
+        """
+        ...
 
 
 class Whole:
-    """The :class:`Gather` of an engine that observes in one process with all agents: there is nothing to put together."""
+    """The :class:`Gather` of an engine that observes all agents in one process."""
 
     def rows(self, block: np.ndarray) -> np.ndarray:
         return block
@@ -31,5 +76,5 @@ class Whole:
     def total(self, counts: dict[str, Any], seconds: float) -> tuple[dict[str, Any], float]:
         return counts, seconds
 
-    def once(self, function: Callable[[], Any]) -> Any:
+    def once(self, function: Callable[[], Result]) -> Result:
         return function()

@@ -8,19 +8,26 @@ from consensus import _checks
 
 
 def measured_agents(honest: Sequence[int] | None, solver: object, agents: int) -> np.ndarray | None:
-    """The numbers, ascending, of the agents that are measured; None if they all are.
+    """Return the agents that are measured, in ascending order, or None for all.
 
     Parameters
     ----------
     honest : sequence of int, optional
-        The user's choice. By default all but the ``byzantine`` agents of ``solver``, or of a solver that it wraps.
+        The user's choice. By default all but the ``byzantine`` agents of `solver`, or of a solver that it wraps.
     solver : Solver
+        Solver of the run.
     agents : int
+        Number of agents.
+
+    Returns
+    -------
+    ndarray of int or None
+        Agents that are measured.
 
     Raises
     ------
     TypeError, ValueError
-        If ``honest`` are not different agents' numbers, or none.
+        If `honest` is empty, or does not hold different agents.
     """
     if honest is None:
         found = np.ones(agents, bool)

@@ -1,8 +1,8 @@
-"""What users measure of a run by functions of their own."""
+"""The user's metrics, and the mean and disagreement of the agents."""
 
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
-from typing import Any
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
@@ -10,31 +10,28 @@ from consensus import _checks
 from consensus._parallel import for_chunks
 from consensus._rows import rowwise
 
+Metric: TypeAlias = Callable[[np.ndarray], float]
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
 
-def measure(metrics: Mapping[str, Callable[[np.ndarray], float]], mean: np.ndarray, round: int) -> dict[str, float]:
-    """The value of every metric at the agents' ``mean``, by name.
 
-    Raises
-    ------
-    TypeError
-        If one is no number; it is named. What a metric itself raises gets a note that names it.
+def measure(metrics: Mapping[str, Metric], mean: np.ndarray, round: int) -> dict[str, float]:
+    """Return the value of every metric at the agents' `mean`.
+
+    Raise TypeError if a value is not a number. Exceptions of a metric get a note with its name.
     """
     mean, values = read_only(mean.copy()), {}
     for name, metric in metrics.items():
         value = call(f"metrics[{name!r}]", round, metric, mean)
-        values[name] = _number(value)
-        if values[name] is None:
+        number = _number(value)
+        if number is None:
             raise TypeError(f"metrics[{name!r}] must return a number; got {_checks.shown(value)}")
+        values[name] = number
     return values
 
 
-def checked_metrics(metrics: Mapping[str, Callable] | None, taken: Sequence[str]) -> dict[str, Callable]:
-    """``metrics`` as a dictionary of functions by name, none of them one of the columns already ``taken``.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
+def checked_metrics(metrics: Mapping[str, Metric] | None, taken: Sequence[str]) -> dict[str, Metric]:
+    """Return `metrics` as a dictionary of functions; raise TypeError or ValueError if a name is that of a column `taken`."""
     wanted = "metrics must be a mapping of names to functions f(mean), such as {'norm': np.linalg.norm}"
     if metrics is None:
         return {}
@@ -48,15 +45,15 @@ def checked_metrics(metrics: Mapping[str, Callable] | None, taken: Sequence[str]
 
 
 def check_function(wanted: str, function: object) -> None:
-    """Raise ``TypeError``, which says what is ``wanted``, if ``function`` cannot be called."""
+    """Raise TypeError if `function` cannot be called; the message begins with `wanted`."""
     if isinstance(function, type):
         raise TypeError(f"{wanted}; got the class {function.__name__} itself in it: call it")
     if not callable(function):
         raise TypeError(f"{wanted}; got {_checks.shown(function)} in it")
 
 
-def call(name: str, round: int, function: Callable, argument: Any) -> Any:
-    """``function(argument)``; an exception raised there gets a note that names it."""
+def call(name: str, round: int, function: Callable[[Argument], Result], argument: Argument) -> Result:
+    """Return ``function(argument)``; an exception gets a note with the `name` of the function."""
     try:
         return function(argument)
     except BaseException as error:
@@ -65,16 +62,17 @@ def call(name: str, round: int, function: Callable, argument: Any) -> Any:
 
 
 def agents_mean(w: np.ndarray) -> np.ndarray:
-    """The mean of the rows of ``w``; exactly the common row where they are equal, so that agreement is measured as zero."""
+    """Return the mean of the rows of `w`: exactly the common row if all are equal, so that the disagreement is zero."""
     first = w[0]
-    return first + rowwise(lambda w: w - first, w).mean(axis=0)
+    mean: np.ndarray = first + rowwise(lambda w: w - first, w).mean(axis=0)
+    return mean
 
 
 def disagreement(w: np.ndarray, mean: np.ndarray) -> float:
-    """``sqrt(mean_i |w_i - mean|^2)``."""
+    """Return ``sqrt(mean_i |w_i - mean|^2)``."""
     squares = np.empty(len(w), w.dtype)
 
-    def chunk(rows):
+    def chunk(rows: slice) -> None:
         squares[rows] = np.square(w[rows] - mean).sum(axis=1)
 
     for_chunks(chunk, len(w), 3 * w[0].nbytes)
@@ -82,17 +80,17 @@ def disagreement(w: np.ndarray, mean: np.ndarray) -> float:
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
-    """``array`` itself, which nobody can write to any more."""
+    """Return `array` itself, made read-only."""
     array.flags.writeable = False
     return array
 
 
-def _number(value):
-    """``value``, a number or an array () of any library, as a float; None if it is neither."""
-    real = getattr(getattr(value, "dtype", None), "kind", "f") != "c"  # NumPy makes floats of complex numbers, and warns
+def _number(value: object) -> float | None:
+    """Return a real number or an array () of any library as a float; None for anything else."""
+    real = getattr(getattr(value, "dtype", None), "kind", "f") != "c"  # NumPy would convert complex numbers, with a warning
     if isinstance(value, str) or not real or not (isinstance(value, Real) or getattr(value, "ndim", None) == 0):
         return None
     try:
-        return float(value)
+        return float(value)  # type: ignore[arg-type]  # an array () of another library
     except (TypeError, ValueError, OverflowError, RuntimeError):  # the last is PyTorch's
         return None

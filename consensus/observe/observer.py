@@ -1,62 +1,37 @@
-"""The one thing that an engine speaks to: it tells of rounds and hears when to stop, and when to save."""
+"""The observer, which engines call at due rounds: it records, decides when to stop and saves."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
+from tqdm import tqdm
 
 from consensus.checkpoint import Checkpoint
 from consensus.history import History
-from consensus.observe.callbacks import RoundInfo, ask
+from consensus.observe.callbacks import Callback, RoundInfo, first_reason
+from consensus.observe.due import Due
 from consensus.observe.gather import Gather, Whole
 from consensus.observe.recorder import Costs, Recorder
 from consensus.observe.saver import Saver
 from consensus.observe.stopper import Stopper
 
 
-@dataclass(frozen=True)
-class Due:
-    """Which rounds are observed. It can be sent to other processes.
-
-    Parameters
-    ----------
-    every : int
-        A row is recorded at the start, at every so many rounds and at the last.
-    rounds : int
-    saves : int or None
-        A checkpoint is written at every so many rounds and at the last; None: never.
-
-    Examples
-    --------
-    >>> from consensus.observe import Due
-    >>> due = Due(every=10, rounds=25, saves=None)
-    >>> [round for round in range(26) if due(round)]
-    [0, 10, 20, 25]
-    """
-
-    every: int
-    rounds: int
-    saves: int | None
-
-    def recorded(self, round: int) -> bool:
-        return round % self.every == 0 or round == self.rounds
-
-    def saved(self, round: int) -> bool:
-        return self.saves is not None and (round % self.saves == 0 or round == self.rounds)
-
-    def __call__(self, round: int) -> bool:
-        last = round == self.rounds  # at once, not by the methods: asked in every round
-        return last or round % self.every == 0 or (self.saves is not None and round % self.saves == 0)
-
-
 class Gathered(NamedTuple):
-    """What an engine tells of a round, of the whole network.
+    """A round of the whole network, as an engine reports it.
 
-    Fields: the ``round``; all agents' iterates ``w`` (A, P); the solver's ``report`` (A, columns), None if it has no columns;
-    the ``counts`` of what was sent and computed in this run, numbers and the ``traffic`` (A,) of each agent, or with a server
-    the busiest machine's ``bytes_busiest``; and the ``seconds`` spent in rounds.
+    Attributes
+    ----------
+    round : int
+        Number of rounds done.
+    w : ndarray (A, P)
+        Iterates of all agents.
+    report : ndarray (A, columns) or None
+        Numbers for the columns of the solver, if it has any.
+    counts : dict
+        Counts of this run, and the ``traffic`` (A,) of each agent, or with a server the ``bytes_busiest`` of a machine.
+    seconds : float
+        Seconds spent in rounds.
     """
 
     round: int
@@ -67,53 +42,66 @@ class Gathered(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What an engine hears: the ``reason`` to stop, or None; and whether to ``save`` all agents' state."""
+    """The answer of the observer to an engine.
+
+    Attributes
+    ----------
+    reason : str or None
+        Reason to stop.
+    save : bool
+        Whether the engine passes the state of all agents to :meth:`Observer.save`.
+    """
 
     reason: str | None
     save: bool
 
 
 class Observer:
-    """Sees a run from outside: records, decides when to stop, calls the user's callbacks, saves, moves the progress bar.
+    """Observes a run: records rows, calls callbacks, decides when to stop, saves, and moves the progress bar.
 
-    It sees all agents, which none of them does; nothing that it computes goes back into the algorithm. An engine
+    Nothing that it computes goes back into the algorithm. An engine
 
     - calls :meth:`attach` before the first round, if its processes observe together;
-    - calls :meth:`tick` as rounds go by;
-    - at rounds that are :attr:`due`, the start among them, gathers the whole network's numbers, calls :meth:`see`, and does
-      what the decision says: :meth:`save` with the whole network's state, stop.
+    - calls :meth:`tick` as rounds are done;
+    - at rounds that are :attr:`due`, the start among them, gathers the numbers of the network, calls :meth:`see`, and follows
+      the decision: it calls :meth:`save` with the state of the network, or stops.
 
-    :func:`consensus.engines.rounds.reports` does this for engines whose rounds run where they are observed.
+    :func:`consensus.engines.rounds.reports` does this for engines whose rounds run in the observing process.
 
     Parameters
     ----------
     recorder : Recorder
+        Measures and records.
     stopper : Stopper
+        Bounds of the run.
     callbacks : sequence of callable
+        Functions of a :class:`RoundInfo`.
     saver : Saver or None
+        Writes checkpoints.
     every, rounds : int
-        A row is recorded at the start, at every so many rounds and at the last.
+        As in :class:`Due`.
     bar : tqdm
+        Progress bar.
 
     Attributes
     ----------
     due : Due
-        Which rounds are observed.
+        Rounds that are observed.
     round : int
-        Rounds known to be done.
+        Number of rounds known to be done.
     latest : (int, ndarray) or None
-        The round last seen and its iterates: what is left of a run that ctrl-C stops.
+        The last observed round and its iterates, for the result of an interrupted run.
     """
 
     def __init__(
         self,
         recorder: Recorder,
         stopper: Stopper,
-        callbacks: Sequence[Callable[[RoundInfo], str | None]],
+        callbacks: Sequence[Callback],
         saver: Saver | None,
         every: int,
         rounds: int,
-        bar: Any,
+        bar: tqdm,
     ) -> None:
         self.recorder, self.stopper, self.callbacks, self.saver, self.bar = recorder, stopper, callbacks, saver, bar
         self.due = Due(every, rounds, saver.every if saver else None)
@@ -121,21 +109,38 @@ class Observer:
         self.gather: Gather = Whole()
         self.round = 0
         self.latest: tuple[int, np.ndarray] | None = None
-        # Counts and seconds: of the run that is resumed, and of all since the start.
+        # Counts and seconds before this run, which a checkpoint gives, and in total.
         self._before: tuple[dict[str, Any], float] = {}, 0.0
         self._total = self._before
 
     @property
     def history(self) -> History:
+        """History of the run."""
         return self.recorder.history
 
     def attach(self, problem: Costs, gather: Gather) -> None:
-        """Observe together with other processes: measure with this block of the problem, put together by ``gather``."""
+        """Observe together with other processes.
+
+        Parameters
+        ----------
+        problem : Problem
+            Block of agents of this process.
+        gather : Gather
+            Collective operations of the processes.
+        """
         self.gather = gather
         self.recorder.attach(problem, gather)
 
     def resume(self, checkpoint: Checkpoint, path: object) -> None:
-        """Go on where the run of ``checkpoint``, read from ``path``, stopped."""
+        """Continue the run of a checkpoint.
+
+        Parameters
+        ----------
+        checkpoint : Checkpoint
+            The checkpoint.
+        path : path
+            Its file, for messages.
+        """
         self.recorder.resume(checkpoint.history, path)
         while self.history.rows and not self.due.recorded(self.history.last()["round"]):
             self.history.drop_last()  # the last row of a shorter run
@@ -143,14 +148,33 @@ class Observer:
         self.tick(checkpoint.round)
 
     def tick(self, round: int, w: np.ndarray | None = None) -> None:
-        """Move the progress bar to ``round``; remember its iterates, if they are at hand."""
+        """Move the progress bar.
+
+        Parameters
+        ----------
+        round : int
+            Number of rounds done.
+        w : ndarray (A, P), optional
+            Iterates of the round, to keep as the latest ones.
+        """
         self.bar.update(round - self.round)
         self.round = round
         if w is not None:
             self.latest = round, w
 
     def see(self, gathered: Gathered) -> Decision:
-        """Record a due round, and say what is to be done."""
+        """Record a due round, and decide what the engine does next.
+
+        Parameters
+        ----------
+        gathered : Gathered
+            The round of the whole network.
+
+        Returns
+        -------
+        Decision
+            Reason to stop, and whether to save.
+        """
         round, w, report, counts, seconds = gathered
         self.tick(round, w)
         counts_before, seconds_before = self._before
@@ -159,19 +183,25 @@ class Observer:
         reason = None
         if self.due.recorded(round):
             row = self.recorder.record(round, w, report, *self._total)
-            batches = row["epochs"] != row["gradients"]  # gradients are of some of the samples: users then think in epochs
+            batches = row["epochs"] != row["gradients"]
             epochs = f"epoch {row['epochs']:.2f}, " if batches else ""
             self.bar.set_postfix_str(f"{epochs}objective {row['objective']:.4g}", refresh=False)
-            # One process decides, should rounding differ between kinds of machines.
-            seen = RoundInfo(round, MappingProxyType(row), self.history, self.problem, w, self.recorder.honest)
-            reason = self.gather.once(lambda: self._reason(seen))
+            # One process decides, because rounding can differ between machines.
+            info = RoundInfo(round, MappingProxyType(row), self.history, self.problem, w, self.recorder.honest)
+            reason = self.gather.once(lambda: self._reason(info))
         return Decision(reason, self.due.saved(round) or (reason is not None and self.saver is not None))
 
-    def _reason(self, seen):
-        users = ask(self.callbacks, seen)  # called even if the run is over: the last row is theirs, too
-        return self.stopper.reason(seen.row) or users
+    def _reason(self, info: RoundInfo) -> str | None:
+        users = first_reason(self.callbacks, info)  # called although a bound may be reached: the last row is theirs, too
+        return self.stopper.reason(info.row) or users
 
     def save(self, fields: dict[str, Any]) -> None:
-        """Write a checkpoint: the state, by field and of all agents, of the round seen last."""
-        assert self.saver is not None, "without one no decision says that the state is to be saved"
+        """Write a checkpoint of the round that was observed last.
+
+        Parameters
+        ----------
+        fields : dict
+            State of the solver by field, of all agents.
+        """
+        assert self.saver is not None, "without a saver no decision says that the state is to be saved"
         self.saver.save(fields, self.history, *self._total)

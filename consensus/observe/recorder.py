@@ -1,7 +1,9 @@
-"""What is measured during a run, outside of its clock and of the algorithm."""
+"""Measurements during a run, outside of its clock and of the algorithm."""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -10,11 +12,17 @@ from consensus._parallel import CHUNK_BYTES
 from consensus.data.frames import is_frame, labels
 from consensus.data.samples import arrays
 from consensus.history import History
+from consensus.losses import Loss
+from consensus.models import Model
 from consensus.observe.counts import NAMES
 from consensus.observe.gather import Gather, Whole
-from consensus.observe.metrics import agents_mean, disagreement, measure
+from consensus.observe.metrics import Metric, agents_mean, disagreement, measure
 from consensus.problems import Problem
 from consensus.problems.base import BaseProblem
+from consensus.regularizers import Regularizer
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 ALWAYS = ("round", "objective", "stationarity", "disagreement", *NAMES, "bytes_busiest", "epochs", "seconds")
 ASKED_FOR = ("agent_objective", "test_error", "test_error_worst")
@@ -25,17 +33,21 @@ class Costs(Protocol):
 
     @property
     def agents(self) -> int:
-        """How many agents are held here."""
+        """Number of agents of the block."""
+        ...
 
     @property
-    def regularizer(self) -> Any:
-        """r."""
+    def regularizer(self) -> Regularizer:
+        """The regularizer r."""
+        ...
 
-    def value(self, w: np.ndarray) -> np.ndarray:
-        """The agents' costs (agents,) at w (agents, P)."""
+    def value(self, w: Float[np.ndarray, "agents parameters"]) -> Float[np.ndarray, " agents"]:
+        """Return the agents' costs."""
+        ...
 
-    def gradient(self, w: np.ndarray) -> np.ndarray:
-        """Their gradients (agents, P)."""
+    def gradient(self, w: Float[np.ndarray, "agents parameters"]) -> Float[np.ndarray, "agents parameters"]:
+        """Return the gradients of the agents' costs."""
+        ...
 
 
 class Method(Protocol):
@@ -43,58 +55,74 @@ class Method(Protocol):
 
     @property
     def history_columns(self) -> Mapping[str, Callable[[np.ndarray], Any]]:
-        """Its own columns: a name, and how the agents' numbers become one."""
+        """Its columns of the history: for each a function that turns the agents' numbers into one."""
+        ...
 
-    def prox(self, problem: Any) -> Callable[[np.ndarray, float], np.ndarray]:
-        """The prox, ``(v, step) -> w``, by which stationarity is measured."""
+    def prox(self, problem: Any) -> Callable[[np.ndarray, float], np.ndarray]:  # noqa: ANN401  # each method has its problems
+        """Return the proximal operator ``(v, step) -> w`` by which stationarity is measured."""
+        ...
+
+
+class HeldOut(NamedTuple):
+    """A test set, and the model and loss that are evaluated on it."""
+
+    features: np.ndarray
+    targets: np.ndarray
+    model: Model
+    loss: Loss
 
 
 class Recorder:
-    """Measures what the history shows, at the agents' iterates, and appends its rows.
+    """Measures the iterates of the agents, and appends rows to the history.
 
     Parameters
     ----------
     problem : Problem
+        Problem of the run.
     solver : Solver
-    test : (X, y), optional
-        As :func:`checked_test_set` gives it.
+        Solver or system of the run.
+    test : HeldOut, optional
+        Test set.
     agent_objectives : bool
+        Whether the objective at the iterate of each agent is recorded.
     metrics : mapping of str to callable, optional
-        The user's own columns, functions of the agents' mean (P,).
+        The user's columns: functions of the agents' mean (P,).
     honest : ndarray of int, optional
-        The agents that are measured, if some are Byzantine: their iterates, and the cost that they alone have.
+        The agents that are measured, if some are Byzantine: their iterates, and their costs alone.
 
     Attributes
     ----------
     history : History
+        History of the run.
     """
 
     def __init__(
         self,
         problem: Costs,
         solver: Method,
-        test: tuple[np.ndarray, np.ndarray] | None = None,
+        test: HeldOut | None = None,
         agent_objectives: bool = False,
-        metrics: Mapping[str, Callable[[np.ndarray], float]] | None = None,
+        metrics: Mapping[str, Metric] | None = None,
         honest: np.ndarray | None = None,
     ) -> None:
         self.problem, self.solver, self.test = problem, solver, test
         self.agent_objectives, self.metrics, self.honest = agent_objectives, metrics or {}, honest
         self.gather: Gather = Whole()
         self.history = History()
+        shards = getattr(problem, "shards", None)
+        self._samples = None if shards is None else shards.samples
 
     def attach(self, problem: Costs, gather: Gather) -> None:
-        """Measure with this block of the problem, put together by ``gather``."""
+        """Measure with this block of the problem; `gather` collects the others."""
         self.problem, self.gather = problem, gather
 
     def resume(self, history: History, path: object) -> None:
-        """Go on with the ``history`` of the checkpoint ``path``; raise ``ValueError`` if this run has other columns."""
-        mine = {*ALWAYS, *self.solver.history_columns, *self.metrics}
-        mine |= {"agent_objective"} if self.agent_objectives else set()
-        mine |= {"test_error", "test_error_worst"} if self.test is not None else set()
-        differ = sorted(mine ^ set(history))
-        if differ:
-            there, here = ([name for name in differ if name in columns] for columns in (history, mine))
+        """Continue the history of the checkpoint `path`; raise ValueError if this run has other columns."""
+        columns = {*ALWAYS, *self.solver.history_columns, *self.metrics}
+        columns |= {"agent_objective"} if self.agent_objectives else set()
+        columns |= {"test_error", "test_error_worst"} if self.test is not None else set()
+        if columns ^ set(history):
+            there, here = sorted(set(history) - columns), sorted(columns - set(history))
             raise ValueError(
                 f"{path} has a history with other columns: only there {there}, only here {here}; give the same metrics, test "
                 "and agent_objectives"
@@ -103,19 +131,10 @@ class Recorder:
 
     def record(
         self, round: int, w: np.ndarray, report: np.ndarray | None, counts: dict[str, Any], seconds: float
-    ) -> dict[str, float | np.ndarray]:
-        """The row of ``round``, appended to the history if it is not there yet: a resumed run has its first row already.
+    ) -> dict[str, Any]:
+        """Return the row of a round, appended to the history unless it is there, as the first row of a resumed run is.
 
-        Parameters
-        ----------
-        round : int
-        w : ndarray (A, P)
-        report : ndarray (A, columns) or None
-            The solver's own, if it has any.
-        counts : dict
-            What the network sent and computed since the start, as in :class:`consensus.observe.Gathered`,
-        seconds : float
-            and the time that it took.
+        Parameters are those of :class:`consensus.observe.Gathered`, with counts and seconds since the start.
         """
         if not self.history.rows or self.history.last()["round"] < round:
             own, users = {}, {}
@@ -134,9 +153,9 @@ class Recorder:
         return self.history.last()
 
     def measure(self, w: np.ndarray) -> dict[str, float | np.ndarray]:
-        """The measured quantities at the iterates ``w`` of all agents that are measured, by name."""
+        """Return the measured quantities by name, at the iterates `w` of all agents that are measured."""
         mean = agents_mean(w)
-        row = {
+        row: dict[str, float | np.ndarray] = {
             "objective": self._objective(mean),
             "stationarity": self._stationarity(mean),
             "disagreement": disagreement(w, mean),
@@ -144,46 +163,48 @@ class Recorder:
         if self.agent_objectives:
             row["agent_objective"] = np.array([self._objective(point) for point in w])
         if self.test is not None:
-            row["test_error"] = float(self._test_errors(mean[None])[0])
-            row["test_error_worst"] = float(self._test_errors(w).max())
+            row["test_error"] = float(_test_errors(self.test, mean[None])[0])
+            row["test_error_worst"] = float(_test_errors(self.test, w).max())
         return row
 
-    def _epochs(self, counts):
-        """Passes over the data: where no samples are counted, a gradient is one."""
-        samples = counts["samples"]
-        return samples / self.problem.shards.samples if samples else float(counts["gradients"])
+    def _epochs(self, counts: dict[str, Any]) -> float:
+        """Return the passes over the data; if no samples are counted, one for each gradient."""
+        return float(counts["samples"] / self._samples if counts["samples"] else counts["gradients"])
 
-    def _objective(self, point):
-        here = np.broadcast_to(point, (self.problem.agents, len(point)))
-        return float(self._total(self.problem.value(here)) + self.problem.regularizer.value(point))
+    def _objective(self, point: np.ndarray) -> float:
+        same = np.broadcast_to(point, (self.problem.agents, len(point)))
+        return float(self._total(self.problem.value(same)) + self.problem.regularizer.value(point))
 
-    def _stationarity(self, point):
-        here = np.broadcast_to(point, (self.problem.agents, len(point)))
-        step = point - self._total(self.problem.gradient(here))
+    def _stationarity(self, point: np.ndarray) -> float:
+        same = np.broadcast_to(point, (self.problem.agents, len(point)))
+        step = point - self._total(self.problem.gradient(same))
         return float(np.linalg.norm(point - self.solver.prox(self.problem)(step, 1.0)))
 
-    def _total(self, costs):
-        """The sum over all agents of what this block has of them; A/H times that of H honest ones if others are Byzantine."""
-        everyones = self.gather.rows(costs)
+    def _total(self, costs: np.ndarray) -> np.ndarray:
+        """Return the sum over all A agents, or A / H times the sum over H honest ones if others are Byzantine."""
+        rows = self.gather.rows(costs)
+        total: np.ndarray
         if self.honest is None:
-            return everyones.sum(axis=0)
-        return len(everyones) / len(self.honest) * everyones[self.honest].sum(axis=0)
-
-    def _test_errors(self, w):
-        """The mean test error of every row of ``w``, a few agents at a time."""
-        X, y = self.test
-        model = self.problem.model
-        few = max(1, CHUNK_BYTES // (len(X) * max(getattr(model, "widths", [model.outputs])) * X.itemsize))
-        errors = []
-        for first in range(0, len(w), few):
-            part = w[first : first + few]
-            outputs = model.predict(part, np.broadcast_to(X, (len(part), *X.shape)))
-            errors.append(self.problem.loss.error(outputs, np.broadcast_to(y, (len(part), *y.shape))).mean(axis=1))
-        return np.concatenate(errors)
+            total = rows.sum(axis=0)
+        else:
+            total = len(rows) / len(self.honest) * rows[self.honest].sum(axis=0)
+        return total
 
 
-def checked_test_set(problem: BaseProblem, test: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The arrays of a ``test`` set, (X, y), that fits ``problem``."""
+def _test_errors(test: HeldOut, w: np.ndarray) -> np.ndarray:
+    """Return the mean test error of every row of `w`, a few rows at a time."""
+    X, y, model, loss = test
+    few = max(1, CHUNK_BYTES // (len(X) * max(getattr(model, "widths", [model.outputs])) * X.itemsize))
+    errors = []
+    for first in range(0, len(w), few):
+        rows = w[first : first + few]
+        outputs = model.predict(rows, np.broadcast_to(X, (len(rows), *X.shape)))
+        errors.append(loss.error(outputs, np.broadcast_to(y, (len(rows), *y.shape))).mean(axis=1))
+    return np.concatenate(errors)
+
+
+def checked_test_set(problem: BaseProblem, test: Any) -> HeldOut:  # noqa: ANN401  # arrays or frames of any library
+    """Return a test set (X, y) with the model and loss of `problem`; raise TypeError or ValueError if it does not fit them."""
     if not isinstance(problem, Problem):
         raise TypeError(f"test needs a problem with a model; got {problem}")
     try:
@@ -199,6 +220,6 @@ def checked_test_set(problem: BaseProblem, test: Any) -> tuple[np.ndarray, np.nd
     if X.shape[1:] != features:
         raise ValueError(f"test features must have shape {features} a sample, as in training; got {X.shape[1:]}")
     problem.loss.check(y, problem.model.outputs)
-    # Contiguous, as bits of products depend on the order in memory.
+    # Contiguous, because bits of products depend on the order in memory.
     X, y = np.ascontiguousarray(X, shards.features.dtype), np.ascontiguousarray(y, problem.dtype)
-    return X, y
+    return HeldOut(X, y, problem.model, problem.loss)

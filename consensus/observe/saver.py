@@ -1,4 +1,4 @@
-"""When a run's state goes to disk."""
+"""Checkpoints of a run."""
 
 import os
 import tempfile
@@ -12,42 +12,37 @@ from consensus.history import History
 
 
 class Saver:
-    """Writes checkpoints of one run.
+    """Writes the checkpoints of one run.
 
     Parameters
     ----------
     path : path
+        File of the checkpoint.
     every : int
-        Rounds between two of them.
+        Number of rounds between checkpoints.
     fingerprint : dict
-        What tells the run from others: see :func:`consensus.checkpoint.fingerprint`.
+        Identity of the run: see :func:`consensus.checkpoint.fingerprint`.
     root : bool
-        Whether this process writes; of several that hold the same, one does.
+        Whether this process writes; one of several does.
 
     Attributes
     ----------
     hold : Hold
-        Keeps other runs from the path while the process that writes has taken it.
+        Lock that keeps other runs from the path.
     """
 
-    def __init__(self, path: str | os.PathLike, every: int, fingerprint: dict[str, Any], root: bool = True) -> None:
+    def __init__(self, path: str | os.PathLike[str], every: int, fingerprint: dict[str, str | None], root: bool = True) -> None:
         self.path, self.every, self.fingerprint, self.root = Path(path), every, fingerprint, root
         self.hold = Hold(self.path)
 
     def save(self, fields: dict[str, Any], history: History, counts: dict[str, Any], seconds: float) -> None:
-        """Replace the file by a checkpoint of all agents' state, given by its fields.
-
-        Raises
-        ------
-        TypeError
-            If the state holds something else than numbers, or arrays without a row for each agent.
-        """
+        """Replace the file by a checkpoint of the state of all agents; raise TypeError if it holds anything but numbers."""
         if self.root:
             checkpoint.write(self.path, Checkpoint(fields, history, counts, seconds, self.fingerprint))
 
 
-def check_writable(path: str | os.PathLike) -> None:
-    """Raise ``ValueError`` if no checkpoint can be written to ``path``; its folder is made if it is not there."""
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Raise ValueError if no checkpoint can be written to `path`; a missing folder is made."""
     folder = Path(path).parent
     try:
         folder.mkdir(parents=True, exist_ok=True)

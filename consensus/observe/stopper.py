@@ -1,4 +1,4 @@
-"""When a run has done what was asked."""
+"""Bounds at which a run stops."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,16 +7,16 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Stopper:
-    """Stops at the first recorded round that reaches one of these bounds.
+    """Stops a run at the first recorded round that reaches one of these bounds.
 
     Parameters
     ----------
     tolerance : float, optional
-        For stationarity and disagreement, both.
+        Largest stationarity and disagreement.
     exchanges : int, optional
-        At least so many were made.
+        Number of exchanges.
     seconds : float, optional
-        At least so many were spent in rounds.
+        Seconds in rounds.
 
     Examples
     --------
@@ -30,7 +30,7 @@ class Stopper:
     seconds: float | None = None
 
     def reason(self, row: Mapping[str, Any]) -> str | None:
-        """Why to stop after this recorded ``row``, or None."""
+        """Return the reason to stop after a recorded `row`, or None."""
         round = row["round"]
         if self.tolerance is not None and max(row["stationarity"], row["disagreement"]) <= self.tolerance:
             return f"stationarity and disagreement at most {self.tolerance:g} at round {round}"

@@ -1,9 +1,10 @@
-"""An animated network."""
+"""Animated networks."""
 
 from __future__ import annotations
 
 import os
-from typing import TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 import networkx as nx
 import numpy as np
@@ -15,9 +16,13 @@ from consensus.plotting.networks import draw_edges, edge_style, layout, topology
 from consensus.plotting.runs import convergence
 from topologies.schedules import ScheduleLike
 
-P = TypeVar("P", str, os.PathLike)
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-_SHOWN_AFTER = 2  # seconds: from then on there is a progress bar
+P = TypeVar("P", str, os.PathLike[str])
+
+_SHOWN_AFTER = 2  # seconds after which there is a progress bar
 
 
 def animate(
@@ -30,27 +35,29 @@ def animate(
     seconds_a_frame: float = 0.2,
     seed: int = 0,
 ) -> P:
-    """Write an animated GIF: the network of each recorded round beside a quantity that shrinks.
+    """Write an animated GIF of the network in each recorded round, beside a plot of the run.
 
     Parameters
     ----------
     schedule : schedule
+        Network of the run, with graphs.
     history : History
-        Of a run over it; its recorded rounds are the frames.
+        History of the run; its recorded rounds are the frames.
     path : path
-        The GIF to write.
+        File to write.
     rounds : sequence of int, optional
-        Show only these of the recorded rounds (at most a hundred, evenly spread, by default).
+        Recorded rounds to show; by default at most a hundred, evenly spaced.
     y : str
-        The column to plot.
+        Column to plot.
     seconds_a_frame : float
-        In (0, 600].
+        Seconds that each frame is shown, in (0, 600].
     seed : int
-        Of the layout, which is the same in all frames unless the graphs bring positions of their own.
+        Seed of the layout, which is the same in all frames unless nodes have positions.
 
     Returns
     -------
     path
+        The argument `path`.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -68,23 +75,23 @@ def animate(
     marker = right.axvline(shown[0], color="0.5", linewidth=1, animated=True)
     title = left.set_title("round")
     graphs = _with_positions([graph_of(round) for round in shown], schedule, seed)
-    network = _Drawn(graphs, left)
-    canvas.draw()  # everything that stays as it is, once; the layout with it
+    network = _Drawn(graphs, left, canvas)
+    canvas.draw()  # fixes the layout
     figure.set_layout_engine("none")
     title.set_animated(True)
-    network.stamp(canvas)
+    network.stamp()
     canvas.draw()
-    still = canvas.copy_from_bbox(figure.bbox)
+    background = canvas.copy_from_bbox(figure.bbox)
     frames = []
     pairs = zip(shown, graphs, strict=True)
     for round, graph in _progress.bar(iterable=pairs, total=len(shown), desc="frames", delay=_SHOWN_AFTER):
-        canvas.restore_region(still)
+        canvas.restore_region(background)
         network.draw(graph)
         title.set_text(f"round {round}")
         left.draw_artist(title)
         marker.set_xdata([round, round])
         right.draw_artist(marker)
-        image = Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba(), "raw", "RGBA", 0, 1).convert("RGB")
+        image = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
         frames.append(image.quantize(64, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE))
     first, *others = frames
     duration = max(1, int(np.rint(1000 * seconds_a_frame)))
@@ -92,26 +99,28 @@ def animate(
     return path
 
 
-def _rounds(history, rounds):
-    """The recorded rounds to show, as whole numbers."""
+def _rounds(history: History, rounds: ArrayLike | None) -> list[int]:
+    """Return the recorded rounds to show."""
     if not history.rows or "round" not in history:
         raise ValueError(f"history must have rows, with a column 'round'; got {history}")
-    recorded = history["round"].astype(int)
+    recorded: list[int] = history["round"].astype(int).tolist()
     if rounds is None:
-        return recorded[np.unique(np.linspace(0, len(recorded) - 1, 100).astype(int))].tolist()
-    rounds = _checks.array("rounds", rounds)
-    if rounds.ndim != 1 or not rounds.size or rounds.dtype.kind not in "iu":
-        raise ValueError(f"rounds must be a sequence of whole numbers, at least one; got {_checks.shown(rounds)}")
-    missing = sorted(set(rounds.tolist()) - set(recorded.tolist()))
+        return [recorded[k] for k in np.unique(np.linspace(0, len(recorded) - 1, 100).astype(int))]
+    wanted = _checks.array("rounds", rounds)
+    if wanted.ndim != 1 or not wanted.size or wanted.dtype.kind not in "iu":
+        raise ValueError(f"rounds must be a sequence of whole numbers, at least one; got {_checks.shown(wanted)}")
+    shown: list[int] = wanted.tolist()
+    missing = sorted(set(shown) - set(recorded))
     if missing:
         raise ValueError(f"rounds must be among the recorded ones; {missing[:5]} are not")
-    return rounds.tolist()
+    return shown
 
 
-def _with_positions(graphs, schedule, seed):
-    """The graphs, all nodes with ``pos``: their own, or the layout of all edges together."""
+def _with_positions(graphs: list[nx.Graph], schedule: ScheduleLike, seed: int) -> list[nx.Graph]:
+    """Return the graphs with the node attribute ``pos``: their own, or a layout of all edges together."""
     if any(len(nx.get_node_attributes(graph, "pos")) < len(graph) for graph in graphs):
-        whole = nx.from_scipy_sparse_array(schedule.union()) if hasattr(schedule, "union") else nx.compose_all(graphs)
+        union = getattr(schedule, "union", None)
+        whole = nx.compose_all(graphs) if union is None else nx.from_scipy_sparse_array(union())
         positions = layout(whole, seed)
         for graph in graphs:
             nx.set_node_attributes(graph, positions, "pos")
@@ -119,22 +128,26 @@ def _with_positions(graphs, schedule, seed):
 
 
 class _Drawn:
-    """A network on its axis: the nodes and names are made once and moved, lines are given new ends.
+    """A network on its axes: nodes and names are made once and moved, and edges get new ends.
 
-    All are ``animated``: in the still picture they are not there.
+    All are ``animated``, and so not part of the background.
     """
 
-    def __init__(self, graphs, ax):
-        from matplotlib.collections import LineCollection
+    def __init__(self, graphs: Sequence[nx.Graph], ax: Axes, canvas: FigureCanvasAgg) -> None:
+        from matplotlib.collections import LineCollection, PathCollection
+        from matplotlib.text import Annotation
 
         topology(graphs[0], ax=ax)
-        self.ax, self.names, self.stamps = ax, list(ax.texts), []
-        artists = [*ax.patches, *ax.collections]
-        self.nodes = artists.pop()
-        for artist in artists:  # the edges
-            artist.remove()
+        self.ax, self.canvas = ax, canvas
+        self.names = [text for text in ax.texts if isinstance(text, Annotation)]
+        self.stamps: list[tuple[np.ndarray, float, float]] = []
+        (self.nodes,) = [artist for artist in ax.collections if isinstance(artist, PathCollection)]
+        for artist in [*ax.patches, *ax.collections]:
+            if artist is not self.nodes:
+                artist.remove()
         self.size, most = self.nodes.get_sizes()[0], max(graph.number_of_edges() for graph in graphs)
-        self.lines = ax.add_collection(LineCollection([], **edge_style(most)), autolim=False)
+        self.lines = LineCollection([], **edge_style(most))
+        ax.add_collection(self.lines, autolim=False)
         for artist in (self.nodes, self.lines, *self.names):
             artist.set_animated(True)
         places = np.concatenate([_places(graph) for graph in graphs])
@@ -142,21 +155,21 @@ class _Drawn:
         ax.set(xlim=(places[:, 0].min() - room, places[:, 0].max() + room))
         ax.set(ylim=(places[:, 1].min() - room, places[:, 1].max() + room))
 
-    def stamp(self, canvas):
-        """Make pictures of the names: setting type takes longer than all the rest of a frame."""
-        renderer = canvas.get_renderer()
+    def stamp(self) -> None:
+        """Make images of the names, because typesetting takes longer than the rest of a frame."""
+        renderer = self.canvas.get_renderer()
         for name in self.names:
             x, y = self.ax.transData.transform(name.xy).round()
             box = name.get_window_extent(renderer)
             left, low, right, high = int(box.x0) - 2, int(box.y0) - 2, int(box.x1) + 3, int(box.y1) + 3
             renderer.clear()
             name.draw(renderer)
-            upward = np.asarray(canvas.buffer_rgba())[::-1]
+            upward = np.asarray(self.canvas.buffer_rgba())[::-1]
             picture = upward[max(low, 0) : high, max(left, 0) : right].copy()
             self.stamps.append((picture, max(left, 0) - x, max(low, 0) - y))
 
-    def draw(self, graph):
-        """Draw the graph of a round into the canvas."""
+    def draw(self, graph: nx.Graph) -> None:
+        """Draw the graph of a round."""
         places = _places(graph)
         at = dict(zip(graph, places, strict=True))
         if graph.is_directed():
@@ -168,12 +181,12 @@ class _Drawn:
             self.ax.draw_artist(self.lines)
         self.nodes.set_offsets(places)
         self.ax.draw_artist(self.nodes)
-        renderer = self.ax.figure.canvas.get_renderer()
+        renderer = self.canvas.get_renderer()
         context = renderer.new_gc()
         pixels = self.ax.transData.transform(places).round()
         for (picture, right, up), (x, y) in zip(self.stamps, pixels, strict=False):  # large networks have no names
             renderer.draw_image(context, x + right, y + up, picture)
 
 
-def _places(graph):
+def _places(graph: nx.Graph) -> np.ndarray:
     return np.array([place for _, place in graph.nodes(data="pos")], dtype=float)

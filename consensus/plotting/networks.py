@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import networkx as nx
 import numpy as np
@@ -14,11 +15,12 @@ from topologies.schedules import ScheduleLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.ticker import MaxNLocator
 
-_NAMED = 40  # agents whose names have room
+_NAMED = 40  # most agents that are named
 _LONGEST = 18  # letters of a name
 _FONT = 7  # points
-_SPRINGS = 500  # agents: beyond them springs take too long
+_SPRINGS = 500  # most agents of a spring layout, which takes long
 
 
 def topology(
@@ -32,29 +34,33 @@ def topology(
 ) -> Axes:
     """Draw a network of agents.
 
-    Up to 40 agents are named: by their node attribute ``label`` where they have one, else by their node. Names that do not
-    fit into the nodes stand below them, shortened to 18 letters.
+    Up to 40 agents are named by their node attribute ``label`` or their node. Names that do not fit into the nodes are written
+    below them, shortened to 18 letters.
 
     Parameters
     ----------
     network : networkx.Graph or schedule
-        Of a schedule, the graph of ``round``. Node attributes ``pos`` are used where all nodes have them.
+        Network. Node attributes ``pos`` are the positions if all nodes have them.
     values : array_like (agents,), optional
-        Colours the agents; a bar shows the scale, in whole numbers where all values are.
+        Values that colour the agents; a colour bar shows the scale.
+    round : int
+        Round of a schedule.
     label : str, optional
-        What ``values`` are.
+        Label of the colour bar.
     ax : matplotlib Axes, optional
+        Axes to draw on; by default those of a new figure.
     seed : int
-        Of the layout.
+        Seed of the layout.
 
     Returns
     -------
     matplotlib Axes
+        The axes.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is of the wrong kind, or ``values`` does not have a number for each agent.
+        If an argument is of the wrong type, or `values` does not have a number for each agent.
 
     Examples
     --------
@@ -95,67 +101,72 @@ def topology(
             bar.locator = whole_numbers()
             bar.update_ticks()
     light = np.ones(len(agents)) if values is None else nodes.norm(values.astype(float))
-    for name, agent, shade in zip(names, agents, light, strict=False):  # large networks have no names
+    for name, agent, shade in zip(names, agents, light, strict=False):  # there may be no names
         _write(name, positions[agent], ax, "white" if inside and shade <= 0.5 else "black", 0 if inside else size**0.5 / 2)
     if not inside:
-        ax.margins(0.15)  # room for the names at the rim
+        ax.margins(0.15)  # space for the outer names
     ax.set_axis_off()
     ax.set_aspect("equal")
     return ax
 
 
-def graph_of(network, round=0):
-    """The graph that ``network`` is, or has in a round."""
+def graph_of(network: nx.Graph | ScheduleLike, round: int = 0) -> nx.Graph:
+    """Return a graph, or the graph of a schedule in a round."""
     if isinstance(network, nx.Graph):
         return network
-    _checks.offers("network", network, ("graph", "agents", "key"), "a networkx graph or a schedule, as topologies.ring(10)")
-    return network.graph(_checks.count("round", round, least=0))
+    wanted = "a networkx graph or a schedule, as topologies.ring(10)"
+    graph: nx.Graph = _checks.offers("network", network, ("graph", "agents", "key"), wanted).graph(
+        _checks.count("round", round, least=0)
+    )
+    return graph
 
 
-def layout(graph, seed=0, evenly=False):
-    """Where the nodes are drawn: their own ``pos``, or apart from each other; ``evenly`` leaves most room, in small graphs."""
-    positions = nx.get_node_attributes(graph, "pos")
-    if len(positions) == len(graph):
-        return positions
-    if evenly and nx.is_connected(graph.to_undirected()):
-        return nx.kamada_kawai_layout(graph)
-    if len(graph) <= _SPRINGS:
-        return nx.spring_layout(graph, seed=_checks.count("seed", seed, least=0))
-    return nx.spectral_layout(graph) if nx.is_connected(graph.to_undirected()) else nx.circular_layout(graph)
+def layout(graph: nx.Graph, seed: int = 0, evenly: bool = False) -> dict[Any, Any]:
+    """Return the positions of the nodes: their own ``pos`` or a layout, in which `evenly` separates those of small graphs."""
+    positions: dict[Any, Any] = nx.get_node_attributes(graph, "pos")
+    if len(positions) < len(graph):
+        connected = nx.is_connected(graph.to_undirected())
+        if evenly and connected:
+            positions = nx.kamada_kawai_layout(graph)
+        elif len(graph) <= _SPRINGS:
+            positions = nx.spring_layout(graph, seed=_checks.count("seed", seed, least=0))
+        else:
+            positions = nx.spectral_layout(graph) if connected else nx.circular_layout(graph)
+    return positions
 
 
-def edge_style(many):
-    """How ``many`` edges are drawn: finer and paler the more there are, so that they do not run together."""
+def edge_style(many: int) -> dict[str, Any]:
+    """Return the style of so many edges: the more, the finer and paler."""
     width, alpha = np.clip(60 / (many + 1) ** 0.7, 0.3, 0.8), np.clip(1500 / (many + 1), 0.08, 1)
     return {"colors": "0.45" if many > 150 else "0.6", "linewidths": float(width), "alpha": float(alpha)}
 
 
-def draw_edges(graph, positions, ax, size):
-    """Draw the edges, as arrows where the graph is directed, between nodes of that ``size``; return what was drawn."""
+def draw_edges(graph: nx.Graph, positions: Mapping[Any, Any], ax: Axes, size: float) -> Any:  # noqa: ANN401  # lines or arrows
+    """Draw the edges between nodes of a size, as arrows if the graph is directed; return the artists."""
     style = edge_style(graph.number_of_edges())
     look = {"edge_color": style["colors"], "width": style["linewidths"], "alpha": style["alpha"]}
     return nx.draw_networkx_edges(graph, positions, ax=ax, node_size=size, **look)
 
 
-def _names(graph):
-    """What the nodes are called, by their attribute ``label`` or themselves; long names lose their middle."""
+def _names(graph: nx.Graph) -> list[str]:
+    """Return the names of the nodes, their attribute ``label`` or themselves; long names lose their middle."""
     names = [str(graph.nodes[agent].get("label", agent)) for agent in graph]
     half = _LONGEST // 2
     return [name if len(name) <= _LONGEST else f"{name[:half]}…{name[1 - half :]}" for name in names]
 
 
-def _write(name, position, ax, colour, below):
-    """Write ``name`` at the node, or ``below`` its middle by so many points."""
+def _write(name: str, position: tuple[float, float], ax: Axes, colour: str, below: float) -> None:
+    """Write a name at the centre of its node, or below it by so many points."""
     from matplotlib import patheffects
 
-    where = {"va": "top", "xytext": (0, -below - 1)} if below else {"va": "center", "xytext": (0, 0)}
+    where: dict[str, Any] = {"va": "top", "xytext": (0, -below - 1)} if below else {"va": "center", "xytext": (0, 0)}
     text = ax.annotate(name, position, textcoords="offset points", ha="center", fontsize=_FONT, color=colour, **where)
     if below:
         text.set_path_effects([patheffects.withStroke(linewidth=2, foreground="white")])
 
 
-def whole_numbers():
-    """Where an axis of whole numbers has its ticks."""
+def whole_numbers() -> MaxNLocator:
+    """Return a locator of ticks at whole numbers."""
     from matplotlib.ticker import MaxNLocator
 
     return MaxNLocator(integer=True)

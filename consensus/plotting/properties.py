@@ -1,9 +1,9 @@
-"""Figures of what networks are like: how fast agents agree, and how many neighbours they have."""
+"""Figures of the eigenvalues and degrees of networks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import networkx as nx
 import numpy as np
@@ -19,24 +19,28 @@ from topologies.schedules import ScheduleLike
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Matrix: TypeAlias = ArrayLike | sp.sparray | sp.spmatrix | nx.Graph | ScheduleLike  # or what stands for one
+Matrix: TypeAlias = ArrayLike | sp.sparray | sp.spmatrix | nx.Graph | ScheduleLike
+Item = TypeVar("Item")
 
 
 def spectrum(matrices: Matrix | Mapping[str, Matrix], *, round: int = 0, log_x: bool = False, ax: Axes | None = None) -> Axes:
-    """Plot the eigenvalues' moduli of mixing matrices, largest first: the second one is how slowly agents agree.
+    """Plot the moduli of the eigenvalues of mixing matrices, largest first; the second bounds the speed of agreement.
 
     Parameters
     ----------
     matrices : matrix (agents, agents), networkx.Graph or schedule, or mapping of str to these
-        Sparse or dense. A graph stands for its Metropolis weights, a schedule for its matrix of ``round``.
+        Matrix, sparse or dense, a graph with Metropolis weights, or a schedule; in a mapping, by the name in the legend.
     round : int
+        Round of a schedule.
     log_x : bool
-        Whether the axis of the eigenvalues' numbers is logarithmic.
+        Whether the horizontal axis is logarithmic.
     ax : matplotlib Axes, optional
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
     matplotlib Axes
+        The axes.
 
     Examples
     --------
@@ -62,7 +66,7 @@ def spectrum(matrices: Matrix | Mapping[str, Matrix], *, round: int = 0, log_x: 
     return ax
 
 
-def _moduli(name, matrix, round):
+def _moduli(name: str, matrix: Matrix, round: int) -> np.ndarray:
     if isinstance(matrix, nx.Graph):
         matrix = topologies.metropolis(matrix)
     elif hasattr(matrix, "weights") and hasattr(matrix, "key"):
@@ -76,17 +80,19 @@ def _moduli(name, matrix, round):
 
 
 def degrees(graph: nx.Graph | ScheduleLike | Mapping[str, nx.Graph | ScheduleLike], *, ax: Axes | None = None) -> Axes:
-    """Plot how many agents have how many neighbours.
+    """Plot a histogram of the numbers of neighbours.
 
     Parameters
     ----------
     graph : networkx.Graph or schedule, or mapping of str to these
-        Of a schedule, all edges that come back again and again.
+        Graph, or a schedule for the union of its graphs; in a mapping, by the name in the legend.
     ax : matplotlib Axes, optional
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
     matplotlib Axes
+        The axes.
     """
     named, ax = _named("graph", graph), _checks.axes(ax)
     counts = {name: np.bincount(_degrees(item)) for name, item in named.items()}
@@ -104,15 +110,15 @@ def degrees(graph: nx.Graph | ScheduleLike | Mapping[str, nx.Graph | ScheduleLik
     return ax
 
 
-def _degrees(network):
-    if hasattr(network, "union") and hasattr(network, "key"):
-        pattern = network.union()
-        return np.diff(pattern.tocsr().indptr)
-    return [degree for _, degree in graph_of(network).degree()]
+def _degrees(network: nx.Graph | ScheduleLike) -> np.ndarray:
+    union = getattr(network, "union", None)
+    if union is not None and hasattr(network, "key"):
+        return np.diff(union().tocsr().indptr)
+    return np.array([degree for _, degree in graph_of(network).degree()], dtype=int)
 
 
-def _named(name, items):
-    """``items`` by name; one by itself has none."""
+def _named(name: str, items: Item | Mapping[str, Item]) -> Mapping[str, Item]:
+    """Return the items by name; a single one has an empty name."""
     if not isinstance(items, Mapping):
         return {"": items}
     if not items:

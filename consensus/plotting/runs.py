@@ -1,9 +1,12 @@
 """Figures of runs."""
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from consensus import _checks
 from consensus.history import History
@@ -12,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_DIVERGED = 1e6  # times what is usual
+_DIVERGED = 1e6  # times the usual values
 
 LABELS = {
     "round": "rounds",
@@ -36,8 +39,7 @@ LABELS = {
     "tries": "local solves in a round, at most",
 }
 
-# Colours and line styles differ in grey print too: from dark to light, so that the order survives; repeated with other
-# dashes and markers beyond five.
+# Colours differ in grey print, too: from dark to light. Beyond five they repeat with other dashes and markers.
 COLOURS = ("#000000", "#7a1040", "#0072b2", "#d97700", "#6fc3b4")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 MARKERS = "osD^vPX*"
@@ -48,39 +50,37 @@ def convergence(
     y: str = "objective",
     x: str = "round",
     *,
-    ax: "Axes | None" = None,
+    ax: Axes | None = None,
     offset: float = 0.0,
     log: bool = True,
     log_x: bool = False,
-) -> "Axes":
-    """Plot a recorded quantity of several runs.
-
-    A run that diverges leaves the axes: they end where the others are.
+) -> Axes:
+    """Plot a recorded quantity of several runs; the axes exclude runs that diverge.
 
     Parameters
     ----------
     histories : History, or mapping of str to History
-        By the name that the legend shows; a single one has no legend.
+        Histories by their names in the legend; a single one has no legend.
     y, x : str
         Columns, for example ``y="stationarity"``, ``x="exchanges"``.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Axes to draw on; by default those of a new figure.
     offset : float
-        Subtracted from y: with the optimal value the figure shows the gap to it.
+        Value to subtract from y, such as the optimal value.
     log, log_x : bool
         Whether the axis of y, or of x, is logarithmic.
 
     Returns
     -------
     matplotlib Axes
-        ``ax.figure.savefig(path)`` writes it.
+        The axes; ``ax.figure.savefig(path)`` writes the figure.
 
     Raises
     ------
     TypeError
-        If ``histories`` are none, or ``ax`` is no Axes.
+        If `histories` or `ax` is of the wrong type.
     ValueError
-        If a history has no rows, or not the columns.
+        If a history has no rows, or lacks a column.
 
     Examples
     --------
@@ -95,30 +95,22 @@ def convergence(
     histories, ax = _by_name(histories), _checks.axes(ax)
     offset, log, log_x = _checks.number("offset", offset), _checks.flag("log", log), _checks.flag("log_x", log_x)
     curves = {name: (_column(h, "x", x, name), _column(h, "y", y, name) - offset) for name, h in histories.items()}
-    if ax is None:
-        ax = new_axes((6.4, 4.0))
-    for scale, wanted in ((ax.set_yscale, log), (ax.set_xscale, log_x)):
-        if wanted:
-            scale("log")
+    ax = ax or new_axes((6.4, 4.0))
+    if log:
+        ax.set_yscale("log")
+    if log_x:
+        ax.set_xscale("log")
     for index, (name, (across, values)) in enumerate(curves.items()):
         colour = COLOURS[index % len(COLOURS)]
         style = DASHES[(index + index // len(COLOURS)) % len(DASHES)]
         shown = across > 0 if log_x else slice(None)
         heights = (np.where(values > 0, values, np.nan) if log else values)[shown]
-        lines = ax.plot(
-            across[shown],
-            heights,
-            color=colour,
-            linestyle=style,
-            marker=MARKERS[index % len(MARKERS)],
-            markersize=4,
-            linewidth=1.5,
-        )
+        marker = MARKERS[index % len(MARKERS)]
+        lines = ax.plot(across[shown], heights, color=colour, linestyle=style, marker=marker, markersize=4, linewidth=1.5)
+        lines[0].set_label(name)  # a column of arrays has a line for each agent
         for line in lines:
-            if np.isfinite(line.get_ydata()).any():  # matplotlib cannot place markers on a line of nothing
+            if np.isfinite(line.get_ydata()).any():  # matplotlib cannot place markers on an empty line
                 line.set_markevery((0.03 * index, 0.15))
-        for line in lines[:1]:  # of many, one for each agent
-            line.set_label(name)
     keep_in_view(ax, [values for _, values in curves.values()])
     label = LABELS.get(y, y)
     ax.set(xlabel=LABELS.get(x, x), ylabel=f"{label} less {offset:.6g}" if offset else label)
@@ -129,21 +121,20 @@ def convergence(
     return ax
 
 
-def _by_name(histories):
-    if isinstance(histories, History):
-        return {"": histories}
-    if not isinstance(histories, Mapping):
-        wanted = 'a History, as consensus.solve(...).history, or a mapping of names to them: {"NEXT": history}'
-        raise TypeError(f"histories must be {wanted}; got {_checks.shown(histories)}")
-    for name, history in histories.items():
+def _by_name(histories: History | Mapping[str, History]) -> Mapping[str, History]:
+    named: Mapping[str, History] = {"": histories} if isinstance(histories, History) else histories
+    wanted = "a History, as consensus.solve(...).history"
+    if not isinstance(named, Mapping):
+        raise TypeError(
+            f'histories must be {wanted}, or a mapping of names to them: {{"NEXT": history}}; got {_checks.shown(histories)}'
+        )
+    for name, history in named.items():
         if not isinstance(history, Mapping):
-            raise TypeError(
-                f"histories[{name!r}] must be a History, as consensus.solve(...).history; got {_checks.shown(history)}"
-            )
-    return histories
+            raise TypeError(f"histories[{name!r}] must be {wanted}; got {_checks.shown(history)}")
+    return named
 
 
-def _column(history, argument, column, name):
+def _column(history: History, argument: str, column: str, name: str) -> np.ndarray:
     who = f"history {name!r}" if name else "history"
     if not len(history):
         raise ValueError(f"histories must have rows to draw; the {who} has none")
@@ -154,18 +145,18 @@ def _column(history, argument, column, name):
     return _checks.array(f"column {column!r} of the {who}", history[column])
 
 
-def keep_in_view(ax, curves):
-    """End the axis of y where the ``curves`` (arrays) are that did not diverge; leave it alone if all did not.
+def keep_in_view(ax: Axes, curves: Sequence[ArrayLike]) -> None:
+    """Limit the axis of y to the curves that did not diverge, if some did.
 
-    A curve diverged if it ends near its highest value, and that is a million times its first one and the others' usual ones.
+    A curve diverged if it ends near its highest value, a million times its first one and the usual ones of the others.
     """
     finite = [np.abs(values[np.isfinite(values) & (values != 0)]) for values in map(np.asarray, curves)]
     finite = [values for values in finite if values.size]
-    usual = min((np.median(values) for values in finite), default=0)
+    usual = min((float(np.median(values)) for values in finite), default=0.0)
 
-    def diverged(values):
+    def diverged(values: np.ndarray) -> bool:
         top = values.max()
-        return top > _DIVERGED * max(values.flat[0], usual) and values.flat[-1] > 1e-3 * top
+        return bool(top > _DIVERGED * max(values.flat[0], usual) and values.flat[-1] > 1e-3 * top)
 
     kept = [values for values in finite if not diverged(values)]
     if not kept or len(kept) == len(finite):
@@ -179,15 +170,15 @@ def keep_in_view(ax, curves):
         ax.set_ylim(-1.1 * top if below else -0.05 * top, 1.1 * top)
 
 
-def adaptation(history: History, *, x: str = "exchanges") -> "Figure":
-    """Plot what :class:`consensus.solvers.AdaptiveNEXT` did by itself.
+def adaptation(history: History, *, x: str = "exchanges") -> Figure:
+    """Plot the settings that :class:`consensus.solvers.AdaptiveNEXT` chose in a run.
 
     Parameters
     ----------
     history : History
-        Of its run.
+        History of the run.
     x : str
-        The column along which.
+        Column of the horizontal axis.
 
     Returns
     -------
@@ -202,7 +193,7 @@ def adaptation(history: History, *, x: str = "exchanges") -> "Figure":
         raise ValueError(f"history must be of a run of AdaptiveNEXT; it has no column {', '.join(map(repr, missing))}")
     figure, axes = plt.subplots(2, 2, figsize=(8.4, 5.4), layout="constrained", sharex=True)
     convergence(history, x=x, ax=axes[0, 0])
-    later = slice(1, None)  # at the start nothing is decided yet
+    later = slice(1, None)  # at the start nothing was chosen
     across = history[x][later]
     tau = axes[0, 1]
     tau.fill_between(across, history["tau_least"][later], history["tau_largest"][later], color="0.8", label="all agents")
@@ -223,8 +214,9 @@ def adaptation(history: History, *, x: str = "exchanges") -> "Figure":
     return figure
 
 
-def new_axes(size: tuple[float, float]) -> "Axes":
-    """A new figure's axes, ``size`` in inches."""
-    import matplotlib.pyplot as plt  # here: importing the package should not choose a window system
+def new_axes(size: tuple[float, float]) -> Axes:
+    """Return the axes of a new figure of a size in inches."""
+    import matplotlib.pyplot as plt  # not above, because it chooses a window system
 
-    return plt.subplots(figsize=size, layout="constrained")[1]
+    ax: Axes = plt.subplots(figsize=size, layout="constrained")[1]
+    return ax

@@ -173,7 +173,7 @@ def test_the_clock_excludes_callbacks_and_metrics():
     ("option", "odd", "error", "message"),
     [
         *[
-            ("callbacks", odd, TypeError, r"callbacks must be a list of functions f\(seen\), such as \[print\]; got ")
+            ("callbacks", odd, TypeError, r"callbacks must be a list of functions f\(info\), such as \[print\]; got ")
             for odd in (print, None, "print", {print}, [3], [print, "x"], iter([print]), [DGD])
         ],
         *[
