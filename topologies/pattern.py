@@ -61,9 +61,7 @@ def adjacency(graph: GraphLike) -> Float[sparse.csr_array, "agents agents"]:
     TypeError
         If `graph` has none of these types.
     ValueError
-        If `graph` is empty or a multigraph, has a self-loop, or is an array that is not square or not finite. Agents weigh
-        their own values by the diagonal of a mixing matrix, not by self-loops, and parallel edges have no meaning, so both
-        are treated as mistakes.
+        If `graph` is empty or a multigraph, has a self-loop, or is an array that is not square or not finite.
 
     Examples
     --------
@@ -83,10 +81,8 @@ def adjacency(graph: GraphLike) -> Float[sparse.csr_array, "agents agents"]:
         names = range(pattern.shape[0])
         remedy = "graph.setdiag(0)" if sparse.issparse(graph) else "numpy.fill_diagonal(graph, 0)"
     else:
-        raise TypeError(
-            f"graph must be a networkx.Graph or DiGraph, a scipy sparse matrix or a square numpy array, "
-            f"got {type(graph).__name__}"
-        )
+        wanted = "a networkx.Graph or DiGraph, a scipy sparse matrix or a square numpy array"
+        raise TypeError(f"graph must be {wanted}, got {type(graph).__name__}")
     loops = np.flatnonzero(pattern.diagonal())
     if loops.size:
         raise ValueError(f"graph has self-loops at {listed(names[k] for k in loops.tolist())}; remove them with {remedy}")

@@ -141,8 +141,8 @@ def table(title: str, header: tuple[str, str], rows: list[tuple[str, bool, str]]
 def conditions(schedule: ScheduleLike, rounds: int = 100) -> Conditions:
     """Measure the conditions of convergence theorems over the first rounds of a schedule.
 
-    Each distinct matrix is examined once. The schedule counts as periodic if its keys repeat over twice `rounds` rounds; one
-    period then stands for all rounds. ``docs/networks.md`` lists the methods and theorems that require each condition.
+    The schedule counts as periodic if its keys repeat over twice `rounds` rounds; one period then stands for all rounds.
+    ``docs/networks.md`` lists the methods and theorems that require each condition.
 
     Parameters
     ----------
@@ -156,17 +156,11 @@ def conditions(schedule: ScheduleLike, rounds: int = 100) -> Conditions:
     Conditions
         Measurements and conditions.
 
-    Raises
-    ------
-    ValueError
-        If `rounds` is below 1, or a matrix of the schedule is not square.
-
     Examples
     --------
     >>> import networkx, topologies
-    >>> from topologies import conditions
     >>> directed = topologies.Static(networkx.DiGraph([(0, 1), (1, 2), (2, 0), (0, 2)]), weights=topologies.push)
-    >>> found = conditions(directed)
+    >>> found = topologies.conditions(directed)
     >>> found.column_stochastic, found.row_stochastic, found.window
     (True, False, 1)
     """

@@ -18,9 +18,8 @@ _PATIENCE = 20  # exchanges for each agent after which a network counts as not c
 def components(schedule: ScheduleLike) -> list[np.ndarray]:
     """Return the groups of agents between which information can travel over the rounds of a schedule.
 
-    They are the connected components of the graph of all edges that appear again and again, or the strongly connected ones of
-    a directed graph. A single component means that the agents are jointly connected, which all methods need to reach consensus
-    [1]_; otherwise each component solves a problem of its own.
+    They are the (strongly) connected components of the graph of all edges that appear again and again. All methods need a
+    single one to reach consensus [1]_; otherwise each component solves a problem of its own.
 
     Parameters
     ----------
@@ -34,14 +33,12 @@ def components(schedule: ScheduleLike) -> list[np.ndarray]:
 
     References
     ----------
-    .. [1] A. Nedic and A. Ozdaglar, "Distributed subgradient methods for multi-agent optimization" (2009),
-       Assumption 2.
+    .. [1] A. Nedic and A. Ozdaglar, "Distributed subgradient methods for multi-agent optimization" (2009), Assumption 2.
 
     Examples
     --------
     >>> import networkx, topologies
-    >>> from topologies import components
-    >>> [group.tolist() for group in components(topologies.Static(networkx.Graph([(0, 3), (1, 2)])))]
+    >>> [group.tolist() for group in topologies.components(topologies.Static(networkx.Graph([(0, 3), (1, 2)])))]
     [[0, 3], [1, 2]]
     """
     wanted = "a schedule with union(), such as topologies.Static(graph)"
@@ -71,10 +68,9 @@ def parts(schedule: ScheduleLike, groups: Sequence[np.ndarray]) -> str:
     Examples
     --------
     >>> import networkx, topologies
-    >>> from topologies import components
     >>> from topologies.analysis import parts
     >>> schedule = topologies.Static(networkx.Graph([("ann", "bob"), ("cy", "di"), ("di", "ed"), ("ed", "flo"), ("flo", "cy")]))
-    >>> parts(schedule, components(schedule))
+    >>> parts(schedule, topologies.components(schedule))
     "'ann', 'bob'; 'cy', 'di', 'ed' and 1 more"
     """
     names = labels(schedule)
@@ -88,10 +84,9 @@ def parts(schedule: ScheduleLike, groups: Sequence[np.ndarray]) -> str:
 def joint_connectivity(schedule: ScheduleLike, rounds: int) -> int | None:
     """Return the smallest window B such that the edges of any B consecutive rounds connect all agents.
 
-    The union of the graphs of rounds n, ..., n + B - 1 is (strongly) connected for all n >= 0 with n + B <= `rounds`. A round
-    has an edge from j to i if entry (i, j) of its mixing matrix is not zero. Agents agree over changing graphs if there is such
-    a B and positive weights are bounded away from zero; rates deteriorate with B (Assumptions 2 and 3 of [1]_, for push-sum
-    methods Assumption 1 of [2]_, for NEXT Assumption B of [3]_).
+    The union of the graphs of rounds n, ..., n + B - 1 is (strongly) connected for all n >= 0 with n + B <= `rounds`. Agents
+    agree over changing graphs if there is such a B and positive weights are bounded away from zero (Assumptions 2 and 3 of
+    [1]_, for push-sum methods Assumption 1 of [2]_, for NEXT Assumption B of [3]_).
 
     Parameters
     ----------
@@ -105,26 +100,17 @@ def joint_connectivity(schedule: ScheduleLike, rounds: int) -> int | None:
     int or None
         Window, or None if the union of all these rounds is not connected.
 
-    Raises
-    ------
-    ValueError
-        If `rounds` is below 1.
-
     References
     ----------
-    .. [1] A. Nedic and A. Ozdaglar, "Distributed subgradient methods for multi-agent optimization", IEEE Transactions
-       on Automatic Control 54 (2009).
-    .. [2] A. Nedic and A. Olshevsky, "Distributed optimization over time-varying directed graphs", IEEE Transactions
-       on Automatic Control 60 (2015).
-    .. [3] P. Di Lorenzo and G. Scutari, "NEXT: in-network nonconvex optimization", IEEE Transactions on Signal and
-       Information Processing over Networks 2 (2016).
+    .. [1] A. Nedic and A. Ozdaglar, "Distributed subgradient methods for multi-agent optimization" (2009).
+    .. [2] A. Nedic and A. Olshevsky, "Distributed optimization over time-varying directed graphs" (2015).
+    .. [3] P. Di Lorenzo and G. Scutari, "NEXT: in-network nonconvex optimization" (2016).
 
     Examples
     --------
     >>> import networkx, topologies
-    >>> from topologies import joint_connectivity
     >>> pairs = [networkx.Graph([(0, 1), (2, 3)]), networkx.Graph([(1, 2), (0, 3)])]
-    >>> joint_connectivity(topologies.Periodic(pairs), 10)
+    >>> topologies.joint_connectivity(topologies.Periodic(pairs), 10)
     2
     """
     _checks.schedule(schedule)
@@ -146,7 +132,7 @@ def joint_connectivity(schedule: ScheduleLike, rounds: int) -> int | None:
 def crossing(schedule: ScheduleLike, round: int = 0) -> int:
     """Return the number of exchanges, from a given round on, after which every agent has information from every other.
 
-    Information crosses one edge in each exchange. On a static graph this is the diameter.
+    On a static graph this is the diameter.
 
     Parameters
     ----------

@@ -32,10 +32,10 @@ class GapEstimate(NamedTuple):
 def estimate_gap(schedule: ScheduleLike, exchanges: int = 100, columns: int = 8, seed: int = 0) -> GapEstimate:
     """Estimate the spectral gap of a static symmetric mixing matrix by exchanges with neighbours alone.
 
-    Every agent draws `columns` random numbers x_i. The differences d = W x - x have mean zero, so each exchange d <- W d
-    shrinks them, in the limit, by rho = 1 - gap. In half of the exchanges the agents mix d and record its squares; in the
-    other half they mix these squares, to average them over the network. Each agent takes rho as the root of the quotient of
-    its last two averages above rounding errors. Like any power iteration, this tends to overestimate the gap [1]_.
+    The agents draw random numbers x. Differences d = W x - x have mean zero, so each exchange d <- W d shrinks them, in the
+    limit, by rho = 1 - gap. In half of the exchanges the agents mix d and record its squares; in the other half they mix these
+    squares. Each agent takes rho as the root of the quotient of its last two averages above rounding errors. Like any power
+    iteration, this tends to overestimate the gap [1]_.
 
     Parameters
     ----------
@@ -55,16 +55,14 @@ def estimate_gap(schedule: ScheduleLike, exchanges: int = 100, columns: int = 8,
 
     References
     ----------
-    .. [1] D. Kempe and F. McSherry, "A decentralized algorithm for spectral analysis", Journal of Computer and System Sciences
-       74 (2008).
+    .. [1] D. Kempe and F. McSherry, "A decentralized algorithm for spectral analysis" (2008).
 
     Examples
     --------
     >>> import topologies
-    >>> from topologies import estimate_gap
     >>> ring = topologies.Static(topologies.ring(8))
     >>> exact = topologies.spectral_gap(ring.weights(0))
-    >>> bool(abs(estimate_gap(ring).gaps - exact).max() < 1e-3)
+    >>> bool(abs(topologies.estimate_gap(ring).gaps - exact).max() < 1e-3)
     True
     """
     _checks.schedule(schedule)

@@ -14,11 +14,7 @@ _AVERAGE, _UNDIRECTED = "agents agree on their average", "use an undirected grap
 _NEEDS = {
     "symmetric": (("row", "column"), _AVERAGE, _UNDIRECTED),
     "doubly stochastic": (("row", "column"), _AVERAGE, f"{_UNDIRECTED}, or SONATA for directed graphs"),
-    "column stochastic": (
-        ("column",),
-        "the sum over the agents is preserved",
-        "use topologies.push or doubly stochastic weights",
-    ),
+    "column stochastic": (("column",), "the sum over agents is preserved", "use topologies.push or doubly stochastic weights"),
     "row stochastic": (("row",), "agents that agree do not change", "use topologies.pull or doubly stochastic weights"),
 }
 
@@ -89,8 +85,8 @@ def check(schedule: ScheduleLike, solver: object, rounds: int = 10) -> Check:
         Any schedule.
     solver : object
         Solver. Its attribute ``mixing``, or ``needs.mixing``, is the required condition of mixing matrices: "doubly stochastic"
-        (the default), "column stochastic", "row stochastic", or "symmetric", which includes doubly stochastic. The attribute
-        ``needs.static`` says whether its theory requires a static schedule.
+        (the default), "column stochastic", "row stochastic" or "symmetric", with doubly stochastic; ``needs.static`` says
+        whether its theory requires a static schedule.
     rounds : int
         Number of first rounds to examine.
 
@@ -99,18 +95,12 @@ def check(schedule: ScheduleLike, solver: object, rounds: int = 10) -> Check:
     Check
         Needs and conditions.
 
-    Raises
-    ------
-    ValueError
-        If ``mixing`` is none of these conditions.
-
     Examples
     --------
     >>> import topologies
-    >>> from topologies import check
     >>> class Averaging:
     ...     mixing = "doubly stochastic"
-    >>> print(check(topologies.Static(topologies.ring(5)), Averaging()))
+    >>> print(topologies.check(topologies.Static(topologies.ring(5)), Averaging()))
     Averaging on 5 agents
     needed             holds  so that
     doubly stochastic  yes    agents agree on their average

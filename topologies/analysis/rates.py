@@ -23,8 +23,7 @@ def mixing_time(matrix: MatrixLike, accuracy: float = 1e-2) -> float:
 
         rho^k <= accuracy,        rho = rho(W - 1 1' / A) = 1 - spectral gap.
 
-    For a symmetric W, |W^k - 1 1' / A|_2 = rho^k, so k exchanges are sufficient for all initial values, and necessary for
-    some [1]_. For other matrices rho is the asymptotic contraction, and k the exchanges for a further factor of `accuracy`.
+    For a symmetric W, |W^k - 1 1' / A|_2 = rho^k [1]_; for other matrices rho is the asymptotic contraction.
 
     Parameters
     ----------
@@ -38,21 +37,14 @@ def mixing_time(matrix: MatrixLike, accuracy: float = 1e-2) -> float:
     int or ``math.inf``
         Number of exchanges; infinite if the spectral gap is not positive, so that some agents never agree.
 
-    Raises
-    ------
-    ValueError
-        If `accuracy` is out of range, or `topologies.spectral_gap` rejects `matrix`.
-
     References
     ----------
-    .. [1] L. Xiao and S. Boyd, "Fast linear iterations for distributed averaging", Systems & Control Letters 53
-       (2004), on the convergence time of an iteration.
+    .. [1] L. Xiao and S. Boyd, "Fast linear iterations for distributed averaging" (2004), on convergence times.
 
     Examples
     --------
     >>> import topologies
-    >>> from topologies import mixing_time
-    >>> mixing_time(topologies.metropolis(topologies.ring(10)))
+    >>> topologies.mixing_time(topologies.metropolis(topologies.ring(10)))
     34
     """
     accuracy = _checks.real("accuracy", accuracy, "a number in (0, 1)", lambda number: 0 < number < 1)
@@ -68,23 +60,21 @@ def mixing_time(matrix: MatrixLike, accuracy: float = 1e-2) -> float:
 def contraction(schedule: ScheduleLike, rounds: int, seed: int = 0) -> float:
     """Return the measured contraction of the disagreement per round, a geometric mean over rounds.
 
-    Random values x (A, 8) are mixed for `rounds` rounds. The first half is a warm-up; the second half gives the mean factor of
-    the norm sqrt(sum_i |x_i - mean|^2), so that
+    Random values x (A, 8) are mixed. After a warm-up of half of the rounds, the mean factor of sqrt(sum_i |x_i - mean|^2) is
+    measured, so that
 
         disagreement after k rounds  ~  factor^k times the initial disagreement.
 
-    For a static symmetric matrix it converges to 1 - `topologies.spectral_gap`; for a schedule it estimates the second Lyapunov
-    exponent of the product of the matrices [1]_. For a periodic schedule, make half of `rounds` a multiple of the period.
-
-    If columns rather than rows sum to one, the values are those of push-sum, z_i = x_i / phi_i, with masses phi that are mixed
-    in the same way from phi_i = 1 [2]_.
+    For a static symmetric matrix it converges to 1 - `topologies.spectral_gap`; otherwise it estimates the second Lyapunov
+    exponent of the product of the matrices [1]_. Matrices whose columns alone sum to one mix z_i = x_i / phi_i as push-sum
+    does, with masses phi that start at 1 [2]_.
 
     Parameters
     ----------
     schedule : schedule
         Schedule of matrices that are all row stochastic or all column stochastic.
     rounds : int
-        Number of rounds, at least 2.
+        Number of rounds, at least 2; twice a multiple of the period of a periodic schedule.
     seed : int
         Seed of the random values, at least 0.
 
@@ -96,22 +86,21 @@ def contraction(schedule: ScheduleLike, rounds: int, seed: int = 0) -> float:
     Raises
     ------
     ValueError
-        If `rounds` or `seed` is out of range, if matrices are neither all row stochastic nor all column stochastic, or if the
-        mass of an agent that only sends vanishes.
+        If matrices are neither all row stochastic nor all column stochastic, or the mass of an agent that only sends vanishes.
 
     References
     ----------
-    .. [1] A. Tahbaz-Salehi and A. Jadbabaie, "A necessary and sufficient condition for consensus over random networks", IEEE
-       Transactions on Automatic Control 53 (2008).
+    .. [1] A. Tahbaz-Salehi and A. Jadbabaie, "A necessary and sufficient condition for consensus over random networks" (2008).
     .. [2] D. Kempe, A. Dobra and J. Gehrke, "Gossip-based computation of aggregate information", FOCS (2003).
 
     Examples
     --------
     >>> import topologies
-    >>> from topologies import contraction
     >>> ring = topologies.ring(10)
-    >>> round(contraction(topologies.Static(ring), 200), 4), round(1 - topologies.spectral_gap(topologies.metropolis(ring)), 4)
-    (0.8727, 0.8727)
+    >>> round(topologies.contraction(topologies.Static(ring), 200), 4)
+    0.8727
+    >>> round(1 - topologies.spectral_gap(topologies.metropolis(ring)), 4)
+    0.8727
     """
     _checks.schedule(schedule)
     rounds, seed = integer("rounds", rounds, 2, ROUNDS), integer("seed", seed, 0)

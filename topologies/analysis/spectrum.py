@@ -19,10 +19,9 @@ def spectral_gap(matrix: MatrixLike) -> float:
 
         1 - rho(W - 1 1' / A),        rho the largest modulus of an eigenvalue.
 
-    In the limit, each exchange contracts the disagreement by one minus the gap, so the number of exchanges to a given accuracy
-    is proportional to 1 / gap, and so are the rates of decentralised methods [1]_. A gap of 1 means agreement at once (the
-    complete graph with Metropolis weights). It is 0 if some agents never agree (a disconnected graph, or a bipartite graph
-    with a zero diagonal), and negative if the disagreement grows.
+    In the limit, each exchange contracts the disagreement by 1 - gap [1]_. The gap is 1 if the agents agree at once (a complete
+    graph with Metropolis weights), 0 if some never agree (a disconnected graph, or a bipartite one with a zero diagonal), and
+    negative if the disagreement grows.
 
     Parameters
     ----------
@@ -39,19 +38,16 @@ def spectral_gap(matrix: MatrixLike) -> float:
     ValueError
         If `matrix` is not square, or neither its rows nor its columns sum to one within 1e-8.
     scipy.sparse.linalg.ArpackNoConvergence
-        If `matrix` has more than 1000 rows, is not both symmetric and nonnegative, and its eigenvalues are too close to each
-        other for an iteration.
+        If `matrix` has more than 1000 rows, is not both symmetric and nonnegative, and its eigenvalues are too close together.
 
     References
     ----------
-    .. [1] L. Xiao and S. Boyd, "Fast linear iterations for distributed averaging", Systems & Control Letters 53
-       (2004), on the asymptotic convergence factor.
+    .. [1] L. Xiao and S. Boyd, "Fast linear iterations for distributed averaging" (2004), on the asymptotic convergence factor.
 
     Examples
     --------
     >>> import topologies
-    >>> from topologies import spectral_gap
-    >>> round(spectral_gap(topologies.metropolis(topologies.ring(10))), 4)
+    >>> round(topologies.spectral_gap(topologies.metropolis(topologies.ring(10))), 4)
     0.1273
     """
     matrix = square(matrix)
@@ -85,11 +81,11 @@ def _radius(matrix: sparse.csr_array, symmetric: bool) -> float:
             raise  # the spectrum may exceed [-1, 1], which the rest assumes
         if connected_components(matrix, directed=False)[0] > 1:
             return 1.0
-        # On graphs with narrow cuts (rings, grids) eigenvalues cluster at the ends of the spectrum, and sparse factorisations
-        # have little fill-in: so invert around both ends, just outside the spectrum.
+        # On rings and grids eigenvalues cluster at the ends of the spectrum, and sparse factorisations have little fill-in: so
+        # invert around both ends, just outside the spectrum.
         end = 1.0 + 1e-9
         second = eigsh(matrix, k=2, sigma=end, v0=start, return_eigenvectors=False).min()
-        # A rough value is mostly sufficient to see that the lowest eigenvalue does not matter; a precise one can be slow.
+        # A rough value often shows that the lowest eigenvalue does not matter; a precise one can be slow.
         lowest = eigsh(matrix, k=1, sigma=-end, v0=start, tol=1e-2, return_eigenvectors=False)[0]
         if 1 + lowest < 2 * (1 - second):
             lowest = eigsh(matrix, k=1, sigma=-end, v0=start, return_eigenvectors=False)[0]
@@ -109,16 +105,10 @@ def lowest_eigenvalue(matrix: MatrixLike) -> float:
     float
         Lowest eigenvalue; with more than 1000 rows, a lower bound by Gershgorin circles if the iteration does not converge.
 
-    Raises
-    ------
-    ValueError
-        If `matrix` is not square, or not symmetric within 1e-8.
-
     Examples
     --------
     >>> import topologies
-    >>> from topologies import lowest_eigenvalue
-    >>> round(lowest_eigenvalue(topologies.metropolis(topologies.ring(4))), 4)
+    >>> round(topologies.lowest_eigenvalue(topologies.metropolis(topologies.ring(4))), 4)
     -0.3333
     """
     matrix = square(matrix)

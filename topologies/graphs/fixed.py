@@ -6,6 +6,12 @@ from topologies import _checks
 from topologies._checks import integer
 
 
+def _agents(name: str, agents: int) -> int:
+    agents = integer("agents", agents, 1)
+    _checks.memory(f"{name}(agents={agents})", agents)
+    return agents
+
+
 def ring(agents: int) -> nx.Graph:
     """Return a cycle: agent i is adjacent to i - 1 and i + 1 modulo `agents`.
 
@@ -25,8 +31,7 @@ def ring(agents: int) -> nx.Graph:
     >>> ring(4).edges
     EdgeView([(0, 1), (0, 3), (1, 2), (2, 3)])
     """
-    agents = integer("agents", agents, 1)
-    _checks.memory(f"ring(agents={agents})", agents)
+    agents = _agents("ring", agents)
     # A cycle of one or two nodes would have a self-loop or a parallel edge.
     return nx.cycle_graph(agents) if agents > 2 else nx.path_graph(agents)
 
@@ -50,9 +55,7 @@ def path(agents: int) -> nx.Graph:
     >>> path(3).edges
     EdgeView([(0, 1), (1, 2)])
     """
-    agents = integer("agents", agents, 1)
-    _checks.memory(f"path(agents={agents})", agents)
-    return nx.path_graph(agents)
+    return nx.path_graph(_agents("path", agents))
 
 
 def star(agents: int) -> nx.Graph:
@@ -74,9 +77,7 @@ def star(agents: int) -> nx.Graph:
     >>> star(4).edges
     EdgeView([(0, 1), (0, 2), (0, 3)])
     """
-    agents = integer("agents", agents, 1)
-    _checks.memory(f"star(agents={agents})", agents)
-    return nx.star_graph(agents - 1)
+    return nx.star_graph(_agents("star", agents) - 1)
 
 
 def complete(agents: int) -> nx.Graph:

@@ -21,9 +21,8 @@ class AgentFailure(Schedule):
     """A schedule in which agents of another are disconnected in given rounds.
 
     In a round with the set F of disconnected agents, v_ij = 0 for i in F or j in F, i != j, and the weight of these entries
-    returns to the diagonal as in `topologies.LinkFailure`, so that v_kk = 1 for k in F. Symmetric doubly stochastic, column
-    stochastic and row stochastic matrices remain so; doubly stochastic matrices that are not symmetric become column
-    stochastic. Disconnected agents still take their own steps between exchanges.
+    returns to the diagonal as in `topologies.LinkFailure`, which see for the sums that remain one; v_kk = 1 for k in F.
+    Disconnected agents still take their own steps between exchanges.
 
     Parameters
     ----------
@@ -36,8 +35,6 @@ class AgentFailure(Schedule):
 
     Raises
     ------
-    TypeError
-        If `schedule` is not a schedule with graphs.
     ValueError
         If an outage is not such a triple, or names no agent or no round; without `preserve`, if neither rows nor columns of a
         matrix with disconnected agents sum to one.
@@ -45,8 +42,7 @@ class AgentFailure(Schedule):
     Examples
     --------
     >>> import topologies
-    >>> from topologies import AgentFailure
-    >>> network = AgentFailure(topologies.Static(topologies.path(3)), [(0, 10, 20)])
+    >>> network = topologies.AgentFailure(topologies.Static(topologies.path(3)), [(0, 10, 20)])
     >>> network
     AgentFailure(Static(agents=3, edges=2, weights=metropolis), outages=[(0, 10, 20)])
     >>> [network.away(n) for n in (9, 10, 19, 20)]
@@ -57,12 +53,7 @@ class AgentFailure(Schedule):
            [0.  , 0.33, 0.67]])
     """
 
-    def __init__(
-        self,
-        schedule: GraphSchedule,
-        outages: Iterable[Outage],
-        preserve: Sums | None = None,
-    ) -> None:
+    def __init__(self, schedule: GraphSchedule, outages: Iterable[Outage], preserve: Sums | None = None) -> None:
         self.schedule, self.agents = _checks.schedule(schedule, also=("graph",)), schedule.agents
         if not isinstance(outages, Iterable) or (isinstance(outages, np.ndarray) and outages.ndim == 0):
             raise TypeError(f"outages must be a list of (agent, first, last), got {_checks.shown(outages)}")

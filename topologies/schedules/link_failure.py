@@ -31,9 +31,8 @@ class LinkFailure(Schedule):
     - only column stochastic if W is doubly stochastic but not symmetric, or with ``symmetric=False``: use a push-sum method,
       because others lose the average of the agents.
 
-    Every edge appears again and again, so joint connectivity is that of the wrapped schedule. Which edges fail depends on
-    `seed`, the round and its edges alone: with one seed, schedules of row- and of column-stochastic weights over one graph
-    lose the same messages. Nested failures need different seeds.
+    Every edge appears again and again. Failures depend on `seed`, the round and its edges alone: with one seed, schedules of
+    row- and of column-stochastic weights over one graph lose the same messages. Nested failures need different seeds.
 
     Parameters
     ----------
@@ -46,29 +45,23 @@ class LinkFailure(Schedule):
     symmetric : bool
         Whether both directions of an edge fail together. Otherwise they fail independently, and graphs are directed.
     preserve : {"columns", "rows"}, optional
-        Sums to preserve; by default those of the columns if all are one, else those of the rows. Pass ``"rows"`` for a
-        row-stochastic schedule that is column stochastic in some rounds by chance.
+        Sums to preserve; by default those of the columns if all are one, else those of the rows, in each round.
 
     Raises
     ------
-    TypeError
-        If `schedule` is not a schedule with graphs.
     ValueError
-        If another argument is out of range; without `preserve`, if neither rows nor columns of a matrix sum to one, which is
-        checked in round 0 at once and in later rounds by ``weights``.
+        Without `preserve`, if neither rows nor columns of a matrix sum to one: at once in round 0, later in ``weights``.
 
     References
     ----------
-    .. [1] S. Kar and J. M. F. Moura, "Sensor networks with random links: topology design for distributed consensus",
-       IEEE Transactions on Signal Processing 56 (2008).
+    .. [1] S. Kar and J. M. F. Moura, "Sensor networks with random links: topology design for distributed consensus" (2008).
     .. [2] C. N. Hadjicostis, N. H. Vaidya and A. D. Dominguez-Garcia, "Robust distributed average consensus via exchange of
-       running sums", IEEE Transactions on Automatic Control 61 (2016).
+       running sums" (2016).
 
     Examples
     --------
     >>> import topologies
-    >>> from topologies import LinkFailure
-    >>> network = LinkFailure(topologies.Static(topologies.path(3)), 0.4, seed=1)
+    >>> network = topologies.LinkFailure(topologies.Static(topologies.path(3)), 0.4, seed=1)
     >>> network
     LinkFailure(Static(agents=3, edges=2, weights=metropolis), probability=0.4, seed=1, symmetric=True)
     >>> network.graph(2).edges
@@ -80,12 +73,7 @@ class LinkFailure(Schedule):
     """
 
     def __init__(
-        self,
-        schedule: GraphSchedule,
-        probability: float,
-        seed: int = 0,
-        symmetric: bool = True,
-        preserve: Sums | None = None,
+        self, schedule: GraphSchedule, probability: float, seed: int = 0, symmetric: bool = True, preserve: Sums | None = None
     ) -> None:
         self.schedule, self.agents = _checks.schedule(schedule, also=("graph",)), schedule.agents
         why = "; at 1 all messages are lost"

@@ -24,10 +24,8 @@ class Mobile(Schedule):
 
         x_i(n) = fold(p_i + n speed u_i),        fold(s) = the distance from s to the nearest even integer,
 
-    so a round does not need those before it, and at all times agents are uniformly distributed. Agents i and j are adjacent in
-    round n if |x_i(n) - x_j(n)| <= radius. With probability one, every two agents come within the radius again and again, so
-    the agents are jointly connected for any radius. The graph of a single round is likely to be connected if the radius is at
-    least sqrt(log(agents) / (pi agents)).
+    so at all times agents are uniformly distributed. Agents i and j are adjacent in round n if |x_i(n) - x_j(n)| <= radius.
+    With probability one, every two agents meet again and again, so the agents are jointly connected for any radius.
 
     Parameters
     ----------
@@ -40,19 +38,10 @@ class Mobile(Schedule):
     seed : int
         Seed, at least 0.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
-    Notes
-    -----
-    ``union()`` is the complete graph, with about agents^2 entries.
-
     References
     ----------
-    .. [1] T. Camp, J. Boleng and V. Davies, "A survey of mobility models for ad hoc network research", Wireless
-       Communications and Mobile Computing 2 (2002), the random direction model without pauses.
+    .. [1] T. Camp, J. Boleng and V. Davies, "A survey of mobility models for ad hoc network research" (2002), the random
+       direction model without pauses.
 
     Examples
     --------

@@ -56,7 +56,6 @@ class ScheduleLike(Protocol):
     >>> from dataclasses import dataclass
     >>> import numpy as np
     >>> from scipy import sparse
-    >>> from topologies import ScheduleLike
     >>> @dataclass(frozen=True)
     ... class Speakers:
     ...     agents: int
@@ -67,7 +66,7 @@ class ScheduleLike(Protocol):
     ...         matrix = (1 - self.trust) * np.eye(self.agents)
     ...         matrix[:, key] += self.trust
     ...         return sparse.csr_array(matrix)
-    >>> network: ScheduleLike = Speakers(agents=4, trust=0.5)
+    >>> network: topologies.ScheduleLike = Speakers(agents=4, trust=0.5)
     >>> found = topologies.conditions(network)
     >>> found.row_stochastic, found.column_stochastic, found.period, found.window
     (True, False, 4, 4)

@@ -17,8 +17,7 @@ from topologies.weights.metropolis import metropolis_entries
 class RandomEdges(Schedule):
     """A schedule in which each edge of a graph is present with a given probability, independently in every round [1]_.
 
-    Mixing matrices have Metropolis weights. The edges of a round depend on `seed` and the round alone. Every edge appears again
-    and again, so the agents are jointly connected if `graph` is connected.
+    Mixing matrices have Metropolis weights. The edges of a round depend on `seed` and the round alone.
 
     Parameters
     ----------
@@ -29,21 +28,14 @@ class RandomEdges(Schedule):
     seed : int
         Seed, at least 0.
 
-    Raises
-    ------
-    ValueError
-        If `probability` or `seed` is out of range, `graph` is directed, or `topologies.adjacency` rejects it.
-
     References
     ----------
-    .. [1] S. Kar and J. M. F. Moura, "Sensor networks with random links: topology design for distributed consensus",
-       IEEE Transactions on Signal Processing 56 (2008).
+    .. [1] S. Kar and J. M. F. Moura, "Sensor networks with random links: topology design for distributed consensus" (2008).
 
     Examples
     --------
     >>> import topologies
-    >>> from topologies import RandomEdges
-    >>> network = RandomEdges(topologies.ring(5), 0.5, seed=0)
+    >>> network = topologies.RandomEdges(topologies.ring(5), 0.5, seed=0)
     >>> network
     RandomEdges(agents=5, edges=5, probability=0.5, seed=0)
     >>> (network.weights(network.key(3)) != topologies.metropolis(network.graph(3))).nnz
@@ -57,8 +49,8 @@ class RandomEdges(Schedule):
         self._pattern = undirected(graph)
         self.agents = self._pattern.shape[0]
         self._nodes = bare_nodes(graph, self._pattern)
-        # Both entries of an edge get its number, 1, ..., E in row-major order above the diagonal. The diagonal gets E + 1, the
-        # number of an edge that is always present. A round then needs only a mask.
+        # Both entries of an edge get its number, 1, ..., E in row-major order above the diagonal, and the diagonal gets E + 1,
+        # the number of an edge that is always present.
         upper = sparse.triu(self._pattern, format="csr")
         upper.data = np.arange(1, upper.nnz + 1)
         numbers = (upper + upper.T + (upper.nnz + 1) * sparse.eye_array(self.agents, dtype=int)).tocsr()

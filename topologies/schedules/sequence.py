@@ -18,9 +18,8 @@ from topologies.weights.metropolis import metropolis
 class Sequence(Schedule):
     """A schedule whose graphs are given by a function of the round.
 
-    The function must return the same graph whenever it is called with the same round, in any order and in any process: draw
-    random numbers from a generator made for the round, such as ``numpy.random.default_rng([seed, round])``. For a list of
-    graphs see `topologies.Periodic`.
+    The function must return the same graph whenever it is called with the same round, in any order and in any process, as in
+    `topologies.ScheduleLike`.
 
     Parameters
     ----------
@@ -35,16 +34,12 @@ class Sequence(Schedule):
 
     Raises
     ------
-    TypeError
-        If `function` or `weights` is not a function; in ``weights`` and ``graph`` if the function does not return a graph.
-    ValueError
-        If `agents` or `horizon` is out of range; in ``weights`` and ``graph`` if a graph has a different number of agents, or
-        `topologies.Static` rejects it. The message names the round.
+    TypeError, ValueError
+        In ``weights`` and ``graph`` if a graph has a different number of agents, or `topologies.Static` rejects it.
 
     Notes
     -----
-    The schedule caches the graphs of a few rounds, so that ``weights`` and ``graph`` of one round call the function once. It
-    can be pickled if both functions can.
+    The schedule caches the graphs of a few rounds. It can be pickled if both functions can.
 
     Examples
     --------
@@ -116,17 +111,10 @@ class Periodic(Schedule):
     weights : function
         Weights function as in `topologies.Static`, called once for each graph; by default `topologies.metropolis`.
 
-    Raises
-    ------
-    TypeError
-        If `graphs` is a single graph.
-    ValueError
-        If there are no graphs, if their sizes differ, or if `topologies.Static` rejects one.
-
     References
     ----------
     .. [1] A. Nedic, A. Olshevsky and W. Shi, "Achieving geometric convergence for distributed optimization over
-       time-varying graphs", SIAM Journal on Optimization 27 (2017), on B-connected sequences of graphs.
+       time-varying graphs" (2017), on B-connected sequences of graphs.
 
     Examples
     --------

@@ -24,9 +24,8 @@ class Static(Schedule):
     graph : networkx.Graph, networkx.DiGraph, scipy sparse matrix or numpy array of shape (A, A)
         Read as by `topologies.adjacency`.
     weights : function
-        Weights function, which takes a graph and returns its mixing matrix, a scipy sparse matrix (A, A); by default
-        `topologies.metropolis`. The nodes of a networkx graph are renamed and ordered 0, ..., A - 1 for the call. It is called
-        once and not stored, so it may be a lambda.
+        Weights function, which takes a graph with nodes 0, ..., A - 1 and returns its mixing matrix, a scipy sparse matrix
+        (A, A); by default `topologies.metropolis`. It is called once and not stored, so it may be a lambda.
 
     Raises
     ------
@@ -36,20 +35,16 @@ class Static(Schedule):
 
     References
     ----------
-    .. [1] P. Di Lorenzo and G. Scutari, "NEXT: in-network nonconvex optimization", IEEE Transactions on Signal and Information
-       Processing over Networks 2 (2016), Assumption B on networks.
+    .. [1] P. Di Lorenzo and G. Scutari, "NEXT: in-network nonconvex optimization" (2016), Assumption B on networks.
 
     Examples
     --------
     >>> import topologies
-    >>> from topologies import Static
-    >>> network = Static(topologies.path(3))
+    >>> network = topologies.Static(topologies.path(3))
     >>> network
     Static(agents=3, edges=2, weights=metropolis)
-    >>> network.weights(network.key(7)).toarray().round(2)
-    array([[0.67, 0.33, 0.  ],
-           [0.33, 0.33, 0.33],
-           [0.  , 0.33, 0.67]])
+    >>> network.graph(7).edges
+    EdgeView([(0, 1), (1, 2)])
     """
 
     static = True
@@ -95,11 +90,6 @@ def schedule_from_matrix(matrix: MatrixLike) -> Static:
     -------
     topologies.Static
         Schedule of the matrix.
-
-    Raises
-    ------
-    ValueError
-        If `from_matrix` rejects `matrix`.
 
     Examples
     --------

@@ -27,9 +27,8 @@ class Temporal(Schedule):
 
         start + n window <= t < start + (n + 1) window.
 
-    The number of contacts within a window does not matter; mixing matrices have Metropolis weights, so in an empty window
-    agents keep their values. After the window of the last contact, rounds start again or remain empty. If they start again,
-    the agents are jointly connected if the graph of all contacts is connected. Rounds with the same edges share a key.
+    Mixing matrices have Metropolis weights, whatever the number of contacts; in an empty window agents keep their values. After
+    the window of the last contact, rounds start again or remain empty. Rounds with the same edges share a key.
 
     Parameters
     ----------
@@ -64,8 +63,7 @@ class Temporal(Schedule):
     TypeError
         If times are neither numbers nor dates, or `start` or `window` is of another kind than `times`.
     ValueError
-        If shapes do not match, a time is not finite, an agent has a contact with itself or no label, `window` is not a finite
-        number above 0, or no contact is at or after `start`.
+        If a time is not finite, an agent has a contact with itself or no label, or no contact is at or after `start`.
 
     References
     ----------

@@ -14,9 +14,8 @@ def push(graph: GraphLike) -> sparse.csr_array:
 
         c_ij = 1 / (1 + d_j)   for j = i and on every edge from j to i,        c_ij = 0 elsewhere.
 
-    Columns sum to one, so mixing preserves the sum over the agents. Rows do so only on regular graphs. Push-sum methods
-    (SONATA, Push-DIGing, SGP) divide by a mass that is mixed in the same way, and so reach the average on every strongly
-    connected graph [1]_, [2]_. An agent needs to know only its own out-degree.
+    Columns sum to one, so mixing preserves the sum over the agents. Push-sum methods (SONATA, Push-DIGing, SGP) divide by a
+    mass that is mixed in the same way, and so reach the average on every strongly connected graph [1]_, [2]_.
 
     Parameters
     ----------
@@ -28,17 +27,10 @@ def push(graph: GraphLike) -> sparse.csr_array:
     scipy.sparse.csr_array of float64, shape (A, A)
         Mixing matrix with a positive diagonal.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If `topologies.adjacency` rejects `graph`.
-
     References
     ----------
-    .. [1] A. Nedic and A. Olshevsky, "Distributed optimization over time-varying directed graphs", IEEE Transactions
-       on Automatic Control 60 (2015), on the subgradient-push method.
-    .. [2] D. Kempe, A. Dobra and J. Gehrke, "Gossip-based computation of aggregate information", FOCS (2003), on
-       push-sum.
+    .. [1] A. Nedic and A. Olshevsky, "Distributed optimization over time-varying directed graphs" (2015), subgradient-push.
+    .. [2] D. Kempe, A. Dobra and J. Gehrke, "Gossip-based computation of aggregate information" (2003), push-sum.
 
     Examples
     --------
@@ -63,9 +55,8 @@ def pull(graph: GraphLike) -> sparse.csr_array:
 
         r_ij = 1 / (1 + d_i)   for j = i and on every edge from j to i,        r_ij = 0 elsewhere.
 
-    Rows sum to one, so agents that agree do not change. On a strongly connected graph repeated mixing takes all agents to the
-    average of their values weighted by the left eigenvector of the matrix, which is the plain average only if columns sum to
-    one, too. Push-pull methods use this matrix together with that of `push` [1]_.
+    Rows sum to one, so agents that agree do not change. On a strongly connected graph repeated mixing takes all agents to an
+    average weighted by the left eigenvector of the matrix. Push-pull methods use it together with the matrix of `push` [1]_.
 
     Parameters
     ----------
@@ -77,15 +68,10 @@ def pull(graph: GraphLike) -> sparse.csr_array:
     scipy.sparse.csr_array of float64, shape (A, A)
         Mixing matrix with a positive diagonal.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If `topologies.adjacency` rejects `graph`.
-
     References
     ----------
-    .. [1] S. Pu, W. Shi, J. Xu and A. Nedic, "Push-pull gradient methods for distributed optimization in networks",
-       IEEE Transactions on Automatic Control 66 (2021), Assumption 2 on R and C.
+    .. [1] S. Pu, W. Shi, J. Xu and A. Nedic, "Push-pull gradient methods for distributed optimization in networks" (2021),
+       Assumption 2 on R and C.
 
     Examples
     --------

@@ -25,18 +25,16 @@ def fastest(graph: GraphLike, *, nonnegative: bool = True, diagonal: float = 0.0
 
         minimise |W - 1 1' / A|_2   over W = W',  W 1 = 1,  w_ij = 0 off the edges,  w_ij >= 0,  w_ii >= diagonal,
 
-    where the objective, the largest modulus of an eigenvalue of W besides the eigenvalue 1 of agreement, bounds the
-    contraction of the disagreement in every round. By default weights are nonnegative, as NEXT and gradient tracking over
-    changing graphs require: W is the fastest mixing Markov chain of [2]_. With ``nonnegative=False`` it is the fastest
-    distributed linear averaging of [1]_, never slower, for methods that need only a symmetric W and its spectrum (EXTRA,
-    NIDS). With edge weights x and their Laplacian L(x), the semidefinite program is
+    where the objective bounds the contraction of the disagreement in every round. By default W is the fastest mixing Markov
+    chain of [2]_; with ``nonnegative=False`` it is the fastest distributed linear averaging of [1]_, never slower, for methods
+    that need only a symmetric W and its spectrum (EXTRA, NIDS). With edge weights x and their Laplacian L(x), the semidefinite
+    program is
 
         minimise s   subject to   L(x) + 1 1' / A >= (1 - s) I,   L(x) <= (1 + s) I        (in the order of matrices).
 
     The objective is optimal to about 1e-7. Rows and columns sum to exactly one, in any order of summation; unused edges are
-    not stored. Diagonal entries can be zero, as at the centre of a star, which does not prevent agreement on a static
-    connected graph; where theory requires a positive diagonal, pass `diagonal` or use `topologies.lazy`. The components of a
-    disconnected graph are optimised one by one.
+    not stored. Diagonal entries can be zero, as at the centre of a star: where theory requires a positive diagonal, pass
+    `diagonal` or use `topologies.lazy`. The components of a disconnected graph are optimised one by one.
 
     Parameters
     ----------
@@ -56,27 +54,24 @@ def fastest(graph: GraphLike, *, nonnegative: bool = True, diagonal: float = 0.0
     Raises
     ------
     ValueError
-        If a component has more than 100 agents; if `diagonal` is out of range, or given without `nonnegative`; if `graph` is
-        directed, or `topologies.adjacency` rejects it.
+        If a component has more than 100 agents, or `diagonal` is given without `nonnegative`.
     RuntimeError
         If the solver fails.
 
     References
     ----------
-    .. [1] L. Xiao and S. Boyd, "Fast linear iterations for distributed averaging", Systems & Control Letters 53
-       (2004), the symmetric problem and its semidefinite program.
-    .. [2] S. Boyd, P. Diaconis and L. Xiao, "Fastest mixing Markov chain on a graph", SIAM Review 46 (2004).
+    .. [1] L. Xiao and S. Boyd, "Fast linear iterations for distributed averaging" (2004), the symmetric problem.
+    .. [2] S. Boyd, P. Diaconis and L. Xiao, "Fastest mixing Markov chain on a graph", SIAM Review (2004).
 
     Examples
     --------
     >>> import networkx, topologies
-    >>> from topologies import fastest
-    >>> fastest(networkx.path_graph(3)).toarray().round(4)
+    >>> topologies.fastest(networkx.path_graph(3)).toarray().round(4)
     array([[0.5, 0.5, 0. ],
            [0.5, 0. , 0.5],
            [0. , 0.5, 0.5]])
     >>> ring = topologies.ring(10)
-    >>> [round(topologies.spectral_gap(rule(ring)), 3) for rule in (topologies.metropolis, fastest)]
+    >>> [round(topologies.spectral_gap(rule(ring)), 3) for rule in (topologies.metropolis, topologies.fastest)]
     [0.127, 0.174]
     """
     edges, nonnegative = undirected(graph, "fastest mixing weights"), _checks.flag("nonnegative", nonnegative)

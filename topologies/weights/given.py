@@ -31,9 +31,8 @@ def from_matrix(matrix: MatrixLike) -> Given:
     """Return a weights function that gives one mixing matrix, checked, for its graph.
 
     Entry (i, j) is the weight that agent i gives to the value of agent j. All methods need nonnegative entries, a positive
-    diagonal [1]_, and rows that sum to one (agents that agree do not change) or columns that do (the sum over the agents is
-    preserved); `topologies.check` says which of the two a solver needs. The graph of the schedule must have an edge for every
-    weight; `schedule_from_matrix` reads the graph off the matrix.
+    diagonal [1]_, and rows or columns that sum to one; `topologies.check` says which of the two a solver needs. The graph of
+    the schedule must have an edge for every weight; `schedule_from_matrix` reads the graph off the matrix.
 
     Parameters
     ----------
@@ -53,17 +52,15 @@ def from_matrix(matrix: MatrixLike) -> Given:
 
     References
     ----------
-    .. [1] A. Nedic and A. Ozdaglar, "Distributed subgradient methods for multi-agent optimization", IEEE Transactions
-       on Automatic Control 54 (2009), Assumption 1 on weights.
+    .. [1] A. Nedic and A. Ozdaglar, "Distributed subgradient methods for multi-agent optimization" (2009), Assumption 1.
 
     Examples
     --------
     >>> import topologies
-    >>> from topologies import from_matrix
     >>> mine = [[0.5, 0.5, 0.0], [0.25, 0.5, 0.25], [0.0, 0.5, 0.5]]
-    >>> topologies.Static(topologies.path(3), weights=from_matrix(mine))
+    >>> topologies.Static(topologies.path(3), weights=topologies.from_matrix(mine))
     Static(agents=3, edges=2, weights=from_matrix)
-    >>> from_matrix([[0.5, 0.5], [0.0, 0.75]])
+    >>> topologies.from_matrix([[0.5, 0.5], [0.0, 0.75]])
     Traceback (most recent call last):
     ...
     ValueError: the rows or the columns of matrix must sum to one; row 1 sums to 0.75 and column 0 to 0.5

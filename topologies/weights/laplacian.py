@@ -17,9 +17,8 @@ def max_degree(graph: GraphLike) -> sparse.csr_array:
 
         c_ij = 1 / (1 + d)   on an edge,        c_ii = 1 - d_i / (1 + d),        c_ij = 0 elsewhere.
 
-    The matrix is symmetric, doubly stochastic and nonnegative, and its diagonal is at least 1 / (1 + d), as NEXT and gradient
-    tracking require. (The weight 1 / d of [1]_ would be zero for the busiest agent itself.) All agents need to know d;
-    `topologies.metropolis` needs only the degrees of neighbours, and its weights are never smaller.
+    The matrix is symmetric, doubly stochastic and nonnegative, and its diagonal is at least 1 / (1 + d). All agents need to
+    know d; `topologies.metropolis` needs only the degrees of neighbours, and its weights are never smaller.
 
     Parameters
     ----------
@@ -31,25 +30,16 @@ def max_degree(graph: GraphLike) -> sparse.csr_array:
     scipy.sparse.csr_array of float64, shape (A, A)
         Mixing matrix.
 
-    Raises
-    ------
-    ValueError
-        If `graph` is directed, or `topologies.adjacency` rejects it.
-
     References
     ----------
-    .. [1] L. Xiao and S. Boyd, "Fast linear iterations for distributed averaging", Systems & Control Letters 53
-       (2004), section 4.1 on maximum-degree weights.
+    .. [1] L. Xiao and S. Boyd, "Fast linear iterations for distributed averaging" (2004), section 4.1.
 
     Examples
     --------
     >>> import networkx
     >>> from topologies import max_degree
-    >>> max_degree(networkx.star_graph(3)).toarray()
-    array([[0.25, 0.25, 0.25, 0.25],
-           [0.25, 0.75, 0.  , 0.  ],
-           [0.25, 0.  , 0.75, 0.  ],
-           [0.25, 0.  , 0.  , 0.75]])
+    >>> max_degree(networkx.path_graph(5))[[1]].toarray().round(2)
+    array([[0.33, 0.33, 0.33, 0.  , 0.  ]])
     """
     edges = undirected(graph, "maximum-degree weights")
     return balanced(edges / (1.0 + edges.sum(axis=1).max()))
@@ -63,9 +53,8 @@ def laplacian(graph: GraphLike, epsilon: float | None = None, weight: str | None
         W = I - epsilon L,        L_ij = -a_ij,   L_ii = d_i = sum_j a_ij.
 
     The matrix is symmetric and doubly stochastic, and nonnegative with a positive diagonal, because epsilon < 1 / max_i d_i.
-    Its eigenvalues are 1 - epsilon lambda for the eigenvalues lambda of L: all above -1 and, on a connected graph, all but one
-    below 1. The fastest mixing epsilon is 2 / (lambda_1 + lambda_{A-1}), with the largest and the smallest positive eigenvalue
-    of L [2]_.
+    The fastest mixing epsilon is 2 / (lambda_1 + lambda_{A-1}), with the largest and the smallest positive eigenvalue of L
+    [2]_.
 
     Parameters
     ----------
@@ -86,15 +75,13 @@ def laplacian(graph: GraphLike, epsilon: float | None = None, weight: str | None
     Raises
     ------
     ValueError
-        If `epsilon` is out of range, where a diagonal entry would not be positive; if the weight of an edge is missing, not
-        above 0, or not the same in both directions; if `graph` is directed, or `topologies.adjacency` rejects it.
+        If the weight of an edge is missing, not above 0, or not the same in both directions.
 
     References
     ----------
-    .. [1] R. Olfati-Saber, J. A. Fax and R. M. Murray, "Consensus and cooperation in networked multi-agent systems",
-       Proceedings of the IEEE 95 (2007), Lemma 3 on Perron matrices.
-    .. [2] L. Xiao and S. Boyd, "Fast linear iterations for distributed averaging", Systems & Control Letters 53
-       (2004), section 4.1 on constant edge weights.
+    .. [1] R. Olfati-Saber, J. A. Fax and R. M. Murray, "Consensus and cooperation in networked multi-agent systems" (2007),
+       Lemma 3 on Perron matrices.
+    .. [2] L. Xiao and S. Boyd, "Fast linear iterations for distributed averaging" (2004), section 4.1.
 
     Examples
     --------

@@ -28,10 +28,9 @@ class Lazy:
 def lazy(weights: Weights) -> Lazy:
     """Return the weights function that averages the mixing matrix W of another with the identity, (I + W) / 2.
 
-    The result is doubly stochastic, symmetric, row or column stochastic or nonnegative whenever W is. Eigenvalues mu become
-    (1 + mu) / 2: for a symmetric W with spectrum in [-1, 1] the result is positive semidefinite, as the analyses of EXTRA and
-    NIDS require of their second matrix [1]_; for a nonnegative W its diagonal is at least 1/2. Mixing takes up to twice as
-    many rounds. It takes fewer if the slowest eigenvalue of W is near -1, as on bipartite graphs with small diagonals.
+    Eigenvalues mu become (1 + mu) / 2: for a symmetric doubly stochastic W the result is positive semidefinite, as the analyses
+    of EXTRA and NIDS require of their second matrix [1]_, and for a nonnegative W its diagonal is at least 1/2. Mixing takes up
+    to twice as many rounds.
 
     Parameters
     ----------
@@ -43,21 +42,15 @@ def lazy(weights: Weights) -> Lazy:
     function
         Weights function of the lazy matrix; it can be pickled if `weights` can.
 
-    Raises
-    ------
-    TypeError
-        If `weights` is not a function.
-
     References
     ----------
     .. [1] W. Shi, Q. Ling, G. Wu and W. Yin, "EXTRA: an exact first-order algorithm for decentralized consensus
-       optimization", SIAM Journal on Optimization 25 (2015), Assumption 1 and the choice of the second matrix.
+       optimization" (2015), Assumption 1 and the choice of the second matrix.
 
     Examples
     --------
     >>> import topologies
-    >>> from topologies import lazy
-    >>> topologies.Static(topologies.path(2), weights=lazy(topologies.metropolis)).weights(0).toarray()
+    >>> topologies.Static(topologies.path(2), weights=topologies.lazy(topologies.metropolis)).weights(0).toarray()
     array([[0.75, 0.25],
            [0.25, 0.75]])
     """

@@ -14,8 +14,8 @@ def metropolis(graph: GraphLike) -> sparse.csr_array:
 
         c_ij = 1 / (1 + max(d_i, d_j))   on an edge,        c_ii = 1 - sum_j c_ij,        c_ij = 0 elsewhere.
 
-    Each agent needs only the degrees of its neighbours. Since c_ii >= 1 / (1 + d_i) > 0, repeated mixing on a connected graph
-    takes all agents to the average of their initial values.
+    Each agent needs only the degrees of its neighbours. Since c_ii > 0, repeated mixing on a connected graph takes all agents
+    to the average of their initial values.
 
     Parameters
     ----------
@@ -27,25 +27,18 @@ def metropolis(graph: GraphLike) -> sparse.csr_array:
     scipy.sparse.csr_array of float64, shape (A, A)
         Mixing matrix with a full diagonal and sorted column indices.
 
-    Raises
-    ------
-    ValueError
-        If `graph` is directed, or `topologies.adjacency` rejects it.
-
     References
     ----------
-    .. [1] L. Xiao, S. Boyd and S. Lall, "Distributed average consensus with time-varying Metropolis weights" (2006);
-       L. Xiao, S. Boyd and S.-J. Kim, "Distributed average consensus with least-mean-square deviation" (2007).
+    .. [1] L. Xiao, S. Boyd and S. Lall, "Distributed average consensus with time-varying Metropolis weights" (2006).
 
     Examples
     --------
     >>> import networkx
     >>> from topologies import metropolis
-    >>> metropolis(networkx.star_graph(3)).toarray()
-    array([[0.25, 0.25, 0.25, 0.25],
-           [0.25, 0.75, 0.  , 0.  ],
-           [0.25, 0.  , 0.75, 0.  ],
-           [0.25, 0.  , 0.  , 0.75]])
+    >>> metropolis(networkx.path_graph(3)).toarray().round(2)
+    array([[0.67, 0.33, 0.  ],
+           [0.33, 0.33, 0.33],
+           [0.  , 0.33, 0.67]])
     """
     pattern = undirected(graph)
     agents = pattern.shape[0]

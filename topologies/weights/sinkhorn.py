@@ -22,11 +22,10 @@ def sinkhorn(graph: GraphLike, weight: str | None = None) -> sparse.csr_array:
 
         W = D_1 (A' + I) D_2,        D_1, D_2 diagonal and positive.
 
-    It exists, and is unique, if and only if A + I has total support [1]_, that is, if every edge lies on a directed cycle. So
-    every strongly connected *directed* graph has one (compare [2]_). All weights on edges and the diagonal are positive; W is
-    symmetric if the graph is undirected, and the nearest doubly stochastic matrix to A' + I in relative entropy. The
-    logarithms p = (log D_1, log D_2) minimise the convex function sum_ij a_ij exp(p_i + p_j) - sum p, by a few Newton steps
-    with conjugate gradients [3]_; scaling rows and columns in turn would take about 1 / (spectral gap) sweeps.
+    It exists, and is unique, if and only if A + I has total support [1]_: if every edge lies on a directed cycle, as in every
+    strongly connected directed graph (compare [2]_). All weights on edges and the diagonal are positive; W is symmetric if the
+    graph is undirected. The logarithms p = (log D_1, log D_2) minimise the convex function sum_ij a_ij exp(p_i + p_j) - sum p,
+    by a few Newton steps with conjugate gradients [3]_.
 
     Parameters
     ----------
@@ -45,15 +44,14 @@ def sinkhorn(graph: GraphLike, weight: str | None = None) -> sparse.csr_array:
     ------
     ValueError
         If an edge lies on no directed cycle; if the weight of an edge is missing or not above 0; if weights differ by so
-        many orders of magnitude that the sums cannot reach one within 1e-12; if `topologies.adjacency` rejects `graph`.
+        many orders of magnitude that the sums cannot reach one within 1e-12.
 
     References
     ----------
-    .. [1] R. Sinkhorn and P. Knopp, "Concerning nonnegative matrices and doubly stochastic matrices", Pacific Journal
-       of Mathematics 21 (1967).
+    .. [1] R. Sinkhorn and P. Knopp, "Concerning nonnegative matrices and doubly stochastic matrices" (1967).
     .. [2] B. Gharesifard and J. Cortes, "Distributed strategies for generating weight-balanced and doubly stochastic
-       digraphs", European Journal of Control 18 (2012).
-    .. [3] P. A. Knight and D. Ruiz, "A fast algorithm for matrix balancing", IMA Journal of Numerical Analysis 33 (2013).
+       digraphs" (2012).
+    .. [3] P. A. Knight and D. Ruiz, "A fast algorithm for matrix balancing" (2013).
 
     Examples
     --------
