@@ -1,4 +1,4 @@
-"""What a run would take on a network of yours: predicted seconds, from what a history counts."""
+"""Predict the seconds that a run would take on a network of yours, from the counts in its history."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _UNLIKE = 0.01  # of all bytes: by so much compressed messages may differ in len
 
 
 class Load(NamedTuple):
-    """What the busiest machine has to do, cumulated, one entry a recorded round; see :func:`load`.
+    """The cumulated work of the busiest machine, one entry per recorded round; see :func:`load`.
 
     Fields: ``exchanges``; ``bytes`` that it sends and receives; ``flops``, floating-point operations of gradients and local
-    solves; how many machines are waited for in every exchange, itself included, a number; ``adds``, the numbers in vectors that
-    it receives and adds up.
+    solves; ``waits``, how many machines compute between exchanges, itself included, a number; ``adds``, the numbers in vectors
+    that it receives and adds up.
     """
 
     exchanges: np.ndarray
@@ -39,15 +39,15 @@ class Load(NamedTuple):
 
 @dataclass(frozen=True)
 class Cluster:
-    """Machines that are all alike, each with one link to a network that has room for all.
+    """Equal machines, each with one link to a network without bottlenecks.
 
-    What a run takes there, by the busiest machine's :class:`Load`:
+    The seconds of a run follow from the busiest machine's :class:`Load`:
 
         seconds = latency exchanges + bytes / bandwidth
                   + slowest(waits) (flops / flops per second + adds / adds per second) ,
 
-    with slowest(n) the mean of the largest of n factors, log-normal with mean one and ``stragglers`` the standard deviation of
-    their logarithm, by which computing takes longer: who waits for others waits for the slowest of them.
+    with slowest(n) the mean of the largest of n factors by which computing takes longer, log-normal with mean one and with
+    ``stragglers`` the standard deviation of their logarithm: a machine that waits for others waits for the slowest.
 
     Parameters
     ----------
@@ -58,10 +58,10 @@ class Cluster:
     flops : float
         Floating-point operations a second of one machine, > 0: those of matrix products, which caches feed.
     stragglers : float
-        >= 0; 0: all machines are as fast at all times.
+        >= 0; 0: all machines are equally fast at all times.
     adds : float, optional
-        Numbers in vectors a second that one machine adds up, and updates its own by, > 0: as fast as memory is, often
-        a hundredth of ``flops``. By default a quarter of ``flops``.
+        Numbers in vectors that one machine adds up in a second, > 0: limited by memory, often a hundredth of ``flops``. By
+        default a quarter of ``flops``.
 
     Examples
     --------
@@ -82,21 +82,43 @@ class Cluster:
         _checks.number("latency", self.latency, least=0)
         for name in ("bandwidth", "flops", "adds"):
             value = getattr(self, name)
-            if value is not None and not (isinstance(value, float) and value == np.inf):  # what a fit finds to cost nothing
+            if value is not None and not (
+                isinstance(value, float) and value == np.inf
+            ):  # a fit may find that something costs nothing
                 _checks.number(name, value, above=0)
         _checks.number("stragglers", self.stragglers, least=0)
 
     def seconds(self, load: Load) -> np.ndarray:
-        """The predicted seconds of every recorded round, (rows,)."""
+        """Predict the seconds up to every recorded round.
+
+        Parameters
+        ----------
+        load : Load
+            Of the busiest machine.
+
+        Returns
+        -------
+        ndarray (rows,)
+        """
         exchanges, size, operations, waits, numbers = _checked(load)
         work = operations / self.flops + numbers / (self.flops / 4 if self.adds is None else self.adds)
-        return self.latency * exchanges + size / self.bandwidth + self.slowest(waits) * work
+        seconds: np.ndarray = self.latency * exchanges + size / self.bandwidth + self.slowest(waits) * work
+        return seconds
 
     def slowest(self, machines: float) -> float:
-        """How much longer the slowest of so many machines computes than one does on average.
+        """Return how much longer the slowest of some machines computes than one does on average.
 
         ``exp(s z - s^2 / 2)``, with s the stragglers and z the normal quantile of (n - 3/8) / (n + 1/4): Blom's approximation
         of the mean of the largest of n, taken inside the exponential.
+
+        Parameters
+        ----------
+        machines : float
+            Their number n.
+
+        Returns
+        -------
+        float
         """
         _checks.number("machines", machines, least=1)
         z = norm.ppf((machines - 0.375) / (machines + 0.25)) if machines > 1 else 0.5 * self.stragglers
@@ -104,15 +126,20 @@ class Cluster:
 
     @classmethod
     def fitted(cls, loads: Sequence[Load], seconds: ArrayLike) -> Self:
-        """The cluster without stragglers that explains measured ``seconds`` (runs,) at the ends of runs best.
+        """Return the cluster without stragglers that explains the measured seconds of runs best.
 
-        Relative errors are made small, by nonnegative least squares; what explains nothing costs nothing.
+        Nonnegative least squares of the relative errors.
 
         Parameters
         ----------
         loads : sequence of Load
             At least three, unlike in their exchanges, bytes, flops and adds.
-        seconds : array_like
+        seconds : array_like (runs,)
+            Up to the ends of the runs.
+
+        Returns
+        -------
+        Cluster
         """
         measured = _checks.floats("seconds", seconds)
         if not isinstance(loads, list | tuple):
@@ -134,24 +161,26 @@ class Cluster:
 def load(
     history: History, problem: BaseProblem, network: ScheduleLike | nx.Graph | None = None, machines: int | None = None
 ) -> Load:
-    """What the busiest machine had to do in the run of ``history``.
+    """Return the work of the busiest machine in a run.
 
     A sample's gradient takes 6 P operations (2 P forward, 4 P backward: exact for the matrix products of multilayer perceptrons
     with many samples). A local solve of an agent with n samples and o outputs, with q = min(P, n o), takes
-    ``2 q^2 max(P, n o) + q^3 / 3``: that of a linear system, made and solved. Bytes are the history's ``bytes_busiest``, those
-    counted at the busiest agent or server. Half of them are received, and the numbers in that half are added up. With a server
-    an exchange is there and back, one with neighbours one way: two ``exchanges`` where ``latency`` is that of a message.
+    ``2 q^2 max(P, n o) + q^3 / 3`` to form and solve a linear system. Bytes are the history's ``bytes_busiest``, those of the
+    busiest agent or server. Half of them are received, and the numbers in that half are added up. With a server an exchange
+    goes both ways, with neighbours one way: double the ``exchanges`` if ``latency`` is that of a message.
 
     Parameters
     ----------
     history : History
+        Of the run, ``result.history``.
     problem : Problem
+        Of the run.
     network : schedule or networkx.Graph, optional
-        That of a run without a server: a machine waits for those of its agents' neighbours. Without it all wait for all.
+        Of a run without a server: a machine waits for those of its agents' neighbours. By default all wait for all.
     machines : int, optional
-        That compute, with the agents in blocks of neighbouring ones; by default each agent has a machine of its own. With a
-        ``network`` and fewer machines than agents, bytes are a part of the history's ``bytes``: agents of one machine send each
-        other nothing, and a row goes to another machine once.
+        How many compute, each for a block of neighbouring agents; by default one for each agent. With a ``network`` and fewer
+        machines than agents, bytes are a part of the history's ``bytes``: agents of one machine send each other nothing, and a
+        row goes to another machine once.
 
     Returns
     -------
@@ -161,7 +190,7 @@ def load(
     ------
     ValueError
         If the history has no rows, or there are fewer agents than machines; or if a machine has several agents, and the edges
-        of a static network did not all carry as much, as where sums go over a tree.
+        of a static network did not all carry equally many bytes, as with sums over a tree.
     """
     _checks.history(history)
     if not history.rows:
@@ -193,19 +222,17 @@ def load(
     return Load(history["exchanges"], moved, flops, waits, received * history["floats"])
 
 
-def _checked(load):
-    """``load`` if it is one; raise ``TypeError`` otherwise."""
-    return _checks.offers("load", load, Load._fields, "a Load, as consensus.costs.load(history, problem) returns")
+def _checked(load: Load) -> Load:
+    """Return ``load`` if it is one; raise ``TypeError`` otherwise."""
+    offered: Load = _checks.offers("load", load, Load._fields, "a Load, as consensus.costs.load(history, problem) returns")
+    return offered
 
 
-def _busiest(schedule, blocks):
-    """The part of all messages that the busiest machine sends and receives, and how many machines it waits for.
-
-    If all edges carry as much.
-    """
+def _busiest(schedule: ScheduleLike, blocks: Sequence[slice]) -> tuple[float, float]:
+    """Return the busiest machine's share of all messages, if edges carry equally many, and how many machines it waits for."""
     machines = len(blocks)
     of = np.repeat(np.arange(machines), [rows.stop - rows.start for rows in blocks])
-    moved, heard, messages = np.zeros(machines), np.zeros(machines), 0
+    moved, received, messages = np.zeros(machines), np.zeros(machines), 0
     keys = [schedule.key(round) for round in range(_ROUNDS)]
     for key in keys:
         matrix = schedule.weights(key).tocoo()
@@ -216,5 +243,5 @@ def _busiest(schedule, blocks):
         pairs = np.unique(np.stack([sender[across], of[receiver[across]]]), axis=1)
         moved += np.bincount(of[pairs[0]], minlength=machines) + np.bincount(pairs[1], minlength=machines)
         joined = np.unique(np.stack([of[receiver[across]], of[sender[across]]]), axis=1)
-        heard += np.bincount(joined[0], minlength=machines)
-    return float(moved.max() / max(1, messages)), 1 + float(heard.max()) / len(keys)
+        received += np.bincount(joined[0], minlength=machines)
+    return float(moved.max() / max(1, messages)), 1 + float(received.max()) / len(keys)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -19,6 +19,7 @@ from consensus.observe.recorder import ALWAYS, ASKED_FOR, Method, Recorder, chec
 from consensus.observe.saver import Saver, check_writable
 from consensus.observe.stopper import Stopper
 from consensus.problems import BaseProblem
+from consensus.result import Result, finish, warn_if_above
 
 _COMPARED = ("rounds", "record_every", "tolerance", "exchanges", "checkpoint", "every", "resume", "gather", "seconds")
 
@@ -79,17 +80,17 @@ class RunOptions:
         names = (*_COMPARED, "agent_objectives")
         return {name: getattr(self, name) for name in names} | {"metrics": list(self.metrics or ())}
 
-    @contextmanager
-    def observer(
+    def result(
         self,
         problem: BaseProblem,
         method: Method,
         identity: dict[str, Any],
+        run: Callable[[Observer, Checkpoint | None], str | None],
         honest: np.ndarray | None = None,
         root: bool = True,
         broadcast: Callable[[Callable[[], Any]], Any] = lambda function: function(),
-    ) -> Iterator[tuple[Observer, Checkpoint | None]]:
-        """Make the run's observer, and load the checkpoint from which the run continues, if there is one.
+    ) -> Result:
+        """Call ``run`` under an observer and return its result; warn if it ended above its start.
 
         Parameters
         ----------
@@ -97,12 +98,19 @@ class RunOptions:
         method : Solver or System
         identity : dict
             The run's fingerprint, for its checkpoints.
+        run : callable
+            ``run(observer, resumed)`` does the rounds, from the checkpoint ``resumed`` if there is one, and returns the reason
+            to stop early, or None.
         honest : ndarray of int, optional
             The agents that are measured.
         root : bool
             Whether this process shows the progress bar and writes.
         broadcast : callable
             Calls a function in one process, for all.
+
+        Returns
+        -------
+        Result
         """
         resumed: Checkpoint | None = None
         if (path := self.resume) is not None:
@@ -119,4 +127,7 @@ class RunOptions:
             observer = Observer(recorder, stopper, self.callbacks, saver, self.record_every, self.rounds, bar)
             if resumed:
                 observer.resume(resumed, path)
-            yield observer, resumed
+            result = finish(lambda: run(observer, resumed), observer, self.rounds, method, self.checkpoint)
+        if root:
+            warn_if_above(result)
+        return result

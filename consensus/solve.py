@@ -12,14 +12,14 @@ from numpy.typing import ArrayLike
 
 from consensus import _arguments, _checks
 from consensus._contents import digest
-from consensus.checkpoint import fingerprint, known_by
+from consensus.checkpoint import Checkpoint, fingerprint, known_by
 from consensus.engines import MPI, Engine, Processes, Stacked
 from consensus.engines.states import Begin
-from consensus.observe import RoundInfo
+from consensus.observe import Observer, RoundInfo
 from consensus.observe.honest import measured_agents
 from consensus.options import RunOptions
 from consensus.problems import BaseProblem
-from consensus.result import Result, finish, warn_if_above
+from consensus.result import Result
 from consensus.solvers import AdaptiveNEXT, Solver, check_needs
 from consensus.solvers.needs import needs_of
 from topologies.schedules import ScheduleLike
@@ -218,17 +218,12 @@ def solve(
         identity["solver"] = known_by(solver)
     if (checkpoint or resume) and not whole:
         identity["data"] = digest(*where.allgather(problem.digests()))
-    with options.observer(problem, solver, identity, measured, where.root, where.broadcast) as (observer, resumed):
+
+    def run(observer: Observer, resumed: Checkpoint | None) -> str | None:
         begin = Begin(resumed.fields, resumed=True) if resumed else Begin.start(start)
-        result = finish(
-            lambda: where.run(problem, edges, solver, begin, options.rounds, observer),
-            observer,
-            options.rounds,
-            solver,
-            checkpoint,
-        )
-    if where.root:
-        warn_if_above(result)
+        return where.run(problem, edges, solver, begin, options.rounds, observer)
+
+    result = options.result(problem, solver, identity, run, measured, where.root, where.broadcast)
     if options.gather:
         return result
     rows = where.rows(problem.network_size)

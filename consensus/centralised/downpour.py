@@ -1,4 +1,4 @@
-"""Downpour SGD: replicas that wait for nobody."""
+"""Downpour SGD: replicas that do not wait for each other."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,13 +16,15 @@ from consensus.problems import BaseProblem, Minibatches
 from consensus.workers.blocks import blocks_by_load
 from consensus.workers.pool import Pool, WorkerDied, pool
 
+KEPT = ("local", "accrued", "seen", "finished", "joined")  # of the replicas' memory
+
 
 class DownpourState(NamedTuple):
-    """Where all R replicas and S shards are.
+    """The state of all R replicas and S shards.
 
     Fields: the server's parameters w, Adagrad's sums (1, P) and versions (1, S); the replicas' own parameters and accrued
-    gradients (1, R, P), the versions that they have seen (1, R, S), how many steps they have finished and who has joined (1,
-    R); the mean and the largest staleness since the last row (1, 2).
+    gradients (1, R, P), the versions that they have seen (1, R, S), how many steps they have finished and which of them have
+    joined (1, R); the mean and the largest staleness since the last row (1, 2).
     """
 
     round: int
@@ -38,21 +40,20 @@ class DownpourState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class DownpourSGD(System):
-    """Asynchronous gradient descent: replicas train on their own data, a server in shards applies gradients as they come.
+class DownpourSGD(System[DownpourState]):
+    """Asynchronous gradient descent: replicas train on their own data, a server in shards applies gradients as they arrive.
 
-    A replica has a part of the agents, and does, over and over: a gradient g of U estimated from a minibatch of its own
-    samples, at its own parameters x; ``a <- a + g``, ``x <- x - learning_rate g``; after every ``push`` steps a goes to the
-    server, and is set to zero; after every ``fetch`` steps x is copied from there. The server's shards, each under a lock of
-    its own, apply what comes with Adagrad, ``h <- h + a^2``, ``w <- w - learning_rate a / sqrt(h)``, or plainly,
-    ``w <- w - learning_rate a``. Nobody waits for others: a gradient comes late by as many updates as the server made since its
-    replica fetched. The history's columns ``staleness`` and ``staleness_worst`` show the mean and the largest of these in the
-    rounds since the row before.
+    A replica holds some of the agents. In a step it estimates a gradient g of U from a minibatch of its own samples, at its own
+    parameters x: ``a <- a + g``, ``x <- x - learning_rate g``. After every ``push`` steps a goes to the server, and is set to
+    zero; after every ``fetch`` steps x is copied from the server. The server's shards, each under a lock of its own, apply a
+    with Adagrad, ``h <- h + a^2``, ``w <- w - learning_rate a / sqrt(h)``, or plainly, ``w <- w - learning_rate a``. Replicas
+    do not wait: the staleness of a gradient is the number of updates that the server made since its replica fetched. The
+    history's columns ``staleness`` and ``staleness_worst`` show the mean and the largest since the row before.
 
-    A round is ``replicas`` steps, of whichever replicas take them: faster ones take more. At recorded rounds all come to rest,
-    with the gradients that they have computed, so ``record_every=1`` keeps replicas together more than they otherwise would be.
+    A round is ``replicas`` steps in all: faster replicas take more. At recorded rounds all replicas stop, so ``record_every=1``
+    keeps them together more than they otherwise would be.
 
-    A replica that dies, by ``kill -9`` even, does not stop the run: others get its data. All of them: ``WorkerError``.
+    A replica that dies, even by ``kill -9``, does not stop the run: others get its data. If all die: ``WorkerError``.
 
     Parameters
     ----------
@@ -63,15 +64,16 @@ class DownpourSGD(System):
     shards : int
         Of the server.
     adagrad : bool
+        Whether the server's steps are Adagrad's.
     seed : int, optional
-        With one, replicas take their steps in an order drawn from it, and a run is the same to the bit every time. Gradients
-        are still computed at the same time. Without, the order is that in which they are ready.
+        Of the order in which replicas take their steps: a run has the same bits every time, and gradients are still computed
+        at the same time. By default the order is that in which replicas are ready.
     learning_rate : float
         > 0.
     batch : int
         Samples a step; each of a replica's agents draws its part of them, rounded up, as :class:`consensus.Minibatches` does.
     warm_start : int
-        So many rounds at first are one replica's; then the others join.
+        Rounds that one replica takes alone; then the others join.
 
     References
     ----------
@@ -110,9 +112,7 @@ class DownpourSGD(System):
     def check(self, problem: BaseProblem) -> None:
         super().check(problem)
         Minibatches(1).check(problem)
-        for name, most, what in (("replicas", problem.agents, "agents"), ("shards", problem.parameters, "parameters")):
-            if getattr(self, name) > most:
-                raise ValueError(f"{name} must be at most the problem's {what}, {most}; got {getattr(self, name)}")
+        self._at_most(problem, replicas=self.replicas, shards=self.shards)
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> DownpourState:
         many, vectors = (1, self.replicas), (1, self.replicas, problem.parameters)
@@ -125,10 +125,10 @@ class DownpourSGD(System):
         return state.staleness
 
     @contextmanager
-    def running(self, problem: BaseProblem, traffic: Traffic, state: DownpourState) -> Iterator[Advance]:
+    def running(self, problem: BaseProblem, traffic: Traffic, state: DownpourState) -> Iterator[Advance[DownpourState]]:
         server = ParameterServer.of(state.w[0], state.sums[0], state.versions[0], self.learning_rate, self.adagrad)
         board = Board.of(self.replicas, self.shards, problem.agents, problem.parameters, problem.dtype)
-        for name in ("local", "accrued", "seen", "finished", "joined"):
+        for name in KEPT:
             getattr(board, name).array[...] = getattr(state, name)[0]
         board.taken.array[...], board.alive.array[...] = state.finished[0], 1
         for number, rows in enumerate(blocks_by_load(problem.load, self.replicas)):
@@ -137,7 +137,7 @@ class DownpourSGD(System):
         data, begun = problem.shared(), state.finished[0]
         with pool([Replica(data, server, board, number, *settings) for number in range(self.replicas)], "replica") as replicas:
 
-            def advance(state, due):
+            def advance(state: DownpourState, due: int) -> DownpourState:
                 board.limit.array[0] = due * self.replicas
                 before = board.pushes.array.sum(), board.staleness.array[:, 0].sum()
                 board.staleness.array[:, 1] = 0
@@ -146,15 +146,16 @@ class DownpourSGD(System):
                 _count(traffic, board, server, begun)
                 pushes, late = board.pushes.array.sum() - before[0], board.staleness.array[:, 0].sum() - before[1]
                 staleness = [[late / max(1, pushes * self.shards), board.staleness.array[:, 1].max()]]
-                kept = (getattr(board, name).array[None].copy() for name in ("local", "accrued", "seen", "finished", "joined"))
-                own = (shared.array[None].copy() for shared in (server.w, server.sums, server.versions))
-                return DownpourState(due, *own, *kept, np.array(staleness, float))
+                shared = {name: getattr(server, name) for name in ("w", "sums", "versions")}
+                shared |= {name: getattr(board, name) for name in KEPT}
+                copies = {name: memory.array[None].copy() for name, memory in shared.items()}
+                return DownpourState(round=due, staleness=np.array(staleness, float), **copies)
 
             yield advance
 
 
 def _go(replicas: Pool, board: Board, server: ParameterServer) -> None:
-    """Let the replicas work up to the limit; hand on the data of those that die."""
+    """Let the replicas work up to the limit; give the data of those that die to others."""
     for worker in sorted(replicas.alive):
         replicas.submit(worker)
     while replicas.busy:
@@ -165,19 +166,24 @@ def _go(replicas: Pool, board: Board, server: ParameterServer) -> None:
                 raise replicas.lost(death.worker) from None
             with server.locks.held(len(server.slices)):
                 board.alive.array[death.worker] = 0
-                board.taken.array[death.worker] = board.finished.array[death.worker]  # what it had begun is others' now
+                board.taken.array[death.worker] = board.finished.array[
+                    death.worker
+                ]  # a step that it had begun is another one's
                 theirs = np.flatnonzero(board.owner.array == death.worker)
                 board.owner.array[theirs] = np.resize(sorted(replicas.alive), len(theirs))
                 board.generation.array[0] += 1
 
 
 def _count(traffic: Traffic, board: Board, server: ParameterServer, before: np.ndarray) -> None:
-    """What was sent and computed since the run began, with ``before`` steps done: a push or a fetch is a message a shard."""
+    """Count what was sent and computed since ``before`` steps were done: a push or a fetch is a message per shard."""
     parameters, shards = len(server.w.array), len(server.slices)
     moves = board.pushes.array + board.fetches.array  # of each replica
-    numbers, size = int(moves.sum()) * parameters, server.w.array.itemsize
     busiest = max(int(moves.max()) * parameters, int(moves.sum()) * max(part.stop - part.start for part in server.slices))
-    traffic.counts |= {"exchanges": int(board.pushes.array.max()), "messages": int(moves.sum()) * shards, "floats": numbers}
-    traffic.counts |= {"bytes": numbers * size, "bytes_busiest": busiest * size}
-    steps = int((board.finished.array - before).max())
-    traffic.counts |= {"gradients": steps, "samples": int(board.samples.array.sum())}
+    traffic.total(
+        exchanges=int(board.pushes.array.max()),
+        messages=int(moves.sum()) * shards,
+        numbers=int(moves.sum()) * parameters,
+        busiest=busiest,
+        gradients=int((board.finished.array - before).max()),
+        samples=int(board.samples.array.sum()),
+    )

@@ -22,8 +22,8 @@ class FedAdamState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class FedAdam(Federated):
-    """:class:`FedAvg` whose server takes the clients' mean change D for a gradient, and a step of Adam by it.
+class FedAdam(Federated[FedAdamState]):
+    """:class:`FedAvg` whose server makes a step of Adam along the clients' mean change D.
 
         m+ = b1 m + (1 - b1) D,     v+ = b2 v + (1 - b2) D^2,     w+ = w + server_rate m+ / (sqrt(v+) + tau)
 
@@ -31,14 +31,22 @@ class FedAdam(Federated):
 
     Parameters
     ----------
+    learning_rate : float
+        Of the clients, > 0.
+    local_steps : int
+        K, of each client in a round.
+    batch : int, optional
+        Samples a local step; by default all.
+    share : float
+        In (0, 1]: the share of the clients that take part in a round.
+    seed : int
+        Of all draws.
     server_rate : float
         > 0.
     betas : (float, float)
-        b1 and b2, in [0, 1).
+        The factors b1 and b2, in [0, 1).
     tau : float
-        > 0: how small the changes are to which the server no longer adapts.
-    learning_rate, local_steps, batch, share, seed
-        As :class:`consensus.centralised.federated.Federated` has them.
+        > 0: the server adapts no further to changes that are smaller.
 
     References
     ----------

@@ -18,18 +18,29 @@ class FedAvgState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class FedAvg(Federated):
-    """Clients take local steps from the server's iterate, and the server averages where they got to.
+class FedAvg(Federated[FedAvgState]):
+    """Clients take local steps from the server's iterate, and the server averages their results.
 
-    With f_i = (n / n_i) g_i + r the mean loss of client i's n_i samples and r, and S those that take part in the round, each
-    does K times, from y_i = w,
+    With f_i = (n / n_i) g_i + r the mean loss of client i's n_i samples and r, each client of S, the clients that take part in
+    the round, does K times, from y_i = w,
 
         y_i <- y_i - learning_rate grad f_i(y_i) ,     and then     w+ = sum_S n_i y_i / sum_S n_i .
 
     With K = 1, all clients and all samples it is gradient descent. With more local steps and unlike clients it ends near a
     stationary point, not at one: see :class:`SCAFFOLD`. In a round w goes to each of S, and its y_i comes back.
 
-    The settings are those of :class:`consensus.centralised.federated.Federated`.
+    Parameters
+    ----------
+    learning_rate : float
+        Of the clients, > 0.
+    local_steps : int
+        K, of each client in a round.
+    batch : int, optional
+        Samples a local step, as :class:`consensus.Minibatches` draws them; by default all.
+    share : float
+        In (0, 1]: the share of the clients that take part in a round, drawn anew in each; at least one client.
+    seed : int
+        Of all draws.
 
     References
     ----------
@@ -39,8 +50,7 @@ class FedAvg(Federated):
     Examples
     --------
     >>> import numpy as np, consensus
-    >>> from consensus.centralised import solve
-    >>> from consensus.centralised import FedAvg
+    >>> from consensus.centralised import FedAvg, solve
     >>> centres = np.arange(5.0)[:, None]
     >>> problem = consensus.Problem.from_functions(
     ...     lambda w: ((w - centres) ** 2).sum(axis=1) / 10, lambda w: (w - centres) / 5, agents=5, parameters=1)
@@ -57,10 +67,11 @@ class FedAvg(Federated):
 
 
 def change(clients: Clients, traffic: Traffic, round: int, w: np.ndarray) -> np.ndarray:
-    """``sum_S n_i (y_i - w) / sum_S n_i``, (1, P): what the server gets to know in a round of FedAvg."""
+    """Return ``sum_S n_i (y_i - w) / sum_S n_i``, (1, P): the message of a round of FedAvg to the server."""
     who = clients.chosen(round)
     weights = clients.weights[who]
     y = clients.local(w, who, round, 1 / weights, traffic)
     traffic.send(2 * len(who), w.shape[1], 2 * len(who))
     share = (weights / weights.sum()).astype(w.dtype)
-    return (share[:, None] * (y - w)).sum(axis=0, keepdims=True)
+    mean: np.ndarray = (share[:, None] * (y - w)).sum(axis=0, keepdims=True)
+    return mean

@@ -4,33 +4,18 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from consensus import _checks
-from consensus.centralised.system import Advance, System, Traffic
+from consensus.centralised.system import Advance, S, System, Traffic
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
 
 
 @dataclass(frozen=True)
-class Federated(System):
-    """Base of :class:`FedAvg`, :class:`SCAFFOLD` and :class:`FedAdam`; their common settings.
-
-    Parameters
-    ----------
-    learning_rate : float
-        Of the clients, > 0.
-    local_steps : int
-        K, of each client in a round.
-    batch : int, optional
-        Samples a local step, as :class:`consensus.Minibatches` draws them; by default all.
-    share : float
-        In (0, 1]: so many of the A clients take part in a round, drawn anew in each; at least one.
-    seed : int
-        Of all draws.
-    """
+class Federated(System[S]):
+    """Base of :class:`FedAvg`, which documents the common settings, :class:`SCAFFOLD` and :class:`FedAdam`."""
 
     learning_rate: float
     local_steps: int = 5
@@ -54,26 +39,26 @@ class Federated(System):
             Minibatches(self.batch).check(problem)
 
     @abstractmethod
-    def step(self, clients: "Clients", traffic: Traffic, state: Any) -> Any:
-        """The state one round later."""
+    def step(self, clients: "Clients", traffic: Traffic, state: S) -> S:
+        """Return the state one round later."""
 
     @contextmanager
-    def running(self, problem: BaseProblem, traffic: Traffic, state: Any) -> Iterator[Advance]:
+    def running(self, problem: BaseProblem, traffic: Traffic, state: S) -> Iterator[Advance[S]]:
         clients = Clients(self, problem)
         yield lambda state, due: self.step(clients, traffic, state)
 
 
 class Clients:
-    """The clients, stacked: who takes part in a round, and where their local steps lead them."""
+    """The clients, stacked: which of them take part in a round, and the results of their local steps."""
 
-    def __init__(self, system: Federated, problem: BaseProblem) -> None:
+    def __init__(self, system: Federated[S], problem: BaseProblem) -> None:
         self.system, self.problem = system, problem
         self.rule = None if system.batch is None else Minibatches(system.batch, system.seed)
         sizes = problem.shards.sizes if hasattr(problem, "shards") else np.ones(problem.agents)
-        self.weights = sizes / sizes.sum()  #: n_i / n, a client's part of the samples; 1/A where costs are functions
+        self.weights = sizes / sizes.sum()  #: n_i / n, a client's share of the samples; 1/A where costs are functions
 
     def chosen(self, round: int) -> np.ndarray:
-        """The numbers of the clients that take part in ``round``, in order."""
+        """Return the numbers of the clients that take part in ``round``, in order."""
         agents = self.problem.agents
         count = max(1, int(self.system.share * agents + 0.5))
         if count == agents:
@@ -90,20 +75,9 @@ class Clients:
         traffic: Traffic,
         correction: np.ndarray | float = 0.0,
     ) -> np.ndarray:
-        """Where K local steps from w (1, P) lead: ``y <- y - a (scale grad g_i(y) + grad r(y) + correction)``.
+        """Return y (clients, P) after K local steps from w (1, P): ``y <- y - a (scale grad g_i(y) + grad r(y) + correction)``.
 
-        Parameters
-        ----------
-        w : ndarray (1, P)
-        who : ndarray of int (clients,)
-        round : int
-        scale : ndarray (clients,)
-        traffic : Traffic
-        correction : ndarray (clients, P), optional
-
-        Returns
-        -------
-        ndarray (clients, P)
+        The shapes are ``who`` and ``scale`` (clients,), ``correction`` (clients, P).
         """
         system, problem = self.system, self.problem
         if len(who) < problem.agents:

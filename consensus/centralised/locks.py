@@ -11,7 +11,7 @@ from consensus.workers.shared_memory import SharedArray
 class Locks(NamedTuple):
     """A lock for every byte of ``memory``, between processes: the system's locks of byte ranges of an open file.
 
-    A semaphore would stay taken if its holder were killed, and the others would wait for ever.
+    A semaphore would stay taken if the process that holds it were killed, and the others would wait for ever.
     """
 
     memory: SharedArray

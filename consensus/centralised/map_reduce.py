@@ -22,12 +22,12 @@ class DescentState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MapReduceGradientDescent(System):
+class MapReduceGradientDescent(System[DescentState]):
     """Batch gradient descent: map, partial sums over each worker's part of the agents; reduce, add them; step; broadcast.
 
     ``w+ = w - learning_rate (sum_i grad g_i(w) + grad r(w))``, and ``w+ = prox_r(w - learning_rate sum_i grad g_i(w))`` where r
     is not smooth; the same to rounding for any number of workers. The machines that exchange are the workers. The first of
-    them adds and steps: with ``reduce="flat"`` it hears all others, and tells all, while with ``reduce="tree"`` sums and
+    them adds and steps: with ``reduce="flat"`` it exchanges messages with all others, while with ``reduce="tree"`` sums and
     iterates pass through a binary tree, in log2(workers) messages one after the other.
 
     Parameters
@@ -37,6 +37,7 @@ class MapReduceGradientDescent(System):
     workers : int
         Parts of the data, no more than agents.
     reduce : {"flat", "tree"}
+        How sums travel.
     on : mapper
         Where the map runs: :class:`Own`, processes of this machine, by default; or :class:`Joblib`, :class:`Dask`.
 
@@ -65,21 +66,20 @@ class MapReduceGradientDescent(System):
 
     def check(self, problem: BaseProblem) -> None:
         super().check(problem)
-        if self.workers > problem.agents:
-            raise ValueError(f"workers must be at most the problem's agents, {problem.agents}; got {self.workers}")
+        self._at_most(problem, workers=self.workers)
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> DescentState:
         return DescentState(0, w)
 
     @contextmanager
-    def running(self, problem: BaseProblem, traffic: Traffic, state: DescentState) -> Iterator[Advance]:
+    def running(self, problem: BaseProblem, traffic: Traffic, state: DescentState) -> Iterator[Advance[DescentState]]:
         blocks = blocks_by_load(problem.load, self.workers)
         levels = (self.workers - 1).bit_length()
         # Up and down the tree the first worker has a message a level; at its last level others have none more than that.
         busiest = 2 * (levels if self.reduce == "tree" else self.workers - 1)
         with self.on.open(problem, blocks, self.reduce == "tree") as total:
 
-            def advance(state, due):
+            def advance(state: DescentState, due: int) -> DescentState:
                 n, w = state
                 gradient, samples = total(w)
                 traffic.send(2 * (self.workers - 1), problem.parameters, busiest)

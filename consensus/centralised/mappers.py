@@ -16,18 +16,33 @@ from consensus.problems.shared import SharedProblem
 from consensus.workers.pool import died, pool
 from consensus.workers.shared_memory import SharedArray
 
-Total: TypeAlias = Callable[[np.ndarray], tuple[np.ndarray, int]]  # w (1, P) -> (the gradient of G (1, P), samples)
+Sum: TypeAlias = tuple[np.ndarray, int]  # of gradients (1, P), and the samples in it
+Total: TypeAlias = Callable[[np.ndarray], Sum]  # of the point (1, P)
 
 
 class Mapper(Protocol):
     """Where partial sums are computed and added."""
 
     def open(self, problem: BaseProblem, blocks: list[slice], tree: bool) -> AbstractContextManager[Total]:
-        """Give the parts of ``problem`` away; inside, the total gradient can be asked for."""
+        """Distribute the problem.
+
+        Parameters
+        ----------
+        problem : Problem
+        blocks : list of slice
+            The agents of each part.
+        tree : bool
+            Whether sums are added over a tree.
+
+        Yields
+        ------
+        callable
+            ``total(w) -> (gradient, samples)`` for w (1, P): the sum over all agents (1, P).
+        """
 
 
-def partial(problem: BaseProblem, w: np.ndarray) -> tuple[np.ndarray, int]:
-    """The sum of the gradients at w (1, P) of the agents that ``problem`` holds, (1, P), and the samples in it."""
+def partial(problem: BaseProblem, w: np.ndarray) -> Sum:
+    """Return the sum (1, P) of the gradients at w (1, P) of the agents in ``problem``, and the samples in it."""
     before = problem.work.samples
     with threadpool_limits(1, user_api="blas"), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         gradient = problem.gradient(np.broadcast_to(w, (problem.agents, problem.parameters)))
@@ -35,7 +50,7 @@ def partial(problem: BaseProblem, w: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 def pairs(count: int) -> Iterator[list[tuple[int, int]]]:
-    """The levels of a binary tree: in each, who adds whose sum to its own; the first one ends with all.
+    """Yield the levels of a binary tree, pairs of which the first adds the second's sum to its own; 0 ends with all.
 
     Examples
     --------
@@ -61,8 +76,8 @@ class Summing(NamedTuple):
     def begin(self) -> Callable[[int | None], int]:
         problem, own = self.problem.problem().restrict(self.rows), self.sums.array[self.number]
 
-        def work(other):
-            """Compute this part's sum, or add that of ``other`` to it."""
+        def work(other: int | None) -> int:
+            """Compute this part's sum, or add that of ``other`` to it; return the samples in the gradient."""
             if other is not None:
                 own[...] += self.sums.array[other]
                 return 0
@@ -74,7 +89,7 @@ class Summing(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Own:
+class Own(Mapper):
     """Worker processes of this machine, with sums in memory that they share."""
 
     @contextmanager
@@ -85,7 +100,7 @@ class Own:
         parts = [Summing(data, rows, number, point, sums) for number, rows in enumerate(blocks)]
         with pool(parts) as workers:
 
-            def total(w):
+            def total(w: np.ndarray) -> Sum:
                 point.array[...] = w
                 samples = sum(workers.all(None))
                 if not tree:
@@ -100,8 +115,8 @@ class Own:
 
 
 @dataclass(frozen=True)
-class Joblib:
-    """Joblib's backends: the parts are sent along with every call, as joblib does it, and added here.
+class Joblib(Mapper):
+    """Joblib's backends: the parts are sent along with every call, and sums are added here.
 
     Parameters
     ----------
@@ -122,7 +137,7 @@ class Joblib:
         parts = [problem.restrict(rows) for rows in blocks]
         with Parallel(n_jobs=self.jobs, backend=self.backend) as parallel:
 
-            def total(w):
+            def total(w: np.ndarray) -> Sum:
                 try:
                     return _added(parallel(delayed(partial)(part, w) for part in parts), tree)
                 except BrokenExecutor as error:  # of "loky"; "multiprocessing" does not notice
@@ -132,12 +147,13 @@ class Joblib:
 
 
 @dataclass(frozen=True)
-class Dask:
+class Dask(Mapper):
     """Dask's distributed scheduler: each part is sent to a worker once; sums are added there, by tasks.
 
     Parameters
     ----------
     client : distributed.Client
+        Of the scheduler.
 
     Raises
     ------
@@ -158,7 +174,7 @@ class Dask:
         killed = _extras.module("distributed", "consensus.centralised.Dask", "dask").KilledWorker
         parts = client.scatter([problem.restrict(rows) for rows in blocks], hash=False)
 
-        def total(w):
+        def total(w: np.ndarray) -> Any:  # noqa: ANN401 (dask has no types)
             sums = client.map(partial, parts, [w] * len(parts), pure=False)
             if not tree:
                 return client.submit(_added, sums, False, pure=False).result()
@@ -167,17 +183,18 @@ class Dask:
                     sums[first] = client.submit(_added, [sums[first], sums[second]], False, pure=False)
             return sums[0].result()
 
-        def watched(w):
+        def watched(w: np.ndarray) -> Sum:
             try:
-                return total(w)
+                gradient, samples = total(w)
             except (CancelledError, killed) as error:
                 raise died("a worker of Dask's died with its part of the data") from error
+            return gradient, samples
 
         yield watched
 
 
-def _added(sums, tree):
-    """The sum of gradients and samples, as a tree or from the first to the last."""
+def _added(sums: list[Sum], tree: bool) -> Sum:
+    """Return the sum of gradients and of samples, over a tree or from the first to the last."""
     gradients, samples = [gradient for gradient, _ in sums], sum(count for _, count in sums)
     if not tree:
         return np.add.reduce(gradients), samples

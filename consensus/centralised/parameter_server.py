@@ -28,14 +28,12 @@ class ParameterServer(NamedTuple):
     def of(
         cls, w: np.ndarray, sums: np.ndarray, versions: np.ndarray, learning_rate: float, adagrad: bool
     ) -> "ParameterServer":
-        """That with these parameters and sums (P,), in as many shards as there are ``versions``."""
-        shards = len(versions)
-        memory = []
-        for array in (w, sums, versions):
-            memory.append(SharedArray(array.shape, array.dtype))
-            memory[-1].array[...] = array
-        locks = Locks(SharedArray((shards + 1,), np.uint8))
-        return cls(blocks_of(len(w), shards), memory[0], memory[1], memory[2], locks, learning_rate, adagrad)
+        """Return one with these parameters and sums (P,), in as many shards as there are ``versions``."""
+        memory = tuple(SharedArray(array.shape, array.dtype) for array in (w, sums, versions))
+        for shared, array in zip(memory, (w, sums, versions)):
+            shared.array[...] = array
+        locks = Locks(SharedArray((len(versions) + 1,), np.uint8))
+        return cls(blocks_of(len(w), len(versions)), memory[0], memory[1], memory[2], locks, learning_rate, adagrad)
 
     def fetch(self, into: np.ndarray, seen: np.ndarray) -> None:
         """Copy the parameters ``into`` (P,), shard after shard, and their versions into ``seen`` (S,)."""
@@ -45,7 +43,7 @@ class ParameterServer(NamedTuple):
                 seen[shard] = self.versions.array[shard]
 
     def push(self, gradient: np.ndarray, seen: np.ndarray) -> np.ndarray:
-        """Apply a ``gradient`` (P,), shard after shard; by how many updates each is later than ``seen``, (S,).
+        """Apply a ``gradient`` (P,), shard after shard; return its staleness (S,), the updates of each shard since ``seen``.
 
         With Adagrad ``sums += gradient^2, w -= learning_rate gradient / sqrt(sums)``, else ``w -= learning_rate gradient``.
         """

@@ -1,7 +1,7 @@
-"""Small portions of a batch, handed to whoever is free: the slowest ones twice, and the first answer counts."""
+"""Small portions of a batch, handed to idle workers: the slowest ones twice, and the first answer counts."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -14,8 +14,8 @@ from consensus.workers.shared_memory import SharedArray
 class Evaluator(NamedTuple):
     """A replica that evaluates U in portions.
 
-    Fields: the ``problem``; the ``blocks`` of agents, a portion each, after which r is the last portion; the point (1, P); and
-    where gradients are left, (slots, P).
+    Fields: the ``problem``; the ``blocks`` of agents, a portion each, after which r is the last portion; the point (1, P); the
+    gradients, ``slots`` (slots, P).
     """
 
     problem: SharedProblem
@@ -24,11 +24,11 @@ class Evaluator(NamedTuple):
     slots: SharedArray
 
     def begin(self) -> Callable[[int, int], tuple[float, int]]:
-        """``evaluate(portion, slot)``: leaves the gradient in the slot, gives the value and the samples in it."""
+        """Return ``evaluate(portion, slot)``, which writes the gradient to the slot and returns the value and the samples."""
         problem = self.problem.problem()
         parts = [problem.restrict(rows) for rows in self.blocks]
 
-        def evaluate(portion, slot):
+        def evaluate(portion: int, slot: int) -> tuple[float, int]:
             point = self.point.array
             if portion == len(parts):
                 self.slots.array[slot] = problem.regularizer.gradient(point)[0]
@@ -59,7 +59,7 @@ class Portions:
         How many points and gradients were sent, by all workers and by the busiest one, if each portion is computed once, and
         all workers are equally fast: counts that repeat from run to run.
     duplicated : int
-        How many portions were given to a second worker; what these copies cost is counted nowhere else.
+        How many portions were given to a second worker; these copies are counted nowhere else.
     """
 
     def __init__(self, pool: Pool, count: int) -> None:
@@ -69,7 +69,7 @@ class Portions:
         self._at_work: dict[int, tuple[int, int, int]] = {}  # by worker: evaluation, portion, slot
 
     def evaluate(self) -> tuple[float, list[int]]:
-        """U at the point, and the slots that hold the portions' gradients, in order, until the next evaluation begins.
+        """Return U at the point, and the slots of the portions' gradients, in order, valid until the next evaluation.
 
         Raises
         ------
@@ -107,12 +107,12 @@ class Portions:
         self._free += slots.values()  # nobody writes there before the next evaluation
         return sum(values[portion] for portion in range(self.count)), [slots[portion] for portion in range(self.count)]
 
-    def _copies(self, portion):
-        """How many workers are at this portion of the present evaluation."""
+    def _copies(self, portion: int) -> int:
+        """Return how many workers compute this portion of the present evaluation."""
         return sum(work[:2] == (self._evaluation, portion) for work in self._at_work.values())
 
-    def _slowest(self, values):
-        """The portion that was handed out first of those that one worker alone is at, None if there is none."""
+    def _slowest(self, values: Mapping[int, float]) -> int | None:
+        """Return the portion handed out first of those that one worker alone computes, None if there is none."""
         for evaluation, portion, _ in list(self._at_work.values()):
             if evaluation == self._evaluation and portion not in values and self._copies(portion) == 1:
                 self.duplicated += 1

@@ -14,12 +14,12 @@ from consensus.workers.waiting import Wait
 
 
 class Board(NamedTuple):
-    """What all R replicas and the coordinator see; its changes are made under the server's last lock, the door.
+    """Memory of all R replicas and the coordinator; it is changed under the server's last lock.
 
-    Fields: ``local`` (R, P), the replicas' own parameters; ``accrued`` (R, P), their gradients since they pushed last; ``seen``
-    (R, S), the versions that they fetched last; how many steps each has ``taken`` and ``finished`` (R,); who has ``joined`` and
-    is ``alive`` (R,); whose each agent's data are, ``owner`` (A,); the ``generation`` of that, and the ``limit`` of steps (1,);
-    and what was measured of each, ``pushes``, ``fetches``, ``samples``, and the sum and the largest of ``staleness`` (R, 2).
+    Fields: ``local`` (R, P), the replicas' own parameters; ``accrued`` (R, P), their gradients since their last push; ``seen``
+    (R, S), the versions of their last fetch; how many steps each has ``taken`` and ``finished`` (R,); which have ``joined`` and
+    are ``alive`` (R,); the ``owner`` of each agent's data (A,) and its ``generation`` (1,); the ``limit`` of steps (1,); and
+    counts of each replica: ``pushes``, ``fetches``, ``samples`` (R,), the sum and the largest of ``staleness`` (R, 2).
     """
 
     local: SharedArray
@@ -39,7 +39,7 @@ class Board(NamedTuple):
 
     @classmethod
     def of(cls, replicas: int, shards: int, agents: int, parameters: int, dtype: np.dtype) -> "Board":
-        """An empty one."""
+        """Return an empty one."""
         each, whole = (replicas,), np.dtype(np.int64)
         vectors = [SharedArray((replicas, parameters), dtype) for _ in range(2)]
         sizes = ((replicas, shards), each, each, each, each, (agents,), (1,), (1,), each, each, each, (replicas, 2))
@@ -60,7 +60,7 @@ class Replica(NamedTuple):
     seed: int
     order: int | None
 
-    def begin(self) -> "Callable[[], None]":
+    def begin(self) -> Callable[[], None]:
         return _Training(self).go
 
 
@@ -71,17 +71,16 @@ class _Training:
         self.of, self.server, self.board = replica, replica.server, replica.board
         self.whole = replica.problem.problem()
         assert isinstance(self.whole, Problem), "it has samples"
-        self.everything = self.whole.shards.sizes.sum()
-        self.generation, self.gradient = -1, None
+        self.generation = -1
+        self.gradient: np.ndarray | None = None
 
-    def go(self):
-        """Take steps until the door is closed."""
-        board, number = self.board, self.of.number
-        door = len(self.server.slices)
+    def go(self) -> None:
+        """Take steps up to the limit."""
+        board, number, last = self.board, self.of.number, len(self.server.slices)
         if not board.joined.array[number]:
             if not self._wait(lambda total: total >= self.of.warm or number == self._first()):
                 return
-            with self.server.locks.held(door):  # a step that was taken, in a drawn order, has been finished
+            with self.server.locks.held(last):  # a step that was taken, in a drawn order, has been finished
                 self._fetch()
                 board.joined.array[number] = 1
         while True:
@@ -89,21 +88,22 @@ class _Training:
                 self.gradient = self._computed()
             if not self._wait(self._may):
                 return
-            with self.server.locks.held(door):  # what was so may be so no longer
-                total = board.taken.array.sum()
+            with self.server.locks.held(last):  # another replica may have been faster
+                total = int(board.taken.array.sum())
                 if total >= board.limit.array[0] or not self._may(total):
                     continue
                 board.taken.array[number] += 1
-                if self.of.order is not None:  # nobody else's step comes between
+                if self.of.order is not None:  # before any other replica's step
                     self._step()
             if self.of.order is None:
                 self._step()
 
-    def _step(self):
-        """``accrued += gradient``, and a step of one's own; push and fetch where these are due."""
+    def _step(self) -> None:
+        """Accrue the gradient and take a step along it; push and fetch where these are due."""
         of, board, number = self.of, self.board, self.of.number
         done = int(board.finished.array[number]) + 1
         accrued, local = board.accrued.array[number], board.local.array[number]
+        assert self.gradient is not None, "computed before"
         accrued += self.gradient
         local -= self.server.learning_rate * self.gradient
         if done % of.push == 0:
@@ -117,45 +117,46 @@ class _Training:
         self.gradient = None
         board.finished.array[number] = done
 
-    def _fetch(self):
+    def _fetch(self) -> None:
         number = self.of.number
         self.server.fetch(self.board.local.array[number], self.board.seen.array[number])
         self.board.fetches.array[number] += 1
 
-    def _computed(self):
-        """An estimate (P,) of the gradient of U at one's own parameters, from a minibatch of one's own agents' samples."""
+    def _computed(self) -> np.ndarray:
+        """Return an estimate (P,) of the gradient of U at the own parameters, from a minibatch of the own agents' samples."""
         of, board = self.of, self.board
         if self.generation != board.generation.array[0]:
             self.generation = int(board.generation.array[0])
             own = np.flatnonzero(board.owner.array == of.number)
-            together = own[-1] - own[0] + 1 == len(own)
-            self.problem = self.whole.restrict(slice(own[0], own[-1] + 1) if together else own)
+            neighbours = own[-1] - own[0] + 1 == len(own)
+            self.problem = self.whole.restrict(slice(own[0], own[-1] + 1) if neighbours else own)
             self.rule = drawn(self.problem, of.batch, of.seed)
-            self.scale = self.everything / self.problem.shards.sizes.sum()
+            self.scale = self.whole.shards.sizes.sum() / self.problem.shards.sizes.sum()
         problem, w = self.problem, board.local.array[[of.number]]
         before = problem.work.samples
         batch = self.rule.at(problem, int(board.finished.array[of.number]))
         gradient = problem.gradient(np.broadcast_to(w, (problem.agents, problem.parameters)), batch).sum(axis=0)
         board.samples.array[of.number] += problem.work.samples - before
-        return gradient * problem.dtype.type(self.scale) + problem.regularizer.gradient(w)[0]
+        estimate: np.ndarray = gradient * problem.dtype.type(self.scale) + problem.regularizer.gradient(w)[0]
+        return estimate
 
-    def _may(self, total):
-        """Whether step ``total`` may be this replica's: the first ones are one replica's, then all must have joined."""
+    def _may(self, total: int) -> bool:
+        """Return whether step ``total`` may be this replica's: first one replica is alone, then all must have joined."""
         alive = self.board.alive.array
         if total < self.of.warm:
             return self.of.number == self._first()
         if not self.board.joined.array[alive > 0].all():
             return False
-        return self.of.order is None or self.of.number == turn(self.of.order, int(total), alive)
+        return self.of.order is None or self.of.number == turn(self.of.order, total, alive)
 
-    def _first(self):
+    def _first(self) -> int:
         return int(np.argmax(self.board.alive.array > 0))
 
-    def _wait(self, condition):
-        """Wait until ``condition(total)`` of the steps taken holds; False if the door closes before."""
+    def _wait(self, condition: Callable[[int], bool]) -> bool:
+        """Wait until ``condition(total)`` holds for the steps taken; return False if the limit is reached before."""
         wait, board = Wait(yields=0), self.board
         while True:
-            total = board.taken.array.sum()
+            total = int(board.taken.array.sum())
             if total >= board.limit.array[0]:
                 return False
             if condition(total):
@@ -164,7 +165,7 @@ class _Training:
 
 
 def turn(seed: int, step: int, alive: np.ndarray) -> int:
-    """The replica that takes ``step`` in the interleaving of ``seed``; that of a dead one is the next one's."""
+    """Return the replica that takes ``step`` in the interleaving of ``seed``, the next one alive if that is dead."""
     drawn = int(np.random.Generator(np.random.Philox(key=[seed, step])).integers(len(alive)))
     behind = np.roll(alive > 0, -drawn)
     return (drawn + int(np.argmax(behind))) % len(alive)

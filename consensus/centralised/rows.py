@@ -15,7 +15,7 @@ from consensus.workers.shared_memory import SharedArray
 
 
 def drawn(problem: BaseProblem, batch: int, seed: int) -> Minibatches:
-    """The rule by which the agents that ``problem`` holds draw ``batch`` samples together: each its part, rounded up."""
+    """Return the rule by which the agents of ``problem`` draw ``batch`` samples together: each its part, rounded up."""
     Minibatches(1).check(problem)
     most = problem.shards.weights.shape[1]  # type: ignore[attr-defined]  # it has samples
     return Minibatches(min(-(-batch // problem.agents), most), seed)
@@ -35,10 +35,10 @@ class Rows(NamedTuple):
     rule: Minibatches | None
 
     def begin(self) -> Callable[[int], tuple[int, int]]:
-        """``gradient(round)``: writes the gradients; gives the round, and how many samples were in them."""
+        """Return ``gradient(round)``, which writes the gradients and returns the round and the number of samples in them."""
         problem = self.problem.problem().restrict(self.rows)
 
-        def gradient(round):
+        def gradient(round: int) -> tuple[int, int]:
             before = problem.work.samples
             w = np.broadcast_to(self.point.array, (problem.agents, problem.parameters))
             self.gradients.array[self.rows] = problem.gradient(w, draw(self.rule, problem, round))
@@ -58,7 +58,7 @@ class Workers(NamedTuple):
 
 @contextmanager
 def workers(problem: BaseProblem, count: int, rule: Minibatches | None) -> Iterator[Workers]:
-    """``count`` processes, no more than agents, that compute the gradients of ``problem``."""
+    """Start ``count`` processes, no more than agents, that compute the gradients of ``problem``."""
     blocks = blocks_by_load(problem.load, min(count, problem.agents))
     point = SharedArray((1, problem.parameters), problem.dtype)
     gradients = SharedArray((problem.agents, problem.parameters), problem.dtype)

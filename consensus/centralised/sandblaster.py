@@ -1,4 +1,4 @@
-"""Sandblaster L-BFGS: a coordinator that sees no parameters, replicas that compute portions, shards that hold the vectors."""
+"""Sandblaster L-BFGS: a coordinator without parameters, replicas that compute portions, shards that hold the vectors."""
 
 import warnings
 from collections.abc import Iterator
@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import line_search
 
 from consensus import _checks
@@ -23,7 +24,7 @@ _TRIES = 20  # of a line search
 
 
 class SandblasterState(NamedTuple):
-    """Where the shards are, and what the coordinator knows.
+    """The state of the shards and of the coordinator.
 
     Fields: the iterate w and the gradient g there (1, P); U there, ``value`` (1,), NaN before the first round; the pairs s, y
     (1, m, P), and the ``places`` of those in use, oldest first, -1 for none (1, m); portions handed out twice (1, 1).
@@ -40,35 +41,34 @@ class SandblasterState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SandblasterLBFGS(System):
-    """L-BFGS on the whole batch, whose coordinator orders work and sees scalars alone.
+class SandblasterLBFGS(System[SandblasterState]):
+    """L-BFGS on the whole batch, whose coordinator receives scalars alone.
 
-    The data are cut into small portions of agents. For U and its gradient at a point the coordinator hands a portion to
-    whichever replica is free, so that faster ones compute more; when none are left, the portions longest at work are given to
-    idle replicas, too, and the first answer is taken. The parameters, the gradient and the last m pairs
-    ``s = w+ - w, y = grad U(w+) - grad U(w)`` live in slices on shards, processes that do all vector operations: the direction
-    ``d = -H grad U(w)`` is made from inner products that the shards send, and the step t satisfies the strong Wolfe conditions
+    The data are cut into small portions of agents. For U and its gradient at a point the coordinator hands portions to idle
+    replicas, so that faster ones compute more; in the end the slowest portions are given to idle replicas, too, and the first
+    answer is taken. The parameters, the gradient and the last m pairs ``s = w+ - w, y = grad U(w+) - grad U(w)`` are stored in
+    slices on shards, processes that do all vector operations: the direction ``d = -H grad U(w)`` is made from inner products
+    that the shards send, and the step t satisfies the strong Wolfe conditions
 
         U(w + t d) <= U(w) + 1e-4 t d'grad U(w),     |d'grad U(w + t d)| <= 0.9 |d'grad U(w)| .
 
-    A round is one step. Portions are added in their order: the iterates do not depend on which replica computed what. A
-    replica that dies, by ``kill -9`` even, does not stop the run: others compute its portion. Without any, or without a shard:
-    ``WorkerError``. A round that finds no better point, at the limit of rounding, leaves the iterate where it is.
+    A round is one step. Portions are added in their order: the iterates do not depend on which replica computed them. A replica
+    that dies, even by ``kill -9``, does not stop the run: others compute its portion. If all replicas or one shard die:
+    ``WorkerError``. A round that finds no better point, at the limit of rounding, keeps the iterate.
 
-    The history counts the samples and messages of each portion once, as replicas of equal speed would share them, so that they
-    are the same in every run. Copies are counted in the column ``duplicated`` alone, as portions handed out twice: how many
-    there are depends on the clock, as ``seconds`` does.
+    The history counts the samples and messages of each portion once, as replicas of equal speed would share them, so that the
+    counts are the same in every run. The column ``duplicated`` counts portions handed out twice, which depend on the clock.
 
     Parameters
     ----------
     replicas : int
         Processes that compute portions.
     portions : int, optional
-        No more than agents. By default four for each replica, as far as there are agents.
+        No more than agents. By default four for each replica, or one for each agent if these are fewer.
     shards : int
         Processes that hold the parameters.
     memory : int
-        m.
+        The number m of pairs.
 
     References
     ----------
@@ -97,9 +97,7 @@ class SandblasterLBFGS(System):
 
     def check(self, problem: BaseProblem) -> None:
         super().check(problem)
-        for name, most, what in (("portions", problem.agents, "agents"), ("shards", problem.parameters, "parameters")):
-            if (getattr(self, name) or 0) > most:
-                raise ValueError(f"{name} must be at most the problem's {what}, {most}; got {getattr(self, name)}")
+        self._at_most(problem, portions=self.portions, shards=self.shards)
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> SandblasterState:
         pairs = np.zeros((1, self.memory, problem.parameters), w.dtype)
@@ -110,7 +108,7 @@ class SandblasterLBFGS(System):
         return state.duplicated
 
     @contextmanager
-    def running(self, problem: BaseProblem, traffic: Traffic, state: SandblasterState) -> Iterator[Advance]:
+    def running(self, problem: BaseProblem, traffic: Traffic, state: SandblasterState) -> Iterator[Advance[SandblasterState]]:
         blocks = blocks_by_load(problem.load, min(self.portions or 4 * self.replicas, problem.agents))
         vectors = Vectors.of(problem.parameters, self.memory, len(blocks) + 1 + self.replicas, problem.dtype)
         for name, value in (("x", state.w), ("g", state.g), ("s", state.s), ("y", state.y)):
@@ -124,7 +122,7 @@ class SandblasterLBFGS(System):
             coordinator = _Coordinator(shards, Portions(replicas, len(blocks) + 1), state)
             before = float(state.duplicated[0, 0])
 
-            def advance(state, due):
+            def advance(state: SandblasterState, due: int) -> SandblasterState:
                 coordinator.step()
                 portions, largest = coordinator.portions, max(part.stop - part.start for part in parts)
                 _count(traffic, portions, coordinator.evaluations, problem.parameters, largest, self.shards)
@@ -144,7 +142,7 @@ class SandblasterLBFGS(System):
 
 
 class _Coordinator:
-    """Orders the steps of L-BFGS; all that it gets to know are scalars."""
+    """Directs the steps of L-BFGS; it receives scalars alone."""
 
     def __init__(self, shards: Pool, portions: Portions, state: SandblasterState) -> None:
         self.shards, self.portions, self.evaluations = shards, portions, 0
@@ -160,9 +158,9 @@ class _Coordinator:
             self.places = []  # perhaps the pairs are at fault
             self._searched()
 
-    def _searched(self):
-        """Go to a better point along L-BFGS's direction; False if there is none."""
-        gram = sum(self.shards.all("gram", self.places))
+    def _searched(self) -> bool:
+        """Go to a better point along L-BFGS's direction; return False if there is none."""
+        gram = np.add.reduce(self.shards.all("gram", self.places))
         if gram[-1, -1] == 0:  # stationary
             return True
         coefficients = two_loops(gram)
@@ -172,7 +170,7 @@ class _Coordinator:
         self.shards.all("direct", self.places, coefficients)
         known: dict[float, tuple[float, float]] = {}
 
-        def at(step):
+        def at(step: ArrayLike) -> tuple[float, float]:
             step = float(np.ravel(step)[0])
             if step not in known:
                 known.clear()  # but the newest, the point's
@@ -180,7 +178,7 @@ class _Coordinator:
             return known[step]
 
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that there is no such step is seen by the answer
+            warnings.simplefilter("ignore")  # the answer says if there is no such step
             step, *_ = line_search(
                 lambda t: at(t)[0],
                 lambda t: np.array([at(t)[1]]),
@@ -200,8 +198,8 @@ class _Coordinator:
         self.shards.all("accept", place)
         return True
 
-    def _at(self, step):
-        """U at ``x + step d``, and its slope there along d."""
+    def _at(self, step: float) -> tuple[float, float]:
+        """Return U at ``x + step d``, and its slope there along d."""
         self.shards.all("move", step)
         value, slots = self.portions.evaluate()
         self.evaluations += 1
@@ -209,9 +207,12 @@ class _Coordinator:
 
 
 def _count(traffic: Traffic, portions: Portions, evaluations: int, parameters: int, largest: int, shards: int) -> None:
-    """What was sent and computed since the run began; the coordinator's scalars are left out."""
-    busiest = max(portions.most * parameters, portions.moves * largest)
-    numbers, size = portions.moves * parameters, traffic.itemsize
-    traffic.counts |= {"exchanges": evaluations, "messages": portions.moves * shards, "floats": numbers}
-    traffic.counts |= {"bytes": numbers * size, "bytes_busiest": busiest * size}
-    traffic.counts |= {"gradients": evaluations, "samples": portions.samples}
+    """Count what was sent and computed since the run began, without the coordinator's scalars."""
+    traffic.total(
+        exchanges=evaluations,
+        messages=portions.moves * shards,
+        numbers=portions.moves * parameters,
+        busiest=max(portions.most * parameters, portions.moves * largest),
+        gradients=evaluations,
+        samples=portions.samples,
+    )

@@ -21,8 +21,8 @@ class ScaffoldState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SCAFFOLD(Federated):
-    """:class:`FedAvg` whose clients correct their gradients by how these differ from everyone's.
+class SCAFFOLD(Federated[ScaffoldState]):
+    """:class:`FedAvg` whose clients correct their gradients by their difference to the mean gradient.
 
     On the average form f_i = A g_i + r, with controls c_i = 0 at first, whose mean is c, those of S do K times, from y_i = w,
 
@@ -35,10 +35,18 @@ class SCAFFOLD(Federated):
 
     Parameters
     ----------
+    learning_rate : float
+        The clients' step a > 0.
+    local_steps : int
+        K, of each client in a round.
+    batch : int, optional
+        Samples a local step; by default all.
+    share : float
+        In (0, 1]: the share of the clients that take part in a round.
+    seed : int
+        Of all draws.
     server_rate : float
-        > 0; 1 by default.
-    learning_rate, local_steps, batch, share, seed
-        As :class:`consensus.centralised.federated.Federated` has them; the learning rate is a.
+        > 0.
 
     References
     ----------
@@ -48,8 +56,7 @@ class SCAFFOLD(Federated):
     Examples
     --------
     >>> import numpy as np, consensus
-    >>> from consensus.centralised import solve
-    >>> from consensus.centralised import SCAFFOLD
+    >>> from consensus.centralised import SCAFFOLD, solve
     >>> curvatures, centres = np.array([[0.1], [0.4]]), np.array([[0.0], [5.0]])
     >>> problem = consensus.Problem.from_functions(
     ...     lambda w: (curvatures * (w - centres) ** 2 / 2).sum(axis=1), lambda w: curvatures * (w - centres), 2, 1)

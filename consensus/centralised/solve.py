@@ -12,20 +12,20 @@ from numpy.typing import ArrayLike
 
 from consensus import _arguments, _checks
 from consensus._parallel import one_blas_thread
-from consensus.centralised.system import System, Traffic, whole_problem
-from consensus.checkpoint import fingerprint
+from consensus.centralised.system import S, System, Traffic, whole_problem
+from consensus.checkpoint import Checkpoint, fingerprint
 from consensus.communication.states import flatten, rebuild
 from consensus.engines.rounds import all_small
 from consensus.errors import DivergenceError, WorkerError
-from consensus.observe import Gathered, RoundInfo
+from consensus.observe import Decision, Gathered, Observer, RoundInfo
 from consensus.options import RunOptions
 from consensus.problems import BaseProblem
-from consensus.result import Result, finish, warn_if_above
+from consensus.result import Result
 
 
 def solve(
     problem: BaseProblem,
-    system: System,
+    system: System[S],
     *,
     rounds: int,
     start: ArrayLike | None = None,
@@ -36,15 +36,15 @@ def solve(
     callbacks: Sequence[Callable[[RoundInfo], str | None]] = (),
     metrics: Mapping[str, Callable[[np.ndarray], float]] | None = None,
     progress: bool = False,
-    checkpoint: str | os.PathLike | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     every: int = 50,
-    resume: str | os.PathLike | None = None,
+    resume: str | os.PathLike[str] | None = None,
     test: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> Result:
-    """Let a ``system`` with a server solve ``problem``: what :func:`consensus.solve` does without one.
+    """Let a ``system`` with a server solve ``problem``, as :func:`consensus.solve` does without one.
 
     The problem's agents are the pieces of the data, and the clients of the federated systems. Arguments, errors and the
-    history are those of :func:`consensus.solve`, but for what follows.
+    history are those of :func:`consensus.solve`, with the differences below.
 
     Parameters
     ----------
@@ -53,11 +53,13 @@ def solve(
     system : System
         Such as :class:`SynchronousSGD`.
     rounds : int
-        What a round is, the system says.
+        How many at most; the system documents what a round is.
     start : array_like (P,), optional
         By default ``problem.model.init`` draws it from ``seed``, the same as :func:`consensus.solve` does.
-    seed, record_every, tolerance, seconds, callbacks, metrics, progress, checkpoint, every, resume, test
-        As there. A checkpoint is also written when a worker dies that the system cannot go on without.
+    seed, record_every, tolerance, seconds, callbacks, metrics, progress : optional
+        As there.
+    checkpoint, every, resume, test : optional
+        As there. A checkpoint is also written when a worker dies that the system needs.
 
     Returns
     -------
@@ -69,11 +71,11 @@ def solve(
     Raises
     ------
     ValueError, TypeError
-        If the arguments do not fit each other, or ``checkpoint`` cannot be written; before any work.
+        If the arguments are incompatible, or ``checkpoint`` cannot be written; before any work.
     DivergenceError
         If the iterate becomes NaN, infinite or larger than 1e150.
     WorkerError
-        If a worker process dies that the system cannot go on without; ``checkpoint`` has the state after the last whole round.
+        If a worker process dies that the system needs; ``checkpoint`` has the state after the last whole round.
     Interrupted
         On ctrl-C; it carries the result so far.
 
@@ -114,22 +116,19 @@ def solve(
 
     problem = problem.restrict(slice(0, problem.agents))  # counts the work of this run alone
     identity = fingerprint(problem, None, system, w) if checkpoint or resume else {}
-    with options.observer(problem, system, identity) as (observer, resumed):
-        state = system.init(problem, w)
-        if resumed:
-            state = rebuild(state, resumed.fields)
-        run = functools.partial(_run, problem, system, state, options.rounds, observer)
-        result = finish(run, observer, options.rounds, system, checkpoint)
-    warn_if_above(result)
-    return result
+    return options.result(problem, system, identity, functools.partial(_run, problem, system, w, options.rounds))
 
 
-def _run(problem, system, state, rounds, observer):
-    """Rounds until the last one, or until there is a reason to stop, which is returned."""
-    traffic, elapsed = Traffic(problem.dtype.itemsize), 0.0
+def _run(
+    problem: BaseProblem, system: System[S], w: np.ndarray, rounds: int, observer: Observer, resumed: Checkpoint | None
+) -> str | None:
+    """Do rounds until the last one, or until there is a reason to stop, which is returned."""
+    state, traffic, elapsed = system.init(problem, w), Traffic(problem.dtype.itemsize), 0.0
+    if resumed:
+        state = rebuild(state, resumed.fields)
     with one_blas_thread(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
 
-        def see():
+        def see() -> Decision:
             report = system.report(state) if system.history_columns else None
             return observer.see(Gathered(state.round, state.w, report, dict(traffic.counts), elapsed))
 
@@ -137,11 +136,11 @@ def _run(problem, system, state, rounds, observer):
             while True:
                 if not all_small(state.w):
                     raise DivergenceError(state.round, system)
-                verdict = see()
-                if verdict.save:
+                decision = see()
+                if decision.save:
                     observer.save(flatten(state))
-                if verdict.reason or state.round >= rounds:
-                    return verdict.reason
+                if decision.reason or state.round >= rounds:
+                    return decision.reason
                 due = next(round for round in range(state.round + 1, rounds + 1) if observer.due(round))
                 while state.round < due:
                     since = time.perf_counter()

@@ -12,7 +12,7 @@ from consensus import _checks
 from consensus.centralised.units import Memory, Units
 from consensus.errors import WorkerError
 from consensus.models import MLP
-from consensus.workers.pool import pool
+from consensus.workers.pool import Pool, pool
 
 _SAMPLES = 4096  # that pass at a time
 
@@ -21,31 +21,32 @@ class SplitMLP(MLP):
     """:class:`consensus.MLP` whose forward and backward pass run on worker processes, each with some units of every layer.
 
     Worker j has the columns of every layer's W and b that belong to its units. Forward, it computes these units' activations
-    from all of the layer below; backward, from its units' sensitivities, the gradients of its columns, and what it adds to the
-    sensitivities of all units below. So once a layer, and each way, every worker sends every other one message, with the
+    from the whole layer below; backward, from its units' sensitivities, the gradients of its columns and its summand of the
+    sensitivities of the units below. So once per layer and direction every worker sends every other one message, with the
     numbers of all samples: activations of its own units up, sums for the other's units down.
 
-    It takes the place of an MLP wherever there is one, with the same numbers to rounding; products other than with J' (``jvp``,
-    ``jacobian``, ``gram``) are computed here. Workers start when they are first needed. They end with :meth:`close`, with a
-    ``with`` block, or when nothing refers to the model any more. Pickled, as for worker processes of an engine, it is an MLP.
+    It replaces an MLP anywhere, with the same numbers to rounding; other products than with J' (``jvp``, ``jacobian``,
+    ``gram``) are computed in this process. Workers start when they are first needed. They end with :meth:`close`, with a
+    ``with`` block, or with the model. Pickled, as for worker processes of an engine, it is an MLP.
 
     Parameters
     ----------
     widths : sequence of int
         ``[inputs, hidden, ..., outputs]``.
     workers : int
+        At most the units of the widest layer.
     activation : str
-        As :class:`consensus.MLP` has it.
+        One of those of :class:`consensus.MLP`.
 
     Attributes
     ----------
     crossed_bytes, crossed_messages : int
-        What workers have sent one another so far.
+        Bytes and messages that workers have sent one another so far.
 
     Raises
     ------
     WorkerError
-        If a worker dies, where a product is asked for; the next call starts new ones.
+        If a worker dies; the next call starts new ones.
 
     References
     ----------
@@ -71,7 +72,7 @@ class SplitMLP(MLP):
     def __repr__(self) -> str:
         return f"SplitMLP({list(self.widths)}, workers={self.workers}, activation={self.activation!r})"
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[type[MLP], tuple[Any, ...]]:
         if type(self) is not SplitMLP:
             raise TypeError(f"{type(self).__name__} cannot be copied: workers would take it for an MLP; derive from MLP")
         return MLP, (self.widths, self.activation)
@@ -92,7 +93,8 @@ class SplitMLP(MLP):
     def predict(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
         w, x = _checks.floats("w", w), _checks.floats("x", x)
         if w.ndim == 1:
-            return self.predict(w[None], x[None])[0]
+            outputs: np.ndarray = self.predict(w[None], x[None])[0]
+            return outputs
         return self.linearize(w, x)[0]
 
     def linearize(self, w: np.ndarray, x: np.ndarray) -> "tuple[np.ndarray, SplitLinearization]":  # type: ignore[override]
@@ -103,39 +105,39 @@ class SplitMLP(MLP):
                 outputs[agent, rows] = self._up(w[agent], x[agent % len(x), rows], outputs.dtype)
             return outputs, SplitLinearization(self, w, x, self._passes)
 
-    def _up(self, w, x, dtype):
-        """The outputs (samples, outputs) of one agent's parameters; the workers remember the pass."""
+    def _up(self, w: np.ndarray, x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+        """Return the outputs (samples, outputs) of one agent's parameters; the workers remember the pass."""
         team = self._started(dtype)
         self._passes += 1
         team.memory.w.array[...] = w
         team.memory.h[0].array[: len(x)] = x
         for layer in range(len(self._spans)):
-            self._all("up", layer, len(x))
+            self._all(team, "up", layer, len(x))
         self._crossed(len(x), dtype.itemsize)
         return team.memory.h[-1].array[: len(x)]
 
-    def _down(self, u):
-        """J' u (P,) of the pass that the workers remember, for u (samples, outputs)."""
-        team = self._team
+    def _down(self, u: np.ndarray) -> np.ndarray:
+        """Return J' u (P,) of the pass that the workers remember, for u (samples, outputs)."""
+        team = self._started(u.dtype)
         team.memory.u.array[: len(u)] = u
         for layer in reversed(range(len(self._spans))):
-            self._all("down", layer, len(u))
+            self._all(team, "down", layer, len(u))
         self._crossed(len(u), u.dtype.itemsize)
         return team.memory.gradient.array
 
-    def _crossed(self, samples, itemsize):
+    def _crossed(self, samples: int, itemsize: int) -> None:
         others = self.workers - 1
         self.crossed_bytes += samples * sum(self.widths[1:-1]) * others * itemsize
         self.crossed_messages += len(self.widths[1:-1]) * self.workers * others
 
-    def _all(self, *request):
+    def _all(self, team: "_Team", way: str, layer: int, samples: int) -> None:
         try:
-            self._team.pool.all(*request)
+            team.pool.all(way, layer, samples)
         except WorkerError:
             self.close()
             raise
 
-    def _started(self, dtype):
+    def _started(self, dtype: np.dtype) -> "_Team":
         if self._team is not None and self._team.memory.w.dtype != dtype:
             self.close()
         if self._team is None:
@@ -153,7 +155,7 @@ class SplitLinearization:
         self._model, self._w, self._x, self._passed = model, w, x, passed
 
     def vjp(self, u: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        """J' u (agents, P) for u (agents, samples, outputs), written to ``out`` if given."""
+        """Return J' u (agents, P) for u (agents, samples, outputs), written to ``out`` if given."""
         model, w, x = self._model, self._w, self._x
         u = _checks.floats("u", u)
         wanted = (len(w), x.shape[1], model.outputs)
@@ -165,14 +167,14 @@ class SplitLinearization:
         parts = _parts(len(w), x.shape[1])
         with model._lock:
             for agent, rows in parts:
-                if len(parts) > 1 or model._passes != self._passed or model._team is None:  # they know of another pass
+                if len(parts) > 1 or model._passes != self._passed or model._team is None:  # they remember another pass
                     model._up(w[agent], x[agent % len(x), rows], np.result_type(w, x))
                 found = model._down(u[agent, rows])
                 out[agent] = found if rows.start == 0 else out[agent] + found
             self._passed = model._passes
         return out
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 (the methods of an MLP's linearization)
         if name == "_here":  # the linearization of an MLP, when it is first needed
             self._here = super(SplitMLP, self._model).linearize(self._w, self._x)[1]
             return self._here
@@ -180,14 +182,14 @@ class SplitLinearization:
 
 
 class _Team(NamedTuple):
-    """Workers that have started, the memory shared with them, and what ends them."""
+    """Workers that have started, the memory shared with them, and a function that ends them."""
 
-    pool: Any
+    pool: Pool
     memory: Memory
     end: Callable[[], Any]
 
 
-def _parts(agents, samples):
-    """Which samples of which agent pass at a time."""
+def _parts(agents: int, samples: int) -> list[tuple[int, slice]]:
+    """Return the agent and the samples of every pass."""
     starts = range(0, samples, _SAMPLES) or [0]
     return [(agent, slice(start, min(start + _SAMPLES, samples))) for agent in range(agents) for start in starts]

@@ -11,7 +11,7 @@ from consensus import _checks
 from consensus.centralised.rows import drawn, workers
 from consensus.centralised.system import Advance, System, Traffic, descend
 from consensus.problems import BaseProblem, Problem
-from consensus.workers.pool import WorkerDied
+from consensus.workers.pool import Pool, WorkerDied
 
 
 class MomentumState(NamedTuple):
@@ -23,16 +23,16 @@ class MomentumState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SynchronousSGD(System):
+class SynchronousSGD(System[MomentumState]):
     """Worker processes compute gradients on minibatches, the master waits for all of them and takes a step.
 
     With g_i the gradient of agent i's cost, estimated from its part of the batch,
 
         v+ = momentum v + sum_i g_i(w),     w+ = w - learning_rate (v+ + grad r(w)) ,
 
-    and w+ = prox_r(w - learning_rate v+) where r is not smooth. Agents' gradients are added in their order, whoever computed
-    them: the iterates have the same bits with any number of workers. In a round w goes to all agents' machines, and a gradient
-    comes back from each.
+    and w+ = prox_r(w - learning_rate v+) where r is not smooth. Agents' gradients are added in their order: the iterates
+    have the same bits with any number of workers. In a round w goes to all agents' machines, and a gradient comes back from
+    each.
 
     Parameters
     ----------
@@ -46,8 +46,8 @@ class SynchronousSGD(System):
     workers : int
         Processes; no more than agents are started.
     drop_slowest : int
-        So many workers, fewer than all, need not be waited for: the step is made of the gradients that came first, scaled to
-        all samples. Then the iterates depend on who was slow.
+        How many workers, fewer than all, are not waited for: the step uses the gradients that came first, scaled to all
+        samples. Then the iterates depend on which workers were slow.
     seed : int
         Of the draws.
 
@@ -88,12 +88,12 @@ class SynchronousSGD(System):
         return MomentumState(0, w, np.zeros_like(w))
 
     @contextmanager
-    def running(self, problem: BaseProblem, traffic: Traffic, state: MomentumState) -> Iterator[Advance]:
+    def running(self, problem: BaseProblem, traffic: Traffic, state: MomentumState) -> Iterator[Advance[MomentumState]]:
         assert isinstance(problem, Problem), "it has samples"
         sizes, agents = problem.shards.sizes, problem.agents
         with workers(problem, self.workers, drawn(problem, self.batch, self.seed)) as started:
 
-            def advance(state, due):
+            def advance(state: MomentumState, due: int) -> MomentumState:
                 n, w, v = state
                 started.point.array[...] = w
                 done, samples = _first(started.pool, n, self.drop_slowest)
@@ -109,12 +109,12 @@ class SynchronousSGD(System):
             yield advance
 
 
-def _first(pool, round, dropped):
-    """Ask all workers for the gradients of ``round``; who gave them, all but ``dropped`` of them, and from how many samples.
+def _first(pool: Pool, round: int, dropped: int) -> tuple[list[int], int]:
+    """Return the workers that computed gradients of ``round``, all but ``dropped``, and how many samples were in them.
 
-    A worker that is still at an earlier round's is asked when it is done: what it writes until then is not read.
+    A worker that is still at an earlier round is asked when it is done: what it writes until then is not read.
     """
-    done, samples = [], 0
+    done, samples = list[int](), 0
     for worker in pool.alive - pool.busy:
         pool.submit(worker, round)
     try:

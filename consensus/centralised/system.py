@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from types import MappingProxyType
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from consensus.regularizers import Regularizer
 class State(Protocol):
     """The state of a system, a NamedTuple: its first fields are the rounds done and the server's iterate, (1, P).
 
-    All its arrays begin with an axis of length one: what the server holds is one row.
+    All its arrays begin with an axis of length one: the server is one row.
     """
 
     @property
@@ -27,11 +27,17 @@ class State(Protocol):
     def _asdict(self) -> dict[str, Any]: ...
 
 
-Advance: TypeAlias = Callable[[Any, int], Any]  # (state, due) -> a later state, of a round <= due
+S = TypeVar("S", bound=State)
+Advance: TypeAlias = Callable[[S, int], S]  # (state, due) -> a later state, of a round <= due
 
 
 class Traffic:
     """What was sent and computed so far, by the names of the history's columns.
+
+    Parameters
+    ----------
+    itemsize : int
+        Bytes of a number.
 
     Attributes
     ----------
@@ -44,21 +50,47 @@ class Traffic:
         self.itemsize = itemsize
 
     def send(self, messages: int, numbers: int, busiest: int, exchanges: int = 1) -> None:
-        """Count ``messages`` of ``numbers`` each, of which ``busiest`` went through the busiest machine."""
+        """Count messages.
+
+        Parameters
+        ----------
+        messages, numbers : int
+            How many, and the numbers in each.
+        busiest : int
+            How many of them went through the busiest machine.
+        exchanges : int
+            Exchanges in which they were sent.
+        """
         size = numbers * self.itemsize
-        for name, count in (("exchanges", exchanges), ("messages", messages), ("floats", messages * numbers)):
+        counts = (exchanges, messages, messages * numbers, messages * size, busiest * size)
+        for name, count in zip(("exchanges", "messages", "floats", "bytes", "bytes_busiest"), counts):
             self.counts[name] += count
-        self.counts["bytes"] += messages * size
-        self.counts["bytes_busiest"] += busiest * size
 
     def work(self, gradients: int, samples: int) -> None:
-        """Count ``gradients``, one after the other, and the samples in all of them."""
+        """Count gradients, computed one after the other.
+
+        Parameters
+        ----------
+        gradients, samples : int
+            How many, and the samples in all of them.
+        """
         self.counts["gradients"] += gradients
         self.counts["samples"] += samples
 
+    def total(self, exchanges: int, messages: int, numbers: int, busiest: int, gradients: int, samples: int) -> None:
+        """Replace the counts by those of the whole run.
 
-class System(ABC):
-    """A way to train with a server: settings, a state, and how to get from a state to later ones.
+        Parameters
+        ----------
+        exchanges, messages, numbers, busiest, gradients, samples : int
+            ``numbers`` were sent, ``busiest`` of them through the busiest machine.
+        """
+        sent = {"exchanges": exchanges, "messages": messages, "floats": numbers, "bytes": numbers * self.itemsize}
+        self.counts |= sent | {"bytes_busiest": busiest * self.itemsize, "gradients": gradients, "samples": samples}
+
+
+class System(ABC, Generic[S]):
+    """A way to train with a server: settings, a state of type S, and how to get from a state to later ones.
 
     Attributes
     ----------
@@ -72,7 +104,13 @@ class System(ABC):
     smooth: bool = False
 
     def check(self, problem: BaseProblem) -> None:
-        """Raise ``ValueError`` or ``TypeError`` if the system does not fit ``problem``."""
+        """Raise ``ValueError`` or ``TypeError`` if the system cannot solve the problem.
+
+        Parameters
+        ----------
+        problem : Problem
+            Of all agents.
+        """
         if self.smooth and not getattr(problem.regularizer, "smooth", False):
             raise ValueError(
                 f"{type(self).__name__} needs a smooth regularizer, and {problem.regularizer} is not: SynchronousSGD and "
@@ -80,35 +118,90 @@ class System(ABC):
             )
 
     @abstractmethod
-    def init(self, problem: BaseProblem, w: np.ndarray) -> Any:
-        """The state at the start ``w`` (1, P): round 0."""
+    def init(self, problem: BaseProblem, w: np.ndarray) -> S:
+        """Return the state of round 0.
 
-    @abstractmethod
-    def running(self, problem: BaseProblem, traffic: Traffic, state: Any) -> AbstractContextManager[Advance]:
-        """Start what the system needs, such as worker processes, and stop it at the end.
+        Parameters
+        ----------
+        problem : Problem
+            Of all agents.
+        w : ndarray (1, P)
+            The start.
 
-        Yields ``advance(state, due) -> state``: one round later, or more, but no round after ``due``. What is sent and
-        computed is told to ``traffic``.
+        Returns
+        -------
+        State
+            With w.
         """
 
-    def report(self, state: Any) -> np.ndarray:
-        """The numbers for :attr:`history_columns`, shape (1, columns)."""
+    @abstractmethod
+    def running(self, problem: BaseProblem, traffic: Traffic, state: S) -> AbstractContextManager[Advance[S]]:
+        """Start what the system needs, such as worker processes, and stop it at the end.
+
+        Parameters
+        ----------
+        problem : Problem
+            Of all agents.
+        traffic : Traffic
+            Counts what is sent and computed.
+        state : State
+            From which the run goes on.
+
+        Yields
+        ------
+        callable
+            ``advance(state, due) -> state``: one round later, or more, but no round after ``due``.
+        """
+
+    def report(self, state: S) -> np.ndarray:
+        """Return the numbers for :attr:`history_columns`.
+
+        Parameters
+        ----------
+        state : State
+            Of a recorded round.
+
+        Returns
+        -------
+        ndarray (1, columns)
+            In the order of the columns.
+        """
         return np.zeros((1, 0))
 
     def prox(self, problem: BaseProblem) -> Callable[[np.ndarray, float], np.ndarray]:
-        """The prox of r, by which stationarity is measured."""
+        """Return the prox of r, by which stationarity is measured.
+
+        Parameters
+        ----------
+        problem : Problem
+            Of all agents.
+
+        Returns
+        -------
+        callable
+            ``prox(v, step)``.
+        """
         return _checks.problem(problem).regularizer.prox
+
+    def _at_most(self, problem: BaseProblem, **settings: int | None) -> None:
+        """Raise ``ValueError`` if one of the ``settings`` is above the problem's agents, or parameters for shards."""
+        for name, value in settings.items():
+            noun = "parameters" if name == "shards" else "agents"
+            most = getattr(problem, noun)
+            if value is not None and value > most:
+                raise ValueError(f"{name} must be at most the problem's {noun}, {most}; got {value}")
 
 
 def descend(regularizer: Regularizer, w: np.ndarray, direction: np.ndarray, step: float) -> np.ndarray:
-    """``w - step (direction + grad r(w))``, or ``prox_{step r}(w - step direction)`` where r is not smooth; (1, P)."""
+    """Return ``w - step (direction + grad r(w))``, or ``prox_{step r}(w - step direction)`` where r is not smooth; (1, P)."""
     if getattr(regularizer, "smooth", False):
-        return w - step * (direction + regularizer.gradient(w))
+        moved: np.ndarray = w - step * (direction + regularizer.gradient(w))
+        return moved
     return regularizer.prox(w - step * direction, step)
 
 
 def whole_problem(problem: BaseProblem) -> BaseProblem:
-    """``problem`` if it holds all agents; raise ``ValueError`` otherwise."""
+    """Return ``problem`` if it holds all agents; raise ``ValueError`` otherwise."""
     _checks.problem(problem)
     if problem.agents != problem.network_size:
         raise ValueError(f"the problem holds {problem.agents} of {problem.network_size} agents: a server needs all of them")

@@ -11,11 +11,11 @@ from consensus.workers.shared_memory import SharedArray
 
 
 class Memory(NamedTuple):
-    """What workers share.
+    """Memory that workers share.
 
     Fields: the parameters and their gradient (P,); each layer's inputs ``h``, and the outputs (samples, width); the outputs'
-    sensitivities ``u``; and what each worker adds to those of a layer, ``sums`` (2, workers, samples, width), of two layers in
-    turn: some may still read the sums of the one when others write those of the next.
+    sensitivities ``u``; each worker's ``sums`` (2, workers, samples, width) for the sensitivities of two layers in turn: some
+    workers may still read those of one layer when others write those of the next.
     """
 
     w: SharedArray
@@ -26,6 +26,7 @@ class Memory(NamedTuple):
 
     @classmethod
     def of(cls, widths: Sequence[int], parameters: int, workers: int, samples: int, dtype: np.dtype) -> "Memory":
+        """Return memory for so many ``samples`` at a time."""
         h = [SharedArray((samples, width), dtype) for width in widths]
         sums = SharedArray((2, workers, samples, max(widths[1:])), dtype)
         w, gradient = (SharedArray((parameters,), dtype) for _ in range(2))
@@ -41,11 +42,10 @@ class Units(NamedTuple):
     workers: int
 
     def begin(self) -> Callable[[str, int, int], None]:
-        """``work(way, layer, samples)``."""
+        """Return ``work(way, layer, samples)``, a pass ``"up"`` or ``"down"`` through one layer."""
         memory, activation, widths = self.memory, self.model._activation, self.model.widths
         own = [blocks_of(width, self.workers)[self.number] for width in widths]
-        layers = self.model._split(memory.w.array)
-        slopes = self.model._split(memory.gradient.array)
+        layers, slopes = (self.model._split(part.array) for part in (memory.w, memory.gradient))
         kept: dict[int, Any] = {}
         last = len(layers) - 1
         assert activation is not None, "an MLP has one"

@@ -1,4 +1,4 @@
-"""Parameter shards that hold L-BFGS's history and do its vector operations: who orders them sees scalars alone."""
+"""Parameter shards that hold L-BFGS's history and do its vector operations."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -26,7 +26,7 @@ class Vectors(NamedTuple):
 
     @classmethod
     def of(cls, parameters: int, memory: int, slots: int, dtype: np.dtype) -> "Vectors":
-        """Those of P ``parameters``, for ``memory`` pairs s, y."""
+        """Return vectors of P ``parameters``, for ``memory`` pairs s, y."""
         shapes = [(parameters,)] * 4 + [(memory, parameters)] * 2 + [(1, parameters), (slots, parameters)]
         return cls(*(SharedArray(shape, dtype) for shape in shapes))
 
@@ -38,41 +38,43 @@ class VectorShard(NamedTuple):
     part: slice
 
     def begin(self) -> Callable[..., object]:
-        """``order(name, *arguments)``: does what is named."""
+        """Return ``order(name, *arguments)``, which does the vector operation of that name."""
         x, g, d, trial, s, y, point, slots = (shared.array[..., self.part] for shared in self.vectors)
 
         def gram(places: Sequence[int]) -> np.ndarray:
-            """All inner products of s, y, at the ``places``, and g."""
+            """Return all inner products of s, y, at the ``places``, and g."""
             basis = np.concatenate([s[places], y[places], g[None]]).astype(np.float64)
-            return basis @ basis.T
+            products: np.ndarray = basis @ basis.T
+            return products
 
         def direct(places: Sequence[int], coefficients: np.ndarray) -> None:
-            """``d = sum of coefficients times s, y, at the places, and g``."""
+            """Set ``d``, the sum of coefficients times s, y, at the places, and g."""
             d[...] = coefficients @ np.concatenate([s[places], y[places], g[None]])
 
         def move(step: float) -> None:
-            """``point = x + step d``."""
+            """Set ``point = x + step d``."""
             point[0] = x + step * d
 
         def gather(places: Sequence[int]) -> float:
-            """The gradient at the point: the sum of ``slots``; its product with d."""
+            """Set the gradient at the point, the sum of ``slots``; return its product with d."""
             trial[...] = slots[places].sum(axis=0)
             return float(trial @ d)
 
         def accept(place: int | None) -> None:
-            """Go to the point; keep the step and the change of the gradient at ``place``, if one is given."""
+            """Go to the point; store the step and the change of the gradient at ``place``, if one is given."""
             if place is not None:
                 s[place], y[place] = point[0] - x, trial - g
             x[...], g[...] = point[0], trial
 
-        orders = {order.__name__: order for order in (gram, direct, move, gather, accept)}
+        orders: dict[str, Callable[..., object]]
+        orders = {"gram": gram, "direct": direct, "move": move, "gather": gather, "accept": accept}
         return lambda name, *arguments: orders[name](*arguments)
 
 
 def two_loops(gram: np.ndarray) -> np.ndarray:
-    """The coefficients of L-BFGS's direction in s_1 .. s_k, y_1 .. y_k, g, by their inner products (2k + 1, 2k + 1) alone.
+    """Return the coefficients of L-BFGS's direction in s_1 .. s_k, y_1 .. y_k, g, from their inner products (2k + 1, 2k + 1).
 
-    The two loops of L-BFGS, with every vector stood for by its coefficients; without any pair ``-g / |g|``.
+    The two loops of L-BFGS on coefficients instead of vectors; without any pair the direction is ``-g / |g|``.
 
     References
     ----------
@@ -89,7 +91,8 @@ def two_loops(gram: np.ndarray) -> np.ndarray:
     q = np.zeros(len(gram))
     q[-1] = -1.0
     if not pairs:
-        return q / np.sqrt(gram[-1, -1])
+        q[-1] /= np.sqrt(gram[-1, -1])
+        return q
     alpha = np.zeros(pairs)
     for k in reversed(range(pairs)):
         alpha[k] = (q @ gram[:, k]) / gram[k, pairs + k]

@@ -6,6 +6,7 @@ vector, and to its activation. Everything is a batched matrix product over agent
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -37,7 +38,7 @@ class Layered(Linearized):
         """Where every layer's weights are in the parameter vector: (start, m, k), m k numbers from start on, row by row."""
         return tuple((start, m, k) for start, _, _, m, k in self._spans)
 
-    def _split(self, w):
+    def _split(self, w: np.ndarray) -> list[tuple[np.ndarray, Any]]:
         """Views of every layer's weights (..., m, k) and biases (..., 1, k) or None, for w (..., P)."""
         parts, of = [], w.shape[:-1]
         for start, weights, end, m, k in self._spans:
@@ -69,7 +70,7 @@ class Layered(Linearized):
         outputs, *parts = self._forward(w, x)
         return outputs, LayeredLinearization(self, w, *parts)
 
-    def _check(self, w, x):
+    def _check(self, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """``w`` and ``x`` as arrays of floats; raise ``TypeError`` or ``ValueError`` where they do not fit the model."""
         w, x = _checks.floats("w", w), _checks.floats("x", x)
         if w.ndim != 2 or w.shape[1] != self.parameters:

@@ -7,11 +7,13 @@ import pickle
 import socket
 import tempfile
 import weakref
+from collections.abc import Sequence
 from multiprocessing import reduction
 from multiprocessing.connection import Connection
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 _LARGE = 1 << 24  # bytes: what is smaller may be copied for workers
 
@@ -24,7 +26,7 @@ class SharedBuffer:
     :func:`send` takes it.
     """
 
-    def __init__(self, size, parts=None):
+    def __init__(self, size: int, parts: Sequence[tuple[int, int]] | None = None) -> None:
         self.size = max(1, size)
         self.descriptor = _nameless_file()
         reserve = getattr(os, "posix_fallocate", lambda *_: None)  # not on every Unix
@@ -64,16 +66,16 @@ class SharedArray:
     # By the address of their first number.
     _known: ClassVar[weakref.WeakValueDictionary[int, "SharedArray"]] = weakref.WeakValueDictionary()
 
-    def __init__(self, shape, dtype, used=None):
+    def __init__(self, shape: Sequence[int], dtype: DTypeLike, used: Sequence[int] | None = None) -> None:
         self.shape, self.dtype = tuple(shape), np.dtype(dtype)
-        size = int(np.prod(self.shape)) * self.dtype.itemsize
+        size, parts = int(np.prod(self.shape)) * self.dtype.itemsize, None
         if used is not None:
             row, each = (size // count for count in (self.shape[0], self.shape[0] * self.shape[1]))
-            used = [(row * place, each * count) for place, count in enumerate(used) if count]
-        self.buffer = SharedBuffer(size, used)
+            parts = [(row * place, each * count) for place, count in enumerate(used) if count]
+        self.buffer = SharedBuffer(size, parts)
         self._view()
 
-    def _view(self):
+    def _view(self) -> None:
         count = int(np.prod(self.shape))
         self.array = np.frombuffer(self.buffer.memory, self.dtype, count).reshape(self.shape)
         self._known[self.array.ctypes.data] = self
