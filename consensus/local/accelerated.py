@@ -2,8 +2,12 @@
 
 import numpy as np
 
+from consensus.local.subproblem import Subproblem
 
-def accelerated(sub, x, tolerance, most):
+
+def accelerated(
+    sub: Subproblem, x: np.ndarray, tolerance: float | np.ndarray, most: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Minimise the subproblems with nothing but products with J and the prox of r.
 
         x+ = prox_{r/L}(y - grad phi(y) / L),          y+ = x+ + beta (x+ - x)
@@ -24,14 +28,14 @@ def accelerated(sub, x, tolerance, most):
     r, tau = sub.regularizer, sub.tau
     agents = len(x)
 
-    def smooth(point, a):
+    def smooth(point: np.ndarray, a: np.ndarray) -> np.ndarray:
         v = point - sub.w
         return np.array([sub.bregman(a), np.vecdot(sub.linear + tau / 2 * v, v)])
 
-    def bend(a):
+    def bend(a: np.ndarray) -> np.ndarray:
         return (sub.loss.gradient(sub.outputs + a, sub.targets) - sub.slopes) * sub.weights[:, :, None]
 
-    def slope(point, a):
+    def slope(point: np.ndarray, a: np.ndarray) -> np.ndarray:
         return sub.operator.vjp(bend(a)) + sub.linear + tau * (point - sub.w)
 
     start = sub.residual(sub.w, sub.linear)

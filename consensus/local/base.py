@@ -1,4 +1,4 @@
-"""What a local solver is, and what it gives back."""
+"""The protocol of local solvers, and their results."""
 
 from typing import Any, NamedTuple, Protocol
 
@@ -18,16 +18,16 @@ class LocalSolution(NamedTuple):
 class LocalSolver(Protocol):
     """Minimises the agents' local problems, ``argmin_w g~_i(w; w_i) + linear_i . (w - w_i) + r(w)``, for NEXT and SONATA.
 
-    One of your own is a frozen dataclass of its settings. An agent's result must depend on
-    its rows of the arguments alone, or runs differ between engines. It may use several threads of its own; it is called by one.
+    Your own is a frozen dataclass of its settings. An agent's result must depend only on its rows of the arguments, so that
+    engines agree. It is called by one thread, and may use several.
 
     Notes
     -----
-    What it may have besides:
+    Optional:
 
     ``prox(regularizer)``
-        The prox, ``(v (P,), step) -> w (P,)``, of r and whatever else it minimises, such as constraints: stationarity is
-        measured by it. By default that of r.
+        The prox, ``(v (P,), step) -> w (P,)``, of r and of constraints, if it has any: it measures stationarity. By default
+        that of r.
     """
 
     def check(self, surrogate: Any, problem: BaseProblem) -> None:
@@ -39,20 +39,20 @@ class LocalSolver(Protocol):
     def solve(
         self, model: Any, linear: np.ndarray, regularizer: Regularizer, start: np.ndarray | None, tolerance: float
     ) -> LocalSolution | tuple[np.ndarray, np.ndarray]:
-        """The minimisers (agents, P) for a block of agents, and how many iterations each took (agents,).
+        """Return the minimisers (agents, P) for a block of agents, and their iterations (agents,).
 
         Parameters
         ----------
         model : SurrogateModel
             What ``surrogate.at`` made, for a surrogate that :meth:`check` has let pass.
         linear : ndarray (agents, P)
-            The linear terms, which stand for the other agents' costs. To be left as they are, like all arguments.
+            The linear terms, which stand for the other agents' costs. Arguments must not be changed.
         regularizer : Regularizer
             r.
         start : ndarray (agents, P) or None
-            The minimisers of the round before; the iterates in the first.
+            The minimisers of the last round; the iterates in the first.
         tolerance : float
-            How small an agent's residual is to become, as part of that at w_i.
+            The residual to reach, relative to that at w_i.
 
         Raises
         ------

@@ -1,7 +1,9 @@
-"""What each way to solve a local problem should cost, from shapes alone."""
+"""Estimated costs of the ways to solve a local problem, from shapes alone."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from consensus._parallel import CHUNK_BYTES
 
@@ -15,35 +17,35 @@ _ITERATIONS = 55  # of conjugate gradients, as seen on networks with tau near th
 
 
 class Estimate(NamedTuple):
-    """What a local solver should take of one agent: ``operations`` (multiply-adds), and ``numbers`` in its arrays.
+    """The estimated cost for one agent: ``operations`` (multiply-adds), and ``numbers`` in its arrays.
 
-    So many agents as are worked ``together`` need not fit into a core's cache.
+    Chunks of up to ``together`` agents may exceed a core's cache.
     """
 
     operations: float
     numbers: int
     together: int = 1
 
-    def of_agent(self, dtype):
-        """``(bytes, operations, streamed)``, as :func:`consensus._parallel.for_chunks` takes them."""
+    def of_agent(self, dtype: np.dtype) -> tuple[int, float, int]:
+        """Return ``(bytes, operations, streamed)`` for :func:`consensus._parallel.for_chunks`."""
         size = self.numbers * dtype.itemsize
         together = max(1, min(self.together, _ROOM // max(1, size)))
         return size, self.operations, max(0, size - CHUNK_BYTES // together) if together > 1 else 0
 
 
-def batched(n, parameters):
+def batched(n: int, parameters: int) -> bool:
     """Whether proximal problems of these shapes are worked in batches of agents; others one by one."""
     return n * parameters <= _SMALL and min(n, parameters) ** 2 <= _SMALL
 
 
-def forms_jacobian(problem):
+def forms_jacobian(problem: Any) -> bool:
     """Whether local solves take J itself: every product would begin with a pass through a model that cannot share one."""
     model, samples = problem.model, problem.shards.features.shape[1]
     return not hasattr(model, "linearize") and samples * model.outputs * problem.parameters < _FORMED
 
 
-def estimates(problem, regularizer, columns, dense):
-    """What each way should cost an agent of ``problem`` for ``columns`` of its parameters; the cheapest is chosen.
+def estimates(problem: Any, regularizer: Any, columns: int, dense: bool) -> dict[str, Estimate]:
+    """Estimate the cost for an agent of each way to solve for ``columns`` of its parameters.
 
     From shapes alone, so that the choice is the same on every engine; ``experiments.benchmarks.choice`` compares it with the
     clock. ``dense`` says that these columns of J are formed in any case.

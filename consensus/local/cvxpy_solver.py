@@ -83,7 +83,7 @@ class CVXPYSolver:
             if not constraint.is_dcp():
                 raise ValueError(f"constraint {number} is not convex by CVXPY's rules: {constraint}")
 
-    def _stated(self, w):
+    def _stated(self, w: "cvxpy.Variable") -> "list[cvxpy.Constraint]":
         return [] if self.constraints is None else list(self.constraints(w))
 
     def solve(
@@ -113,13 +113,13 @@ class CVXPYSolver:
         return LocalSolution(solution, np.ones(len(model.w), int))
 
     def prox(self, regularizer: Regularizer) -> Callable[[np.ndarray, float], np.ndarray]:
-        """The prox of r and the constraints together, ``(v (P,), step) -> w``; of r alone where there are none."""
+        """Return the prox of r and the constraints together, ``(v (P,), step) -> w``."""
         _checks.regularizer(regularizer)
         if self.constraints is None:
             return regularizer.prox
         import cvxpy as cp
 
-        def prox(v, step):
+        def prox(v: np.ndarray, step: float) -> np.ndarray:
             w = cp.Variable(len(v))
             distance = cp.sum_squares(w - v) / (2 * step)
             stated = cp.Problem(
@@ -130,7 +130,7 @@ class CVXPYSolver:
 
         return prox
 
-    def _one(self, model, total, regularizer, agent, block):
+    def _one(self, model: Any, total: np.ndarray, regularizer: Any, agent: int, block: slice) -> np.ndarray:
         import cvxpy as cp
 
         problem = model.problem
@@ -164,8 +164,8 @@ class CVXPYSolver:
             )
         return w.value
 
-    def _stated_problem(self, model, regularizer, agent, block):
-        """The problem with parameters: constants are an agent's targets and weights, which never change."""
+    def _stated_problem(self, model: Any, regularizer: Any, agent: int, block: slice) -> tuple[Any, ...]:
+        """State the parametrised problem; an agent's targets and weights, which never change, are constants."""
         import cvxpy as cp
 
         problem = model.problem

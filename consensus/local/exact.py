@@ -1,19 +1,21 @@
 """Solve the local problems to a stated accuracy, by the method that fits them."""
 
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from consensus import _checks
 from consensus._parallel import CHUNK_BYTES, for_chunks, threads
 from consensus.errors import UnfinishedWarning
-from consensus.local import careful
+from consensus.local import double_precision
 from consensus.local.base import LocalSolution
 from consensus.local.costs import estimates, forms_jacobian
 from consensus.local.operators import chosen
-from consensus.local.part import Part, has_prox_jvp
+from consensus.local.subproblem import Subproblem
+from consensus.local.subproblem_block import SubproblemBlock, has_prox_jvp
 from consensus.local.systems import SYSTEMS
 from consensus.problems import BaseProblem
 from consensus.regularizers import Regularizer
@@ -105,9 +107,9 @@ class Exact:
         costs = estimates(problem, regularizer, -(-problem.parameters // len(slices)), dense)
         method = min(costs, key=lambda name: costs[name].operations) if self.linear == "auto" else self.linear
         left = np.zeros((len(slices), len(model.w)), problem.dtype)
-        parts = [Part(inner, r, block, dense, total) for r, block in zip(regularizers, slices, strict=True)]
+        parts = [SubproblemBlock(inner, r, block, dense, total) for r, block in zip(regularizers, slices, strict=True)]
 
-        def chunk(rows, blocks=range(len(slices))):  # noqa: B008 (known by now)
+        def chunk(rows: slice, blocks: Iterable[int] = range(len(slices))) -> None:
             linearized = problem.linearize(inner.w, rows)
             for number in blocks:
                 where = rows, slices[number]
@@ -115,7 +117,7 @@ class Exact:
                 found = self._minimise(parts[number], rows, linearized, method, warm, tolerance)
                 solution[where], iterations[number, rows], left[number, rows] = found
 
-        def unit(rows):
+        def unit(rows: slice) -> None:
             for index in range(rows.start, rows.stop):
                 agent, number = divmod(index, len(slices))
                 chunk(slice(agent, agent + 1), (number,))
@@ -129,8 +131,10 @@ class Exact:
         _note(problem, left.max(axis=0), inner.tau)
         return LocalSolution(solution, iterations.sum(axis=0))
 
-    def _minimise(self, part, rows, linearized, method, warm, tolerance):
-        """Minimise the subproblems of ``rows``; return the minimisers, iterations and what is left of the residuals.
+    def _minimise(
+        self, part: SubproblemBlock, rows: slice, linearized: Any, method: str, warm: np.ndarray | None, tolerance: float
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Minimise the subproblems of ``rows``; return the minimisers, iterations and remaining residuals.
 
         Where rounding forbids it, or it did not get there, again with care: see :mod:`consensus.local.careful`.
         """
@@ -142,22 +146,26 @@ class Exact:
         x = sub.w if warm is None or direct else _better(sub, warm)
         if not (single or proximal):
             return part.minimise(sub, rows, kind, x, tolerance, most)
-        hard = careful.hard(sub)
+        ill_conditioned = double_precision.ill_conditioned(sub)
         found, iterations, left = x, np.zeros(len(x), int), np.ones(len(x), x.dtype)
-        if not hard.all():
+        if not ill_conditioned.all():
             found, iterations, left = part.minimise(sub, rows, kind, x, tolerance, most)
-            found, iterations, left = chosen(hard, x, found), np.where(hard, 0, iterations), np.where(hard, 1, left)
+            found, iterations, left = (
+                chosen(ill_conditioned, x, found),
+                np.where(ill_conditioned, 0, iterations),
+                np.where(ill_conditioned, 1, left),
+            )
         (again,) = np.nonzero((left > 0) | (single & np.isnan(left)))
         if len(again):
             begin = np.where(np.isfinite(found).all(axis=1)[:, None], found, x)[again]
-            more = careful.minimise(part, rows.start + again, begin, left[again], kind, tolerance, most)
+            more = double_precision.minimise(part, rows.start + again, begin, left[again], kind, tolerance, most)
             found, (found[again], count, left[again]) = found.copy(), more
             iterations[again] += count
         return found, iterations, left
 
 
-def _note(problem, left, tau):
-    """Count the solves that did not get as far as was asked; warn of the worst, once a run."""
+def _note(problem: Any, left: np.ndarray, tau: float) -> None:
+    """Count unfinished solves; warn of the worst, once a run."""
     left = np.nan_to_num(left)  # what is not finite is a matter of divergence
     unfinished = int(np.count_nonzero(left))
     if unfinished and not problem.work.unfinished:
@@ -172,7 +180,7 @@ def _note(problem, left, tau):
     problem.work.unfinished += unfinished
 
 
-def _better(sub, start):
-    """Of ``start`` and w the one with the smaller objective, for every agent."""
+def _better(sub: Subproblem, start: np.ndarray) -> np.ndarray:
+    """Return, for every agent, ``start`` or w, whichever has the smaller objective."""
     better = sub.value(start, sub.operator.jvp(start - sub.w)) < sub.value(sub.w, np.zeros_like(sub.outputs))
     return chosen(better, start, sub.w)

@@ -2,18 +2,26 @@
 
 import numpy as np
 
-from consensus.local import envelope
+from consensus.local import forward_backward_envelope
 from consensus.local.accelerated import accelerated
 from consensus.local.operators import Dense
-from consensus.local.part import has_prox_jvp
 from consensus.local.semismooth import solve_proximal
 from consensus.local.subproblem import Subproblem
+from consensus.local.subproblem_block import has_prox_jvp
 from consensus.losses import SquaredLoss
+from consensus.regularizers.base import Regularizer
 
 _ITERATIONS, _FIRST_ORDER = 100, 10_000
 
 
-def low_rank(V, tau, w, gradient, regularizer, tolerance=1e-10):
+def low_rank(
+    V: np.ndarray,
+    tau: np.ndarray,
+    w: np.ndarray,
+    gradient: np.ndarray,
+    regularizer: Regularizer | None,
+    tolerance: float = 1e-10,
+) -> np.ndarray:
     """Minimise ``gradient . d + 1/2 |V' d|^2 + tau/2 |d|^2 + r(w + d)`` for every agent; return d (agents, P).
 
     Without r (None) it is the linear system (V V' + tau I) d = -gradient, by the Woodbury identity of order ``count``; with
@@ -49,7 +57,9 @@ def low_rank(V, tau, w, gradient, regularizer, tolerance=1e-10):
     return d.astype(dtype)
 
 
-def _proximal(V, tau, w, gradient, regularizer, tolerance):
+def _proximal(
+    V: np.ndarray, tau: float, w: np.ndarray, gradient: np.ndarray, regularizer: Regularizer, tolerance: float
+) -> np.ndarray:
     rows = np.ascontiguousarray(V.T)[None]
     zeros = np.zeros((1, rows.shape[1], 1), w.dtype)
     ones = np.ones_like(zeros)
@@ -71,5 +81,5 @@ def _proximal(V, tau, w, gradient, regularizer, tolerance):
         return accelerated(sub, w, part, _FIRST_ORDER)[0][0] - w[0]
     p, _, good = solve_proximal(sub, ones, w, gradient, part, _ITERATIONS)
     if not good.all():
-        p, _, _ = envelope.solve_proximal(sub, ones, w, gradient, part, _ITERATIONS)
+        p, _, _ = forward_backward_envelope.solve_proximal(sub, ones, w, gradient, part, _ITERATIONS)
     return p[0] - w[0]

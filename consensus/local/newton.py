@@ -1,18 +1,24 @@
 """Newton's method on a chunk of local problems; proximal where r is not smooth."""
 
 import math
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from consensus.local.operators import chosen, norms
 from consensus.local.semismooth import solve_proximal
+from consensus.local.subproblem import Subproblem
 
+Proximal: TypeAlias = Callable[..., tuple[np.ndarray, np.ndarray, np.ndarray]]  # as solve_proximal
 _SUFFICIENT = 1e-4  # the part of the promised decrease that a step must bring
 _SECTIONS = 60  # of the line search: to a part of 1e-12
 _DROWNED = 5  # steps allowed after the decreases that they promise drown in rounding
 
 
-def newton(sub, system, x, tolerance, most, proximal=solve_proximal):
+def newton(
+    sub: Subproblem, system: Any, x: np.ndarray, tolerance: float, most: int, proximal: Proximal = solve_proximal
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Minimise the subproblems: a quadratic model of B at a time, then a step along its minimiser d.
 
         d    = argmin_d  1/2 d' J' S J d + gradient . d + tau/2 |d|^2 + r(x + d)          S = c l''(f + a),  a = J (x - w)
@@ -35,7 +41,7 @@ def newton(sub, system, x, tolerance, most, proximal=solve_proximal):
     most : int
         Iterations at most.
     proximal : callable
-        Solves for d where r is not quadratic: :func:`solve_proximal`, or :func:`consensus.local.envelope.solve_proximal`.
+        Solves for d if r is not quadratic: the ``solve_proximal`` of ``semismooth`` or ``forward_backward_envelope``.
 
     Returns
     -------
@@ -111,8 +117,8 @@ def newton(sub, system, x, tolerance, most, proximal=solve_proximal):
     return x, iterations, np.where(solved, 0, np.maximum(left, np.finfo(x.dtype).tiny))
 
 
-def _by_one_system(sub, system, tolerance):
-    """What :func:`newton` returns where one linear system is certain to be enough for every agent; else None.
+def _by_one_system(sub: Subproblem, system: Any, tolerance: float) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """Return the result of :func:`newton` if one linear system is certain to be enough for every agent; else None.
 
     The same numbers as there, in a third of the calls: on small shards these take longer than the arithmetic.
     """
@@ -129,7 +135,7 @@ def _by_one_system(sub, system, tolerance):
     return (x, np.ones(len(x), int), np.zeros(len(x), x.dtype)) if np.isfinite(x).all() else None
 
 
-def _close(sub, x, a, begin, tolerance):
+def _close(sub: Subproblem, x: np.ndarray, a: np.ndarray, begin: np.ndarray, tolerance: float) -> np.ndarray:
     """Whether (agents,) the objective is certainly near its least, as a part of its decrease, or up to rounding."""
     terms, before = sub.terms(x, a), sub.terms(begin, sub.operator.jvp(begin - sub.w))
     rounding = 10 * np.finfo(x.dtype).eps * np.abs(terms).sum(axis=0)
@@ -137,8 +143,10 @@ def _close(sub, x, a, begin, tolerance):
     return sub.gap(x, sub.gradient(x, a)) <= np.maximum(tolerance * decrease, rounding)
 
 
-def _tidied(sub, x, gradient, done, tolerance, start):
-    """Starts that are optimal within the goal, with the exact zeros and bounds that a prox would have given them."""
+def _tidied(
+    sub: Subproblem, x: np.ndarray, gradient: np.ndarray, done: np.ndarray, tolerance: float, start: np.ndarray
+) -> np.ndarray:
+    """Give starts that are optimal within the goal the exact zeros and bounds of a prox."""
     k = sub.strong_convexity
     z = x - gradient / k
     tidied = np.where(done[:, None] & ~sub.regularizer.active(z, 1 / k), sub.regularizer.prox(z, 1 / k), x)
@@ -148,7 +156,16 @@ def _tidied(sub, x, gradient, done, tolerance, start):
     return np.where(still[:, None], tidied, x)
 
 
-def _line_search(sub, x, a, gradient, end, step, image, running):
+def _line_search(
+    sub: Subproblem,
+    x: np.ndarray,
+    a: np.ndarray,
+    gradient: np.ndarray,
+    end: np.ndarray,
+    step: np.ndarray,
+    image: np.ndarray,
+    running: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
     """Step lengths (agents,): 1 if it brings enough decrease, else the best; 0 for agents that are done.
 
     Also whether (agents,) the decrease that is promised is no more than the objective's rounding.
@@ -168,7 +185,7 @@ def _line_search(sub, x, a, gradient, end, step, image, running):
     return length, ~(-promised > slack)
 
 
-def _least(convex, ends):
+def _least(convex: Callable[[np.ndarray], np.ndarray], ends: np.ndarray) -> np.ndarray:
     """Where in [0, end] a convex function is least, for every agent, by the golden section."""
     part = (math.sqrt(5) - 1) / 2  # a float of Python's: NumPy's would turn float32 into float64
     low, high = np.zeros_like(ends), ends

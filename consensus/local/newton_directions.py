@@ -1,5 +1,6 @@
 """Newton's directions of the agents' local costs."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 
 from consensus._parallel import for_chunks
 from consensus.local.costs import estimates, forms_jacobian
-from consensus.local.part import Part
+from consensus.local.subproblem_block import SubproblemBlock
 from consensus.local.systems import SYSTEMS
 from consensus.surrogates.partial import LinearizedModel
 
@@ -39,7 +40,7 @@ def newton_directions(problem: Any, w: np.ndarray, right: np.ndarray, damping: f
     problem.work.solves += 1
     if inverses is not None:
 
-        def times(rows):
+        def times(rows: slice) -> None:
             directions[rows] = (inverses[rows] @ right[rows, :, None])[:, :, 0]
 
         for_chunks(times, len(w), right[0].nbytes * problem.parameters)
@@ -47,11 +48,11 @@ def newton_directions(problem: Any, w: np.ndarray, right: np.ndarray, damping: f
     iterations = []
     tolerance = _TOLERANCE if w.dtype == np.float64 else 1e-6
 
-    def solve(rows, system):
+    def solve(rows: slice, system: Any) -> None:
         directions[rows], taken, _ = system.solve(right[rows], np.full(rows.stop - rows.start, tolerance), _MOST)
         iterations.append(int(taken.sum()))
 
-    def solve_again(some):
+    def solve_again(some: slice) -> None:
         for rows, system, at_once in kept[some]:
             if at_once:
                 directions[rows] = at_once(right[rows])
@@ -73,7 +74,7 @@ class _Systems:
         self.inverses: np.ndarray | None = None
         self.kept: list[Any] = []
 
-    def keep(self, made):
+    def keep(self, made: list[Any]) -> None:
         if not made or not all(at_once and system.inverses is not None for _, system, at_once in made):
             self.kept = made
             return
@@ -83,16 +84,18 @@ class _Systems:
             system.factors = replace(system.factors, inverses=self.inverses[rows])  # in memory once
 
 
-def _made(problem, w, right, damping, tolerance, solve):
+def _made(
+    problem: Any, w: np.ndarray, right: np.ndarray, damping: float, tolerance: float, solve: Callable[[slice, Any], None]
+) -> list[Any]:
     """Make the systems, some agents at a time, and ``solve(rows, system)`` them; return those that all rounds have, if any."""
     r, dense = problem.regularizer, forms_jacobian(problem)
     costs = estimates(problem, r, problem.parameters, dense)
     method = min(costs, key=lambda name: costs[name].operations)
-    part = Part(LinearizedModel(problem, w, right, problem.network_size, damping), r, slice(None), dense, right)
+    part = SubproblemBlock(LinearizedModel(problem, w, right, problem.network_size, damping), r, slice(None), dense, right)
     constant = problem.loss.quadratic and part.keeps(SYSTEMS[method])
     kept = []
 
-    def chunk(rows):
+    def chunk(rows: slice) -> None:
         sub = part.subproblem(rows, problem.linearize(w, rows))
         system = part.system(sub, rows, SYSTEMS[method])
         if not (system.ready and constant):

@@ -1,14 +1,33 @@
 """The Jacobian J of a block of agents as an operator, with the samples' curvature S = L L' applied to it.
 
-An operator has ``jvp(v)`` (J v, in the shape of the outputs), ``vjp(u)`` (J' u), ``jacobian(columns=None)``, ``gram()``
-(J J') or its ``upper_gram()``, and ``diagonal(weights)``: a model's linearization is one, :class:`Dense` another.
+A model's linearization is an operator, :class:`Dense` is another.
 """
 
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
 from consensus import _blas
+
+
+class Operator(Protocol):
+    """Products with J; an operator may lack ``jacobian``, ``upper_gram`` (it may have ``gram``) and ``diagonal``."""
+
+    def jvp(self, v: np.ndarray) -> np.ndarray:
+        """J v (agents, samples, outputs) for v (agents, P)."""
+
+    def vjp(self, u: np.ndarray) -> np.ndarray:
+        """J' u (agents, P) for u (agents, samples, outputs)."""
+
+    def jacobian(self, columns: np.ndarray | None = None) -> np.ndarray:
+        """J (agents, samples * outputs, P), or some of its columns."""
+
+    def upper_gram(self, scale: np.ndarray | None = None) -> np.ndarray:
+        """J J', scaled if ``scale`` (agents, samples, outputs) is given; the upper triangles count."""
+
+    def diagonal(self, weights: np.ndarray) -> np.ndarray:
+        """Diagonal (agents, P) of J' diag(weights) J."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,36 +37,36 @@ class Dense:
     matrix: np.ndarray
     outputs: int
 
-    def jvp(self, v):
+    def jvp(self, v: np.ndarray) -> np.ndarray:
         agents, rows, _ = self.matrix.shape
         return (self.matrix @ v[:, :, None]).reshape(agents, rows // self.outputs, self.outputs)
 
-    def vjp(self, u):
+    def vjp(self, u: np.ndarray) -> np.ndarray:
         return (u.reshape(len(u), 1, -1) @ self.matrix)[:, 0]
 
-    def jacobian(self, columns=None):
+    def jacobian(self, columns: np.ndarray | None = None) -> np.ndarray:
         return self.matrix.copy() if columns is None else self.matrix[:, :, columns]
 
-    def upper_gram(self, scale=None):
+    def upper_gram(self, scale: np.ndarray | None = None) -> np.ndarray:
         if scale is not None:
             return _blas.squares(self.matrix * scale.reshape(len(scale), -1, 1))
         return _blas.squares(self.matrix, step=-(-_blas.BLOCK // self.outputs) * self.outputs)  # for rooted_gram
 
-    def diagonal(self, weights):
+    def diagonal(self, weights: np.ndarray) -> np.ndarray:
         return (weights.reshape(len(weights), 1, -1) @ np.square(self.matrix))[:, 0]
 
 
-def times_root(root, u):
+def times_root(root: np.ndarray, u: np.ndarray) -> np.ndarray:
     """L u for u (agents, samples, outputs); ``root`` holds L, as its diagonal or as a matrix a sample."""
     return root * u if root.ndim == u.ndim else (root @ u[..., None])[..., 0]
 
 
-def times_root_transposed(root, u):
+def times_root_transposed(root: np.ndarray, u: np.ndarray) -> np.ndarray:
     """L' u for u (agents, samples, outputs)."""
     return root * u if root.ndim == u.ndim else (u[..., None, :] @ root)[..., 0, :]
 
 
-def rooted_rows(root, matrix):
+def rooted_rows(root: np.ndarray, matrix: np.ndarray) -> np.ndarray:
     """L' M, in place where L is diagonal, for a matrix (agents, samples * outputs, columns)."""
     agents, samples, outputs = root.shape[:3]
     if root.ndim == 3:
@@ -57,7 +76,7 @@ def rooted_rows(root, matrix):
     return (root.swapaxes(2, 3) @ blocks).reshape(matrix.shape)
 
 
-def upper_gram(operator, root=None):
+def upper_gram(operator: Any, root: np.ndarray | None = None) -> np.ndarray:
     """J J' (agents, n, n), or L' J J' L; the upper triangles count."""
     fused = hasattr(operator, "upper_gram")
     if fused and (root is None or root.ndim == 3):
@@ -66,7 +85,7 @@ def upper_gram(operator, root=None):
     return gram if root is None else rooted_gram(root, gram, gram)
 
 
-def rooted_gram(root, gram, out):
+def rooted_gram(root: np.ndarray, gram: np.ndarray, out: np.ndarray) -> np.ndarray:
     """L' K L for symmetric K (agents, n, n), to ``out``, which may be K; the upper triangles count."""
     outputs = root.shape[2]
     for rows, columns in _blas.blocks(gram.shape[1], -(-_blas.BLOCK // outputs) * outputs):
@@ -81,7 +100,7 @@ def rooted_gram(root, gram, out):
     return out
 
 
-def chosen(condition, first, second):
+def chosen(condition: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Rows of ``first`` (agents, ...) where ``condition`` (agents,) holds, else of ``second``: one of them itself, if all."""
     if condition.all():
         return first
@@ -90,6 +109,6 @@ def chosen(condition, first, second):
     return np.where(condition.reshape(-1, *(1,) * (first.ndim - 1)), first, second)
 
 
-def norms(v):
+def norms(v: np.ndarray) -> np.ndarray:
     """Of the rows of v (agents, P)."""
     return np.sqrt(np.vecdot(v, v))

@@ -1,16 +1,21 @@
 """A quadratic plus any r with a prox: Newton's method on the dual, whose order is the number of samples."""
 
+from typing import Any
+
 import numpy as np
 
 from consensus.local.operators import times_root, times_root_transposed
 from consensus.local.semismooth_systems import Systems
+from consensus.local.subproblem import Subproblem
 
 _SUFFICIENT = 1e-4
 _HALVINGS = 40
 _DROWNED = 5  # steps allowed after the decreases that they promise drown in rounding
 
 
-def solve_proximal(sub, root, x, gradient, part, most):
+def solve_proximal(
+    sub: Subproblem, root: np.ndarray, x: np.ndarray, gradient: np.ndarray, part: np.ndarray, most: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Minimise ``1/2 |R d|^2 + gradient . d + tau/2 |d|^2 + r(x + d)`` for every agent, R = L' J; return ``x + d``.
 
     For a dual vector theta, one number a sample and output,
@@ -48,10 +53,10 @@ def solve_proximal(sub, root, x, gradient, part, most):
     """
     r, tau, operator = sub.regularizer, sub.tau, sub.operator
 
-    def forward(d):
+    def forward(d: np.ndarray) -> np.ndarray:
         return times_root_transposed(root, operator.jvp(d))
 
-    def backward(theta):
+    def backward(theta: np.ndarray) -> np.ndarray:
         return operator.vjp(times_root(root, theta))
 
     theta, back = np.zeros_like(sub.outputs), np.zeros_like(x)  # back = R' theta
@@ -86,10 +91,20 @@ def solve_proximal(sub, root, x, gradient, part, most):
     return answer, iterations, good
 
 
-def _line_search(sub, x, gradient, theta, back, change, slope, promised, running):
+def _line_search(
+    sub: Subproblem,
+    x: np.ndarray,
+    gradient: np.ndarray,
+    theta: np.ndarray,
+    back: np.ndarray,
+    change: np.ndarray,
+    slope: np.ndarray,
+    promised: np.ndarray,
+    running: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
     """Step lengths (agents,) on the convex dual function whose gradient is F; where that is lost in rounding."""
 
-    def terms(length):
+    def terms(length: np.ndarray) -> tuple[Any, ...]:
         moved = back + length[:, None] * slope
         p = sub.regularizer.prox(x - (gradient + moved) / sub.tau, 1 / sub.tau)
         d = p - x
@@ -108,7 +123,7 @@ def _line_search(sub, x, gradient, theta, back, change, slope, promised, running
     return length, ~(-promised > slack) | searching
 
 
-def _rounding(x, gradient, *terms):
+def _rounding(x: np.ndarray, gradient: np.ndarray, *terms: Any) -> np.ndarray:
     """Of a sum of terms (agents,) at x, which itself is rounded: to first order where r holds it, as on a sphere."""
     moved = np.linalg.norm(gradient, axis=1) * np.linalg.norm(x, axis=1)
     return 10 * np.finfo(x.dtype).eps * (sum(map(np.abs, terms)) + moved)

@@ -8,11 +8,15 @@ R = L'J (n, P) with n samples times outputs, M the derivative of the prox (P, P)
     iterative  conjugate gradients on vjp and jvp
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from consensus import _blas
 from consensus.local.costs import LARGEST, PASS, batched
 from consensus.local.operators import rooted_rows
+from consensus.local.subproblem import Subproblem
 from consensus.local.systems import Factors, conjugate_gradients
 
 _ITERATIONS = 30  # of conjugate gradients, roughly
@@ -24,23 +28,31 @@ _CALLS = 5e5  # what a handful of calls costs, in the same
 class Systems:
     """The systems of a chunk of agents: of one agent alone, unless they are small."""
 
-    def __init__(self, sub, root, forward, backward):
+    def __init__(
+        self,
+        sub: Subproblem,
+        root: np.ndarray,
+        forward: Callable[[np.ndarray], np.ndarray],
+        backward: Callable[[np.ndarray], np.ndarray],
+    ) -> None:
         self.sub, self.root, self.forward, self.backward = sub, root, forward, backward
         _, samples, outputs = sub.outputs.shape
         self.n, self.parameters = samples * outputs, sub.w.shape[1]
         self.formed = hasattr(sub.operator, "jacobian")
-        self.diagonal = hasattr(sub.regularizer, "prox_slope")
+        self.r: Any = sub.regularizer  # with prox_jvp, and maybe prox_slope
+        self.diagonal = hasattr(self.r, "prox_slope")
         self.product = 5 * samples * self.parameters + 100 * self.n + 250 * self.parameters + _CALLS
-        self._rows = self._gram = None
+        self._rows: np.ndarray | None = None
+        self._gram: np.ndarray | None = None
 
-    def solve(self, z, right):
+    def solve(self, z: np.ndarray, right: np.ndarray) -> np.ndarray:
         """delta, in the shape of ``right`` (agents, samples, outputs), with M taken at z (agents, P)."""
         costs = self.costs(z)
-        way = getattr(self, min(costs, key=costs.get))
+        way = getattr(self, min(costs, key=lambda name: costs[name]))
         return way(z, right.reshape(len(right), -1)).reshape(right.shape)
 
-    def costs(self, z):
-        """What each way that there is should cost, in multiply-adds."""
+    def costs(self, z: np.ndarray) -> dict[str, float]:
+        """Estimate the costs of the available ways, in multiply-adds."""
         n, P = self.n, self.parameters
         if not self.formed:
             return {"iterative": _ITERATIONS * self.product}
@@ -63,10 +75,10 @@ class Systems:
             costs["columns"] = n * active * (few + 2 * PASS) + _CHOLESKY * few**3 + _CALLS
         return costs
 
-    def rows(self, z, b):
+    def rows(self, z: np.ndarray, b: np.ndarray) -> np.ndarray:
         if self._rows is None:
             self._rows = rooted_rows(self.root, self.sub.operator.jacobian())
-        r, tau = self.sub.regularizer, self.sub.tau
+        r, tau = self.r, self.sub.tau
         if self.diagonal:
             matrix = _blas.squares(self._rows * np.sqrt(r.prox_slope(z, 1 / tau) / tau)[:, None])
         else:
@@ -74,8 +86,8 @@ class Systems:
             matrix /= tau
         return Factors.of(matrix, 1.0).solve(b)
 
-    def gram(self, z, b):
-        r, tau, P = self.sub.regularizer, self.sub.tau, self.parameters
+    def gram(self, z: np.ndarray, b: np.ndarray) -> np.ndarray:
+        r, tau, P = self.r, self.sub.tau, self.parameters
         if self._gram is None:
             R = rooted_rows(self.root, self.sub.operator.jacobian())
             self._gram = R.swapaxes(1, 2) @ R
@@ -94,8 +106,8 @@ class Systems:
             v[:, free] = D * Factors.of(matrix, tau).solve(D * u[:, free])
         return b - self.forward(v).reshape(b.shape)
 
-    def columns(self, z, b):
-        r, tau = self.sub.regularizer, self.sub.tau
+    def columns(self, z: np.ndarray, b: np.ndarray) -> np.ndarray:
+        r, tau = self.r, self.sub.tau
         columns = np.flatnonzero(r.active(z, 1 / tau)[0])
         rows = rooted_rows(self.root, self.sub.operator.jacobian(columns))[0]
         rows *= np.sqrt(r.prox_slope(z, 1 / tau)[:, columns] / tau)
@@ -103,10 +115,10 @@ class Systems:
             return b - Factors.of(_blas.squares(rows.T[None]), 1.0).solve(b @ rows) @ rows.T
         return Factors.of(_blas.squares(rows[None]), 1.0).solve(b)
 
-    def iterative(self, z, b):
-        r, tau = self.sub.regularizer, self.sub.tau
+    def iterative(self, z: np.ndarray, b: np.ndarray) -> np.ndarray:
+        r, tau = self.r, self.sub.tau
 
-        def apply(flat):
+        def apply(flat: np.ndarray) -> np.ndarray:
             moved = r.prox_jvp(z, 1 / tau, self.backward(flat.reshape(self.sub.outputs.shape)))
             return flat + self.forward(moved).reshape(flat.shape) / tau
 

@@ -1,10 +1,10 @@
 """An agent's convex problem in the direction v = w - w_i, for a chunk of agents."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from consensus.local.operators import norms
+from consensus.local.operators import Operator, norms
 from consensus.losses.base import Loss
 from consensus.regularizers.base import Regularizer
 
@@ -15,8 +15,8 @@ class Subproblem(NamedTuple):
     B is what the losses add beyond their linear part, ``B(a) = sum_m c_m [l(f_m + a_m, d_m) - l'(f_m, d_m) . a_m]``: its
     gradient is zero at a = 0, where ``linear`` is the gradient of everything smooth.
 
-    Fields
-    ------
+    Attributes
+    ----------
     operator : object
         J: see :mod:`consensus.local.operators`.
     loss : Loss
@@ -33,7 +33,7 @@ class Subproblem(NamedTuple):
         At least the largest curvature of a linear system: :meth:`bounded` finds it.
     """
 
-    operator: object
+    operator: Operator
     loss: Loss
     outputs: np.ndarray
     targets: np.ndarray
@@ -43,15 +43,15 @@ class Subproblem(NamedTuple):
     linear: np.ndarray
     tau: float
     regularizer: Regularizer
-    bound: np.ndarray | None = None
+    bound: Any = None
 
     @property
-    def strong_convexity(self):
+    def strong_convexity(self) -> float:
         """Of the part that a linear system sees: tau, and a quadratic regularizer's own."""
         return self.tau + (self.regularizer.strong_convexity if self.regularizer.quadratic else 0.0)
 
-    def bounded(self):
-        """The same with its :attr:`bound`, ``k + trace(J' diag(c) J)``: our losses have curvatures of at most one.
+    def bounded(self) -> Self:
+        """Return the subproblem with its :attr:`bound`, ``k + trace(J' diag(c) J)``; losses have curvatures of at most one.
 
         Without the operator's ``diagonal`` it is found by a few steps of power iteration; by fewer where r is quadratic, for
         then its order of magnitude is all that is asked for.
@@ -64,34 +64,34 @@ class Subproblem(NamedTuple):
             trace = _power(self.operator, self.weights[:, :, None], self.w.shape, self.w.dtype, steps)
         return self._replace(bound=self.strong_convexity + trace)
 
-    def bregman(self, a):
+    def bregman(self, a: np.ndarray) -> np.ndarray:
         """B(a), shape (agents,), for a (agents, samples, outputs)."""
         losses = self.loss.value(self.outputs + a, self.targets) - (self.slopes * a).sum(axis=2)
         return np.vecdot(losses, self.weights)
 
-    def root(self, a):
+    def root(self, a: np.ndarray) -> np.ndarray:
         """L with L L' = c l''(f + a), a sample at a time."""
         root = self.loss.curvature_root(self.outputs + a, self.targets)
         scale = np.sqrt(self.weights)
         return root * scale.reshape(*scale.shape, *(1,) * (root.ndim - 2))
 
-    def value(self, x, a):
-        """The objective at the point x = w + v, with a = J v; shape (agents,)."""
+    def value(self, x: np.ndarray, a: np.ndarray) -> np.ndarray:
+        """Return the objective (agents,) at x = w + v, with a = J v."""
         return self.terms(x, a).sum(axis=0)
 
-    def terms(self, x, a):
+    def terms(self, x: np.ndarray, a: np.ndarray) -> np.ndarray:
         """Its four terms (4, agents), whose sizes say how it is rounded."""
         v = x - self.w
         linear, proximal = np.vecdot(self.linear, v), self.tau / 2 * np.vecdot(v, v)
         return np.array([self.bregman(a), linear, proximal, self.regularizer.value(x)])
 
-    def gradient(self, x, a):
+    def gradient(self, x: np.ndarray, a: np.ndarray) -> np.ndarray:
         """Of all but an r that is not quadratic, at x = w + v with a = J v; shape (agents, P)."""
         bend = (self.loss.gradient(self.outputs + a, self.targets) - self.slopes) * self.weights[:, :, None]
         gradient = self.operator.vjp(bend) + self.linear + self.tau * (x - self.w)
         return gradient + self.regularizer.gradient(x) if self.regularizer.quadratic else gradient
 
-    def residual(self, x, gradient):
+    def residual(self, x: np.ndarray, gradient: np.ndarray) -> np.ndarray:
         """How far x is from optimal, shape (measures, agents): ``|x - prox_{r/s}(x - gradient / s)|``, zero at the minimiser.
 
         One measure has s = :attr:`strong_convexity`: it sees the softest directions. If r is not quadratic another has s =
@@ -104,19 +104,21 @@ class Subproblem(NamedTuple):
         scales = [np.full_like(self.bound, k)[:, None], self.bound[:, None]]
         return np.array([norms(x - self.regularizer.prox(x - gradient / s, 1 / s)) for s in scales])
 
-    def rounding(self, x):
+    def rounding(self, x: np.ndarray) -> np.ndarray:
         """Below which a :meth:`residual` at x is nothing but rounding, of the points and of the gradient over s."""
         eps, linear = 10 * np.finfo(x.dtype).eps, norms(self.linear)
         size = norms(self.w) + norms(x - self.w)
         softest = size + linear / self.strong_convexity
         return eps * (softest[None] if self.regularizer.quadratic else np.array([softest, size + linear / self.bound]))
 
-    def solved(self, x, gradient, tolerance, start):
+    def solved(
+        self, x: np.ndarray, gradient: np.ndarray, tolerance: float | np.ndarray, start: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Whether (agents,) every residual is at most that part of its ``start``, or rounding; and the first residual."""
         residual = self.residual(x, gradient)
         return (residual <= np.maximum(tolerance * start, self.rounding(x))).all(axis=0), residual
 
-    def gap(self, x, gradient):
+    def gap(self, x: np.ndarray, gradient: np.ndarray) -> np.ndarray:
         """By how much the objective at x is above its least value, at most (agents,).
 
         ``max_y -[gradient . (y - x) + k/2 |y - x|^2 + r(y) - r(x)]`` with k = :attr:`strong_convexity`.
@@ -128,7 +130,7 @@ class Subproblem(NamedTuple):
         return -(np.vecdot(gradient, y - x) + k / 2 * np.vecdot(y - x, y - x) + r.value(y) - r.value(x))
 
 
-def _power(operator, weights, shape, dtype, steps):
+def _power(operator: Operator, weights: np.ndarray, shape: tuple[int, ...], dtype: np.dtype, steps: int) -> np.ndarray:
     """About the largest eigenvalue of J' diag(weights) J, shape (agents,), and not much less."""
     v = np.random.default_rng(0).standard_normal(shape).astype(dtype)
     for _ in range(steps):

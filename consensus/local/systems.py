@@ -13,12 +13,14 @@ Where that takes no iterations, nor refinement for a ``tolerance``, ``at_once(to
 None.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol, Self
 
 import numpy as np
 
 from consensus import _blas
-from consensus.local.operators import norms, rooted_gram, rooted_rows, times_root, times_root_transposed, upper_gram
+from consensus.local.operators import Operator, norms, rooted_gram, rooted_rows, times_root, times_root_transposed, upper_gram
 
 _REFINEMENTS = 10
 _INVERTED = 128  # order up to which matrices are inverted that many right-hand sides will come for
@@ -37,7 +39,7 @@ class Factors:
     inverses: np.ndarray | None = None
 
     @classmethod
-    def of(cls, matrices, shift, constant=False):
+    def of(cls, matrices: np.ndarray, shift: float, constant: bool = False) -> Self:
         """Factor ``M_i + shift I`` in the place of M (agents, n, n), of which only the upper triangles count."""
         diagonal = np.einsum("ann->an", matrices)  # a view
         # What rounding may take from an eigenvalue; where it may take all there is, a second try needs a copy.
@@ -50,10 +52,10 @@ class Factors:
         inverses = np.full_like(matrices, np.nan)
         for agent in np.flatnonzero(rounding < np.sqrt(np.finfo(matrices.dtype).eps) * shift):
             if agent in uppers:
-                inverses[agent] = _blas.inverse(uppers.pop(agent))
+                inverses[agent] = _blas.inverse(uppers.pop(int(agent)))
         return cls(uppers, matrices.dtype, inverses)
 
-    def solve(self, right):
+    def solve(self, right: np.ndarray) -> np.ndarray:
         """``M_i^-1 b_i`` for b (agents, n); rows of NaN where there is no factor."""
         if self.inverses is None:
             solution = np.full(right.shape, np.nan, self.dtype)
@@ -65,8 +67,8 @@ class Factors:
         return solution.astype(right.dtype, copy=False)
 
 
-def _factor(matrix, rounding, definite):
-    """The factor of M; if rounding makes it indefinite, with its diagonal raised by as much; None of any other."""
+def _factor(matrix: np.ndarray, rounding: float, definite: bool) -> np.ndarray | None:
+    """Factor M; if rounding makes it indefinite, with its diagonal raised by the rounding; None if that fails, too."""
     second = None if definite else matrix.copy()
     if _blas.cholesky(matrix):
         return matrix
@@ -76,16 +78,44 @@ def _factor(matrix, rounding, definite):
     return second if _blas.cholesky(second) else None
 
 
+class System(Protocol):
+    """Linear systems of a block of agents: see this module's text."""
+
+    ready: bool
+
+    def __init__(self, operator: Operator, once: bool, constant: bool) -> None: ...
+
+    @staticmethod
+    def numbers(n: int, P: int) -> int:
+        """How many numbers are kept for an agent."""
+
+    @property
+    def inverses(self) -> np.ndarray | None:
+        """The inverses themselves (agents, P, P), if all agents have one; else None."""
+
+    def set(self, root: np.ndarray, k: float) -> None:
+        """Set S by its root L, and k."""
+
+    def at_once(self, tolerance: float) -> Callable[[np.ndarray], np.ndarray] | None:
+        """Return the function from u to d, or None."""
+
+    def solve(self, u: np.ndarray, tolerance: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Solutions d (agents, P), iterations (agents,) and which agents' d are certain to be exact enough (agents,)."""
+
+
 class Primal:
     """Systems of order P."""
 
-    ready = False  #: whether S and k are set
-    numbers = staticmethod(lambda n, P: 2 * n * P + P * P)  #: kept for an agent
+    ready = False
 
-    def __init__(self, operator, once, constant):
+    @staticmethod
+    def numbers(n: int, P: int) -> int:
+        return 2 * n * P + P * P
+
+    def __init__(self, operator: Operator, once: bool, constant: bool) -> None:
         self.jacobian, self.once, self.constant = operator.jacobian(), once, constant
 
-    def set(self, root, k):
+    def set(self, root: np.ndarray, k: float) -> None:
         self.rooted, self.k = rooted_rows(root, self.jacobian if self.once else self.jacobian.copy()), k
         matrix = _blas.squares(self.rooted.swapaxes(1, 2))
         self.lost = _lost(matrix, k)
@@ -93,17 +123,17 @@ class Primal:
         self.ready = True
 
     @property
-    def inverses(self):
+    def inverses(self) -> np.ndarray | None:
         """The inverses themselves (agents, P, P), if all agents have one; else None."""
         return None if self.factors.uppers else self.factors.inverses
 
-    def at_once(self, tolerance):
+    def at_once(self, tolerance: float) -> Callable[[np.ndarray], np.ndarray] | None:
         return self.factors.solve if (self.lost <= tolerance).all() else None
 
-    def solve(self, u, tolerance, most):
+    def solve(self, u: np.ndarray, tolerance: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return _refined(self.factors.solve, self._apply, u, tolerance, self.lost)
 
-    def _apply(self, v):
+    def _apply(self, v: np.ndarray) -> np.ndarray:
         return ((self.rooted @ v[:, :, None]).swapaxes(1, 2) @ self.rooted)[:, 0] + self.k * v
 
 
@@ -111,13 +141,16 @@ class Dual:
     """Systems of order n."""
 
     ready, inverses = False, None
-    numbers = staticmethod(lambda n, P: 2 * n * n)
 
-    def __init__(self, operator, once, constant):
+    @staticmethod
+    def numbers(n: int, P: int) -> int:
+        return 2 * n * n
+
+    def __init__(self, operator: Operator, once: bool, constant: bool) -> None:
         self.operator, self.constant = operator, constant
         self.gram = None if once else upper_gram(operator)
 
-    def set(self, root, k):
+    def set(self, root: np.ndarray, k: float) -> None:
         self.root, self.k = root, k
         if self.gram is None:
             gram = upper_gram(self.operator, root)
@@ -127,25 +160,31 @@ class Dual:
         self.factors = Factors.of(gram, k, self.constant)
         self.ready = True
 
-    def at_once(self, tolerance):
+    def at_once(self, tolerance: float) -> Callable[[np.ndarray], np.ndarray] | None:
         return self._once if (self.lost <= tolerance).all() else None
 
-    def solve(self, u, tolerance, most):
+    def solve(self, u: np.ndarray, tolerance: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return _refined(self._once, lambda v: _apply(self, v), u, tolerance, self.lost)
 
-    def _once(self, u):
+    def _once(self, u: np.ndarray) -> np.ndarray:
         image = times_root_transposed(self.root, self.operator.jvp(u))
         dual = self.factors.solve(image.reshape(len(u), -1)).reshape(image.shape)
         return (u - self.operator.vjp(times_root(self.root, dual))) / self.k
 
 
-def _lost(matrices, k):
-    """What a solution by factors loses to rounding, at most: (agents,)."""
+def _lost(matrices: np.ndarray, k: float) -> np.ndarray:
+    """Bound (agents,) the relative error of a solution by factors."""
     return np.finfo(matrices.dtype).eps * np.trace(matrices, axis1=1, axis2=2) / k
 
 
-def _refined(once, apply, u, tolerance, lost):
-    """Solve by ``once``, again for what is left where that may be more than ``tolerance``; zero iterations; who is certain."""
+def _refined(
+    once: Callable[[np.ndarray], np.ndarray],
+    apply: Callable[[np.ndarray], np.ndarray],
+    u: np.ndarray,
+    tolerance: np.ndarray,
+    lost: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Solve by ``once``, with refinement where the error may exceed ``tolerance``; return d, zeros, and which d are certain."""
     d = once(u)
     enough = lost <= tolerance
     certain = enough & np.isfinite(d.sum(axis=1))
@@ -153,7 +192,7 @@ def _refined(once, apply, u, tolerance, lost):
         return d, np.zeros(len(u), int), certain
     wanting = ~enough
     size = norms(u)
-    goal, last = np.maximum(tolerance, 10 * np.finfo(u.dtype).eps) * size, np.inf
+    goal, last = np.maximum(tolerance, 10 * np.finfo(u.dtype).eps) * size, np.full_like(size, np.inf)
     for _ in range(_REFINEMENTS):
         if not wanting.any():
             break
@@ -170,33 +209,42 @@ class Iterative:
     """Conjugate gradients: nothing is formed but the diagonal."""
 
     ready, inverses = False, None
-    numbers = staticmethod(lambda n, P: 0)
 
-    def __init__(self, operator, once, constant):
+    @staticmethod
+    def numbers(n: int, P: int) -> int:
+        return 0
+
+    def __init__(self, operator: Operator, once: bool, constant: bool) -> None:
         self.operator = operator
 
-    def set(self, root, k):
+    def set(self, root: np.ndarray, k: float) -> None:
         self.root, self.k = root, k
         curvature = np.square(root) if root.ndim == 3 else np.square(root).sum(axis=3)  # the diagonal of L L'
         diagonal = getattr(self.operator, "diagonal", None)  # a user's model may have none
         self.diagonal = k + (diagonal(curvature) if diagonal else 0)
         self.ready = True
 
-    def at_once(self, tolerance):
+    def at_once(self, tolerance: float) -> Callable[[np.ndarray], np.ndarray] | None:
         return None
 
-    def solve(self, u, tolerance, most):
+    def solve(self, u: np.ndarray, tolerance: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         d, iterations = conjugate_gradients(lambda v: _apply(self, v), lambda v: v / self.diagonal, u, tolerance, most)
         return d, iterations, iterations < most
 
 
-def _apply(system, v):
+def _apply(system: Dual | Iterative, v: np.ndarray) -> np.ndarray:
     """(J' S J + k I) v."""
     image = times_root_transposed(system.root, system.operator.jvp(v))
     return system.operator.vjp(times_root(system.root, image)) + system.k * v
 
 
-def conjugate_gradients(apply, precondition, right, tolerance, most):
+def conjugate_gradients(
+    apply: Callable[[np.ndarray], np.ndarray],
+    precondition: Callable[[np.ndarray], np.ndarray],
+    right: np.ndarray,
+    tolerance: np.ndarray,
+    most: int,
+) -> tuple[np.ndarray, np.ndarray]:
     """Solve ``A_i x_i = b_i`` for a stack of definite systems, each agent frozen when its own residual is small.
 
     Parameters
@@ -241,4 +289,4 @@ def conjugate_gradients(apply, precondition, right, tolerance, most):
     return x, iterations
 
 
-SYSTEMS = {"primal": Primal, "dual": Dual, "iterative": Iterative}
+SYSTEMS: dict[str, type[System]] = {"primal": Primal, "dual": Dual, "iterative": Iterative}

@@ -6,7 +6,7 @@ from local_problems import LOSSES, TAU, centre, local_problem, objective
 
 import consensus
 import topologies
-from consensus.local.part import Part
+from consensus.local.subproblem_block import SubproblemBlock
 from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
 
 SURROGATES = [
@@ -23,7 +23,7 @@ def subproblems(problem, surrogate):
     split = isinstance(surrogate, Blocks)
     slices, inner = (model.slices, model.model) if split else ([slice(0, problem.parameters)], model)
     for block, part in zip(slices, problem.regularizer.split(slices), strict=True):
-        yield block, Part(inner, part, block, split, pi + gradient).subproblem(rows)
+        yield block, SubproblemBlock(inner, part, block, split, pi + gradient).subproblem(rows)
 
 
 every = pytest.mark.parametrize("surrogate", SURROGATES, ids=str)

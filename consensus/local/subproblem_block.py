@@ -1,14 +1,16 @@
-"""The local problems of all agents over one block of coordinates, and how they are minimised."""
+"""The subproblems of all agents over one block of coordinates."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from consensus.local.accelerated import accelerated
-from consensus.local.newton import newton
+from consensus.local.newton import Proximal, newton
 from consensus.local.operators import Dense
 from consensus.local.semismooth import solve_proximal
 from consensus.local.subproblem import Subproblem
+from consensus.local.systems import System
 from consensus.models.base import linearize
 from consensus.regularizers.base import Regularizer
 from consensus.surrogates.partial import LinearizedModel
@@ -16,11 +18,11 @@ from consensus.surrogates.partial import LinearizedModel
 _KEPT_NUMBERS = 1 << 25  # in factors that a linear model's agents keep from round to round
 
 
-class Part(NamedTuple):
-    """What defines them.
+class SubproblemBlock(NamedTuple):
+    """The subproblems of all agents over one block of coordinates.
 
-    Fields
-    ------
+    Attributes
+    ----------
     model : LinearizedModel
     regularizer : Regularizer
         r, of the block.
@@ -38,15 +40,15 @@ class Part(NamedTuple):
     dense: bool
     total: np.ndarray
 
-    def subproblem(self, rows, linearized=None, dtype=None):
-        """That of the agents ``rows`` (a slice or indices), at outputs and a linearization known already or made anew."""
+    def subproblem(self, rows: slice | np.ndarray, linearized: Any = None, dtype: DTypeLike | None = None) -> Subproblem:
+        """Make the subproblems of the agents ``rows``, a slice or indices, by a linearization or a new one."""
         model, problem = self.model, self.model.problem
         dtype = problem.dtype if dtype is None else dtype
 
-        def of(array):
+        def of(array: np.ndarray) -> np.ndarray:
             return array.astype(dtype, copy=False)
 
-        def of_features(array):
+        def of_features(array: np.ndarray) -> np.ndarray:
             return array if array.dtype.kind == "i" else of(array)
 
         if linearized is None:
@@ -69,8 +71,17 @@ class Part(NamedTuple):
             regularizer=self.regularizer,
         )
 
-    def minimise(self, sub, rows, kind, x, tolerance, most, proximal=solve_proximal):
-        """Minimise subproblems from x; return the minimisers, iterations, and what is left of the residuals.
+    def minimise(
+        self,
+        sub: Subproblem,
+        rows: slice | np.ndarray,
+        kind: type[System],
+        x: np.ndarray,
+        tolerance: float,
+        most: int,
+        proximal: Proximal = solve_proximal,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Minimise subproblems from x; return the minimisers, iterations and remaining residuals.
 
         Arguments and result as for :func:`newton`; ``kind`` of linear systems, for a quadratic r.
         """
@@ -79,15 +90,15 @@ class Part(NamedTuple):
         system = self.system(sub, rows, kind) if sub.regularizer.quadratic else None
         return newton(sub, system, x, tolerance, most, proximal)
 
-    def keeps(self, kind):
-        """Whether systems of a kind are kept with the problem: a linear model's never change."""
+    def keeps(self, kind: type[System]) -> bool:
+        """Whether systems of a kind are kept with the problem: those of linear models never change."""
         problem = self.model.problem
         n, columns = problem.weights.shape[1] * problem.model.outputs, self.total[:, self.block].shape[1]
         fixed = getattr(problem.model, "jacobian_is_constant", False)
         return fixed and problem.agents * kind.numbers(n, columns) <= _KEPT_NUMBERS
 
-    def system(self, sub, rows, kind):
-        """A linear system for the Jacobian, or the one that is kept."""
+    def system(self, sub: Subproblem, rows: slice | np.ndarray, kind: type[System]) -> System:
+        """Make the linear system for the Jacobian, or return the kept one."""
         problem, once = self.model.problem, sub.loss.quadratic
         constant = once and getattr(problem.model, "jacobian_is_constant", False)
         if not self.keeps(kind):
@@ -97,6 +108,6 @@ class Part(NamedTuple):
         return problem.cache.get(key, lambda: kind(sub.operator, once, constant))
 
 
-def has_prox_jvp(regularizer):
-    """Whether it offers the derivative of its prox that Newton's method takes."""
+def has_prox_jvp(regularizer: Any) -> bool:
+    """Whether the regularizer has the derivative of its prox, for Newton's method."""
     return getattr(type(regularizer), "prox_jvp", Regularizer.prox_jvp) is not Regularizer.prox_jvp

@@ -3,7 +3,9 @@
 import numpy as np
 
 from consensus.local.operators import rooted_rows, times_root, times_root_transposed
+from consensus.local.subproblem import Subproblem
 from consensus.local.systems import Factors, conjugate_gradients
+from consensus.regularizers.base import Regularizer
 
 _SUFFICIENT = 1e-4
 _HALVINGS = 40
@@ -14,7 +16,9 @@ _REFINEMENTS = 3
 _PRODUCTS = 2000  # of conjugate gradients, at most
 
 
-def solve_proximal(sub, root, x, gradient, part, most):
+def solve_proximal(
+    sub: Subproblem, root: np.ndarray, x: np.ndarray, gradient: np.ndarray, part: np.ndarray, most: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Minimise ``q(d) + r(x + d)``, ``q(d) = 1/2 |R d|^2 + gradient . d + tau/2 |d|^2``, for one agent; return ``x + d``.
 
     For badly scaled problems. The dual of :func:`consensus.local.semismooth.solve_proximal` finds a point from differences
@@ -59,15 +63,24 @@ def solve_proximal(sub, root, x, gradient, part, most):
     return p[None], np.array([iteration]), solved
 
 
-def _line_search(r, x, gradient, c, d, moved, step, image):
-    """The first of 1, 1/2, ... that brings the envelope down enough, and whether that is lost in rounding."""
+def _line_search(
+    r: Regularizer,
+    x: np.ndarray,
+    gradient: np.ndarray,
+    c: float,
+    d: np.ndarray,
+    moved: np.ndarray,
+    step: np.ndarray,
+    image: np.ndarray,
+) -> tuple[float, bool]:
+    """Return the first of 1, 1/2, ... with enough decrease of the envelope, and whether rounding hides it."""
 
-    def envelope(length):
+    def envelope(length: float) -> tuple[float, float, float]:
         at, there = d + length * step, moved + length * image
         slope = gradient + there
         p = r.prox((x + at - slope / c)[None], 1 / c)
         G = x + at - p[0]
-        terms = np.array([gradient @ at, at @ there / 2, -slope @ G, c / 2 * G @ G, r.value(p)[0]])
+        terms = np.array([gradient @ at, at @ there / 2, -slope @ G, c / 2 * G @ G, np.sum(r.value(p))])
         return terms.sum(), np.abs(terms).sum(), c * (G @ step) - G @ image
 
     value, size, falls = envelope(0.0)
@@ -82,29 +95,29 @@ def _line_search(r, x, gradient, c, d, moved, step, image):
 class _Hessian:
     """H = R'R + tau I of one agent, and systems in it; R is formed if it is not too large."""
 
-    def __init__(self, sub, root):
+    def __init__(self, sub: Subproblem, root: np.ndarray) -> None:
         self.sub, self.root, self.tau = sub, root, sub.tau
         _, samples, outputs = sub.outputs.shape
         self.n, self.parameters = samples * outputs, sub.w.shape[1]
         formed = hasattr(sub.operator, "jacobian") and self.n * self.parameters <= _FORMED
         self.R = rooted_rows(root, sub.operator.jacobian())[0] if formed else None
         self.norm = float(sub.bound[0])
-        if formed and min(self.R.shape) <= _DENSE:
+        if self.R is not None and min(self.R.shape) <= _DENSE:
             gram = self.R @ self.R.T if self.n <= self.parameters else self.R.T @ self.R
             self.norm = float(np.linalg.eigvalsh(gram)[-1]) + self.tau
         self.norm *= 1.05
 
-    def __matmul__(self, v):
+    def __matmul__(self, v: np.ndarray) -> np.ndarray:
         return self._forth_and_back(v) + self.tau * v
 
-    def _forth_and_back(self, v):
+    def _forth_and_back(self, v: np.ndarray) -> np.ndarray:
         if self.R is not None:
             return self.R.T @ (self.R @ v)
         image = times_root_transposed(self.root, self.sub.operator.jvp(v[None]))
         return self.sub.operator.vjp(times_root(self.root, image))[0]
 
-    def direction(self, z, G):
-        """delta with ``(I - M + M H / c) delta = -G``."""
+    def direction(self, z: np.ndarray, G: np.ndarray) -> np.ndarray:
+        """Solve ``(I - M + M H / c) delta = -G`` for delta."""
         r, c = self.sub.regularizer, self.norm
         if hasattr(r, "prox_slope"):
             return self._free(r.prox_slope(z[None], 1 / c)[0], G)
@@ -113,19 +126,19 @@ class _Hessian:
             H = self.R.T @ self.R + self.tau * np.eye(self.parameters)
             return np.linalg.solve(np.eye(self.parameters) - M + M @ H / c, -G)
 
-        def held(v):
+        def held(v: np.ndarray) -> np.ndarray:
             return r.prox_jvp(z[None], 1 / c, v[None])[0]
 
-        def rest(v):  # I - H / c
+        def rest(v: np.ndarray) -> np.ndarray:  # I - H / c
             return v - (self @ v) / c
 
-        def apply(q):
+        def apply(q: np.ndarray) -> np.ndarray:
             return held(q[0] - rest(held(q[0])))[None]
 
         q, _ = conjugate_gradients(apply, lambda v: v, -held(rest(G))[None], np.array([1e-6]), _PRODUCTS)
         return held(q[0]) - G
 
-    def _free(self, slopes, G):
+    def _free(self, slopes: np.ndarray, G: np.ndarray) -> np.ndarray:
         """Where M is diagonal: a definite system in the columns that the prox lets move."""
         free = slopes > 0
         delta = np.where(free, 0, -G)
@@ -134,7 +147,7 @@ class _Hessian:
         columns = None if self.R is None else self.R[:, free]
         if columns is None or min(columns.shape) > _DENSE:
 
-            def apply(v):
+            def apply(v: np.ndarray) -> np.ndarray:
                 whole = np.zeros_like(G)
                 whole[free] = v[0]
                 return (self._forth_and_back(whole)[free] + diagonal * v[0])[None]
