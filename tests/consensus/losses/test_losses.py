@@ -144,6 +144,7 @@ def test_expression_is_the_weighted_value_and_convex(loss, seed, flat):
         (SquaredLoss(), [-1e4], [0], 5e7, [-1e4], [1]),
         (Huber(0.5), [1e4], [0], 4999.875, [0.5], [0]),
         (Huber(0.5), [-1e4], [0], 4999.875, [-0.5], [0]),
+        (Huber(0.5), [0.5], [0], 0.125, [0.5], [1]),
         (LogisticLoss(), [1e4], [0], 1e4, [1], [0]),
         (LogisticLoss(), [1e4], [1], 0, [0], [0]),
         (LogisticLoss(), [-1e4], [0], 0, [0], [0]),
@@ -181,8 +182,8 @@ def test_nothing_overflows_on_the_way_to_the_limits(loss, label):
 
 def test_errors_are_squared_distances_and_fractions_of_wrong_labels():
     for loss in (SquaredLoss(), Huber(0.3)):
-        error = loss.error(np.array([[[3.0, 4.0], [1.0, 1.0]]]), np.array([[[0.0, 0.0], [1.0, -1.0]]]))
-        np.testing.assert_array_equal(error, [[25.0, 4.0]])
+        error = loss.error(np.array([[[3.0, 4.0], [1.0, 1.0]]]), np.array([[[0.0, 0.0], [1.0, -2.0]]]))
+        np.testing.assert_array_equal(error, [[25.0, 9.0]])
     two_labels = LogisticLoss().error(np.array([[1.0, -1.0], [0.0, 2.0]]), np.array([[1, 1], [0, 1]]))
     np.testing.assert_array_equal(two_labels, [0.5, 0.0])  # a logit of zero predicts 0
     logits, classes = draw(CrossEntropy(), (1, 50, 4))
