@@ -1,7 +1,6 @@
 """What is particular to modules of PyTorch."""
 
 import itertools
-import random
 
 import numpy as np
 import pytest
@@ -12,8 +11,6 @@ from consensus.testing import check_model
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
-OWN = np.random.default_rng(0)
-GENERATORS = lambda: torch.get_rng_state().tolist(), random.getstate, np.random.get_state
 
 
 def mlp():
@@ -148,156 +145,6 @@ def test_calls_hold_one_thread_and_leave_the_users_settings(monkeypatch):
     assert set(found) == {1}
 
 
-@pytest.mark.parametrize(
-    ("module", "message"),
-    [
-        (lambda: nn.Sequential(nn.Linear(4, 3), nn.Dropout()), r"^1, a Dropout, drops out at random: call module.eval\(\)"),
-        (lambda: nn.GRU(4, 3, num_layers=2, dropout=0.5), "^module, a GRU, drops out at random"),
-        (
-            lambda: nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3)),
-            "^1, a BatchNorm1d, changes with every batch: use GroupNorm",
-        ),
-        (lambda: nn.BatchNorm1d(3, track_running_stats=False), "^module, a BatchNorm1d, takes the statistics of a batch"),
-        (lambda: nn.LazyLinear(3), "^module, a LazyLinear, has no parameters yet: call the module on some samples first$"),
-        (nn.Tanh, "^module must have parameters that require a gradient"),
-    ],
-)
-def test_what_is_no_function_of_a_sample_is_refused(module, message):
-    with pytest.raises(ValueError, match=message):
-        Torch(module())
-
-
-def test_dropout_and_batch_statistics_that_are_switched_off_are_taken():
-    module = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Dropout(), nn.Linear(3, 2)).eval()
-    check_model(Torch(module), 4)
-    assert Torch(module).parameters == 15 + 6 + 8
-
-
-class Odd(nn.Linear):
-    """The same in a function of one's own, where only trying tells."""
-
-    def __init__(self, change):
-        super().__init__(4, 2)
-        self.change = change
-
-    def forward(self, x):
-        return self.change(super().forward(x))
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (nn.functional.dropout, "draws random numbers from PyTorch's generator, as dropout does: leave"),
-        (lambda y: y - y.mean(0), "a sample's outputs depend on the other samples or on their order, as batch statistics, "),
-        (lambda y: y.cumsum(0), r"a sample's outputs depend on the other samples or on their order, as .*cumsum\(0\)"),
-        (lambda y: y.sort(0).values, r"a sample's outputs depend on the other samples or on their order, as .*sort\(0\)"),
-        (lambda y: y + float(np.random.rand()), "draws random numbers from NumPy's global generator"),  # noqa: NPY002
-        (lambda y: y + random.random(), "draws random numbers from Python's generator random"),
-        (lambda y: y + OWN.random(), "returns other outputs when it is called again"),
-        (
-            lambda y: y[:, 0],
-            r"must return \(samples, outputs\) in the dtype of w, float32; of x .* it made float32 \(5,\)$",
-        ),
-        (lambda y: (y, y), r"must return \(samples, outputs\).* it made .*a tuple"),
-        (lambda y: y.bfloat16(), r"must return \(samples, outputs\).* it made torch.bfloat16 \(5, 2\)$"),
-        (lambda y: y.detach(), r"its outputs have no gradient: leave out detach\(\)"),
-        (lambda y: torch.zeros_like(y), r"its outputs have no gradient"),
-        (
-            lambda y: y.detach().numpy(),
-            r"it returns a NumPy array, through which there is no gradient: return the torch.Tensor",
-        ),
-        (lambda y: y.double(), r"must return \(samples, outputs\).* it made float64 \(5, 2\)$"),
-    ],
-)
-def test_what_shows_in_a_call_is_refused_with_the_shards(change, message):
-    shards = consensus.partition(np.eye(6, 4), np.zeros((6, 2)), agents=2)
-    model, before = Torch(Odd(change)), [str(state()) for state in GENERATORS]
-    with pytest.raises(ValueError, match=message):
-        consensus.Problem(model, consensus.SquaredLoss(), shards)
-    assert before == [str(state()) for state in GENERATORS]
-
-
-class Counting(nn.Linear):
-    """Its buffer counts calls, as that of batch statistics does; the outputs do not show it."""
-
-    def __init__(self):
-        super().__init__(4, 2)
-        self.register_buffer("calls", torch.zeros(()))
-
-    def forward(self, x):
-        self.calls += 1
-        return super().forward(x)
-
-
-class Clamping(nn.Linear):
-    def forward(self, x):
-        self.weight.data.clamp_(-0.1, 0.1)
-        return super().forward(x)
-
-
-class Backwards(nn.Linear):
-    """Only a pass backwards draws."""
-
-    def forward(self, x):
-        y = super().forward(x)
-        if y.requires_grad:
-            y.register_hook(lambda slope: slope * torch.rand(()))
-        return y
-
-
-@pytest.mark.parametrize(
-    ("module", "message"),
-    [
-        (
-            lambda: nn.Sequential(nn.ReLU(inplace=True), nn.Linear(4, 2)),
-            ": 0, a ReLU, writes over the features: take inplace=False",
-        ),
-        (
-            lambda: nn.Sequential(nn.Flatten(), nn.Hardtanh(inplace=True), nn.Linear(4, 2)),
-            ": 1, a Hardtanh, writes over the features",
-        ),
-        (Counting, "changes calls when it is called: buffers must stay as they are"),
-        (lambda: Clamping(4, 2), "writes over the parameters that it gets"),
-        (lambda: Backwards(4, 2), "draws random numbers from PyTorch's generator"),
-    ],
-)
-def test_what_a_call_changes_is_refused_and_named(module, message):
-    """A module whose first layer works in place overwrites the agents' data; buffers that change differ between workers."""
-    shards = consensus.partition(np.random.default_rng(0).standard_normal((6, 4)), np.zeros((6, 2)), agents=2)
-    before = shards.features.copy()
-    with pytest.raises(ValueError, match=message):
-        consensus.Problem(Torch(module()), consensus.SquaredLoss(), shards)
-    np.testing.assert_array_equal(shards.features, before)
-
-
-def test_layers_after_the_first_may_work_in_place():
-    module = nn.Sequential(nn.Linear(4, 3), nn.ReLU(inplace=True), nn.Linear(3, 2))
-    check_model(Torch(module), 4)
-    assert Torch(module).for_samples((4,)).outputs == 2
-
-
-def test_bad_arguments():
-    with pytest.raises(TypeError, match=r"^module must be a torch.nn.Module, or a function that makes one; got 3"):
-        Torch(3)
-    with pytest.raises(TypeError, match=r"; it made 3"):
-        Torch(lambda: 3)
-    with pytest.raises(ValueError, match=r"^device must be one that PyTorch has here, such as 'cpu'; got 'abacus'"):
-        Torch(mlp(), device="abacus")
-    with pytest.raises(TypeError, match="device must be a name such as 'cpu' or 'cuda:1'; got None"):
-        Torch(mlp(), device=None)
-    model = Torch(mlp())
-    with pytest.raises(AttributeError, match=r"^outputs of Torch.* are known for samples of a known shape: model.for_samples"):
-        model.outputs  # noqa: B018
-    with pytest.raises(ValueError, match=r"fails on samples of shape \(5,\): RuntimeError: mat1 and mat2"):
-        model.for_samples((5,))
-    with pytest.raises(ValueError, match=r"^w must have shape \(agents, 23\)"):
-        model.predict(np.ones((3, 22)), np.ones((3, 5, 4)))
-    with pytest.raises(ValueError, match=r"^x must have shape \(3, samples, 4\)"):
-        model.for_samples((4,)).predict(np.ones((3, 23)), np.ones((3, 5, 3)))
-    with pytest.raises(ValueError, match=r"^w must have shape \(23,\)"):
-        model.unflatten(np.ones((3, 23)))
-
-
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 def test_a_gpu_gives_what_the_cpu_gives():
     rng = np.random.default_rng(0)
@@ -308,4 +155,3 @@ def test_a_gpu_gives_what_the_cpu_gives():
         here, there = map(product, models)
         np.testing.assert_allclose(there, here, rtol=1e-9, atol=1e-11)
     check_model(models[1], 4)
-    assert models[1].parameters == 23

@@ -1,0 +1,139 @@
+"""Modules of PyTorch that are refused, at once or when they are called."""
+
+import random
+
+import numpy as np
+import pytest
+
+import consensus
+from consensus.models import Torch
+from consensus.testing import check_model
+
+torch = pytest.importorskip("torch")
+nn, functional = torch.nn, torch.nn.functional
+OWN = np.random.default_rng(0)
+GENERATORS = lambda: torch.get_rng_state().tolist(), random.getstate, np.random.get_state
+
+
+def mlp():
+    return nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2))
+
+
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        (lambda: nn.Sequential(nn.Linear(4, 3), nn.Dropout()), r"^1, a Dropout, drops out at random: call module.eval\(\)"),
+        (lambda: nn.GRU(4, 3, num_layers=2, dropout=0.5), "^module, a GRU, drops out at random"),
+        (lambda: nn.Sequential(nn.BatchNorm1d(3)), "^0, a BatchNorm1d, changes with every batch: use GroupNorm"),
+        (lambda: nn.BatchNorm1d(3, track_running_stats=False), "^module, a BatchNorm1d, takes the statistics of a batch"),
+        (lambda: nn.LazyLinear(3), "^module, a LazyLinear, has no parameters yet: call the module on some samples first$"),
+        (nn.Tanh, "^module must have parameters that require a gradient"),
+    ],
+)
+def test_what_is_no_function_of_a_sample_is_refused(module, message):
+    with pytest.raises(ValueError, match=message):
+        Torch(module())
+
+
+def test_layers_that_are_functions_of_a_sample_are_taken():
+    """Dropout and batch statistics that are switched off, and layers after the first that work in place."""
+    constant = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Dropout(), nn.Linear(3, 2)).eval()
+    assert Torch(constant).parameters == 15 + 6 + 8
+    for module in (constant, nn.Sequential(nn.Linear(4, 3), nn.ReLU(inplace=True), nn.Linear(3, 2))):
+        check_model(Torch(module), 4)
+        assert Torch(module).for_samples((4,)).outputs == 2
+
+
+class Changed(nn.Linear):
+    """A layer whose outputs go through a function, where only a call shows what that does."""
+
+    def __init__(self, change):
+        super().__init__(4, 2)
+        self.change = change
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x):
+        return self.change(self, x) if self.change in (counting, clamping) else self.change(super().forward(x))
+
+
+def counting(layer, x):
+    """Counts calls in a buffer, as batch statistics do, which outputs do not show."""
+    layer.calls += 1
+    return functional.linear(x, layer.weight, layer.bias)
+
+
+def clamping(layer, x):
+    layer.weight.data.clamp_(-0.1, 0.1)
+    return functional.linear(x, layer.weight, layer.bias)
+
+
+def drawing_backwards(y):
+    if y.requires_grad:
+        y.register_hook(lambda slope: slope * torch.rand(()))
+    return y
+
+
+MIXED = "a sample's outputs depend on the other samples or on their order, as batch statistics, "
+SHAPE = r"must return \(samples, outputs\) in the dtype of w, float32; of x .* it made "
+BEFORE = nn.ReLU(inplace=True), nn.Linear(4, 2)
+
+
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        (functional.dropout, "draws random numbers from PyTorch's generator, as dropout does: leave"),
+        (lambda y: y - y.mean(0), MIXED),
+        (lambda y: y.cumsum(0), MIXED + r"cumsum\(0\)"),
+        (lambda y: y.sort(0).values, MIXED + r".*sort\(0\)"),
+        (lambda y: y + float(np.random.rand()), "draws random numbers from NumPy's global generator"),  # noqa: NPY002
+        (lambda y: y + random.random(), "draws random numbers from Python's generator random"),
+        (lambda y: y + OWN.random(), "returns other outputs when it is called again"),
+        (lambda y: y[:, 0], SHAPE + r"float32 \(5,\)$"),
+        (lambda y: (y, y), SHAPE + ".*a tuple"),
+        (lambda y: y.bfloat16(), SHAPE + r"torch.bfloat16 \(5, 2\)$"),
+        (lambda y: y.double(), SHAPE + r"float64 \(5, 2\)$"),
+        (lambda y: y.detach(), r"its outputs have no gradient: leave out detach\(\)"),
+        (lambda y: torch.zeros_like(y), "its outputs have no gradient"),
+        (lambda y: y.detach().numpy(), "it returns a NumPy array, through which there is no gradient: return the torch.Tensor"),
+        (counting, "changes calls when it is called: buffers must stay as they are"),
+        (clamping, "writes over the parameters that it gets"),
+        (drawing_backwards, "draws random numbers from PyTorch's generator"),
+        (nn.Sequential(*BEFORE), ": 0, a ReLU, writes over the features: take inplace=False"),
+        (nn.Sequential(nn.Flatten(), *BEFORE), ": 1, a ReLU, writes over the features"),
+    ],
+)
+def test_what_only_a_call_shows_is_refused_with_the_shards(module, message):
+    """Random generators and the agents' features stay as they were."""
+    shards = consensus.partition(np.random.default_rng(0).standard_normal((6, 4)), np.zeros((6, 2)), agents=2)
+    model = Torch(module if isinstance(module, nn.Module) else Changed(module))
+    features, before = shards.features.copy(), [str(state()) for state in GENERATORS]
+    with pytest.raises(ValueError, match=message):
+        consensus.Problem(model, consensus.SquaredLoss(), shards)
+    assert before == [str(state()) for state in GENERATORS]
+    np.testing.assert_array_equal(shards.features, features)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: Torch(3), TypeError, r"^module must be a torch.nn.Module, or a function that makes one; got 3"),
+        (lambda: Torch(lambda: 3), TypeError, r"; it made 3"),
+        (lambda: Torch(mlp(), "abacus"), ValueError, "^device must be one that PyTorch has here, such as 'cpu'; got 'abacus'"),
+        (lambda: Torch(mlp(), None), TypeError, "device must be a name such as 'cpu' or 'cuda:1'; got None"),
+        (
+            lambda: Torch(mlp()).outputs,
+            AttributeError,
+            "^outputs of Torch.* are known for samples of a known shape: model.for_",
+        ),
+        (lambda: Torch(mlp()).for_samples((5,)), ValueError, r"fails on samples of shape \(5,\): RuntimeError: mat1 and mat2"),
+        (lambda: Torch(mlp()).predict(np.ones((3, 22)), np.ones((3, 5, 4))), ValueError, r"^w must have shape \(agents, 23\)"),
+        (
+            lambda: Torch(mlp()).for_samples((4,)).predict(np.ones((3, 23)), np.ones((3, 5, 3))),
+            *(ValueError, r"^x must have shape \(3, samples, 4\)"),
+        ),
+        (lambda: Torch(mlp()).unflatten(np.ones((3, 23))), ValueError, r"^w must have shape \(23,\)"),
+    ],
+)
+def test_bad_arguments(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
