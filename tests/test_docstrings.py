@@ -15,6 +15,7 @@ from numpydoc.validate import Validator, validate
 PACKAGES = [
     "consensus.centralised",
     "consensus.communication",
+    "consensus.compression",
     "consensus.losses",
     "consensus.observe",
     "consensus.plotting",

@@ -1,20 +1,27 @@
-"""What a compressor is."""
+"""The base classes of compressors and of the messages that they make."""
+
+from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Self
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from consensus import _checks
 from consensus.communication import Packed
 from consensus.problems import BaseProblem
 
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
 
 class Compressor(ABC):
-    """A map Q of rows of numbers to messages that are shorter: settings, best a frozen dataclass, and :meth:`pack`.
+    """A map Q from rows of numbers to shorter messages; best a frozen dataclass of settings.
 
-    What it loses is bounded by its contraction constant, ``E |Q(x) - x|^2 <= (1 - omega) |x|^2`` for all x, with the
-    expectation over what it draws. Methods that remember what they sent stand any omega > 0.
+    Its contraction constant omega bounds the loss: ``E |Q(x) - x|^2 <= (1 - omega) |x|^2`` for all x, with the expectation over
+    random draws. Methods that remember what they sent tolerate any omega > 0.
 
     Attributes
     ----------
@@ -33,51 +40,142 @@ class Compressor(ABC):
     unbiased: bool = False
 
     @abstractmethod
-    def pack(self, rows: np.ndarray, agents: np.ndarray, number: int) -> Packed:
-        """The messages that stand for ``rows`` (agents, P), one an agent, each from its own row alone.
+    def pack(self, rows: Float[np.ndarray, "agents P"], agents: Int[np.ndarray, " agents"], number: int) -> Packed:
+        """Compress rows, each by itself.
 
         Parameters
         ----------
         rows : ndarray (agents, P)
+            A row of each agent.
         agents : ndarray (agents,)
-            Their numbers in the network,
+            The agents' numbers in the network.
         number : int
-            and which of their messages it is: with the seed, all that a draw depends on.
+            Number of the message, the same for all agents. Random draws depend on it, the agent and the seed alone.
+
+        Returns
+        -------
+        Packed
+            One message per agent.
         """
 
     @abstractmethod
     def omega(self, parameters: int) -> float:
-        """The contraction constant for rows of P = ``parameters`` numbers; not above zero where the map is no contraction."""
+        """Return the contraction constant.
+
+        Parameters
+        ----------
+        parameters : int
+            P, the length of a row.
+
+        Returns
+        -------
+        float
+            Constant, at most 1; zero or negative if the map is no contraction.
+        """
 
     def check(self, problem: BaseProblem) -> None:
-        """Raise ``ValueError`` if the settings do not fit the parameters of ``problem``."""
+        """Raise ``ValueError`` if the settings do not fit the parameters of a problem.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem that is about to be solved.
+        """
         _checks.problem(problem)
 
     def prepared(self, problem: BaseProblem) -> Self:
-        """The compressor as it runs: this one, with what is left to be found from ``problem``."""
+        """Return the compressor with the settings that depend on the problem.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem that is about to be solved.
+
+        Returns
+        -------
+        Compressor
+            This compressor, if no setting is missing.
+        """
         _checks.problem(problem)
         return self
 
 
+@dataclass(frozen=True, eq=False)
+class PackedRows(ABC):
+    """Base class of :class:`consensus.communication.Packed` rows whose message is some of their fields.
+
+    Attributes
+    ----------
+    sent : tuple of str
+        Names of the fields that are sent, arrays (agents, n); the others are the same for all agents.
+    """
+
+    sent: ClassVar[tuple[str, ...]]
+
+    @property
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """Arrays that are sent, each (agents, n)."""
+        return tuple([getattr(self, name) for name in self.sent])
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """Numbers in each message (agents,)."""
+        first = self.arrays[0]
+        return np.full(len(first), first.shape[1])
+
+    @property
+    def bytes(self) -> np.ndarray:
+        """Size of each message (agents,)."""
+        arrays = self.arrays
+        return np.full(len(arrays[0]), sum(array.shape[1] * array.itemsize for array in arrays))
+
+    def of(self, *arrays: np.ndarray) -> Self:
+        """Return the same form with the messages of other agents.
+
+        Parameters
+        ----------
+        *arrays : ndarray (agents, n)
+            Their :attr:`arrays`.
+
+        Returns
+        -------
+        PackedRows
+            Their rows.
+        """
+        return replace(self, **dict(zip(self.sent, arrays, strict=True)))
+
+    @abstractmethod
+    def unpack(self) -> np.ndarray:
+        """Return the rows that the messages stand for.
+
+        Returns
+        -------
+        ndarray (agents, P)
+            Rows in the dtype in which they were packed.
+        """
+
+
 def compressor_of(value: object, name: str = "compressor") -> Compressor:
-    """``value`` if it is a compressor; raise ``TypeError`` otherwise."""
-    return _checks.offers(name, value, ("pack", "omega", "unbiased", "check", "prepared"), "one, such as TopK(0.1)")
+    """Return ``value`` if it is a compressor; raise ``TypeError`` otherwise."""
+    attributes = ("pack", "omega", "unbiased", "check", "prepared")
+    compressor: Compressor = _checks.offers(name, value, attributes, "one, such as TopK(0.1)")
+    return compressor
 
 
 def rows_of(rows: np.ndarray) -> np.ndarray:
-    """``rows`` as an array (agents, P) of floats, P > 0.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If they are none.
-    """
+    """Return ``rows`` as an array (agents, P) of floats, P > 0; raise ``TypeError`` or ``ValueError`` if they are none."""
     rows = _checks.floats("rows", rows)
     if rows.ndim != 2 or not rows.shape[1]:
         raise ValueError(f"rows must have shape (agents, P); got {rows.shape}")
     return rows
 
 
+def check_dtype(name: str, array: object, dtype: DTypeLike) -> None:
+    """Raise ``TypeError`` unless ``array`` is an array of that dtype."""
+    if not isinstance(array, np.ndarray) or array.dtype != dtype:
+        raise TypeError(f"{name} must be an array of {np.dtype(dtype)}; got {_checks.shown(array)}")
+
+
 def generator(seed: int, agent: int, number: int) -> np.random.Generator:
-    """What an agent draws from for its message of that ``number``: far from what it draws for others, and for minibatches."""
+    """Return the generator of an agent's message of that ``number``; its stream is not used by other messages or batches."""
     return np.random.Generator(np.random.Philox(key=[seed, agent], counter=[0, 0, 1, number]))

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from consensus import _checks
 from consensus.communication import Packed
-from consensus.compression.base import Compressor, rows_of
+from consensus.compression.base import Compressor, PackedRows, check_dtype, rows_of
 
 
 @dataclass(frozen=True)
 class Half(Compressor):
-    """Every number in half precision, two bytes, after the row was multiplied by a power of two that fits its largest.
+    """Every number in half precision: two bytes, and two for a power of two per row (:class:`Halves`).
 
-    ``|Q(x) - x|^2 <= (2^-22 + 2^-78 P) |x|^2``: a number keeps eleven bits, one below 2^-28 of the row's largest fewer. A
-    message has two bytes more, for the power.
+    ``|Q(x) - x|^2 <= (2^-22 + 2^-78 P) |x|^2``.
 
     Examples
     --------
@@ -30,32 +28,32 @@ class Half(Compressor):
         return 1 - 2.0**-22 - parameters * 2.0**-78
 
     def pack(self, rows: np.ndarray, agents: np.ndarray, number: int) -> Packed:
-        return Halves.nearest(rows_of(rows))
+        return Halves.nearest(rows)
 
 
 _LARGEST = 15  # scaled numbers are below 2^15: half precision ends at 65504
 
 
 @dataclass(frozen=True, eq=False)
-class Halves:
-    """Rows in half precision (IEEE binary16), each times a power of two of its own.
+class Halves(PackedRows):
+    """Rows in half precision (IEEE binary16), each multiplied by a power of two.
 
-    The power takes a row's largest modulus to between 2^14 and 2^15: neither do large numbers become infinite, nor rows of
-    small ones zero. A number keeps eleven bits, but for those below 2^-28 of the row's largest, which keep fewer, down to 2^-39
-    of it. A message holds two bytes a number, and two for the power.
+    The power takes the row's largest modulus to [2^14, 2^15), so that large numbers stay finite and rows of small ones do not
+    vanish. A number keeps eleven bits; one below 2^-28 of the row's largest keeps fewer, and below 2^-39 it becomes zero.
 
     Parameters
     ----------
     values : ndarray of float16 (agents, P)
+        Scaled numbers.
     exponents : ndarray of int16 (agents, 1)
         The row is ``values * 2^exponent``.
     dtype : dtype
-        Of the rows.
+        Dtype of the rows.
 
     Raises
     ------
     ValueError, TypeError
-        If the arrays do not belong together.
+        If shapes or dtypes are wrong.
 
     Examples
     --------
@@ -73,10 +71,11 @@ class Halves:
     exponents: np.ndarray
     dtype: DTypeLike
 
+    sent = ("values", "exponents")
+
     def __post_init__(self) -> None:
-        for name, array, dtype in (("values", self.values, np.float16), ("exponents", self.exponents, np.int16)):
-            if not isinstance(array, np.ndarray) or array.dtype != dtype:
-                raise TypeError(f"{name} of Halves must be an array of {np.dtype(dtype)}; got {_checks.shown(array)}")
+        check_dtype("values of Halves", self.values, np.float16)
+        check_dtype("exponents of Halves", self.exponents, np.int16)
         if self.values.ndim != 2 or self.exponents.shape != (len(self.values), 1):
             raise ValueError(
                 "values and exponents of Halves must have shapes (agents, P) and (agents, 1); got "
@@ -85,35 +84,25 @@ class Halves:
 
     @classmethod
     def nearest(cls, rows: np.ndarray) -> Halves:
-        """The ``rows`` (agents, P), each number rounded to the nearest."""
-        rows = _checks.floats("rows", rows)
-        if rows.ndim != 2 or not rows.shape[1]:
-            raise ValueError(f"rows must have shape (agents, P); got {rows.shape}")
+        """Round every number to the nearest.
+
+        Parameters
+        ----------
+        rows : ndarray (agents, P)
+            Rows of finite numbers.
+
+        Returns
+        -------
+        Halves
+            The rounded rows.
+        """
+        rows = rows_of(rows)
         exponents = np.frexp(np.abs(rows).max(axis=1, keepdims=True))[1] - _LARGEST
-        # In two steps, as 2^-exponent itself may be beyond the largest double.
+        # In two steps, because 2^-exponent may be beyond the largest double.
         one = rows.dtype.type(1)
         scaled = rows * np.ldexp(one, -(exponents // 2)) * np.ldexp(one, exponents // 2 - exponents)
         return cls(scaled.astype(np.float16), exponents.astype(np.int16), rows.dtype)
 
-    @property
-    def arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        """Values and exponents, as they are sent."""
-        return self.values, self.exponents
-
-    @property
-    def numbers(self) -> np.ndarray:
-        """P for every row (agents,)."""
-        return np.full(len(self.values), self.values.shape[1])
-
-    @property
-    def bytes(self) -> np.ndarray:
-        """Those of a row's values and of its exponent (agents,)."""
-        return self.numbers * self.values.itemsize + self.exponents.itemsize
-
-    def of(self, values: np.ndarray, exponents: np.ndarray) -> Halves:
-        """Rows with these values."""
-        return replace(self, values=values, exponents=exponents)
-
     def unpack(self) -> np.ndarray:
-        """The rows (agents, P)."""
-        return np.ldexp(self.values.astype(self.dtype), self.exponents.astype(np.int32))
+        rows: np.ndarray = np.ldexp(self.values.astype(self.dtype), self.exponents.astype(np.int32))
+        return rows

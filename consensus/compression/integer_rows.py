@@ -4,14 +4,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from consensus.communication import Codec
 from consensus.compression.runs import length, longest, pack, packed_bytes, unpack
 
 
 @dataclass(frozen=True)
-class IntegerRows:
+class IntegerRows(Codec):
     """Writes rows of ``small``, then ``powers``, then ``floats`` numbers, then vectors of integers in few bits.
 
-    A :class:`consensus.communication.Codec`. Each vector is written by itself, as :func:`consensus.compression.runs.pack` does.
+    Each vector is written by itself, as :func:`consensus.compression.runs.pack` does.
 
     Parameters
     ----------
@@ -45,21 +46,18 @@ class IntegerRows:
     unit: float | None = None
 
     def sizes(self, rows: np.ndarray) -> np.ndarray:
-        """As :meth:`consensus.communication.Codec.sizes`."""
         codes = rows[:, self._numbers :].reshape(-1, self.parameters)
         vectors = self._vectors(rows.shape[1])
         sizes: np.ndarray = self._head + packed_bytes(codes).reshape(len(rows), vectors).sum(axis=1)
         return sizes
 
     def encode(self, row: np.ndarray) -> bytes:
-        """As :meth:`consensus.communication.Codec.encode`."""
         small, powers, floats, codes = np.split(row, np.cumsum([self.small, self.powers, self.floats]))
         units = powers if self.unit is None else np.array([self.unit])
         numbers = small.astype("i1"), (np.frexp(units)[1] - 1).astype("<i2"), floats.astype("<f8")
         return b"".join([part.tobytes() for part in numbers] + [pack(vector) for vector in codes.reshape(-1, self.parameters)])
 
     def decode(self, message: np.ndarray, columns: int) -> tuple[np.ndarray, int]:
-        """As :meth:`consensus.communication.Codec.decode`."""
         row, end, start = np.empty(columns), self._head, self._numbers
         after_small = self.small + self.powers
         row[: self.small] = message[: self.small].view("i1")
@@ -72,17 +70,16 @@ class IntegerRows:
         return row, end
 
     def most(self, columns: int) -> int:
-        """As :meth:`consensus.communication.Codec.most`."""
         return self._head + self._vectors(columns) * longest(self.parameters)
 
-    def _vectors(self, columns):
+    def _vectors(self, columns: int) -> int:
         return (columns - self._numbers) // self.parameters
 
     @property
-    def _numbers(self):
+    def _numbers(self) -> int:
         return self.small + self.powers + self.floats
 
     @property
-    def _head(self):
+    def _head(self) -> int:
         """Bytes before the vectors."""
         return self.small + 2 * (self.powers + (self.unit is not None)) + 8 * self.floats

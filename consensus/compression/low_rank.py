@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Self, TypeAlias
 
 import numpy as np
 
 from consensus import _checks
 from consensus.communication import Packed
-from consensus.compression.base import Compressor, generator, rows_of
+from consensus.compression.base import Compressor, PackedRows, generator, rows_of
 from consensus.problems import BaseProblem
+
+Matrices: TypeAlias = tuple[tuple[int, int, int], ...]  # (start, m, n), in ascending order
 
 
 @dataclass(frozen=True)
@@ -19,26 +21,26 @@ class LowRank(Compressor):
 
         D (n, r) standard normal,     L = orth(M D),     R = M' L,     Q(M) = L R'
 
-    A message holds L and R, r (m + n) numbers for the m n, and all numbers that are in no matrix, or in one that is as short.
-    ``E |Q(M) - M|^2 <= (1 - r / min(m, n)) |M|^2``: the first column of L leaves of a matrix of rank k at most 1 - 1/k, on
-    average, and what is left has rank k - 1.
+    A message holds L and R, r (m + n) numbers for the m n, and all numbers that are in no matrix, or in one that is not longer
+    than its factors. ``E |Q(M) - M|^2 <= (1 - r / min(m, n)) |M|^2``: of a matrix of rank k, the first column of L loses at
+    most 1 - 1/k on average, and the rest has rank k - 1.
 
     Parameters
     ----------
     rank : int
-        r.
+        Rank r.
     matrices : tuple of (start, m, n), optional
-        Where in the parameter vector the matrices are: m n numbers from ``start`` on, row by row; in ascending order. The
+        Positions of the matrices in the parameter vector: m n numbers from ``start`` on, row by row; in ascending order. The
         weights of the model's layers by default.
     seed : int
-        >= 0. Combinations depend on it, the agent and the number of its message alone.
+        Seed of the combinations, >= 0.
 
     Raises
     ------
     ValueError
         If a setting is out of range; when a run begins, if ``matrices`` do not fit, or no message would be shorter.
     TypeError
-        When a run begins, if no matrices are given, and the problem's model does not say where its are.
+        When a run begins, if neither the setting nor the problem's model gives matrices.
 
     References
     ----------
@@ -53,42 +55,59 @@ class LowRank(Compressor):
     """
 
     rank: int
-    matrices: tuple[tuple[int, int, int], ...] | None = None
+    matrices: Matrices | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
         _checks.count("rank of LowRank", self.rank)
         _checks.count("seed of LowRank", self.seed, least=0)
         if self.matrices is not None:
-            object.__setattr__(self, "matrices", matrices_of("matrices of LowRank", self.matrices))
+            object.__setattr__(self, "matrices", _ascending(self.matrices))
 
     def check(self, problem: BaseProblem) -> None:
         self.prepared(problem)
 
     def prepared(self, problem: BaseProblem) -> Self:
-        where = self.matrices or layers(type(self).__name__, problem)
-        where = shorter(f"rank of {type(self).__name__}", self.rank, where, problem.parameters)
-        return self if where == self.matrices else replace(self, matrices=where)
+        model = getattr(_checks.problem(problem), "model", None)
+        matrices = self.matrices or getattr(model, "matrices", None)
+        if matrices is None:
+            raise TypeError(
+                f"LowRank needs to know where the parameters are matrices, and {problem if model is None else model} does not "
+                "say: give matrices=((start, m, n), ...)"
+            )
+        ready = replace(self, matrices=matrices)
+        shorter = ready._shorter(problem.parameters)
+        return self if shorter == self.matrices else replace(ready, matrices=shorter)
 
     def omega(self, parameters: int) -> float:
-        return min(1.0, *(self.rank / min(m, n) for _, m, n in self._matrices(parameters)))
+        return min(1.0, *(self.rank / min(m, n) for _, m, n in self._shorter(parameters)))
 
     def pack(self, rows: np.ndarray, agents: np.ndarray, number: int) -> Packed:
         rows = rows_of(rows)
-        matrices = self._matrices(rows.shape[1])
+        matrices = self._shorter(rows.shape[1])
         each = [generator(self.seed, agent, number) for agent in np.asarray(agents).tolist()]
         directions = [np.array([rng.standard_normal((n, self.rank)) for rng in each], rows.dtype) for _, _, n in matrices]
         return Factors.along(rows, matrices, [d.reshape(-1, n, self.rank) for d, (_, _, n) in zip(directions, matrices)])
 
-    def _matrices(self, parameters):
+    def _shorter(self, parameters: int) -> Matrices:
+        """Return the matrices that are longer than their factors."""
         if self.matrices is None:
             raise TypeError("LowRank knows no matrices yet: give matrices=, or use what prepared(problem) returns")
-        return shorter("rank of LowRank", self.rank, self.matrices, parameters)
+        start, m, n = self.matrices[-1]
+        if start + m * n > parameters:
+            raise ValueError(f"matrices must be within the {parameters} parameters; got ({start}, {m}, {n})")
+        found = tuple((start, m, n) for start, m, n in self.matrices if self.rank * (m + n) < m * n)
+        if not found:
+            shapes = ", ".join(f"{m} x {n}" for _, m, n in self.matrices)
+            raise ValueError(
+                f"rank of LowRank must make a matrix shorter, r (m + n) < m n for one of {shapes}; got {self.rank}"
+            )
+        return found
 
 
-def matrices_of(name: str, value: object) -> tuple[tuple[int, int, int], ...]:
-    """``value`` as (start, m, n) of matrices that do not overlap, in ascending order; ValueError if it is not that."""
-    found = _checks.dense(name, value)
+def _ascending(value: object) -> Matrices:
+    """Return ``value`` as (start, m, n) of matrices that do not overlap; ``ValueError`` if it is not that."""
+    found, name = _checks.dense("matrices of LowRank", value), "matrices of LowRank"
     if found.dtype.kind not in "iu" or found.ndim != 2 or found.shape[1] != 3 or not len(found):
         raise ValueError(f"{name} must be a tuple of (start, m, n), three whole numbers each; got {_checks.shown(value)}")
     ends = found[:, 0] + found[:, 1] * found[:, 2]
@@ -97,57 +116,25 @@ def matrices_of(name: str, value: object) -> tuple[tuple[int, int, int], ...]:
     return tuple((start, m, n) for start, m, n in found.tolist())
 
 
-def layers(who: str, problem: BaseProblem) -> tuple[tuple[int, int, int], ...]:
-    """Where the parameters of the problem's model are matrices; ``TypeError`` if it does not say so."""
-    model = getattr(_checks.problem(problem), "model", None)
-    found = getattr(model, "matrices", None)
-    if found is None:
-        raise TypeError(
-            f"{who} needs to know where the parameters are matrices, and {problem if model is None else model} does not say: "
-            "give matrices=((start, m, n), ...)"
-        )
-    return found
-
-
-def shorter(
-    name: str, rank: int, matrices: tuple[tuple[int, int, int], ...], parameters: int
-) -> tuple[tuple[int, int, int], ...]:
-    """Those of ``matrices`` whose factors of ``rank`` are shorter than they are.
-
-    Raises
-    ------
-    ValueError
-        If there are none, or they do not fit in a vector of ``parameters``.
-    """
-    start, m, n = matrices[-1]
-    if start + m * n > parameters:
-        raise ValueError(f"matrices must be within the {parameters} parameters; got ({start}, {m}, {n})")
-    found = tuple((start, m, n) for start, m, n in matrices if rank * (m + n) < m * n)
-    if not found:
-        shapes = ", ".join(f"{m} x {n}" for _, m, n in matrices)
-        raise ValueError(f"{name} must make a matrix shorter, r (m + n) < m n for one of {shapes}; got {rank}")
-    return found
-
-
 @dataclass(frozen=True, eq=False)
-class Factors:
-    """Rows that hold matrices of low rank, of which two factors are sent, and other numbers, which are sent as they are.
+class Factors(PackedRows):
+    """Rows with matrices of low rank, of which two factors are sent, and other numbers, which are sent as they are.
 
     Parameters
     ----------
     values : ndarray (agents, width)
         For each matrix ``L R'`` its factors L (m, r) and R (n, r), row by row, then the row's other numbers in their order.
     matrices : tuple of (start, m, n)
-        Where in a row the matrices are, in ascending order: the m n numbers from ``start`` on, row by row.
+        Positions of the matrices in a row, in ascending order: the m n numbers from ``start`` on, row by row.
     rank : int
-        r.
+        Rank r.
     columns : int
         P.
 
     Raises
     ------
     ValueError, TypeError
-        If they do not belong together.
+        If shapes or dtypes are wrong.
 
     Examples
     --------
@@ -159,9 +146,11 @@ class Factors:
     """
 
     values: np.ndarray
-    matrices: tuple[tuple[int, int, int], ...]
+    matrices: Matrices
     rank: int
     columns: int
+
+    sent = ("values",)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", _checks.floats("values of Factors", self.values))
@@ -172,55 +161,53 @@ class Factors:
             raise ValueError(f"values of Factors must have shape (agents, {width}) for these matrices; got {self.values.shape}")
 
     @classmethod
-    def along(cls, rows: np.ndarray, matrices: tuple[tuple[int, int, int], ...], directions: list[np.ndarray]) -> Factors:
-        """The ``rows`` (agents, P), every matrix M of theirs projected: ``L = orth(M D)``, ``R = M' L``.
+    def along(cls, rows: np.ndarray, matrices: Matrices, directions: list[np.ndarray]) -> Factors:
+        """Project every matrix M of the rows: ``L = orth(M D)``, ``R = M' L``.
 
-        The ``directions`` D (agents, n, r) are one array a matrix. Of a matrix of rank at most r nothing is lost, for almost
-        all directions.
+        A matrix of rank at most r loses nothing, for almost all directions.
+
+        Parameters
+        ----------
+        rows : ndarray (agents, P)
+            Rows of floats.
+        matrices : tuple of (start, m, n)
+            Positions of the matrices in a row.
+        directions : list of ndarray (agents, n, r)
+            D, for each matrix.
+
+        Returns
+        -------
+        Factors
+            The projected rows.
         """
-        rows = _checks.floats("rows", rows)
-        rank, rest, factors = directions[0].shape[2], np.ones(rows.shape[1], bool), []
-        for (start, m, n), sight in zip(matrices, directions, strict=True):
-            rest[start : start + m * n] = False
-            matrix = rows[:, start : start + m * n].reshape(-1, m, n)
-            left = orthonormal(matrix @ sight)
-            factors += [left.reshape(len(rows), -1), (matrix.swapaxes(1, 2) @ left).reshape(len(rows), -1)]
-        values = np.concatenate([*factors, rows[:, rest]], axis=1)
-        return cls(values, matrices, rank, rows.shape[1])
-
-    @property
-    def arrays(self) -> tuple[np.ndarray]:
-        """The values, as they are sent."""
-        return (self.values,)
-
-    @property
-    def numbers(self) -> np.ndarray:
-        """How many values each row has (agents,)."""
-        return np.full(len(self.values), self.values.shape[1])
-
-    @property
-    def bytes(self) -> np.ndarray:
-        """Those of each row's values (agents,)."""
-        return self.numbers * self.values.itemsize
-
-    def of(self, values: np.ndarray) -> Factors:
-        """Rows with the same matrices of these values."""
-        return replace(self, values=values)
+        rows, factors = rows_of(rows), []
+        for (start, m, n), D in zip(matrices, directions, strict=True):
+            M = rows[:, start : start + m * n].reshape(-1, m, n)
+            L = orthonormal(M @ D)
+            factors += [L.reshape(len(rows), -1), (M.swapaxes(1, 2) @ L).reshape(len(rows), -1)]
+        values = np.concatenate([*factors, rows[:, outside(matrices, rows.shape[1])]], axis=1)
+        return cls(values, matrices, directions[0].shape[2], rows.shape[1])
 
     def unpack(self) -> np.ndarray:
-        """The rows (agents, P)."""
-        rows, agents, r = np.empty((len(self.values), self.columns), self.values.dtype), len(self.values), self.rank
-        rest, at = np.ones(self.columns, bool), 0
+        agents, r, end = len(self.values), self.rank, 0
+        rows = np.empty((agents, self.columns), self.values.dtype)
         for start, m, n in self.matrices:
-            rest[start : start + m * n] = False
-            left, right = self.values[:, at : at + m * r], self.values[:, at + m * r : at + (m + n) * r]
-            at += (m + n) * r
-            product = left.reshape(agents, m, r) @ right.reshape(agents, n, r).swapaxes(1, 2)
-            rows[:, start : start + m * n] = product.reshape(agents, -1)
-        rows[:, rest] = self.values[:, at:]
+            middle, begin, end = end + m * r, end, end + (m + n) * r
+            L, R = self.values[:, begin:middle].reshape(agents, m, r), self.values[:, middle:end].reshape(agents, n, r)
+            rows[:, start : start + m * n] = (L @ R.swapaxes(1, 2)).reshape(agents, -1)
+        rows[:, outside(self.matrices, self.columns)] = self.values[:, end:]
         return rows
 
 
+def outside(matrices: Matrices, columns: int) -> np.ndarray:
+    """Return a mask (columns,) of the numbers of a row that are in none of the ``matrices``."""
+    mask = np.ones(columns, bool)
+    for start, m, n in matrices:
+        mask[start : start + m * n] = False
+    return mask
+
+
 def orthonormal(matrices: np.ndarray) -> np.ndarray:
-    """Orthonormal bases of the columns of ``matrices`` (agents, m, r), r <= m, each from its own alone."""
-    return np.linalg.qr(matrices)[0]
+    """Return orthonormal bases of the columns of ``matrices`` (..., m, r), r <= m, each from its own alone."""
+    bases: np.ndarray = np.linalg.qr(matrices)[0]
+    return bases

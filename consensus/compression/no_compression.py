@@ -1,4 +1,4 @@
-"""Messages as they would be without a compressor."""
+"""Messages without compression."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 
 from consensus import _checks
 from consensus.communication import Packed
-from consensus.compression.base import Compressor, rows_of
+from consensus.compression.base import Compressor, PackedRows, rows_of
 
 
 @dataclass(frozen=True)
 class NoCompression(Compressor):
-    """Every number as it is: what a compressed method does with it is to be compared with.
+    """Every number as it is: the baseline of compressed methods.
 
     Examples
     --------
@@ -32,17 +32,18 @@ class NoCompression(Compressor):
 
 
 @dataclass(frozen=True, eq=False)
-class Whole:
-    """Rows of which every number is sent, in their own dtype.
+class Whole(PackedRows):
+    """Rows of which every number is sent, in its own dtype.
 
     Parameters
     ----------
     rows : ndarray (agents, P)
+        Rows of floats.
 
     Raises
     ------
     ValueError, TypeError
-        If they are no such array.
+        If ``rows`` is no such array.
 
     Examples
     --------
@@ -54,31 +55,13 @@ class Whole:
 
     rows: np.ndarray
 
+    sent = ("rows",)
+
     def __post_init__(self) -> None:
         rows = _checks.floats("rows of Whole", self.rows)
         if rows.ndim != 2:
             raise ValueError(f"rows of Whole must have shape (agents, P); got {rows.shape}")
         object.__setattr__(self, "rows", rows)
 
-    @property
-    def arrays(self) -> tuple[np.ndarray]:
-        """The rows, as they are sent."""
-        return (self.rows,)
-
-    @property
-    def numbers(self) -> np.ndarray:
-        """P for every row (agents,)."""
-        return np.full(len(self.rows), self.rows.shape[1])
-
-    @property
-    def bytes(self) -> np.ndarray:
-        """Those of P numbers (agents,)."""
-        return self.numbers * self.rows.itemsize
-
-    def of(self, rows: np.ndarray) -> Whole:
-        """These rows."""
-        return Whole(rows)
-
     def unpack(self) -> np.ndarray:
-        """The rows (agents, P)."""
         return self.rows

@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from consensus import _checks
 from consensus.communication import Packed
-from consensus.compression.base import Compressor, generator, rows_of
+from consensus.compression.base import Compressor, PackedRows, check_dtype, generator, rows_of
 
 
 @dataclass(frozen=True)
 class Quantize(Compressor):
     """Every number of a row as one of 2 m + 1 multiples of ``s / m``, s the row's largest modulus, ``m = 2^(bits - 1) - 1``.
 
-    Rounded at random, up or down, it is unbiased, and
+    Random rounding, up or down, is unbiased, and
 
         E |Q(x) - x|^2 <= C |x|^2          C = min((P - 1) / (4 m^2), sqrt(P) / m)
 
-    so that ``omega = 1 - C``: of few bits and many numbers it is no contraction. Rounded to the nearest it always is, with
-    ``omega = 1 / (1 + (P - 1) / (4 m^2))``, but it has a bias. A message holds ``ceil(bits P / 8)`` bytes, and s.
+    so that ``omega = 1 - C``: with few bits and many numbers it is no contraction. Rounding to the nearest always is one, with
+    ``omega = 1 / (1 + (P - 1) / (4 m^2))``, but has a bias. A message holds ``ceil(bits P / 8)`` bytes, and s.
 
     Parameters
     ----------
     bits : int
-        From 2 to 16, a number.
+        Bits per number, from 2 to 16.
     rounding : {"random", "nearest"}
+        Rule of rounding.
     seed : int
-        >= 0. What is drawn depends on it, the agent and the number of its message alone.
+        Seed of the random rounding, >= 0.
 
     Raises
     ------
@@ -61,26 +62,26 @@ class Quantize(Compressor):
 
     @property
     def unbiased(self) -> bool:  # type: ignore[override]  # an attribute of others
+        """Whether rounding is random."""
         return self.rounding == "random"
 
     def omega(self, parameters: int) -> float:
-        m = 2 ** (self.bits - 1) - 1
+        m = _most(self.bits)
         rounded = (parameters - 1) / (4 * m**2)
         return 1 - min(rounded, math.sqrt(parameters) / m) if self.unbiased else 1 / (1 + rounded)
 
     def pack(self, rows: np.ndarray, agents: np.ndarray, number: int) -> Packed:
-        rows = rows_of(rows)
         if not self.unbiased:
             return Quantised.nearest(rows, self.bits)
-        uniform = np.empty(rows.shape)
+        uniform = np.empty(rows_of(rows).shape)
         for row, agent in zip(uniform, np.asarray(agents).tolist(), strict=True):
             generator(self.seed, agent, number).random(out=row)
         return Quantised.random(rows, self.bits, uniform)
 
 
 @dataclass(frozen=True, eq=False)
-class Quantised:
-    """Rows as codes of a few bits, multiples of a scale that each row has of its own.
+class Quantised(PackedRows):
+    """Rows as codes of a few bits: multiples of a scale of each row.
 
     With b bits a number is one of the ``2 m + 1`` values ``-s, ..., -s / m, 0, s / m, ..., s``, ``m = 2^(b - 1) - 1``, s the
     row's scale. A message holds ``ceil(b P / 8)`` bytes of codes and the scale, in the dtype of the rows.
@@ -88,18 +89,18 @@ class Quantised:
     Parameters
     ----------
     codes : ndarray of uint8 (agents, bytes)
-        The codes 0 .. 2 m of a row one after another, the lowest bit of each first.
+        Codes 0 .. 2 m of a row one after another, the lowest bit of each first.
     scale : ndarray (agents, 1)
-        s >= 0.
+        Scale s >= 0.
     columns : int
         P.
     bits : int
-        b, from 2 to 16.
+        Bits per code, from 2 to 16.
 
     Raises
     ------
     ValueError, TypeError
-        If the arrays do not belong together.
+        If shapes or dtypes are wrong.
 
     Examples
     --------
@@ -119,12 +120,13 @@ class Quantised:
     columns: int
     bits: int
 
+    sent = ("codes", "scale")
+
     def __post_init__(self) -> None:
         _checks.count("columns of Quantised", self.columns)
         _checks.count("bits of Quantised", self.bits, least=2, most=16)
         object.__setattr__(self, "scale", _checks.floats("scale of Quantised", self.scale))
-        if not isinstance(self.codes, np.ndarray) or self.codes.dtype != np.uint8:
-            raise TypeError(f"codes of Quantised must be an array of uint8; got {_checks.shown(self.codes)}")
+        check_dtype("codes of Quantised", self.codes, np.uint8)
         width = -(-self.columns * self.bits // 8)
         if self.codes.shape[1:] != (width,) or self.scale.shape != (len(self.codes), 1):
             raise ValueError(
@@ -134,72 +136,73 @@ class Quantised:
 
     @classmethod
     def nearest(cls, rows: np.ndarray, bits: int) -> Quantised:
-        """The ``rows`` (agents, P), each number rounded to the nearest that it can be, the row's largest modulus its scale.
+        """Round each number to the nearest code; the row's largest modulus is its scale.
 
-        A row that holds a NaN or an infinity unpacks to NaN: a run that diverges is seen to diverge.
+        A row with a NaN or an infinity unpacks to NaN, so that a diverging run is seen to diverge.
+
+        Parameters
+        ----------
+        rows : ndarray (agents, P)
+            Rows of floats.
+        bits : int
+            Bits per number, from 2 to 16.
+
+        Returns
+        -------
+        Quantised
+            The rounded rows.
         """
-        return cls._of(rows, bits, lambda steps: np.rint(steps))
+        return cls.random(rows, bits, None)
 
     @classmethod
-    def random(cls, rows: np.ndarray, bits: int, uniform: np.ndarray) -> Quantised:
-        """As :meth:`nearest`, but rounded up or down by chance, so that the expectation is the number.
+    def random(cls, rows: np.ndarray, bits: int, uniform: np.ndarray | None) -> Quantised:
+        """Round up or down at random, so that the expectation of a number is the number.
 
-        ``uniform`` (agents, P) are draws from the uniform distribution on [0, 1).
+        Parameters
+        ----------
+        rows : ndarray (agents, P)
+            Rows of floats.
+        bits : int
+            Bits per number, from 2 to 16.
+        uniform : ndarray (agents, P), optional
+            Draws from the uniform distribution on [0, 1); None rounds to the nearest.
+
+        Returns
+        -------
+        Quantised
+            The rounded rows.
         """
-        rows, uniform = _checks.floats("rows", rows), _checks.floats("uniform", uniform)
-        if uniform.shape != rows.shape:
+        rows, most = rows_of(rows), _most(_checks.count("bits", bits, least=2, most=16))
+        if uniform is not None and _checks.floats("uniform", uniform).shape != rows.shape:
             raise ValueError(f"uniform must have the shape of rows, {rows.shape}; got {uniform.shape}")
-        return cls._of(rows, bits, lambda steps: np.floor(steps + uniform))
-
-    @classmethod
-    def _of(cls, rows, bits, rounded):
-        rows = _checks.floats("rows", rows)
-        if rows.ndim != 2 or not rows.shape[1]:
-            raise ValueError(f"rows must have shape (agents, P); got {rows.shape}")
-        most = _most(_checks.count("bits", bits, least=2, most=16))
         scale = np.abs(rows).max(axis=1, keepdims=True)
         finite = np.isfinite(scale)
         scale = np.where(finite, scale, rows.dtype.type(np.nan))
-        units = np.where(finite, rows, 0) / np.where(scale > 0, scale, 1)
-        codes = np.minimum(rounded(units * most) + most, 2 * most).astype("<u2")
+        steps = np.where(finite, rows, 0) / np.where(scale > 0, scale, 1) * most
+        steps = np.rint(steps) if uniform is None else np.floor(steps + uniform)
+        codes = np.minimum(steps + most, 2 * most).astype("<u2")
         return cls(_packed(codes, bits), scale, rows.shape[1], bits)
 
     @property
-    def arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        """Codes and scales, as they are sent."""
-        return self.codes, self.scale
-
-    @property
     def numbers(self) -> np.ndarray:
-        """P for every row (agents,)."""
         return np.full(len(self.codes), self.columns)
 
-    @property
-    def bytes(self) -> np.ndarray:
-        """Those of a row's codes and scale (agents,)."""
-        return np.full(len(self.codes), self.codes.shape[1] + self.scale.itemsize)
-
-    def of(self, codes: np.ndarray, scale: np.ndarray) -> Quantised:
-        """Rows of as many columns and bits with these codes."""
-        return replace(self, codes=codes, scale=scale)
-
     def unpack(self) -> np.ndarray:
-        """The rows (agents, P)."""
-        codes = _unpacked(self.codes, self.columns, self.bits)
-        dtype, most = self.scale.dtype, _most(self.bits)
-        return (codes.astype(dtype) - dtype.type(most)) * (self.scale / dtype.type(most))
+        codes, dtype, most = _unpacked(self.codes, self.columns, self.bits), self.scale.dtype, _most(self.bits)
+        rows: np.ndarray = (codes.astype(dtype) - dtype.type(most)) * (self.scale / dtype.type(most))
+        return rows
 
 
-def _most(bits):
-    """The largest code's distance from zero's."""
+def _most(bits: int) -> int:
+    """Return the largest code's distance from zero's."""
     return (1 << (bits - 1)) - 1
 
 
-def _packed(codes, bits):
-    """Codes (agents, P), of 16 bits each, as bytes (agents, ceil(bits P / 8)), the lowest bit first."""
+def _packed(codes: np.ndarray, bits: int) -> np.ndarray:
+    """Return codes (agents, P), of 16 bits each, as bytes (agents, ceil(bits P / 8)), the lowest bit first."""
     agents, columns = codes.shape
     each, size, word = _words(bits)
-    if size > 8:  # bit by bit, which takes many times as long
+    if word is None:  # bit by bit, which takes many times as long
         places = np.unpackbits(codes.view(np.uint8).reshape(agents, columns, 2), axis=2, bitorder="little")[:, :, :bits]
         return np.packbits(places.reshape(agents, columns * bits), axis=1, bitorder="little")
     groups = -(-columns // each)
@@ -211,10 +214,10 @@ def _packed(codes, bits):
     return np.ascontiguousarray(sent[:, : -(-columns * bits // 8)])
 
 
-def _unpacked(sent, columns, bits):
-    """What :func:`_packed` made ``sent`` of."""
+def _unpacked(sent: np.ndarray, columns: int, bits: int) -> np.ndarray:
+    """Return the codes (agents, columns) of which :func:`_packed` made ``sent``."""
     agents, (each, size, word) = len(sent), _words(bits)
-    if size > 8:
+    if word is None:
         places = np.zeros((agents, columns, 16), np.uint8)
         found = np.unpackbits(sent, axis=1, count=columns * bits, bitorder="little")
         places[:, :, :bits] = found.reshape(-1, columns, bits)
@@ -230,7 +233,7 @@ def _unpacked(sent, columns, bits):
     return codes[:, :columns]
 
 
-def _words(bits):
+def _words(bits: int) -> tuple[int, int, np.dtype | None]:
     """How many codes fill whole bytes, how many bytes, and the unsigned integer that holds these."""
     each = 8 // math.gcd(bits, 8)
     size = each * bits // 8

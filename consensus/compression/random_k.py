@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from consensus import _checks
 from consensus.communication import Packed
-from consensus.compression.base import Compressor, generator, rows_of
-from consensus.compression.counts import entries, some
-from consensus.problems import BaseProblem
+from consensus.compression.base import PackedRows, check_dtype, generator, rows_of
+from consensus.compression.some_entries import SomeEntries
 
 
 @dataclass(frozen=True)
-class RandomK(Compressor):
-    """k entries of a row, drawn at random without replacement; the others count as zero.
+class RandomK(SomeEntries):
+    """Entries of a row drawn at random without replacement, k of them; the others count as zero.
 
-    ``E |Q(x) - x|^2 = (1 - k/P) |x|^2``. Receivers draw the same places again: a message holds k values and four bytes more.
+    ``E |Q(x) - x|^2 = (1 - k/P) |x|^2``. Receivers draw the same places again: a message holds k values and four bytes.
 
     Parameters
     ----------
     k : int or float
-        As of :class:`TopK`.
+        Number of entries, at most P; or, as a float in (0, 1], a fraction of P: rounded, but at least one entry.
     seed : int
-        >= 0. Places depend on it, the agent and the number of its message alone.
+        Seed of the places, >= 0.
 
     Raises
     ------
@@ -43,46 +42,40 @@ class RandomK(Compressor):
     0.1
     """
 
-    k: float
     seed: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "k", some("k of RandomK", self.k))
+        super().__post_init__()
         _checks.count("seed of RandomK", self.seed, least=0)
 
-    def check(self, problem: BaseProblem) -> None:
-        super().check(problem)
-        self.omega(problem.parameters)
-
-    def omega(self, parameters: int) -> float:
-        return entries("k of RandomK", self.k, parameters) / parameters
-
     def pack(self, rows: np.ndarray, agents: np.ndarray, number: int) -> Packed:
-        rows = rows_of(rows)
-        return Drawn.some(rows, entries("k of RandomK", self.k, rows.shape[1]), agents, self.seed, number)
+        return Drawn.some(rows, self.entries(rows_of(rows).shape[1]), agents, self.seed, number)
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
-    """Rows of which k entries at random places are sent, and the others taken as zero.
+class Drawn(PackedRows):
+    """Rows of which k entries at random places are sent; the others count as zero.
 
-    Which places, depends on the seed, the sender and the number of its message alone. So the receiver draws them again: a
-    message holds k values, and the sender's number in four bytes.
+    The places depend on the seed, the sender and the number of its message alone, so that receivers draw them again: a message
+    holds k values, and the sender's number in four bytes.
 
     Parameters
     ----------
     values : ndarray (agents, k)
+        Entries.
     senders : ndarray of int32 (agents, 1)
         The agents' numbers in the network.
     columns : int
         P >= k.
-    seed, number : int
-        The seed, and which of the sender's messages it is; both >= 0.
+    seed : int
+        Seed of the places, >= 0.
+    number : int
+        Number of the message, >= 0.
 
     Raises
     ------
     ValueError, TypeError
-        If they do not belong together.
+        If shapes or dtypes are wrong.
 
     Examples
     --------
@@ -102,14 +95,15 @@ class Drawn:
     seed: int
     number: int
 
+    sent = ("values", "senders")
+
     def __post_init__(self) -> None:
         _checks.count("columns of Drawn", self.columns)
         _checks.count("seed of Drawn", self.seed, least=0)
         _checks.count("number of Drawn", self.number, least=0)
         values, senders = _checks.floats("values of Drawn", self.values), self.senders
         object.__setattr__(self, "values", values)
-        if not isinstance(senders, np.ndarray) or senders.dtype != np.int32:
-            raise TypeError(f"senders of Drawn must be an array of int32; got {_checks.shown(senders)}")
+        check_dtype("senders of Drawn", senders, np.int32)
         if values.ndim != 2 or senders.shape != (len(values), 1) or values.shape[1] > self.columns:
             raise ValueError(
                 f"values and senders of Drawn must have shapes (agents, k) and (agents, 1), with k <= {self.columns} columns; "
@@ -118,46 +112,43 @@ class Drawn:
 
     @classmethod
     def some(cls, rows: np.ndarray, k: int, senders: np.ndarray, seed: int, number: int) -> Drawn:
-        """k entries of each of the ``rows`` (agents, P)."""
-        rows = _checks.floats("rows", rows)
-        if rows.ndim != 2:
-            raise ValueError(f"rows must have shape (agents, P); got {rows.shape}")
+        """Draw k entries of each row.
+
+        Parameters
+        ----------
+        rows : ndarray (agents, P)
+            A row of each sender.
+        k : int
+            Number of entries, from 1 to P.
+        senders : ndarray (agents,)
+            The agents' numbers in the network.
+        seed : int
+            Seed of the places.
+        number : int
+            Number of the message.
+
+        Returns
+        -------
+        Drawn
+            The drawn entries.
+        """
+        rows = rows_of(rows)
         _checks.count("k", k, most=rows.shape[1])
         if np.asarray(senders).dtype.kind not in "iu":
-            raise TypeError(f"senders must be whole numbers, one a row; got {_checks.shown(senders)}")
-        empty = np.empty((len(rows), k), rows.dtype)
-        drawn = cls(empty, np.asarray(senders, np.int32).reshape(-1, 1), rows.shape[1], seed, number)
-        empty[...] = np.take_along_axis(rows, drawn._places, axis=1)
+            raise TypeError(f"senders must be whole numbers, one per row; got {_checks.shown(senders)}")
+        values = np.empty((len(rows), k), rows.dtype)
+        drawn = cls(values, np.asarray(senders, np.int32).reshape(-1, 1), rows.shape[1], seed, number)
+        values[...] = np.take_along_axis(rows, drawn._places, axis=1)
         return drawn
 
-    @property
-    def arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        """Values and senders, as they are sent."""
-        return self.values, self.senders
-
-    @property
-    def numbers(self) -> np.ndarray:
-        """k for every row (agents,)."""
-        return np.full(len(self.values), self.values.shape[1])
-
-    @property
-    def bytes(self) -> np.ndarray:
-        """Those of a row's values and of its sender's number (agents,)."""
-        return self.numbers * self.values.itemsize + self.senders.itemsize
-
-    def of(self, values: np.ndarray, senders: np.ndarray) -> Drawn:
-        """The same message of other senders, with these values."""
-        return replace(self, values=values, senders=senders)
-
     def unpack(self) -> np.ndarray:
-        """The rows (agents, P), zero where nothing was sent."""
         rows = np.zeros((len(self.values), self.columns), self.values.dtype)
         np.put_along_axis(rows, self._places, self.values, axis=1)
         return rows
 
     @functools.cached_property
-    def _places(self):
-        """Which entries are sent (agents, k)."""
+    def _places(self) -> np.ndarray:
+        """Columns of the entries (agents, k)."""
         k = self.values.shape[1]
         each = (generator(self.seed, sender, self.number) for sender in self.senders[:, 0].tolist())
         return np.array([rng.choice(self.columns, k, replace=False, shuffle=False) for rng in each], np.intp).reshape(-1, k)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from consensus import _checks
+from consensus.compression.base import PackedRows, check_dtype
 
 _RUN = 32  # integers that share a width,
 _WIDTH = 6  # which takes so many bits: 0 to 63
@@ -17,16 +18,9 @@ _MOST = 50  # 2^50 is the largest code of Runs
 
 
 def packed_bytes(codes: np.ndarray) -> np.ndarray:
-    """The lengths (n,), in whole bytes, of the messages that :func:`pack` makes of the rows of ``codes``.
+    """Return the sizes (n,) of the messages that :func:`pack` makes of the rows of ``codes`` (n, P).
 
-    Parameters
-    ----------
-    codes : ndarray (n, P)
-        Integers below 2^62 in modulus, of any dtype. A row with a NaN, which only a diverging run has, counts as zeros.
-
-    Returns
-    -------
-    ndarray of int (n,)
+    Codes are integers below 2^62 in modulus, of any dtype. A row with a NaN, which only a diverging run has, counts as zeros.
 
     Examples
     --------
@@ -43,7 +37,7 @@ def packed_bytes(codes: np.ndarray) -> np.ndarray:
 
 
 def pack(codes: np.ndarray) -> bytes:
-    """A message with the integers ``codes`` (P,): the runs' widths, then each run in two's complement.
+    """Return a message with the integers ``codes`` (P,): the runs' widths, then each run in two's complement.
 
     A run whose integers are at most m in modulus takes ``floor(log2 m) + 2`` bits an integer, none if all are zero. A run of
     floats with a NaN, or with a number of 2^62 or more, which only a diverging run has, travels as it is, in float64.
@@ -70,12 +64,9 @@ def pack(codes: np.ndarray) -> bytes:
 
 
 def unpack(message: bytes | np.ndarray, count: int) -> np.ndarray:
-    """The ``count`` numbers (count,) of which :func:`pack` made the beginning of ``message``.
+    """Return the ``count`` numbers of which :func:`pack` made the beginning of ``message``.
 
-    Returns
-    -------
-    ndarray (count,)
-        Of int64; of float64 if the numbers of a run travelled as they are.
+    They are of int64, or of float64 if the numbers of a run travelled as they are.
     """
     widths, start = _read_widths(message, count), _WIDTH * -(-count // _RUN)
     bits = np.unpackbits(np.frombuffer(message, np.uint8, length(message, count)), bitorder="little")
@@ -93,29 +84,30 @@ def unpack(message: bytes | np.ndarray, count: int) -> np.ndarray:
 
 
 def length(message: bytes | np.ndarray, count: int) -> int:
-    """How many bytes at the beginning of ``message`` hold ``count`` numbers."""
+    """Return the size of the message with ``count`` numbers at the beginning of ``message``."""
     bits = _bits(_read_widths(message, count)) * _RUN
     last = int(bits[-1]) // _RUN * (-count % _RUN) if count else 0
     return -(-(_WIDTH * len(bits) + int(bits.sum()) - last) // 8)
 
 
 def longest(count: int) -> int:
-    """The largest size, in bytes, of a message with ``count`` numbers."""
+    """Return the largest size of a message with ``count`` numbers."""
     return -(-(_WIDTH * -(-count // _RUN) + 64 * count) // 8)
 
 
-def _read_widths(message, count):
+def _read_widths(message: bytes | np.ndarray, count: int) -> np.ndarray:
+    """Return the widths (runs,) of a message with ``count`` numbers."""
     runs = -(-count // _RUN)
     head = np.unpackbits(np.frombuffer(message, np.uint8, -(-runs * _WIDTH // 8)), count=runs * _WIDTH, bitorder="little")
     return np.packbits(head.reshape(runs, _WIDTH), axis=1, bitorder="little").ravel()
 
 
-def _bits(widths):
+def _bits(widths: np.ndarray) -> np.ndarray:
     """Bits of a number in each run, of the ``widths`` in a message."""
     return np.where(widths == _AS_THEY_ARE, 64, widths.astype(int))
 
 
-def _used(widths, count):
+def _used(widths: np.ndarray, count: int) -> np.ndarray:
     """Which bits of ``count`` words are in a message: (runs, 32, bits), bits up to the whole byte of the widest run."""
     bits = _bits(widths)
     among = np.arange(len(bits) * _RUN).reshape(-1, _RUN, 1) < count
@@ -123,23 +115,23 @@ def _used(widths, count):
 
 
 @dataclass(frozen=True, eq=False)
-class Runs:
-    """Rows as whole multiples of units, in runs of 32 that share a width: as :func:`pack` writes them.
+class Runs(PackedRows):
+    """Rows as whole multiples of units, in runs of 32 that share a width, as :func:`pack` writes them.
 
-    A row falls into parts of equal length, each with a unit of its own, a power of two. A message holds what :func:`pack`
-    makes of each part's multiples, and two bytes for each unit's exponent.
+    A row is divided into parts of equal length, each with a unit of its own, a power of two. A message holds the packed
+    multiples of each part, and two bytes for the exponent of each unit.
 
     Parameters
     ----------
-    codes : ndarray (agents, P) of int64, with units in single precision of int32
-        The multiples.
+    codes : ndarray (agents, P) of int64, or int32 with units in float32
+        Multiples.
     unit : ndarray (agents, parts)
         Powers of two, in the dtype of the rows; NaN for a part that unpacks to NaN.
 
     Raises
     ------
     ValueError, TypeError
-        If the arrays do not belong together.
+        If shapes or dtypes are wrong, or a unit is no power of two.
 
     Examples
     --------
@@ -153,25 +145,35 @@ class Runs:
     codes: np.ndarray
     unit: np.ndarray
 
+    sent = ("codes", "unit")
+
     def __post_init__(self) -> None:
         unit = _checks.floats("unit of Runs", self.unit)
-        if not isinstance(self.codes, np.ndarray) or self.codes.dtype != _whole(unit.dtype):
-            wanted = _whole(unit.dtype).name
-            raise TypeError(
-                f"codes of Runs must be an array of {wanted} with units of {unit.dtype}; got {_checks.shown(self.codes)}"
-            )
+        check_dtype("codes of Runs", self.codes, _whole(unit.dtype))
         object.__setattr__(self, "unit", unit)
         _check_parts("codes", self.codes, unit)
         _check_powers(unit, ~np.isnan(unit))
 
     @classmethod
     def nearest(cls, rows: np.ndarray, unit: np.ndarray) -> Runs:
-        """The ``rows`` (agents, P) rounded to multiples of ``unit`` (agents, parts), or of 2^k times that.
+        """Round to multiples of a unit, or of 2^k times that unit.
 
         The factor, usually one, is the least for which all numbers of a part are below 2^50 units in modulus (2^22 in single
         precision, so that products of codes and units are exact), and the unit is a normal number of the rows' dtype. A part
-        that holds a NaN or an infinity, or whose unit is NaN, infinite or zero, unpacks to NaN: a run that diverges is seen to
+        with a NaN or an infinity, or whose unit is NaN, infinite or zero, unpacks to NaN, so that a diverging run is seen to
         diverge.
+
+        Parameters
+        ----------
+        rows : ndarray (agents, P)
+            Rows of floats.
+        unit : ndarray (agents, parts)
+            Powers of two.
+
+        Returns
+        -------
+        Runs
+            The rounded rows.
         """
         rows, unit = _checks.floats("rows", rows), _checks.floats("unit", unit)
         _check_parts("rows", rows, unit)
@@ -190,35 +192,21 @@ class Runs:
             used[~known] = np.nan
         return cls(codes.reshape(rows.shape).astype(_whole(rows.dtype)), used)
 
-    @property
-    def arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        """Codes and units."""
-        return self.codes, self.unit
-
-    @property
-    def numbers(self) -> np.ndarray:
-        """P for every row (agents,)."""
-        return np.full(len(self.codes), self.codes.shape[1])
-
     @functools.cached_property
     def bytes(self) -> np.ndarray:
-        """Those of a row's runs, and two for each unit's exponent (agents,)."""
+        """Size of each message (agents,)."""
         agents, parts = self.unit.shape
         codes = self.codes.reshape(agents * parts, self.codes.shape[1] // parts)
-        lengths: np.ndarray = packed_bytes(codes).reshape(agents, parts).sum(axis=1) + 2 * parts
-        return lengths
-
-    def of(self, codes: np.ndarray, unit: np.ndarray) -> Runs:
-        """Rows with these codes."""
-        return Runs(codes, unit)
+        sizes: np.ndarray = packed_bytes(codes).reshape(agents, parts).sum(axis=1) + 2 * parts
+        return sizes
 
     def unpack(self) -> np.ndarray:
-        """The rows (agents, P)."""
         parts = self.codes.reshape(*self.unit.shape, self.codes.shape[1] // self.unit.shape[1])
-        return (parts * self.unit[:, :, None]).reshape(self.codes.shape).astype(self.unit.dtype, copy=False)
+        rows: np.ndarray = (parts * self.unit[:, :, None]).reshape(self.codes.shape).astype(self.unit.dtype, copy=False)
+        return rows
 
 
-def _check_parts(name, rows, unit):
+def _check_parts(name: str, rows: np.ndarray, unit: np.ndarray) -> None:
     """Raise ``ValueError`` unless rows fall into equal parts, one for each unit."""
     if rows.ndim != 2 or unit.ndim != 2 or len(rows) != len(unit) or not unit.shape[1] or rows.shape[1] % unit.shape[1]:
         raise ValueError(
@@ -227,19 +215,19 @@ def _check_parts(name, rows, unit):
         )
 
 
-def _check_powers(unit, known):
+def _check_powers(unit: np.ndarray, known: np.ndarray) -> None:
     """Raise ``ValueError`` unless all ``known`` units are powers of two."""
     wrong = known & (np.frexp(unit)[0] != 0.5)
     if wrong.any():
         raise ValueError(f"unit of Runs must hold powers of two; got {unit[wrong][0]}")
 
 
-def _whole(dtype):
-    """The integers that hold codes of rows of a floating ``dtype``, in as many bytes."""
+def _whole(dtype: np.dtype) -> np.dtype:
+    """Return the integers that hold codes of rows of a floating ``dtype``, in as many bytes."""
     return np.dtype(f"i{dtype.itemsize}")
 
 
-def _widths(codes):
+def _widths(codes: np.ndarray) -> np.ndarray:
     """Bits of an integer in each run of each row (n, runs)."""
     if not codes.shape[1]:
         return np.zeros((len(codes), 0), int)

@@ -133,7 +133,7 @@ CODES, UNIT = np.zeros((3, 4), np.int64), np.ones((3, 2))
 @pytest.mark.parametrize(
     ("make", "error", "match"),
     [
-        (lambda: Runs(CODES.astype(np.int32), UNIT), TypeError, "codes of Runs must be an array of int64 with"),
+        (lambda: Runs(CODES.astype(np.int32), UNIT), TypeError, "codes of Runs must be an array of int64; got"),
         (lambda: Runs(CODES, UNIT[:2]), ValueError, r"codes and unit of Runs.*\(3, 4\) and \(2, 2\)"),
         (lambda: Runs(CODES, UNIT[:, 0]), ValueError, r"\(3, 4\) and \(3,\)"),
         (lambda: Runs(CODES, np.ones((3, 3))), ValueError, r"P a multiple of parts; got \(3, 4\) and \(3, 3\)"),
