@@ -16,6 +16,7 @@ PACKAGES = [
     "consensus.centralised",
     "consensus.communication",
     "consensus.compression",
+    "consensus.engines",
     "consensus.losses",
     "consensus.observe",
     "consensus.plotting",

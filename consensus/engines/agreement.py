@@ -1,52 +1,52 @@
-"""Ranks that begin together: what is refused on one is refused on all, and what differs is named."""
+"""Ranks that begin together: an error on one is an error on all, and settings that differ are named."""
 
 import re
-from typing import Any
+from collections.abc import Sequence
 
 from consensus.engines.ranks import Ranks
 
 
-def agree(ranks: Ranks, error: Exception | None, settings: dict[str, Any]) -> None:
-    """Compare what all ranks have come to.
+def agree(ranks: Ranks, error: Exception | None, settings: dict[str, object]) -> None:
+    """Raise on all ranks what one of them raised, and reject settings that differ.
 
     Parameters
     ----------
     ranks : Ranks
     error : Exception or None
-        What was refused here.
+        The error on this rank.
     settings : dict
-        What must be the same on all ranks, by name, to be compared as it prints.
+        Settings that must agree, by name; their texts are compared.
 
     Raises
     ------
     TypeError, ValueError, RuntimeError
-        On all ranks: their common error; or one that tells which ranks refused what; or which settings differ.
+        On all ranks: their common error, or one that names the ranks of each error, or the settings that differ.
     """
-    trouble = None if error is None else (isinstance(error, TypeError), isinstance(error, ValueError), _said(error))
+    mine = None if error is None else (isinstance(error, TypeError), isinstance(error, ValueError), _text(error))
     # Objects without a text of their own print their address, another one on every rank.
     texts = {name: re.sub(r" at 0x[0-9a-fA-F]+", "", str(value)) for name, value in settings.items()}
-    everyone = ranks.allgather((trouble, texts))
-    troubles = [trouble for trouble, _ in everyone]
-    if any(troubles):
-        if error is not None and len(set(troubles)) == 1:
+    everyone = ranks.allgather((mine, texts))
+    errors = [theirs for theirs, _ in everyone]
+    if any(errors):
+        if error is not None and len(set(errors)) == 1:
             raise error
-        wrong_type, wrong_value, _ = next(filter(None, troubles))
+        wrong_type, wrong_value, _ = next(filter(None, errors))
         kind = TypeError if wrong_type else ValueError if wrong_value else RuntimeError
-        raise kind(_by_rank([trouble and trouble[2] for trouble in troubles])) from error
+        raise kind(_by_rank([theirs and theirs[2] for theirs in errors])) from error
     columns = {name: [theirs.get(name) for _, theirs in everyone] for name in settings}
     differing = "; ".join(f"{name}: {_by_rank(values)}" for name, values in columns.items() if len(set(values)) > 1)
     if differing:
         raise ValueError(f"all ranks must call consensus.solve with the same arguments; they differ in {differing}")
 
 
-def _said(error):
+def _text(error: Exception) -> str:
     plain = type(error) in (TypeError, ValueError)
     return str(error) if plain else f"{type(error).__name__}: {error}"
 
 
-def _by_rank(texts):
-    """One text of what differs between ranks; None is left out."""
-    ranks = {}
+def _by_rank(texts: Sequence[str | None]) -> str:
+    """Return the different texts, each with its ranks; None is left out."""
+    ranks: dict[str, list[int]] = {}
     for rank, text in enumerate(texts):
         if text is not None:
             ranks.setdefault(text, []).append(rank)

@@ -1,4 +1,4 @@
-"""What an engine is."""
+"""The base class of engines."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
@@ -13,22 +13,23 @@ from consensus.observe import Observer
 from topologies.schedules import ScheduleLike
 
 S = TypeVar("S", bound=Solver)
+T = TypeVar("T")
 
 
 class Engine(ABC):
-    """Where a run happens: an engine holds the agents in blocks, and brings each block its neighbours' rows.
+    """Base class of engines, which hold the agents in blocks and bring each block its neighbours' rows.
 
-    One of your own needs :meth:`run` alone, and a :class:`Network` for its blocks, if :func:`consensus.solve` is called in one
-    process with all agents. Where several processes call it together, as MPI's ranks do, each with its block, it also says how
-    they speak with one another: ``size``, ``root``, :meth:`check`, :meth:`rows`, :meth:`agreed`, :meth:`allgather` and
-    :meth:`broadcast`.
+    If :func:`consensus.solve` is called in one process with all agents, a subclass defines :meth:`run` and a
+    :class:`consensus.communication.Network` for its blocks. If several processes call it together, each with its block, as
+    MPI's ranks do, the subclass also defines how they communicate: ``size``, ``root``, :meth:`check`, :meth:`rows`,
+    :meth:`agreed`, :meth:`allgather` and :meth:`broadcast`.
 
     Attributes
     ----------
     root : bool
         Whether this process reports to the user.
     size : int
-        How many processes call :func:`consensus.solve` together.
+        Number of processes that call :func:`consensus.solve` together.
 
     Examples
     --------
@@ -61,33 +62,46 @@ class Engine(ABC):
         rounds: int,
         observer: Observer,
     ) -> str | None:
-        """Run the rounds, and tell ``observer`` of them.
+        """Run the rounds, and report them to ``observer``.
 
-        For every block of agents :func:`run_rounds` does the work: with the block's part of the problem
-        (``problem.restrict(rows)``), a :class:`Network` that mixes its rows, and where it begins (``begin.block(rows)``). It
-        calls ``report`` after each round: :func:`reports` makes one where rounds run in the processes that observe them.
+        :func:`run_rounds` does the work for every block of agents: with the block's part of the problem
+        (``problem.restrict(rows)``), a network that mixes its rows, and its beginning (``begin.block(rows)``). It calls
+        ``report`` after each round: :func:`reports` makes one if the processes that run rounds also observe them.
 
         Parameters
         ----------
         problem : Problem
-            As given to :func:`consensus.solve`, of all agents or, under MPI, of those held here.
+            As given to :func:`consensus.solve`, with all agents or, under MPI, with those of this process.
         schedule : schedule
             The mixing matrices of all rounds.
         solver : Solver
+            The solver, prepared.
         begin : Begin
             Where all agents begin.
         rounds : int
-            To be done in all, those before a checkpoint included.
+            Number of rounds in all, those before a checkpoint included.
         observer : Observer
+            Records, stops and saves the run.
 
         Returns
         -------
         str or None
-            The observer's reason to stop early, None when all rounds were done.
+            The observer's reason to stop early, None if all rounds were done.
         """
 
     def check(self, problem: Problem) -> None:
-        """Raise ``ValueError`` if ``problem`` does not hold the agents which this process needs."""
+        """Check that a problem holds the agents which this process needs.
+
+        Parameters
+        ----------
+        problem : Problem
+            As given to :func:`consensus.solve`.
+
+        Raises
+        ------
+        ValueError
+            If it does not.
+        """
         if problem.agents != problem.network_size:
             raise ValueError(
                 f"the problem holds {problem.agents} of {problem.network_size} agents: give all of them, or run it under MPI "
@@ -95,25 +109,79 @@ class Engine(ABC):
             )
 
     def rows(self, agents: int) -> slice:
-        """Which of a network's ``agents`` this process holds, of those that call :func:`consensus.solve` together."""
+        """Return the agents that this process holds.
+
+        Parameters
+        ----------
+        agents : int
+            Number of agents of the network.
+
+        Returns
+        -------
+        slice
+            All agents in one process.
+        """
         return slice(0, agents)
 
     @contextmanager
-    def agreed(self) -> Iterator[dict[str, Any]]:
-        """Raise on all processes what one raises inside, and refuse settings, put into the dictionary, that differ."""
+    def agreed(self) -> Iterator[dict[str, object]]:
+        """Raise on all processes what one of them raises inside, and reject settings that differ.
+
+        Yields
+        ------
+        dict of str to object
+            Takes the settings that must agree.
+        """
         yield {}
 
-    def allgather(self, items: Iterable[Any]) -> list[Any]:
-        """The agents' items, one each, of all processes that hold some."""
+    def allgather(self, items: Iterable[T]) -> list[T]:
+        """Return the agents' items of all processes.
+
+        Parameters
+        ----------
+        items : iterable
+            One for each agent of this process.
+
+        Returns
+        -------
+        list
+            One for each agent of the network.
+        """
         return list(items)
 
-    def broadcast(self, function: Callable[[], Any]) -> Any:
-        """What ``function()`` gives or raises in the process that reports to the user, in all processes."""
+    def broadcast(self, function: Callable[[], T]) -> T:
+        """Call a function in the process that reports to the user; return or raise its outcome in all processes.
+
+        Parameters
+        ----------
+        function : callable
+            Takes no arguments.
+
+        Returns
+        -------
+        object
+            Its result.
+        """
         return function()
 
     def prepare(self, solver: S, problem: Problem, network: ScheduleLike) -> S:
-        """``solver.prepared`` for the whole network: the same in all processes, though each may hold some agents only."""
-        if not hasattr(solver, "prepared"):  # one that is not derived from Solver need not have it
+        """Return ``solver.prepared`` for the whole network, the same in all processes, each of which may hold some agents.
+
+        Parameters
+        ----------
+        solver : Solver
+            As given to :func:`consensus.solve`.
+        problem : Problem
+            Of the agents of this process.
+        network : schedule
+            The mixing matrices.
+
+        Returns
+        -------
+        Solver
+            The solver as it runs.
+        """
+        if not hasattr(solver, "prepared"):  # solvers that do not derive from Solver may lack it
             return solver
         whole: Any = problem if problem.agents == problem.network_size else _WholeNetwork(problem, self)
         with self.agreed() as settings:
@@ -125,10 +193,10 @@ class Engine(ABC):
 class _WholeNetwork:
     """A problem of some agents with the constants of all: every process asks for them at the same time."""
 
-    def __init__(self, problem: Any, engine: Engine) -> None:
+    def __init__(self, problem: Any, engine: Engine) -> None:  # noqa: ANN401  its constants are optional
         self._problem, self._engine = problem, engine
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._problem, name)
 
     def lipschitz(self, w: np.ndarray | None = None) -> np.ndarray:
@@ -137,7 +205,7 @@ class _WholeNetwork:
     def strong_convexity(self) -> np.ndarray:
         return self._collected(self._problem.strong_convexity)
 
-    def _collected(self, constants):
-        with self._engine.agreed():  # an error on one rank is one on all
+    def _collected(self, constants: Callable[[], np.ndarray]) -> np.ndarray:
+        with self._engine.agreed():  # an error on one rank is an error on all
             own = constants()
         return np.array(self._engine.allgather(own))

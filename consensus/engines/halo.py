@@ -1,4 +1,4 @@
-"""A network whose agents are on several MPI ranks: messages along edges between ranks become messages between these."""
+"""The network of agents on several MPI ranks: messages between agents become messages between their ranks."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,10 +15,16 @@ from topologies.schedules import ScheduleLike
 
 
 class Halo(NamedTuple):
-    """Which rows go where for one mixing matrix.
+    """The rows that ranks exchange for one mixing matrix.
 
-    Fields: ``sends`` as (rank, indices of own rows), ``receives`` as (rank, slice of the received rows), the number of rows
-    received from lower ranks and in all.
+    Attributes
+    ----------
+    sends : list of (int, ndarray)
+        For each receiving rank, the indices of own rows.
+    receives : list of (int, slice)
+        For each sending rank, its part of the received rows.
+    below, total : int
+        Number of rows received from lower ranks, and in all.
     """
 
     sends: list[tuple[int, np.ndarray]]
@@ -28,10 +34,10 @@ class Halo(NamedTuple):
 
 
 class MPINetwork(BlockNetwork):
-    """Mixes by messages between ranks: a row goes once to each rank that needs it, whatever number of edges need it.
+    """A network of messages between ranks: a row goes once to each rank that needs it, however many edges need it.
 
-    Every rank computes the plan from the schedule; nothing is negotiated. Rows keep the order of agents, so that sums are
-    added as on every other engine.
+    Every rank computes the plan from the schedule, without negotiation. Rows keep the order of agents, so that sums have the
+    same bits as on every other engine.
     """
 
     def __init__(
@@ -80,7 +86,7 @@ class MPINetwork(BlockNetwork):
         return wholes
 
     def _gather_encoded(self, plan: Plan, rows: np.ndarray, lengths: np.ndarray, codec: Codec) -> tuple[np.ndarray, np.ndarray]:
-        """Rows to other ranks go in the bytes of ``codec``, those to one rank as one message."""
+        """Send the rows for another rank in the bytes of ``codec``, as one message."""
         halo, columns = plan.extra, rows.shape[1]
         messages = {row: codec.encode(rows[row]) for row in {row for _, some in halo.sends for row in some.tolist()}}
         sends = [(r, np.frombuffer(b"".join(messages[row] for row in some.tolist()), np.uint8)) for r, some in halo.sends]
@@ -99,7 +105,7 @@ class MPINetwork(BlockNetwork):
         return whole, np.concatenate([sizes[:below], lengths, sizes[below:]])[:, None].astype(float)
 
     def _received_each(self, plan: Plan, edges: Edges, messages: np.ndarray) -> np.ndarray:
-        """Messages to agents of other ranks go to these alone, in the order of their senders and places."""
+        """Send messages for agents of another rank to that rank alone, in the order of their senders and places."""
         agents, places = edges.there.nonzero()
         others, back = edges.others[agents, places], edges.places[agents, places]
         arrived, owners = np.zeros_like(messages), self.owner[others]

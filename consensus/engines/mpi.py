@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -27,9 +27,11 @@ from topologies.schedules import ScheduleLike
 if TYPE_CHECKING:
     from mpi4py.MPI import Comm
 
+T = TypeVar("T")
+
 
 class AllRanks:
-    """Puts the blocks of all ranks together, for the observer; ``sizes`` are their numbers of agents."""
+    """The :class:`consensus.observe.Gather` of ranks with blocks of ``sizes`` agents."""
 
     def __init__(self, ranks: Ranks, sizes: np.ndarray) -> None:
         self.ranks, self.sizes = ranks, sizes
@@ -41,7 +43,7 @@ class AllRanks:
         theirs, times = zip(*self.ranks.allgather((counts, seconds)), strict=True)
         return total(theirs), max(times)
 
-    def once(self, function: Callable[[], Any]) -> Any:
+    def once(self, function: Callable[[], T]) -> T:
         return self.ranks.broadcast(function() if self.ranks.me == 0 else None)
 
 
@@ -49,26 +51,26 @@ class MPI(Engine):
     """Run on MPI ranks, each with a block of neighbouring agents; the same bits as :class:`Stacked` on one machine.
 
     Start the script itself under MPI, ``mpiexec -n 4 python script.py``: every rank runs it, and calls
-    :func:`consensus.solve` with the same arguments. A rank may hold its own agents' data only: see :meth:`rows` and
+    :func:`consensus.solve` with the same arguments. A rank may hold only its own agents' data: see :meth:`rows` and
     :func:`consensus.data.load_shards`. Needs mpi4py: ``pip install consensus-opt[mpi]``.
 
-    Ranks compare their arguments first: what differs, or is refused on one of them, is an error on all. An exception inside
-    rounds ends the whole job at once, with that rank's traceback; the history so far is written beside the checkpoint, or else
-    into the working directory. When a rank dies, and on ctrl-C, the ranks that live write it: mpiexec sends them SIGTERM, and
-    kills them a quarter of a second later (Open MPI). A rank inside a long compiled computation has no time to write; if all of
-    them are, the history since the last checkpoint is lost. Ranks that keep others waiting are named in a warning after some
-    seconds.
+    Ranks compare their arguments first: if they differ, or one rank rejects its own, every rank raises an error. An exception
+    inside rounds ends the whole job at once, with that rank's traceback; the history so far is written beside the checkpoint,
+    or else into the working directory. When a rank dies, and on ctrl-C, the other ranks write it: mpiexec sends them SIGTERM,
+    and kills them a quarter of a second later (Open MPI). A rank inside a long compiled computation has no time to write; if
+    all of them are, the history since the last checkpoint is lost. After some seconds a warning names the ranks that keep
+    others waiting.
 
     Parameters
     ----------
     communicator : mpi4py.MPI.Comm, optional
-        By default all ranks.
+        The ranks that run; by default all.
     cores : int
         Threads inside a rank, for example for the blocks of :class:`consensus.surrogates.Blocks`.
     strict : bool
-        Check in every exchange that each message runs along an edge of that round's graph (slow; for tests).
+        Whether to check in every exchange that each message runs along an edge of that round's graph (slow; for tests).
     timeout : float
-        Seconds that a rank waits for the others, in :func:`consensus.solve` and in its rounds, before the job is aborted.
+        Seconds that a rank waits for the others, in :func:`consensus.solve` and in its rounds, before it aborts the job.
     """
 
     def __init__(
@@ -92,12 +94,22 @@ class MPI(Engine):
         return f"MPI(rank {self.rank} of {self.size}, cores={self.cores})"
 
     def rows(self, agents: int) -> slice:
-        """The slice of agents that this rank holds in a network of ``agents``.
+        """Return the agents that this rank holds.
+
+        Parameters
+        ----------
+        agents : int
+            Number of agents of the network.
+
+        Returns
+        -------
+        slice
+            Neighbouring agents.
 
         Raises
         ------
         ValueError
-            If there are fewer agents than ranks: a rank would have none.
+            If there are fewer agents than ranks.
         """
         if _checks.count("agents", agents) < self.size:
             raise ValueError(
@@ -116,8 +128,8 @@ class MPI(Engine):
             )
 
     @contextmanager
-    def agreed(self) -> Iterator[dict[str, Any]]:
-        given: dict[str, Any] = {}
+    def agreed(self) -> Iterator[dict[str, object]]:
+        given: dict[str, object] = {}
         error: Exception | None = None
         try:
             yield given
@@ -156,28 +168,28 @@ class MPI(Engine):
         finally:
             self.ranks.leave("at the end of consensus.solve")
 
-    def allgather(self, items: Iterable[Any]) -> list[Any]:
+    def allgather(self, items: Iterable[T]) -> list[T]:
         return [item for part in self.ranks.allgather(list(items)) for item in part]
 
-    def broadcast(self, function: Callable[[], Any]) -> Any:
-        value, error = None, None
-        if self.root:
+    def broadcast(self, function: Callable[[], T]) -> T:
+        def outcome() -> tuple[T | None, Exception | None]:
             try:
-                value = function()
+                return function(), None
             except Exception as caught:
-                error = caught
-        value, error = self.ranks.broadcast((value, error))
+                return None, caught
+
+        value, error = self.ranks.broadcast(outcome() if self.root else None)
         if error is not None:
             raise error
-        return value
+        return cast(T, value)
 
     @contextmanager
-    def _terminated(self, observer, name):
-        """Write the history if this rank is told to end, as all others are when one dies."""
+    def _terminated(self, observer: Observer, name: str) -> Iterator[None]:
+        """Write the history on SIGTERM, which all other ranks get when one dies."""
 
-        def write(number, _):
+        def write(number: int, _: object) -> None:
             said = f"{name} was told to end in round {observer.round + 1}. {self._keep_history(observer)}.\n"
-            if self.rank < 2:  # of which one lives, if one rank has died
+            if self.rank < 2:  # one of the two lives, if one rank has died
                 os.write(2, said.encode())
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
@@ -186,7 +198,7 @@ class MPI(Engine):
         if self.size == 1 or theirs or threading.current_thread() is not threading.main_thread():
             yield
             return
-        import pandas  # noqa: F401  a rank that is told to end has no time to import what writes its history
+        import pandas  # noqa: F401  there is no time to import what writes the history after the signal
 
         signal.signal(signal.SIGTERM, write)
         try:
@@ -194,16 +206,16 @@ class MPI(Engine):
         finally:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
-    def _keep_history(self, observer):
-        """Write what was recorded, the same on all ranks: the error that carries it does not outlive the job. Say where."""
-        history = observer.history.copy()  # a signal may have come while a row was appended
+    def _keep_history(self, observer: Observer) -> str:
+        """Write the history, which is the same on all ranks, because its error ends with the job; return where it is."""
+        history = observer.history.copy()  # a signal may interrupt the appending of a row
         if not history.rows:
             return "Nothing was recorded yet"
         path = Path(f"history-of-{type(observer.recorder.solver).__name__}-until-round-{history.last()['round']}.csv")
         if observer.saver:
             path = observer.saver.path.with_name(f"{observer.saver.path.name}.history.csv")
         try:
-            history.to_csv(path)  # other ranks may be doing the same
+            history.to_csv(path)  # at the same time as other ranks, perhaps
         except OSError as error:
             return f"The history of its {history.rows} recorded rounds could not be written to {path} ({error})"
         return f"The history of its {history.rows} recorded rounds is in {path.resolve()}"

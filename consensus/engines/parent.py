@@ -1,4 +1,4 @@
-"""The parent's part of a run on worker processes: to observe, to pass on what goes wrong, to say who is late."""
+"""The parent's part of a run on worker processes: observation, errors, and warnings of late workers."""
 
 import time
 import warnings
@@ -8,6 +8,7 @@ from multiprocessing import connection
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
 import cloudpickle
 import numpy as np
@@ -21,12 +22,12 @@ from consensus.workers.exceptions import restored
 from consensus.workers.waiting import Usual, Wait, say_late
 
 _STARTING = 60.0  # seconds that workers may start one after another
-_POLL = 0.05  # seconds between two polls of how they are
+_POLL = 0.05  # seconds between two polls of their pipes
 _ENDING = 1.0  # seconds that workers have to leave a run
 
 
 class Parent:
-    """Observes the workers of a run, and sees that they live.
+    """The observation of a run on workers.
 
     Parameters
     ----------
@@ -36,7 +37,7 @@ class Parent:
     observer : Observer
     rounds : int
     timeout : float
-        Seconds.
+        Seconds that a worker may be behind the others.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class Parent:
         observer: Observer,
         rounds: int,
         timeout: float,
-    ):
+    ) -> None:
         self.shared, self.observer = shared, observer
         self.workers, self.receivers = workers[: shared.parent], receivers[: shared.parent]
         self._idle: set[int] = set()
@@ -57,7 +58,7 @@ class Parent:
         self._said: set[type[Warning]] = set()
 
     def observe(self) -> str | None:
-        """Hear the workers' reports of due rounds and answer each; return the reason to stop, None after all rounds."""
+        """Receive and answer the workers' reports of due rounds; return the reason to stop, None after all rounds."""
         shared, observer = self.shared, self.observer
         number = 0
         while True:
@@ -71,15 +72,15 @@ class Parent:
             if save:
                 observer.save(self._state())
             if stop:
-                self._hear_the_last()
+                self._receive_last()
                 return reason
 
     def ended(self) -> bool:
-        """End the run on all workers; whether every one of them is ready for another within a second."""
+        """End the run on all workers; return whether all of them are ready for another within a second."""
         self.shared.barrier.abort.array[0] = 1
         deadline = time.monotonic() + _ENDING
         while late := self._late():
-            ready = connection.wait(late, max(0.0, deadline - time.monotonic()))
+            ready = connection.wait(list(late), max(0.0, deadline - time.monotonic()))
             if not ready:
                 return False
             try:
@@ -89,21 +90,22 @@ class Parent:
             self._idle |= {late[receiver] for receiver, message in messages.items() if message == DONE}
         return True
 
-    def _late(self):
-        """The pipes from workers that have not left the run, with their numbers."""
+    def _late(self) -> dict[Connection, int]:
+        """Return the pipes from workers that have not left the run, with their numbers."""
         return {receiver: worker for worker, receiver in enumerate(self.receivers) if worker not in self._idle}
 
-    def _hear_the_last(self):
-        """Warn of what was warned of in the last rounds."""
-        deadline, everyone = time.monotonic() + _ENDING, dict.fromkeys(range(len(self.workers)))
+    def _receive_last(self) -> None:
+        """Pass on the warnings of the last rounds."""
+        deadline, everyone = time.monotonic() + _ENDING, {worker: dict[str, Any]() for worker in range(len(self.workers))}
         while (late := self._late()) and time.monotonic() < deadline and all(process.is_alive() for process in self.workers):
-            connection.wait(late, _POLL)
+            connection.wait(list(late), _POLL)
             self._poll(everyone)
 
-    def _wait(self, number, timeout):
-        """Wait for all workers' reports ``number``; raise what went wrong in one, or if one is ``timeout`` s behind others."""
+    def _wait(self, number: int, timeout: float) -> None:
+        """Wait for all workers' reports ``number``; raise the error of one, or one if a worker is ``timeout`` s behind."""
         shared, reported, wait = self.shared, self.shared.reported.array, Wait(yields=0)
-        polled, first, self._done = 0.0, None, None
+        polled, self._done = 0.0, None
+        first: float | None = None
         while reported.min() < number:
             if wait.pause() - polled > _POLL:
                 self._say_late(wait.seconds - polled, number)
@@ -117,8 +119,8 @@ class Parent:
         with shared.barrier.lock:
             pass
 
-    def _say_late(self, seconds, number):
-        """Warn, once a stall, of workers that the others wait for longer than usual; ``seconds`` after the last poll."""
+    def _say_late(self, seconds: float, number: int) -> None:
+        """Warn, once a stall, of workers that keep the others waiting longer than usual; ``seconds`` after the last poll."""
         shared = self.shared
         done = shared.barrier.counters.array[: shared.parent] + shared.reported.array  # exchanges and reports of each
         if self._done is None or not np.array_equal(done, self._done):
@@ -130,9 +132,9 @@ class Parent:
             return
         stopped = [_stopped(process) for process in self.workers]
         behind = np.flatnonzero(done < done.max() if done.min() < done.max() else stopped)
-        if not len(behind):  # all are at work
+        if not len(behind):  # all are computing
             return
-        if self._stall > self.timeout + 1:  # a worker that waits notices it first, if there is one
+        if self._stall > self.timeout + 1:  # a waiting worker, if any, notices it first
             raise shared.late(int(behind[0]), self.timeout)
         if not self._warned:
             self._warned = True
@@ -140,20 +142,21 @@ class Parent:
             more = f" and {len(behind) - 5} more" if len(behind) > 5 else ""
             say_late(f"in round {int(shared.round.array[behind[0]]) + 1}: {names}{more}", self._stall, self.timeout)
 
-    def _state(self):
-        """All agents' state, flat, put together from the workers'."""
-        states = {}
+    def _state(self) -> dict[str, Any]:
+        """Return all agents' numbers, joined from the workers' states."""
+        states: dict[int, dict[str, Any]] = {}
         while len(states) < len(self.workers):
             connection.wait([receiver for worker, receiver in enumerate(self.receivers) if worker not in states], _POLL)
             self._poll(states)
         return joined([states[worker] for worker in range(len(self.workers))])
 
-    def _poll(self, states):
-        """Put states that have come into ``states``, by worker; raise what went wrong in one, warn of what it warned of."""
+    def _poll(self, states: dict[int, dict[str, Any]]) -> None:
+        """Add received states to ``states``, by worker; pass on errors and warnings."""
         for worker, (process, receiver) in enumerate(zip(self.workers, self.receivers, strict=True)):
-            alive = process.is_alive()  # asked first: if it is not, all that it ever sent is there
-            kind, content = None, None
-            with suppress(EOFError, OSError):  # it ended, in the middle of a message even
+            alive = process.is_alive()  # checked first: all that a dead worker sent has arrived
+            kind: str | None = None
+            content: Any = None
+            with suppress(EOFError, OSError):  # it ended, perhaps in the middle of a message
                 message = receiver.recv_bytes() if receiver.poll() else None
                 if message == DONE:
                     self._idle.add(worker)
@@ -164,21 +167,21 @@ class Parent:
             elif kind == "warning":
                 self._warn(*content)
             elif kind == "trouble":
-                raise self._trouble(worker, content)
+                raise self._trouble(worker, *content)
             elif not alive and worker not in states:
                 raise WorkerError(
                     f"{self.shared.name(worker)} died in round {int(self.shared.round.array[worker]) + 1} (exit code "
                     f"{process.exitcode}). If there is a checkpoint, go on with solve(..., resume=path)"
                 )
 
-    def _warn(self, text, category):
-        """Warn as the worker would have; of unfinished local problems the first worker's warning stands for all."""
+    def _warn(self, text: str, category: type[Warning]) -> None:
+        """Warn as the worker did; of unfinished local problems only once for all workers."""
         if category is not UnfinishedWarning or category not in self._said:
             warnings.warn(text, category, stacklevel=2)
         self._said.add(category)
 
-    def _trouble(self, worker, content):
-        parts, text = content
+    def _trouble(self, worker: int, parts: object, text: str) -> BaseException:
+        """Return a worker's exception, with its place and traceback as a note."""
         if parts is None:
             return WorkerError(f"{self.shared.name(worker)}: {text}")
         error = restored(parts)
@@ -186,8 +189,8 @@ class Parent:
         return error
 
 
-def _stopped(process):
-    """Whether a process was stopped by a signal, as far as the system tells."""
+def _stopped(process: BaseProcess) -> bool:
+    """Return whether a process was stopped by a signal, where the system has /proc."""
     try:
         return Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
     except (OSError, IndexError):

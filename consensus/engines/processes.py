@@ -24,29 +24,28 @@ from topologies.schedules import ScheduleLike
 class Processes(Engine):
     """Run on worker processes of this machine; the same bits as :class:`Stacked`.
 
-    Workers are started afresh, without running the user's script again. Data and iterates live in memory that all of them
-    share: a round is the solver's step on each worker's agents and, for every exchange, one wait for the others. Nothing is
-    pickled inside rounds.
+    Workers start afresh, without running the user's script again. Data and iterates are in shared memory: a round is the
+    solver's step on each worker's agents and, for every exchange, one wait for the others. Nothing is pickled inside rounds.
 
-    To start a worker takes most of a second of CPU. In a ``with`` block they are started once and stay for the next
-    :func:`consensus.solve`; if a run ends with an error, the workers that are still at it after a second are ended, and the
-    next run starts others.
+    Starting a worker takes most of a second of CPU. In a ``with`` block workers start once and stay for the next
+    :func:`consensus.solve`. If a run ends with an error, and its workers have not finished after a second, they are ended and
+    the next run starts others.
 
     Parameters
     ----------
     workers : int, optional
-        By default one for each core; never more than agents.
+        Number of workers, at most one for each agent; by default one for each core.
     cores : int
         Threads inside a worker, for example for the blocks of :class:`consensus.surrogates.Blocks`.
     timeout : float
-        Seconds that a worker waits for the others before the run is given up. A warning names who is late before that.
+        Seconds that a worker waits for the others before the run ends with an error. A warning names late workers before.
     strict : bool
-        Check in every exchange that each message runs along an edge of that round's graph (slow; for tests).
+        Whether to check in every exchange that each message runs along an edge of that round's graph (slow; for tests).
 
     Raises
     ------
     NotImplementedError
-        On Windows, where processes cannot share memory in this way.
+        On Windows, which lacks the shared memory that is needed.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""What engines know of problems and solvers."""
+"""What engines require of problems and solvers."""
 
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeAlias
 
 import numpy as np
 
@@ -9,13 +9,17 @@ from consensus.observe.recorder import Costs, Method
 from consensus.workers.shared_memory import SharedArray
 from topologies.schedules import ScheduleLike
 
+# Solvers may require more of problems and of their own states than engines do.
+AnyProblem: TypeAlias = Any
+AnyState: TypeAlias = Any
+
 
 class Work(Protocol):
-    """What was computed with a problem."""
+    """The work done with a problem."""
 
     @property
     def counts(self) -> dict[str, int]:
-        """Numbers by the names of the history's columns."""
+        """Counts by the names of the history's columns."""
 
 
 class Sendable(Protocol):
@@ -25,12 +29,12 @@ class Sendable(Protocol):
     def arrays(self) -> tuple[SharedArray, ...]:
         """The data that processes share."""
 
-    def problem(self) -> Any:
-        """The problem again."""
+    def problem(self) -> AnyProblem:
+        """Return the problem again."""
 
 
 class Problem(Costs, Protocol):
-    """What an engine reads of a problem: how to cut it into blocks of agents."""
+    """A problem that can be divided into blocks of agents."""
 
     @property
     def network_size(self) -> int:
@@ -42,41 +46,55 @@ class Problem(Costs, Protocol):
 
     @property
     def dtype(self) -> np.dtype:
-        """Of iterates and gradients."""
+        """The dtype of iterates and gradients."""
 
     @property
     def rows(self) -> np.ndarray:
-        """The numbers (agents,) in the network of the agents held here."""
+        """The numbers (agents,) in the network of the problem's agents."""
 
     @property
     def work(self) -> Work:
-        """What was computed with this block."""
+        """The work done with this block."""
 
     @property
     def load(self) -> np.ndarray:
-        """What each agent's gradient costs, shape (agents,), up to a factor."""
+        """The cost of each agent's gradient, shape (agents,), up to a factor."""
 
     def restrict(self, rows: slice) -> Self:
-        """The same problem for some of its agents; it counts its own work."""
+        """Return the problem of some of its agents, which counts its own work."""
 
     def shared(self) -> Sendable:
-        """The problem in a form that is sent to worker processes."""
+        """Return the problem in a form that is sent to worker processes."""
+
+
+class State(Protocol):
+    """A solver's state, a NamedTuple: its first two fields."""
+
+    @property
+    def round(self) -> int:
+        """Rounds done."""
+
+    @property
+    def w(self) -> np.ndarray:
+        """The iterates (agents, P)."""
+
+    def _asdict(self) -> dict[str, Any]: ...
 
 
 class Solver(Method, Protocol):
     """What an engine calls of a solver: see :class:`consensus.solvers.Solver`."""
 
-    def init(self, problem: Any, w: np.ndarray) -> Any:
-        """The state at the start."""
+    def init(self, problem: AnyProblem, w: np.ndarray) -> AnyState:
+        """Return the state at the start."""
 
-    def step(self, problem: Any, network: Network, state: Any) -> Any:
-        """The state one round later."""
+    def step(self, problem: AnyProblem, network: Network, state: AnyState) -> AnyState:
+        """Return the state one round later."""
 
-    def report(self, state: Any) -> np.ndarray:
-        """The agents' numbers for its own columns of the history."""
+    def report(self, state: AnyState) -> np.ndarray:
+        """Return the agents' numbers for the solver's own columns of the history."""
 
-    def width(self, problem: Any) -> int:
-        """How many numbers of an agent are mixed at once."""
+    def width(self, problem: AnyProblem) -> int:
+        """Return how many numbers of an agent are mixed at once."""
 
-    def prepared(self, problem: Any, network: ScheduleLike) -> Any:
-        """The solver as it runs."""
+    def prepared(self, problem: AnyProblem, network: ScheduleLike) -> Any:  # noqa: ANN401  of the solver's own class
+        """Return the solver as it runs."""

@@ -10,8 +10,8 @@ from consensus._parallel import one_blas_thread
 from consensus._rows import kept_memory
 from consensus.communication.block import BlockNetwork
 from consensus.communication.states import flatten
-from consensus.engines.protocols import Problem, Solver
-from consensus.engines.states import Begin, State, checked
+from consensus.engines.protocols import Problem, Solver, State
+from consensus.engines.states import Begin, checked
 from consensus.errors import DivergenceError
 from consensus.observe import Gather, Gathered, Observer
 from consensus.observe.gather import Whole
@@ -35,37 +35,42 @@ def run_rounds(
     Parameters
     ----------
     problem : Problem
-        The block's.
+        The block's problem.
     network : BlockNetwork
+        The block's network.
+    solver : Solver
+        The solver, prepared.
     begin : Begin
-        Of these agents.
+        Where the block begins.
     rounds : int
+        Number of rounds in all, those before a checkpoint included.
     report : callable
-        ``report(state, counts, seconds)`` at the beginning and after every round, with what was sent and computed so far
-        and the seconds spent in rounds, without those of ``report`` itself; returns a reason to stop, or None. Counts are
-        numbers, but for ``traffic``, the bytes (agents,) that each agent sent and received.
+        ``report(state, counts, seconds)``, called at the beginning and after every round, returns a reason to stop or None.
+        The counts so far are numbers, and ``traffic``, the bytes (agents,) that each agent sent and received; the seconds are
+        those spent in rounds, without ``report``.
     due : callable, optional
-        ``due(round)`` says whether ``report`` needs the ``traffic`` of a round, which takes longer than the numbers; by default
-        it does.
+        ``due(round)`` tells whether ``report`` needs the ``traffic`` of a round, which takes longer than the numbers; by
+        default it always does.
 
     Returns
     -------
     str or None
-        The reason, None when all rounds were done.
+        The reason to stop, None if all rounds were done.
 
     Raises
     ------
     DivergenceError
+        If the iterates are lost.
     TypeError, ValueError
-        If the solver makes something else than a state of these agents.
+        If the solver returns anything but a state of these agents.
     """
     seconds, name = 0.0, f"{type(solver).__name__}.step"
-    # Overflow is not a warning here: what comes of it is tested every round.
+    # Overflow is no warning here: its results are tested every round.
     with one_blas_thread(), kept_memory(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         since = time.perf_counter()
         state = begin.state(problem, solver)
         if begin.resumed:
-            since = time.perf_counter()  # that was no part of the run
+            since = time.perf_counter()  # the time before was no part of the run
         kind, shape, dtype = type(state), state.w.shape, state.w.dtype  # those of a state that was checked
         while True:
             if not all_small(state.w):
@@ -80,35 +85,38 @@ def run_rounds(
             since = time.perf_counter()
             round, state = state.round + 1, solver.step(problem, network, state)
             w = state.w if type(state) is kind and type(state.round) is int and state.round == round else None
-            if type(w) is not np.ndarray or w.shape != shape or w.dtype != dtype:  # as it rarely is
+            if type(w) is not np.ndarray or w.shape != shape or w.dtype != dtype:  # rarely
                 state = checked(state, round, problem, name)
 
 
 def all_small(w: np.ndarray) -> bool:
-    """Whether no number in ``w`` is NaN or beyond what is lost."""
+    """Return whether no number in ``w`` is NaN or so large that the iterate is lost."""
     numbers = w.ravel()
-    if numbers.dot(numbers) < _LARGEST_SQUARE:  # in one go; false for NaN, and for squares beyond the dtype
+    if numbers.dot(numbers) < _LARGEST_SQUARE:  # one pass; false for NaN, and if squares overflow
         return True
     return bool(-_LARGEST < w.min() <= w.max() < _LARGEST)
 
 
 def reports(observer: Observer, solver: Solver, gather: Gather | None = None) -> Report:
-    """What :func:`run_rounds` calls where rounds run in the processes that observe them.
+    """Return the ``report`` of :func:`run_rounds` for rounds that run in the processes which observe them.
 
     Parameters
     ----------
     observer : Observer
+        What is told of due rounds.
     solver : Solver
+        The solver, prepared.
     gather : Gather, optional
-        How blocks are put together; by default the block holds all agents.
+        How blocks are joined; by default the block holds all agents.
 
     Returns
     -------
     callable
+        ``report(state, counts, seconds)``.
     """
     gather = Whole() if gather is None else gather
 
-    def report(state, counts, seconds):
+    def report(state: State, counts: dict[str, Any], seconds: float) -> str | None:
         observer.tick(state.round, state.w)
         if not observer.due(state.round):
             return None

@@ -1,4 +1,4 @@
-"""What worker processes and their parent share: counters, iterates, room for messages."""
+"""The memory that worker processes and their parent share, and the network on it."""
 
 import multiprocessing
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ from topologies.schedules import ScheduleLike
 
 
 class SharedState(NamedTuple):
-    """The memory through which workers and their parent speak; see :meth:`of` for what is in it."""
+    """The memory through which workers and their parent communicate: see :meth:`of`."""
 
     blocks: list[slice]
     barrier: Barrier
@@ -37,12 +37,12 @@ class SharedState(NamedTuple):
 
     @classmethod
     def of(cls, blocks: list[slice], parameters: int, dtype: np.dtype, width: int, columns: int) -> "SharedState":
-        """That of workers with ``blocks`` of agents, for ``width`` numbers mixed and ``columns`` reported an agent."""
+        """Return the memory for ``blocks`` of agents, for ``width`` numbers an agent to mix and ``columns`` to report."""
         agents, workers = blocks[-1].stop, len(blocks)
         return cls(
             blocks=blocks,
             barrier=Barrier(workers + 1),
-            # Two halves, used in turn: who writes the one can be sure that nobody reads it any more.
+            # Two halves, used in turn: when one is written again, all workers have finished reading it.
             halves=(SharedArray((width * agents,), dtype), SharedArray((width * agents,), dtype)),
             iterates=SharedArray((agents, parameters), dtype),
             report=SharedArray((agents, max(1, columns)), np.float64),
@@ -51,36 +51,37 @@ class SharedState(NamedTuple):
             counts=SharedArray((workers, len(NAMES)), np.int64),
             traffic=SharedArray((agents,), np.int64),
             seconds=SharedArray((workers,), np.float64),
-            answer=SharedArray((2,), np.int64),  # the parent's to the newest report: whether to stop, to send the state
+            answer=SharedArray((2,), np.int64),  # of the parent to the newest reports: whether to stop, and to send the state
         )
 
     def name(self, worker: int) -> str:
+        """Return a worker's name in messages."""
         rows = self.blocks[worker]
         return f"worker {worker} (agents {rows.start} to {rows.stop - 1})"
 
     def late(self, worker: int, timeout: float) -> WorkerError:
-        """The error that ``worker`` kept others waiting for more than ``timeout`` seconds."""
+        """Return the error that ``worker`` kept others waiting for more than ``timeout`` seconds."""
         return WorkerError(
             f"{self.name(worker)} kept the others waiting for over {timeout:g} s in round {int(self.round.array[worker]) + 1}; "
             "raise Processes(timeout=...) if its rounds take that long, or go on from a checkpoint with solve(..., resume=path)"
         )
 
     def totals(self) -> tuple[dict[str, Any], float]:
-        """The network's counts, and the slowest worker's seconds."""
+        """Return the network's counts and the slowest worker's seconds."""
         counts = [dict(zip(NAMES, counts, strict=True)) for counts in self.counts.array.tolist()]
         return total(counts) | {"traffic": self.traffic.array.copy()}, float(self.seconds.array.max())
 
 
 class SharedNetwork(BlockNetwork):
-    """Mixes through shared memory: every worker writes its rows, waits for the others, and reads its neighbours'.
+    """A network in shared memory: every worker writes its rows, waits for the others, and reads its neighbours' rows.
 
     Parameters
     ----------
     schedule, rows, dtype, strict
-        As every :class:`Network` takes them.
+        As in :class:`consensus.communication.BlockNetwork`.
     shared : SharedState
     worker : int
-        Which one this is.
+        This worker's number.
     timeout : float
         Seconds to wait for the others.
     """
@@ -94,20 +95,21 @@ class SharedNetwork(BlockNetwork):
         shared: SharedState,
         worker: int,
         timeout: float,
-    ):
+    ) -> None:
         super().__init__(schedule, rows, dtype, strict)
         self.shared, self.worker, self.timeout = shared, worker, timeout
-        # Not os.getppid(): that is another's if the parent ended while this process was starting.
+        # Not os.getppid(): that is another process if the parent ended while this one was starting.
         parent = multiprocessing.parent_process()
         assert parent is not None, "a worker has been started by another process"
         self.meetings, self.parent = 0, parent.pid
 
     def _gather(self, plan: Plan, blocks: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
-        # As many blocks at a time as a half holds. They are taken up one by one, so that a half is written to again only
-        # after everyone has multiplied what was in it.
+        # As many blocks at a time as a half holds. They are yielded one by one, so that a half is written again only after all
+        # workers have multiplied its blocks.
         room = self.shared.halves[0].array.size // self.agents
         while blocks:
-            group, width = [], 0
+            group: list[np.ndarray] = []
+            width = 0
             while blocks and (width := width + self._width(blocks[0])) <= room:
                 group.append(blocks[0])
                 blocks = blocks[1:]
@@ -115,12 +117,12 @@ class SharedNetwork(BlockNetwork):
                 raise ValueError(f"a block to mix has {width} numbers an agent, workers share {room}: split it")
             yield from self._meet(group)
 
-    def _width(self, block):
-        """How many numbers of the problem's dtype take the room of a row of ``block``: packed rows are bytes."""
-        return -(-block[0].nbytes // self.dtype.itemsize)
+    def _width(self, block: np.ndarray) -> int:
+        """Return the size of a row of ``block``, as bytes if it is packed, in numbers of the problem's dtype."""
+        return -(-int(block[0].nbytes) // self.dtype.itemsize)
 
-    def _meet(self, blocks):
-        """The whole ``blocks``, after all workers have written their rows."""
+    def _meet(self, blocks: list[np.ndarray]) -> list[np.ndarray]:
+        """Return the ``blocks`` with all agents' rows, after all workers have written theirs."""
         half = self.shared.halves[self.meetings % 2].array
         agents, start, wholes = self.agents, 0, []
         for block in blocks:

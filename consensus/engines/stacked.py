@@ -16,7 +16,17 @@ from topologies.schedules import ScheduleLike
 
 
 class StackedNetwork(BlockNetwork):
-    """Mixes by sparse products; every row is at hand."""
+    """The network of all agents in one process, which mixes by sparse products.
+
+    Parameters
+    ----------
+    schedule : schedule
+        The mixing matrices.
+    dtype : numpy.dtype
+        Of the rows that are mixed.
+    strict : bool
+        As in :class:`consensus.communication.BlockNetwork`.
+    """
 
     def __init__(self, schedule: ScheduleLike, dtype: np.dtype, strict: bool = False) -> None:
         super().__init__(schedule, slice(0, schedule.agents), dtype, strict)
@@ -32,7 +42,7 @@ class Stacked(Engine):
     Parameters
     ----------
     strict : bool
-        Check in every exchange that each message runs along an edge of that round's graph (slow; for tests).
+        Whether to check in every exchange that each message runs along an edge of that round's graph (slow; for tests).
     """
 
     strict: bool = False

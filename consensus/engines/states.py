@@ -1,37 +1,27 @@
 """Where a run begins, and what a solver's states must be."""
 
 from numbers import Integral
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from consensus import _checks
 from consensus.communication.states import rebuild
-from consensus.engines.protocols import Problem, Solver
+from consensus.engines.protocols import Problem, Solver, State
 
 _UNPACK = "; unpack what network.mix returns, a tuple with one array for each block: (w,) = network.mix(round, w)"
 
 
-class State(Protocol):
-    """What engines read of a solver's state, a NamedTuple: its first two fields."""
-
-    @property
-    def round(self) -> int:
-        """Rounds done."""
-
-    @property
-    def w(self) -> np.ndarray:
-        """The iterates (agents, P)."""
-
-    def _asdict(self) -> dict[str, Any]: ...
-
-
 class Begin(NamedTuple):
-    """Where a run begins, or a block of its agents: at a start, or where the run of a checkpoint was.
+    """Where a run, or a block of its agents, begins: at a start or at a checkpoint.
 
-    Fields: the state's ``numbers`` by name, stacked over agents, as :func:`consensus.communication.states.flatten` gives them;
-    whether the run is ``resumed``. Of a start there are ``round`` and ``w`` alone: the solver's ``init`` makes all others,
-    in the process that holds the agents.
+    Attributes
+    ----------
+    numbers : dict of str to ndarray or number
+        The state's numbers, stacked over agents, as :func:`consensus.communication.flatten` returns them. At a start they are
+        ``round`` and ``w`` alone: ``solver.init`` makes all others, in the process that holds the agents.
+    resumed : bool
+        Whether it is a checkpoint.
     """
 
     numbers: dict[str, Any]
@@ -39,40 +29,74 @@ class Begin(NamedTuple):
 
     @classmethod
     def start(cls, w: np.ndarray) -> "Begin":
-        """Where the first round begins, with iterates ``w`` (agents, P)."""
+        """Return the beginning of the first round.
+
+        Parameters
+        ----------
+        w : ndarray (agents, P)
+            Iterates.
+
+        Returns
+        -------
+        Begin
+            With these iterates.
+        """
         return cls({"round": 0, "w": w}, resumed=False)
 
     @property
     def round(self) -> int:
         """Rounds done before."""
-        return self.numbers["round"]
+        return int(self.numbers["round"])
 
     def block(self, rows: slice) -> "Begin":
-        """Where the agents ``rows`` begin."""
+        """Return the beginning of some agents.
+
+        Parameters
+        ----------
+        rows : slice
+            The agents.
+
+        Returns
+        -------
+        Begin
+            With their rows.
+        """
         numbers = {name: np.ascontiguousarray(value[rows]) if np.ndim(value) else value for name, value in self.numbers.items()}
         return Begin(numbers, self.resumed)
 
     def state(self, problem: Problem, solver: Solver) -> State:
-        """The solver's state; what it computes for a start counts as ``problem``'s work.
+        """Return the solver's state; the work at a start counts as ``problem``'s.
+
+        Parameters
+        ----------
+        problem : Problem
+            Of these agents.
+        solver : Solver
+            The solver that runs.
+
+        Returns
+        -------
+        NamedTuple
+            The state.
 
         Raises
         ------
         TypeError, ValueError
-            If ``solver.init`` gives no state, or one that is not made of these numbers.
+            If ``solver.init`` returns no state, or one that is not made of these numbers.
         """
-        if self.resumed:  # an initial state says how the numbers belong together; its block keeps its own count of work
+        if self.resumed:  # the initial state only shows how the numbers belong together: a block of its own counts its work
             problem = problem.restrict(slice(0, problem.agents))
         initial = checked(solver.init(problem, self.numbers["w"]), 0, problem, f"{type(solver).__name__}.init")
         return rebuild(initial, self.numbers) if self.resumed else initial
 
 
-def checked(state: Any, round: int, problem: Problem, name: str) -> State:
-    """``state`` if that is one after ``round`` rounds of ``problem``'s agents.
+def checked(state: Any, round: int, problem: Problem, name: str) -> State:  # noqa: ANN401  whatever a user's solver returns
+    """Return ``state`` if it is one after ``round`` rounds of the problem's agents.
 
     Raises
     ------
     TypeError, ValueError
-        If not: what ``name``, a method of a solver, must return.
+        If it is not; ``name`` is the solver's method that returned it.
     """
     fields = getattr(state, "_fields", ()) if isinstance(state, tuple) else ()
     if fields[:2] != ("round", "w"):
@@ -80,19 +104,21 @@ def checked(state: Any, round: int, problem: Problem, name: str) -> State:
             f"{name} must return a NamedTuple whose first fields are round and w: (round: int, w: np.ndarray, ...); "
             f"got {_checks.shown(state)}"
         )
-    w, shape = state.w, (problem.agents, problem.parameters)
+    found: State = state
+    w, shape = found.w, (problem.agents, problem.parameters)
     if not isinstance(w, np.ndarray) or w.shape != shape or w.dtype != problem.dtype:
         raise _wrong(w, shape, problem.dtype, name)
-    if state.round != round or not isinstance(state.round, (int, Integral)):
+    if found.round != round or not isinstance(found.round, (int, Integral)):
         raise ValueError(
-            f"{name} must return a state whose round, the number of rounds done, is {round}; got {_checks.shown(state.round)}"
+            f"{name} must return a state whose round, the number of rounds done, is {round}; got {_checks.shown(found.round)}"
         )
-    return state
+    return found
 
 
-def _wrong(w, shape, dtype, name):
-    """The error that ``w`` is no array of ``shape`` and ``dtype``."""
-    kind, hint = TypeError, ""
+def _wrong(w: object, shape: tuple[int, int], dtype: np.dtype, name: str) -> TypeError | ValueError:
+    """Return the error that ``w`` is no array of ``shape`` and ``dtype``."""
+    kind: type[TypeError | ValueError] = TypeError
+    hint = ""
     if not isinstance(w, np.ndarray):
         got, hint = _checks.shown(w), _UNPACK if isinstance(w, tuple) else ""
     elif w.shape != shape:

@@ -1,4 +1,4 @@
-"""What runs in a worker process."""
+"""The main loop of a worker process."""
 
 import gc
 import multiprocessing
@@ -8,15 +8,16 @@ import traceback
 import warnings
 from contextlib import suppress
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import cloudpickle
 from threadpoolctl import threadpool_limits
 
 from consensus._parallel import keep_freed_memory
 from consensus.communication.states import flatten
-from consensus.engines.protocols import Sendable, Solver
+from consensus.engines.protocols import Sendable, Solver, State
 from consensus.engines.rounds import run_rounds
 from consensus.engines.shared import SharedNetwork, SharedState
 from consensus.engines.states import Begin
@@ -27,12 +28,12 @@ from consensus.workers.exceptions import parts_of
 from consensus.workers.shared_memory import receive
 from topologies.schedules import ScheduleLike
 
-DONE = b"done"  # what a worker says when it is ready for another task
-_LOOK = 1.0  # seconds between two looks whether the parent still is
+DONE = b"done"  # sent by a worker that is ready for another task
+_LOOK = 1.0  # seconds between two checks that the parent lives
 
 
 class Part(NamedTuple):
-    """What one worker is to do: the settings of :class:`SharedNetwork`, where its agents begin, and when to report."""
+    """One worker's part of a run: settings of :class:`SharedNetwork`, where its agents begin, and the rounds to report."""
 
     worker: int
     solver: Solver
@@ -45,7 +46,7 @@ class Part(NamedTuple):
 
 
 class Task(NamedTuple):
-    """What a worker is told of a run; its ``part`` is a pickled :class:`Part`."""
+    """A run, as it is sent to a worker; ``part`` is a pickled :class:`Part`, ``cores`` the number of threads."""
 
     shared: SharedState
     problem: Sendable
@@ -54,11 +55,12 @@ class Task(NamedTuple):
 
 
 def work(lock: Lock, pipe: Connection) -> None:
-    """Do one :class:`Task` after another, until None comes instead or the parent has ended."""
+    """Do one :class:`Task` after another, until None comes or the parent has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C is the parent's to handle
     parent = multiprocessing.parent_process()
+    assert parent is not None, "a worker has been started by another process"
     keep_freed_memory()
-    gc.freeze()  # what has been imported is not looked through after every run
+    gc.freeze()  # collections after runs skip what has been imported
     with suppress(EOFError, OSError):  # the parent has ended
         while (task := _next(pipe, parent)) is not None:
             task.shared.barrier.lock = lock
@@ -68,24 +70,26 @@ def work(lock: Lock, pipe: Connection) -> None:
             pipe.send_bytes(DONE)
 
 
-def _next(pipe, parent):
+def _next(pipe: Connection, parent: BaseProcess) -> Task | None:
     while not pipe.poll(_LOOK):  # other processes may hold the pipe open
         if os.getppid() != parent.pid:
             raise EOFError
-    return receive(pipe)
+    task: Task | None = receive(pipe)
+    return task
 
 
-def _run(task, sender):
-    """Run a worker's rounds; tell the parent what goes wrong, and what is warned of."""
+def _run(task: Task, sender: Connection) -> None:
+    """Run a worker's rounds; send errors and warnings to the parent."""
     shared = task.shared
 
-    def pass_on(message, category, *_):
+    def pass_on(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
         sender.send_bytes(cloudpickle.dumps(("warning", (str(message), category))))
 
-    with warnings.catch_warnings():  # in every run those come again that were shown before
+    with warnings.catch_warnings():  # every run shows its warnings again
         warnings.showwarning = pass_on
         try:
-            worker, solver, schedule, begin, rounds, due, strict, timeout = cloudpickle.loads(task.part)
+            part: Part = cloudpickle.loads(task.part)
+            worker, solver, schedule, begin, rounds, due, strict, timeout = part
             rows = shared.blocks[worker]
             problem = task.problem.problem().restrict(rows)
             network = SharedNetwork(schedule, rows, problem.dtype, strict, shared, worker, timeout)
@@ -99,16 +103,16 @@ def _run(task, sender):
 
 
 class _Reports:
-    """Called after every round: at due rounds reports to the parent, and waits for its answer."""
+    """The ``report`` of :func:`run_rounds`: at due rounds it reports to the parent, and waits for the answer."""
 
-    def __init__(self, network, sender, due, solver):
+    def __init__(self, network: SharedNetwork, sender: Connection, due: Due, solver: Solver) -> None:
         self.shared, self.worker, self.rows, self.parent = network.shared, network.worker, network.rows, network.parent
         self.sender, self.due, self.solver, self.reports = sender, due, solver, 0
 
-    def __call__(self, state, counts, seconds):
+    def __call__(self, state: State, counts: dict[str, Any], seconds: float) -> str | None:
         shared, worker = self.shared, self.worker
         shared.round.array[worker] = state.round
-        if os.getppid() != self.parent:  # a worker that need not wait for others sees it here
+        if os.getppid() != self.parent:  # noticed here by a worker that need not wait for others
             raise Aborted
         if not self.due(state.round):
             return None

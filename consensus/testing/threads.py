@@ -12,9 +12,8 @@ import numpy as np
 
 from consensus.communication import BlockNetwork, flatten, joined
 from consensus.communication.plans import Plan
-from consensus.engines import Engine, run_rounds
-from consensus.engines.protocols import Problem, Solver
-from consensus.engines.states import Begin, State
+from consensus.engines import Begin, Engine, run_rounds
+from consensus.engines.protocols import Problem, Solver, State
 from consensus.observe import Gathered, Observer, total
 from topologies.schedules import ScheduleLike
 

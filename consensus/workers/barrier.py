@@ -17,20 +17,21 @@ class Aborted(Exception):
 
 
 class Barrier:
-    """Processes wait here for one another: a counter each in shared memory, a short spin, then sleep.
+    """A barrier for processes: a counter each in shared memory, a short spin, then sleep.
 
-    ``multiprocessing.Barrier`` takes two system calls and several context switches a round; here, processes of about the
-    same pace meet within microseconds.
+    Unlike ``multiprocessing.Barrier``, with two system calls and several context switches a round, it lets processes of about
+    the same pace meet within microseconds.
 
     Parameters
     ----------
     parties : int
+        Number of processes.
 
     Attributes
     ----------
     lock : multiprocessing lock
-        Taken around each counter's change: it orders the memory that was written before on every kind of processor. A process
-        is given it when it is started, and not with a barrier that is sent to it later.
+        Held around each change of a counter: it orders what was written to memory before, on every kind of processor. A
+        process receives it when it is started, and not with a barrier that is sent to it later.
     """
 
     lock: Lock
@@ -39,21 +40,21 @@ class Barrier:
         self.counters = SharedArray((parties,), np.int64)
         self.abort = SharedArray((1,), np.int64)
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in self.__dict__.items() if name != "lock"}
 
     def arrive(self, party: int, count: int) -> None:
-        """Say that ``party`` has come ``count`` times."""
+        """Record that ``party`` has arrived ``count`` times."""
         with self.lock:
             self.counters.array[party] = count
 
     def wait(self, count: int, parties: slice = slice(None), timeout: float | None = None, parent: int | None = None) -> None:
-        """Wait until all of ``parties`` have come ``count`` times.
+        """Wait until all ``parties`` have arrived ``count`` times.
 
         Raises
         ------
         Aborted
-            If the run was ended, or the process ``parent`` is gone.
+            If the run was ended, or the process ``parent`` has ended.
         TimeoutError
             After ``timeout`` seconds.
         """
@@ -71,4 +72,4 @@ class Barrier:
         if abort[0]:
             raise Aborted
         with self.lock:
-            pass  # what the others wrote before they came is visible from here on
+            pass  # what the others wrote before they arrived is visible from here on

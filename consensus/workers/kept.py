@@ -15,21 +15,21 @@ from consensus.workers.shared_memory import send
 
 
 class KeptWorkers:
-    """Workers for one run at a time; they are started when a run first needs them, and stay until :meth:`stop`.
+    """Workers for one run at a time: started when a run first needs them, and kept until :meth:`stop`.
 
     Parameters
     ----------
     work : callable
-        ``work(lock, pipe)`` runs in each worker: it does one task after another until None comes instead.
+        ``work(lock, pipe)`` runs in each worker: it does one task after another until it receives None.
 
     Attributes
     ----------
     lock : multiprocessing lock
-        That of all workers.
+        The lock of all workers.
     workers, pipes : list
         Their processes, and the parent's ends of the pipes to them.
     ready : bool
-        Set by a run when all workers are ready for the next one. Otherwise they are ended with it.
+        Set by a run if all workers are ready for the next one. Otherwise they end with the run.
     """
 
     lock: Lock
@@ -43,7 +43,7 @@ class KeptWorkers:
 
     @contextmanager
     def at_least(self, count: int) -> Iterator["KeptWorkers"]:
-        """At least ``count`` workers, for one run; others than these while they are at work for another one."""
+        """Yield at least ``count`` workers for one run; other workers if these are busy with another run."""
         if not self._in_use.acquire(blocking=False):
             other = KeptWorkers(self._work)
             try:
@@ -63,7 +63,7 @@ class KeptWorkers:
             self._in_use.release()
 
     def submit(self, tasks: Sequence[Any]) -> None:
-        """Send each of the first workers its task; that one of them has died is seen where its reports are waited for."""
+        """Send each of the first workers its task; a dead worker is noticed where its reports are awaited."""
         for pipe, task in zip(self.pipes, tasks):
             with suppress(OSError):
                 send(pipe, task)
@@ -73,27 +73,27 @@ class KeptWorkers:
         self.workers, self.pipes = [], []
         self._stack.close()
 
-    def _start(self, count):
+    def _start(self, count: int) -> None:
         self.stop()
         with _interrupted_later():
             self.lock = multiprocessing.get_context("spawn").Lock()
         self.workers, self.pipes = self._stack.enter_context(process_group(self._work, [self.lock] * count, _stop))
 
 
-def _stop(pipes):
+def _stop(pipes: Sequence[Connection]) -> None:
     for pipe in pipes:
         with suppress(OSError):
             send(pipe, None)
 
 
 @contextmanager
-def _interrupted_later():
-    """Ctrl-C waits for the end of this block, or a semaphore that is made, but not yet registered, would be left behind."""
+def _interrupted_later() -> Iterator[None]:
+    """Delay ctrl-C to the end of this block: a semaphore that is made, but not yet registered, would never be removed."""
     before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or before is None:  # others are not interrupted
+    if threading.current_thread() is not threading.main_thread() or before is None:  # other threads are not interrupted
         yield
         return
-    came = []
+    came: list[bool] = []
     signal.signal(signal.SIGINT, lambda *_: came.append(True))
     try:
         yield

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing import connection
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from typing import Any, Protocol
 
 import cloudpickle
@@ -25,10 +26,10 @@ _TIMEOUT = 600.0  # seconds after which a worker that does not answer is given u
 
 
 class Worker(Protocol):
-    """What is sent to a worker process: it begins there, and then answers requests."""
+    """The protocol of objects that are sent to a worker process and answer requests there."""
 
     def begin(self) -> Callable[..., Any]:
-        """What is called with each request."""
+        """Return the function that is called with each request."""
 
 
 class WorkerDied(Exception):
@@ -46,38 +47,36 @@ class Pool:
     ----------
     alive : set of int
     busy : set of int
-        Those that have not answered yet.
+        Workers that have not answered yet.
     """
 
-    def __init__(self, processes: Sequence[Any], pipes: Sequence[Connection], what: str) -> None:
+    def __init__(self, processes: Sequence[BaseProcess], pipes: Sequence[Connection], what: str) -> None:
         self.pids = [process.pid for process in processes]
         self.alive, self.busy = set(range(len(pipes))), set[int]()
         self._processes, self._pipes, self._what = processes, pipes, what
         self._said: set[type[Warning]] = set()
         self._patience = _STARTING
 
-    def submit(self, worker: int, *request: Any) -> None:
-        """Send a request; that the worker is dead is seen where its answer is waited for."""
+    def submit(self, worker: int, *request: object) -> None:
+        """Send a request; a dead worker is noticed where its answer is awaited."""
         self.busy.add(worker)
         with suppress(OSError):
             self._pipes[worker].send_bytes(pickle.dumps(request))
 
     def result(self) -> tuple[int, Any]:
-        """The next answer of any worker: which one, and what it says.
+        """Return the next worker that answers, and its answer.
 
         Raises
         ------
         WorkerDied
-            If one of the busy ones ended instead; the others go on.
+            If a busy worker ended instead; the others go on.
         WorkerError
             If none answers for ten minutes.
         Exception
             Whatever was raised in the worker.
         """
         while True:
-            pipes = {self._pipes[worker]: worker for worker in self.busy}
-            ready = connection.wait(list(pipes), self._patience) or self._late(pipes)
-            worker = pipes[ready[0]]  # type: ignore[index]  # what is waited for is given back
+            worker = (self._ready(self._patience) or self._late())[0]
             try:
                 kind, content = cloudpickle.loads(self._pipes[worker].recv_bytes())
             except (EOFError, OSError):
@@ -98,15 +97,15 @@ class Pool:
                 raise error
             return worker, content
 
-    def all(self, *request: Any) -> list[Any]:
-        """The answers of all workers to one request; ``WorkerError`` if one died."""
+    def all(self, *request: object) -> list[Any]:
+        """Return the answers of all workers to one request; ``WorkerError`` if one died."""
         for worker in range(len(self._pipes)):
             self.submit(worker, *request)
         results = self.results()
         return [results[worker] for worker in range(len(self._pipes))]
 
     def results(self) -> dict[int, Any]:
-        """The answers of all busy workers; ``WorkerError`` if one died."""
+        """Return the answers of all busy workers; ``WorkerError`` if one died."""
         results = {}
         try:
             while self.busy:
@@ -117,35 +116,41 @@ class Pool:
         return results
 
     def lost(self, worker: int) -> WorkerError:
-        """The error that a worker died."""
+        """Return the error that a worker died."""
         self._processes[worker].join(1.0)
         return died(f"{self.name(worker)} died (exit code {self._processes[worker].exitcode})")
 
     def name(self, worker: int) -> str:
+        """Return the worker's name in messages."""
         return f"{self._what} {worker} (process {self.pids[worker]})"
 
-    def _late(self, pipes):
-        """Wait on, longer than usual; what is ready then."""
-        ready, waited, warned = [], self._patience, False
-        while not ready and waited < _TIMEOUT:
-            ready = connection.wait(list(pipes), 10.0)
+    def _ready(self, seconds: float) -> list[int]:
+        """Return the busy workers that have answered or ended, after ``seconds`` at most."""
+        pipes = {self._pipes[worker]: worker for worker in self.busy}
+        ready = connection.wait(list(pipes), seconds)
+        return [worker for pipe, worker in pipes.items() if pipe in ready]
+
+    def _late(self) -> list[int]:
+        """Wait longer than usual, with a warning; return the workers that are ready then."""
+        waited, warned = self._patience, False
+        while waited < _TIMEOUT:
+            if ready := self._ready(10.0):
+                return ready
             waited += 10.0
-            if not ready and not warned:
+            if not warned:
                 warned = True
-                say_late(", ".join(self.name(worker) for worker in pipes.values()), waited, _TIMEOUT)
-        if not ready:
-            raise WorkerError(f"{self.name(min(pipes.values()))} gave no answer for {_TIMEOUT:g} s")
-        return ready
+                say_late(", ".join(self.name(worker) for worker in self.busy), waited, _TIMEOUT)
+        raise WorkerError(f"{self.name(min(self.busy))} gave no answer for {_TIMEOUT:g} s")
 
 
 def died(what: str) -> WorkerError:
-    """The error that ``what`` happened to a worker that the run needs."""
+    """Return the error that ``what`` happened to a worker that the run needs."""
     return WorkerError(f"{what}: the run cannot go on without it. If there is a checkpoint, go on with solve(..., resume=path)")
 
 
 @contextmanager
 def pool(workers: Sequence[Worker], what: str = "worker") -> Iterator[Pool]:
-    """A process for each of the ``workers``; inside, it answers; afterwards none is left."""
+    """Yield the pool of a process for each of the ``workers``; afterwards none is left."""
     with process_group(serve, workers, _stop) as (processes, pipes):
         started = Pool(processes, pipes, what)
         started.busy |= started.alive
@@ -155,14 +160,14 @@ def pool(workers: Sequence[Worker], what: str = "worker") -> Iterator[Pool]:
 
 
 def serve(worker: Worker, pipe: Connection) -> None:
-    """What runs in a worker: it answers requests until it is told to end, or its parent has ended."""
+    """Answer requests in a worker process, until None comes or the parent has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C is the parent's to handle
     keep_freed_memory()
 
-    def say(kind, content):
+    def say(kind: str, content: object) -> None:
         pipe.send_bytes(cloudpickle.dumps((kind, content)))
 
-    def pass_on(message, category, *_):
+    def pass_on(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
         say("warning", (str(message), category))
 
     warnings.showwarning = pass_on
@@ -170,22 +175,23 @@ def serve(worker: Worker, pipe: Connection) -> None:
         with threadpool_limits(1, user_api="blas"), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             answer = worker.begin()
             say("answer", None)
-            while (request := _heard(pipe)) is not None:
+            while (request := _request(pipe)) is not None:
                 say("answer", answer(*request))
     except BaseException as error:
         with suppress(OSError):  # the parent is gone
             say("trouble", (parts_of(error), "".join(traceback.format_exception(error))))
 
 
-def _heard(pipe):
-    """The next request; None if there is to be no other."""
+def _request(pipe: Connection) -> tuple[Any, ...] | None:
+    """Return the next request; None if there will be no other."""
     try:
-        return pickle.loads(pipe.recv_bytes())
+        request: tuple[Any, ...] | None = pickle.loads(pipe.recv_bytes())
+        return request
     except (EOFError, OSError):  # the parent is gone
         return None
 
 
-def _stop(pipes):
+def _stop(pipes: Sequence[Connection]) -> None:
     for pipe in pipes:
         with suppress(OSError):
             pipe.send_bytes(pickle.dumps(None))

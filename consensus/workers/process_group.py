@@ -16,7 +16,7 @@ _ENDING = 1.0  # seconds that workers have to end by themselves
 def process_group(
     work: Callable[[Any, Connection], None], tasks: Sequence[Any], stop: Callable[[Sequence[Connection]], None]
 ) -> Iterator[tuple[list[BaseProcess], list[Connection]]]:
-    """Processes that do ``work(task, pipe)``, one for each task; in the end none of them is left, however it comes.
+    """Yield processes that do ``work(task, pipe)``, one for each task; at the end none is left, whatever happens.
 
     They are started afresh, without running the user's script again: ``work`` and the tasks are pickled.
 
@@ -25,7 +25,7 @@ def process_group(
     work : callable
     tasks : sequence
     stop : callable
-        Called with the parent's ends of the pipes: tells the workers to end. Those that do not in a second are killed.
+        Called with the parent's ends of the pipes, to end the workers. Those that take more than a second are killed.
 
     Yields
     ------
@@ -61,10 +61,10 @@ def process_group(
 
 
 @contextmanager
-def _main_not_rerun():
-    """Start processes that do not import the user's script: nothing of it is needed, and it may lack a main guard."""
+def _main_not_rerun() -> Iterator[None]:
+    """Start processes that do not import the user's script, which is not needed and may lack a main guard."""
     main = sys.modules["__main__"]
-    kept = {name: main.__dict__.pop(name) for name in ("__file__", "__spec__") if name in main.__dict__}
+    kept: dict[str, object] = {name: main.__dict__.pop(name) for name in ("__file__", "__spec__") if name in main.__dict__}
     main.__spec__ = None
     try:
         yield

@@ -15,15 +15,25 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import DTypeLike
 
-_LARGE = 1 << 24  # bytes: what is smaller may be copied for workers
+_LARGE = 1 << 24  # bytes: smaller arrays may be copied for workers
 
 
 class SharedBuffer:
-    """Memory without a name: the system frees it with the last process that maps it, however that process ends.
+    """Memory without a name, full of zeros: the system frees it with the last process that maps it, however that ends.
 
-    It is full of zeros. Room is made at once for the ``parts`` (first, size) of it, by default all; for the rest where it is
-    touched. Pickled while a process is being started, it takes its file descriptor along; to a process that runs already,
-    :func:`send` takes it.
+    Pickled while a process is being started, it takes its file descriptor along; :func:`send` takes it to a running process.
+
+    Parameters
+    ----------
+    size : int
+        Bytes.
+    parts : sequence of (first, size), optional
+        Where memory is reserved at once, by default everywhere; elsewhere it is reserved where it is touched.
+
+    Raises
+    ------
+    MemoryError
+        If there is no room.
     """
 
     def __init__(self, size: int, parts: Sequence[tuple[int, int]] | None = None) -> None:
@@ -39,29 +49,45 @@ class SharedBuffer:
                 f"no room for {self.size / 1e6:.0f} MB of memory shared with the workers ({error.strerror}): use "
                 "engine='stacked', fewer samples or float32"
             ) from error
-        self._map()
-
-    def _map(self):
         self.memory = mmap.mmap(self.descriptor, self.size)
 
-    def __getstate__(self):
+    def __getstate__(self) -> tuple[int, Any]:
         return self.size, reduction.DupFd(self.descriptor)
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: tuple[int, Any]) -> None:
         size, descriptor = state
-        self._take(size, descriptor.detach())
+        self._map(size, descriptor.detach())
 
-    def _take(self, size, descriptor):
-        self.size, self.descriptor = size, descriptor
-        self._map()
+    @classmethod
+    def of(cls, size: int, descriptor: int) -> "SharedBuffer":
+        """Return the buffer of a file descriptor."""
+        buffer = cls.__new__(cls)
+        buffer._map(size, descriptor)
+        return buffer
 
-    def __del__(self):
+    def _map(self, size: int, descriptor: int) -> None:
+        self.size, self.descriptor, self.memory = size, descriptor, mmap.mmap(descriptor, size)
+
+    def __del__(self) -> None:
         if hasattr(self, "descriptor"):
             os.close(self.descriptor)  # the mapping lives on while arrays use it
 
 
 class SharedArray:
-    """An array in a :class:`SharedBuffer`; ``.array`` in every process."""
+    """An array in a :class:`SharedBuffer`.
+
+    Parameters
+    ----------
+    shape : tuple of int
+    dtype : numpy.dtype
+    used : sequence of int, optional
+        How many places of each row memory is reserved for, by default all.
+
+    Attributes
+    ----------
+    array : ndarray
+        The same memory in every process.
+    """
 
     # By the address of their first number.
     _known: ClassVar[weakref.WeakValueDictionary[int, "SharedArray"]] = weakref.WeakValueDictionary()
@@ -77,12 +103,12 @@ class SharedArray:
 
     def _view(self) -> None:
         count = int(np.prod(self.shape))
-        self.array = np.frombuffer(self.buffer.memory, self.dtype, count).reshape(self.shape)
+        self.array: np.ndarray = np.frombuffer(self.buffer.memory, self.dtype, count).reshape(self.shape)
         self._known[self.array.ctypes.data] = self
 
     @classmethod
-    def of(cls, array):
-        """A shared array equal to ``array``: itself, where it is one already."""
+    def of(cls, array: np.ndarray) -> "SharedArray":
+        """Return a shared array equal to ``array``: the one whose memory it is, if any."""
         known = cls._known.get(array.ctypes.data)
         if known is not None and (known.shape, known.dtype) == (array.shape, array.dtype):
             return known
@@ -90,19 +116,19 @@ class SharedArray:
         shared.array[...] = array
         return shared
 
-    def __getstate__(self):
+    def __getstate__(self) -> tuple[tuple[int, ...], np.dtype, SharedBuffer]:
         return self.shape, self.dtype, self.buffer
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: tuple[tuple[int, ...], np.dtype, SharedBuffer]) -> None:
         self.shape, self.dtype, self.buffer = state
         self._view()
 
 
-def zeros(shape, dtype, used):
-    """``(array, owner)``: zeros, in shared memory if it is large, so that workers need no copy of it.
+def zeros(shape: Sequence[int], dtype: DTypeLike, used: Sequence[int]) -> tuple[np.ndarray, SharedArray | None]:
+    """Return an array of zeros, and its owner if it is in shared memory, as large arrays are: workers then need no copy.
 
-    Only ``used[i]`` places of row i are going to be filled: what is never touched takes no memory. The array is known as shared
-    while ``owner`` lives.
+    Only ``used[i]`` places of row i will be filled: memory that is never touched is not allocated. :meth:`SharedArray.of`
+    recognises the array while the owner lives.
     """
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     if size < _LARGE or not hasattr(os, "memfd_create"):
@@ -111,8 +137,8 @@ def zeros(shape, dtype, used):
     return shared.array, shared
 
 
-def send(pipe: Connection, thing: Any) -> None:
-    """Send ``thing`` to a process that runs already, which calls :func:`receive`; shared memory in it stays shared."""
+def send(pipe: Connection, thing: object) -> None:
+    """Send ``thing`` to a running process, which calls :func:`receive`; shared memory in it stays shared."""
     content = io.BytesIO()
     pickler = _Pickler(content)
     pickler.dump(thing)
@@ -122,8 +148,8 @@ def send(pipe: Connection, thing: Any) -> None:
             socket.send_fds(line, [b"."], [buffer.descriptor])
 
 
-def receive(pipe: Connection) -> Any:
-    """What another process sends by :func:`send`. EOFError if it has ended."""
+def receive(pipe: Connection) -> Any:  # noqa: ANN401  whatever was sent
+    """Return what another process sends by :func:`send`; EOFError if that has ended."""
     content = io.BytesIO(pipe.recv_bytes())
     with socket.socket(fileno=os.dup(pipe.fileno())) as line:
         return _Unpickler(content, line).load()
@@ -132,11 +158,11 @@ def receive(pipe: Connection) -> Any:
 class _Pickler(pickle.Pickler):
     """Leaves shared memory out, and lists it."""
 
-    def __init__(self, file):
+    def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file)
-        self.buffers = []
+        self.buffers: list[SharedBuffer] = []
 
-    def persistent_id(self, thing):
+    def persistent_id(self, thing: object) -> int | None:
         if not isinstance(thing, SharedBuffer):
             return None
         self.buffers.append(thing)
@@ -146,20 +172,18 @@ class _Pickler(pickle.Pickler):
 class _Unpickler(pickle.Unpickler):
     """Takes the shared memory, in the same order, from the descriptors that come over a socket."""
 
-    def __init__(self, file, line):
+    def __init__(self, file: io.BytesIO, line: socket.socket) -> None:
         super().__init__(file)
         self.line = line
 
-    def persistent_load(self, size):
+    def persistent_load(self, size: int) -> SharedBuffer:
         _, descriptors, *_ = socket.recv_fds(self.line, 1, 1)
         if not descriptors:
             raise EOFError
-        buffer = SharedBuffer.__new__(SharedBuffer)
-        buffer._take(size, descriptors[0])
-        return buffer
+        return SharedBuffer.of(size, descriptors[0])
 
 
-def _nameless_file():
+def _nameless_file() -> int:
     if hasattr(os, "memfd_create"):
         return os.memfd_create("consensus")
     file, name = tempfile.mkstemp()

@@ -30,7 +30,7 @@ class Wait:
         self.seconds, self._last, self._yields, self._sleep = 0.0, time.monotonic(), yields, _FIRST
 
     def pause(self) -> float:
-        """Give others the core for a moment; return the seconds waited."""
+        """Offer the core to others for a moment; return the seconds waited so far."""
         if self._yields:
             self._yields -= 1
             _offer()
@@ -44,12 +44,13 @@ class Wait:
 
 
 class Usual:
-    """How long waits usually take: as long as the longest, of which a tenth is forgotten with every shorter one."""
+    """The usual length of waits: the longest so far, which decays by a tenth with every shorter one."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
 
     def add(self, seconds: float) -> None:
+        """Add the seconds of a wait."""
         self.seconds = max(seconds, 0.9 * self.seconds)
 
     @property
