@@ -1,7 +1,4 @@
-"""Data sets by name, and tables of one's own.
-
-scikit-learn is imported where it is used: it takes longer than all the rest, and workers have no use for it.
-"""
+"""Data sets by name, and tables of one's own; scikit-learn, which imports slowly, when it is used."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -14,17 +11,17 @@ import numpy as np
 
 from consensus import _checks
 from consensus.data import tables
-from consensus.data.frames import Columns
+from consensus.data.frames import Classes, Columns
 
 VARIABLE = "CONSENSUS_DATA"
 
 
 class _Remote(NamedTuple):
     file: str  # in the folder of local copies
-    openml: int  # the set's id there
+    openml: int  # the set's number at OpenML
 
 
-_BUNDLED = {  # and what scikit-learn calls them
+_BUNDLED = {  # with the names in scikit-learn
     "diabetes": "diabetes",
     "breast_cancer": "breast_cancer",
     "digits": "digits",
@@ -43,22 +40,23 @@ CLASSIFICATION = ("breast_cancer", "digits", "iris", "wine_cultivars", "mnist")
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Features, target, and whether the target is numbers or classes; ``X, y = dataset`` unpacks it.
+    """Features and target; ``X, y = dataset`` unpacks it.
 
-    Attributes
+    Parameters
     ----------
     X : ndarray (samples, features)
+        Features.
     y : ndarray (samples,)
-        float64 numbers, or int codes 0 .. C - 1 of the classes.
+        Target: float64 numbers, or int codes 0 .. C - 1 of the classes.
     classes : tuple or None
-        The C classes behind the codes; ``None`` if the target is numbers.
+        The C classes behind the codes; None if the target is numbers.
     columns : Columns or None
-        The columns of a table, which make such features of data frames: ``columns.transform(frame)``.
+        The columns of a table; ``columns.transform(frame)`` makes such features of a data frame.
     """
 
     X: np.ndarray
     y: np.ndarray
-    classes: tuple | None = None
+    classes: Classes | None = None
     columns: Columns | None = None
 
     @property
@@ -74,48 +72,48 @@ class Dataset:
 
 
 def load(
-    name: str | os.PathLike,
+    name: str | os.PathLike[str],
     *,
     target: str | int | None = None,
     classification: bool | None = None,
     categories: Sequence[str | int] = (),
 ) -> Dataset:
-    """A data set by its name, or a table from a file.
+    r"""Return a data set by its name, or a table from a file.
 
     Parameters
     ----------
     name : str or path
-        ``diabetes``, ``breast_cancer``, ``digits``, ``iris`` and ``wine_cultivars`` (three cultivars, scikit-learn's
-        ``wine``) come with scikit-learn. ``boston``, ``kin8nm``, ``wine`` (quality) and ``mnist`` are read from the folder
-        that the environment variable ``CONSENSUS_DATA`` names (``housing.csv``, ``kin8nm.csv``, ``winequality-white.csv``,
-        the target last; ``mnist10k.npz`` with ``images`` and ``labels``); where that is not set, from OpenML through
-        scikit-learn, which keeps a copy. OpenML's ``wine`` has the red wines too, its ``mnist`` all 70,000 digits.
+        ``diabetes``, ``breast_cancer``, ``digits``, ``iris`` and ``wine_cultivars`` (scikit-learn's ``wine``) come with
+        scikit-learn. ``boston``, ``kin8nm``, ``wine`` (quality) and ``mnist`` are read from the folder in the environment
+        variable ``CONSENSUS_DATA`` (``housing.csv``, ``kin8nm.csv``, ``winequality-white.csv``, the target last;
+        ``mnist10k.npz`` with ``images`` and ``labels``); if it is not set, from OpenML through scikit-learn, which keeps a
+        copy. OpenML's ``wine`` has the red wines too, its ``mnist`` all 70,000 digits.
 
-        Anything else is a file. ``.csv`` and ``.tsv``: cells between commas, semicolons or tabs. The first line is a header
+        Other names are files. ``.csv`` and ``.tsv``: cells between commas, semicolons or tabs. The first line is a header
         unless all its cells are numbers, or numbers stand in the same places of the second line. ``.parquet``: the index of
         a data frame is no feature; it needs pyarrow (``pip install consensus-opt[parquet]``). ``.npz``: arrays ``X``
         (samples, features) and ``y`` (samples,).
     target : str or int, optional
-        For a file. The column to predict, by name or by index (negative ones count from the end); all others are features.
-        In npz: the array to take for ``y``.
+        For a file: the column to predict, by name or index (negative ones count from the end); all others are features. For
+        npz the name of the array ``y``.
     classification : bool, optional
-        For a file. Whether the target is classes; by default it is if it is text or booleans.
+        For a file: whether the target is classes; by default it is if it is text or booleans.
     categories : sequence of str or int
-        For a file. The columns, by name or index, whose values are categories, as text: each becomes a feature for every
-        category. Columns of pandas' ``category`` dtype in a Parquet file are such columns anyway.
+        For a file: columns, by name or index, whose values are categories, as text; each category becomes a feature. Columns
+        of pandas' ``category`` dtype in a Parquet file are categories by themselves.
 
     Returns
     -------
     Dataset
-        To unpack as ``X, y``. Features are float64, or float32 where all of them are so in the file; classes are
-        0 .. C - 1 in their sorted order.
+        The data. Features are float64, or float32 if all of them are float32 in the file; codes of classes follow their sorted
+        order.
 
     Raises
     ------
     ValueError
-        For an unknown name or suffix, a target or category column that is not there, features that are neither numbers nor
-        categories, a target part numbers and part text, missing (empty, ``?``, ``NA``, ``N/A``, ``NaN``, ``null``) or infinite
-        values, lines of unequal length, no rows, or a file that is not what it should be.
+        For an unknown name or suffix, an unknown column, features that are neither numbers nor categories, a target of numbers
+        and text, missing (empty, ``?``, ``NA``, ``N/A``, ``NaN``, ``null``) or infinite values, lines of unequal length, no
+        rows, or a damaged file.
     FileNotFoundError
         If there is no such file, or ``CONSENSUS_DATA`` names a folder without the one of ``name``.
     ConnectionError
@@ -133,7 +131,7 @@ def load(
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder, "animals.csv")
-    ...     _ = path.write_text("weight,legs,animal\\n4.1,4,cat\\n0.1,2,bird\\n9.5,4,dog\\n")
+    ...     _ = path.write_text("weight,legs,animal\n4.1,4,cat\n0.1,2,bird\n9.5,4,dog\n")
     ...     animals = load(path, target="animal")
     >>> animals.X.shape, animals.y, animals.classes
     ((3, 2), array([1, 0, 2]), ('bird', 'cat', 'dog'))
@@ -144,10 +142,8 @@ def load(
     if not isinstance(categories, list | tuple) or not all(isinstance(one, str | Integral) for one in categories):
         raise TypeError(f"categories must be a list of columns, by name or index; got {_checks.shown(categories)}")
     if not isinstance(name, str | os.PathLike) or (name not in NAMES and Path(name).suffix.lower() not in tables.SUFFIXES):
-        raise ValueError(
-            f"name must be one of {', '.join(map(repr, NAMES))}, or a file that ends in {', '.join(tables.SUFFIXES)}; "
-            f"got {name!r}"
-        )
+        known, suffixes = ", ".join(map(repr, NAMES)), ", ".join(tables.SUFFIXES)
+        raise ValueError(f"name must be one of {known}, or a file that ends in {suffixes}; got {name!r}")
     if name not in NAMES:
         return Dataset(*tables.read(Path(name).expanduser(), target, classification, categories))
     if target is not None or classification is not None or len(categories):
@@ -160,14 +156,14 @@ def load(
     return _from_folder(name) if os.environ.get(VARIABLE) else _from_openml(name)
 
 
-def _from_scikit_learn(name):
+def _from_scikit_learn(name: str) -> Dataset:
     from sklearn import datasets
 
     found = getattr(datasets, f"load_{_BUNDLED[name]}")()
     return Dataset(found.data, found.target, tuple(found.target_names.tolist()) if name in CLASSIFICATION else None)
 
 
-def _from_folder(name):
+def _from_folder(name: str) -> Dataset:
     path = Path(os.environ[VARIABLE]) / _REMOTE[name].file
     if not path.is_file():
         raise FileNotFoundError(f"{VARIABLE} names a folder without {path.name}, the file of {name!r}: {path.parent}")
@@ -180,10 +176,10 @@ def _from_folder(name):
     return Dataset(*tables.read(path, target=-1, classification=False))
 
 
-def _from_openml(name):
+def _from_openml(name: str) -> Dataset:
     from sklearn import datasets
 
-    try:  # scikit-learn's other parser fails on numbers that are declared nominal
+    try:  # scikit-learn's other parser fails on numbers declared nominal
         found = datasets.fetch_openml(data_id=_REMOTE[name].openml, as_frame=True, parser="liac-arff")
     except OSError as error:
         raise ConnectionError(
@@ -195,5 +191,5 @@ def _from_openml(name):
     return Dataset(found.data.astype(float).to_numpy(), found.target.to_numpy(float))
 
 
-def _digits(images, labels):
+def _digits(images: np.ndarray, labels: np.ndarray) -> Dataset:
     return Dataset(images / 255.0, labels.astype(int), tuple(range(10)))

@@ -1,4 +1,4 @@
-"""Shards in a folder, a file an agent."""
+"""Shards in a folder, with one file per agent."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ import os
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks
-from consensus.data.frames import Columns
+from consensus._npz import Claim
+from consensus.data.frames import Classes, Columns
 from consensus.data.shards import Shards, padded
 from consensus.data.tables import npz
 
 _FORMAT = 1
 
 
-def save_shards(shards: Shards, folder: str | os.PathLike, first: int | None = None) -> None:
+def save_shards(shards: Shards, folder: str | os.PathLike[str], first: int | None = None) -> None:
     """Write the samples of every agent to a file of its own, so that the data never have to be gathered on one machine.
 
     Parameters
     ----------
     shards : Shards
-        All agents', or a block's: several machines may write theirs into the same folder.
+        The shards of all agents, or of a block: several machines may write theirs into the same folder.
     folder : path
-        Gets ``agent-<number>.npz`` for each agent, without padding, and ``index.json``.
+        The folder, which gets ``agent-<number>.npz`` for each agent, without padding, and ``index.json``.
     first : int, optional
-        For owners whose shards know nothing of the others', as those of :meth:`Shards.from_list`: the number in the network of
-        the first agent held here. Instead of the index every owner writes ``index-<first>.json``; :func:`load_shards` puts
-        them together. Each sample's index is then its row in its owner's data.
+        The number in the network of the first agent held here, for owners whose shards are not a block of a network, as those
+        of :meth:`Shards.from_list`. Every owner then writes ``index-<first>.json`` instead of the index, and
+        :func:`load_shards` joins them. Each sample's index is its row in its owner's data.
 
     Raises
     ------
     FileExistsError
-        If the folder has other samples of one of these agents, or the index of another network. Nothing is replaced; what is
-        there already is not written again.
+        If the folder has other samples of one of these agents, or the index of another network. No file is replaced.
     ValueError
         If ``first`` is given for a block, whose agents have numbers already.
 
@@ -56,18 +56,13 @@ def save_shards(shards: Shards, folder: str | os.PathLike, first: int | None = N
     """
     _checks.shards(shards)
     folder = Path(_checks.path("folder", folder))
-    index: dict[str, Any] = {
-        "format": _FORMAT,
-        "agents": int(shards.network_size),
-        "samples": int(shards.samples),
-        "most": int(shards.features.shape[1]),
-    }
+    index: dict[str, Any] = {"format": _FORMAT, "agents": int(shards.network_size), "samples": int(shards.samples)}
+    index["most"] = int(shards.features.shape[1])
     name, rows = "index.json", shards.rows
     if first is not None:
         if shards.agents != shards.network_size:
-            raise ValueError(
-                f"first goes with shards of all their agents; these are {shards.rows.tolist()} of {shards.network_size}"
-            )
+            held = f"{shards.rows.tolist()} of {shards.network_size}"
+            raise ValueError(f"first goes with shards of all their agents; these are {held}")
         name, rows = f"index-{_checks.count('first', first, least=0)}.json", first + np.arange(shards.agents)
         index["first"] = int(first)
     if shards.columns is not None:
@@ -79,26 +74,28 @@ def save_shards(shards: Shards, folder: str | os.PathLike, first: int | None = N
         raise FileExistsError(
             f"{other} is of shards that were saved {'with' if first is None else 'without'} first=: take another folder"
         )
-    files = {folder / name: lambda file: file.write((json.dumps(index, indent=1) + "\n").encode())}
+    files: dict[Path, Callable[[BinaryIO], object]] = {
+        folder / name: lambda file: file.write((json.dumps(index, indent=1) + "\n").encode())
+    }
     files |= {folder / f"agent-{agent}.npz": functools.partial(_save, shards, row) for row, agent in enumerate(rows.tolist())}
     for path, save in files.items():
-        _refuse_another(path, save)
+        _reject_other(path, save)
     for path, save in files.items():
         try:
             with path.open("xb") as file:  # another machine may be writing, too
                 save(file)
         except FileExistsError:
-            _refuse_another(path, save)
+            _reject_other(path, save)
 
 
-def _save(shards, row, file):
+def _save(shards: Shards, row: int, file: BinaryIO) -> None:
     """Write an agent's samples as npz."""
     own = shards.weights[row] > 0
     np.savez(file, features=shards.features[row, own], targets=shards.targets[row, own], indices=shards.indices[row, own])
 
 
-def _refuse_another(path, save):
-    """Raise ``FileExistsError`` if the file is there with another content than ``save`` writes."""
+def _reject_other(path: Path, save: Callable[[BinaryIO], object]) -> None:
+    """Raise ``FileExistsError`` if the file is there with other content than ``save`` writes."""
     if not path.exists():
         return
     content = io.BytesIO()
@@ -111,30 +108,31 @@ def _refuse_another(path, save):
 
 
 def load_shards(
-    folder: str | os.PathLike, agents: slice | ArrayLike | Callable[[int], slice | ArrayLike] | None = None
+    folder: str | os.PathLike[str], agents: slice | ArrayLike | Callable[[int], slice | ArrayLike] | None = None
 ) -> Shards:
     """Read shards that :func:`save_shards` wrote, of all agents or of some only.
 
     Parameters
     ----------
     folder : path
+        The folder.
     agents : slice, sequence of int, or callable, optional
-        Which agents; a function takes the number of agents and says which, as ``MPI().rows`` does for a rank.
+        The agents; a function returns them for a number of agents, as ``MPI().rows`` does for a rank.
 
     Returns
     -------
     Shards
-        Padded as in the whole network, so that a block computes the same bits.
+        The shards, padded as in the whole network, so that a block computes the same bits.
 
     Raises
     ------
     FileNotFoundError
         If the folder has no index, or not the file of an agent asked for.
     ValueError
-        If the index is of another format, an agent is not in it, a file is damaged, or owners' parts do not make one network:
+        If the index is of another format, an agent is not in it, a file is damaged, or owners' parts do not make one network;
         the message names the file.
     TypeError
-        If ``agents`` are no agents' numbers.
+        If ``agents`` are not numbers of agents.
 
     Examples
     --------
@@ -162,13 +160,14 @@ def load_shards(
                     f"{name} of agent {agent} in {folder} must be like those of agent {rows[0]}, {first[name].dtype} of shape "
                     f"{first[name].shape[1:]} a sample; got {part[name].dtype} of {part[name].shape[1:]}"
                 )
-    arrays = padded([(own["features"], own["targets"], own["indices"]) for own in parts], index["most"])
+    own = ((part["features"], part["targets"], part["indices"]) for part in parts)
+    arrays = padded(own, [len(part["indices"]) for part in parts], first["features"], first["targets"], index["most"])
     about = {"samples": index["samples"], "columns": _columns(index), "classes": _classes(index)}
     return Shards(**arrays | about, rows=rows, network_size=index["agents"])
 
 
-def _whole_index(folder):
-    """What the index of a folder says, or those of owners who each saved their own agents."""
+def _whole_index(folder: Path) -> dict[str, Any]:
+    """Return the index of a folder, joined from those of owners who each saved their own agents."""
     parts = [_index(path) for path in folder.glob("index-*.json")]
     if not parts:
         return _index(folder / "index.json")
@@ -194,11 +193,11 @@ def _whole_index(folder):
     return parts[0] | {"agents": ends[-1], "samples": samples, "most": most}
 
 
-def _index(path):
-    """What an index of a folder of shards says, and its path."""
+def _index(path: Path) -> dict[str, Any]:
+    """Return the index in a file, and the ``path``."""
     try:
         index = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:  # of which text in another encoding is one
+    except ValueError as error:  # text in another encoding, too
         raise ValueError(f"{path} is not the JSON that save_shards writes: {error}") from error
     if not isinstance(index, dict) or index.get("format") != _FORMAT:
         got = index.get("format") if isinstance(index, dict) else index
@@ -210,37 +209,34 @@ def _index(path):
     return index | {"path": path}
 
 
-def _columns(index):
-    """What the index says of a data frame's columns, if anything."""
+def _columns(index: dict[str, Any]) -> Columns | None:
+    """Return the columns of a data frame in the index, if any."""
     if (found := index.get("columns")) is None:
         return None
     names, categories = (found.get(name) if isinstance(found, dict) else None for name in ("names", "categories"))
-    words = [names, *categories.values()] if isinstance(categories, dict) and isinstance(names, list) else [None]
-    if not all(isinstance(part, list) and all(isinstance(word, str) for word in part) for part in words):
-        raise ValueError(f"columns in {index['path']} must be names and categories; got {_checks.shown(found)}")
-    return Columns(tuple(names), {name: tuple(words) for name, words in categories.items()})
+    if isinstance(categories, dict) and isinstance(names, list):
+        lists = [names, *categories.values()]
+        if all(isinstance(words, list) and all(isinstance(word, str) for word in words) for words in lists):
+            return Columns(tuple(names), {name: tuple(words) for name, words in categories.items()})
+    raise ValueError(f"columns in {index['path']} must be names and categories; got {_checks.shown(found)}")
 
 
-def _classes(index):
-    """What the index says of the targets' classes, if anything."""
+def _classes(index: dict[str, Any]) -> Classes | None:
+    """Return the targets' classes in the index, if any."""
     found = index.get("classes")
     if found is not None and not (isinstance(found, list) and all(isinstance(name, str | int | float) for name in found)):
         raise ValueError(f"classes in {index['path']} must be a list of names; got {_checks.shown(found)}")
     return None if found is None else tuple(found)
 
 
-def _agent(path, most):
-    """The arrays of one agent's file, none longer than ``most``."""
+def _agent(path: Path, most: int) -> dict[str, np.ndarray]:
+    """Return the arrays of one agent's file, none longer than ``most``."""
 
-    def check(own):
-        size = own["indices"].shape[:1]
-        good = own["indices"].dtype.kind in "iu" and own["indices"].ndim == 1 and size[0] <= most
-        for name in ("features", "targets"):
-            axes = own[name].ndim >= 2 if name == "features" else own[name].ndim == 2
-            good = (
-                good and own[name].dtype.kind in ("fi" if name == "features" else "f") and axes and own[name].shape[:1] == size
-            )
-        if not good:
+    def check(own: dict[str, Claim]) -> None:
+        x, d, indices = own["features"], own["targets"], own["indices"]
+        good = indices.dtype.kind in "iu" and indices.ndim == 1 and indices.shape[0] <= most
+        good = good and x.dtype.kind in "fi" and x.ndim >= 2 and d.dtype.kind == "f" and d.ndim == 2
+        if not good or not x.shape[:1] == d.shape[:1] == indices.shape:
             found = ", ".join(f"{name} {array.dtype} {array.shape}" for name, array in own.items())
             wanted = f"at most {most} samples, features (samples, ...) and targets (samples, columns)"
             raise ValueError(f"{path} must hold {wanted}; it has {found}")

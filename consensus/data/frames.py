@@ -1,26 +1,35 @@
-"""Data frames as numbers, and how they became that."""
+"""Data frames as numbers."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeGuard
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from consensus import _checks
+
+if TYPE_CHECKING:
+    import pandas
+
+Classes: TypeAlias = tuple[Any, ...]  # of any type, as the data have them
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of a data frame, and how they become features.
+    """The columns of a data frame, which become features.
 
-    Numbers and booleans are one feature each. A column of pandas' ``category`` dtype becomes a feature for every category,
-    one where the row is of it and zero elsewhere.
+    Numbers and booleans are one feature each. A column of pandas' ``category`` dtype becomes a feature for each category: one
+    in rows of the category, and zero elsewhere.
 
-    Attributes
+    Parameters
     ----------
     names : tuple of str
         The frame's columns.
     categories : dict of str to tuple of str
-        Those of the columns that have some, as text.
+        The categories, as text, of each column that has some.
 
     Examples
     --------
@@ -39,8 +48,26 @@ class Columns:
     categories: dict[str, tuple[str, ...]]
 
     @classmethod
-    def of(cls, frame: Any, name: str = "frame") -> "Columns | None":
-        """Those of ``frame``; None if it is no data frame. Raises ``ValueError`` if a column's name comes twice."""
+    def of(cls, frame: object, name: str = "frame") -> Self | None:
+        """Return the columns of a data frame.
+
+        Parameters
+        ----------
+        frame : object
+            A data frame, or anything else.
+        name : str
+            Its name in errors.
+
+        Returns
+        -------
+        Columns or None
+            The columns; None if ``frame`` is no data frame.
+
+        Raises
+        ------
+        ValueError
+            If two columns have the same name.
+        """
         if not is_frame(frame):
             return None
         names = tuple(map(str, frame.columns))
@@ -53,29 +80,31 @@ class Columns:
 
     @property
     def features(self) -> tuple[str, ...]:
-        """The names of the features: ``town_Rome`` is that of a category."""
+        """The names of the features; that of a category is like ``town_Rome``."""
         parts = [[f"{label}_{category}" for category in self.categories.get(label, ())] or [label] for label in self.names]
         return tuple(name for part in parts for name in part)
 
-    def transform(self, frame: Any, name: str = "frame") -> np.ndarray:
-        """The features (samples, features) of a data frame with these columns, in whatever order.
+    def transform(self, frame: pandas.DataFrame, name: str = "frame") -> np.ndarray:
+        """Return the features of a data frame with these columns, in any order.
 
         Parameters
         ----------
         frame : pandas.DataFrame
+            The data frame.
         name : str
-            What errors call it.
+            Its name in errors.
 
         Returns
         -------
         ndarray (samples, features)
+            The features.
 
         Raises
         ------
         TypeError
             If it is no data frame.
         ValueError
-            If a column is missing or not known, is neither numbers nor categories, or has a category that is not known.
+            If a column is missing or unknown, is neither numbers nor categories, or has an unknown category.
         """
         if not is_frame(frame):
             raise TypeError(f"{name} must be a data frame with the columns {_listed(self.names)}; got {_checks.shown(frame)}")
@@ -96,24 +125,29 @@ class Columns:
         ]
         return np.concatenate(parts, axis=1, dtype=dtype, casting="unsafe")
 
-    def _one_hot(self, name, label, column):
+    def _one_hot(self, name: str, label: str, column: pandas.Series) -> np.ndarray:
         categories = self.categories[label]
-        return np.eye(len(categories))[codes(f"column {label!r} of {name}", column.astype(object), categories)]
+        one_hot: np.ndarray = np.eye(len(categories))[codes(f"column {label!r} of {name}", column.astype(object), categories)]
+        return one_hot
 
 
-def labels(name: str, y: Any, classes: tuple | None = None) -> tuple[Any, tuple | None]:
-    """Targets and their classes: those of pandas' ``category`` dtype, or words of known ``classes``, as codes 0 .. C - 1."""
+def labels(name: str, y: ArrayLike, classes: Classes | None = None) -> tuple[ArrayLike, Classes | None]:
+    """Return targets and their classes: those of ``category`` dtype, or text of known ``classes``, as codes 0 .. C - 1."""
     if not is_category(y) and (classes is None or _checks.dense(name, y).dtype.kind not in "OUS"):
         return y, classes
     if classes is None:
         plain = (bool, int, float, str)
-        categories = getattr(y, "cat", y).categories.tolist()
+        categories: list[object] = _categories(y).tolist()
         classes = tuple(category if isinstance(category, plain) else str(category) for category in categories)
     return codes(name, np.asarray(y, object), tuple(map(str, classes))), classes
 
 
-def codes(name: str, values: Any, categories: tuple[str, ...]) -> np.ndarray:
-    """The place of every value among ``categories``, by its text; raise ``ValueError`` where it is none of them."""
+def _categories(column: pandas.Series | pandas.Categorical) -> pandas.Index:
+    return getattr(column, "cat", column).categories
+
+
+def codes(name: str, values: Iterable[object], categories: tuple[str, ...]) -> np.ndarray:
+    """Return the place of each value among ``categories``, by its text; raise ``ValueError`` for a value that is none."""
     place = {category: code for code, category in enumerate(categories)}
     found = np.array([place.get(str(value), -1) for value in values], int)
     if len(place) < len(categories):
@@ -125,16 +159,16 @@ def codes(name: str, values: Any, categories: tuple[str, ...]) -> np.ndarray:
     return found
 
 
-def is_frame(value: Any) -> bool:
-    """Whether it is a data frame of pandas, or one like it."""
+def is_frame(value: object) -> TypeGuard[pandas.DataFrame]:
+    """Return whether ``value`` is a data frame of pandas, or one like it."""
     return hasattr(value, "iloc") and hasattr(value, "columns")
 
 
-def is_category(column: Any) -> bool:
-    """Whether it is a column of pandas' ``category`` dtype."""
+def is_category(column: object) -> TypeGuard[pandas.Series]:
+    """Return whether ``column`` has pandas' ``category`` dtype."""
     return getattr(getattr(column, "dtype", None), "name", None) == "category"
 
 
-def _listed(names, most=10):
-    names = [repr(name) for name in names]
-    return ", ".join(names[:most]) + (f", ... ({len(names)} in all)" if len(names) > most else "")
+def _listed(names: Iterable[str], most: int = 10) -> str:
+    shown = [repr(name) for name in names]
+    return ", ".join(shown[:most]) + (f", ... ({len(shown)} in all)" if len(shown) > most else "")

@@ -1,8 +1,6 @@
-"""Whose each sample is."""
+"""Groups of samples, such as owners, that are not split over agents."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,10 +9,10 @@ from consensus import _checks
 
 
 def owned(groups: ArrayLike, agents: int | None, samples: int) -> list[np.ndarray]:
-    """The samples of every agent, by ``groups`` (samples,), of which none is split; an agent a group if ``agents`` is None.
+    """Return the samples of each agent, by ``groups`` (samples,) that are never split; by default one agent a group.
 
-    Groups are in sorted order where each has an agent. Otherwise the largest first, each goes to the agent that has the fewest
-    samples so far; of equal ones the first goes first, and to the first.
+    If each group has an agent of its own, agents are in the groups' sorted order. Otherwise they are dealt by decreasing size,
+    each to the agent with the fewest samples so far; among equals the first group goes first, and to the first agent.
     """
     count, group = numbered(groups, samples)
     agents = count if agents is None else _checks.count("agents", agents)
@@ -26,12 +24,12 @@ def owned(groups: ArrayLike, agents: int | None, samples: int) -> list[np.ndarra
         for number in np.argsort(-sizes, kind="stable"):
             owner[number] = load.argmin()
             load[owner[number]] += sizes[number]
-    of = owner[group]
-    return np.split(np.argsort(of, kind="stable"), np.cumsum(np.bincount(of))[:-1])
+    agent = owner[group]
+    return np.split(np.argsort(agent, kind="stable"), np.cumsum(np.bincount(agent))[:-1])
 
 
-def numbered(groups: Any, samples: int) -> tuple[int, np.ndarray]:
-    """How many groups there are, and the number of each sample's, by their sorted order."""
+def numbered(groups: ArrayLike, samples: int) -> tuple[int, np.ndarray]:
+    """Return how many groups there are, and each sample's group, as a number in their sorted order."""
     labels = _checks.dense("groups", groups)
     if labels.shape != (samples,):
         raise ValueError(f"groups must have shape ({samples},), a group for each row of X; got {labels.shape}")

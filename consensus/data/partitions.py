@@ -1,22 +1,20 @@
-"""Which agent gets which samples."""
+"""Partitions of samples over agents."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks
-from consensus.data.frames import Columns, labels
+from consensus.data.frames import Classes, Columns, labels
 from consensus.data.owners import owned
 from consensus.data.samples import arrays
-from consensus.data.shards import Shards
-from consensus.workers import shared_memory
+from consensus.data.shards import Shards, padded
 
 SCHEMES = ("iid", "sorted", "dirichlet", "sizes")
-_DRAWS = 1000  # redraws of a Dirichlet split that leaves an agent empty
+_DRAWS = 1000  # of a Dirichlet split, until no agent is empty
 
 
 def partition(
@@ -32,46 +30,45 @@ def partition(
 ) -> Shards:
     """Give every sample to exactly one agent.
 
-    Data that have owners stay with them: ``groups`` says whose each sample is. :meth:`Shards.from_list` takes data that are
-    apart already.
+    With ``groups`` samples stay with their owners. :meth:`Shards.from_list` takes data that are not in one array.
 
     Parameters
     ----------
     X : array_like (samples, features), or (samples, ...)
-        A sample may have any shape, as images (samples, channels, height, width) have. float32, int32 and int64 stay as they
-        are: models of PyTorch and JAX may take whole numbers, others get them as float64. uint8, int8, uint16, int16 and
-        float16 become float32, everything else float64. Of a data frame the names are kept, booleans become zero and one, and
-        columns of pandas' ``category`` dtype a feature for each category: ``shards.columns`` knows, and does the same to other
-        frames.
+        Samples of any shape, such as images (samples, channels, height, width). float32, int32 and int64 are kept: models of
+        PyTorch and JAX may take whole numbers, others get them as float64. uint8, int8, uint16, int16 and float16 become
+        float32, everything else float64. In a data frame booleans become zero and one, and each column of pandas' ``category``
+        dtype a feature for each category; ``shards.columns`` has the names and converts other frames.
     y : array_like (samples,) or (samples, outputs)
         Targets, or integer classes. A Series of ``category`` dtype becomes codes, and ``shards.classes`` has the categories.
     agents : int
-        How many agents; at most the number of samples, or of groups. With ``groups`` it may be left out: an agent a group.
+        Number of agents, at most that of samples, or of groups. With ``groups`` the default is one agent per group.
     scheme : {"iid", "sorted", "dirichlet", "sizes"}
-        ``iid``: shuffled, shards of equal size up to one sample. ``sorted``: ordered by target (its first column)
-        before the split, so that agents see different targets. ``dirichlet``: each class is spread over the agents by
-        proportions drawn from a Dirichlet distribution [1]_; a target with more than 50 distinct values is cut into its
-        deciles, which then act as classes. ``sizes``: shuffled, agent i takes ``sizes[i]`` samples.
+        With ``iid`` samples are shuffled, and shards have equal sizes up to one sample. With ``sorted`` they are ordered by
+        target (its first column), so that agents see different targets. With ``dirichlet`` each class is spread over the
+        agents by proportions drawn from a Dirichlet distribution [1]_; the deciles of a target with more than 50 distinct
+        values act as classes. With ``sizes`` samples are shuffled, and agent i takes ``sizes[i]``.
     seed : int
-        Of the shuffle and the Dirichlet draws.
+        Seed of the shuffle and the Dirichlet draws.
     sizes : sequence of int, optional
-        For ``scheme="sizes"``: every agent's number of samples; they sum to the number of samples.
+        For ``scheme="sizes"``: the number of samples of each agent; they sum to that of all samples.
     concentration : float
-        For ``scheme="dirichlet"``: small means that agents see few classes, large approaches ``iid``.
+        For ``scheme="dirichlet"``: if it is small, agents see few classes; if it is large, shards are nearly ``iid``.
     groups : array_like (samples,), optional
-        Whose each sample is, as numbers or text: instead of a scheme. Agent i has the i-th group in sorted order, that is
-        ``groups[shards.indices[i, 0]]``, its samples in the order given. Where there are fewer agents than groups, a group is
-        still with one agent: the largest first, each goes to the agent with the fewest samples so far (the first of these).
+        The group of each sample, as numbers or text, instead of a scheme. Agent i has the i-th group in sorted order, which is
+        ``groups[shards.indices[i, 0]]``, with its samples in the order given. Fewer agents get several whole groups: these are
+        dealt by decreasing size, each to the agent with the fewest samples so far (the first of these).
 
     Returns
     -------
     Shards
+        The samples of each agent.
 
     Raises
     ------
     ValueError
         If shapes disagree, data are not finite, a column is neither numbers nor categories, there are more agents than samples
-        or groups, an agent would stay empty, or a sample has no group.
+        or groups, an agent would get no sample, or a sample has no group.
 
     References
     ----------
@@ -98,10 +95,10 @@ def partition(
     _checks.choice("scheme", scheme, SCHEMES)
     if groups is not None:
         if scheme != "iid":
-            raise ValueError(f"groups say who has which samples, and go with no scheme; got scheme={scheme!r}")
-        return replace(_padded(X, y, owned(groups, agents, len(X))), columns=columns, classes=classes)
+            raise ValueError(f"groups replace a scheme, and go with no scheme; got scheme={scheme!r}")
+        return _shards(X, y, owned(groups, agents, len(X)), columns, classes)
     if agents is None:
-        raise ValueError("agents must be given, or groups, which say whose each sample is; got neither")
+        raise ValueError("agents must be given, or groups, which assign each sample; got neither")
     agents = _checks.count("agents", agents)
     if agents > len(X):
         raise ValueError(f"agents must be at most the number of samples, {len(X)}, so that none is empty; got {agents}")
@@ -116,10 +113,10 @@ def partition(
             members = np.split(order, np.cumsum(_sizes(sizes, agents, len(X)))[:-1])
         else:
             members = np.array_split(order, agents)
-    return replace(_padded(X, y, members), columns=columns, classes=classes)
+    return _shards(X, y, members, columns, classes)
 
 
-def _sizes(sizes, agents, samples):
+def _sizes(sizes: ArrayLike | None, agents: int, samples: int) -> np.ndarray:
     sizes = _checks.dense("sizes", sizes)
     if sizes.shape != (agents,) or sizes.dtype.kind not in "iu" or sizes.sum() != samples:
         raise ValueError(
@@ -130,18 +127,18 @@ def _sizes(sizes, agents, samples):
     return sizes
 
 
-def _dirichlet(labels, agents, concentration, rng):
+def _dirichlet(labels: np.ndarray, agents: int, concentration: float, rng: np.random.Generator) -> list[np.ndarray]:
     if len(np.unique(labels)) > 50:
         labels = np.searchsorted(np.quantile(labels, np.arange(0.1, 1.0, 0.1)), labels)
     classes = [np.flatnonzero(labels == label) for label in np.unique(labels)]
     for _ in range(_DRAWS):
-        groups = [[] for _ in range(agents)]
+        dealt: list[list[np.ndarray]] = [[] for _ in range(agents)]
         for members in classes:
             proportions = rng.dirichlet(np.full(agents, concentration))
             cuts = np.rint(np.cumsum(proportions)[:-1] * len(members)).astype(int)
-            for group, part in zip(groups, np.split(rng.permutation(members), cuts), strict=True):
-                group.append(part)
-        groups = [np.concatenate(group) for group in groups]
+            for own, some in zip(dealt, np.split(rng.permutation(members), cuts), strict=True):
+                own.append(some)
+        groups = [np.concatenate(own) for own in dealt]
         if min(map(len, groups)) > 0:
             return groups
     raise ValueError(
@@ -150,14 +147,9 @@ def _dirichlet(labels, agents, concentration, rng):
     )
 
 
-def _padded(X, y, members):
-    sizes = [len(own) for own in members]
-    indices = np.full((len(members), max(sizes)), -1)
-    features, owner = shared_memory.zeros((*indices.shape, *X.shape[1:]), X.dtype, sizes)
-    for agent, own in enumerate(members):
-        indices[agent, : len(own)] = own
-        np.take(X, own, axis=0, out=features[agent, : len(own)], mode="clip")  # other modes take a copy first
-    real = indices >= 0
-    targets = y[indices]
-    targets[~real] = 0
-    return Shards(features, targets, real.astype(y.dtype), indices, len(X), memory=(owner,))
+def _shards(
+    X: np.ndarray, y: np.ndarray, members: list[np.ndarray], columns: Columns | None, classes: Classes | None
+) -> Shards:
+    """Return the shards of agents that have the samples ``members``."""
+    parts = ((X[own], y[own], own) for own in members)
+    return Shards(**padded(parts, [len(own) for own in members], X, y), columns=columns, classes=classes)

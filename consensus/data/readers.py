@@ -1,4 +1,4 @@
-"""Files of delimited text and Parquet as data frames. pandas is imported here only when a file is read."""
+"""Files of delimited text and Parquet as data frames; pandas is imported when a file is read."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     import pandas
 
 MISSING = ("", "?", "na", "n/a", "nan", "null")  # compared in lower case; "none" may well be a class
-_NUMBERS = ("boolean", "integer", "floating", "mixed-integer-float", "decimal", "empty")  # as pandas calls what a column holds
+_NUMBERS = ("boolean", "integer", "floating", "mixed-integer-float", "decimal", "empty")  # pandas' names of kinds of columns
 
 
 def _exact() -> dict[str, str]:
-    """The option by which pandas reads numbers to the last bit; from 3.1 on it always does, and the option is deprecated."""
+    """Return the option for pandas to read numbers to the last bit; from 3.1 on it always does, and rejects the option."""
     import pandas
 
     version = tuple(map(int, pandas.__version__.split(".")[:2]))
@@ -27,15 +27,15 @@ def _exact() -> dict[str, str]:
 
 
 def text(path: Path, words: bool = False) -> pandas.DataFrame:
-    """Delimited text as numbers, or as text without blanks at the ends; missing cells are NaN or empty.
+    """Return columns of numbers, or of text without blanks at the ends; missing cells are NaN or empty.
 
-    Columns have the names of the header, or numbers if there is none. With ``words`` all are text, as it is in the file.
-    ``ValueError`` if the file is no text in UTF-8, or a line has more cells than the first.
+    Columns have the names of the header, or numbers if there is none. With ``words`` all are text, as in the file. Raises
+    ``ValueError`` if the file is not text in UTF-8, or a line has more cells than the first.
     """
     import pandas
 
     with path.open("rb") as file:
-        if any(b"\0" in line for line in file):  # pandas 2 takes it for the end of a cell
+        if any(b"\0" in line for line in file):  # to pandas 2 the end of a cell
             raise ValueError(f"{path} must be delimited text in UTF-8: it has NUL characters")
     try:
         with path.open(encoding="utf-8-sig") as file:
@@ -48,7 +48,7 @@ def text(path: Path, words: bool = False) -> pandas.DataFrame:
         header = _is_header(first, second[0] if second else [])
         settings["header"] = 0 if header else None
         frame = pandas.read_csv(path, **settings, dtype=str if words else None)
-        if frame.dtypes.eq(bool).any():  # "true" in a text is a word
+        if frame.dtypes.eq(bool).any():  # "true" is text
             frame = pandas.read_csv(path, **settings, dtype=str)
     except pandas.errors.EmptyDataError:
         return pandas.DataFrame()
@@ -59,7 +59,7 @@ def text(path: Path, words: bool = False) -> pandas.DataFrame:
 
 
 def numbers(table: bytes) -> dict[str, list[int | float]]:
-    """The columns of a table of numbers in CSV, with a header, by name; ``ValueError`` that says what is wrong with it."""
+    """Return the columns of a table of numbers in CSV, with a header, by name; raise ``ValueError`` with its fault."""
     import pandas
 
     settings: dict[str, Any] = {"header": None, "keep_default_na": False, "low_memory": False, **_exact()}
@@ -78,33 +78,34 @@ def numbers(table: bytes) -> dict[str, list[int | float]]:
             found = pandas.to_numeric(column.astype(str), errors="coerce")
             row = int(((found.isna() & column.notna()) | (found.abs() > 2**63)).argmax())
             raise ValueError(f"line {row + 2} has no number of 64 bits in column {name!r}, but {_checks.shown(column[row])}")
-    return frame.to_dict("list")
+    columns: dict[str, list[int | float]] = frame.to_dict("list")
+    return columns
 
 
-def _stripped(column):
+def _stripped(column: pandas.Series) -> pandas.Series:
     cells = column.astype(str).str.strip()
     return cells.mask(cells.str.lower().isin(MISSING))
 
 
-def _is_header(first, second):
-    """Whether the first line is one: not all numbers, nor numbers in the very places where the second has them."""
+def _is_header(first: list[str], second: list[str]) -> bool:
+    """Return whether the first line is a header: not all numbers, nor numbers in the same places as the second."""
     numbers = [is_number(cell) for cell in first]
     return not all(numbers) and (not any(numbers) or numbers != [is_number(cell) for cell in second])
 
 
-def is_number(cell: Any) -> bool:
-    """Whether a cell is a number or missing."""
+def is_number(cell: object) -> bool:
+    """Return whether a cell is a number or missing."""
     if cell is None or (isinstance(cell, str) and cell.strip().lower() in MISSING):
         return True
     try:
-        float(cell)
+        float(cell)  # type: ignore[arg-type]  # which is what is asked
     except (TypeError, ValueError):
         return False
     return True
 
 
 def parquet(path: Path) -> pandas.DataFrame:
-    """A Parquet file, without the index of a data frame; ``ValueError`` if it is damaged, ``ImportError`` without pyarrow."""
+    """Return a Parquet file's columns, without an index; raise ``ValueError`` if it is damaged."""
     import pandas
 
     try:
@@ -113,19 +114,19 @@ def parquet(path: Path) -> pandas.DataFrame:
         raise ImportError(f"reading {path} needs pyarrow: pip install consensus-opt[parquet]") from error
     except (FileNotFoundError, IsADirectoryError, PermissionError):
         raise
-    except Exception as error:  # of pyarrow's own kinds, or Python's: a damaged file ends in any of them
+    except Exception as error:  # a damaged file raises any of pyarrow's own kinds, or Python's
         raise ValueError(f"{path} is not a Parquet file: {error}") from error
     return frame.set_axis(list(map(str, frame.columns)), axis=1)
 
 
 def values(column: pandas.Series, words: bool) -> np.ndarray:
-    """A column as numbers, with NaN where missing, or as objects, with None there; with ``words`` text may be numbers."""
+    """Return a column as numbers with NaN, or objects with None, for missing ones; with ``words`` text may be numbers."""
     import pandas
 
     if column.dtype.kind in "fiub" and not column.hasnans:
-        return column.to_numpy(column.dtype.type)
+        return np.asarray(column.to_numpy(column.dtype.type))
     cells = column.astype(object).where(column.notna(), None)
     try:
-        return cells.to_numpy(float if words or pandas.api.types.infer_dtype(cells) in _NUMBERS else object)
+        return np.asarray(cells.to_numpy(float if words or pandas.api.types.infer_dtype(cells) in _NUMBERS else object))
     except ValueError:
-        return cells.to_numpy(object)
+        return np.asarray(cells.to_numpy(object))

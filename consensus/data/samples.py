@@ -9,14 +9,14 @@ from numpy.typing import ArrayLike
 
 from consensus import _checks
 
-_SMALL = ("uint8", "int8", "uint16", "int16", "float16")  # whose numbers float32 holds exactly
+_SMALL = ("uint8", "int8", "uint16", "int16", "float16")  # float32 holds their numbers exactly
 
 
 def arrays(X: ArrayLike, y: ArrayLike, names: tuple[str, str] = ("X", "y")) -> tuple[np.ndarray, np.ndarray]:
-    """Features (samples, ...) and targets (samples, outputs), checked.
+    """Return features (samples, ...) and targets (samples, outputs); raise ``ValueError`` if they are not finite or do not fit.
 
-    Features in float32, int32 and int64 stay as they are; those in shorter numbers become float32, which the log says, and all
-    others float64. Targets are in float32 where features are, otherwise in float64.
+    Features in float32, int32 and int64 keep their dtype; shorter numbers become float32, which is logged, and all others
+    float64. Targets are in float32 if features are, otherwise in float64.
     """
     X, y = _checks.array(names[0], X), _checks.array(names[1], y)
     if X.ndim < 2 or X.size == 0:
@@ -29,7 +29,7 @@ def arrays(X: ArrayLike, y: ArrayLike, names: tuple[str, str] = ("X", "y")) -> t
     whole = X.dtype in (np.int32, np.int64)
     dtype = np.float32 if X.dtype == np.float32 or X.dtype.name in _SMALL else np.float64
     for name, array in zip(names, (X, y), strict=True):
-        with np.errstate(over="ignore"):  # a number too large for float32 is refused here, not turned into inf below
+        with np.errstate(over="ignore"):  # a number too large for float32 is rejected here, instead of becoming inf below
             finite = np.isfinite(array.astype(dtype, copy=False))
         if not finite.all():
             where = np.argwhere(~finite)[0]

@@ -10,37 +10,39 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks
-from consensus.data.frames import Columns, is_frame, labels
+from consensus.data.frames import Classes, Columns, is_frame, labels
 from consensus.data.samples import arrays
 from consensus.workers import shared_memory
 
 
 @dataclass(frozen=True, eq=False)
 class Shards:
-    """Every agent's own samples, padded once to the largest shard with samples of zero weight.
+    """Every agent's own samples, padded to the size of the largest shard with samples of zero weight.
 
-    Where shards are large, padding takes memory only once somebody looks at it.
+    The padding of large shards is never allocated, because nothing reads it.
 
-    Attributes
+    Parameters
     ----------
     features : ndarray (agents, most, features), or (agents, most, ...)
-        A sample may have any shape, as images have.
+        Samples of any shape.
     targets : ndarray (agents, most, outputs)
-        In the dtype of the features, or float64 where these are whole numbers.
+        Targets in the dtype of the features, or float64 if these are whole numbers.
     weights : ndarray (agents, most)
-        One on samples, zero on padding.
+        1 for real samples, 0 for the padding of smaller shards.
     indices : ndarray of int (agents, most)
-        Which row of the original data each sample is; -1 on padding.
+        Each sample's row in the original data; -1 on padding.
     samples : int
-        N, the number of samples of the whole network (a restricted block keeps it).
+        N, the number of samples of the whole network, also in a block.
     rows : ndarray of int (agents,)
-        Which agents of the network are held here; by default all.
+        The numbers of the agents held here; by default all.
     network_size : int
-        A, the number of agents of the whole network (a restricted block keeps it).
+        A, the number of agents of the whole network, also in a block.
+    memory : tuple
+        Owners of the shared memory behind the arrays.
     columns : Columns or None
-        Of a data frame: the features' names, ``columns.features``, and ``columns.transform(frame)`` of another one.
+        The columns of a data frame: ``columns.features`` are their names, and ``columns.transform(frame)`` converts another.
     classes : tuple or None
-        The classes behind targets that were categories.
+        The classes of targets that were categories.
     """
 
     features: np.ndarray
@@ -48,14 +50,14 @@ class Shards:
     weights: np.ndarray
     indices: np.ndarray
     samples: int
-    rows: np.ndarray = None  # type: ignore[assignment]  # what is left out is made, by __post_init__
+    rows: np.ndarray = None  # type: ignore[assignment]  # by default made by __post_init__
     network_size: int = None  # type: ignore[assignment]
-    memory: tuple = field(default=(), repr=False)  # keeps what is in shared memory known as such
+    memory: tuple[object, ...] = field(default=(), repr=False)
     columns: Columns | None = None
-    classes: tuple | None = None
+    classes: Classes | None = None
 
     def __post_init__(self) -> None:
-        if self.rows is None:  # not a block, whose arrays may come later
+        if self.rows is None:  # no block, whose arrays may be set later
             _check_shapes(self)
             object.__setattr__(self, "rows", np.arange(len(self.features)))
             object.__setattr__(self, "network_size", len(self.features))
@@ -69,26 +71,26 @@ class Shards:
 
     @classmethod
     def from_list(cls, parts: Iterable[tuple[ArrayLike, ArrayLike]]) -> Shards:
-        """Shards of data that are apart already: agent i has the samples of the i-th pair.
+        """Return shards of data that are in separate arrays: agent i has the samples of the i-th pair.
 
         Parameters
         ----------
         parts : iterable of (X, y)
-            As :func:`consensus.partition` takes them, of every agent. All have the same features and outputs, and one sample
-            at least. Data frames have the same columns, and no category that is not in the first agent's dtype.
-            ``indices`` count through them all, one agent after another.
+            The data of each agent, as :func:`consensus.partition` takes them, with at least one sample. All have the same
+            features and outputs; data frames have the same columns, and the categories of the first agent's dtype. ``indices``
+            count through all samples, agent after agent.
 
         Returns
         -------
         Shards
-            float32 if the features of all agents are; int32 or int64 likewise; float64 otherwise.
+            The shards, in float32, int32 or int64 if the features of all agents are; in float64 otherwise.
 
         Raises
         ------
         ValueError
-            If shapes disagree, or data are not finite: the agent is named.
+            If shapes disagree, or data are not finite; the message names the agent.
         TypeError
-            If ``parts`` are no pairs.
+            If ``parts`` are not pairs.
 
         Examples
         --------
@@ -120,8 +122,9 @@ class Shards:
                 )
         sizes = [len(X) for X, _ in found]
         indices = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
-        padding = padded([(*part, own) for part, own in zip(found, indices, strict=True)], max(sizes))
-        return cls(**padding, columns=columns, classes=classes)
+        own = ((X, y, rows) for (X, y), rows in zip(found, indices, strict=True))
+        X, y = (np.empty((0, *shape), np.result_type(*each)) for shape, each in zip(shapes[0], zip(*found, strict=True)))
+        return cls(**padded(own, sizes, X, y), columns=columns, classes=classes)
 
     @property
     def agents(self) -> int:
@@ -131,10 +134,21 @@ class Shards:
     @property
     def sizes(self) -> np.ndarray:
         """Number of samples of each agent held here, shape (agents,)."""
-        return np.count_nonzero(self.indices >= 0, axis=1)
+        return np.asarray(np.count_nonzero(self.indices >= 0, axis=1))
 
     def restrict(self, rows: slice | ArrayLike) -> Shards:
-        """The shards of the agents ``rows``, a slice (views, nothing is copied) or a sequence of their numbers."""
+        """Return the shards of some agents.
+
+        Parameters
+        ----------
+        rows : slice or array_like of int
+            The agents, as positions in this block; arrays of a slice are views.
+
+        Returns
+        -------
+        Shards
+            The block.
+        """
         rows = _checks.rows(rows, self.agents)
         return replace(
             self,
@@ -146,9 +160,9 @@ class Shards:
         )
 
 
-def _check_shapes(shards):
+def _check_shapes(shards: Shards) -> None:
     """Raise ``TypeError`` or ``ValueError`` unless the arrays of ``shards`` belong together."""
-    wanted = {"features": ("agents", "most", "..."), "targets": ("agents", "most", "outputs")}
+    wanted: dict[str, tuple[str, ...]] = {"features": ("agents", "most", "..."), "targets": ("agents", "most", "outputs")}
     wanted |= dict.fromkeys(("weights", "indices"), ("agents", "most"))
     for name, axes in wanted.items():
         array = getattr(shards, name)
@@ -163,12 +177,25 @@ def _check_shapes(shards):
     _checks.count("samples of Shards", shards.samples)
 
 
-def padded(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], most: int) -> dict[str, Any]:
-    """The arrays of :class:`Shards`, by name, from every agent's features, targets and indices; ``most`` places an agent."""
-    (X, y, _), shape = parts[0], (len(parts), most)
-    dtype, sizes = np.result_type(*(X for X, _, _ in parts)), [len(own) for _, _, own in parts]
-    features, owner = shared_memory.zeros((*shape, *X.shape[1:]), dtype, sizes)
-    targets, indices = np.zeros((*shape, *y.shape[1:]), np.result_type(*(y for _, y, _ in parts))), np.full(shape, -1)
+def padded(
+    parts: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]], sizes: list[int], X: np.ndarray, y: np.ndarray, most: int = 0
+) -> dict[str, Any]:
+    """Return the arrays of :class:`Shards` by name.
+
+    Parameters
+    ----------
+    parts : iterable of tuple
+        Features, targets and indices of each agent.
+    sizes : list of int
+        The agents' numbers of samples.
+    X, y : ndarray
+        Arrays of the dtypes, and the shapes of a sample, of features and targets.
+    most : int
+        Samples per agent with padding, if more than the largest size.
+    """
+    shape = len(sizes), max(most, *sizes)
+    features, owner = shared_memory.zeros((*shape, *X.shape[1:]), X.dtype, sizes)
+    targets, indices = np.zeros((*shape, *y.shape[1:]), y.dtype), np.full(shape, -1)
     for row, part in enumerate(parts):
         for array, own in zip((features, targets, indices), part, strict=True):
             array[row, : len(own)] = own

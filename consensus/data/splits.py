@@ -1,7 +1,4 @@
-"""Data in training and test parts, standardised by the training part alone.
-
-scikit-learn is imported where it is used: it takes longer than all the rest, and workers have no use for it.
-"""
+"""Training and test parts of data, standardised by the training part; scikit-learn, which imports slowly, when it is used."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks
-from consensus.data.frames import Columns, labels
+from consensus.data.frames import Classes, Columns, labels
 from consensus.data.owners import numbered
 
 if TYPE_CHECKING:
@@ -26,21 +23,23 @@ Seed: TypeAlias = int | np.random.RandomState | None  # as scikit-learn takes it
 class Split:
     """A data set in two parts, standardised by the training part; ``X, y, X_test, y_test = parts`` unpacks it.
 
-    Attributes
+    Parameters
     ----------
-    X, X_test : ndarray (samples, features)
-    y, y_test : ndarray (samples,) or (samples, outputs)
+    X, y : ndarray (samples, features), and (samples,) or (samples, outputs)
+        The training part.
+    X_test, y_test : ndarray
+        The test part.
     X_scaler : sklearn.preprocessing.StandardScaler
-        What standardised the features: ``parts.X_scaler.transform(new)`` is what a model takes.
+        The fitted scaler of the features: a model takes ``parts.X_scaler.transform(new)``.
     y_scaler : sklearn.preprocessing.StandardScaler or None
-        That of the targets, unless they are classes: ``parts.y_scaler.inverse_transform(outputs)`` is in original units, for
-        outputs (samples, outputs) of a model.
+        The fitted scaler of targets that are not classes: ``parts.y_scaler.inverse_transform(outputs)`` is in original units,
+        for outputs (samples, outputs) of a model.
     columns : Columns or None
-        Of a data frame: what made numbers of it, ``parts.columns.transform(frame)``, before they were standardised.
+        The columns of a data frame; ``parts.columns.transform(frame)`` are features before standardisation.
     classes : tuple or None
-        The classes behind targets of pandas' ``category`` dtype, of which ``y`` and ``y_test`` have the codes.
+        The classes of targets of pandas' ``category`` dtype, whose codes are in ``y`` and ``y_test``.
     groups, groups_test : ndarray (samples,) or None
-        Whose the samples of each part are, if ``groups`` were given: ``partition(parts.X, parts.y, groups=parts.groups)``.
+        The groups of the samples of each part, for ``partition(parts.X, parts.y, groups=parts.groups)``.
 
     Examples
     --------
@@ -60,7 +59,7 @@ class Split:
     X_scaler: StandardScaler
     y_scaler: StandardScaler | None = None
     columns: Columns | None = None
-    classes: tuple | None = None
+    classes: Classes | None = None
     groups: np.ndarray | None = None
     groups_test: np.ndarray | None = None
 
@@ -91,20 +90,22 @@ def split(
     Parameters
     ----------
     X : array_like (samples, features)
-        A data frame may have columns of booleans and of pandas' ``category`` dtype, as :func:`consensus.partition` takes them.
+        Features; a data frame may have the columns that :func:`consensus.partition` takes.
     y : array_like (samples,) or (samples, outputs)
+        Targets.
     test_size : float
-        The share of the samples that goes to the test part, between 0 and 1.
+        Share of the samples in the test part, between 0 and 1.
     seed : int
-        Of the shuffle.
+        Seed of the shuffle.
     classification : bool
         Whether the targets are classes.
     groups : array_like (samples,), optional
-        Whose each sample is, as :func:`consensus.partition` takes them. The split does not depend on them.
+        The group of each sample, as :func:`consensus.partition` takes them. The split does not depend on them.
 
     Returns
     -------
     Split
+        Both parts, with the fitted scalers.
 
     Raises
     ------
@@ -146,22 +147,22 @@ def folds(
     Parameters
     ----------
     X : array_like (samples, features)
-        A data frame may have columns of booleans and of pandas' ``category`` dtype, as :func:`consensus.partition` takes them.
+        Features; a data frame may have the columns that :func:`consensus.partition` takes.
     y : array_like (samples,) or (samples, outputs)
+        Targets.
     k : int
-        How many folds: at least 2, at most the number of samples; in classification at most the size of the smallest
-        class, so that it is in every fold.
+        Number of folds: at least 2, at most the number of samples, in classification that of the smallest class.
     seed : int
-        Of the shuffle.
+        Seed of the shuffle.
     classification : bool
         Whether the targets are classes.
     groups : array_like (samples,), optional
-        Whose each sample is, as in :func:`split`.
+        The group of each sample, as in :func:`split`.
 
     Returns
     -------
     iterator of Split
-        A fold is copied out of the data only when its turn comes.
+        The folds, copied from the data one at a time.
 
     Raises
     ------
@@ -191,21 +192,21 @@ def folds(
     return (_standardised(data, train, test) for train, test in cuts)
 
 
-def _state(seed):
-    """``seed`` as scikit-learn takes it."""
+def _state(seed: Seed) -> Seed:
+    """Return ``seed`` as scikit-learn takes it."""
     if seed is None or isinstance(seed, np.random.RandomState):
         return seed
     return _checks.count("seed", seed, least=0, most=2**32 - 1)
 
 
 class _Data(NamedTuple):
-    """What is to be cut."""
+    """The data to be cut."""
 
     X: np.ndarray
     y: np.ndarray
     classification: bool
     columns: Columns | None
-    classes: tuple | None
+    classes: Classes | None
     groups: np.ndarray | None
 
 
@@ -221,18 +222,18 @@ def _samples(X: ArrayLike, y: ArrayLike, classification: bool, groups: ArrayLike
             f"X must have shape (samples, features), and y (samples,) or (samples, outputs); got {X.shape} and {y.shape}"
         )
     if groups is not None:
-        numbered(groups, len(X))  # which rejects what are none
+        numbered(groups, len(X))  # raises an error for invalid groups
         groups = np.asarray(groups)
     return _Data(X, y, classification, columns, classes, groups)
 
 
-def _standardised(data, train, test):
+def _standardised(data: _Data, train: np.ndarray, test: np.ndarray) -> Split:
     from sklearn.preprocessing import StandardScaler
 
-    X, y, groups = data.X, data.y, (None, None)
+    X, y, groups, groups_test = data.X, data.y, None, None
     if data.groups is not None:
-        groups = data.groups[train], data.groups[test]
-        lost = np.setdiff1d(groups[1], groups[0])
+        groups, groups_test = data.groups[train], data.groups[test]
+        lost = np.setdiff1d(groups_test, groups)
         if len(lost):
             raise ValueError(
                 f"every group must have a sample in the training part; {lost.tolist()[0]!r} has none: take another seed, a "
@@ -245,4 +246,4 @@ def _standardised(data, train, test):
         y_scaler = StandardScaler().fit(columns[train])
         targets, targets_test = (y_scaler.transform(columns[rows]).reshape(-1, *y.shape[1:]) for rows in (train, test))
     X, X_test = X_scaler.transform(X[train]), X_scaler.transform(X[test])
-    return Split(X, targets, X_test, targets_test, X_scaler, y_scaler, data.columns, data.classes, *groups)
+    return Split(X, targets, X_test, targets_test, X_scaler, y_scaler, data.columns, data.classes, groups, groups_test)

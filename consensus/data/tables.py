@@ -1,20 +1,44 @@
 """A user's own table as features and target: delimited text, Parquet or npz, by its suffix."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
 from numbers import Integral
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
 from consensus import _checks
-from consensus._npz import claims
+from consensus._npz import Claim, claims
 from consensus.data import readers
-from consensus.data.frames import Columns, is_category
+from consensus.data.frames import Classes, Columns, is_category
+
+if TYPE_CHECKING:
+    import pandas
+
+T = TypeVar("T")
 
 SUFFIXES = (".csv", ".tsv", ".parquet", ".npz")
 _SHOWN = 20  # names in a message
 
 
-def read(path, target=None, classification=None, categories=()):
-    """Features (samples, features), target (samples,), the classes behind its codes, ``None`` for numbers, and the columns."""
+class Table(NamedTuple):
+    """A table as features X (samples, features), target y (samples,), the classes behind its codes, and the columns."""
+
+    X: np.ndarray
+    y: np.ndarray
+    classes: Classes | None
+    columns: Columns | None
+
+
+def read(
+    path: Path,
+    target: str | int | None = None,
+    classification: bool | None = None,
+    categories: Sequence[str | int] = (),
+) -> Table:
+    """Return the table in a file; arguments are those of :func:`consensus.datasets.load`."""
     if not path.exists():
         raise FileNotFoundError(f"name must be a file that exists; got {str(path)!r}")
     suffix, columns = path.suffix.lower(), None
@@ -25,7 +49,7 @@ def read(path, target=None, classification=None, categories=()):
             )
         label, X, y = _npz(path, "y" if target is None else target)
         for place, column in enumerate(X.T):
-            _refuse_unknown(path, f"column {place}", column)
+            _check_finite(path, f"column {place}", column)
     else:
         is_text = suffix != ".parquet"
         frame = readers.text(path, words=bool(categories)) if is_text else readers.parquet(path)
@@ -48,16 +72,16 @@ def read(path, target=None, classification=None, categories=()):
     if X.size == 0:
         raise ValueError(f"{path} has no {'features besides the target' if len(X) else 'rows'}")
     X = X.astype(np.float32 if X.dtype == np.float32 else float, copy=False)
-    return X, *_target(path, label, y, classification), columns
+    return Table(X, *_target(path, label, y, classification), columns)
 
 
-def _refuse_unknown(path, label, column):
+def _check_finite(path: Path, label: str, column: np.ndarray) -> None:
     if not (finite := np.isfinite(column)).all():
         raise _unknown(path, label, finite.argmin(), column[finite.argmin()])
 
 
-def _position(path, argument, names, target):
-    """Where the column ``target``, which is one of ``argument``, is: given by name or by index."""
+def _position(path: Path, argument: str, names: list[str | int], target: str | int | None) -> int:
+    """Return the place of the column ``target``, given by name or index in ``argument``."""
     count = len(names)
     if isinstance(target, Integral) and not isinstance(target, bool) and -count <= target < count:
         return int(target) % count
@@ -70,41 +94,42 @@ def _position(path, argument, names, target):
     )
 
 
-def _category(path, name, column):
-    """A column of pandas' ``category`` dtype, made of text where it is none."""
+def _category(path: Path, name: str | int, column: pandas.Series) -> pandas.Series:
+    """Return the column in pandas' ``category`` dtype."""
     if (missing := column.isna().to_numpy()).any():
         raise _unknown(path, f"column {name!r}", missing.argmax(), np.nan)
     return column if is_category(column) else column.astype("category")
 
 
-def _features(path, names, table):
-    """The features, and the columns they come from, unless several of these share a name; ``table`` has them by place."""
+def _features(
+    path: Path, names: list[str | int], table: dict[int, np.ndarray | pandas.Series]
+) -> tuple[np.ndarray, Columns | None]:
+    """Return the features, and their columns unless several of these share a name; ``table`` has them by place."""
     import pandas
 
     numbers = {place: column for place, column in table.items() if not is_category(column)}
-    words = [
-        (names[place], column, _first_word(column)) for place, column in numbers.items() if column.dtype.kind not in "fiub"
-    ]
-    if words:
+    text = {place: _first_text(column) for place, column in numbers.items() if column.dtype.kind not in "fiub"}
+    if text:
+        cells = (f"{names[place]!r} ({_checks.shown(numbers[place][row])} in row {row})" for place, row in text.items())
         raise ValueError(
-            f"features must be numbers or categories; these columns of {path} are not: "
-            f"{_listed(f'{name!r} ({_checks.shown(column[row])} in row {row})' for name, column, row in words)}. Name them in "
+            f"features must be numbers or categories; these columns of {path} are not: {_listed(cells)}. Name them in "
             "categories, or remove them"
         )
     if not table:
         return np.empty((1, 0)), None
     for place, column in numbers.items():
-        _refuse_unknown(path, f"column {names[place]!r}", column)
+        _check_finite(path, f"column {names[place]!r}", column)
     labels = [str(names[place]) for place in table]
     if len(numbers) == len(table) and len(set(labels)) < len(labels):
         return np.column_stack(list(table.values())), None
     frame = pandas.DataFrame(table).set_axis(labels, axis=1)
     columns = Columns.of(frame, str(path))
+    assert columns is not None, "it is a data frame"
     return columns.transform(frame, str(path)), columns
 
 
-def _target(path, label, y, classification):
-    """The target as numbers, or as codes of its sorted classes and these."""
+def _target(path: Path, label: str, y: np.ndarray, classification: bool | None) -> tuple[np.ndarray, Classes | None]:
+    """Return the target as numbers, or as codes of its sorted classes and these."""
     words = y.dtype.kind in "US" or (y.dtype.kind == "O" and all(cell is None or isinstance(cell, str) for cell in y))
     if not words and y.dtype.kind not in "fiub":
         raise ValueError(f"target must hold numbers or text; {label} of {path} has dtype {y.dtype}, such as {y[0]!r}")
@@ -116,7 +141,7 @@ def _target(path, label, y, classification):
     if words and not classification:
         numbers = sum(map(readers.is_number, y))
         if classification is not None or 0 < numbers < len(y):  # a slip in a column of numbers makes no classes
-            row = _first_word(y)
+            row = _first_text(y)
             raise ValueError(
                 f"target must be all numbers or, for classes, all text; {label} of {path} has the text {str(y[row])!r} in row "
                 f"{row}. Pass classification=True if its values are classes; got classification={classification}"
@@ -129,16 +154,16 @@ def _target(path, label, y, classification):
     return codes, tuple(classes.tolist())
 
 
-def _first_word(column):
-    """The row of the first cell that is not a number."""
+def _first_text(column: np.ndarray) -> int:
+    """Return the row of the first cell that is not a number."""
     return next((row for row, cell in enumerate(column.tolist()) if not readers.is_number(cell)), 0)
 
 
-def npz(path, *names, check=None):
-    """The arrays ``names`` of an npz file, by name.
+def npz(path: Path, *names: str, check: Callable[[dict[str, Claim]], None] | None = None) -> dict[str, np.ndarray]:
+    """Return the arrays ``names`` of an npz file, by name.
 
-    Raises ``ValueError`` that names the file where they are not all there, or it is no npz file or a damaged one. ``check`` is
-    called with their dtypes and shapes before any of them is read.
+    Raises ``ValueError`` that names the file if one is missing, or the file is damaged or no npz file. ``check`` is called with
+    dtypes and shapes before any array is read.
     """
     claimed, there = claimed_by(path)
     missing = [repr(name) for name in names if name not in claimed]
@@ -149,27 +174,28 @@ def npz(path, *names, check=None):
     return _opened(path, lambda file: {name: file[name] for name in names})
 
 
-def claimed_by(path):
-    """The dtype and shape of each array of an npz file, by name, without reading it, and the names as a list in words."""
+def claimed_by(path: Path) -> tuple[dict[str, Claim], str]:
+    """Return the dtype and shape of each array of an npz file, by name, without reading it, and a list of the names."""
     return _opened(path, lambda file: (claims(file), _listed(map(repr, file.files))))
 
 
-def _opened(path, read):
-    """What ``read`` makes of an npz file; a ``ValueError`` that names the file if it fails."""
+def _opened(path: Path, read: Callable[[np.lib.npyio.NpzFile], T]) -> T:
+    """Return ``read(file)`` of an npz file; raise ``ValueError`` that names the file if it fails."""
     try:
         with np.load(path, allow_pickle=False) as file:
             return read(file)
     except (FileNotFoundError, IsADirectoryError, PermissionError):
         raise
-    except Exception as error:  # of zipfile, zlib, NumPy's own format, ...: a damaged file ends in any of them
+    except Exception as error:  # a damaged file raises any of those of zipfile, zlib, NumPy's own format, ...
         if "Object arrays" in str(error):
-            reason = "holds Python objects, which are not read as they could run code: save text with dtype=str"
+            reason = "holds Python objects, which are not read because they could run code: save text with dtype=str"
         else:
             reason = f"is not an npz file, or is damaged: {error}"
         raise ValueError(f"{path} {reason}") from error
 
 
-def _npz(path, target):
+def _npz(path: Path, target: str | int) -> tuple[str, np.ndarray, np.ndarray]:
+    """Return the name of the target for messages, the features and the target."""
     claimed, there = claimed_by(path)
     if "X" not in claimed:
         raise ValueError(f"{path} must have an array 'X' (samples, features); it has {there}")
@@ -180,14 +206,15 @@ def _npz(path, target):
         raise ValueError(f"array 'X' of {path} must be numbers (samples, features); got {X.dtype} {X.shape}")
     if y.shape != X.shape[:1]:
         raise ValueError(f"array {target!r} of {path} must have shape {X.shape[:1]}, a value for each row of X; got {y.shape}")
-    return f"array {target!r}", *npz(path, "X", target).values()
+    arrays = npz(path, "X", target)
+    return f"array {target!r}", arrays["X"], arrays[target]
 
 
-def _unknown(path, label, row, value):
+def _unknown(path: Path, label: str, row: int, value: float) -> ValueError:
     what = "a missing" if np.isnan(value) else "an infinite"
     return ValueError(f"{label} of {path} has {what} value in row {row} (the first is 0): fill it in or remove the row")
 
 
-def _listed(names):
-    names = [str(name) for name in names]
-    return ", ".join(names[:_SHOWN]) + (f", ... ({len(names)} in all)" if len(names) > _SHOWN else "")
+def _listed(names: Iterable[str]) -> str:
+    shown = list(names)
+    return ", ".join(shown[:_SHOWN]) + (f", ... ({len(shown)} in all)" if len(shown) > _SHOWN else "")

@@ -1,6 +1,6 @@
 """Some of every agent's samples."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -8,27 +8,32 @@ from consensus import _checks
 
 
 class Batch(NamedTuple):
-    """Some of the samples of every agent of a block, for :meth:`consensus.Problem.gradient`.
+    """Some samples of every agent of a block, for :meth:`consensus.Problem.gradient`.
 
-    Fields: ``indices`` (agents, size), the samples' places in the agent's shard; ``weights`` (agents, size), by which their
-    gradients are multiplied before they are added; zero where an agent uses fewer samples than others.
+    Attributes
+    ----------
+    indices : ndarray of int (agents, size)
+        The samples' places in the agents' shards.
+    weights : ndarray (agents, size)
+        Factors of the samples' gradients in the sum; zero where an agent uses fewer samples than others.
     """
 
     indices: np.ndarray
     weights: np.ndarray
 
 
-def checked(batch: Any, agents: int, samples: int) -> Batch:
-    """``batch`` if it is one of places among so many ``samples`` of each of so many ``agents``; raise otherwise."""
+def checked(batch: object, agents: int, samples: int) -> Batch:
+    """Return ``batch`` if its places are among so many ``samples`` of each of so many ``agents``; raise otherwise."""
     wanted = "a Batch, as consensus.Minibatches(32).at(problem, round) draws it"
-    places = _checks.offers("batch", batch, ("indices", "weights"), wanted).indices
+    found: Batch = _checks.offers("batch", batch, ("indices", "weights"), wanted)
+    places, weights = found.indices, np.shape(found.weights)
     if len(places) != agents:
         raise ValueError(f"batch must have a row for each of the {agents} agents held here; got {len(places)}")
-    if np.shape(batch.weights) != places.shape or places.ndim != 2:
-        shapes = f"{places.shape}, {np.shape(batch.weights)}"
-        raise ValueError(f"indices and weights of batch must have one shape (agents, size); got {shapes}")
+    if weights != places.shape or places.ndim != 2:
+        raise ValueError(f"indices and weights of batch must have one shape (agents, size); got {places.shape}, {weights}")
     if places.size and (places.min() < 0 or places.max() >= samples):
         agent, place = np.argwhere((places < 0) | (places >= samples))[0]
-        found = f"{places[agent, place]} of agent {agent}"
-        raise ValueError(f"indices of batch must be places in a shard, 0 .. {samples - 1}; got {found}")
-    return batch
+        raise ValueError(
+            f"indices of batch must be places in a shard, 0 .. {samples - 1}; got {places[agent, place]} of agent {agent}"
+        )
+    return found

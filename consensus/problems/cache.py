@@ -1,4 +1,4 @@
-"""What is computed once for a problem."""
+"""Results that are computed once for a problem."""
 
 from collections.abc import Callable, Hashable
 from typing import TypeVar
@@ -7,9 +7,9 @@ T = TypeVar("T")
 
 
 class Cache:
-    """Results that depend on a problem's data alone, such as a linear model's factors: kept from round to round.
+    """Results that depend on a problem's data alone, such as a linear model's factors, kept from round to round.
 
-    It is empty after it was pickled or copied: whatever it holds can be computed again.
+    A pickled copy is empty: everything in it can be computed again.
 
     Examples
     --------
@@ -20,17 +20,17 @@ class Cache:
     """
 
     def __init__(self) -> None:
-        self._kept: dict[Hashable, object] = {}
+        self._results: dict[Hashable, object] = {}
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What is kept under ``key``; if there is nothing, ``make()``, which is kept from then on."""
-        if key not in self._kept:
-            self._kept[key] = make()
-        return self._kept[key]  # type: ignore[return-value]  # a key names what one function makes
+        """Return the result stored under ``key``; if there is none, store that of ``make()``."""
+        if key not in self._results:
+            self._results[key] = make()
+        return self._results[key]  # type: ignore[return-value]  # a key stands for the results of one function
 
     def clear(self) -> None:
         """Forget everything."""
-        self._kept.clear()
+        self._results.clear()
 
     def __reduce__(self) -> tuple[type["Cache"], tuple[()]]:
         return Cache, ()

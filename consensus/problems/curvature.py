@@ -1,4 +1,6 @@
-"""How curved the costs of a model are."""
+"""Eigenvalues of the curvature of a model's costs."""
+
+from collections.abc import Callable
 
 import numpy as np
 
@@ -6,29 +8,32 @@ from consensus._parallel import for_chunks
 from consensus.models.base import linearize
 from consensus.problems.sums import SampleSums
 
-_STEPS = 50  # of the power method: as many agents' gradients, twice
-_ROUNDING = 1e-12  # an eigenvalue below so much of the largest is zero
+_STEPS = 50  # of the power method; each costs as much as two gradients
+_ROUNDING = 1e-12  # smaller eigenvalues, relative to the largest, are zero
 
 
-def spectrum_ends(problem: SampleSums) -> tuple[np.ndarray, np.ndarray]:
+def spectrum_ends(problem: SampleSums, design: Callable[[np.ndarray], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Return the least and the largest eigenvalue of ``sum_m weights_m p_m p_m'``, p_m the rows of an agent's design matrix.
 
     Parameters
     ----------
     problem : Problem
-        Of a model with a ``design``, such as :class:`consensus.Linear`.
+        A problem whose model is linear.
+    design : callable
+        The model's ``design``, as :class:`consensus.Linear` has it.
 
     Returns
     -------
-    tuple of ndarray (agents,)
+    least, largest : ndarray (agents,)
+        The eigenvalues.
     """
     x, weights, width = problem.shards.features, problem.weights, problem.model.parameters // problem.model.outputs
     agents, samples = x.shape[:2]
     ends = np.empty((2, agents))
 
-    def chunk(rows):
+    def chunk(rows: slice) -> None:
         roots = np.sqrt(weights[rows].astype(np.float64))[:, :, None]
-        matrix = problem.model.design(x[rows]) * roots
+        matrix = design(x[rows]) * roots
         turned = matrix.swapaxes(1, 2)
         values = np.linalg.eigvalsh(turned @ matrix if width <= samples else matrix @ turned)
         ends[1, rows] = values[:, -1]
@@ -42,20 +47,22 @@ def spectrum_ends(problem: SampleSums) -> tuple[np.ndarray, np.ndarray]:
 
 
 def largest_curvature(problem: SampleSums, w: np.ndarray | None = None) -> np.ndarray:
-    """The largest eigenvalue (agents,) of every agent's ``sum_m weights_m J_m' H_m J_m`` at w, by the power method.
+    """Return the largest eigenvalue of ``sum_m weights_m J_m' H_m J_m`` of each agent at w, by the power method.
 
-    Where the model is linear and the loss has a ``curvature_bound``, that stands for H_m. All agents start from the same
-    direction, and take the same number of steps, so that none depends on others.
+    If the model is linear and the loss has a ``curvature_bound``, the bound replaces H_m. All agents start from the same
+    direction and take the same number of steps, so that no result depends on other agents.
 
     Parameters
     ----------
     problem : Problem
+        The problem.
     w : ndarray (agents, P), optional
-        By default the model's initial point of seed 0.
+        The points; by default the model's initial point of seed 0.
 
     Returns
     -------
     ndarray (agents,)
+        The eigenvalues.
     """
     model, loss, shards = problem.model, problem.loss, problem.shards
     if w is None:
@@ -66,7 +73,7 @@ def largest_curvature(problem: SampleSums, w: np.ndarray | None = None) -> np.nd
     bound = loss.curvature_bound if getattr(model, "jacobian_is_constant", False) else None
     found = np.empty(problem.agents)
 
-    def chunk(rows):
+    def chunk(rows: slice) -> None:
         outputs, linearization = linearize(model, np.ascontiguousarray(w[rows]), shards.features[rows])
         whole = bound is None and not loss.separable
         curvature = loss.curvature(outputs, shards.targets[rows]) if bound is None else np.full_like(outputs, bound)
@@ -79,5 +86,5 @@ def largest_curvature(problem: SampleSums, w: np.ndarray | None = None) -> np.nd
             v = np.divide(v, length, out=np.zeros_like(v), where=length > 0)
         found[rows] = length[:, 0]
 
-    for_chunks(chunk, problem.agents, problem._bytes(shards.features.shape[1]))
+    for_chunks(chunk, problem.agents, problem.bytes_touched(shards.features.shape[1]))
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,7 +18,19 @@ Function: TypeAlias = Callable[..., np.ndarray]  # of w (agents, P), and maybe o
 
 
 class FunctionProblem(BaseProblem):
-    """A problem given by functions; see :meth:`consensus.Problem.from_functions`."""
+    """A problem given by functions, as :meth:`consensus.Problem.from_functions` makes it from the same arguments.
+
+    Parameters
+    ----------
+    value, gradient : callable
+        Costs and their gradients, of w and perhaps of ``rows``.
+    agents, parameters : int
+        Numbers of agents and of parameters.
+    regularizer : Regularizer, optional
+        The regularizer r.
+    lipschitz : float or array_like (agents,), optional
+        Lipschitz constants of the gradients.
+    """
 
     def __init__(
         self,
@@ -55,18 +67,19 @@ class FunctionProblem(BaseProblem):
                 f"{self} knows no Lipschitz constants of its gradients: give the solver a step_size=, or "
                 "Problem.from_functions a lipschitz="
             )
-        return self._constants[self.rows]
+        return np.asarray(self._constants[self.rows])
 
     def digests(self) -> list[str]:
-        # Functions have no data to show: their values at a fixed point stand for them.
+        # Functions have no data: their gradients at a fixed point stand for them.
         probe = np.linspace(-1, 1, self.agents * self.parameters).reshape(self.agents, self.parameters)
         return [hashlib.sha256(row.tobytes()).hexdigest() for row in self._gradient(probe)]
 
-    def _call(self, which, w, tail):
+    def _call(self, which: Literal[0, 1], w: np.ndarray, tail: tuple[int, ...]) -> np.ndarray:
+        """Return the values (which = 0) or gradients (which = 1) of the agents held here, each of shape ``tail``."""
         function, by_rows = self._functions[which], self._by_rows[which]
         stack = w
         if self.agents < self.network_size and not by_rows:
-            # A function of w alone takes all agents: a block fills the rows it does not hold with one that it does.
+            # A function of w alone takes all agents: rows that are not held here get one that is.
             stack = np.repeat(w[:1], self.network_size, axis=0)
             stack[self.rows] = w
         found = function(stack, rows=self.rows.copy()) if by_rows else function(stack)
@@ -77,16 +90,16 @@ class FunctionProblem(BaseProblem):
         return result if len(stack) == self.agents else result[self.rows]
 
 
-def _takes_rows(function):
-    """Whether ``function`` has an argument ``rows``."""
+def _takes_rows(function: Function) -> bool:
+    """Return whether ``function`` has an argument ``rows``."""
     try:
         return "rows" in inspect.signature(function).parameters
-    except (TypeError, ValueError):  # a function of C that does not say
+    except (TypeError, ValueError):  # a function of C without a signature
         return False
 
 
-def _positive(lipschitz, agents):
-    """``lipschitz`` as an array (agents,); raise ``ValueError`` if it is none of numbers > 0."""
+def _positive(lipschitz: ArrayLike, agents: int) -> np.ndarray:
+    """Return ``lipschitz`` as an array (agents,); raise ``ValueError`` unless its numbers are > 0."""
     found = _checks.floats("lipschitz", lipschitz)
     if found.shape not in ((), (agents,)) or not (np.isfinite(found) & (found > 0)).all():
         raise ValueError(f"lipschitz must be a finite number > 0, or {agents} of them; got {_checks.shown(lipschitz)}")

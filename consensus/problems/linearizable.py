@@ -1,4 +1,4 @@
-"""What a problem has besides, if its costs are those of a model."""
+"""Problems whose costs are those of a model."""
 
 from typing import Protocol, TypeGuard
 
@@ -16,13 +16,23 @@ from consensus.regularizers.base import Regularizer
 class Linearizable(Protocol):
     """A problem whose costs are ``g_i(w) = sum_m weights_m l(f(w, x_m), d_m)``: its model can be linearised inside the loss.
 
-    :class:`consensus.Problem` is one. A class of one's own, derived from :class:`consensus.problems.BaseProblem`, becomes one
-    by the last five members below: :func:`has_model` tells by ``linearize``. Then :class:`consensus.solvers.AdaptiveNEXT` takes
-    its curvature from the model, where it otherwise learns it from secants, :class:`consensus.Minibatches` draw from its
-    samples, and checkpoints know the run by its model and loss. The first members are those of every problem.
+    :class:`consensus.Problem` is one. A class derived from :class:`consensus.problems.BaseProblem` becomes one by defining
+    ``model``, ``loss``, ``shards``, ``weights`` and ``linearize``. Then :class:`consensus.solvers.AdaptiveNEXT` takes its
+    curvature from the model instead of learning it from secants, :class:`consensus.Minibatches` draw from its samples, and
+    checkpoints identify the run by its model and loss.
 
-    Blocks of agents are worked in several threads, so that ``linearize`` is called by several at the same time, each with rows
-    of its own. Samples that fill up smaller shards are zeros and have weight zero.
+    Attributes
+    ----------
+    agents, network_size, parameters, dtype, rows, regularizer, work, cache
+        As in :class:`consensus.problems.BaseProblem`.
+    model : Model
+        The model f.
+    loss : Loss
+        The loss l.
+    shards : Shards
+        The samples; the padding of smaller shards is zeros of weight zero.
+    weights : ndarray (agents, most)
+        Factors of the samples' losses.
     """
 
     agents: int
@@ -37,14 +47,39 @@ class Linearizable(Protocol):
     model: Model
     loss: Loss
     shards: Shards
-    weights: np.ndarray  #: (agents, most): what the loss of each sample is multiplied by
+    weights: np.ndarray
 
     def linearize(self, w: np.ndarray, rows: slice) -> tuple[np.ndarray, Linearization]:
-        """Outputs (agents, samples, outputs) and their linearization at w (agents here, P), for the agents ``rows``."""
+        """Return outputs and their linearization at w for some agents; several threads call it, each for rows of its own.
+
+        Parameters
+        ----------
+        w : ndarray (agents, P)
+            The points of all agents held here.
+        rows : slice
+            The agents.
+
+        Returns
+        -------
+        outputs : ndarray (agents in rows, samples, outputs)
+            The outputs f(w, x).
+        linearization : Linearization
+            Products with the Jacobian of f.
+        """
 
 
 def has_model(problem: BaseProblem) -> TypeGuard[Linearizable]:
-    """Whether ``problem`` is :class:`Linearizable`.
+    """Return whether a problem is :class:`Linearizable`.
+
+    Parameters
+    ----------
+    problem : BaseProblem
+        The problem.
+
+    Returns
+    -------
+    bool
+        True if it has ``linearize``.
 
     Examples
     --------

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import logging
-import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal, Self
 
@@ -22,6 +21,7 @@ from consensus.problems.batch import Batch, checked
 from consensus.problems.cache import Cache
 from consensus.problems.curvature import largest_curvature, spectrum_ends
 from consensus.problems.functions import Function, FunctionProblem
+from consensus.problems.sample_shapes import fitted, misfit
 from consensus.problems.shared import SharedProblem
 from consensus.problems.sums import SampleSums
 from consensus.regularizers import Regularizer
@@ -34,21 +34,23 @@ class Problem(SampleSums):
     Parameters
     ----------
     model : Model
+        The model f.
     loss : Loss
+        The loss l.
     shards : Shards
-        From :func:`consensus.partition`.
+        The samples, as :func:`consensus.partition` returns them.
     regularizer : Regularizer, optional
-        r; none if omitted.
+        The regularizer r; none if omitted.
     reduction : {"mean", "sum"}
-        ``mean``: c = 1/N with N the samples of the whole network, so that U is the mean loss plus r. ``sum``: c = 1,
-        the convention of [1]_.
+        With ``mean`` c = 1/N, N the samples of the whole network, so that U is the mean loss plus r. With ``sum`` c = 1, the
+        convention of [1]_.
 
     Raises
     ------
     ValueError
         If the features do not fit the model, or the targets the model's outputs or the loss's domain.
     TypeError
-        If the model, loss, shards or regularizer are none.
+        If the model, loss, shards or regularizer lacks what these need.
 
     References
     ----------
@@ -75,14 +77,14 @@ class Problem(SampleSums):
         regularizer: Regularizer | None = None,
         reduction: Literal["mean", "sum"] = "mean",
     ) -> None:
-        model, shards = _together(model, _checks.shards(shards))
+        model, shards = fitted(model, _checks.shards(shards))
         shape = shards.features.shape[2:]
         _checks.model(model)
         _checks.loss(loss)
         for name in ("parameters", "outputs"):
             _checks.count(f"{name} of {type(model).__name__}", getattr(model, name))
         if shape != (wanted := _checks.shape(f"features of {model}", getattr(model, "features", shape))):
-            raise ValueError(_misfit(shape, model, wanted))
+            raise ValueError(misfit(shape, model, wanted))
         loss.check(shards.targets[shards.weights > 0], model.outputs)
         super().__init__(shards.rows, shards.network_size, model.parameters, shards.targets.dtype, regularizer)
         self.model, self.loss, self.shards = model, loss, shards
@@ -99,17 +101,19 @@ class Problem(SampleSums):
         )
 
     def _lipschitz(self, w: np.ndarray | None) -> np.ndarray:
-        bound = getattr(self.loss, "curvature_bound", None)
-        if hasattr(self.model, "design") and bound is not None:
-            return bound * spectrum_ends(self)[1]
-        return largest_curvature(self, w)
+        bound, design = self._bound_and_design()
+        return largest_curvature(self, w) if design is None or bound is None else bound * spectrum_ends(self, design)[1]
 
     def _strong_convexity(self) -> np.ndarray:
         if not getattr(self.model, "jacobian_is_constant", False):
             raise TypeError(f"a loss of {self.model} need not be convex: give the solver a convexity=")
-        bound = getattr(self.loss, "curvature_bound", None)  # of a quadratic loss its curvature
-        known = hasattr(self.model, "design") and self.loss.quadratic and bound is not None
-        return bound * spectrum_ends(self)[0] if known else np.zeros(self.agents)
+        bound, design = self._bound_and_design()  # the curvature of a quadratic loss
+        if design is None or bound is None or not self.loss.quadratic:
+            return np.zeros(self.agents)
+        return bound * spectrum_ends(self, design)[0]
+
+    def _bound_and_design(self) -> tuple[float | None, Callable[[np.ndarray], np.ndarray] | None]:
+        return getattr(self.loss, "curvature_bound", None), getattr(self.model, "design", None)
 
     def shared(self) -> SharedProblem:
         bare, shards, none = self.restrict(slice(None)), self.shards, np.empty(0)
@@ -119,7 +123,13 @@ class Problem(SampleSums):
         return SharedProblem(cloudpickle.dumps(bare), tuple(SharedArray.of(array) for array in data))
 
     def take(self, *data: np.ndarray) -> None:
-        """Use these arrays in place of those that :meth:`shared` left out, in its order."""
+        """Use these arrays in place of those that :meth:`shared` left out.
+
+        Parameters
+        ----------
+        *data : ndarray
+            The arrays, in the order of :meth:`shared`.
+        """
         features, targets, weights, indices, self.weights = data
         self.shards = replace(self.shards, features=features, targets=targets, weights=weights, indices=indices)
 
@@ -134,7 +144,22 @@ class Problem(SampleSums):
         return [hashlib.sha256(x[own].tobytes() + d[own].tobytes()).hexdigest() for x, d, own in parts]
 
     def linearize(self, w: np.ndarray, rows: slice | ArrayLike) -> tuple[np.ndarray, Linearization]:
-        """Outputs (agents, samples, outputs) and their linearization at w, for the agents in the slice ``rows``."""
+        """Return outputs and their linearization at w, for some agents.
+
+        Parameters
+        ----------
+        w : ndarray (agents, P)
+            The points of all agents held here.
+        rows : slice or array_like of int
+            The agents.
+
+        Returns
+        -------
+        outputs : ndarray (agents in rows, samples, outputs)
+            The outputs f(w, x).
+        linearization : Linearization
+            Products with the Jacobian of f.
+        """
         rows = _checks.rows(rows, self.agents)
         if np.ndim(w) != 2:
             raise ValueError(f"w must have shape (agents, P) = {(self.agents, self.parameters)}; got {np.shape(w)}")
@@ -148,19 +173,27 @@ class Problem(SampleSums):
         return block
 
     def sampled(self, batch: Batch) -> Self:
-        """The same agents with the samples of a ``batch`` alone, in its weights; its work counts as this problem's.
+        """Return the problem of the same agents with the samples of a batch only; its work counts as this problem's.
 
-        Its gradient is ``gradient(w, batch)``, and its surrogates are of the batch, too.
+        Parameters
+        ----------
+        batch : Batch
+            The samples.
+
+        Returns
+        -------
+        Problem
+            A problem whose gradient is ``gradient(w, batch)``.
         """
         places, weights = checked(batch, self.agents, self.weights.shape[1])
-        part, shards, real = copy.copy(self), self.shards, weights > 0
+        problem, shards, real = copy.copy(self), self.shards, weights > 0
         features, targets = taken(shards.features, places), taken(shards.targets, places)
-        features[~real], targets[~real] = 0, 0  # as shards are filled up
+        features[~real], targets[~real] = 0, 0  # as the padding of shards
         indices = np.where(real, taken(shards.indices, places), -1)
-        part.shards = replace(shards, features=features, targets=targets, weights=real.astype(self.dtype), indices=indices)
-        part.weights = taken(self.weights, places) * weights
-        part._samples, part.cache = int(np.count_nonzero(real)), Cache()
-        return part
+        problem.shards = replace(shards, features=features, targets=targets, weights=real.astype(self.dtype), indices=indices)
+        problem.weights = taken(self.weights, places) * weights
+        problem._samples, problem.cache = int(np.count_nonzero(real)), Cache()
+        return problem
 
     @staticmethod
     def from_functions(
@@ -171,24 +204,29 @@ class Problem(SampleSums):
         regularizer: Regularizer | None = None,
         lipschitz: ArrayLike | None = None,
     ) -> FunctionProblem:
-        """A problem whose costs are the user's own functions.
+        """Return a problem whose costs are the user's own functions.
 
         Parameters
         ----------
         value : callable
-            w (agents, P) -> (agents,): g_i(w_i), row by row.
+            Maps w (agents, P) to the costs g_i(w_i) (agents,), row by row.
         gradient : callable
-            w (agents, P) -> (agents, P): grad g_i(w_i), row by row.
-            A function with an argument named ``rows`` gets w of some agents and their numbers, an array of int: a worker then
-            computes its own agents alone. Functions of w alone get all agents everywhere, and a worker keeps its part.
-        agents, parameters : int
+            Maps w (agents, P) to the gradients grad g_i(w_i) (agents, P), row by row. A function with an argument named
+            ``rows`` gets w of some agents and their numbers, an array of int, so that a worker computes its own agents only.
+            Functions of w alone get all agents in every process.
+        agents : int
+            Number of agents.
+        parameters : int
+            P.
         regularizer : Regularizer, optional
+            The regularizer r; none if omitted.
         lipschitz : float or array_like (agents,), optional
-            Lipschitz constants of the grad g_i: solvers that are given no step choose theirs by them.
+            Lipschitz constants of the grad g_i, by which solvers choose a step size that is not given.
 
         Returns
         -------
         FunctionProblem
+            The problem.
 
         Examples
         --------
@@ -199,7 +237,7 @@ class Problem(SampleSums):
         >>> problem.objective(np.array([1.0]))
         1.0
 
-        With ``rows`` every process computes its own agents alone:
+        With ``rows`` every process computes its own agents only:
 
         >>> def value(w, rows):
         ...     return ((w - centres[rows]) ** 2).sum(axis=1) / 2
@@ -210,30 +248,3 @@ class Problem(SampleSums):
         array([[3.]])
         """
         return FunctionProblem(value, gradient, agents, parameters, regularizer, lipschitz)
-
-
-def _together(model, shards):
-    """``model`` for samples of the shape and dtype that ``shards`` have, and these in the precision of the run.
-
-    Whole numbers stay so for a model that takes them, which then runs in the precision of its own parameters.
-    """
-    features = shards.features
-    if features.dtype.kind == "f":
-        return model.for_samples(features.shape[2:]) if hasattr(model, "for_samples") else model, shards
-    if getattr(model, "takes_integers", False):
-        model = model.for_samples(features.shape[2:], features.dtype)
-        if model.whole:
-            dtype = np.result_type(model.init(np.random.default_rng(0)), np.float32)
-            return model, replace(shards, targets=shards.targets.astype(dtype), weights=shards.weights.astype(dtype))
-    elif hasattr(model, "for_samples"):
-        model = model.for_samples(features.shape[2:])
-    logging.getLogger("consensus").info("features in %s become float64, as %s takes no whole numbers", features.dtype, model)
-    return model, replace(shards, features=features.astype(np.float64))
-
-
-def _misfit(shape, model, wanted):
-    """That ``model`` takes samples of another shape, and what to do where they have as many numbers."""
-    found, takes = (sizes if len(sizes) > 1 else sizes[0] for sizes in (shape, wanted))
-    same = math.prod(shape) == math.prod(wanted)
-    remedy = f": X.reshape(len(X), {', '.join(map(str, wanted))})" if same else ""
-    return f"the shards have {found} features a sample, but {model} takes {takes}{remedy}"

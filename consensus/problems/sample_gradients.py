@@ -1,4 +1,4 @@
-"""The gradients of single samples, in as few numbers as a model allows: for methods that remember them."""
+"""The gradients of single samples, in as few numbers as a model allows: for methods that store them."""
 
 import numpy as np
 
@@ -8,9 +8,9 @@ from consensus.problems.model import Problem
 
 
 def numbers(problem: Problem) -> int:
-    """How many numbers stand for the gradient of a sample's loss: one an output if the model is linear in w, otherwise P.
+    """Return how many numbers represent the gradient of a sample's loss: one per output if the model is linear in w, else P.
 
-    Of a linear model the gradient is the fixed Jacobian's product with the slopes of the loss, which are all that changes.
+    The gradient of a linear model is a fixed Jacobian times the slopes of the loss, and only the slopes change.
     """
     return problem.model.outputs if _linear(problem) else problem.parameters
 
@@ -18,21 +18,25 @@ def numbers(problem: Problem) -> int:
 def changes(
     problem: Problem, w: np.ndarray, places: np.ndarray, old: np.ndarray, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The samples' gradients at ``w``, and sums of what they differ by from ``old`` ones.
+    """Return the samples' gradients at ``w``, and weighted sums of their differences from ``old`` ones.
 
     Parameters
     ----------
     problem : Problem
+        The problem.
     w : ndarray (agents, P)
+        The points.
     places : ndarray of int (agents, samples)
-        Where the samples are in their agents' shards.
+        The samples' places in their agents' shards.
     old : ndarray (agents, samples, numbers)
-        The numbers that stood for their gradients before.
+        The numbers of their earlier gradients.
     weights : ndarray (agents, sums, samples)
+        The weights of the sums.
 
     Returns
     -------
     new : ndarray (agents, samples, numbers)
+        The numbers of the gradients.
     sums : ndarray (agents, sums, P)
         ``sum_m weights[:, k, m] (gradient_m - old gradient_m)`` for each k.
     """
@@ -41,7 +45,7 @@ def changes(
         outputs, linearization = linearize(problem.model, w, x)
         new = problem.loss.gradient(outputs, targets)
         return new, linearization.vjp(weights[..., None] * (new - old)[:, None])
-    # Every sample is an agent of its own, whose gradient is one product with its Jacobian.
+    # Every sample counts as an agent of its own, whose gradient is one product with its Jacobian.
     count = places.shape[1]
     alone = x.reshape(-1, 1, *x.shape[2:])
     outputs, linearization = linearize(problem.model, np.repeat(w, count, axis=0), alone)
@@ -50,5 +54,5 @@ def changes(
     return new, weights @ (new - old)
 
 
-def _linear(problem):
-    return getattr(problem.model, "jacobian_is_constant", False)
+def _linear(problem: Problem) -> bool:
+    return bool(getattr(problem.model, "jacobian_is_constant", False))

@@ -1,4 +1,4 @@
-"""A problem on its way to worker processes."""
+"""A problem that is sent to worker processes."""
 
 from typing import Any, NamedTuple
 
@@ -8,13 +8,21 @@ from consensus.workers.shared_memory import SharedArray
 
 
 class SharedProblem(NamedTuple):
-    """A problem to be sent to workers: the ``rest`` of it pickled, its data as ``arrays`` that all processes share."""
+    """A pickled problem without its data, and the data as ``arrays`` that all processes share.
+
+    Attributes
+    ----------
+    rest : bytes
+        The pickled problem.
+    arrays : tuple of SharedArray
+        The data, as the problem's ``take`` expects them.
+    """
 
     rest: bytes
     arrays: tuple[SharedArray, ...] = ()
 
-    def problem(self) -> Any:
-        """The problem, with views of the shared data."""
+    def problem(self) -> Any:  # noqa: ANN401  # of the class that was pickled
+        """Return the problem, with views of the shared data."""
         problem = cloudpickle.loads(self.rest)
         if self.arrays:
             problem.take(*(array.array for array in self.arrays))

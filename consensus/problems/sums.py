@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,18 +14,19 @@ from consensus import kernels
 from consensus._parallel import CHUNK_BYTES, for_chunks
 from consensus._rows import combined, empty, taken
 from consensus.data import Shards
-from consensus.kernels.fused import FusedSums
+from consensus.kernels.fused import FusedSums, Prepared
 from consensus.losses.base import Loss
 from consensus.models.base import Model, linearize
 from consensus.problems.base import BaseProblem
 from consensus.problems.batch import Batch, checked
 from consensus.regularizers import L2
 
-_FEW = 1 << 20  # bytes of features, of all agents: one core reads them in less time than is spent on handing them out
+_FEW = 1 << 20  # bytes of features, of all agents: one core reads them in less time than it takes to distribute them
+ChunkFunction: TypeAlias = Callable[..., None]  # of the same rows of some arrays, and settings
 
 
 class SampleSums(BaseProblem):
-    """``g_i(w) = sum_m c_m l(f(w, x_m), d_m)``: the part of a :class:`consensus.Problem` that adds."""
+    """``g_i(w) = sum_m c_m l(f(w, x_m), d_m)``: how a :class:`consensus.Problem` adds over its samples."""
 
     model: Model
     loss: Loss
@@ -31,29 +34,29 @@ class SampleSums(BaseProblem):
     weights: np.ndarray
     _samples: int
 
-    def _prepare_sums(self):
-        """Find out how to add, once the attributes above are there."""
-        faster = self._faster()
-        self._fused = faster if isinstance(faster, FusedSums) else None
-        # The number times w that the regularizer adds to gradients; None where that is not all.
+    def _prepare_sums(self) -> None:
+        """Choose how to add, once the attributes above are set."""
+        gradient = self._model_gradient()
+        self._fused = gradient if isinstance(gradient, FusedSums) else None
+        # The number times w that the regularizer adds to gradients; None if that is not all.
         self._ridge = self.regularizer.weight if self.nonconvex is None and type(self.regularizer) is L2 else None
-        self._together = getattr(self.model, "together", 1)
-        # What a gradient touches: for a sample, with its numbers on their way through the model, and for an agent once.
+        self._together: int = getattr(self.model, "together", 1)
+        # The numbers that a gradient touches: for each sample, in all layers of the model, and once for each agent.
         size = math.prod(self.shards.features.shape[2:])
         numbers = size + 2 * sum(getattr(self.model, "widths", (size, self.model.outputs))[1:])
         self._sample_bytes, self._agent_bytes = (count * self.dtype.itemsize for count in (numbers, 2 * self.parameters))
 
-    def _faster(self):
-        """The model's own way to the gradient with this loss, or None."""
+    def _model_gradient(self) -> Callable[..., None] | None:
+        """Return the model's own function for the gradient with this loss, if it has one."""
         gradient_of = getattr(self.model, "gradient_of", None)
         return gradient_of(self.loss) if gradient_of else None
 
     def _value(self, w: np.ndarray) -> np.ndarray:
-        if known := self._at_once():
-            return known.value(w)
+        if prepared := self._prepared():
+            return prepared.value(w)
         values, x, d, c = np.empty(self.agents, self.dtype), self.shards.features, self.shards.targets, self.weights
 
-        def summed(x, d, c, w, out):
+        def summed(x: np.ndarray, d: np.ndarray, c: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
             if self._fused is not None:
                 self._fused.value(w, x, d, c, out)
             else:
@@ -63,11 +66,11 @@ class SampleSums(BaseProblem):
         return values
 
     def gradient(self, w: ArrayLike, batch: Batch | None = None) -> np.ndarray:
-        if batch is None and self.nonconvex is None and (known := self._at_once()):
+        if batch is None and self.nonconvex is None and (prepared := self._prepared()):
             w = self._stack(w)
             self.work.gradients += 1
             self.work.samples += self._samples
-            return known.gradient(w)
+            return prepared.gradient(w)
         return super().gradient(w, batch)
 
     def _gradient(self, w: np.ndarray) -> np.ndarray:
@@ -81,9 +84,9 @@ class SampleSums(BaseProblem):
             return super().average_gradient(w, batch)
         w = self._stack(w)
         self.work.gradients += 1
-        if batch is None and (known := self._at_once()):
+        if batch is None and (prepared := self._prepared()) and prepared.average:
             self.work.samples += self._samples
-            return known.average(w)
+            return prepared.average(w)
         return self._sum(w, batch, self.network_size, self._ridge)
 
     def descended(self, x: np.ndarray, alpha: float, w: np.ndarray, batch: Batch | None = None) -> np.ndarray:
@@ -95,7 +98,9 @@ class SampleSums(BaseProblem):
         w, result = self._stack(w), empty(x.shape, self.dtype)
         numbers = [np.array(number, self.dtype) for number in (alpha, self.network_size, self._ridge)]
 
-        def descend(features, targets, weights, w, x, result):
+        def descend(
+            features: np.ndarray, targets: np.ndarray, weights: np.ndarray, w: np.ndarray, x: np.ndarray, result: np.ndarray
+        ) -> None:
             gradient = np.empty(w.shape, self.dtype)
             self._linearized(features, targets, weights, w, gradient)
             kernels.descended(x, gradient, w, *numbers, out=result)
@@ -103,33 +108,32 @@ class SampleSums(BaseProblem):
         self._with_samples(descend, batch, (w, x, result))
         return result
 
-    def _sum(self, w, batch, scale=None, ridge=0.0):
-        """The sum of the gradients of a ``batch``'s samples times their weights, or of all samples'.
-
-        With a ``scale`` it is taken times that, and ``ridge`` w added, while it is in cache.
-        """
+    def _sum(self, w: np.ndarray, batch: Batch | None, scale: float | None = None, ridge: float = 0.0) -> np.ndarray:
+        """Return the weighted sum of the gradients of a batch's samples or of all; with a ``scale``, times it, plus ridge w."""
         gradient = empty(w.shape, self.dtype)
         self._with_samples(self._linearized, batch, (w, gradient), scale, ridge)
         return gradient
 
-    def _at_once(self):
-        """The functions of w that are a call of a kernel, made once, where that is all that there is to a sum; else ()."""
-        return self.cache.get(SampleSums, self._made_at_once)
+    def _prepared(self) -> Prepared | None:
+        """Return the functions of w that are a single call of a kernel, made once; None if a sum takes more than that."""
+        return self.cache.get(SampleSums, self._prepare)
 
-    def _made_at_once(self):
+    def _prepare(self) -> Prepared | None:
         x, d, fused = self.shards.features, self.shards.targets, self._fused
         few = x.nbytes <= _FEW and not self._fills_cache(x.shape[1])
-        return fused.prepared(x, d, self.weights, self.network_size, self._ridge) if few and fused else ()
+        return fused.prepared(x, d, self.weights, self.network_size, self._ridge) if few and fused else None
 
-    def _with_samples(self, function, batch, arrays, *more):
-        """Call ``function(x, d, c, *arrays, *more)``, some agents after others, with a ``batch``'s samples or all.
+    def _with_samples(
+        self, function: ChunkFunction, batch: Batch | None, arrays: tuple[np.ndarray, ...], *settings: float | None
+    ) -> None:
+        """Call ``function(x, d, c, *arrays, *settings)``, chunk by chunk, with a ``batch``'s samples or all, which are counted.
 
-        These are x (agents, samples, ...), targets d and weights c (agents, samples); they are counted.
+        These are features x (agents, samples, ...), targets d and weights c (agents, samples).
         """
         x, d, c = self.shards.features, self.shards.targets, self.weights
         if batch is None:
             self.work.samples += self._samples
-            self._over_all(function, (x, d, c, *arrays), *more)
+            self._over_all(function, (x, d, c, *arrays), *settings)
             return
 
         batch = checked(batch, self.agents, c.shape[1])
@@ -137,49 +141,65 @@ class SampleSums(BaseProblem):
         c, count = taken(c, batch.indices) * batch.weights, batch.indices.shape[1]
         function = self._unpadded(function, count)
 
-        def of_batch(places, x, d, *rest):
+        def of_batch(places: np.ndarray, x: np.ndarray, d: np.ndarray, *rest: np.ndarray) -> None:
             function(taken(x, places), taken(d, places), *rest)
 
-        self._by_rows(of_batch, (batch.indices, x, d, c, *arrays), self._bytes(count), self._streamed(count), *more)
+        touched, streamed = self.bytes_touched(count), self._streamed(count)
+        self._by_rows(of_batch, (batch.indices, x, d, c, *arrays), touched, streamed, *settings)
 
-    def _over_all(self, function, arrays, *more):
-        """Call ``function(*arrays, *more)`` for all samples, some agents after others."""
+    def _over_all(self, function: ChunkFunction, arrays: tuple[np.ndarray, ...], *settings: float | None) -> None:
+        """Call ``function(*arrays, *settings)`` for all samples, chunk by chunk."""
         most = self.weights.shape[1]
-        touched = self._bytes(most)
-        streamed = self._streamed(most) if self._fused is None else touched  # kernels keep to a cache by themselves
-        self._by_rows(self._unpadded(function, most), arrays, touched, streamed, *more)
+        touched = self.bytes_touched(most)
+        streamed = self._streamed(most) if self._fused is None else touched  # kernels need no chunks that fit into a cache
+        self._by_rows(self._unpadded(function, most), arrays, touched, streamed, *settings)
 
-    def _by_rows(self, function, arrays, touched, streamed, *more):
-        """Call ``function(*parts, *more)`` for the same rows of all ``arrays`` (agents, ...)."""
-        for_chunks(lambda rows: function(*[array[rows] for array in arrays], *more), self.agents, touched, streamed=streamed)
+    def _by_rows(
+        self, function: ChunkFunction, arrays: tuple[np.ndarray, ...], touched: int, streamed: int, *settings: float | None
+    ) -> None:
+        """Call ``function(*blocks, *settings)`` for the same rows of all ``arrays`` (agents, ...)."""
 
-    def _unpadded(self, function, count):
-        """``function(x, d, c, *rest)`` without the samples of weight zero at an agent's end, where agents come one by one."""
-        if self._fused is not None or not self._fills_cache(count):  # kernels see by themselves where samples end
+        def chunk(rows: slice) -> None:
+            function(*[array[rows] for array in arrays], *settings)
+
+        for_chunks(chunk, self.agents, touched, streamed=streamed)
+
+    def _unpadded(self, function: ChunkFunction, count: int) -> ChunkFunction:
+        """Return ``function`` without the samples of weight zero at an agent's end, where a chunk is one agent."""
+        if self._fused is not None or not self._fills_cache(count):  # kernels skip them anyway
             return function
 
-        def of_one(x, d, c, *rest):
+        def of_one(x: np.ndarray, d: np.ndarray, c: np.ndarray, *rest: np.ndarray) -> None:
             used = c.shape[1] if c[0, -1] else c.shape[1] - int(np.argmax(c[0, ::-1] != 0))
             function(x[:, :used], d[:, :used], c[:, :used], *rest)
 
         return of_one
 
-    def _fills_cache(self, count):
-        """Whether so many samples are a chunk by themselves. Of the largest shard's, sums have the same bits on all engines."""
+    def _fills_cache(self, count: int) -> bool:
+        """Return whether so many samples are a chunk alone; asked of the largest shard, so that all engines have equal bits."""
         return 2 * count * self._sample_bytes > self._together * CHUNK_BYTES
 
-    def _linearized(self, x, d, c, w, out, scale=None, ridge=0.0):
-        """Put the sum for agents with samples (x, d), weights c and parameters w into ``out``.
+    def _linearized(
+        self,
+        x: np.ndarray,
+        d: np.ndarray,
+        c: np.ndarray,
+        w: np.ndarray,
+        out: np.ndarray,
+        scale: float | None = None,
+        ridge: float = 0.0,
+    ) -> None:
+        """Write the gradients of agents with samples (x, d), weights c and parameters w into ``out``.
 
-        The model's own way to the gradient is taken if it has one, else its linearization.
+        The model's own function for the gradient is called if it has one, else its linearization.
         """
         if self._fused is not None:
             self._fused(w, x, d, c, out, 1.0 if scale is None else scale, ridge)
             return
-        if gradient := self._faster():
+        if gradient := self._model_gradient():
             gradient(w, x, d, c, out=out)
         else:
-            # One product with the Jacobian is all that is asked for: of a model's own linearization no more is needed.
+            # A single product with the Jacobian: a model's own linearization is enough.
             at = getattr(self.model, "linearize", None) or functools.partial(linearize, self.model)
             outputs, linearization = at(w, x)
             slopes = self.loss.gradient(outputs, d)
@@ -188,12 +208,12 @@ class SampleSums(BaseProblem):
         if scale is not None:
             kernels.combined(out, w, np.array(scale, out.dtype), np.array(ridge, out.dtype), out=out)
 
-    def _bytes(self, samples):
-        """What a gradient on so many samples touches for one agent."""
+    def bytes_touched(self, samples: int) -> int:
+        """Return how many bytes a gradient on so many samples touches for one agent."""
         return samples * self._sample_bytes + self._agent_bytes
 
-    def _streamed(self, samples):
-        """How many of these bytes need not fit into a cache: an agent's own, and more where a model wants agents together."""
+    def _streamed(self, samples: int) -> int:
+        """Return how many of these need not fit into a cache: the agent's own, and more if a call should have many agents."""
         if self._together == 1 or self._fills_cache(samples):
             return self._agent_bytes
-        return max(self._agent_bytes, self._bytes(samples) - CHUNK_BYTES // self._together)
+        return max(self._agent_bytes, self.bytes_touched(samples) - CHUNK_BYTES // self._together)

@@ -1,25 +1,25 @@
 """The work done on a problem, which the history shows."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 
 @dataclass
 class Work:
-    """What an agent of a block has computed so far.
+    """The work that a block of agents has done so far.
 
-    Attributes
+    Parameters
     ----------
     gradients : int
-        Gradients of its local cost, of all its samples or of a batch, per agent.
+        Gradients of the local cost, of all samples or of a batch, per agent.
     samples : int
-        Samples in these gradients, summed over the agents of the block; none where costs are functions. Divided by the
-        network's number of samples, it is how many whole gradients would have been as much work.
+        Samples in these gradients, summed over the agents of the block; 0 for costs given by functions. Divided by the
+        network's number of samples, it is the equivalent number of whole gradients.
     solves : int
         Local problems solved, per agent.
     iterations : int
-        Iterations inside the local solves, summed over the agents of the block (they differ); closed forms take none.
+        Iterations inside the local solves, summed over the agents of the block; closed forms take none.
     unfinished : int
-        Local solves that did not get as far as was asked, over the agents of the block.
+        Local solves that did not reach their tolerance, summed over the agents of the block.
     """
 
     gradients: int = 0
@@ -30,11 +30,5 @@ class Work:
 
     @property
     def counts(self) -> dict[str, int]:
-        """All of these by name, for the history."""
-        return {
-            "gradients": self.gradients,
-            "samples": self.samples,
-            "solves": self.solves,
-            "iterations": self.iterations,
-            "unfinished": self.unfinished,
-        }
+        """All counts by name, for the history."""
+        return asdict(self)

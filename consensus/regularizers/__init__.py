@@ -1,6 +1,6 @@
 """Regularizers: the term r that all agents share, including constraints."""
 
-from consensus.regularizers.base import Regularizer, Separable
+from consensus.regularizers.base import Regularizer
 from consensus.regularizers.box import Box
 from consensus.regularizers.difference import DifferenceOfConvex
 from consensus.regularizers.elastic_net import ElasticNet
@@ -11,6 +11,7 @@ from consensus.regularizers.l2_ball import L2Ball
 from consensus.regularizers.log_sum import LogSum
 from consensus.regularizers.nonnegative import NonNegative
 from consensus.regularizers.scad import SCAD
+from consensus.regularizers.separable import Separable
 from consensus.regularizers.weighted import WeightedElasticNet
 
 __all__ = [

@@ -11,14 +11,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks
-from consensus.regularizers.base import Regularizer, Separable, check_slices, indicator, like, points, to_prox
+from consensus.regularizers.base import Regularizer, check_slices
+from consensus.regularizers.indicator import Indicator, indicator
+from consensus.regularizers.points import like, points, to_prox
+from consensus.regularizers.separable import Separable
 
 if TYPE_CHECKING:
     import cvxpy
 
 
 @dataclass(frozen=True, repr=False)
-class Box(Separable):
+class Box(Indicator, Separable):
     """The indicator of ``lower <= w <= upper``: r is zero inside and infinite outside, and its prox clips.
 
     Parameters
@@ -77,7 +80,6 @@ class Box(Separable):
 
     def value(self, w: ArrayLike) -> np.ndarray | float:
         w = points("w", w)
-        # A few units in the last place are forgiven: a mean of points on a bound may round past it.
         lower, upper = self._bounds(w)
         slack = 8 * np.finfo(w.dtype).eps
         below, above = lower - slack * np.abs(lower), upper + slack * np.abs(upper)
@@ -85,10 +87,10 @@ class Box(Separable):
 
     def prox(self, v: ArrayLike, step: float | np.ndarray) -> np.ndarray:
         v, step = to_prox(v, step)
-        return np.clip(v, *self._bounds(v))
+        lower, upper = self._bounds(v)
+        return np.asarray(np.clip(v, lower, upper))
 
     def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
-        # One strictly inside the bounds, else zero.
         lower, upper = self._bounds(v)
         return ((lower < v) & (v < upper)).astype(v.dtype)
 
@@ -100,27 +102,21 @@ class Box(Separable):
             raise ValueError(f"slices must cover the {size} coordinates of {self}; got {slices}")
         return [Box(*(bound[part] if bound.ndim else bound for bound in bounds)) for part in slices]
 
-    def expression(self, w: cvxpy.Variable) -> cvxpy.Expression:
-        # The constant 0: the bounds are :meth:`constraints`.
-        import cvxpy as cp
-
-        return cp.Constant(0)
-
     def constraints(self, w: cvxpy.Variable) -> list[cvxpy.Constraint]:
         lower, upper = (np.broadcast_to(bound, w.shape) for bound in self._bounds(w))
         low, high = (np.flatnonzero(np.isfinite(bound)) for bound in (lower, upper))
         constraints = [w[low] >= lower[low]] if low.size else []
         return constraints + ([w[high] <= upper[high]] if high.size else [])
 
-    def _bounds(self, w):
-        """Both in the dtype of ``w``, which may be an array or a CVXPY variable."""
+    def _bounds(self, w: np.ndarray | cvxpy.Variable) -> list[np.ndarray]:
+        """Return both bounds, in the dtype of ``w`` if that is an array."""
         for bound in (self._lower, self._upper):
             if bound.ndim and w.shape[-1:] != bound.shape:
                 raise ValueError(f"points of {self} must have {bound.size} coordinates; got shape {w.shape}")
-        return (like(bound, w) if isinstance(w, np.ndarray) else bound for bound in (self._lower, self._upper))
+        return [like(bound, w) if isinstance(w, np.ndarray) else bound for bound in (self._lower, self._upper)]
 
 
-def _bound(name, value):
+def _bound(name: str, value: ArrayLike) -> np.ndarray:
     wanted = "a number or an array (P,) of numbers, infinite or finite"
     if not hasattr(value, "__len__") and not isinstance(value, bool | np.bool_):
         return np.asarray(_checks.real(f"{name} of Box", value, wanted, lambda number: not np.isnan(number)))

@@ -1,11 +1,14 @@
-"""What every regularizer that is not convex offers."""
+"""The base class of nonconvex regularizers."""
+
+from __future__ import annotations
 
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from consensus.regularizers.base import Regularizer, Separable
+from consensus.regularizers.base import Regularizer
+from consensus.regularizers.separable import Separable
 
 if TYPE_CHECKING:
     import cvxpy
@@ -14,8 +17,8 @@ if TYPE_CHECKING:
 class DifferenceOfConvex(Separable):
     """A nonconvex r = convex - smooth: a convex regularizer less a convex function with a Lipschitz gradient.
 
-    Linearising the latter at a point gives a convex r~ that lies above r and touches it there. The Lipschitz constant of
-    ``smooth_gradient`` is ``-strong_convexity``.
+    Linearising the smooth function at a point gives a convex r~ that lies above r and touches it there. The Lipschitz constant
+    of ``smooth_gradient`` is ``-strong_convexity``.
     """
 
     is_convex = False
@@ -27,12 +30,33 @@ class DifferenceOfConvex(Separable):
 
     @abstractmethod
     def smooth_value(self, w: np.ndarray) -> np.ndarray | float:
-        """What is subtracted from it: shape (agents,), or a float for one point."""
+        """Return the smooth part of each row.
+
+        Parameters
+        ----------
+        w : ndarray (agents, P), or (P,)
+            The points.
+
+        Returns
+        -------
+        ndarray (agents,), or float for one point
+            The values.
+        """
 
     @abstractmethod
     def smooth_gradient(self, w: np.ndarray) -> np.ndarray:
-        """The gradient of :meth:`smooth_value`, the shape of ``w``."""
+        """Return the gradient of the smooth part at each row.
 
-    def expression(self, w: "cvxpy.Variable") -> "cvxpy.Expression":
-        # CVXPY has convex functions only.
+        Parameters
+        ----------
+        w : ndarray (agents, P), or (P,)
+            The points.
+
+        Returns
+        -------
+        ndarray, the shape of w
+            The gradients.
+        """
+
+    def expression(self, w: cvxpy.Variable) -> cvxpy.Expression:  # CVXPY has convex functions only
         raise TypeError(f"{self} is not convex and has no CVXPY expression; its convex part, .convex = {self.convex}, has one")

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks
-from consensus.regularizers.base import Separable, like, points, soft_threshold, to_prox
 from consensus.regularizers.l1 import L1
+from consensus.regularizers.points import like, points, soft_threshold, to_prox, total
+from consensus.regularizers.separable import Separable
 
 if TYPE_CHECKING:
     import cvxpy
@@ -41,8 +42,8 @@ class ElasticNet(Separable):
     l2: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "l1", _checks.number("l1 of ElasticNet", self.l1, least=0))
-        object.__setattr__(self, "l2", _checks.number("l2 of ElasticNet", self.l2, least=0))
+        for name in ("l1", "l2"):
+            object.__setattr__(self, name, _checks.number(f"{name} of ElasticNet", getattr(self, name), least=0))
 
     @property
     def strong_convexity(self) -> float:
@@ -50,15 +51,14 @@ class ElasticNet(Separable):
 
     def value(self, w: ArrayLike) -> np.ndarray | float:
         w = points("w", w)
-        return self.l1 * np.abs(w).sum(axis=-1) + self.l2 / 2 * np.square(w).sum(axis=-1)
+        return self.l1 * total(np.abs(w)) + self.l2 / 2 * total(np.square(w))
 
     def prox(self, v: ArrayLike, step: float | np.ndarray) -> np.ndarray:
         v, step = to_prox(v, step)
-        return soft_threshold(v, self.l1 * step) / like(1 + self.l2 * step, v)
+        return np.asarray(soft_threshold(v, self.l1 * step) / like(1 + self.l2 * step, v))
 
     def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
-        # That of the L1 part over ``1 + l2 step``.
-        return L1(self.l1).prox_slope(v, step) / like(1 + self.l2 * step, v)
+        return np.asarray(L1(self.l1).prox_slope(v, step) / like(1 + self.l2 * step, v))
 
     def expression(self, w: cvxpy.Variable) -> cvxpy.Expression:
         import cvxpy as cp

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks
-from consensus.regularizers.base import Regularizer, check_slices, like, points, spread, to_prox
+from consensus.regularizers.base import Regularizer, check_slices
+from consensus.regularizers.points import like, points, spread, to_prox, total
 
 if TYPE_CHECKING:
     import cvxpy
@@ -54,6 +55,10 @@ class GroupL1(Regularizer):
     array([1., 1., 1., 1., 0., 7.])
     >>> r.value(np.array([[2.0, 2.0, 2.0, 2.0, -0.5, 7.0]]))
     array([8.5])
+
+    >>> import consensus
+    >>> GroupL1.of_units(0.1, consensus.MLP([1, 2, 2])).groups
+    ((0, 1), (4, 5), (6, 7))
     """
 
     weight: float
@@ -89,7 +94,7 @@ class GroupL1(Regularizer):
         return f"GroupL1(weight={self.weight}, <{len(self.groups)} groups>, parameters={self.parameters})"
 
     @classmethod
-    def of_inputs(cls, weight: float, model: Any) -> Self:
+    def of_inputs(cls, weight: float, model: Any) -> Self:  # noqa: ANN401  # as for _weight_rows
         """Return a regularizer with one group per input of a layered model: a row of its first weight matrix.
 
         The model does not use an input whose group is zero. Biases are in no group.
@@ -105,18 +110,11 @@ class GroupL1(Regularizer):
         -------
         GroupL1
             The regularizer.
-
-        Examples
-        --------
-        >>> import consensus
-        >>> from consensus import GroupL1
-        >>> GroupL1.of_inputs(0.1, consensus.Linear(2, outputs=3)).groups
-        ((0, 1, 2), (3, 4, 5))
         """
-        return cls(weight, _rows(model)[: model.widths[0]], model.parameters)
+        return cls(weight, _weight_rows(model)[: model.widths[0]], model.parameters)
 
     @classmethod
-    def of_units(cls, weight: float, model: Any) -> Self:
+    def of_units(cls, weight: float, model: Any) -> Self:  # noqa: ANN401  # as for _weight_rows
         """Return a regularizer with one group per input and hidden unit of a layered model: a row of a weight matrix.
 
         Parameters
@@ -130,42 +128,35 @@ class GroupL1(Regularizer):
         -------
         GroupL1
             The regularizer.
-
-        Examples
-        --------
-        >>> import consensus
-        >>> from consensus import GroupL1
-        >>> GroupL1.of_units(0.1, consensus.MLP([1, 2, 2])).groups
-        ((0, 1), (4, 5), (6, 7))
         """
-        return cls(weight, _rows(model), model.parameters)
+        return cls(weight, _weight_rows(model), model.parameters)
 
     def value(self, w: ArrayLike) -> np.ndarray | float:
         w = points("w", w)
-        return self.weight * (self._norms(self._grouped(w)) * like(self._roots, w)).sum(axis=-1)
+        return self.weight * total(self._norms(self._grouped(w)) * like(self._roots, w))
 
     def prox(self, v: ArrayLike, step: float | np.ndarray) -> np.ndarray:
         v, step = to_prox(v, step)
         grouped = self._grouped(v)
-        kept = self._each(1 - self._lost(grouped, step)[0])
+        kept = self._each(1 - self._shrinkage(grouped, step)[0])
         p = v.astype(kept.dtype)
         p[..., self._order] = np.where(kept == 0, 0, kept * grouped)
         return p
 
     def prox_jvp(self, v: np.ndarray, step: float | np.ndarray, d: np.ndarray) -> np.ndarray:
-        # On a group that is kept, ``(1 - c) d + c u u'd`` with u = v_g / |v_g| and c = weight sqrt(|g|) step / |v_g|.
+        # On a nonzero group, (1 - c) d + c u u'd with u = v_g / |v_g| and c = weight sqrt(|g|) step / |v_g|.
         grouped, among = self._grouped(v), self._grouped(d)
-        lost, norms = self._lost(grouped, step)
+        shrinkage, norms = self._shrinkage(grouped, step)
         units = spread(grouped / self._each(norms), d)
         along = np.add.reduceat(units * among, self._starts, axis=-1)
-        along *= spread(np.where(lost == 1, 0, lost), d)
+        along *= spread(np.where(shrinkage == 1, 0, shrinkage), d)
         result = d.astype(along.dtype)
-        result[..., self._order] = self._each(spread(1 - lost, d)) * among + self._each(along) * units
+        result[..., self._order] = self._each(spread(1 - shrinkage, d)) * among + self._each(along) * units
         return result
 
     def active(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
         active = np.ones(v.shape, bool)
-        active[..., self._order] = self._each(self._lost(self._grouped(v), step)[0] != 1)
+        active[..., self._order] = self._each(self._shrinkage(self._grouped(v), step)[0] != 1)
         return active
 
     def split(self, slices: Sequence[slice]) -> Sequence[Regularizer]:
@@ -191,30 +182,30 @@ class GroupL1(Regularizer):
         norms = [np.sqrt(len(group)) * cp.norm2(w[list(group)]) for group in self.groups]
         return self.weight * cp.sum(norms) if norms else cp.Constant(0)
 
-    def _grouped(self, v):
-        """The coordinates in groups, group after group."""
+    def _grouped(self, v: np.ndarray) -> np.ndarray:
+        """Return the coordinates in groups, group after group."""
         if v.shape[-1] < self._shortest or self.parameters not in (None, v.shape[-1]):
             wanted = self.parameters or f"at least {self._shortest}"
             raise ValueError(f"points of {self} must have {wanted} coordinates; got shape {v.shape}")
         return v[..., self._order] if isinstance(self._order, slice) else np.take(v, self._order, axis=-1)
 
-    def _each(self, x):
-        """``x``, with an entry a group, with an entry a coordinate of every group."""
+    def _each(self, x: np.ndarray) -> np.ndarray:
+        """Return the entry of each group in ``x`` for each of its coordinates."""
         return np.repeat(x, self._sizes, axis=-1)
 
-    def _norms(self, grouped):
+    def _norms(self, grouped: np.ndarray) -> np.ndarray:
         return np.sqrt(np.add.reduceat(np.square(grouped), self._starts, axis=-1))
 
-    def _lost(self, grouped, step):
-        """The share that every group loses of its norm, one where it becomes zero; and the norm, or one if that is zero."""
+    def _shrinkage(self, grouped: np.ndarray, step: float | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the relative decrease of each group's norm, one if it becomes zero; and the norm, or one if that is zero."""
         norms, widths = self._norms(grouped), like(self.weight * step * self._roots, grouped)
         zero = (norms <= widths) & (widths > 0)  # without weight, prox is the identity also at zero
         norms[norms == 0] = 1
         return np.where(zero, 1, widths / norms), norms
 
 
-def _indices(label, group, parameters):
-    """The coordinates of a group as a sorted array."""
+def _indices(label: int, group: Sequence[int] | np.ndarray, parameters: int | None) -> np.ndarray:
+    """Return the coordinates of a group as a sorted array."""
     indices = np.asarray(group)
     most = np.inf if parameters is None else parameters - 1
     if indices.ndim != 1 or indices.size == 0 or indices.dtype.kind not in "iu" or indices.min() < 0 or indices.max() > most:
@@ -223,7 +214,7 @@ def _indices(label, group, parameters):
     return np.sort(indices.astype(np.intp))
 
 
-def _check_disjoint(order, labels):
+def _check_disjoint(order: np.ndarray, labels: np.ndarray) -> None:
     ranks = np.argsort(order, kind="stable")
     again = np.flatnonzero(np.diff(order[ranks]) == 0)
     if again.size:
@@ -234,12 +225,12 @@ def _check_disjoint(order, labels):
         )
 
 
-def _rows(model):
-    """The coordinates of every row of every W of a layered model, layer after layer."""
+def _weight_rows(model: Any) -> list[np.ndarray]:  # noqa: ANN401  # any model with widths and bias
+    """Return the coordinates of each row of each W of a layered model, layer after layer."""
     widths, bias = getattr(model, "widths", None), getattr(model, "bias", None)
     if widths is None or bias is None:
         raise TypeError(f"groups are those of a model with widths and bias, as consensus.MLP([13, 20, 1]) has; got {model!r}")
-    start, rows = 0, []
+    start, rows = 0, list[np.ndarray]()
     for inputs, outputs in itertools.pairwise(widths):
         rows.extend(start + np.arange(inputs * outputs).reshape(inputs, outputs))
         start += (inputs + bool(bias)) * outputs

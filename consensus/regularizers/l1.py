@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks
-from consensus.regularizers.base import Separable, like, points, soft_threshold, to_prox
+from consensus.regularizers.points import like, points, soft_threshold, to_prox, total
+from consensus.regularizers.separable import Separable
 
 if TYPE_CHECKING:
     import cvxpy
@@ -38,16 +39,15 @@ class L1(Separable):
         object.__setattr__(self, "weight", _checks.number("weight of L1", self.weight, least=0))
 
     def value(self, w: ArrayLike) -> np.ndarray | float:
-        w = points("w", w)
-        return self.weight * np.abs(w).sum(axis=-1)
+        return self.weight * total(np.abs(points("w", w)))
 
     def prox(self, v: ArrayLike, step: float | np.ndarray) -> np.ndarray:
         v, step = to_prox(v, step)
         return soft_threshold(v, self.weight * step)
 
     def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
-        # One where ``|v| > weight step`` (everywhere if the weight is zero, when prox is the identity), else zero.
-        return ((np.abs(v) > like(self.weight * step, v)) | (self.weight == 0)).astype(v.dtype)
+        # Without weight, prox is the identity also at zero.
+        return np.asarray((np.abs(v) > like(self.weight * step, v)) | (self.weight == 0), v.dtype)
 
     def expression(self, w: cvxpy.Variable) -> cvxpy.Expression:
         import cvxpy as cp

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks
-from consensus.regularizers.base import Separable, like, points, to_prox
+from consensus.regularizers.points import like, points, to_prox, total
+from consensus.regularizers.separable import Separable
 
 if TYPE_CHECKING:
     import cvxpy
@@ -49,8 +50,7 @@ class L2(Separable):
         return self.weight
 
     def value(self, w: ArrayLike) -> np.ndarray | float:
-        w = points("w", w)
-        return self.weight / 2 * np.square(w).sum(axis=-1)
+        return self.weight / 2 * total(np.square(points("w", w)))
 
     def gradient(self, w: ArrayLike) -> np.ndarray:
         return self.weight * points("w", w)
@@ -58,11 +58,10 @@ class L2(Separable):
     def prox(self, v: ArrayLike, step: float | np.ndarray) -> np.ndarray:
         v, step = to_prox(v, step)
         shrunk = 1 + self.weight * step
-        return v / (shrunk if type(shrunk) is float else like(shrunk, v))  # a float of Python's takes on the dtype of v
+        return v / (shrunk if type(shrunk) is float else like(shrunk, v))  # a Python float keeps the dtype of v
 
     def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
-        # ``1 / (1 + weight step)`` everywhere.
-        return np.ones_like(v) / like(1 + self.weight * step, v)
+        return np.asarray(np.ones_like(v) / like(1 + self.weight * step, v))
 
     def expression(self, w: cvxpy.Variable) -> cvxpy.Expression:
         import cvxpy as cp

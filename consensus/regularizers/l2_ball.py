@@ -9,14 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks
-from consensus.regularizers.base import Regularizer, indicator, points, spread, to_prox
+from consensus.regularizers.indicator import Indicator, indicator
+from consensus.regularizers.points import points, spread, to_prox
 
 if TYPE_CHECKING:
     import cvxpy
 
 
 @dataclass(frozen=True)
-class L2Ball(Regularizer):
+class L2Ball(Indicator):
     """The indicator of ``|w|_2 <= radius``: r is zero inside the ball and infinite outside.
 
     Its prox is the projection ``min(1, radius / |v|_2) v``.
@@ -56,25 +57,19 @@ class L2Ball(Regularizer):
 
     def prox(self, v: ArrayLike, step: float | np.ndarray) -> np.ndarray:
         v, step = to_prox(v, step)
-        return v * (self.radius / np.maximum(_norms(v), self.radius))
+        return np.asarray(v * (self.radius / np.maximum(_norms(v), self.radius)))
 
     def prox_jvp(self, v: np.ndarray, step: float | np.ndarray, d: np.ndarray) -> np.ndarray:
-        # ``d`` inside, ``(radius / |v|) (d - u u'd)`` with u = v / |v| outside.
+        # d inside; (radius / |v|) (d - u u'd) with u = v / |v| outside.
         norms = _norms(v)
         longer = np.maximum(norms, self.radius)
         units = spread(np.where(norms > self.radius, v / longer, 0), d)
-        return spread(self.radius / longer, d) * (d - units * (units * d).sum(axis=-1, keepdims=True))
+        return np.asarray(spread(self.radius / longer, d) * (d - units * (units * d).sum(axis=-1, keepdims=True)))
 
     def active(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
-        # All, but for a coordinate outside that is the only one not zero: it is fixed.
+        # All, except the only nonzero coordinate of a point outside, which is fixed.
         nonzero = v != 0
-        return (_norms(v) <= self.radius) | (nonzero.sum(axis=-1, keepdims=True) - nonzero > 0)
-
-    def expression(self, w: cvxpy.Variable) -> cvxpy.Expression:
-        # The constant 0: the bound is in :meth:`constraints`.
-        import cvxpy as cp
-
-        return cp.Constant(0)
+        return np.asarray((_norms(v) <= self.radius) | (nonzero.sum(axis=-1, keepdims=True) - nonzero > 0))
 
     def constraints(self, w: cvxpy.Variable) -> list[cvxpy.Constraint]:
         import cvxpy as cp
@@ -82,6 +77,6 @@ class L2Ball(Regularizer):
         return [cp.norm2(w) <= self.radius]
 
 
-def _norms(w):
-    """The norm of each row, shape (agents, 1), or (1,) for one point."""
-    return np.sqrt(np.square(w).sum(axis=-1, keepdims=True))
+def _norms(w: np.ndarray) -> np.ndarray:
+    """Return the norm of each row, shape (agents, 1), or (1,) for one point."""
+    return np.asarray(np.sqrt(np.square(w).sum(axis=-1, keepdims=True)))

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks
-from consensus.regularizers.base import like, points, to_prox
 from consensus.regularizers.difference import DifferenceOfConvex
 from consensus.regularizers.l1 import L1
+from consensus.regularizers.points import like, points, to_prox, total
 
 
 @dataclass(frozen=True)
@@ -65,16 +65,14 @@ class LogSum(DifferenceOfConvex):
         return L1(self.weight / self.epsilon)
 
     def value(self, w: ArrayLike) -> np.ndarray | float:
-        w = points("w", w)
-        return self.weight * np.log1p(np.abs(w) / self.epsilon).sum(axis=-1)
+        return self.weight * total(np.log1p(np.abs(points("w", w)) / self.epsilon))
 
     def smooth_value(self, w: np.ndarray) -> np.ndarray | float:
         ratio = np.abs(w) / self.epsilon
-        return self.weight * (ratio - np.log1p(ratio)).sum(axis=-1)
+        return self.weight * total(ratio - np.log1p(ratio))
 
     def smooth_gradient(self, w: np.ndarray) -> np.ndarray:
-        # ``weight w / (epsilon (epsilon + |w|))``.
-        return (self.weight / self.epsilon) * w / (self.epsilon + np.abs(w))
+        return np.asarray((self.weight / self.epsilon) * w / (self.epsilon + np.abs(w)))
 
     def prox(self, v: ArrayLike, step: float | np.ndarray) -> np.ndarray:
         v, step = to_prox(v, step)
@@ -82,16 +80,16 @@ class LogSum(DifferenceOfConvex):
         return np.where(zero, 0, np.copysign(w, v))
 
     def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
-        # ``1 / (1 - weight step / (epsilon + |prox|)^2)`` where prox is not zero, else zero.
+        # 1 / (1 - weight step / (epsilon + |prox|)^2) where prox is not zero.
         w, zero = self._minimiser(np.abs(v), self.weight * step)
         inverse = np.where(zero, 1, 1 - like(self.weight * step, v) / np.square(self.epsilon + w))
         return np.where(zero, self.weight == 0, 1 / inverse)
 
-    def _minimiser(self, a, c):
-        """The root for a = |v| and c = weight step, and whether zero is better."""
-        total, width, c = a + self.epsilon, like(2 * np.sqrt(c), a), like(c, a)
-        root = (a - self.epsilon + np.sqrt(np.maximum(total - width, 0) * (total + width))) / 2
-        # The stationarity condition itself, once: it takes the rounding of epsilon off roots far below epsilon.
+    def _minimiser(self, a: np.ndarray, c: float | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the root for a = |v| and c = weight step, and whether zero is better."""
+        shifted, width, c = a + self.epsilon, like(2 * np.sqrt(c), a), like(c, a)
+        root = (a - self.epsilon + np.sqrt(np.maximum(shifted - width, 0) * (shifted + width))) / 2
+        # One step of the stationarity condition removes the rounding of epsilon from roots far below epsilon.
         w = np.maximum(a - c / (self.epsilon + root), 0)
         worse = 2 * c * np.log1p(w / self.epsilon) > w * (a + c / (self.epsilon + w))
         return w, (w == 0) | worse

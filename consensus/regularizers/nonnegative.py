@@ -1,4 +1,4 @@
-"""Nonnegativity."""
+"""The nonnegative orthant."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from consensus.regularizers.base import Separable, indicator, points, to_prox
+from consensus.regularizers.indicator import Indicator, indicator
+from consensus.regularizers.points import points, to_prox
+from consensus.regularizers.separable import Separable
 
 if TYPE_CHECKING:
     import cvxpy
 
 
 @dataclass(frozen=True)
-class NonNegative(Separable):
+class NonNegative(Indicator, Separable):
     """The indicator of ``w >= 0``: r is zero there and infinite elsewhere, and its prox is ``max(v, 0)``.
 
     References
@@ -38,17 +40,10 @@ class NonNegative(Separable):
 
     def prox(self, v: ArrayLike, step: float | np.ndarray) -> np.ndarray:
         v, step = to_prox(v, step)
-        return np.maximum(v, 0)
+        return np.asarray(np.maximum(v, 0))
 
     def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
-        # One where ``v > 0``, else zero.
         return (v > 0).astype(v.dtype)
-
-    def expression(self, w: cvxpy.Variable) -> cvxpy.Expression:
-        # The constant 0: the sign is in :meth:`constraints`.
-        import cvxpy as cp
-
-        return cp.Constant(0)
 
     def constraints(self, w: cvxpy.Variable) -> list[cvxpy.Constraint]:
         return [w >= 0]

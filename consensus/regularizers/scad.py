@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks
-from consensus.regularizers.base import like, points, soft_threshold, to_prox
 from consensus.regularizers.difference import DifferenceOfConvex
 from consensus.regularizers.l1 import L1
+from consensus.regularizers.points import like, points, soft_threshold, to_prox, total
 
 
 @dataclass(frozen=True)
@@ -67,20 +67,18 @@ class SCAD(DifferenceOfConvex):
         return L1(self.weight)
 
     def value(self, w: ArrayLike) -> np.ndarray | float:
-        w = points("w", w)
-        size = np.minimum(np.abs(w), self.a * self.weight)
+        size = np.minimum(np.abs(points("w", w)), self.a * self.weight)
         excess = np.maximum(size - self.weight, 0)
-        return (self.weight * size - np.square(excess) / (2 * (self.a - 1))).sum(axis=-1)
+        return total(self.weight * size - np.square(excess) / (2 * (self.a - 1)))
 
     def smooth_value(self, w: np.ndarray) -> np.ndarray | float:
         excess = np.maximum(np.abs(w) - self.weight, 0)
         inner = np.minimum(excess, (self.a - 1) * self.weight)
-        return (inner * (excess - inner / 2)).sum(axis=-1) / (self.a - 1)
+        return total(inner * (excess - inner / 2)) / (self.a - 1)
 
     def smooth_gradient(self, w: np.ndarray) -> np.ndarray:
-        # ``sign(w) min(max(|w| - weight, 0) / (a - 1), weight)``.
         excess = np.maximum(np.abs(w) - self.weight, 0)
-        return np.sign(w) * np.minimum(excess / (self.a - 1), self.weight)
+        return np.asarray(np.sign(w) * np.minimum(excess / (self.a - 1), self.weight))
 
     def prox(self, v: ArrayLike, step: float | np.ndarray) -> np.ndarray:
         v, step = to_prox(v, step)
@@ -89,14 +87,14 @@ class SCAD(DifferenceOfConvex):
         return np.where(size <= bend, soft_threshold(v, self.weight * step), np.where(size < self.a * self.weight, middle, v))
 
     def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
-        # That of the soft threshold; ``(a - 1) / (a - 1 - step)`` where the slope of r falls; one beyond.
+        # The slope of the soft threshold; (a - 1) / (a - 1 - step) where that of r falls; one beyond.
         size, bend = np.abs(v), self._bend(v, step)
         steep = like((self.a - 1) / (self.a - 1 - step), v)
         beyond = np.where(size < self.a * self.weight, steep, 1)
         return np.where(size <= bend, self.convex.prox_slope(v, step), beyond)
 
-    def _bend(self, v, step):
-        """Where soft-thresholding ends, in |v|."""
+    def _bend(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
+        """Return the |v| at which soft-thresholding ends."""
         if not np.all(step < self.a - 1):
             raise ValueError(f"step of {self} must be < a - 1 = {self.a - 1}, or prox is not one point; got {step!r}")
         return like((1 + step) * self.weight, v)

@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks
-from consensus.regularizers.base import Regularizer, Separable, check_slices, like, points, soft_threshold, to_prox
+from consensus.regularizers.base import Regularizer, check_slices
+from consensus.regularizers.points import like, points, soft_threshold, to_prox, total
+from consensus.regularizers.separable import Separable
 
 if TYPE_CHECKING:
     import cvxpy
@@ -77,22 +79,21 @@ class WeightedElasticNet(Separable):
 
     def value(self, w: ArrayLike) -> np.ndarray | float:
         w = _points("w", w, self)
-        return (np.abs(w) * like(self._l1, w) + np.square(w) * like(self._l2 / 2, w)).sum(axis=-1)
+        return total(np.abs(w) * like(self._l1, w) + np.square(w) * like(self._l2 / 2, w))
 
     def gradient(self, w: ArrayLike) -> np.ndarray:
         w = _points("w", w, self)
         if not self.smooth:
-            return super().gradient(w)  # which refuses
-        return like(self._l2, w) * w
+            return super().gradient(w)  # which raises
+        return np.asarray(like(self._l2, w) * w)
 
     def prox(self, v: ArrayLike, step: float | np.ndarray) -> np.ndarray:
         v, step = to_prox(_points("v", v, self), step)
-        return soft_threshold(v, self._l1 * step) / like(1 + self._l2 * step, v)
+        return np.asarray(soft_threshold(v, self._l1 * step) / like(1 + self._l2 * step, v))
 
     def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
-        # ``1 / (1 + l2 step)`` where ``|v| > l1 step`` or ``l1 = 0``, else zero.
         kept = (np.abs(v) > like(self._l1 * step, v)) | (self._l1 == 0)
-        return kept / like(1 + self._l2 * step, v)
+        return np.asarray(kept / like(1 + self._l2 * step, v))
 
     def split(self, slices: Sequence[slice]) -> Sequence[Regularizer]:
         check_slices(slices)
@@ -113,7 +114,7 @@ def _points(name: str, value: ArrayLike, of: WeightedElasticNet) -> np.ndarray:
     return found
 
 
-def _weights(name, value):
+def _weights(name: str, value: ArrayLike) -> np.ndarray:
     weights = _checks.floats(f"{name} of WeightedElasticNet", value).astype(float)
     if weights.ndim != 1 or not weights.size or not (np.isfinite(weights).all() and weights.min() >= 0):
         raise ValueError(f"{name} of WeightedElasticNet must be finite weights >= 0 (P,); got {_checks.shown(value)}")

@@ -6,7 +6,8 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from consensus.problems import BaseProblem, Minibatches, Problem
-from consensus.problems.minibatches import Batch, draw
+from consensus.problems.batch import Batch
+from consensus.problems.minibatches import draw
 from consensus.problems.sample_gradients import changes, numbers
 from consensus.solvers.gradient_estimates import GradientEstimates
 from consensus.solvers.needs import Needs

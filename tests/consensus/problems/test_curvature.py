@@ -93,7 +93,7 @@ def test_a_smooth_regularizer_without_a_curvature_bound_is_rejected():
             raise NotImplementedError
 
     p = problem("squared", Cosh())
-    with pytest.raises(TypeError, match="says no curvature_bound"):
+    with pytest.raises(TypeError, match="has no curvature_bound"):
         p.lipschitz()
     Cosh.curvature_bound = 1.0
     np.testing.assert_allclose(p.lipschitz() - 1, problem("squared").lipschitz(), rtol=1e-12)

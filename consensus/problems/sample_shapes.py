@@ -1,0 +1,38 @@
+"""A model and shards that fit each other."""
+
+import logging
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from consensus.data import Shards
+from consensus.models.base import Model
+
+
+def fitted(model: Model, shards: Shards) -> tuple[Model, Shards]:
+    """Return ``model`` for samples of the shape and dtype of ``shards``, and the shards in the precision of the run.
+
+    Whole numbers are kept for a model that takes them, which then runs in the precision of its own parameters.
+    """
+    features, for_samples = shards.features, getattr(model, "for_samples", None)
+    shape, real = features.shape[2:], features.dtype.kind == "f"
+    if for_samples and not real and getattr(model, "takes_integers", False):
+        model = for_samples(shape, features.dtype)
+        if getattr(model, "whole", False):
+            dtype = np.result_type(model.init(np.random.default_rng(0)), np.float32)
+            return model, replace(shards, targets=shards.targets.astype(dtype), weights=shards.weights.astype(dtype))
+    elif for_samples:
+        model = for_samples(shape)
+    if real:
+        return model, shards
+    logging.getLogger("consensus").info("features in %s become float64, as %s takes no whole numbers", features.dtype, model)
+    return model, replace(shards, features=features.astype(np.float64))
+
+
+def misfit(shape: tuple[int, ...], model: Model, wanted: tuple[int, ...]) -> str:
+    """Return the message that ``model`` takes samples of another shape, and how to reshape them if that is possible."""
+    found, takes = (sizes if len(sizes) > 1 else sizes[0] for sizes in (shape, wanted))
+    same = math.prod(shape) == math.prod(wanted)
+    remedy = f": X.reshape(len(X), {', '.join(map(str, wanted))})" if same else ""
+    return f"the shards have {found} features a sample, but {model} takes {takes}{remedy}"

@@ -1,0 +1,62 @@
+"""Arguments and results of the methods of regularizers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from consensus import _checks
+
+
+def points(name: str, value: ArrayLike) -> np.ndarray:
+    """Return ``value`` as an array of floats (P,) or (agents, P); raise ``TypeError`` or ``ValueError`` otherwise."""
+    found = value if type(value) is np.ndarray and value.dtype.kind == "f" else _checks.floats(name, value)
+    if not 0 < found.ndim < 3:
+        raise ValueError(f"{name} must have shape (P,) or (agents, P); got {found.shape}")
+    return found
+
+
+def to_prox(v: ArrayLike, step: float | np.ndarray) -> tuple[np.ndarray, float | np.ndarray]:
+    """Return ``v`` as points and ``step`` as a number > 0 or an array (agents, 1); raise as :func:`points` otherwise.
+
+    The entries of an array of steps are not checked: local solvers call this in their inner loops.
+    """
+    if type(step) is float and 0 < step < math.inf:  # the usual case, without further checks
+        return points("v", v), step
+    v = points("v", v)
+    if type(step) is np.ndarray:
+        if step.ndim == v.ndim == 2 and step.shape == (len(v), 1) and step.dtype.kind == "f":
+            return v, step
+    elif isinstance(step, float | np.floating) and 0 < step < math.inf:
+        return v, step
+    if not hasattr(step, "__len__"):
+        return v, _checks.number("step", step, above=0)
+    step = _checks.floats("step", step)
+    if not ((step.shape == (len(v), 1) and v.ndim == 2) or (step.size == 1 and step.ndim <= v.ndim)):
+        wanted = f"(agents, 1) = {(len(v), 1)}" if v.ndim == 2 else "(1,)"
+        raise ValueError(f"step must be a number or an array {wanted}; got shape {step.shape}")
+    return v, step
+
+
+def total(terms: np.ndarray) -> np.ndarray | float:
+    """Return the sum of each row, shape (agents,), or a number for one point."""
+    sums: np.ndarray | float = terms.sum(axis=-1)
+    return sums
+
+
+def soft_threshold(v: np.ndarray, width: float | np.ndarray) -> np.ndarray:
+    """Return ``sign(v) max(|v| - width, 0)``, with exact zeros inside the width."""
+    width = like(width, v)
+    return np.asarray(v - np.clip(v, -width, width))
+
+
+def like(number: ArrayLike, v: np.ndarray) -> np.ndarray:
+    """Return ``number``, a scalar or an array, in the dtype of the points ``v``, so that float32 points stay float32."""
+    return np.asarray(number, v.dtype if v.dtype.kind == "f" else None)
+
+
+def spread(x: np.ndarray, d: np.ndarray) -> np.ndarray:
+    """Return ``x``, an entry or a row per agent, with an axis for the directions of ``d`` if there are many per agent."""
+    return x if x.ndim == d.ndim else x[..., None, :]
