@@ -26,14 +26,14 @@ def digest(*things: Any) -> str:
 
     An object counts as its class and what pickle would send: its attributes, or what its ``__getstate__`` returns, with arrays
     by dtype, shape and bytes. Values of ``functools.cached_property`` and fields of dataclasses with ``compare=False`` do not
-    count. Functions and classes of installed packages count by name. Others count by their bytecode, constants, defaults and
-    attributes, and by the values of the globals and enclosing variables that the code names; of modules the name counts.
+    count. Modules, and functions and classes of installed packages, count by name; others by their bytecode, constants,
+    defaults and attributes, and by the values of globals and enclosing variables that the code names.
 
     Raises
     ------
     TypeError
-        If an attribute is something that pickle cannot send either, such as a lock or a generator; the message names it.
-        (Of class attributes and of what code names such things count by their type.)
+        If an attribute cannot be pickled, such as a lock or a generator; the message names it. (As class attributes, and as
+        values that code names, such things count by their type.)
 
     Examples
     --------

@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from consensus.local.conjugate_gradients import conjugate_gradients
 from consensus.local.operators import rooted_rows, times_root, times_root_transposed
 from consensus.local.subproblem import Subproblem
-from consensus.local.systems import Factors, conjugate_gradients
+from consensus.local.systems import Factors
 from consensus.regularizers.base import Regularizer
 
 _SUFFICIENT = 1e-4

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from consensus import _blas
+from consensus.local.conjugate_gradients import conjugate_gradients
 from consensus.local.costs import LARGEST, PASS, batched
 from consensus.local.operators import rooted_rows
 from consensus.local.subproblem import Subproblem
-from consensus.local.systems import Factors, conjugate_gradients
+from consensus.local.systems import Factors
 
 _ITERATIONS = 30  # of conjugate gradients, roughly
 _SYSTEMS = 8  # that what is formed once should serve

@@ -20,6 +20,7 @@ from typing import Protocol, Self
 import numpy as np
 
 from consensus import _blas
+from consensus.local.conjugate_gradients import conjugate_gradients
 from consensus.local.operators import Operator, norms, rooted_gram, rooted_rows, times_root, times_root_transposed, upper_gram
 
 _REFINEMENTS = 10
@@ -236,57 +237,6 @@ def _apply(system: Dual | Iterative, v: np.ndarray) -> np.ndarray:
     """(J' S J + k I) v."""
     image = times_root_transposed(system.root, system.operator.jvp(v))
     return system.operator.vjp(times_root(system.root, image)) + system.k * v
-
-
-def conjugate_gradients(
-    apply: Callable[[np.ndarray], np.ndarray],
-    precondition: Callable[[np.ndarray], np.ndarray],
-    right: np.ndarray,
-    tolerance: np.ndarray,
-    most: int,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Solve ``A_i x_i = b_i`` for a stack of definite systems, each agent frozen when its own residual is small.
-
-    Parameters
-    ----------
-    apply, precondition : callable
-        (agents, m) -> (agents, m): A x, and an approximate inverse of A.
-    right : ndarray (agents, m)
-    tolerance : ndarray (agents,)
-        Of each residual's norm relative to ``right``'s.
-    most : int
-        Iterations at most.
-
-    Returns
-    -------
-    x : ndarray (agents, m)
-    iterations : ndarray of int (agents,)
-
-    References
-    ----------
-    Hestenes, Stiefel, "Methods of conjugate gradients for solving linear systems", J. Res. NBS 49(6), 1952.
-    """
-    x, residual = np.zeros_like(right), right.copy()
-    z = precondition(residual)
-    direction, inner = z.copy(), np.vecdot(residual, z)
-    goal = tolerance * norms(right)
-    running = norms(residual) > goal
-    iterations = np.zeros(len(right), int)
-    for _ in range(most):
-        if not running.any():
-            break
-        image = apply(direction)
-        # A frozen agent takes steps of length zero, so that its numbers stay as they were.
-        length = np.where(running, inner / np.where(running, np.vecdot(direction, image), 1), 0).astype(right.dtype)
-        x += length[:, None] * direction
-        residual -= length[:, None] * image
-        iterations += running
-        running &= norms(residual) > goal
-        z = precondition(residual)
-        new = np.vecdot(residual, z)
-        direction = np.where(running[:, None], z + (new / np.where(inner != 0, inner, 1))[:, None] * direction, direction)
-        inner = np.where(running, new, inner)
-    return x, iterations
 
 
 SYSTEMS: dict[str, type[System]] = {"primal": Primal, "dual": Dual, "iterative": Iterative}

@@ -1,17 +1,15 @@
 """Attacks: what Byzantine agents send, to whom, and its effect with and without robust mixing."""
 
 import functools
-from dataclasses import replace
-from typing import ClassVar
 
 import numpy as np
 import pytest
 from byzantine import AGENTS, BYZANTINE, NETWORKS, RULES, mixed, rows
 from ranks_on_threads import assert_bits_of_one_process
+from three_of_twenty import OTHERS, THREE, case, honest_optimum
 
 import consensus
-import topologies
-from consensus.engines import Processes, StackedNetwork
+from consensus.engines import StackedNetwork
 from consensus.robust import ALIE, IPM, NNM, Attack, CSPlus, Dissensus, SignFlip, flip_labels
 from consensus.solvers import DGD, PushPull
 
@@ -125,34 +123,7 @@ def test_labels_are_flipped_of_byzantine_agents_alone():
 
 # Three Byzantine agents of twenty ---------------------------------------------------------------------------------------
 
-THREE = (2, 11, 17)
-OTHERS = np.setdiff1d(np.arange(20), THREE)
 ATTACKS = {"sign flip": SignFlip(), "ALIE": ALIE(), "IPM": IPM(), "dissensus": Dissensus(), "label flip": None}
-
-
-@functools.cache
-def case(flipped=False, scheme="iid"):
-    """Least squares on a random graph: the problem, the network, and the weight of three Byzantine agents."""
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((600, 10))
-    y = X @ rng.standard_normal(10) + rng.standard_normal(600)
-    shards = consensus.partition(X, y, agents=20, scheme=scheme)
-    shards = flip_labels(shards, THREE) if flipped else shards
-    problem = consensus.Problem(consensus.Linear(10), consensus.SquaredLoss(), shards, consensus.L2(0.01))
-    graph = topologies.erdos_renyi(20, 0.7, seed=0)
-    return problem, topologies.Static(graph, weights=topologies.max_degree), 3 / (1 + max(dict(graph.degree).values()))
-
-
-def honest_optimum(scheme="iid"):
-    """The minimum of the honest agents' own objective, by the normal equations on their data; and that objective."""
-    shards = case(scheme=scheme)[0].shards.restrict(OTHERS)
-    real = shards.weights > 0
-    X, y = np.pad(shards.features[real], ((0, 0), (0, 1)), constant_values=1), shards.targets[real][:, 0]
-
-    def objective(w):
-        return np.mean((X @ w - y) ** 2) / 2 + 0.005 * w @ w
-
-    return objective(np.linalg.solve(X.T @ X / len(X) + 0.01 * np.eye(11), X.T @ y / len(X))), objective
 
 
 def excess(attack, rule, scheme="iid"):
@@ -184,76 +155,6 @@ def test_where_agents_data_differ_alie_costs_robust_rules_more_than_plain_mixing
 
 
 # Histories of runs with Byzantine agents ------------------------------------------------------------------------------
-
-
-def honest_problem():
-    """The problem of the honest agents alone: of shards of one size, so that A/H sum_i g_i is the mean over their samples."""
-    shards = case()[0].shards.restrict(OTHERS)
-    own = consensus.partition(shards.features.reshape(-1, 10), shards.targets.reshape(-1), agents=17)
-    return consensus.Problem(consensus.Linear(10), consensus.SquaredLoss(), own, consensus.L2(0.01))
-
-
-@pytest.mark.parametrize("way", ["attack", "told", "processes"])
-def test_what_is_measured_is_of_the_honest_agents(way):
-    problem, network, weight = case(flipped=way == "told")
-    solver, seen = CSPlus(DGD(0.05), weight), []
-    more = {"honest": OTHERS[::-1]} if way == "told" else {"engine": Processes(3)} if way == "processes" else {}
-    if way != "told":
-        solver = Attack(solver, THREE, SignFlip())
-    X, y = np.random.default_rng(3).standard_normal((9, 10)), np.arange(9.0)
-    result = consensus.solve(
-        problem, network, solver, rounds=5, test=(X, y), metrics={"norm": np.linalg.norm}, agent_objectives=True,
-        callbacks=[lambda row: seen.append(row.mean)], **more,
-    )  # fmt: skip
-    own, last, theirs = result.w[OTHERS], result.history.last(), honest_problem()
-    mean, objective = own.mean(axis=0), honest_optimum()[1]
-    for found in (result.mean, seen[-1]):
-        np.testing.assert_allclose(found, mean, rtol=1e-12)
-    expected = {
-        "objective": objective(mean),
-        "stationarity": np.linalg.norm(theirs.gradient(np.tile(mean, (17, 1))).sum(axis=0) + 0.01 * mean),
-        "disagreement": np.sqrt(np.square(own - mean).sum(axis=1).mean()),
-        "test_error": np.square(X @ mean[:-1] + mean[-1] - y).mean(),
-        "test_error_worst": np.square(own[:, :-1] @ X.T + own[:, -1:] - y).mean(axis=1).max(),
-        "norm": np.linalg.norm(mean),
-        "agent_objective": [objective(w) for w in own],
-    }
-    for name, value in expected.items():
-        if name == "stationarity":  # prox of the regularizer at w - grad G: w - prox(w - g) = (g + 0.01 w) / 1.01
-            value = value / 1.01
-        np.testing.assert_allclose(last[name], value, rtol=1e-10, err_msg=name)
-    np.testing.assert_array_equal(result.honest, OTHERS)
-    assert last["messages"] == 5 * 2 * network.graph(0).number_of_edges()  # all that are sent
-
-
-def test_a_solvers_own_columns_are_of_the_honest_agents_and_a_file_keeps_who_they_are(tmp_path):
-    class Rows(DGD):
-        history_columns: ClassVar = {"first": np.max}
-
-        def report(self, state):
-            return np.arange(20.0)[:, None]
-
-    problem, network, weight = case()
-    result = consensus.solve(problem, network, Attack(CSPlus(Rows(0.05), weight), [19, 18], SignFlip()), rounds=2)
-    assert result.history["first"].tolist() == [17.0] * 3
-    result.save(tmp_path / "run.npz")
-    again = consensus.load(tmp_path / "run.npz")
-    np.testing.assert_array_equal(again.honest, np.arange(18))
-    np.testing.assert_array_equal(again.mean, result.mean)
-    with pytest.raises(ValueError, match="all agents whose rows are here are Byzantine"):
-        _ = replace(result, w=result.w[18:], honest=np.arange(0)).mean
-
-
-def test_whom_a_run_measures_is_checked_and_known_to_its_checkpoint(tmp_path):
-    problem, network, _ = case()
-    for honest, kind in (([], TypeError), ("all", TypeError), ([0.5], TypeError), ([3, 3], ValueError), ([20], ValueError)):
-        with pytest.raises(kind, match=r"honest must be (agents' numbers|different agents among 0 .. 19)"):
-            consensus.solve(problem, network, DGD(0.05), rounds=1, honest=honest)
-    options = {"rounds": 2, "checkpoint": tmp_path / "run"}
-    consensus.solve(problem, network, DGD(0.05), honest=OTHERS, **options)
-    with pytest.raises(ValueError, match=r"is a checkpoint of another run: honest"):
-        consensus.solve(problem, network, DGD(0.05), resume=tmp_path / "run", rounds=3)
-    assert consensus.solve(problem, network, DGD(0.05), rounds=1, honest=range(20)).honest is None
 
 
 @pytest.mark.parametrize("size", [2, 5])
