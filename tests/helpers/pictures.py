@@ -1,4 +1,4 @@
-"""A model of images, made of one of flat samples: what comes of its images is, to the bit, what comes of flat ones."""
+"""A model of images that flattens them for another model: both give the same bits."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ import consensus
 
 @dataclass(frozen=True)
 class Pictures:
-    """``flat`` of the numbers of an image; ``features`` is the image's shape."""
+    """The model ``flat`` on images of shape ``features``."""
 
     flat: consensus.MLP
     features: tuple
@@ -38,7 +38,7 @@ class Pictures:
 
 
 class Shared(Pictures):
-    """The same with one pass through the model for all products, and the widths by which blocks are cut."""
+    """The same with ``linearize``, one pass for all products, and ``widths``, which determine the size of blocks."""
 
     @property
     def widths(self):

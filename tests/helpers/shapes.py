@@ -8,7 +8,7 @@ from beartype import beartype
 
 
 def checked(stated, function):
-    """Return `function`, the result of which must have the shape and the type that the signature of `stated` gives."""
+    """Return `function` with a check of its result against the shape and type in the signature of `stated`."""
     names = {**vars(jaxtyping), **vars(sys.modules[stated.__module__])}  # the packages import jaxtyping for type checkers only
     hint = typing.get_type_hints(stated, names)["return"]
 

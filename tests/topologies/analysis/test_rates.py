@@ -102,16 +102,6 @@ def test_contraction_in_closed_form(schedule, rounds, expected):
     assert topologies.contraction(schedule, rounds) == pytest.approx(expected, rel=0, abs=1e-12 if expected == 1 else 1e-13)
 
 
-@pytest.mark.slow
-def test_contraction_depends_on_the_seed_alone_and_little():
-    graph = topologies.erdos_renyi(12, 0.4, seed=0)
-    schedule = topologies.RandomEdges(graph, 0.5, seed=1)
-    found = [topologies.contraction(schedule, 1000, seed=seed) for seed in range(3)]
-    assert found[0] == topologies.contraction(schedule, 1000)
-    assert max(found) - min(found) < 1e-6
-    assert found[0] > topologies.contraction(topologies.Static(graph), 1000)
-
-
 @pytest.mark.parametrize(
     ("schedule", "message"),
     [
@@ -132,3 +122,11 @@ def test_contraction_depends_on_the_seed_alone_and_little():
 def test_schedules_without_a_contraction_are_rejected(schedule, message):
     with pytest.raises(ValueError, match=message):
         topologies.contraction(schedule, 2000)
+
+
+@pytest.mark.slow
+def test_contraction_of_random_edges_hardly_depends_on_the_seed():
+    schedule = topologies.RandomEdges(topologies.erdos_renyi(12, 0.4, seed=0), 0.5, seed=1)
+    found = [topologies.contraction(schedule, 1000, seed=seed) for seed in (0, 0, 1, 2)]
+    assert found[0] == found[1]
+    assert max(found) - min(found) < 1e-6

@@ -1,4 +1,4 @@
-"""Laws of all schedules: the contract, unions, equality, copies, node attributes, random access."""
+"""Laws of all schedules, also under failures and for random graphs: the contract, unions, equality, copies, random access."""
 
 import itertools
 import pickle
@@ -6,7 +6,9 @@ import pickle
 import networkx as nx
 import numpy as np
 import pytest
-from every_schedule import column_stochastic, symmetric
+from every_schedule import DIRECTED, UNDIRECTED, column_stochastic, symmetric
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from networks import EVENS, ODDS, laplacian, push, same
 
 import topologies
@@ -135,16 +137,6 @@ def test_graphs_keep_node_attributes():
         assert dict(schedule.graph(2).nodes(data="pos")) == {0: (0.0, 1.0), 1: (2.0, 3.0)}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["random edges", "matchings", "matchings of a graph", "link failure", "mobile"])
-def test_round_ten_thousand_does_not_depend_on_earlier_rounds(name):
-    one, other = symmetric()[name], symmetric()[name]
-    for n in range(10_001):
-        matrix = one.weights(one.key(n))
-    assert same(matrix, other.weights(other.key(10_000)))
-    assert not all(same(matrix, other.weights(other.key(n))) for n in range(20))
-
-
 @pytest.mark.parametrize("name", [name for name, found in EXAMPLES.items() if type(found) is not topologies.Static])
 def test_negative_rounds_are_rejected(name):
     with pytest.raises(ValueError, match="round must be at least 0, got -1"):
@@ -163,3 +155,45 @@ def test_rounds_draw_different_edges_for_every_seed_and_not_the_plain_stream():
     for plain in (np.random.default_rng(4), np.random.default_rng([4, 0])):
         kept = edges[plain.random(190) < 0.5].tolist()
         assert set(topologies.RandomEdges(topologies.complete(20), 0.5, seed=4).graph(0).edges) != set(map(tuple, kept))
+
+
+FIXED = settings(max_examples=25, deadline=None, derandomize=True, database=None)
+SEEDS, PROBABILITIES = st.integers(0, 2**70), st.floats(0, 0.99)
+GRAPHS = st.builds(nx.gnp_random_graph, st.integers(2, 12), st.floats(0, 1), seed=st.integers(0, 1000))
+
+
+@st.composite
+def outages(draw, agents):
+    firsts = draw(st.lists(st.tuples(st.integers(0, agents - 1), st.integers(0, 40)), max_size=5))
+    return [(agent, first, draw(st.none() | st.integers(first + 1, first + 20))) for agent, first in firsts]
+
+
+def check(networks, mixing, data):
+    for network in networks:
+        check_schedule(network, 6, mixing=mixing)
+        assert network.weights(network.key(data.draw(st.integers(0, 2**40)))).min() >= 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", UNDIRECTED)
+@FIXED
+@given(st.data(), GRAPHS, SEEDS, PROBABILITIES)
+def test_undirected_schedules_are_symmetric_and_stay_so_under_failures(name, data, graph, seed, probability):
+    inner = UNDIRECTED[name](graph, seed)
+    absent = topologies.AgentFailure(inner, data.draw(outages(inner.agents)))
+    failing = topologies.LinkFailure(inner, probability, seed)
+    both = topologies.LinkFailure(absent, probability, seed), topologies.AgentFailure(failing, absent.outages)
+    check((inner, absent, failing, *both), "symmetric", data)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize("preserve", ["columns", "rows"])
+@pytest.mark.parametrize("name", DIRECTED)
+@FIXED
+@given(st.data(), GRAPHS, SEEDS, PROBABILITIES)
+def test_directed_schedules_keep_the_sums_of_columns_or_rows(name, preserve, symmetric, data, graph, seed, probability):
+    inner = DIRECTED[name](graph, seed, topologies.push if preserve == "columns" else topologies.pull)
+    absent = topologies.AgentFailure(inner, data.draw(outages(inner.agents)), preserve)
+    failing = [topologies.LinkFailure(one, probability, seed, symmetric, preserve) for one in (inner, absent)]
+    check((inner, absent, *failing), f"{preserve.removesuffix('s')} stochastic", data)
