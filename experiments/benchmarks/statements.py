@@ -14,9 +14,10 @@ RIDGE = 0.1
 class Costs:
     """Least squares of a linear model with L2, in NumPy: ``f_i = A g_i + r`` of agents with samples x (agents, n, m), d."""
 
-    def __init__(self, features, targets, weights):
+    def __init__(self, features, targets, weights, ridge=RIDGE):
         ones = np.ones((*features.shape[:2], 1), features.dtype)
         self.x, self.d, self.scale = np.concatenate([features, ones], axis=2), targets, len(features) * weights[:, :, None]
+        self.ridge = ridge
 
     def smooth(self, w):
         """The gradients of A g_i, without r."""
@@ -24,30 +25,29 @@ class Costs:
         return (self.x.swapaxes(1, 2) @ (self.scale * residuals))[:, :, 0]
 
     def gradient(self, w):
-        return self.smooth(w) + RIDGE * w
+        return self.smooth(w) + self.ridge * w
 
     def value(self, w):
         """A g_i, without r."""
         residuals = self.x @ w[:, :, None] - self.d
         return (self.scale * residuals**2).sum(axis=(1, 2)) / 2
 
+    def prox(self, V, a):
+        return V / (1 + self.ridge * a)
+
     def solved(self, shift):
         """The function ``B -> (H + shift I)^-1 B`` for the Hessians H of the f_i, which solves these systems in every round."""
-        hessians = self._hessians(shift)
+        hessians = self.hessians(shift)
         return lambda B: np.linalg.solve(hessians, B[:, :, None])[:, :, 0]
 
     def inverted(self, shift):
         """The same with inverses that are kept: faster, and where H is badly conditioned less exact."""
-        inverses = np.linalg.inv(self._hessians(shift))
+        inverses = np.linalg.inv(self.hessians(shift))
         return lambda B: (inverses @ B[:, :, None])[:, :, 0]
 
-    def _hessians(self, shift):
+    def hessians(self, shift=0.0):
         hessians = self.x.swapaxes(1, 2) @ (self.scale * self.x)
-        return hessians + (RIDGE + shift) * np.eye(self.x.shape[2], dtype=self.x.dtype)
-
-
-def prox(V, a):
-    return V / (1 + RIDGE * a)
+        return hessians + (self.ridge + shift) * np.eye(self.x.shape[2], dtype=self.x.dtype)
 
 
 def dgd(W, costs, X, solver):
@@ -82,7 +82,7 @@ def pgextra(W, costs, X, solver):
     before, last, old = X, W @ X, G(X)
     V = last - a * old
     while True:
-        X = prox(V, a)
+        X = costs.prox(V, a)
         yield X
         mixed, gradient = W @ X, G(X)
         V = V + mixed - (before + last) / 2 - a * (gradient - old)
@@ -95,7 +95,7 @@ def nids(W, costs, X, solver):
     Z = X - a * old
     Z = (Z + W @ Z) / 2
     while True:
-        X = prox(Z, a)
+        X = costs.prox(Z, a)
         yield X
         gradient = G(X)
         moved = 2 * X - before - a * gradient + a * old
@@ -117,7 +117,7 @@ def prox_gt(W, costs, X, solver):
     while True:
         new = costs.smooth(X)
         Y, before = W @ (Y + new - before), new
-        X = W @ prox(X - a * Y, a)
+        X = W @ costs.prox(X - a * Y, a)
         yield X
 
 
@@ -171,7 +171,7 @@ def dadmm(W, costs, X, solver, systems=Costs.solved):
 
 def dlm(W, costs, X, solver):
     rho, G, U = 1 / solver.step_size, costs.gradient, 0 * X
-    c = rho
+    c = solver.penalty or rho
     scale = 2 * c * (1 - np.diag(W))[:, None] + rho
     while True:
         apart = c * (X - W @ X)
@@ -182,7 +182,7 @@ def dlm(W, costs, X, solver):
 
 def dinno(W, costs, X, solver):
     a, G, U = solver.step_size, costs.gradient, 0 * X
-    c = 1 / (4 * a)
+    c = solver.penalty or 1 / (4 * a)
     hold = 2 * c * (1 - np.diag(W))[:, None]
     while True:
         apart = c * (X - W @ X)
@@ -195,9 +195,9 @@ def dinno(W, costs, X, solver):
 
 def lt_admm(W, costs, X, solver):
     a, G, U = solver.step_size, costs.gradient, 0 * X
-    rho = 1 / (2 * solver.local_steps * a)
+    c = (solver.penalty or 1 / (solver.local_steps * a)) / 2
     while True:
-        apart = rho / 2 * (X - W @ X)
+        apart = c * (X - W @ X)
         U = U + apart
         pull = U + apart
         for _ in range(solver.local_steps):
@@ -302,6 +302,6 @@ def datos(W, costs, X, solver):
             open_ &= ~(new <= most + 1e-13 * abs(value))
             steps[open_] /= 2
         a, k = steps.min(), k + 1
-        new = prox(Xh - a * Dh + a * S, a)
+        new = costs.prox(Xh - a * Dh + a * S, a)
         S, D, X = S + (Xh - new) / a - Dh, Dh + (X - Xh) / a - gradient - S, new
         yield X

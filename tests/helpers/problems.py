@@ -2,6 +2,7 @@
 
 import functools
 
+import cvxpy as cp
 import networkx as nx
 import numpy as np
 from scipy.optimize import minimize
@@ -11,7 +12,8 @@ import topologies
 
 AGENTS = 6
 GRAPH = topologies.erdos_renyi(AGENTS, 0.5, seed=3)
-CIRCLE = nx.DiGraph([(k, (k + 1) % AGENTS) for k in range(AGENTS)] + [(0, 3), (5, 2)])  # masses become unequal
+RING = nx.DiGraph([(k, (k + 1) % AGENTS) for k in range(AGENTS)])
+CIRCLE = nx.DiGraph([*RING.edges, (0, 3), (5, 2)])  # masses become unequal
 PUSH = topologies.Static(CIRCLE, weights=topologies.push)
 SCHEDULES = {
     "static": topologies.Static(GRAPH),
@@ -19,6 +21,30 @@ SCHEDULES = {
     "failing": topologies.LinkFailure(topologies.Static(topologies.ring(AGENTS)), 0.3, seed=2),
     "directed": PUSH,
     "directed, failing": topologies.LinkFailure(PUSH, 0.3, seed=2, symmetric=False),
+}
+
+
+def digraph(seed):
+    """A directed ring and some random arcs."""
+    arcs = np.random.default_rng(seed).integers(0, AGENTS, (5, 2)).tolist()
+    return nx.DiGraph([*RING.edges, *((a, b) for a, b in arcs if a != b)])
+
+
+def parts(seed):
+    """Digraphs that are not strongly connected, but whose union is a directed ring."""
+    chosen = np.array_split(np.random.default_rng(seed).permutation(AGENTS), 3)
+    graphs = [nx.empty_graph(AGENTS, create_using=nx.DiGraph) for _ in chosen]
+    for graph, tails in zip(graphs, chosen, strict=True):
+        graph.add_edges_from((int(k), (int(k) + 1) % AGENTS) for k in tails)
+    return graphs
+
+
+DIRECTED = {
+    "ring": topologies.Static(RING, weights=topologies.push),
+    "digraph": topologies.Static(digraph(0), weights=topologies.push),
+    "changing": topologies.Periodic([digraph(seed) for seed in range(4)], weights=topologies.push),
+    "parts": topologies.Periodic(parts(0), weights=topologies.push),
+    "loss": topologies.LinkFailure(topologies.Static(digraph(1), weights=topologies.push), 0.3, seed=2, symmetric=False),
 }
 
 
@@ -63,3 +89,15 @@ def smooth_optimum(problem):
     for _ in range(5):  # Newton's polish
         point = point - np.linalg.solve(hessian(point), total_gradient(point))
     return point
+
+
+@functools.cache
+def nonsmooth_optimum(loss, regularizer):
+    """The minimiser (P,) and the least value of U by CVXPY, for ``squared`` and ``logistic``."""
+    (X, y), w = data(), cp.Variable(5)
+    outputs, d = X @ w[:4] + w[4], y if loss == "squared" else y > 0.2
+    costs = cp.square(outputs - d) / 2 if loss == "squared" else cp.logistic(outputs) - cp.multiply(d, outputs)
+    cost = cp.sum(costs) / len(y) + regularizer.expression(w)
+    tight = {"tol_gap_abs": 1e-13, "tol_gap_rel": 1e-13, "tol_feas": 1e-13}
+    objective = cp.Problem(cp.Minimize(cost)).solve(solver="CLARABEL", **tight)
+    return w.value, objective

@@ -7,6 +7,7 @@ import numpy as np
 import consensus
 import topologies
 from consensus.engines.stacked import StackedNetwork
+from experiments.benchmarks.statements import Costs
 
 NETWORKS = {
     "ring of 8": topologies.Static(topologies.ring(8)),
@@ -32,12 +33,15 @@ def quadratic(agents, parameters=3, samples=12):
     return consensus.Problem(consensus.Linear(parameters - 1), consensus.SquaredLoss(), shards, consensus.L2(WEIGHT))
 
 
+def costs(problem):
+    """The same costs in plain NumPy."""
+    return Costs(problem.shards.features, problem.shards.targets, problem.weights, WEIGHT)
+
+
 def hessians(problem):
     """Of the f_i = A g_i + r (agents, P, P), and their gradients at zero (agents, P), from the data themselves."""
-    x, d = problem.shards.features, problem.shards.targets[:, :, 0]
-    x = np.concatenate([x, np.ones((*x.shape[:2], 1))], axis=2)
-    scaled = x * problem.weights[:, :, None] * problem.agents
-    return scaled.swapaxes(1, 2) @ x + WEIGHT * np.eye(x.shape[2]), -np.einsum("asp,as->ap", scaled, d)
+    own = costs(problem)
+    return own.hessians(), own.gradient(np.zeros((problem.agents, problem.parameters)))
 
 
 def optimum(problem):

@@ -4,11 +4,11 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from local_problems import LOSSES, TAU, TIGHT, centre, local_problem, minimisers, own
-from problems import data, problem
+from problems import AGENTS, data, nonsmooth_optimum, problem
+from steps_by_hand import SCHEDULES, states
 
 import consensus
 import topologies
-from consensus.engines.stacked import StackedNetwork
 from consensus.local import CVXPYSolver, Exact
 from consensus.local.systems import Factors
 from consensus.regularizers import L1, L2, SCAD, Box, GroupL1, L2Ball, LogSum
@@ -16,19 +16,7 @@ from consensus.solvers import NEXT
 from consensus.step_sizes import Diminishing
 from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
 
-AGENTS = 6
-NETWORK = topologies.Static(topologies.complete(AGENTS))
-SPARSE = topologies.Static(topologies.erdos_renyi(AGENTS, 0.5, seed=3))
-
-
-def states(solver, problem, rounds, schedule=SPARSE, seed=0):
-    """All states of a run, the start included."""
-    w = 0.3 * np.random.default_rng(seed).standard_normal((problem.agents, problem.parameters))
-    network, state = StackedNetwork(schedule, problem.dtype), solver.init(problem, w)
-    yield state
-    for _ in range(rounds):
-        state = solver.step(problem, network, state)
-        yield state
+COMPLETE, SPARSE = topologies.Static(topologies.complete(AGENTS)), SCHEDULES["static"]
 
 
 # Warm starts and what is kept --------------------------------------------------------------------------------------
@@ -87,14 +75,11 @@ def test_near_its_optimum_a_solve_stops_at_rounding(loss, regularizer, tau):
 def test_the_systems_of_a_linear_least_squares_problem_are_factored_once(model, loss, each_round, linear, monkeypatch):
     factored, of = [], Factors.of
     monkeypatch.setattr(Factors, "of", lambda matrices, *rest: factored.append(len(matrices)) or of(matrices, *rest))
-    p, rounds = problem(loss, L2(0.1), model), 15
-    solver = NEXT(PartialLinearization(0.5), 0.2, Exact(linear))
-    result = consensus.solve(p, SPARSE, solver, rounds=rounds)
-    assert result.history["stationarity"][-1] < result.history["stationarity"][0]
-    if each_round:
-        assert sum(factored) >= AGENTS * rounds
-    else:
-        assert sum(factored) == AGENTS
+    history = consensus.solve(
+        problem(loss, L2(0.1), model), SPARSE, NEXT(PartialLinearization(0.5), 0.2, Exact(linear)), rounds=15
+    ).history
+    assert history["stationarity"][-1] < history["stationarity"][0]
+    assert sum(factored) >= AGENTS * 15 if each_round else sum(factored) == AGENTS
 
 
 def test_what_is_kept_for_one_setting_is_not_used_for_another():
@@ -140,15 +125,6 @@ def test_the_residual_is_what_the_tolerance_allows(loss, regularizer, linear):
     assert work == sorted(work)
 
 
-def lasso_optimum():
-    """The logistic L1 problem of all data, and its optimal value by CVXPY."""
-    X, y = data()
-    w = cp.Variable(5)
-    f = X @ w[:4] + w[4]
-    cost = cp.sum(cp.logistic(f) - cp.multiply(y > 0.2, f)) / 60 + 0.05 * cp.norm1(w)
-    return cp.Problem(cp.Minimize(cost)).solve(solver="CLARABEL", **TIGHT)
-
-
 @pytest.mark.slow
 def test_solves_that_sharpen_with_the_step_reach_the_optimum_with_less_work():
     p, step = problem("logistic", L1(0.05)), Diminishing(0.5, 0.005)
@@ -158,7 +134,7 @@ def test_solves_that_sharpen_with_the_step_reach_the_optimum_with_less_work():
     )
     for result in (inexact, sharp):
         assert (np.diff(result.history["iterations"]) > 0).all()
-        assert abs(result.history["objective"][-1] - lasso_optimum()) < 1e-8
+        assert abs(result.history["objective"][-1] - nonsmooth_optimum("logistic", L1(0.05))[1]) < 1e-8
         assert result.history["stationarity"][-1] < 1e-7
     assert inexact.history["iterations"][-1] < 0.8 * sharp.history["iterations"][-1]
 
@@ -185,7 +161,7 @@ def test_a_constrained_ridge_problem_reaches_its_optimum(surrogate, rounds, monk
     p = problem("squared", L2(0.1), scheme="iid")
     solver = NEXT(surrogate, 0.5, CVXPYSolver(sums_to_one, options=TIGHT))
     solver.check(p)
-    _, *run = states(solver, p, rounds, NETWORK)
+    _, *run = states(solver, p, COMPLETE, rounds)
     assert len(stated) == AGENTS  # once, not every round
     for state in run:
         np.testing.assert_allclose(state.best.sum(axis=1), 1, rtol=0, atol=1e-8)
@@ -202,9 +178,8 @@ def test_constraints_that_hold_anyway_change_nothing():
 def test_infeasible_constraints_end_the_run_with_its_history():
     p = problem("squared", L2(0.1))
     solver = NEXT(PartialLinearization(0.5), 0.5, CVXPYSolver(lambda w: [cp.sum(w) == 1, w <= 0]))
-    with pytest.raises(
-        consensus.LocalSolveError, match="round 1, agent 0: its local problem is infeasible by CLARABEL"
-    ) as error:
+    infeasible = "round 1, agent 0: its local problem is infeasible by CLARABEL"
+    with pytest.raises(consensus.LocalSolveError, match=infeasible) as error:
         consensus.solve(p, SPARSE, solver, rounds=5)
     assert error.value.history["round"].tolist() == [0]
     assert np.isfinite(error.value.history["objective"]).all()
@@ -223,6 +198,12 @@ def sparse_problem(regularizer, model=None):
     return consensus.Problem(model or consensus.Linear(12), consensus.SquaredLoss(), shards, regularizer)
 
 
+def everything(p):
+    """All samples, with a column of ones, and their targets."""
+    X = p.shards.features[p.shards.indices >= 0]
+    return np.column_stack([X, np.ones(len(X))]), p.shards.targets[p.shards.indices >= 0]
+
+
 def slopes(regularizer, size):
     """The derivative of the nonconvex penalty of |w|, from its definition."""
     if isinstance(regularizer, LogSum):
@@ -232,55 +213,37 @@ def slopes(regularizer, size):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("surrogate", [PartialLinearization(0.5), FullLinearization(6.0)], ids=lambda s: type(s).__name__)
-@pytest.mark.parametrize("regularizer", [LogSum(0.05, 0.2), SCAD(0.25)], ids=lambda r: type(r).__name__)
+@pytest.mark.parametrize("surrogate", [PartialLinearization(0.5), FullLinearization(6.0)], ids=str)
+@pytest.mark.parametrize("regularizer", [LogSum(0.05, 0.2), SCAD(0.25)], ids=str)
 def test_nonconvex_penalties_end_at_a_first_order_point_with_exact_zeros(regularizer, surrogate):
     p = sparse_problem(regularizer)
-    run = list(states(NEXT(surrogate, 0.3), p, 800))
-    mean = run[-1].w.mean(axis=0)
-    objectives = [plain_objective(p, regularizer, state.w.mean(axis=0)) for state in run[::50]]
+    run, (X, d) = list(states(NEXT(surrogate, 0.3), p, SPARSE, 800)), everything(p)
+
+    def objective(point):
+        return np.square(X @ point - d[:, 0]).sum() / (2 * len(d)) + regularizer.value(point)
+
+    end, mean, zero = run[-1].w, run[-1].w.mean(axis=0), run[-1].best[0] == 0
+    objectives = [objective(state.w.mean(axis=0)) for state in run[::50]]
     assert objectives[-1] < 0.2 * objectives[0]
     assert np.diff(objectives).max() < 1e-10
     assert p.objective(mean) == pytest.approx(objectives[-1], rel=1e-12)
-    np.testing.assert_allclose(run[-1].w, np.broadcast_to(mean, run[-1].w.shape), rtol=0, atol=1e-7)
-
-    gradient = data_gradient(p, mean)
-    zero = run[-1].best == 0
-    assert (zero == zero[0]).all()
-    assert zero[0].tolist() == (np.abs(mean) < 1e-8).tolist()
-    assert 0 < zero[0].sum() < 12
-    nonzero = ~zero[0]
-    np.testing.assert_allclose(gradient[nonzero], -(np.sign(mean) * slopes(regularizer, np.abs(mean)))[nonzero], atol=1e-6)
-    assert (np.abs(gradient[zero[0]]) <= slopes(regularizer, 0.0) + 1e-6).all()
-
-
-def plain_objective(p, regularizer, point):
-    """U of the linear model from all its data at once."""
-    X, d = everything(p)
-    return np.square(X @ point - d[:, 0]).sum() / (2 * len(d)) + regularizer.value(point)
-
-
-def data_gradient(p, point):
-    X, d = everything(p)
-    return (X @ point - d[:, 0]) @ X / len(d)
-
-
-def everything(p):
-    here = p.shards.indices >= 0
-    X = p.shards.features[here]
-    return np.column_stack([X, np.ones(len(X))]), p.shards.targets[here]
+    np.testing.assert_allclose(end, np.broadcast_to(mean, end.shape), rtol=0, atol=1e-7)
+    np.testing.assert_array_equal(run[-1].best == 0, np.tile(np.abs(mean) < 1e-8, (AGENTS, 1)))
+    assert 0 < zero.sum() < 12
+    gradient, expected = (X @ mean - d[:, 0]) @ X / len(d), -np.sign(mean) * slopes(regularizer, np.abs(mean))
+    np.testing.assert_allclose(gradient[~zero], expected[~zero], atol=1e-6)
+    assert (np.abs(gradient[zero]) <= slopes(regularizer, 0.0) + 1e-6).all()
 
 
 @pytest.mark.slow
 def test_group_l1_prunes_the_inputs_of_a_linear_model():
     model = consensus.Linear(12, outputs=2)
     p = sparse_problem(GroupL1.of_inputs(0.1, model), model)
-    *_, state = states(NEXT(PartialLinearization(0.5), 0.3), p, 400)
-    X, d = everything(p)
-    w = cp.Variable((13, 2))
+    *_, state = states(NEXT(PartialLinearization(0.5), 0.3), p, SPARSE, 400)
+    (X, d), w = everything(p), cp.Variable((13, 2))
     cost = cp.sum_squares(X @ w - d) / (2 * len(d)) + 0.1 * np.sqrt(2) * cp.sum(cp.norm2(w[:12], axis=1))
     cp.Problem(cp.Minimize(cost)).solve(solver="CLARABEL", **TIGHT)
-    np.testing.assert_allclose(state.w.reshape(AGENTS, 13, 2), np.broadcast_to(w.value, (AGENTS, 13, 2)), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(state.w, np.tile(w.value.ravel(), (AGENTS, 1)), rtol=0, atol=1e-6)
     useless = np.linalg.norm(w.value[:12], axis=1) < 1e-6
     assert useless[3:].all()
     for best in state.best:
@@ -292,7 +255,7 @@ def test_group_l1_prunes_the_inputs_of_a_network():
     """Hidden units are in groups too: were they free, they would grow without end and the inputs' weights shrink."""
     model = consensus.MLP([12, 4, 1])
     p = sparse_problem(GroupL1.of_units(0.1, model), model)
-    *_, state = states(NEXT(PartialLinearization(0.3), 0.2), p, 600)
+    *_, state = states(NEXT(PartialLinearization(0.3), 0.2), p, SPARSE, 600)
     norms = np.linalg.norm(state.best[:, : 12 * 4].reshape(AGENTS, 12, 4), axis=2)
     assert (norms[:, :2] > 0.1).all()
     assert (norms[:, 3:] == 0).all()

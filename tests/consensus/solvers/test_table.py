@@ -1,0 +1,107 @@
+"""What the table of solvers says of each, and how it prints."""
+
+import inspect
+import re
+from xml.etree import ElementTree
+
+import pytest
+from every_solver import SOLVERS
+
+from consensus import solvers
+from consensus.solvers import DGD, GradientTracking, Needs, Solver, table
+
+OURS = [solver for name, solver in SOLVERS.items() if name != "attacked"]
+WORDS = {  # regularizer, cost, network and exchanges a round in the table
+    ("smooth", "convex", "symmetric, static", "1"): "ATG DLM DiNNO ExactDiffusion EXTRA OPAPC WangElia",
+    ("smooth", "convex", "symmetric, static", "depends"): "ProxSkip",
+    ("smooth", "convex, of a model", "symmetric, static", "1"): "NewtonTracking",
+    ("smooth", "convex, of a model", "symmetric, static", "2"): "NetworkGIANT",
+    ("smooth", "convex", "doubly stochastic", "1"): "AccGT",
+    ("smooth", "nonconvex", "symmetric, static", "1"): "LED LTADMM",
+    ("smooth", "nonconvex", "symmetric, static", "2"): "AutoGT",
+    ("smooth", "nonconvex", "doubly stochastic", "1"): "DGD",
+    ("smooth", "nonconvex", "doubly stochastic", "2"): "GradientTracking",
+    ("smooth", "nonconvex", "doubly stochastic, static", "1"): "KGT",
+    ("smooth", "nonconvex", "column stochastic", "1"): "PushDIGing PushPull",
+    ("prox", "convex, of a model", "symmetric, static", "1"): "DADMM",
+    ("prox", "convex", "symmetric, static", "1"): "NIDS PGEXTRA",
+    ("prox", "convex", "symmetric, static", "found"): "DATOS",
+    ("prox", "nonconvex", "doubly stochastic", "1"): "NEXT",
+    ("prox", "nonconvex", "doubly stochastic", "2"): "ProxGT",
+    ("prox", "nonconvex", "column stochastic", "1"): "SONATA",
+}
+
+
+def test_the_needs_of_every_exact_method():
+    said = {row.name: (row.regularizer, row.cost, row.network, row.exchanges) for row in table().rows}
+    expected = {name: words for words, names in WORDS.items() for name in names.split()}
+    assert {name: said[name] for name in expected} == expected
+    assert GradientTracking(0.1, order="cta").exchanges_a_round == 1
+
+
+def test_all_exported_solvers_are_listed():
+    exported = {one for one in map(vars(solvers).get, solvers.__all__) if inspect.isclass(one) and issubclass(one, Solver)}
+    assert {row.name for row in table().rows} == {kind.__name__ for kind in exported - {Solver}}
+
+
+def test_every_row_is_complete():
+    for row in table(*OURS).rows[-len(OURS) :]:
+        assert all(row._asdict()[name] for name in row._fields if name != "settings"), row
+        assert re.fullmatch(r"[A-Z][A-Za-z ,.]+ (19|20)\d\d", row.reference)
+
+
+def test_the_table_prints_in_120_columns_with_every_word_in_place():
+    shown = table(*OURS)
+    lines = repr(shown).splitlines()
+    assert max(map(len, lines)) <= 120
+    starts = [match.start() for match in re.finditer(r"-+", lines[1])]
+    assert len(starts) == len(shown.rows[0]) == 9
+    rows, body = [], lines[2:]
+    for line in body:
+        cells = [line[start:end].strip() for start, end in zip(starts, [*starts[1:], None], strict=True)]
+        if cells[0]:
+            rows.append(cells)
+        else:  # goes on
+            rows[-1] = [f"{before} {more}".strip() for before, more in zip(rows[-1], cells, strict=True)]
+    assert [tuple(cells) for cells in rows] == [tuple(row) for row in shown.rows]
+
+
+def test_the_table_in_markdown_html_and_pandas():
+
+    class Piped(DGD):
+        """Sends odd words."""
+
+        sends = "a|b <c>"
+
+    shown = table(Piped)
+    fields = shown.rows[0]._fields
+    lines = shown.to_markdown().splitlines()
+    assert len(lines) == len(shown.rows) + 2
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {10}
+    page = ElementTree.fromstring(shown._repr_html_())
+    assert [[cell.text or "" for cell in line] for line in page.iter("tr")] == [list(row) for row in (fields, *shown.rows)]
+    frame = shown.to_frame()
+    assert tuple(frame.columns) == fields
+    assert tuple(frame.iloc[-1]) == shown.rows[-1]
+
+
+def test_what_is_no_solver_is_not_listed():
+    for odd in (3, "DGD", int, None):
+        with pytest.raises(TypeError, match="each of more must be a Solver"):
+            table(odd)
+
+
+def test_a_class_whose_needs_depend_on_settings_says_so():
+    (row,) = (row for row in table().rows if row.name == "Gossip")
+    assert set(row[2:8]) == {"depends"}
+    assert row.settings == "solver, exchanges, [gap]"
+
+
+def test_a_class_with_a_property_for_its_needs_alone():
+    class Mine(DGD):
+        @property
+        def needs(self):
+            return Needs(static=True)
+
+    assert table(Mine).rows[-1][2:8] == ("depends",) * 4 + ("1", "w")
+    assert table(Mine(0.1)).rows[-1].network == "doubly stochastic, static"
