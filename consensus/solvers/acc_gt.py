@@ -1,7 +1,7 @@
 """Accelerated gradient tracking."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from consensus import _checks
 from consensus.communication.network import Network
 from consensus.problems import BaseProblem
-from consensus.solvers.base import Solver
+from consensus.solvers.base import Solver, settled
 from consensus.solvers.bounds import convexity, gap, lowest_eigenvalue, steepest
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule, value_at
@@ -36,16 +36,16 @@ class AccGT(Solver):
         Y = theta Z + (1 - theta) X,   S = W S + G(Y) - G(Y before),
         Z+ = (W (q Y + Z) - (alpha / theta) S) / (1 + q),   X+ = theta Z+ + (1 - theta) W X .
 
-    The agents send X, q Y + Z and S together. f_i convex and smooth, U strongly convex. Rounds to a given accuracy grow as
-    sqrt(L / mu).
+    The agents send X, q Y + Z and S together. f_i convex and smooth, U strongly convex. The number of rounds to a given
+    accuracy grows as sqrt(L / mu).
 
     Parameters
     ----------
     step_size : float, optional
-        alpha > 0, constant, and at most 1 / mu. Its theory's order is (1 - rho)^3 / L; on one static W far more is stable: by
-        default half the bound of :class:`consensus.solvers.GradientTracking` ("cta"), times (1 - rho)^2 where W changes.
+        Step alpha > 0, constant, and at most 1 / mu. Its theory's order is (1 - rho)^3 / L; on one static W far more is stable:
+        by default half the bound of :class:`consensus.solvers.GradientTracking` ("cta"), times (1 - rho)^2 where W changes.
     convexity : float, optional
-        mu > 0, the modulus of strong convexity. By default the least of ``problem.strong_convexity()``.
+        The modulus of strong convexity mu > 0. By default the least of ``problem.strong_convexity()``.
 
     References
     ----------
@@ -54,25 +54,21 @@ class AccGT(Solver):
     Examples
     --------
     >>> import numpy as np, consensus, topologies
-    >>> from consensus.solvers import AccGT
     >>> centres = np.arange(5.0)[:, None]
     >>> problem = consensus.Problem.from_functions(
     ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=1, lipschitz=2.0)
-    >>> consensus.solve(problem, topologies.ring(5), AccGT(convexity=2.0), rounds=500).w[:, 0].round(9).tolist()
+    >>> result = consensus.solve(problem, topologies.ring(5), consensus.solvers.AccGT(convexity=2.0), rounds=500)
+    >>> result.w[:, 0].round(9).tolist()
     [2.0, 2.0, 2.0, 2.0, 2.0]
     """
 
     step_size: float | Rule | None = None
-    convexity: float | None = None
+    convexity: float | None = field(default=None, metadata={"above": 0})
 
     needs = Needs(regularizer="smooth", convex=True)
     exchanges_a_round = 1
     sends = "w, z, s"
     default = "(1 + lmin)^2 / (4 L)"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "convexity", _checks.optional_number("convexity", self.convexity, above=0))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         factor = 1.0 if is_static(network) else gap(network) ** 2
@@ -90,8 +86,7 @@ class AccGT(Solver):
 
     def step(self, problem: BaseProblem, network: Network, state: AccGTState) -> AccGTState:
         n, w, z, s, before = state
-        alpha, mu = value_at(self.step_size, n), self.convexity
-        assert mu is not None, "a solver that is prepared has it"
+        alpha, mu = value_at(self.step_size, n), settled(self.convexity, "convexity")
         theta = math.sqrt(mu * alpha) / 2
         q = mu * alpha / theta
         y = theta * z + (1 - theta) * w

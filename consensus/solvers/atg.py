@@ -1,12 +1,11 @@
 """ADMM-tracking gradient."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
-from consensus import _checks
 from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver
@@ -29,36 +28,30 @@ class ATGState(NamedTuple):
 class ATG(Solver):
     """ADMM-tracking gradient: ADMM, not averaging, makes the agents agree on the mean iterate and the mean gradient.
 
-    The paper has a variable z_ij of 2 P numbers for each edge and direction: with f_i = A g_i + r and x_i the iterate,
+    With f_i = A g_i + r, G(X) the stacked gradients, W the mixing matrix, and Z and Z' at first zero, (agents, 2 P):
 
-        (y_i, s_i) = ((x_i, grad f_i(x_i)) + sum_j z_ij) / (1 + rho d_i)
-        x_i <- x_i + gamma (y_i - delta s_i - x_i)
-        z_ij <- (1 - alpha) z_ij + alpha (2 rho (y_j, s_j) - z_ji)
-
-    Only their sums ``Z_i = sum_j z_ij`` and ``Z'_i = sum_j z_ji`` matter, and these need no more than sums over neighbours.
-    With an edge's penalty rho w_ij in place of rho (the agent's own weight is an edge to itself), Q the stack of all
-    (y_i, s_i), W the mixing matrix, Z and Z' at first zero, the same is
-
+        Q = (Y, S) = ((X, G(X)) + Z) / (1 + rho)
+        X <- X + gamma (Y - delta S - X)
         Z <- (1 - alpha) Z + alpha (2 rho W Q - Z')          Z' <- (1 - alpha) Z' + alpha (2 rho Q - Z)
 
-    with a denominator of 1 + rho. The paper's robustness to lost messages is that of the z_ij, which the sums do not have: W
-    must be static and symmetric. Convex f_i, smooth r; linear convergence if strongly so, gamma and delta small.
+    The paper has a variable z_ij for each edge and direction, of which only ``Z_i = sum_j z_ij`` and ``Z'_i = sum_j z_ji``
+    matter, and the penalty rho for all edges; here an edge has rho w_ij, and the agent's own weight is an edge to itself. The
+    sums lack the robustness of the z_ij to lost messages: W must be static and symmetric. Convex f_i, smooth r; linear
+    convergence if strongly so, gamma and delta small.
 
     Parameters
     ----------
     step_size : float or rule, optional
-        delta > 0. The paper proves that there is a bound for it, without a number. On quadratics each root z of the iteration
-        obeys ``(z - 1 + gamma)((1 + rho)(b^2 - alpha^2) - 2 rho alpha (b l - alpha)) = gamma (1 - delta h)(b^2 - alpha^2)``,
-        with b = z - 1 + alpha and Rayleigh quotients h of the Hessians, l of W. They are stable while delta L is below the
-        least delta h with a root |z| = 1 for an l in [lmin(W), 1]: 6.6 or so with the other defaults. The default is 0.9 of
-        that (half for models that are not linear), or ``sqrt(2 rho alpha (1 - lambda_2) / (gamma mu L))`` if that is less: L is
-        the largest Lipschitz constant of the grad f_i, mu their mean modulus of convexity, lambda_2 the second eigenvalue of W.
+        Step delta > 0. Quadratics are stable below a bound that depends on the other settings and lmin(W), 6.6 / L or so with
+        the defaults, L the largest Lipschitz constant of the grad f_i. The default is 0.9 of that (half for models that are not
+        linear), or ``sqrt(2 rho alpha (1 - lambda_2) / (gamma mu L))`` if that is less, mu the mean modulus of convexity,
+        lambda_2 the second eigenvalue of W.
     gamma : float
         How far the iterate follows, in (0, 1].
     penalty : float
-        rho > 0, a pure number.
+        Penalty rho > 0, a pure number.
     relaxation : float
-        alpha, in (0, 1).
+        Weight alpha, in (0, 1).
 
     References
     ----------
@@ -68,29 +61,22 @@ class ATG(Solver):
     Examples
     --------
     >>> import numpy as np, consensus, topologies
-    >>> from consensus.solvers import ATG
     >>> centres = np.arange(5.0)[:, None]
     >>> problem = consensus.Problem.from_functions(
     ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=1)
-    >>> consensus.solve(problem, topologies.ring(5), ATG(step_size=0.1), rounds=300).mean.round(9)
+    >>> consensus.solve(problem, topologies.ring(5), consensus.solvers.ATG(step_size=0.1), rounds=300).mean.round(9)
     array([2.])
     """
 
     step_size: float | Rule | None = None
-    gamma: float = 0.5
-    penalty: float = 3.0
-    relaxation: float = 0.9
+    gamma: float = field(default=0.5, metadata={"above": 0, "most": 1})
+    penalty: float = field(default=3.0, metadata={"above": 0})
+    relaxation: float = field(default=0.9, metadata={"above": 0, "below": 1})
 
     needs = Needs(regularizer="smooth", convex=True, mixing="symmetric", static=True)
     exchanges_a_round = 1
     sends = "y, s"
     default = "by L, mu and W"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "gamma", _checks.number("gamma", self.gamma, above=0, most=1))
-        object.__setattr__(self, "penalty", _checks.number("penalty", self.penalty, above=0))
-        object.__setattr__(self, "relaxation", _checks.number("relaxation", self.relaxation, above=0, below=1))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         most = _most(self.gamma, self.penalty, self.relaxation, lowest_eigenvalue(network))
@@ -103,17 +89,17 @@ class ATG(Solver):
 
     def step(self, problem: BaseProblem, network: Network, state: ATGState) -> ATGState:
         n, w, own, others = state
-        rho, keep, parameters = self.penalty, 1 - self.relaxation, w.shape[1]
+        rho, alpha, parameters = self.penalty, self.relaxation, w.shape[1]
         q = (np.concatenate([w, problem.average_gradient(w)], axis=1) + own) / (1 + rho)
         y, s = q[:, :parameters], q[:, parameters:]
         (mixed,) = network.mix(n, q)
-        heard, told = 2 * rho * mixed - others, 2 * rho * q - own
         w = w + self.gamma * (y - value_at(self.step_size, n) * s - w)
-        return ATGState(n + 1, w, keep * own + self.relaxation * heard, keep * others + self.relaxation * told)
+        z = (1 - alpha) * own + alpha * (2 * rho * mixed - others)
+        return ATGState(n + 1, w, z, (1 - alpha) * others + alpha * (2 * rho * q - own))
 
 
 def _most(gamma: float, rho: float, alpha: float, lowest: float) -> float:
-    """The least x = delta h, of at most 1000, for which a root z is on the unit circle, with an l in [lowest, 1)."""
+    """Find the least x = delta h, of at most 1000, for which a root z is on the unit circle, with an l in [lowest, 1)."""
     # With l = 1 the root 1 is that of sums that stay zero; an agent alone has no other.
     values = np.linspace(min(lowest, 0.5), 1, 50)[:-1]
     b = np.array([1, alpha - 1])
@@ -121,11 +107,11 @@ def _most(gamma: float, rho: float, alpha: float, lowest: float) -> float:
     held = (1 + rho) * square - 2 * rho * alpha * (np.outer(values, [0, *b]) - [0, 0, alpha])
     follow = np.array([np.convolve([1, gamma - 1], row) for row in held])
 
-    def stable(x):
+    def stable(x: float) -> bool:
         cubic = follow - gamma * (1 - x) * np.array([0, *square])
         companion = np.tile(np.eye(3, k=-1), (len(values), 1, 1))
         companion[:, 0] = -cubic[:, 1:] / cubic[:, :1]
-        return np.abs(np.linalg.eigvals(companion)).max() < 1
+        return bool(np.abs(np.linalg.eigvals(companion)).max() < 1)
 
     low, high = 0.0, 1e-3
     while high < 1e3 and stable(high):

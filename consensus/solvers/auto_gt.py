@@ -36,12 +36,9 @@ class AutoGT(Solver):
         a_i+ = min( sqrt(1 + a_i / a_i before) a_i,  |x_i+ - x_i| / (2 |y_i+ - y_i|) ),   a_i = 1e-3 in the first two rounds.
 
     An agent whose iterate or tracker did not change keeps its step. ``sum_i y_i = sum_i grad f_i(x_i)`` at every round, two
-    exchanges in each. Around ``AutoGT`` :class:`Gossip` gives the K inner exchanges of the paper's Algorithm 2. This is K = 1,
-    the furthest from the exact averages of its Algorithm 1: on badly connected networks it takes many rounds. r is smooth, W
-    fixed and symmetric. Where the f_i are strongly convex and smooth the paper's rate is linear, with K large enough (from
-    memory).
-
-    The history gets the columns ``step_least`` and ``step_largest``.
+    exchanges in each. This is the paper's Algorithm 2 with K = 1 inner exchange; :class:`Gossip` around it gives K. On badly
+    connected networks it takes many rounds. r is smooth, W fixed and symmetric. With strongly convex smooth f_i the paper's
+    rate is linear, if K is large enough (from memory). The history gets the columns ``step_least`` and ``step_largest``.
 
     References
     ----------
@@ -51,11 +48,10 @@ class AutoGT(Solver):
     Examples
     --------
     >>> import numpy as np, consensus, topologies
-    >>> from consensus.solvers import AutoGT
     >>> centres = np.arange(5.0)[:, None]
     >>> problem = consensus.Problem.from_functions(
     ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=1)
-    >>> consensus.solve(problem, topologies.ring(5), AutoGT(), rounds=200).w.round(6).ravel()
+    >>> consensus.solve(problem, topologies.ring(5), consensus.solvers.AutoGT(), rounds=200).w.round(6).ravel()
     array([2., 2., 2., 2., 2.])
     """
 
@@ -80,11 +76,9 @@ class AutoGT(Solver):
         return AutoGTState(n + 1, w_new, y_new, new, alpha if n == 0 else _next(alpha, before, w_new - w, y_new - y), alpha)
 
 
-def _next(alpha, before, moved, turned):
-    """The steps after ``alpha`` and those ``before`` it, once iterates have ``moved`` and trackers ``turned``."""
+def _next(alpha: np.ndarray, before: np.ndarray, moved: np.ndarray, turned: np.ndarray) -> np.ndarray:
+    """Return the steps after ``alpha`` and those ``before`` it, from the changes of iterates and trackers."""
     grown = np.sqrt(1 + alpha / before) * alpha
     moved, turned = (np.sqrt(np.vecdot(v, v))[:, None] for v in (moved, turned))
-    if (moved * turned).min() > 0:  # mostly so
-        return np.minimum(grown, moved / (2 * turned))
     seen = (turned > 0) & (moved > 0)
     return np.where(seen, np.minimum(grown, moved / (2 * np.where(seen, turned, 1))), alpha)

@@ -24,20 +24,12 @@ def refuse_batches(solver: object) -> None:
 
 
 def steepest(problem: BaseProblem, network: ScheduleLike) -> float:
-    """``L = max_i L_i`` over the agents of ``problem``: see :meth:`consensus.problems.BaseProblem.lipschitz`.
-
-    Raises
-    ------
-    ValueError
-        If it is zero: any step is stable then.
-    TypeError
-        If ``network`` is no schedule, as every bound is of one, whether it depends on it or not.
-    """
+    """Return ``L = max_i L_i`` over the agents: see :meth:`consensus.problems.BaseProblem.lipschitz`."""
     return float(_curvatures(problem, network).max())
 
 
-def _curvatures(problem, network):
-    """The L_i, not all zero."""
+def _curvatures(problem: BaseProblem, network: ScheduleLike) -> np.ndarray:
+    """Return the L_i; raise ``ValueError`` if all are zero, ``TypeError`` if ``network`` is no schedule."""
     _checks.schedule(network, "network")
     found = _checks.problem(problem).lipschitz()
     if not found.max() > 0:
@@ -51,31 +43,24 @@ def step_below(
     bound: Callable[[np.ndarray], np.ndarray],
     balance: Callable[[float], float],
 ) -> float:
-    """0.9 of the largest alpha with ``alpha diag(L_1, ..., L_A) <= bound(W)``; ``balance(1 - lambda_2) / sqrt(mu L)`` if less.
+    """Return 0.9 of the largest alpha with ``alpha diag(L_1, ..., L_A) <= bound(W)``, or ``balance(...)`` if that is less.
 
     The first is an edge for methods that, on quadratics with Hessians H = diag(H_1, ..., H_A) of the f_i, are a linear
     recursion in X_k, X_{k+1}, ... whose coefficients are functions of W plus multiples of alpha H. A root z with a vector x is
     one of the scalar recursion with the Rayleigh quotients of x in place of the matrices: if that is stable for ``alpha x* H x
     < x* bound(W) x``, the method is for every alpha below the edge, however the H_i differ. With equal Hessians it is the
-    largest alpha with ``alpha L <= bound(l)`` for all eigenvalues l of W. The second is where disagreement and mean shrink
-    equally fast.
+    largest alpha with ``alpha L <= bound(l)`` for all eigenvalues l of W. The second, ``balance(1 - lambda_2) / sqrt(mu L)``,
+    is where disagreement and mean shrink equally fast.
 
     For models that are not linear, whose L_i are estimates, it is 0.5 of the edge. More than 300 agents all count with the
-    largest L_i. Where W changes it is the least edge of the first 20 rounds, times (1 - rho)^2 / 2, without the second.
-
-    Parameters
-    ----------
-    problem : Problem
-    network : schedule
-        Of matrices whose symmetric parts stand for them.
-    bound : function
-        Of eigenvalues l in [-1, 1], an array, with its least value in an interval at an end.
-    balance : function
+    largest L_i. If W changes it is the least edge of the first 20 rounds, times (1 - rho)^2 / 2, without the second. W that are
+    not symmetric are represented by their symmetric parts. ``bound`` takes eigenvalues l in [-1, 1], an array, and has its
+    least value in an interval at an end.
     """
     limits = _curvatures(problem, network)
     largest = float(limits.max())
     edge = min(_edge(matrix, limits / largest, bound) for matrix in _symmetric(network)) / largest
-    stable = (_BELOW if is_linear(problem) else _ESTIMATED) * float(edge)
+    stable = (_BELOW if is_linear(problem) else _ESTIMATED) * edge
     if not is_static(network):
         return gap(network) ** 2 / 2 * stable
     return min(stable, balance(slowness(network)) / middle_curvature(problem, largest))
@@ -84,44 +69,31 @@ def step_below(
 def step_of_least(
     problem: BaseProblem, network: ScheduleLike, linear: float, other: float, balance: Callable[[float], float]
 ) -> float:
-    """``linear / L``, or ``balance(1 - lambda_2) / sqrt(mu L)`` if less, with L the largest of the L_i.
-
-    For models that are not linear it is ``other`` in place of ``linear``.
-    """
+    """Return ``linear / L``, or ``balance(1 - lambda_2) / sqrt(mu L)`` if less; ``other`` for models that are not linear."""
     largest = steepest(problem, network)
     stable = (linear if is_linear(problem) else other) / largest
     return min(stable, balance(slowness(network)) / middle_curvature(problem, largest))
 
 
-def _edge(matrix, limits, bound):
-    """The largest x with ``x diag(limits) <= bound(matrix)``."""
+def _edge(matrix: sparse.csr_array, limits: np.ndarray, bound: Callable[[np.ndarray], np.ndarray]) -> float:
+    """Return the largest x with ``x diag(limits) <= bound(matrix)``."""
     with np.errstate(divide="ignore"):
         if len(limits) > _DENSE:
-            return bound(np.array([topologies.lowest_eigenvalue(matrix), 1.0])).min()
+            return float(bound(np.array([topologies.lowest_eigenvalue(matrix), 1.0])).min())
         values, vectors = np.linalg.eigh(matrix.toarray())
         bounds, scaled = bound(values), np.sqrt(limits)[:, None] * vectors
-        return 1 / np.linalg.eigvalsh(scaled / bounds @ scaled.T)[-1] if bounds.min() > 0 else 0.0
+        return float(1 / np.linalg.eigvalsh(scaled / bounds @ scaled.T)[-1]) if bounds.min() > 0 else 0.0
 
 
 def is_linear(problem: BaseProblem) -> bool:
-    """Whether the L_i are bounds, not estimates at one point as those of models that are not linear are."""
+    """Return whether the L_i are bounds, not estimates at one point as those of models that are not linear are."""
     return not has_model(problem) or getattr(problem.model, "jacobian_is_constant", False)
 
 
 def middle_curvature(problem: BaseProblem, largest: float) -> float:
-    """``sqrt(mu L)``, with L the ``largest`` of the Lipschitz constants and mu the mean of the agents' ``strong_convexity()``.
+    """Return ``sqrt(mu L)``, with L the ``largest`` of the Lipschitz constants, and mu the mean of the agents' moduli.
 
-    The mean of the f_i is mu-strongly convex, if not more. mu is at least L / 10^4, also where nothing is known of it.
-
-    Examples
-    --------
-    >>> import numpy as np, consensus
-    >>> from consensus.solvers.bounds import middle_curvature
-    >>> shards = consensus.partition(np.diag([1.0, 2.0]), np.zeros(2), agents=2)
-    >>> model = consensus.Linear(2, bias=False)
-    >>> problem = consensus.Problem(model, consensus.SquaredLoss(), shards, consensus.L2(0.5))
-    >>> round(middle_curvature(problem, max(problem.lipschitz())), 6)
-    1.5
+    The mean of the f_i is mu-strongly convex, if not more. mu is at least L / 10^4, also if nothing is known of it.
     """
     try:
         least = float(np.mean(problem.strong_convexity()))
@@ -131,13 +103,7 @@ def middle_curvature(problem: BaseProblem, largest: float) -> float:
 
 
 def convexity(problem: BaseProblem) -> float:
-    """``mu = min_i mu_i``, to six digits: see :meth:`consensus.problems.BaseProblem.strong_convexity`.
-
-    Raises
-    ------
-    ValueError
-        If it is not positive.
-    """
+    """Return ``mu = min_i mu_i``, to six digits; raise ``ValueError`` if it is not positive."""
     least = float(np.min(_checks.problem(problem).strong_convexity()))
     if not least > 0:
         raise ValueError(f"the agents' costs are not known to be strongly convex (mu = {least:.3g}): give convexity=, or an L2")
@@ -145,58 +111,30 @@ def convexity(problem: BaseProblem) -> float:
 
 
 def lowest_eigenvalue(network: ScheduleLike) -> float:
-    """lmin, the lowest eigenvalue of the mixing matrices of the first 20 rounds, or of their symmetric parts.
-
-    Examples
-    --------
-    >>> import topologies
-    >>> from consensus.solvers.bounds import lowest_eigenvalue
-    >>> round(lowest_eigenvalue(topologies.Static(topologies.ring(4))), 6)
-    -0.333333
-    """
+    """Return lmin, the lowest eigenvalue of the mixing matrices of the first 20 rounds, or of their symmetric parts."""
     return min(map(topologies.lowest_eigenvalue, _symmetric(network)))
 
 
 def degrees(network: ScheduleLike) -> np.ndarray:
-    """The agents' weighted degrees ``sum_{j != i} |w_ij|`` (A,), the largest in the first 20 rounds.
-
-    Examples
-    --------
-    >>> import topologies
-    >>> from consensus.solvers.bounds import degrees
-    >>> degrees(topologies.Static(topologies.star(4))).tolist()
-    [0.75, 0.25, 0.25, 0.25]
-    """
-    return np.max([abs(matrix).sum(axis=1) - abs(matrix.diagonal()) for matrix in _matrices(network)], axis=0)
+    """Return the agents' weighted degrees ``sum_{j != i} |w_ij|`` (A,), the largest in the first 20 rounds."""
+    found = [abs(matrix).sum(axis=1) - abs(matrix.diagonal()) for matrix in _matrices(network)]
+    return np.asarray(np.max(found, axis=0))
 
 
 def _matrices(network: ScheduleLike) -> Iterator[sparse.csr_array]:
-    """The mixing matrices of the first 20 rounds, each once."""
+    """Return the mixing matrices of the first 20 rounds, each once."""
     _checks.schedule(network, "network")
     keys = dict.fromkeys(network.key(n) for n in range(1 if is_static(network) else _ROUNDS))
     return map(network.weights, keys)
 
 
 def _symmetric(network: ScheduleLike) -> Iterator[sparse.csr_array]:
-    """Their symmetric parts."""
+    """Return their symmetric parts."""
     return ((matrix + matrix.T) / 2 for matrix in _matrices(network))
 
 
 def slowness(network: ScheduleLike) -> float:
-    """1 - lambda_2, with lambda_2 the second largest eigenvalue of a static W; of a network that changes :func:`gap`.
-
-    Raises
-    ------
-    ValueError
-        If it is not positive: the agents do not come to agree.
-
-    Examples
-    --------
-    >>> import topologies
-    >>> from consensus.solvers.bounds import slowness
-    >>> round(slowness(topologies.Static(topologies.ring(4))), 6)
-    0.666667
-    """
+    """Return 1 - lambda_2, with the second largest eigenvalue of a static W; of a network that changes :func:`gap`."""
     if not is_static(_checks.schedule(network, "network")):
         return gap(network)
     matrix = network.weights(network.key(0))
@@ -204,23 +142,14 @@ def slowness(network: ScheduleLike) -> float:
 
 
 def gap(network: ScheduleLike) -> float:
-    """1 - rho: the spectral gap of a static network; as measured over 200 rounds of one that changes.
-
-    Raises
-    ------
-    ValueError
-        If it is not positive: the agents do not come to agree.
-    """
-    static = is_static(_checks.schedule(network, "network"))
-    found = (
-        topologies.spectral_gap(network.weights(network.key(0)))
-        if static
-        else 1 - topologies.contraction(network, _CONTRACTION)
-    )
-    return _positive(found, network)
+    """Return 1 - rho: the spectral gap of a static network; as measured over 200 rounds of one that changes."""
+    if is_static(_checks.schedule(network, "network")):
+        return _positive(topologies.spectral_gap(network.weights(network.key(0))), network)
+    return _positive(1 - topologies.contraction(network, _CONTRACTION), network)
 
 
-def _positive(gap, network):
+def _positive(gap: float, network: ScheduleLike) -> float:
+    """Return the gap, or raise ``ValueError`` if it is zero: the agents do not come to agree."""
     if not gap > 1e-12:
         raise ValueError(
             f"no step is known for {network}, whose agents do not come to agree (spectral gap {gap:.3g}): give step_size="

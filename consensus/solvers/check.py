@@ -15,14 +15,16 @@ from topologies.schedules import ScheduleLike, is_static
 def check_needs(solver: Solver, problem: BaseProblem, schedule: ScheduleLike) -> None:
     """Refuse what ``solver`` cannot run on, warn of what its theory misses; :func:`consensus.solve` does so before any work.
 
-    What is tested is the solver's :class:`Needs`, then its own :meth:`Solver.check` and :meth:`Solver.check_network`.
+    The solver's :class:`Needs` are tested first, then its own :meth:`Solver.check` and :meth:`Solver.check_network`.
 
     Parameters
     ----------
     solver : Solver
+        With all its settings.
     problem : Problem
+        The costs and the regularizer.
     schedule : schedule
-        As ``topologies.Static(graph)``.
+        The network, as ``topologies.Static(graph)``.
 
     Raises
     ------
@@ -62,11 +64,11 @@ def check_needs(solver: Solver, problem: BaseProblem, schedule: ScheduleLike) ->
         solver.check_network(schedule)
 
 
-def _name(part):
-    """What it is and what it is made of, as ``Gossip(DGD)`` and ``NEXT(PartialLinearization)``."""
-    inner = getattr(part, "solver", getattr(part, "surrogate", None))
+def _name(solver: object) -> str:
+    """Return the names of the class and of what is inside, as ``Gossip(DGD)`` and ``NEXT(PartialLinearization)``."""
+    inner = getattr(solver, "solver", getattr(solver, "surrogate", None))
     made_of = f"({_name(inner)})" if isinstance(inner, Solver) or hasattr(inner, "at") else ""
-    return f"{type(part).__name__}{made_of}"
+    return f"{type(solver).__name__}{made_of}"
 
 
 def _check_regularizer(who: str, needs: Needs, r: Regularizer) -> None:
@@ -125,8 +127,8 @@ def _check_network(solver: Solver, schedule: ScheduleLike) -> None:
             )
 
 
-def _no_tree(schedule):
-    """Why the agents of ``schedule`` have no spanning tree; None if they have one."""
+def _no_tree(schedule: ScheduleLike) -> str | None:
+    """Return why the agents of ``schedule`` have no spanning tree; None if they have one."""
     if not is_static(schedule):
         return "the network changes from round to round"
     matrix = schedule.weights(schedule.key(0)) != 0

@@ -1,8 +1,8 @@
 """Decentralised ADMM."""
 
 import math
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from consensus.communication.network import Network
 from consensus.local import Exact
 from consensus.local.newton_directions import newton_directions
 from consensus.problems import BaseProblem, has_model
-from consensus.solvers.base import Solver
+from consensus.solvers.base import Solver, settled
 from consensus.solvers.bounds import middle_curvature, slowness, steepest
 from consensus.solvers.needs import Needs
 from consensus.solvers.successive_convex import minimise
@@ -46,20 +46,15 @@ class DADMM(Solver):
     points as they are. It needs a static symmetric W and convex f_i; then any c > 0 converges, linearly if the f_i are strongly
     convex and smooth.
 
-    Where a linear model's costs are quadratic an agent keeps the inverse of their Hessian plus 2 c, and takes a gradient in
-    every 50th round alone: from there that gives the minimiser.
+    If a linear model's costs are quadratic, an agent keeps the inverse of their Hessian plus 2 c, takes a gradient in every
+    50th round alone, and computes the minimisers from it.
 
     Parameters
     ----------
     penalty : float, optional
-        c; by default ``sqrt(mu L / (2 (1 - lambda_2)))``, with L the largest Lipschitz constant of the grad f_i, mu their mean
-        modulus of convexity, at least L / 10^4, and lambda_2 the second largest eigenvalue of W: see the notes.
-
-    Notes
-    -----
-    The local problem is a prox of f_i with step 1 / (2 c). If all agents have the same quadratic, with curvatures from mu to L,
-    the mean approaches the optimum by 2 c / (mu + 2 c) a round, and disagreement shrinks by ``1 - c (1 - lambda_2) / L`` or so
-    while c is small. The default makes both equal.
+        Penalty c; by default ``sqrt(mu L / (2 (1 - lambda_2)))``, with L the largest Lipschitz constant of the grad f_i, mu
+        their mean modulus of convexity, at least L / 10^4, and lambda_2 the second largest eigenvalue of W: for equal
+        quadratics the mean then converges as fast as disagreement shrinks.
 
     References
     ----------
@@ -69,33 +64,29 @@ class DADMM(Solver):
     Examples
     --------
     >>> import numpy as np, consensus, topologies
-    >>> from consensus.solvers import DADMM
     >>> X, y = np.eye(4), np.array([1.0, 2.0, 3.0, 4.0])
     >>> shards = consensus.partition(X, y, agents=2)
     >>> problem = consensus.Problem(consensus.Linear(4), consensus.SquaredLoss(), shards, consensus.L1(0.1))
-    >>> result = consensus.solve(problem, topologies.path(2), DADMM(penalty=0.1), rounds=300)
+    >>> result = consensus.solve(problem, topologies.path(2), consensus.solvers.DADMM(penalty=0.1), rounds=300)
     >>> bool(result.history["stationarity"][-1] < 1e-9)
     True
     """
 
-    penalty: float | None = None
+    penalty: float | None = field(default=None, metadata={"above": 0})
 
     needs = Needs(convex=True, model=True, mixing="symmetric", static=True)
     exchanges_a_round = 1
     sends = "w"
     default = "by L, mu and W"
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "penalty", _checks.optional_number("penalty", self.penalty, above=0))
-
     def check(self, problem: BaseProblem) -> None:
         Exact().check(self._surrogate(self.penalty or 1.0), _checks.problem(problem))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
-        """1 / (2 c) with the default penalty c: all steps of the prox are stable."""
+        # 1 / (2 c) with the default penalty c: all steps of the prox are stable
         return math.sqrt(slowness(network) / 2) / middle_curvature(problem, steepest(problem, network))
 
-    def prepared(self, problem: BaseProblem, network: ScheduleLike) -> "DADMM":
+    def prepared(self, problem: BaseProblem, network: ScheduleLike) -> Self:
         if self.penalty is not None:
             return self
         return replace(self, penalty=float(f"{1 / (2 * self.stable_step(problem, network)):.6g}"))
@@ -105,21 +96,21 @@ class DADMM(Solver):
 
     def step(self, problem: BaseProblem, network: Network, state: DADMMState) -> DADMMState:
         n, w, dual, known, gradient = state
-        assert self.penalty is not None, "a prepared solver has its penalty"
+        c = settled(self.penalty, "penalty")
         (mixed,) = network.mix(n, w)
-        apart = self.penalty * (w - mixed)
-        dual = dual + apart
+        coupling = c * (w - mixed)
+        dual = dual + coupling
         linear_system = has_model(problem) and problem.loss.quadratic and problem.regularizer.quadratic
         if linear_system:
             if n % _ROUNDS == 0 or not getattr(getattr(problem, "model", None), "jacobian_is_constant", False):
                 known, gradient = w, problem.average_gradient(w)
-            slope = gradient + dual + self.penalty * (2 * known - w - mixed)
-            new = known - newton_directions(problem, known, slope, 2 * self.penalty)
+            slope = gradient + dual + c * (2 * known - w - mixed)
+            new = known - newton_directions(problem, known, slope, 2 * c)
             return DADMMState(n + 1, new, dual, known, gradient)
         # In the surrogate all of A g_i is kept, and c |v - x_i|^2; the linear term moves that to where it belongs.
         own = problem.gradient(w)
-        model = self._surrogate(self.penalty).at(problem, w, own)
-        linear = (problem.network_size - 1) * own + dual + apart
+        model = self._surrogate(c).at(problem, w, own)
+        linear = (problem.network_size - 1) * own + dual + coupling
         return DADMMState(n + 1, minimise(Exact(), problem, model, linear, w, _TOLERANCE, n), dual, known, gradient)
 
     @staticmethod

@@ -17,10 +17,9 @@ _CLEAR = 1000  # times rounding: what is smaller is not read off differences of 
 
 
 class DATOSState(NamedTuple):
-    """What DATOS remembers.
+    """Iterates w, dual variables s of r and d of the network, the common step, and the exchanges so far.
 
-    Fields: ``round``; iterates ``w``, dual variables ``s`` of r and ``d`` of the network, all (agents, P); the common step
-    ``alpha``, a number; how many exchanges were ``sent``; how many ``tries`` (agents,) the last backtracking took.
+    ``tries`` (agents,) has the evaluations of costs in the last backtracking.
     """
 
     round: int
@@ -49,17 +48,16 @@ class DATOS(Solver):
     growth = ((k + 10) / (k + 1))^0.6 in round k; the first a is 1. ``sum_i d_i = 0`` at every round. With r = 0 and a constant
     a it is NIDS with W' in place of (I + W) / 2.
 
-    The flood takes as many exchanges as news takes to cross the network, its diameter. Every message in it carries the least
-    number that its sender knows of. Agents that do not know yet whom they heard from say so in more bits: in the first round,
-    where they find the diameter in twice as many exchanges, and where the network changes, in every round.
+    The flood takes as many exchanges as the network's diameter; every message in it carries the least number that its sender
+    knows of. In the first round agents find the diameter in twice as many exchanges, with messages that also carry a bitmask of
+    the agents heard from; on networks that change every round has such messages.
 
     Near the optimum a cost's values differ by no more than their rounding. An agent whose |p|^2 / a_i is so small keeps the
-    last common step, for nothing that it could measure speaks against it.
+    last common step.
 
     Theory is of convex, locally smooth f_i and a fixed symmetric W: the rate is sublinear, and linear if the sum of the costs
-    is strongly convex and r partly smooth, as L1 is.
-
-    The history gets the columns ``step`` and ``tries``, the most evaluations of a cost by an agent in the round's backtracking.
+    is strongly convex and r partly smooth, as L1 is. The history gets the columns ``step`` and ``tries``, the most evaluations
+    of a cost by an agent in the round's backtracking.
 
     References
     ----------
@@ -69,12 +67,11 @@ class DATOS(Solver):
     Examples
     --------
     >>> import numpy as np, consensus, topologies
-    >>> from consensus.solvers import DATOS
     >>> centres = np.arange(5.0)[:, None]
     >>> problem = consensus.Problem.from_functions(
     ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=1,
     ...     regularizer=consensus.L1(10.0))
-    >>> consensus.solve(problem, topologies.ring(5), DATOS(), rounds=100).w.round(6).ravel()
+    >>> consensus.solve(problem, topologies.ring(5), consensus.solvers.DATOS(), rounds=100).w.round(6).ravel()
     array([1., 1., 1., 1., 1.])
     """
 
@@ -104,8 +101,16 @@ class DATOS(Solver):
         return DATOSState(n + 1, w_new, s_new, d, alpha, sent, tries)
 
 
-def _backtrack(problem, w, gradient, w_hat, d_hat, alpha, growth):
-    """The agents' own steps (agents,), from the last common one, ``alpha``, and how many evaluations each took."""
+def _backtrack(
+    problem: BaseProblem,
+    w: np.ndarray,
+    gradient: np.ndarray,
+    w_hat: np.ndarray,
+    d_hat: np.ndarray,
+    alpha: float,
+    growth: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the agents' own steps (agents,), from the last common one, ``alpha``, and how many evaluations each took."""
     agents, precision = problem.network_size, np.finfo(w.dtype)
     rounding, least = _CLEAR * precision.eps, precision.tiny  # where costs are not finite no step is short enough
     value = agents * problem.value(w)
@@ -124,8 +129,8 @@ def _backtrack(problem, w, gradient, w_hat, d_hat, alpha, growth):
     return steps, tries
 
 
-def _least(network, round, steps, first):
-    """The least of all agents' ``steps``, by a flood that begins in ``round``; and the round after it."""
+def _least(network: Network, round: int, steps: np.ndarray, first: bool) -> tuple[float, int]:
+    """Return the least of all agents' ``steps``, by a flood that begins in ``round``, and the round after it."""
     exchanges, beside = network.flooding.diameter(round), 0
     if first or not network.static:
         beside = network.flooding.words

@@ -27,16 +27,16 @@ class DGD(Solver):
     """Average with the neighbours, then descend on the local cost: ``X+ = W X - alpha G(X)``.
 
     G stacks the gradients of the average form ``f_i = A g_i + r``. With a constant alpha it ends at the minimiser of
-    ``sum_i f_i(x_i) + |X|^2_{I - W} / (2 alpha)``, in a neighbourhood of the optimum of size O(alpha / (1 - rho)), not at
-    the optimum; with alpha ~ n^-1/2 (:class:`consensus.step_sizes.InverseSqrt`) it approaches it slowly.
+    ``sum_i f_i(x_i) + |X|^2_{I - W} / (2 alpha)``, at a distance O(alpha / (1 - rho)) from the optimum; with alpha ~ n^-1/2
+    (:class:`consensus.step_sizes.InverseSqrt`) it approaches the optimum slowly.
 
     Parameters
     ----------
     step_size : float or rule, optional
-        alpha > 0. With convex f_i, whose gradients have Lipschitz constants of at most L, a constant below (1 + lmin(W)) / L is
-        stable; without a batch half of that is the default.
+        Step alpha > 0. With convex f_i, whose gradients have Lipschitz constants of at most L, a constant below
+        (1 + lmin(W)) / L is stable; without a batch half of that is the default.
     batch : int or Minibatches, optional
-        G from so many samples of each agent in every round, instead of all: decentralised stochastic gradient descent. With a
+        Number of samples of each agent in every round, instead of all: decentralised stochastic gradient descent. With a
         constant alpha the agents then stay in a neighbourhood of that point, whose square is of order alpha.
 
     References

@@ -2,31 +2,23 @@
 
 import copy
 from dataclasses import dataclass, field
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 
-from consensus import _checks
 from consensus.communication.network import Network
 from consensus.problems import BaseProblem
-from consensus.solvers.base import Solver
+from consensus.solvers.base import settled
 from consensus.solvers.bounds import degrees, steepest
 from consensus.solvers.needs import Needs
+from consensus.solvers.states import DualSolver, DualState
 from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike
 
 
-class DiNNOState(NamedTuple):
-    """Iterates w and the dual variables of the agents' disagreement, both (agents, P)."""
-
-    round: int
-    w: np.ndarray
-    dual: np.ndarray
-
-
 @dataclass(frozen=True)
-class DiNNO(Solver):
-    """Distributed neural network optimisation: decentralised ADMM, each local problem left after a few gradient steps.
+class DiNNO(DualSolver):
+    """Distributed neural network optimisation: decentralised ADMM with a few gradient steps on each local problem.
 
     On the average form ``f_i = A g_i + r``, with W the mixing matrix, ``d_i = sum_{j != i} |w_ij|`` the degree of agent i and U
     before the first round zero:
@@ -35,20 +27,20 @@ class DiNNO(Solver):
         v <- v - alpha (grad f_i(v) + u_i + c sum_j w_ij (x_i - x_j) + 2 c d_i (v - x_i))     local_steps times, from v = x_i
         x_i <- v
 
-    gradient steps on ``f_i(v) + u_i . v + c sum_{j != i} w_ij |v - (x_i + x_j) / 2|^2``, where weights are nonnegative.
+    gradient steps on ``f_i(v) + u_i . v + c sum_{j != i} w_ij |v - (x_i + x_j) / 2|^2``, if weights are nonnegative.
     An edge has the penalty c w_ij where the paper gives all edges the same. Gradients are of all samples, and steps plain, so
     that the agents' limit is the optimum; the paper also takes Adam on batches, and a growing c. It needs a static symmetric W
-    and a smooth r; its theory, of local problems solved to the end, has convex f_i. Linear convergence if they are strongly so.
+    and a smooth r. Theory, for local problems solved to the end, has convex f_i; linear convergence if strongly so.
 
     Parameters
     ----------
     step_size : float or rule, optional
-        alpha > 0, below 2 / (L + 2 c d_i) for the local steps to descend, L the largest Lipschitz constant of the grad f_i. By
-        default 1 / (2 L).
+        Step alpha > 0, below 2 / (L + 2 c d_i) for the local steps to descend, L the largest Lipschitz constant of the grad
+        f_i. By default 1 / (2 L).
     local_steps : int
         Gradient steps in a round.
     penalty : float, optional
-        c > 0; by default 1 / (4 alpha), which is L/2 with the default step.
+        Penalty c > 0; by default 1 / (4 alpha), which is L/2 with the default step.
 
     References
     ----------
@@ -58,28 +50,22 @@ class DiNNO(Solver):
     Examples
     --------
     >>> import numpy as np, consensus, topologies
-    >>> from consensus.solvers import DiNNO
     >>> centres = np.arange(5.0)[:, None]
     >>> problem = consensus.Problem.from_functions(
     ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=1)
-    >>> consensus.solve(problem, topologies.ring(5), DiNNO(step_size=0.05), rounds=200).mean.round(9)
+    >>> consensus.solve(problem, topologies.ring(5), consensus.solvers.DiNNO(step_size=0.05), rounds=200).mean.round(9)
     array([2.])
     """
 
     step_size: float | Rule | None = None
-    local_steps: int = 5
-    penalty: float | None = None
+    local_steps: int = field(default=5, metadata={"count": 1})
+    penalty: float | None = field(default=None, metadata={"above": 0})
     degrees: np.ndarray | None = field(default=None, init=False, repr=False, compare=False)
 
     needs = Needs(regularizer="smooth", convex=True, mixing="symmetric", static=True)
     exchanges_a_round = 1
     sends = "w"
     default = "1 / (2 L)"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "local_steps", _checks.count("local_steps", self.local_steps))
-        object.__setattr__(self, "penalty", _checks.optional_number("penalty", self.penalty, above=0))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         L = steepest(problem, network)
@@ -90,20 +76,17 @@ class DiNNO(Solver):
         object.__setattr__(ready, "degrees", degrees(network))
         return ready
 
-    def init(self, problem: BaseProblem, w: np.ndarray) -> DiNNOState:
-        if self.degrees is None:
-            raise TypeError("the degrees are not known yet: solver.prepared(problem, network) is the solver that knows them")
-        return DiNNOState(0, w, np.zeros_like(w))
-
-    def step(self, problem: BaseProblem, network: Network, state: DiNNOState) -> DiNNOState:
+    def step(self, problem: BaseProblem, network: Network, state: DualState) -> DualState:
         n, w, dual = state
-        assert self.degrees is not None, "a prepared solver has its degrees"
         alpha, x = value_at(self.step_size, n), w
         c = 1 / (4 * alpha) if self.penalty is None else self.penalty
         (mixed,) = network.mix(n, x)
-        apart = c * (x - mixed)
-        dual = dual + apart
-        pull, hold = dual + apart, (2 * c * self.degrees[problem.rows]).astype(w.dtype)[:, None]
+        coupling = c * (x - mixed)
+        dual = dual + coupling
+        correction, stiffness = (
+            dual + coupling,
+            (2 * c * settled(self.degrees, "degrees")[problem.rows]).astype(w.dtype)[:, None],
+        )
         for _ in range(self.local_steps):
-            w = w - alpha * (problem.average_gradient(w) + pull + hold * (w - x))
-        return DiNNOState(n + 1, w, dual)
+            w = w - alpha * (problem.average_gradient(w) + correction + stiffness * (w - x))
+        return DualState(n + 1, w, dual)

@@ -30,29 +30,26 @@ class ExactDiffusion(Solver):
 
         P+ = X - alpha G(X),   F = P+ + X - P,   X+ = W~ F .
 
-    The agents send F. Convex smooth f_i, one symmetric doubly stochastic W. Linear convergence if U is strongly convex, with
-    steps that need not know the network.
+    The agents send F. For convex smooth f_i and one symmetric W; linear convergence if U is strongly convex.
 
     Parameters
     ----------
     step_size : float or rule, optional
-        alpha > 0; a constant, for the theory. Stable below 2 / L, with L the largest of the Lipschitz constants of the grad
-        f_i; half of that by default.
+        Step alpha > 0; a constant, for the theory. Stable below 2 / L on every network, with L the largest of the Lipschitz
+        constants of the grad f_i; half of that by default.
 
     References
     ----------
     Yuan, Ying, Zhao, Sayed, "Exact diffusion for distributed optimization and learning - part I: algorithm development", IEEE
-    Trans. Signal Process. 67(3), 2019, Algorithm 1; Li, Shi, Yan, IEEE Trans. Signal Process. 67(17), 2019, for the bound: it
-    is NIDS without r.
+    Trans. Signal Process. 67(3), 2019, Algorithm 1; Li, Shi, Yan, IEEE Trans. Signal Process. 67(17), 2019, for the bound.
 
     Examples
     --------
     >>> import numpy as np, consensus, topologies
-    >>> from consensus.solvers import ExactDiffusion
     >>> centres = np.arange(5.0)[:, None]
     >>> problem = consensus.Problem.from_functions(
     ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=1, lipschitz=2.0)
-    >>> consensus.solve(problem, topologies.ring(5), ExactDiffusion(), rounds=300).w[:, 0].round(9).tolist()
+    >>> consensus.solve(problem, topologies.ring(5), consensus.solvers.ExactDiffusion(), rounds=300).w[:, 0].round(9).tolist()
     [2.0, 2.0, 2.0, 2.0, 2.0]
     """
 

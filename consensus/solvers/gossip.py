@@ -3,18 +3,20 @@
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from consensus import _checks
-from consensus.communication.network import Network
+from consensus.communication import Network, Packed
 from consensus.solvers.needs import Needs
 from consensus.solvers.wrapper import Wrapper
 from topologies.schedules import ScheduleLike, is_static
 
 _MOST = 100_000  # exchanges: as many take seconds a round
+Blocks: TypeAlias = tuple[np.ndarray, ...]
+Sent: TypeAlias = tuple[np.ndarray | Packed, ...]
 
 
 @dataclass(frozen=True)
@@ -32,11 +34,12 @@ class Gossip(Wrapper):
     Parameters
     ----------
     solver : Solver
+        The one whose exchanges are repeated.
     exchanges : int
-        k.
+        Number k of exchanges.
     gap : float, optional
-        The spectral gap of the static W, from :func:`topologies.spectral_gap` or the agents' own
-        :func:`topologies.estimate_gap`: accelerates. In (0, 1).
+        The spectral gap of the static W, in (0, 1), from :func:`topologies.spectral_gap` or the agents' own
+        :func:`topologies.estimate_gap`; makes exchanges accelerated.
 
     References
     ----------
@@ -45,8 +48,7 @@ class Gossip(Wrapper):
 
     Examples
     --------
-    >>> from consensus.solvers import GradientTracking
-    >>> from consensus.solvers import Gossip
+    >>> from consensus.solvers import GradientTracking, Gossip
     >>> Gossip(GradientTracking(0.1), exchanges=3).exchanges
     3
     """
@@ -66,6 +68,7 @@ class Gossip(Wrapper):
 
     @property
     def exchanges_a_round(self) -> float | None:
+        """``exchanges`` times those of the solver inside."""
         inner = super().exchanges_a_round
         return None if inner is None else self.exchanges * inner
 
@@ -73,45 +76,58 @@ class Gossip(Wrapper):
         return _Products(network, self.exchanges, self.gap)
 
     def around(self, network: Network) -> Network:
-        # Whatever it does not repeat it has by __getattr__, which type checkers do not see.
+        # The rest of the protocol is in __getattr__, which type checkers do not see.
         return cast(Network, _Repeated(network, self.exchanges, self.gap))
+
+
+def _plain(exchange: Callable[..., Blocks], round: int, exchanges: int, blocks: Sent) -> Blocks:
+    first, *others = range(round * exchanges, (round + 1) * exchanges)
+    new = exchange(first, *blocks)
+    for n in others:
+        new = exchange(n, *new)
+    return new
+
+
+def _accelerated(mix: Callable[..., Blocks], exchanges: int, gap: float, blocks: Sent) -> Blocks:
+    old = tuple(block if isinstance(block, np.ndarray) else block.unpack() for block in blocks)
+    new = mix(*blocks)
+    inverse = 1 / (1 - gap)
+    before, now = 1.0, inverse  # T_{j-1}, T_j at 1/rho
+    for _ in range(exchanges - 1):
+        after = 2 * inverse * now - before
+        forward, back = 2 * inverse * now / after, before / after
+        old, new = new, tuple(forward * m - back * o for m, o in zip(mix(*new), old, strict=True))
+        before, now = now, after
+    return new
 
 
 @dataclass(frozen=True)
 class _Products:
-    """A schedule with the matrices that the exchanges of a round make together: bounds on steps are taken from it."""
+    """A schedule of the products of matrices that the exchanges of a round amount to."""
 
     network: ScheduleLike
     exchanges: int
     gap: float | None
 
     @property
-    def agents(self):
+    def agents(self) -> int:
         return self.network.agents
 
     @property
-    def static(self):
+    def static(self) -> bool:
         return is_static(self.network)
 
-    def key(self, round):
+    def key(self, round: int) -> tuple[Any, ...]:
         first = round * self.exchanges
         return tuple(self.network.key(n) for n in range(first, first + self.exchanges))
 
-    def weights(self, key):
-        each = iter(key)
-        network = cast(Network, _Matrices(lambda block: self.network.weights(next(each)) @ block))
-        (product,) = _Repeated(network, self.exchanges, self.gap).mix(0, np.eye(self.agents))
+    def weights(self, key: tuple[Any, ...]) -> csr_array:
+        one, each = (np.eye(self.agents),), iter(key)
+        if self.gap is None:
+            (product,) = _plain(lambda n, block: (self.network.weights(key[n]) @ block,), 0, self.exchanges, one)
+        else:
+            (product,) = _accelerated(lambda block: (self.network.weights(next(each)) @ block,), self.exchanges, self.gap, one)
         return csr_array(product)
-
-
-@dataclass(frozen=True)
-class _Matrices:
-    """As a network, for one exchange after another."""
-
-    times: Callable[[np.ndarray], np.ndarray]
-
-    def mix(self, round, block, beside=0):
-        return (self.times(block),)
 
 
 @dataclass(frozen=True)
@@ -122,31 +138,17 @@ class _Repeated:
     exchanges: int
     gap: float | None
 
-    def __getattr__(self, name):  # whatever else the network offers is not repeated
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # whatever else the network offers is not repeated
         return getattr(self.network, name)
 
-    def mix(self, round, *blocks, beside=0):
+    def mix(self, round: int, *blocks: np.ndarray | Packed, beside: int = 0) -> Blocks:
+        mix = functools.partial(self.network.mix, beside=beside)
         if self.gap is None:
-            return self._plain(functools.partial(self.network.mix, beside=beside), round, blocks)
-        old = tuple(block if isinstance(block, np.ndarray) else block.unpack() for block in blocks)
-        new = self.network.mix(round, *blocks, beside=beside)
-        inverse = 1 / (1 - self.gap)
-        before, now = 1.0, inverse  # T_{j-1}, T_j at 1/rho
-        for _ in range(self.exchanges - 1):
-            after = 2 * inverse * now - before
-            mixed = self.network.mix(round, *new, beside=beside)
-            forward, back = 2 * inverse * now / after, before / after
-            old, new = new, tuple(forward * m - back * o for m, o in zip(mixed, old, strict=True))
-            before, now = now, after
-        return new
+            return _plain(mix, round, self.exchanges, blocks)
+        return _accelerated(functools.partial(mix, round), self.exchanges, self.gap, blocks)
 
-    def average(self, round, *blocks):
-        return self._plain(self.network.average, round, blocks)
+    def average(self, round: int, *blocks: np.ndarray | Packed) -> Blocks:
+        return _plain(self.network.average, round, self.exchanges, blocks)
 
-    def mix_and_average(self, round, mixed, averaged):
-        return self._plain(self.network.mix_and_average, round, (mixed, averaged))
-
-    def _plain(self, exchange, round, blocks):
-        for index in range(self.exchanges):
-            blocks = exchange(round * self.exchanges + index, *blocks)
-        return blocks
+    def mix_and_average(self, round: int, mixed: np.ndarray | Packed, averaged: np.ndarray | Packed) -> Blocks:
+        return _plain(self.network.mix_and_average, round, self.exchanges, (mixed, averaged))

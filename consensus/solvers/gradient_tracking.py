@@ -1,32 +1,21 @@
 """Gradient tracking."""
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
-
-import numpy as np
+from typing import Literal
 
 from consensus import _checks
 from consensus.communication.network import Network
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
-from consensus.solvers.base import Solver
 from consensus.solvers.bounds import refuse_batches, step_below
 from consensus.solvers.needs import Needs
+from consensus.solvers.states import TrackingSolver, TrackingState
 from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike
 
 
-class GradientTrackingState(NamedTuple):
-    """Iterates w, trackers y of the average of the grad f_i, and local gradients grad f_i, all (agents, P)."""
-
-    round: int
-    w: np.ndarray
-    y: np.ndarray
-    gradient: np.ndarray
-
-
 @dataclass(frozen=True)
-class GradientTracking(Solver):
+class GradientTracking(TrackingSolver):
     """Every agent follows its running estimate Y of the network's average gradient.
 
     On the average form ``f_i = A g_i + r`` with G(X) the stacked gradients, W the round's mixing matrix, Y0 = G(X0):
@@ -39,19 +28,18 @@ class GradientTracking(Solver):
     Parameters
     ----------
     step_size : float or rule, optional
-        alpha > 0; linear convergence on strongly convex problems for a constant of order (1 - rho)^2 / L. One static symmetric
-        W allows more: equal quadratics of curvature L at all agents are stable for ``alpha L < b(l)`` exactly, for all
+        Step alpha > 0; linear convergence on strongly convex problems for a constant of order (1 - rho)^2 / L. One static
+        symmetric W allows more: equal quadratics of curvature L at all agents are stable exactly if ``alpha L < b(l)`` for all
         eigenvalues l of W, with ``b(l) = (1 + l)^2 / 2`` for "cta" and ``(1 + l)^2 / (2 l^2)`` for "atc"; all quadratics for
         ``alpha diag(L_i) < b(W)``, with the Lipschitz constants L_i of the grad f_i. The default without a batch is 0.9 of that
-        (half for models that are not linear, and times (1 - rho)^2 / 2 where W changes), or
-        ``(1 - lambda_2) / sqrt(mu L)`` if that is less, lambda_2 the second eigenvalue of W and mu the mean modulus of
-        convexity: above it disagreement takes longer to vanish than the mean to arrive.
+        (half for models that are not linear, and times (1 - rho)^2 / 2 where W changes), or ``(1 - lambda_2) / sqrt(mu L)`` if
+        that is less, lambda_2 the second eigenvalue of W and mu the mean modulus of convexity.
     order : {"atc", "cta"}
         Adapt, then combine; or combine, then adapt.
     batch : int or Minibatches, optional
-        G from so many samples of each agent in every round, those of the round at which X+ is the iterate, instead of all.
-        Y's mean is then that of the batches' gradients; with a constant alpha the agents stay in a neighbourhood of the
-        optimum, whose square is of order alpha, however different their data are.
+        Number of samples of each agent in every round, instead of all; those of G(X+) are drawn at the round at which X+ is the
+        iterate. With a constant alpha the agents stay in a neighbourhood of the optimum, whose square is of order alpha,
+        however different their data are.
 
     References
     ----------
@@ -80,11 +68,7 @@ class GradientTracking(Solver):
         power = 2 if self.order == "atc" else 0
         return step_below(problem, network, lambda values: (1 + values) ** 2 / (2 * values**power), lambda slow: slow)
 
-    def init(self, problem: BaseProblem, w: np.ndarray) -> GradientTrackingState:
-        gradient = _checks.problem(problem).average_gradient(w, draw(self.batch, problem, 0))
-        return GradientTrackingState(0, w, gradient, gradient)
-
-    def step(self, problem: BaseProblem, network: Network, state: GradientTrackingState) -> GradientTrackingState:
+    def step(self, problem: BaseProblem, network: Network, state: TrackingState) -> TrackingState:
         n, w, y, gradient = state
         alpha, batch = value_at(self.step_size, n), draw(self.batch, problem, n + 1)
         if self.order == "atc":
@@ -96,4 +80,4 @@ class GradientTracking(Solver):
             w = mixed_w - alpha * y
             new = problem.average_gradient(w, batch)
             y = mixed_y + new - gradient
-        return GradientTrackingState(n + 1, w, y, new)
+        return TrackingState(n + 1, w, y, new)

@@ -1,32 +1,20 @@
 """K-GT: gradient tracking with local steps."""
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
-import numpy as np
-
-from consensus import _checks
 from consensus.communication.network import Network
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
-from consensus.solvers.base import Solver
 from consensus.solvers.bounds import gap, lowest_eigenvalue, refuse_batches, steepest, step_of_least
 from consensus.solvers.needs import Needs
+from consensus.solvers.states import DualSolver, DualState
 from consensus.step_sizes import Rule, positive_at
 from topologies.schedules import ScheduleLike, is_static
 
 
-class KGTState(NamedTuple):
-    """Iterates w, corrections c of the local gradients, both (agents, P)."""
-
-    round: int
-    w: np.ndarray
-    c: np.ndarray
-
-
 @dataclass(frozen=True)
-class KGT(Solver):
-    """K local steps between two exchanges, along local gradients corrected by what the others' differ by.
+class KGT(DualSolver):
+    """K local steps between two exchanges, along local gradients corrected by their difference from the neighbours'.
 
     On the average form ``f_i = A g_i + r``, with C0 = 0 and x = x_i at first, every agent does K times
 
@@ -40,25 +28,24 @@ class KGT(Solver):
     ``X+ = W (X - alpha Y)``, ``Y+ = W Y + G(X+) - G(X)``.
 
     Theory is of a fixed W and smooth, also nonconvex f_i: stationary points for ``K alpha s = O((1 - rho)^2 / L)``. On convex
-    quadratics the rate is the spectral radius of the linear map (X, C) -> (X+, C+); with Metropolis weights it was below one on
-    all rings, paths, stars and complete graphs tried, for ``K alpha s`` up to 1.5 / L; with s = 1 on all networks tried, even
-    for unlike agents, for ``alpha = 0.9 b`` with the b below and K up to 10.
+    quadratics the rate is the spectral radius of the linear map (X, C) -> (X+, C+). It was below one on all networks tried, for
+    ``K alpha s`` up to 1.5 / L on regular graphs with Metropolis weights, and with s = 1 and K up to 10 for ``alpha = 0.9 b``.
 
     Parameters
     ----------
     step_size : float or rule, optional
-        alpha > 0. With equal quadratics of curvature L and K = s = 1 the exact bound is ``min(2, (1 - l^2) / |l|) / L``, l the
-        least eigenvalue of W, and 2 / L if l >= 0. With ``b = min(1, (1 - l^2) / |l|) / L`` the default is 0.9 b, or
+        Step alpha > 0. With equal quadratics of curvature L and K = s = 1 the exact bound is ``min(2, (1 - l^2) / |l|) / L``, l
+        the least eigenvalue of W, and 2 / L if l >= 0. With ``b = min(1, (1 - l^2) / |l|) / L`` the default is 0.9 b, or
         ``(1 - lambda_2) / (K s sqrt(mu L))`` if that is less, with mu the mean modulus of convexity and lambda_2 the second
-        eigenvalue of W: above it disagreement takes longer to vanish than the mean to arrive. For models that are not linear it
+        eigenvalue of W. For models that are not linear it
         is at most b / (K s), with s > 1 half of that, and where W changes (1 - rho)^2 b / (2 K s).
     local_steps : int
         K.
     scale : float
-        s, by which the sum of the local steps is multiplied, > 0.
+        Factor s > 0 of the sum of the local steps.
     batch : int or Minibatches, optional
-        The gradient of every local step from so many samples of each agent, fresh ones each time, instead of all. There is no
-        default step then, and a constant alpha leaves the agents in a neighbourhood whose square is of order alpha.
+        Number of samples of each agent in every local step, fresh ones each time, instead of all. There is no default step
+        then, and a constant alpha leaves the agents in a neighbourhood whose square is of order alpha.
 
     References
     ----------
@@ -68,17 +55,16 @@ class KGT(Solver):
     Examples
     --------
     >>> import numpy as np, consensus, topologies
-    >>> from consensus.solvers import KGT
     >>> centres = np.arange(5.0)[:, None]
     >>> problem = consensus.Problem.from_functions(
     ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=1)
-    >>> consensus.solve(problem, topologies.ring(5), KGT(0.01, local_steps=4), rounds=200).w.round(6).ravel()
+    >>> consensus.solve(problem, topologies.ring(5), consensus.solvers.KGT(0.01, local_steps=4), rounds=200).w.round(6).ravel()
     array([2., 2., 2., 2., 2.])
     """
 
     step_size: float | Rule | None = None
-    local_steps: int = 4
-    scale: float = 1.0
+    local_steps: int = field(default=4, metadata={"count": 1})
+    scale: float = field(default=1.0, metadata={"above": 0})
     batch: int | Minibatches | None = None
 
     needs = Needs(regularizer="smooth", static=True)
@@ -86,29 +72,21 @@ class KGT(Solver):
     sends = "w, z"
     default = "by L, mu and W"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "local_steps", _checks.count("local_steps", self.local_steps))
-        object.__setattr__(self, "scale", _checks.number("scale", self.scale, above=0))
-
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         refuse_batches(self)
-        lowest, together = min(lowest_eigenvalue(network), -1e-9), self.local_steps * self.scale
+        lowest, total = min(lowest_eigenvalue(network), -1e-9), self.local_steps * self.scale
         most = min(1.0, (1 - lowest**2) / -lowest)
         if not is_static(network):
-            return gap(network) ** 2 * most / (2 * together * steepest(problem, network))
+            return gap(network) ** 2 * most / (2 * total * steepest(problem, network))
         if self.scale > 1:
-            return step_of_least(problem, network, most / (2 * together), most / (2 * together), lambda slow: slow / together)
-        return step_of_least(problem, network, 0.9 * most, most / together, lambda slow: slow / together)
+            return step_of_least(problem, network, most / (2 * total), most / (2 * total), lambda slow: slow / total)
+        return step_of_least(problem, network, 0.9 * most, most / total, lambda slow: slow / total)
 
-    def init(self, problem: BaseProblem, w: np.ndarray) -> KGTState:
-        return KGTState(0, w, np.zeros_like(w))
-
-    def step(self, problem: BaseProblem, network: Network, state: KGTState) -> KGTState:
+    def step(self, problem: BaseProblem, network: Network, state: DualState) -> DualState:
         n, w, c = state
         alpha, x = positive_at(self.step_size, n), w
         for k in range(n * self.local_steps, (n + 1) * self.local_steps):
             x = x - alpha * (problem.average_gradient(x, draw(self.batch, problem, k)) + c)
         z = (w - x) / (self.local_steps * alpha)
         w, mixed = network.mix(n, w + self.scale * (x - w), z)
-        return KGTState(n + 1, w, c - z + mixed)
+        return DualState(n + 1, w, c - z + mixed)

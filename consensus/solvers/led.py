@@ -1,32 +1,20 @@
 """LED: exact diffusion with local steps."""
 
 import math
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
-import numpy as np
-
-from consensus import _checks
 from consensus.communication.network import Network
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
-from consensus.solvers.base import Solver
 from consensus.solvers.bounds import refuse_batches, step_of_least
 from consensus.solvers.needs import Needs
+from consensus.solvers.states import DualSolver, DualState
 from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike
 
 
-class LEDState(NamedTuple):
-    """Iterates w, dual variables y, both (agents, P)."""
-
-    round: int
-    w: np.ndarray
-    y: np.ndarray
-
-
 @dataclass(frozen=True)
-class LED(Solver):
+class LED(DualSolver):
     """Local exact diffusion: t local steps, then one exchange of one vector.
 
     On the average form ``f_i = A g_i + r`` with G the stacked gradients, Wt = (I + W) / 2 and Y0 = 0, from P = X do t times
@@ -40,14 +28,13 @@ class LED(Solver):
     Parameters
     ----------
     step_size : float or rule, optional
-        alpha > 0. By default 0.9 / L, or ``sqrt((1 - lambda_2) / (2 mu L)) / t`` if that is less, with mu the mean modulus of
-        convexity and lambda_2 the second eigenvalue of W: above it disagreement takes longer to vanish than the mean to arrive.
-        For models that are not linear it is at most 0.7 / (t L).
+        Step alpha > 0. By default 0.9 / L, or ``sqrt((1 - lambda_2) / (2 mu L)) / t`` if that is less, with mu the mean modulus
+        of convexity and lambda_2 the second eigenvalue of W. For models that are not linear it is at most 0.7 / (t L).
     local_steps : int
-        t.
+        Number t of local steps.
     batch : int or Minibatches, optional
-        The gradient of every local step from so many samples of each agent, fresh ones each time, instead of all. There is no
-        default step then, and a constant alpha leaves the agents in a neighbourhood whose square is of order alpha.
+        Number of samples of each agent in every local step, fresh ones each time, instead of all. There is no default step
+        then, and a constant alpha leaves the agents in a neighbourhood whose square is of order alpha.
 
     References
     ----------
@@ -56,16 +43,15 @@ class LED(Solver):
     Examples
     --------
     >>> import numpy as np, consensus, topologies
-    >>> from consensus.solvers import LED
     >>> centres = np.arange(5.0)[:, None]
     >>> problem = consensus.Problem.from_functions(
     ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=1)
-    >>> consensus.solve(problem, topologies.ring(5), LED(0.02, local_steps=4), rounds=200).w.round(6).ravel()
+    >>> consensus.solve(problem, topologies.ring(5), consensus.solvers.LED(0.02, local_steps=4), rounds=200).w.round(6).ravel()
     array([2., 2., 2., 2., 2.])
     """
 
     step_size: float | Rule | None = None
-    local_steps: int = 4
+    local_steps: int = field(default=4, metadata={"count": 1})
     batch: int | Minibatches | None = None
 
     needs = Needs(regularizer="smooth", mixing="symmetric", static=True)
@@ -73,23 +59,16 @@ class LED(Solver):
     sends = "w"
     default = "by L, mu and W"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "local_steps", _checks.count("local_steps", self.local_steps))
-
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         refuse_batches(self)
         steps = self.local_steps
         return step_of_least(problem, network, 0.9, 0.7 / steps, lambda slow: math.sqrt(slow / 2) / steps)
 
-    def init(self, problem: BaseProblem, w: np.ndarray) -> LEDState:
-        return LEDState(0, w, np.zeros_like(w))
-
-    def step(self, problem: BaseProblem, network: Network, state: LEDState) -> LEDState:
+    def step(self, problem: BaseProblem, network: Network, state: DualState) -> DualState:
         n, w, y = state
         alpha, p = value_at(self.step_size, n), w
         for k in range(n * self.local_steps, (n + 1) * self.local_steps):
             p = p - alpha * problem.average_gradient(p, draw(self.batch, problem, k)) - y / self.local_steps
         (mixed,) = network.mix(n, p)
         w = (p + mixed) / 2
-        return LEDState(n + 1, w, y + p - w)
+        return DualState(n + 1, w, y + p - w)

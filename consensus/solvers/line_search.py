@@ -19,10 +19,10 @@ class Point(NamedTuple):
 
 
 class LineSearch(NamedTuple):
-    """Where a search along a line has come.
+    """The state of a search along a line.
 
-    Fields: the number of the trial, its ``step``; the line's value and slope at its ``origin``; the best point that decreases
-    enough, ``low``; the other end of an interval with a minimum, ``high``, at an infinite step while there is none.
+    ``trial`` and ``step`` are the number and the length of the next trial, ``origin`` the start. ``low`` is the best point that
+    decreases enough, ``high`` the other end of an interval with a minimum, at an infinite step while there is none.
     """
 
     trial: int
@@ -33,7 +33,7 @@ class LineSearch(NamedTuple):
 
     @classmethod
     def along(cls, value: float, slope: float, step: float) -> "LineSearch":
-        """The search from a point with this ``value`` and ``slope`` < 0, of which ``step`` is the first trial."""
+        """Return the search from a point with this ``value`` and ``slope`` < 0, with ``step`` as the first trial."""
         origin = Point(0.0, value, slope)
         return cls(1, step, origin, origin, Point(np.inf, np.inf, np.inf))
 
@@ -46,15 +46,15 @@ class LineSearch(NamedTuple):
         """Whether ``value`` and ``slope`` at the trial step satisfy the strong Wolfe conditions, up to rounding of values."""
         return self._decreases(value, slope) and abs(slope) <= -_CURVATURE * self.origin.slope
 
-    def _decreases(self, value, slope):
+    def _decreases(self, value: float, slope: float) -> bool:
         at, first, downhill = self.step, self.origin.value, self.origin.slope
         if value <= first + _DECREASE * at * downhill:
             return True
-        # Near a minimum values differ by rounding only, and slopes tell (Hager and Zhang's approximate condition).
+        # Near a minimum values differ by rounding only: slopes decide (Hager and Zhang's approximate condition).
         return value <= first + _ROUNDING * abs(first) and slope <= (2 * _DECREASE - 1) * downhill
 
     def after(self, value: float, slope: float) -> "LineSearch":
-        """The search with the next trial step, after a trial that was not accepted (Nocedal and Wright, algorithm 3.5, 3.6)."""
+        """Return the search after a trial that was not accepted (Nocedal and Wright, algorithms 3.5 and 3.6)."""
         here = Point(self.step, value, slope)
         low, high = self.low, self.high
         if not (self._decreases(value, slope) and value < low.value + _ROUNDING * abs(low.value)):
@@ -66,8 +66,8 @@ class LineSearch(NamedTuple):
         return self._replace(trial=self.trial + 1, step=_next(low, high), low=low, high=high)
 
 
-def _next(low, high):
-    """Where the cubic through both points has its minimum, kept away from them; beyond ``low`` while there is no ``high``."""
+def _next(low: Point, high: Point) -> float:
+    """Return the minimum of the cubic through both points, kept away from them; beyond ``low`` while there is no ``high``."""
     if np.isinf(high.step):
         return _GROWTH * low.step
     width = high.step - low.step
@@ -78,7 +78,7 @@ def _next(low, high):
     root = theta**2 - low.slope * high.slope
     if root < 0:
         return middle
-    gamma = np.copysign(np.sqrt(root), width)
+    gamma = float(np.copysign(np.sqrt(root), width))
     cubic = high.step - width * (high.slope + gamma - theta) / (high.slope - low.slope + 2 * gamma)
     near, far = sorted((low.step + 0.1 * width, high.step - 0.1 * width))
     return float(np.clip(cubic, near, far)) if np.isfinite(cubic) else middle

@@ -13,7 +13,7 @@ _DIRECTED = {"doubly stochastic": "sinkhorn", "column stochastic": "push", "row 
 
 @dataclass(frozen=True, kw_only=True)
 class Needs:
-    """What a solver needs: a solver class says it in its attribute ``needs``, and nobody has to write a check.
+    """What a solver needs of a problem and a network: the attribute ``needs`` of its class.
 
     :func:`consensus.solvers.check_needs`, which :func:`consensus.solve` calls before any work, refuses what the method cannot
     run on: a ``regularizer``, a missing ``model`` or method of the ``loss``, ``mixing`` matrices. It warns of what only its
@@ -23,26 +23,25 @@ class Needs:
     ----------
     regularizer : {"prox", "smooth", "prox_jvp", "none"}
         What the method takes of r: its prox, which every regularizer has; its gradient, so that r must be smooth; the
-        generalised Jacobian of its prox, too, where r is not quadratic; nothing, so that r must be zero.
+        generalised Jacobian of its prox, too, unless r is quadratic; nothing, so that r must be zero.
     convex : bool
         Whether its theory is of convex costs and regularizers.
     model : bool
-        Whether the costs must be those of a model and a loss, because the model is linearised. Others know costs given by
-        functions, too.
+        Whether the model is linearised, so that costs given by functions are refused.
     loss : tuple of str
-        Attributes and methods that it asks of the loss, where the costs have one, beside ``value``, ``gradient`` and ``check``.
+        Attributes and methods of the loss, if there is one, beside ``value``, ``gradient`` and ``check``.
     mixing : {"doubly stochastic", "column stochastic", "row stochastic", "symmetric"}
         What every round's mixing matrix must be; the symmetric ones are doubly stochastic, too.
     static : bool
         Whether its theory is of one matrix for all rounds.
     counts_exchanges : bool
-        Whether the method itself finds how many exchanges a round takes: :class:`consensus.solvers.Gossip` refuses it then.
+        Whether the method finds the number of exchanges of a round by itself: :class:`consensus.solvers.Gossip` refuses it.
     tree : bool
         Whether it sums over all agents along a tree, ``network.tree``: refused on networks that change, are directed
         or not connected, and inside wrappers, which change what ``network.mix`` does.
     each_message : bool
-        Whether it takes what its neighbours send message by message, by ``network.aggregate``: a wrapper that says what
-        ``network.mix`` does, as Gossip, goes inside of it, and refuses it.
+        Whether it takes its neighbours' messages one by one, by ``network.aggregate``: wrappers that change ``network.mix``, as
+        Gossip does, refuse it.
 
     Raises
     ------
@@ -81,5 +80,5 @@ class Needs:
 
 
 def needs_of(solver: object) -> Needs:
-    """What ``solver`` needs, an object or a class: its attribute ``needs``, or ``Needs()`` where it has none."""
+    """Return the attribute ``needs`` of a solver or its class, or ``Needs()`` if it has none."""
     return getattr(solver, "needs", None) or Needs()

@@ -1,30 +1,18 @@
 """Network-GIANT."""
 
-from dataclasses import dataclass
-from typing import NamedTuple
-
-import numpy as np
+from dataclasses import dataclass, field
 
 from consensus import _checks
 from consensus.communication.network import Network
 from consensus.local.newton_directions import newton_directions
 from consensus.problems import BaseProblem
-from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs
+from consensus.solvers.states import TrackingSolver, TrackingState
 from consensus.step_sizes import Rule, value_at
 
 
-class NetworkGIANTState(NamedTuple):
-    """Iterates w, trackers y of the average of the grad f_i, and local gradients grad f_i, all (agents, P)."""
-
-    round: int
-    w: np.ndarray
-    y: np.ndarray
-    gradient: np.ndarray
-
-
 @dataclass(frozen=True)
-class NetworkGIANT(Solver):
+class NetworkGIANT(TrackingSolver):
     """Gradient tracking along the agents' own Newton directions: the harmonic mean of the Hessians stands for their mean.
 
     On the average form ``f_i = A g_i + r`` with G(X) the stacked gradients, B_i the Hessian of f_i at x_i, W the round's mixing
@@ -32,19 +20,19 @@ class NetworkGIANT(Solver):
 
         n_i = (B_i + e I)^-1 y_i,       X+ = W (X - alpha N),       Y+ = W (Y + G(X+) - G(X))
 
-    Two exchanges a round. Of a model that is not linear B_i is the Gauss-Newton matrix. It needs a symmetric W, static for its
+    Two exchanges a round. If the model is not linear, B_i is the Gauss-Newton matrix. It needs a symmetric W, static for its
     theory, r = L2 or none, and f_i strongly convex: then it converges linearly with small alpha, near the optimum at a rate of
-    ``1 - alpha`` or so where the Hessians are alike.
+    ``1 - alpha`` or so if the Hessians are alike.
 
     Parameters
     ----------
     step_size : float or rule
-        alpha > 0, and small in the paper. There is no default, because no agent knows how unlike the Hessians are. With equal
+        Step alpha > 0, small in the paper. There is no default, because no agent knows how unlike the Hessians are. With equal
         Hessians 0.5 to 1 is good on well connected networks, less on others. The harmonic mean overestimates steps by at most
         ``b = (L + m)^2 / (4 L m)`` (Kantorovich's inequality for matrices) if all f_i have curvatures in [m, L]: the spectral
         gap of W over b was stable for all quadratics that were tried, but is mostly ten times too small or more.
     damping : float
-        e >= 0; > 0 unless r is strongly convex. It is no part of the paper's method.
+        Damping e >= 0; > 0 unless r is strongly convex. It is no part of the paper's method.
 
     References
     ----------
@@ -55,25 +43,20 @@ class NetworkGIANT(Solver):
     Examples
     --------
     >>> import numpy as np, consensus, topologies
-    >>> from consensus.solvers import NetworkGIANT
     >>> X, y = np.eye(4), np.array([1.0, 2.0, 3.0, 4.0])
     >>> shards = consensus.partition(X, y, agents=2)
     >>> problem = consensus.Problem(consensus.Linear(4), consensus.SquaredLoss(), shards, consensus.L2(0.1))
-    >>> result = consensus.solve(problem, topologies.path(2), NetworkGIANT(step_size=0.3), rounds=100)
+    >>> result = consensus.solve(problem, topologies.path(2), consensus.solvers.NetworkGIANT(step_size=0.3), rounds=100)
     >>> bool(result.history["stationarity"][-1] < 1e-9)
     True
     """
 
     step_size: float | Rule
-    damping: float = 0.0
+    damping: float = field(default=0.0, metadata={"least": 0})
 
     needs = Needs(regularizer="smooth", convex=True, model=True, loss=("curvature_root",), mixing="symmetric", static=True)
     exchanges_a_round = 2
     sends = "w, y"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "damping", _checks.number("damping", self.damping, least=0))
 
     def check(self, problem: BaseProblem) -> None:
         r = _checks.problem(problem).regularizer
@@ -82,13 +65,9 @@ class NetworkGIANT(Solver):
         if self.damping + r.strong_convexity == 0:
             raise ValueError(f"damping must be > 0 with {r}, or the Hessians need not have inverses; got {self.damping}")
 
-    def init(self, problem: BaseProblem, w: np.ndarray) -> NetworkGIANTState:
-        gradient = _checks.problem(problem).average_gradient(w)
-        return NetworkGIANTState(0, w, gradient, gradient)
-
-    def step(self, problem: BaseProblem, network: Network, state: NetworkGIANTState) -> NetworkGIANTState:
+    def step(self, problem: BaseProblem, network: Network, state: TrackingState) -> TrackingState:
         n, w, y, gradient = state
         (w,) = network.mix(n, w - value_at(self.step_size, n) * newton_directions(problem, w, y, self.damping))
         new = problem.average_gradient(w)
         (y,) = network.mix(n, y + new - gradient)
-        return NetworkGIANTState(n + 1, w, y, new)
+        return TrackingState(n + 1, w, y, new)

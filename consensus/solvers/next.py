@@ -14,17 +14,10 @@ from consensus.step_sizes import value_at
 
 
 class NEXTState(NamedTuple):
-    """Iterates w, trackers y of the average gradient of the g_i, local gradients, and the last local minimisers."""
+    """Iterates w, trackers y of the average of the gradients, local gradients, the last local minimisers; all (agents, P).
 
-    round: int
-    w: np.ndarray
-    y: np.ndarray
-    gradient: np.ndarray
-    best: np.ndarray
-
-
-class SampledNEXTState(NamedTuple):
-    """As :class:`NEXTState` with gradients of batches, whose running averages d are what y tracks."""
+    ``average`` has the running averages of gradients of batches, which y tracks then; otherwise the gradients themselves.
+    """
 
     round: int
     w: np.ndarray
@@ -59,20 +52,19 @@ class NEXT(SuccessiveConvex):
     Parameters
     ----------
     surrogate : FullLinearization, PartialLinearization or Blocks
-        g~_i.
+        Convex models g~_i of the costs.
     step_size : float or rule
-        alpha, in (0, 1].
+        Step alpha, in (0, 1].
     local : Exact or CVXPYSolver, optional
         Solves the local problems.
     tolerance : float or callable
-        How exactly: each agent's residual relative to that at w_i. A function of the step size, such as
-        ``lambda alpha: 0.1 * alpha``, makes the solves sharper as alpha falls: with errors eps_i[n] the method converges if
-        ``sum_n alpha[n] eps_i[n]`` is finite.
+        Each agent's residual relative to that at w_i. A function of the step size, such as ``lambda alpha: 0.1 * alpha``, makes
+        the solves sharper as alpha falls: with errors eps_i[n] the method converges if ``sum_n alpha[n] eps_i[n]`` is finite.
     batch : int or Minibatches, optional
         Samples of each agent and round, instead of all.
     averaging : float or rule, optional
-        rho, in (0, 1]; ``InverseSqrt(1.0)``, which falls, by default. An agent that uses all its samples has nothing to
-        average: its rho is 1.
+        Weight rho of the new gradients, in (0, 1]; ``InverseSqrt(1.0)``, which falls, by default. For an agent that uses all
+        its samples it is 1.
 
     References
     ----------
@@ -94,18 +86,15 @@ class NEXT(SuccessiveConvex):
     exchanges_a_round = 1
     sends = "w, y"
 
-    def init(self, problem: BaseProblem, w: np.ndarray) -> NEXTState | SampledNEXTState:
+    def init(self, problem: BaseProblem, w: np.ndarray) -> NEXTState:
         gradient = _checks.problem(problem).gradient(w, draw(self.batch, problem, 0))
-        state = NEXTState(0, w, gradient, gradient, w)
-        return state if self.batch is None else SampledNEXTState(*state, average=gradient)
+        return NEXTState(0, w, gradient, gradient, w, gradient)
 
-    def step(self, problem: BaseProblem, network: Network, state: NEXTState | SampledNEXTState) -> NEXTState | SampledNEXTState:
-        n, w, y, gradient, _, *averages = state
+    def step(self, problem: BaseProblem, network: Network, state: NEXTState) -> NEXTState:
+        n, w, y, _, _, before = state
         best = self.minimise(problem, network, state)
         z = w + value_at(self.step_size, n) * (best - w)
         w, y = network.mix(n, z, y)
-        new = problem.gradient(w, draw(self.batch, problem, n + 1))
-        before = averages[0] if averages else gradient
-        average = self.averaged(problem, before, new, n + 1)
-        state = NEXTState(n + 1, w, y + average - before, new, best)
-        return SampledNEXTState(*state, average=average) if averages else state
+        gradient = problem.gradient(w, draw(self.batch, problem, n + 1))
+        average = self.averaged(problem, before, gradient, n + 1)
+        return NEXTState(n + 1, w, y + average - before, gradient, best, average)

@@ -15,12 +15,12 @@ from topologies.schedules import ScheduleLike
 
 
 class NIDSState(NamedTuple):
-    """Iterates w, the points p of the last gradient step, and what the prox took off, z - w; all (agents, P)."""
+    """Iterates w, the points p of the last gradient step, and the correction z - w by the prox; all (agents, P)."""
 
     round: int
     w: np.ndarray
     p: np.ndarray
-    taken: np.ndarray
+    correction: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -32,17 +32,16 @@ class NIDS(Solver):
         X_k = prox_{alpha r}(Z_k),
         Z_{k+1} = Z_k - X_k + W~ (2 X_k - X_{k-1} - alpha G(X_k) + alpha G(X_{k-1})) .
 
-    The start differs from the paper's: Z_1 is W~ (X_0 - alpha G(X_0)), so that the first round has an exchange, too; in the
-    paper it is X_0 - alpha G(X_0). The theorems hold for both, as both begin with dual variables in the range of I - W. The
-    agents send what W~ multiplies.
+    Z_1 is W~ (X_0 - alpha G(X_0)), so that the first round has an exchange, too; in the paper it is X_0 - alpha G(X_0). The
+    theorems hold for both. The agents send what W~ multiplies.
 
-    Convex smooth g_i, one symmetric doubly stochastic W. With r = 0 it is :class:`consensus.solvers.ExactDiffusion`, and linear
-    if U is strongly convex; the optimality gap falls as o(1 / k) otherwise.
+    For convex smooth g_i and one symmetric W the optimality gap falls as o(1 / k). With r = 0 it is
+    :class:`consensus.solvers.ExactDiffusion`, and linear if U is strongly convex.
 
     Parameters
     ----------
     step_size : float or rule, optional
-        alpha > 0; a constant, for the theory. Stable below 2 / L, whatever the network, with L the largest of the Lipschitz
+        Step alpha > 0; a constant, for the theory. Stable below 2 / L on every network, with L the largest of the Lipschitz
         constants of the A grad g_i; half of that by default.
 
     References
@@ -53,12 +52,11 @@ class NIDS(Solver):
     Examples
     --------
     >>> import numpy as np, consensus, topologies
-    >>> from consensus.solvers import NIDS
     >>> centres = np.arange(5.0)[:, None]
     >>> problem = consensus.Problem.from_functions(
     ...     lambda w: ((w - centres) ** 2).sum(axis=1) / 2, lambda w: w - centres, agents=5, parameters=1,
     ...     regularizer=consensus.L1(2.0), lipschitz=1.0)
-    >>> consensus.solve(problem, topologies.ring(5), NIDS(), rounds=300).mean.round(9)
+    >>> consensus.solve(problem, topologies.ring(5), consensus.solvers.NIDS(), rounds=300).mean.round(9)
     array([1.6])
     """
 
@@ -76,11 +74,11 @@ class NIDS(Solver):
         return NIDSState(0, w, w, np.zeros_like(w))
 
     def step(self, problem: BaseProblem, network: Network, state: NIDSState) -> NIDSState:
-        n, w, before, taken = state
+        n, w, before, correction = state
         alpha = value_at(self.step_size, n)
         p = w - alpha * problem.network_size * problem.gradient(w)
         corrected = p + w - before
         (mixed,) = network.mix(n, corrected)
-        z = (mixed + corrected) / 2 + taken
+        z = (mixed + corrected) / 2 + correction
         w = problem.regularizer.prox(z, alpha)
         return NIDSState(n + 1, w, p, z - w)

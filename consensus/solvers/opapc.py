@@ -1,15 +1,14 @@
 """OPAPC."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
 import numpy as np
 
-from consensus import _checks
 from consensus.communication.network import Network
 from consensus.problems import BaseProblem
-from consensus.solvers.base import Solver
+from consensus.solvers.base import Solver, settled
 from consensus.solvers.bounds import convexity, gap, lowest_eigenvalue, steepest
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule, value_at
@@ -40,19 +39,19 @@ class OPAPC(Solver):
         Xf+ = Xg + (2 tau / (2 - tau)) (X+ - X) .
 
     The agents send Xh. f_i smooth and mu-strongly convex, one symmetric doubly stochastic W. With L the largest Lipschitz
-    constant and chi = lmax / lmin+ of Lap, rounds grow as sqrt(chi L / mu) + chi; with sqrt(chi) Chebyshev exchanges,
-    ``Gossip(OPAPC(), k, gap)``, their number is optimal, as that of the gradients.
+    constant and chi = lmax / lmin+ of Lap, the number of rounds grows as sqrt(chi L / mu) + chi; with sqrt(chi) Chebyshev
+    exchanges, ``Gossip(OPAPC(), k, gap)``, the numbers of exchanges and of gradients are optimal.
 
     Parameters
     ----------
     step_size : float, optional
-        eta > 0. By default 1 / (4 tau L).
+        Step eta > 0. By default 1 / (4 tau L).
     convexity : float, optional
-        mu > 0. By default the least of ``problem.strong_convexity()``.
+        The modulus of strong convexity mu > 0. By default the least of ``problem.strong_convexity()``.
     momentum : float, optional
-        tau in (0, 1]. By default min(1, sqrt(chi mu / L) / 2), with lmin+ bounded by the spectral gap of W.
+        Weight tau in (0, 1]. By default min(1, sqrt(chi mu / L) / 2), with lmin+ bounded by the spectral gap of W.
     dual : float, optional
-        theta > 0. By default 1 / (eta lmax).
+        Dual step theta > 0. By default 1 / (eta lmax).
 
     References
     ----------
@@ -62,29 +61,23 @@ class OPAPC(Solver):
     Examples
     --------
     >>> import numpy as np, consensus, topologies
-    >>> from consensus.solvers import OPAPC
     >>> centres = np.arange(5.0)[:, None]
     >>> problem = consensus.Problem.from_functions(
     ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=1, lipschitz=2.0)
-    >>> consensus.solve(problem, topologies.ring(5), OPAPC(convexity=2.0), rounds=500).w[:, 0].round(9).tolist()
+    >>> result = consensus.solve(problem, topologies.ring(5), consensus.solvers.OPAPC(convexity=2.0), rounds=500)
+    >>> result.w[:, 0].round(9).tolist()
     [2.0, 2.0, 2.0, 2.0, 2.0]
     """
 
     step_size: float | Rule | None = None
-    convexity: float | None = None
-    momentum: float | None = None
-    dual: float | None = None
+    convexity: float | None = field(default=None, metadata={"above": 0})
+    momentum: float | None = field(default=None, metadata={"above": 0, "most": 1})
+    dual: float | None = field(default=None, metadata={"above": 0})
 
     needs = Needs(regularizer="smooth", convex=True, mixing="symmetric", static=True)
     exchanges_a_round = 1
     sends = "w"
     default = "1 / (4 tau L)"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "convexity", _checks.optional_number("convexity", self.convexity, above=0))
-        object.__setattr__(self, "momentum", _checks.optional_number("momentum", self.momentum, above=0, most=1))
-        object.__setattr__(self, "dual", _checks.optional_number("dual", self.dual, above=0))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         return 1 / (4 * self._tau(problem, network) * steepest(problem, network))
@@ -95,23 +88,20 @@ class OPAPC(Solver):
         dual = _MARGIN / (value_at(ready.step_size, 0) * (1 - lowest_eigenvalue(network))) if self.dual is None else self.dual
         return replace(ready, convexity=mu, momentum=self._tau(problem, network), dual=dual)
 
-    def _tau(self, problem, network):
+    def _tau(self, problem: BaseProblem, network: ScheduleLike) -> float:
         if self.momentum is not None:
             return self.momentum
         mu = convexity(problem) if self.convexity is None else self.convexity
         chi = (1 - lowest_eigenvalue(network)) / gap(network)
         return float(f"{min(1.0, math.sqrt(chi * mu / steepest(problem, network)) / 2):.6g}")
 
-    def _settings(self):
-        """mu, tau and theta of a solver that is prepared."""
-        return self.convexity, self.momentum, self.dual
-
     def init(self, problem: BaseProblem, w: np.ndarray) -> OPAPCState:
         return OPAPCState(0, w, w, np.zeros_like(w))
 
     def step(self, problem: BaseProblem, network: Network, state: OPAPCState) -> OPAPCState:
         n, w, ahead, y = state
-        eta, (mu, tau, theta) = value_at(self.step_size, n), self._settings()
+        eta, mu = value_at(self.step_size, n), settled(self.convexity, "convexity")
+        tau, theta = settled(self.momentum, "momentum"), settled(self.dual, "dual")
         middle = tau * w + (1 - tau) * ahead
         moved = w - eta * (problem.average_gradient(middle) - mu * middle)
         predicted = (moved - eta * y) / (1 + eta * mu)

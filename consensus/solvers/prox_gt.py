@@ -15,11 +15,11 @@ from topologies.schedules import ScheduleLike, is_static
 
 
 class ProxGTState(NamedTuple):
-    """Iterates w, and by how much the trackers of the average of the grad g_i are ahead of their own, ``Y / A - grad g``."""
+    """Iterates w, and the excess of the trackers over the local gradients, ``Y / A - grad g``; both (agents, P)."""
 
     round: int
     w: np.ndarray
-    lead: np.ndarray
+    excess: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class ProxGT(Solver):
     Parameters
     ----------
     step_size : float or rule, optional
-        alpha > 0, of order 1 / L, with L the largest of the Lipschitz constants of the A grad g_i. By default half the bound of
-        :class:`consensus.solvers.GradientTracking` ("atc").
+        Step alpha > 0, of order 1 / L, with L the largest of the Lipschitz constants of the A grad g_i. By default half the
+        bound of :class:`consensus.solvers.GradientTracking` ("atc").
 
     References
     ----------
@@ -48,12 +48,11 @@ class ProxGT(Solver):
     Examples
     --------
     >>> import numpy as np, consensus, topologies
-    >>> from consensus.solvers import ProxGT
     >>> centres = np.arange(5.0)[:, None]
     >>> problem = consensus.Problem.from_functions(
     ...     lambda w: ((w - centres) ** 2).sum(axis=1) / 2, lambda w: w - centres, agents=5, parameters=1,
     ...     regularizer=consensus.L1(2.0), lipschitz=1.0)
-    >>> consensus.solve(problem, topologies.ring(5), ProxGT(), rounds=300).mean.round(9)
+    >>> consensus.solve(problem, topologies.ring(5), consensus.solvers.ProxGT(), rounds=300).mean.round(9)
     array([1.6])
     """
 
@@ -74,9 +73,9 @@ class ProxGT(Solver):
         return ProxGTState(0, w, np.zeros_like(w))
 
     def step(self, problem: BaseProblem, network: Network, state: ProxGTState) -> ProxGTState:
-        n, w, lead = state
+        n, w, excess = state
         alpha = value_at(self.step_size, n)
         gradient = problem.gradient(w)
-        (y,) = network.mix(n, lead + gradient)  # Y+ / A
+        (y,) = network.mix(n, excess + gradient)  # Y+ / A
         (w,) = network.mix(n, problem.regularizer.prox(w - alpha * problem.network_size * y, alpha))
-        return ProxGTState(n + 1, w, y - gradient)  # what the trackers are ahead of the gradients
+        return ProxGTState(n + 1, w, y - gradient)

@@ -1,32 +1,21 @@
 """ProxSkip: most rounds without an exchange."""
 
-from dataclasses import dataclass
-from typing import NamedTuple
-
-import numpy as np
+from dataclasses import dataclass, field
 
 from consensus import _checks
 from consensus.communication.network import Network
 from consensus.problems import BaseProblem
-from consensus.solvers.base import Solver
 from consensus.solvers.bounds import steepest
 from consensus.solvers.coin import heads
 from consensus.solvers.needs import Needs
+from consensus.solvers.states import DualSolver, DualState
 from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike
 
 
-class ProxSkipState(NamedTuple):
-    """Iterates w, dual variables y, both (agents, P)."""
-
-    round: int
-    w: np.ndarray
-    y: np.ndarray
-
-
 @dataclass(frozen=True)
-class ProxSkip(Solver):
-    """Decentralised ProxSkip (Scaffnew): every round a gradient, an exchange only where a coin says so.
+class ProxSkip(DualSolver):
+    """Decentralised ProxSkip (Scaffnew): a gradient in every round, an exchange only if a coin says so.
 
     On the average form ``f_i = A g_i + r`` with G the stacked gradients, Wt = (I + W) / 2 and Y0 = 0:
 
@@ -42,11 +31,11 @@ class ProxSkip(Solver):
     Parameters
     ----------
     step_size : float or rule, optional
-        alpha > 0; 1 / L by default.
+        Step alpha > 0; 1 / L by default.
     probability : float
-        p, in (0, 1].
+        Probability p of an exchange, in (0, 1].
     seed : int
-        Of the coin, >= 0.
+        Seed of the coin, >= 0.
 
     References
     ----------
@@ -56,18 +45,17 @@ class ProxSkip(Solver):
     Examples
     --------
     >>> import numpy as np, consensus, topologies
-    >>> from consensus.solvers import ProxSkip
     >>> centres = np.arange(5.0)[:, None]
     >>> problem = consensus.Problem.from_functions(
     ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=1)
-    >>> result = consensus.solve(problem, topologies.ring(5), ProxSkip(0.05, probability=0.5), rounds=200)
+    >>> result = consensus.solve(problem, topologies.ring(5), consensus.solvers.ProxSkip(0.05, probability=0.5), rounds=200)
     >>> result.w.round(6).ravel(), int(result.history["exchanges"][-1])
     (array([2., 2., 2., 2., 2.]), 88)
     """
 
     step_size: float | Rule | None = None
-    probability: float = 0.5
-    seed: int = 0
+    probability: float = field(default=0.5, metadata={"above": 0, "most": 1})
+    seed: int = field(default=0, metadata={"count": 0})
 
     needs = Needs(regularizer="smooth", convex=True, mixing="symmetric", static=True)
     sends = "w"
@@ -75,28 +63,32 @@ class ProxSkip(Solver):
 
     @property
     def exchanges_a_round(self) -> float:
+        """Its probability."""
         return self.probability
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "probability", _checks.number("probability", self.probability, above=0, most=1))
-        object.__setattr__(self, "seed", _checks.count("seed", self.seed, least=0))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         return 1 / steepest(problem, network)
 
-    def init(self, problem: BaseProblem, w: np.ndarray) -> ProxSkipState:
-        return ProxSkipState(0, w, np.zeros_like(w))
-
     def communicates(self, round: int) -> bool:
-        """Whether there is an exchange in ``round``."""
+        """Whether there is an exchange in a round.
+
+        Parameters
+        ----------
+        round : int
+            Number of rounds before it.
+
+        Returns
+        -------
+        bool
+            What the coin says.
+        """
         return heads(self.seed, _checks.count("round", round, least=0), self.probability)
 
-    def step(self, problem: BaseProblem, network: Network, state: ProxSkipState) -> ProxSkipState:
+    def step(self, problem: BaseProblem, network: Network, state: DualState) -> DualState:
         n, w, y = state
         z = problem.descended(w, value_at(self.step_size, n), w) - y
         if not self.communicates(n):
-            return ProxSkipState(n + 1, z, y)
+            return DualState(n + 1, z, y)
         (mixed,) = network.mix(n, z)
         w = (z + mixed) / 2
-        return ProxSkipState(n + 1, w, y + self.probability * (z - w))
+        return DualState(n + 1, w, y + self.probability * (z - w))

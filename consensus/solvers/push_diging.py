@@ -37,7 +37,7 @@ class PushDIGing(Solver):
     Parameters
     ----------
     step_size : float or rule
-        alpha > 0, small: linear convergence on strongly convex problems.
+        Step alpha > 0, small: linear convergence on strongly convex problems.
 
     References
     ----------

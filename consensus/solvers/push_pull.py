@@ -2,19 +2,15 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from consensus import _checks
 from consensus.communication.network import Network
 from consensus.problems import BaseProblem
-from consensus.solvers.base import Solver
-from consensus.solvers.gradient_tracking import GradientTrackingState
 from consensus.solvers.needs import Needs
+from consensus.solvers.states import TrackingSolver, TrackingState
 from consensus.step_sizes import Rule, value_at
 
 
 @dataclass(frozen=True)
-class PushPull(Solver):
+class PushPull(TrackingSolver):
     """Pull the iterates, push the trackers: no masses.
 
     On the average form ``f_i = A g_i + r``, C the round's column stochastic matrix and R the row stochastic one with which
@@ -27,7 +23,7 @@ class PushPull(Solver):
     Parameters
     ----------
     step_size : float or rule
-        alpha > 0, small: linear convergence on strongly convex problems over static graphs.
+        Step alpha > 0, small: linear convergence on strongly convex problems over static graphs.
 
     References
     ----------
@@ -41,12 +37,8 @@ class PushPull(Solver):
     exchanges_a_round = 1
     sends = "w, y"
 
-    def init(self, problem: BaseProblem, w: np.ndarray) -> GradientTrackingState:
-        gradient = _checks.problem(problem).average_gradient(w)
-        return GradientTrackingState(0, w, gradient, gradient)
-
-    def step(self, problem: BaseProblem, network: Network, state: GradientTrackingState) -> GradientTrackingState:
+    def step(self, problem: BaseProblem, network: Network, state: TrackingState) -> TrackingState:
         n, w, y, gradient = state
         y, w = network.mix_and_average(n, y, w - value_at(self.step_size, n) * y)
         new = problem.average_gradient(w)
-        return GradientTrackingState(n + 1, w, y + new - gradient, new)
+        return TrackingState(n + 1, w, y + new - gradient, new)

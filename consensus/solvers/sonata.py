@@ -15,18 +15,7 @@ from consensus.step_sizes import value_at
 
 
 class SONATAState(NamedTuple):
-    """Iterates w, trackers y of the average gradient, local gradients, last minimisers, all (agents, P); masses (agents, 1)."""
-
-    round: int
-    w: np.ndarray
-    y: np.ndarray
-    mass: np.ndarray
-    gradient: np.ndarray
-    best: np.ndarray
-
-
-class SampledSONATAState(NamedTuple):
-    """As :class:`SONATAState` with gradients of batches, whose running averages d are what y tracks."""
+    """The fields of :class:`consensus.solvers.next.NEXTState`, and masses (agents, 1)."""
 
     round: int
     w: np.ndarray
@@ -48,8 +37,13 @@ class SONATA(SuccessiveConvex):
         y_i   <- (1 / phi_i new) [ sum_j c_ij phi_j y_j + grad g_i(w_i new) - grad g_i(w_i old) ] .
 
     At every round ``sum_i phi_i = A`` and ``sum_i phi_i y_i = sum_i grad g_i``. Over doubly stochastic matrices the masses
-    stay one and this is NEXT. With batches y_i tracks running averages of their gradients, as it does there. Parameters as for
-    :class:`NEXT`; the graphs are to be jointly strongly connected.
+    stay one and this is NEXT. With batches y_i tracks running averages of their gradients, as it does there. The graphs are to
+    be jointly strongly connected.
+
+    Parameters
+    ----------
+    surrogate, step_size, local, tolerance, batch, averaging : as there
+        As for :class:`NEXT`.
 
     References
     ----------
@@ -76,22 +70,16 @@ class SONATA(SuccessiveConvex):
     exchanges_a_round = 1
     sends = "mass, w, y"
 
-    def init(self, problem: BaseProblem, w: np.ndarray) -> SONATAState | SampledSONATAState:
+    def init(self, problem: BaseProblem, w: np.ndarray) -> SONATAState:
         gradient = _checks.problem(problem).gradient(w, draw(self.batch, problem, 0))
-        state = SONATAState(0, w, gradient, np.ones((len(w), 1), w.dtype), gradient, w)
-        return state if self.batch is None else SampledSONATAState(*state, average=gradient)
+        return SONATAState(0, w, gradient, np.ones((len(w), 1), w.dtype), gradient, w, gradient)
 
-    def step(
-        self, problem: BaseProblem, network: Network, state: SONATAState | SampledSONATAState
-    ) -> SONATAState | SampledSONATAState:
-        n, w, y, mass, gradient, _, *averages = state
+    def step(self, problem: BaseProblem, network: Network, state: SONATAState) -> SONATAState:
+        n, w, y, mass, _, _, before = state
         best = self.minimise(problem, network, state)
         z = w + value_at(self.step_size, n) * (best - w)
         mass, w, y = network.mix(n, mass, mass * z, mass * y)
         w = w / mass
-        new = problem.gradient(w, draw(self.batch, problem, n + 1))
-        before = averages[0] if averages else gradient
-        average = self.averaged(problem, before, new, n + 1)
-        y = (y + average - before) / mass
-        state = SONATAState(n + 1, w, y, mass, new, best)
-        return SampledSONATAState(*state, average=average) if averages else state
+        gradient = problem.gradient(w, draw(self.batch, problem, n + 1))
+        average = self.averaged(problem, before, gradient, n + 1)
+        return SONATAState(n + 1, w, (y + average - before) / mass, mass, gradient, best, average)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -16,6 +16,21 @@ from consensus.solvers.base import Solver
 from consensus.step_sizes import InverseSqrt, Rule, checked, value_at
 from consensus.surrogates import Surrogate
 from consensus.surrogates.base import SurrogateModel
+
+
+class TrackerState(Protocol):
+    """The fields that the states of NEXT and SONATA share."""
+
+    @property
+    def round(self) -> int: ...
+    @property
+    def w(self) -> np.ndarray: ...
+    @property
+    def y(self) -> np.ndarray: ...
+    @property
+    def gradient(self) -> np.ndarray: ...
+    @property
+    def best(self) -> np.ndarray: ...
 
 
 @dataclass(frozen=True)
@@ -55,8 +70,8 @@ class SuccessiveConvex(Solver):
     def prox(self, problem: BaseProblem) -> Callable[[np.ndarray, float], np.ndarray]:
         return self._solver.prox(problem.regularizer) if hasattr(self._solver, "prox") else super().prox(problem)
 
-    def minimise(self, problem: BaseProblem, network: Network, state: Any) -> np.ndarray:
-        """The minimisers w~ (agents, P) of the local problems at ``state``."""
+    def minimise(self, problem: BaseProblem, network: Network, state: TrackerState) -> np.ndarray:
+        """Return the minimisers w~ (agents, P) of the local problems at ``state``."""
         tolerance = self.tolerance(value_at(self.step_size, state.round)) if callable(self.tolerance) else self.tolerance
         batch = draw(self.batch, problem, state.round)
         seen = problem if batch is None else cast(Problem, problem).sampled(batch)
@@ -65,14 +80,14 @@ class SuccessiveConvex(Solver):
         return minimise(self._solver, problem, model, linear, state.best, tolerance, state.round)
 
     def averaged(self, problem: BaseProblem, before: np.ndarray, new: np.ndarray, round: int) -> np.ndarray:
-        """The estimates of the gradients in ``round``: the ``new`` ones, or of batches' gradients the running average."""
+        """Return the estimates of the gradients in ``round``: the ``new`` ones, or running averages of batches' gradients."""
         batch = draw(self.batch, problem, round)
         if batch is None:
             return new
-        some = (batch.weights > 1).any(axis=1, keepdims=True)  # not all that the agent has
+        some = (batch.weights > 1).any(axis=1, keepdims=True)  # not all samples of the agent
         averaging = InverseSqrt(1.0) if self.averaging is None else self.averaging
         rho = np.where(some, value_at(averaging, round), 1.0).astype(new.dtype)
-        return (1 - rho) * before + rho * new
+        return np.asarray((1 - rho) * before + rho * new)
 
 
 def minimise(
@@ -84,7 +99,7 @@ def minimise(
     tolerance: float,
     round: int,
 ) -> np.ndarray:
-    """The minimisers (agents, P) of ``model + linear . (w - w_i) + r`` by ``local``, counted; an error names the round."""
+    """Return the minimisers (agents, P) of ``model + linear . (w - w_i) + r`` by ``local``, and count the work."""
     try:
         best, iterations = local.solve(model, linear, problem.regularizer, start, tolerance)
     except LocalSolveError as error:

@@ -5,8 +5,9 @@ import inspect
 import itertools
 import re
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from consensus import _checks
 from consensus.solvers.base import Solver
@@ -23,14 +24,13 @@ _OPEN = "depends"  # on settings: it is known of objects only
 
 
 class Row(NamedTuple):
-    """What the table says of a solver, in words.
+    """A solver in words.
 
-    Fields: its ``name``; ``reference``, the first under *References* in its docstring; of its :class:`Needs` the
-    ``regularizer``, the ``cost`` and the ``network`` (its mixing matrices, and whether they must not change); by which weights
-    of :mod:`topologies` it runs on ``directed`` graphs; ``exchanges`` a round; what it ``sends`` in them, vectors of P numbers,
-    but for a mass, which is one; its ``settings``, optional ones in brackets, and by what a step or penalty that is not
-    given is found: L_i are the agents' Lipschitz constants, L the largest, mu their mean modulus of convexity, lmin the least
-    eigenvalue of W.
+    ``reference`` is the first entry under *References* in its docstring, ``Authors, "Title", where, year``. ``regularizer``,
+    ``cost`` and ``network`` are of its :class:`Needs`, ``directed`` the weights of :mod:`topologies` for directed graphs.
+    ``sends`` lists vectors of P numbers; a mass is one. ``settings`` has optional ones in brackets, and the source of a step or
+    penalty that is not given: L_i are the agents' Lipschitz constants, L the largest, mu their mean modulus of convexity, lmin
+    the least eigenvalue of W.
     """
 
     name: str
@@ -61,12 +61,12 @@ class Table:
         return "\n".join([*_lines(Row._fields, widths), _GAP.join("-" * width for width in widths), *lines])
 
     def to_markdown(self) -> str:
-        """A table in GitHub's Markdown."""
+        """Return a table in GitHub's Markdown."""
         lines = [Row._fields, ["---"] * len(Row._fields), *self.rows]
         return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
     def to_frame(self) -> "pandas.DataFrame":
-        """The same as a pandas DataFrame."""
+        """Return a pandas DataFrame."""
         import pandas
 
         return pandas.DataFrame(self.rows, columns=Row._fields)
@@ -75,7 +75,7 @@ class Table:
         import pandas
 
         with pandas.option_context("display.max_colwidth", None):
-            return self.to_frame().to_html(index=False)
+            return str(self.to_frame().to_html(index=False))
 
 
 def table(*more: Solver | type[Solver]) -> Table:
@@ -125,7 +125,7 @@ def table(*more: Solver | type[Solver]) -> Table:
 
 
 def _row(solver: Solver | type[Solver]) -> Row:
-    def said(name, otherwise):
+    def said(name: str, otherwise: object) -> Any:  # noqa: ANN401  # an attribute of any kind
         value = getattr(solver, name, otherwise)
         return _OPEN if isinstance(value, property) else value
 
@@ -144,8 +144,8 @@ def _words(needs: Needs) -> tuple[str, str, str, str]:
     return needs.regularizer, cost, network, needs.directed or "no"
 
 
-def _reference(kind) -> str:
-    """Authors and year of the first entry, ``Authors, "Title", where, year``, under References in a class's docstring."""
+def _reference(kind: type) -> str:
+    """Return authors and year of the first reference, ``Authors, "Title", where, year``, in a class's docstring."""
     _, _, references = (inspect.getdoc(kind) or "").partition("References\n----------\n")
     entry = _ENTRY.match(" ".join(references.split()))
     if not entry:
@@ -154,7 +154,7 @@ def _reference(kind) -> str:
     return f"{', '.join(authors) if len(authors) < 3 else f'{authors[0]} et al.'} {entry['year']}"
 
 
-def _settings(solver) -> str:
+def _settings(solver: Solver | type[Solver]) -> str:
     if inspect.isclass(solver):
         parameters = inspect.signature(solver).parameters
         names = ", ".join(p.name if p.default is p.empty else f"[{p.name}]" for p in parameters.values())
@@ -167,10 +167,10 @@ def _settings(solver) -> str:
     return ", ".join(f"{k}={v!r}" if isinstance(v, _PLAIN) else type(v).__name__ for k, v in values.items())
 
 
-def _widths(rows) -> list[int]:
-    """Of the columns, so that a line has at most WIDTH characters, if it can, and lines are few."""
+def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
+    """Return widths of the columns with which a line has at most WIDTH characters, if it can, and lines are few."""
 
-    def height(widths):
+    def height(widths: list[int]) -> tuple[int, int]:
         lines = [[len(cell) for cell in _wrapped(row, widths)] for row in rows]
         return sum(map(max, lines)), sum(map(sum, lines))
 
@@ -183,7 +183,7 @@ def _widths(rows) -> list[int]:
     return widths
 
 
-def _wrapped(row, widths) -> list[tuple[str, ...]]:
+def _wrapped(row: Sequence[str], widths: list[int]) -> list[tuple[str, ...]]:
     return [_wrap(cell, width) for cell, width in zip(row, widths)]
 
 
@@ -192,7 +192,7 @@ def _wrap(cell: str, width: int) -> tuple[str, ...]:
     return tuple(textwrap.wrap(cell, max(width, 1))) or ("",)
 
 
-def _lines(row, widths) -> list[str]:
-    """A row of the terminal's table: as many lines as its longest cell takes."""
+def _lines(row: Sequence[str], widths: list[int]) -> list[str]:
+    """Return the lines of a row in a terminal: as many as its longest cell takes."""
     wrapped = itertools.zip_longest(*_wrapped(row, widths), fillvalue="")
     return [_GAP.join(f"{part:<{width}}" for part, width in zip(line, widths)).rstrip() for line in wrapped]

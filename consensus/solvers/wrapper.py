@@ -1,4 +1,4 @@
-"""Another solver, on a network that is not quite the one there is."""
+"""A solver around another one, whose exchanges it changes."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
@@ -17,13 +17,14 @@ from topologies.schedules import ScheduleLike
 
 @dataclass(frozen=True)
 class Wrapper(Solver):
-    """A solver that is another one, ``solver``, whose exchanges go through :meth:`around` the network.
+    """A solver that runs another one on the network that :meth:`around` returns.
 
-    Whatever is not said anew is as the inner solver has it. Methods that find their exchanges by themselves are refused.
+    All attributes are those of the inner solver. Methods that find their exchanges by themselves are refused.
 
     Parameters
     ----------
     solver : Solver
+        The one inside.
     """
 
     solver: Solver
@@ -37,10 +38,10 @@ class Wrapper(Solver):
 
     @abstractmethod
     def around(self, network: Network) -> Network:
-        """The network that the inner solver is given."""
+        """Return the network that the inner solver is given."""
 
     def _takes_mix(self) -> None:
-        """Raise ``TypeError`` if the inner solver's exchanges are not those that this one would change."""
+        """Raise ``TypeError`` if the inner solver takes messages one by one, not by ``network.mix``."""
         if needs_of(self.solver).each_message:
             outer, inner = type(self).__name__, type(self.solver).__name__
             raise TypeError(f"solver of {outer} cannot be {inner}, which takes messages one by one: {inner}({outer}(...), ...)")
@@ -65,7 +66,7 @@ class Wrapper(Solver):
     def history_columns(self) -> Mapping[str, Callable[[np.ndarray], Any]]:
         return self.solver.history_columns
 
-    def report(self, state: Any) -> np.ndarray:
+    def report(self, state: Any) -> np.ndarray:  # noqa: ANN401
         return self.solver.report(state)
 
     def width(self, problem: BaseProblem) -> int:
@@ -81,7 +82,7 @@ class Wrapper(Solver):
         self.solver.check_network(schedule)
 
     def matrices(self, network: ScheduleLike) -> ScheduleLike:
-        """A schedule of the matrices that a round's exchange amounts to, by which the inner solver's step is bounded."""
+        """Return a schedule of the matrices that a round's exchange amounts to, for bounds on the inner solver's step."""
         return network
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
@@ -98,8 +99,8 @@ class Wrapper(Solver):
     def edges(self, network: ScheduleLike) -> ScheduleLike:
         return self.solver.edges(network) if hasattr(self.solver, "edges") else network
 
-    def init(self, problem: BaseProblem, w: np.ndarray) -> Any:
+    def init(self, problem: BaseProblem, w: np.ndarray) -> Any:  # noqa: ANN401
         return self.solver.init(problem, w)
 
-    def step(self, problem: BaseProblem, network: Network, state: Any) -> Any:
+    def step(self, problem: BaseProblem, network: Network, state: Any) -> Any:  # noqa: ANN401
         return self.solver.step(problem, self.around(network), state)

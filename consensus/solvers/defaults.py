@@ -1,0 +1,108 @@
+"""What engines ask of a solver beside its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from consensus import _checks
+from consensus.problems import BaseProblem
+from consensus.solvers.needs import Needs
+from topologies.schedules import ScheduleLike
+
+
+class SolverDefaults:
+    """Attributes and methods of every :class:`consensus.solvers.Solver`, with the values that suit most methods."""
+
+    if TYPE_CHECKING:  # to be read only: a method has them as attributes of its class, or sets them, or as properties
+
+        @property
+        def needs(self) -> Needs: ...
+        @property
+        def exchanges_a_round(self) -> float | None: ...
+        @property
+        def sends(self) -> str: ...
+        @property
+        def default(self) -> str: ...
+        @property
+        def history_columns(self) -> Mapping[str, Callable[[np.ndarray], Any]]: ...
+
+    else:
+        needs = Needs()
+        exchanges_a_round = None
+        sends = ""
+        default = ""
+        history_columns = MappingProxyType({})
+
+    def check_network(self, schedule: ScheduleLike) -> None:
+        """Raise ``ValueError`` if the method cannot run on a schedule.
+
+        Parameters
+        ----------
+        schedule : schedule
+            The network.
+        """
+        return None
+
+    def edges(self, network: ScheduleLike) -> ScheduleLike:
+        """Return the schedule that the rounds meet: all edges of the network, or some of them if others carry nothing.
+
+        Parameters
+        ----------
+        network : schedule
+            That of the run.
+
+        Returns
+        -------
+        schedule
+            By default ``network`` itself.
+        """
+        return network
+
+    def report(self, state: Any) -> np.ndarray:  # noqa: ANN401
+        """Return the agents' numbers for :attr:`history_columns`.
+
+        Parameters
+        ----------
+        state : NamedTuple
+            That of the round.
+
+        Returns
+        -------
+        ndarray (agents, columns)
+            A column for each entry.
+        """
+        return np.zeros((len(state.w), 0))
+
+    def width(self, problem: BaseProblem) -> int:
+        """Return how many numbers of an agent are mixed at once, at most: some engines set memory aside for them.
+
+        Parameters
+        ----------
+        problem : Problem
+            That of the run.
+
+        Returns
+        -------
+        int
+            Room for two vectors and some numbers, unless a method overrides it; an error names a block that finds no room.
+        """
+        return 2 * _checks.problem(problem).parameters + 4
+
+    def prox(self, problem: BaseProblem) -> Callable[[np.ndarray, float], np.ndarray]:
+        """Return the prox of what the method minimises beside the costs, by which stationarity is measured.
+
+        Parameters
+        ----------
+        problem : Problem
+            That of the run.
+
+        Returns
+        -------
+        callable
+            ``(v, step) -> w``.
+        """
+        return _checks.problem(problem).regularizer.prox
