@@ -46,12 +46,7 @@ class OwnL1:
     """|w|_1 / 20 by its prox alone: the way of accelerated proximal gradient."""
 
     quadratic = False
-
-    def value(self, w):
-        return 0.05 * np.abs(w).sum(axis=-1)
-
-    def prox(self, v, step):
-        return np.sign(v) * np.maximum(np.abs(v) - 0.05 * step, 0)
+    value, prox = staticmethod(L1(0.05).value), staticmethod(L1(0.05).prox)
 
 
 @pytest.mark.slow
@@ -142,10 +137,6 @@ def test_solves_that_sharpen_with_the_step_reach_the_optimum_with_less_work():
 # Constraints -------------------------------------------------------------------------------------------------------
 
 
-def sums_to_one(w):
-    return [cp.sum(w) == 1]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("surrogate", "rounds"), [(PartialLinearization(0.5), 120), (FullLinearization(3.0), 200)], ids=lambda x: type(x).__name__
@@ -154,12 +145,12 @@ def test_a_constrained_ridge_problem_reaches_its_optimum(surrogate, rounds, monk
     X, y = data()
     w = cp.Variable(5)
     cost = cp.sum_squares(X @ w[:4] + w[4] - y) / 120 + 0.05 * cp.sum_squares(w)
-    cp.Problem(cp.Minimize(cost), sums_to_one(w)).solve(solver="CLARABEL", **TIGHT)
+    cp.Problem(cp.Minimize(cost), [cp.sum(w) == 1]).solve(solver="CLARABEL", **TIGHT)
 
     stated, real = [], cp.Problem
     monkeypatch.setattr(cp, "Problem", lambda *arguments: stated.append(1) or real(*arguments))
     p = problem("squared", L2(0.1), scheme="iid")
-    solver = NEXT(surrogate, 0.5, CVXPYSolver(sums_to_one, options=TIGHT))
+    solver = NEXT(surrogate, 0.5, CVXPYSolver(lambda w: [cp.sum(w) == 1], options=TIGHT))
     solver.check(p)
     _, *run = states(solver, p, COMPLETE, rounds)
     assert len(stated) == AGENTS  # once, not every round
