@@ -40,7 +40,13 @@ TABLES = {
     "scale": ("table",),
     "centralised": ("table",),
 }
-SHORT = {convergence.LOCAL: "local", convergence.FULL: "full", convergence.TRACKING: "tracking", "DGD": "DGD"}
+SHORT = {
+    convergence.LOCAL: "local",
+    convergence.FULL: "full",
+    convergence.TRACKING: "tracking",
+    "DGD": "DGD",
+    convergence.ADAPTIVE: "adaptive",
+}
 SLACK = 0.05  # of the test error, that zeros may cost
 PAPER = Path(__file__).parents[1] / "paper"
 
