@@ -237,10 +237,7 @@ def _function(value: Any) -> Any:
 
 
 def _content(cell: CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # assigned later
-        return None
+    return None if cell == CellType() else cell.cell_contents  # an empty one is assigned later
 
 
 def _global_names(code: CodeType) -> set[str]:

@@ -21,11 +21,15 @@ class RunError(Exception):
 class DivergenceError(RunError, ArithmeticError):
     """An iterate became NaN, infinite or larger than 1e150.
 
-    Attributes
+    Parameters
     ----------
     round : int
         The round in which it did.
     solver : Solver
+        The solver that diverged.
+
+    Attributes
+    ----------
     history : History
         What was recorded until then.
     """
@@ -49,10 +53,15 @@ class UnfinishedWarning(UserWarning):
 class Interrupted(KeyboardInterrupt):
     """The run was stopped by ctrl-C.
 
-    Attributes
+    Parameters
     ----------
     result : Result
         The iterates of the last complete round and the history so far.
+    checkpoint : path, optional
+        The checkpoint from which the run can be resumed.
+
+    Attributes
+    ----------
     history : History
         That of the result.
     """

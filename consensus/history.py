@@ -5,12 +5,12 @@ import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeGuard
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from consensus import _checks
+from consensus._columns import check_value, fits, plain
 from consensus._files import whole
 from consensus.data.readers import numbers
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _SHOWN = 4  # columns in its text
 _SEAL = b"# sha256 "  # how the line of a CSV file's checksum begins
-_LARGEST = np.iinfo(np.int64).max
 
 
 class History(dict[str, np.ndarray]):
@@ -61,15 +60,21 @@ class History(dict[str, np.ndarray]):
         return len(next(iter(self._columns.values()), ()))
 
     def append(self, row: Mapping[str, float | np.ndarray]) -> None:
-        """Add a recorded round: a mapping with the same keys every time, of numbers or of arrays (agents,)."""
+        """Add a recorded round.
+
+        Parameters
+        ----------
+        row : mapping of str to float or ndarray (agents,)
+            The quantities by name; the same names in every row.
+        """
         if not isinstance(row, Mapping) or not all(isinstance(name, str) for name in row):
             raise TypeError(f"row must be a mapping of names to numbers, such as {{'round': 0}}; got {_checks.shown(row)}")
         if not row or (self._columns and row.keys() != self._columns.keys()):
             raise ValueError(f"a row must have the columns {list(self._columns) or 'of a run'}; got {list(row)}")
         for name, value in row.items():
             before = self._columns.get(name)
-            if not (before and type(value) is type(before[-1]) and _plain(value)):  # these are right, and the most frequent
-                _check_value(name, value, before[0] if before else None)
+            if not (before and type(value) is type(before[-1]) and plain(value)):  # these are right, and the most frequent
+                check_value(name, value, before[0] if before else None)
         for name, value in row.items():
             if isinstance(value, np.ndarray):
                 value = value.copy()  # the caller may go on working in place
@@ -81,7 +86,7 @@ class History(dict[str, np.ndarray]):
         """Write the newest value into the column's array."""
         values, buffer = self._columns[name], self._buffers.get(name)
         rows, new = len(values), values[-1]
-        if buffer is None or rows > len(buffer) or not _fits(new, buffer.dtype):
+        if buffer is None or rows > len(buffer) or not fits(new, buffer.dtype):
             array = np.array(values)
             self._buffers[name] = buffer = np.empty((2 * rows, *array.shape[1:]), array.dtype)
             buffer[:rows] = array
@@ -94,7 +99,13 @@ class History(dict[str, np.ndarray]):
         super().__setitem__(name, view)
 
     def last(self) -> dict[str, Any]:
-        """Return the newest row as a dictionary; ``ValueError`` if there is none."""
+        """Return the newest row; ``ValueError`` if there is none.
+
+        Returns
+        -------
+        dict
+            The quantities by name.
+        """
         self._need_rows()
         return {name: column[-1] for name, column in self._columns.items()}
 
@@ -124,6 +135,7 @@ class History(dict[str, np.ndarray]):
         return _restored(self._columns)
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
+        """Raise ``TypeError``: a history grows by :meth:`append` alone."""
         raise TypeError("a History grows by append(row) alone; dict(history) gives a dictionary to change")
 
     __setitem__ = __delitem__ = __ior__ = update = setdefault = pop = popitem = clear = _refuse
@@ -142,6 +154,11 @@ class History(dict[str, np.ndarray]):
         machine stops, there is the one from before or the new one. The first line, ``# sha256`` and the digest of all that
         follows, is a comment for other programs: ``pandas.read_csv(path, comment="#")``,
         ``numpy.genfromtxt(path, delimiter=",", names=True, skip_header=1)``.
+
+        Parameters
+        ----------
+        path : path
+            The file.
         """
         frame = self.to_frame()
         narrow = frame.columns[frame.dtypes == np.float32]  # written as the same numbers in float64
@@ -155,6 +172,7 @@ class History(dict[str, np.ndarray]):
         Returns
         -------
         pandas.DataFrame (rows, columns)
+            The table.
 
         Examples
         --------
@@ -183,6 +201,11 @@ class History(dict[str, np.ndarray]):
         """Read what :meth:`to_csv` wrote (per-agent columns stay separate).
 
         A table without the line of the checksum, as earlier versions wrote it, is read as it is, and the log says so.
+
+        Parameters
+        ----------
+        path : path
+            The file.
 
         Raises
         ------
@@ -220,24 +243,3 @@ def _restored(columns: Mapping[str, list[Any]]) -> History:
         history._buffers[name] = np.array(values)
         history._show(name, len(values))
     return history
-
-
-def _check_value(name: str, value: object, first: float | np.ndarray | None) -> None:
-    """Reject values that are not numbers or rows of numbers, or whose shape is not that of the column's ``first``."""
-    array = np.asarray(value) if isinstance(value, bool | int | float | np.generic | np.ndarray | list | tuple) else None
-    if array is None or array.ndim > 1 or array.dtype.kind not in "fiub":
-        raise TypeError(f"{name} of a row must be a number or an array (agents,) of them; got {_checks.shown(value)}")
-    if first is not None and array.shape != np.shape(first):
-        raise ValueError(f"{name} of a row must have the shape of the rows before, {np.shape(first)}; got {array.shape}")
-
-
-def _plain(value: object) -> TypeGuard[int | float]:
-    """Whether a value is a Python number that NumPy stores in 64 bits."""
-    return type(value) is float or (type(value) is int and -_LARGEST <= value <= _LARGEST)
-
-
-def _fits(value: ArrayLike, dtype: np.dtype) -> bool:
-    """Whether NumPy would make a column with this ``value`` of the same ``dtype``."""
-    if _plain(value):
-        return dtype == (np.float64 if type(value) is float else np.int64)
-    return np.can_cast(np.asarray(value).dtype, dtype)

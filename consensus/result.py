@@ -23,11 +23,12 @@ _NOISE = 1e-6  # by which, relatively, a run that began at a stationary point ma
 class Result:
     """The result of a run.
 
-    Attributes
+    Parameters
     ----------
     w : ndarray (agents, P)
         Every agent's copy of the parameters.
     history : History
+        The record of the run.
     rounds : int
         Rounds done.
     reason : str
@@ -94,6 +95,7 @@ def load(path: str | os.PathLike[str]) -> Result:
     Parameters
     ----------
     path : path
+        The file.
 
     Returns
     -------

@@ -56,6 +56,7 @@ def solve(
     Parameters
     ----------
     problem : Problem
+        The agents' costs and the regularizer.
     network : schedule or networkx.Graph
         Who talks to whom in each round; a graph means ``topologies.Static(graph)``.
     solver : Solver, optional
@@ -91,6 +92,7 @@ def solve(
         A file to which the run's state is written every ``every`` rounds and at its end, replaced as a whole each time. No
         two runs write one file at the same time: the second gets a ``ValueError`` that names the first.
     every : int
+        Rounds between two checkpoints.
     resume : path, optional
         A checkpoint to go on from, written on any engine: the result is, to the bit, that of a run never stopped. The
         problem, network, solver, start and the columns asked for must be the same; ``rounds`` may be more.

@@ -14,17 +14,21 @@ from numpydoc.validate import Validator, validate
 # Packages that satisfy it, with all packages inside them: add one a line.
 PACKAGES = [
     "consensus.centralised",
+    "consensus.cli",
     "consensus.communication",
     "consensus.compression",
     "consensus.data",
     "consensus.engines",
+    "consensus.local",
     "consensus.losses",
     "consensus.observe",
     "consensus.plotting",
     "consensus.problems",
     "consensus.regularizers",
     "consensus.robust",
+    "consensus.step_sizes",
     "consensus.surrogates",
+    "consensus.testing",
     "topologies",
 ]
 # Not required: extended summaries, "See Also", examples, and lines of their own for the quotes.
@@ -63,7 +67,7 @@ def faults(name):
 @pytest.mark.parametrize("package", PACKAGES)
 def test_docstrings_of_public_objects_are_complete(package):
     names = sorted(set(public(package)))
-    assert len(names) > 5
+    assert len(names) > 2
     assert {name: found for name in names if (found := faults(name))} == {}
 
 

@@ -18,10 +18,15 @@ UNFINISHED, STOPPED = 3, 130  # exit codes: a run diverged or failed; ctrl-C, as
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run ``consensus-opt`` with ``arguments``, by default those of the command line.
+    """Run the command ``consensus-opt``.
 
     The process ends with 0 if all runs ended well, 1 if the settings cannot be run, 2 if the arguments are wrong, 3 if a run
     diverged or failed, and 130 on ctrl-C.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        By default those of the command line.
     """
     parser = argparse.ArgumentParser(prog="consensus-opt", description=consensus.__doc__)
     parser.add_argument("--version", action="version", version=consensus.__version__)

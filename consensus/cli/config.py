@@ -54,7 +54,13 @@ class Config:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Config:
-        """Read the settings of the file ``path``; :class:`ConfigError` if it is missing, or no TOML."""
+        """Read the settings of a file; :class:`ConfigError` if it is missing, or no TOML.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+        """
         path = Path(path)
         try:
             text = path.read_text(encoding="utf-8")
@@ -70,7 +76,20 @@ class Config:
         return cls(path, values, _lines(text, values))
 
     def at(self, key: Key, otherwise: Any = None) -> Any:  # noqa: ANN401  # TOML holds any
-        """Return the value at ``key``, or ``otherwise``."""
+        """Return the value at ``key``, or ``otherwise``.
+
+        Parameters
+        ----------
+        key : tuple of str and int
+            The names of tables and the indices of lists.
+        otherwise : object
+            The result if there is no such key.
+
+        Returns
+        -------
+        object
+            The value.
+        """
         found: Any = self.values
         for part in key:
             try:
@@ -80,7 +99,20 @@ class Config:
         return found
 
     def table(self, key: Key, allowed: Iterable[str]) -> dict[str, Any]:
-        """Return the table at ``key``, empty if there is none; :class:`ConfigError` for keys that are not ``allowed``."""
+        """Return the table at ``key``; :class:`ConfigError` for keys that are not ``allowed``.
+
+        Parameters
+        ----------
+        key : tuple of str and int
+            The place of the table.
+        allowed : iterable of str
+            The names that it may have.
+
+        Returns
+        -------
+        dict
+            The table, empty if there is none.
+        """
         found = self.at(key, {})
         if not isinstance(found, dict):
             raise self.error(key, f"[{named(key)}] must be a table of settings; got {found!r}")
@@ -89,7 +121,19 @@ class Config:
         return found
 
     def one_of(self, key: Key, name: object, allowed: Iterable[str], what: str) -> None:
-        """Raise :class:`ConfigError` unless ``name`` is ``allowed``."""
+        """Raise :class:`ConfigError` unless ``name`` is ``allowed``.
+
+        Parameters
+        ----------
+        key : tuple of str and int
+            The place of the name.
+        name : object
+            The name in the file.
+        allowed : iterable of str
+            The names that may stand there.
+        what : str
+            What errors call such a name.
+        """
         names = sorted(allowed)
         if name not in names:
             close = get_close_matches(str(name), names, n=1, cutoff=0.5)
@@ -97,7 +141,20 @@ class Config:
             raise self.error(key, f"{name!r} is no {what}; {hint}")
 
     def error(self, key: Key, message: object) -> ConfigError:
-        """Return an error about the value at ``key``, with its line."""
+        """Return an error about the value at ``key``, with its line.
+
+        Parameters
+        ----------
+        key : tuple of str and int
+            The place of the value.
+        message : object
+            The rest of the error's text.
+
+        Returns
+        -------
+        ConfigError
+            To be raised.
+        """
         known = (key[:end] for end in range(len(key), 0, -1))
         line = next((f", line {self.lines[part]}" for part in known if part in self.lines), "")
         return ConfigError(f"{self.path.name}{line}: {message}")

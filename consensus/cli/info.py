@@ -21,7 +21,13 @@ OPTIONAL = {
 
 
 def info() -> str:
-    """Return versions, cores, MPI and accelerators, as aligned lines of text."""
+    """Return versions, cores, MPI and accelerators.
+
+    Returns
+    -------
+    str
+        Aligned lines of text.
+    """
     rows = {"consensus": consensus.__version__, "Python": platform.python_version(), "system": platform.platform()}
     rows |= {"cores": str(cores())} | {name: metadata.version(name) for name in NEEDED}
     rows |= {name: _version(name, extra) for name, extra in OPTIONAL.items()}

@@ -37,6 +37,7 @@ def run(config: Config, checkpoint: Folder = None, resume: Folder = None) -> dic
     Parameters
     ----------
     config : Config
+        The settings.
     checkpoint : path, optional
         A folder, to which the state of every solver's run is written, every ``every`` rounds and at its end.
     resume : path, optional

@@ -9,7 +9,15 @@ from consensus.regularizers import Regularizer
 
 
 class LocalSolution(NamedTuple):
-    """The minimisers ``w`` (agents, P), and each agent's inner ``iterations`` (agents,): zero for a closed form."""
+    """The solutions of the local problems.
+
+    Attributes
+    ----------
+    w : ndarray (agents, P)
+        The minimisers.
+    iterations : ndarray of int (agents,)
+        Each agent's inner iterations: zero for a closed form.
+    """
 
     w: np.ndarray
     iterations: np.ndarray
@@ -31,9 +39,14 @@ class LocalSolver(Protocol):
     """
 
     def check(self, surrogate: Any, problem: BaseProblem) -> None:
-        """Raise ``TypeError`` or ``ValueError`` if it cannot minimise ``surrogate`` plus r for ``problem``.
+        """Raise ``TypeError`` or ``ValueError`` if it cannot minimise ``surrogate`` plus r; called once, before any work.
 
-        Called once, before any work. It calls the surrogate's own ``check(problem)``, too.
+        Parameters
+        ----------
+        surrogate : Surrogate
+            Its own ``check(problem)`` is called, too.
+        problem : BaseProblem
+            The problem.
         """
 
     def solve(
@@ -48,7 +61,7 @@ class LocalSolver(Protocol):
         linear : ndarray (agents, P)
             The linear terms, which stand for the other agents' costs. Arguments must not be changed.
         regularizer : Regularizer
-            r.
+            The regularizer r.
         start : ndarray (agents, P) or None
             The minimisers of the last round; the iterates in the first.
         tolerance : float

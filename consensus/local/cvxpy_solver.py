@@ -63,7 +63,15 @@ class CVXPYSolver:
         object.__setattr__(self, "options", options)
 
     def check(self, surrogate: Surrogate, problem: BaseProblem) -> None:
-        """Raise ``ValueError`` or ``TypeError`` if the local problems cannot be stated, or are not convex programs."""
+        """Raise ``ValueError`` or ``TypeError`` if the local problems cannot be stated, or are not convex programs.
+
+        Parameters
+        ----------
+        surrogate : Surrogate
+            The surrogate.
+        problem : BaseProblem
+            The problem.
+        """
         import cvxpy as cp
 
         surrogate.check(problem)
@@ -94,9 +102,25 @@ class CVXPYSolver:
         start: np.ndarray | None = None,
         tolerance: float | None = None,
     ) -> LocalSolution:
-        """Minimise for every agent of a block; arguments and result as for :meth:`Exact.solve`.
+        """Minimise for every agent of a block.
 
-        ``start`` and ``tolerance`` are left to the CVXPY solver's own ``options``.
+        Parameters
+        ----------
+        model : ProximalModel, LinearizedModel or BlockModel
+            Return value of ``surrogate.at(problem, w, gradient)``.
+        linear : ndarray (agents, P)
+            The linear terms pi_i.
+        regularizer : Regularizer
+            The regularizer r.
+        start : ndarray, optional
+            Not used.
+        tolerance : float, optional
+            Not used: the CVXPY solver has its own ``options``.
+
+        Returns
+        -------
+        LocalSolution
+            The minimisers; one iteration for each agent.
 
         Raises
         ------
@@ -113,7 +137,18 @@ class CVXPYSolver:
         return LocalSolution(solution, np.ones(len(model.w), int))
 
     def prox(self, regularizer: Regularizer) -> Callable[[np.ndarray, float], np.ndarray]:
-        """Return the prox of r and the constraints together, ``(v (P,), step) -> w``."""
+        """Return the prox of r and the constraints together.
+
+        Parameters
+        ----------
+        regularizer : Regularizer
+            The regularizer r.
+
+        Returns
+        -------
+        callable
+            ``(v (P,), step) -> w``.
+        """
         _checks.regularizer(regularizer)
         if self.constraints is None:
             return regularizer.prox

@@ -53,7 +53,15 @@ class Exact:
         _checks.count("iterations", self.iterations)
 
     def check(self, surrogate: Surrogate, problem: BaseProblem) -> None:
-        """Raise ``ValueError`` or ``TypeError`` if this solver cannot minimise ``surrogate`` plus r for ``problem``."""
+        """Raise ``ValueError`` or ``TypeError`` if this solver cannot minimise ``surrogate`` plus r.
+
+        Parameters
+        ----------
+        surrogate : Surrogate
+            The surrogate.
+        problem : BaseProblem
+            The problem.
+        """
         surrogate.check(problem)
         inner = surrogate.surrogate if isinstance(surrogate, Blocks) else surrogate
         split, model = inner is not surrogate, getattr(problem, "model", None)
@@ -79,9 +87,9 @@ class Exact:
         model : ProximalModel, LinearizedModel or BlockModel
             From ``surrogate.at(problem, w, gradient)``.
         linear : ndarray (agents, P)
-            pi_i, the linear term that stands for the other agents' costs.
+            The linear terms pi_i, which stand for the other agents' costs.
         regularizer : Regularizer
-            r.
+            The regularizer r.
         start : ndarray (agents, P), optional
             Where iterations begin, if that is better than w_i.
         tolerance : float
@@ -136,7 +144,7 @@ class Exact:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Minimise the subproblems of ``rows``; return the minimisers, iterations and remaining residuals.
 
-        Where rounding forbids it, or it did not get there, again with care: see :mod:`consensus.local.careful`.
+        Ill-conditioned and unfinished subproblems are solved again: see :mod:`consensus.local.double_precision`.
         """
         sub, kind, most = part.subproblem(rows, linearized), SYSTEMS[method], self.iterations
         single, proximal = sub.w.dtype != np.float64, has_prox_jvp(part.regularizer) and not part.regularizer.quadratic

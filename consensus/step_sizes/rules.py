@@ -12,7 +12,12 @@ from consensus.step_sizes.settings import Rule, checked, value_at
 
 @dataclass(frozen=True)
 class Constant:
-    """``alpha[n] = value``, > 0.
+    """``alpha[n] = value``.
+
+    Parameters
+    ----------
+    value : float
+        > 0.
 
     Examples
     --------
@@ -78,7 +83,12 @@ def _diminishing(rule: Diminishing) -> list[float]:
 
 @dataclass(frozen=True)
 class InverseSqrt:
-    """``alpha[n] = initial / sqrt(n + 1)``, the customary rule of subgradient and stochastic methods; ``initial`` > 0.
+    """``alpha[n] = initial / sqrt(n + 1)``, the customary rule of subgradient and stochastic methods.
+
+    Parameters
+    ----------
+    initial : float
+        > 0.
 
     Examples
     --------

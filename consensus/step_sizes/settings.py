@@ -14,6 +14,18 @@ Rule: TypeAlias = Callable[[int], float]  # of the round
 def value_at(step_size: float | Rule | None, round: int) -> float:
     """Return the step size in ``round``: the number ``step_size``, or the value of the rule.
 
+    Parameters
+    ----------
+    step_size : float, rule or None
+        The setting.
+    round : int
+        The round.
+
+    Returns
+    -------
+    float
+        The step size.
+
     Raises
     ------
     TypeError
@@ -27,7 +39,20 @@ def value_at(step_size: float | Rule | None, round: int) -> float:
 
 
 def positive_at(step_size: float | Rule | None, round: int) -> float:
-    """Return :func:`value_at`, for methods that divide by it; ``ValueError`` if it is not positive."""
+    """Return the step size in ``round``, for methods that divide by it; ``ValueError`` if it is not positive.
+
+    Parameters
+    ----------
+    step_size : float, rule or None
+        The setting.
+    round : int
+        The round.
+
+    Returns
+    -------
+    float
+        The step size, > 0.
+    """
     return _checks.number(f"step_size={step_size} in round {round}", value_at(step_size, round), above=0)
 
 
@@ -39,12 +64,18 @@ def checked(
     Parameters
     ----------
     step_size : float, rule or None
+        The setting.
     name : str
         Its name in errors.
     most : float, optional
         The largest first value.
     optional : bool
         Whether None, a step size found when the run begins, is allowed.
+
+    Returns
+    -------
+    float, callable or None
+        The setting.
 
     Raises
     ------

@@ -15,7 +15,7 @@ import numpy as np
 class Report:
     """The laws that hold.
 
-    Attributes
+    Parameters
     ----------
     subject : str
         The object that was checked, as it prints.

@@ -30,11 +30,13 @@ def check_model(
     Parameters
     ----------
     model : Model
+        The model to be checked.
     features : int or tuple of int, optional
         Number of features of a sample, or its shape; by default ``model.features``.
     samples, agents : int
         Size of the blocks; at least two agents.
     seed : int
+        Seed of parameters, features and directions.
     dtype : {numpy.float64, numpy.float32}
         Of parameters and features; outputs must have it, too.
 

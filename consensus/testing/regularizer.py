@@ -27,6 +27,7 @@ def check_regularizer(
     Parameters
     ----------
     regularizer : Regularizer
+        The regularizer to be checked.
     parameters : int
         P, the length of the points.
     steps : sequence of float

@@ -42,6 +42,7 @@ def check_solver(
     Parameters
     ----------
     solver : Solver
+        The solver to be checked.
     problem : Problem, optional
         By default least squares on unequal shards of 7 agents, with a small ``L2`` unless the solver takes none.
     network : schedule, optional

@@ -1,0 +1,31 @@
+"""Values of a history's columns."""
+
+from typing import TypeGuard
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from consensus import _checks
+
+_LARGEST = np.iinfo(np.int64).max
+
+
+def check_value(name: str, value: object, first: float | np.ndarray | None) -> None:
+    """Reject values that are not numbers or rows of numbers, or whose shape is not that of the column's ``first``."""
+    array = np.asarray(value) if isinstance(value, bool | int | float | np.generic | np.ndarray | list | tuple) else None
+    if array is None or array.ndim > 1 or array.dtype.kind not in "fiub":
+        raise TypeError(f"{name} of a row must be a number or an array (agents,) of them; got {_checks.shown(value)}")
+    if first is not None and array.shape != np.shape(first):
+        raise ValueError(f"{name} of a row must have the shape of the rows before, {np.shape(first)}; got {array.shape}")
+
+
+def plain(value: object) -> TypeGuard[int | float]:
+    """Whether a value is a Python number that NumPy stores in 64 bits."""
+    return type(value) is float or (type(value) is int and -_LARGEST <= value <= _LARGEST)
+
+
+def fits(value: ArrayLike, dtype: np.dtype) -> bool:
+    """Whether NumPy would make a column with this ``value`` of the same ``dtype``."""
+    if plain(value):
+        return dtype == (np.float64 if type(value) is float else np.int64)
+    return np.can_cast(np.asarray(value).dtype, dtype)
