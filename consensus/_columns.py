@@ -1,5 +1,7 @@
 """Values of a history's columns."""
 
+from __future__ import annotations
+
 from typing import TypeGuard
 
 import numpy as np
