@@ -18,10 +18,9 @@ if TYPE_CHECKING:
 class ScheduleLike(Protocol):
     """The protocol of schedules: three members, and no base class.
 
-    Rounds are requested in any order and more than once, and every process asks a copy of its own, so a round must always
-    have the same matrix. Draw random numbers from a generator made for the round, such as
-    ``numpy.random.default_rng([seed, round])``. `topologies.Sequence` makes a schedule of a function from a round to its graph,
-    and `topologies.Periodic` of a list of graphs.
+    Rounds are requested in any order, more than once and in several processes, so a round must always have the same matrix:
+    draw random numbers from a generator made for the round, such as ``numpy.random.default_rng([seed, round])``. For graphs
+    given by a function of the round see `topologies.Sequence`, for a list of graphs `topologies.Periodic`.
 
     Attributes
     ----------
@@ -45,8 +44,8 @@ class ScheduleLike(Protocol):
     ``meets_all`` : bool
         Whether every two agents meet again and again. If so, ``union()``, a dense matrix, is not called.
 
-    The processes engine pickles the schedule by cloudpickle. A run resumed from a checkpoint needs a schedule of the same
-    class and attributes. A frozen dataclass of plain settings satisfies both.
+    The processes engine pickles the schedule by cloudpickle, and a resumed run needs a schedule of the same class and
+    attributes. A frozen dataclass of plain settings satisfies both.
 
     Examples
     --------
@@ -81,8 +80,7 @@ class ScheduleLike(Protocol):
     def key(self, round: int, /) -> Hashable:
         """Return the key of the mixing matrix of a round: rounds with equal keys have equal matrices.
 
-        Engines prepare their messages once for each key, and `topologies.conditions` examines each key once. If no matrix
-        repeats, return the round itself.
+        Engines prepare their messages once for each key. If no matrix repeats, return the round itself.
 
         Parameters
         ----------
