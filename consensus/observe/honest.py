@@ -10,24 +10,8 @@ from consensus import _checks
 def measured_agents(honest: Sequence[int] | None, solver: object, agents: int) -> np.ndarray | None:
     """Return the agents that are measured, in ascending order, or None for all.
 
-    Parameters
-    ----------
-    honest : sequence of int, optional
-        The user's choice. By default all but the ``byzantine`` agents of `solver`, or of a solver that it wraps.
-    solver : Solver
-        Solver of the run.
-    agents : int
-        Number of agents.
-
-    Returns
-    -------
-    ndarray of int or None
-        Agents that are measured.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `honest` is empty, or does not hold different agents.
+    By default they are all but the ``byzantine`` agents of `solver`, or of a solver that it wraps. Raise TypeError or
+    ValueError unless `honest` holds different agents.
     """
     if honest is None:
         found = np.ones(agents, bool)

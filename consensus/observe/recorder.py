@@ -73,27 +73,10 @@ class HeldOut(NamedTuple):
 
 
 class Recorder:
-    """Measures the iterates of the agents, and appends rows to the history.
+    """Measures the iterates of the agents, and appends rows to ``history``.
 
-    Parameters
-    ----------
-    problem : Problem
-        Problem of the run.
-    solver : Solver
-        Solver or system of the run.
-    test : HeldOut, optional
-        Test set.
-    agent_objectives : bool
-        Whether the objective at the iterate of each agent is recorded.
-    metrics : mapping of str to callable, optional
-        The user's columns: functions of the agents' mean (P,).
-    honest : ndarray of int, optional
-        The agents that are measured, if some are Byzantine: their iterates, and their costs alone.
-
-    Attributes
-    ----------
-    history : History
-        History of the run.
+    It records the objective of each agent if `agent_objectives` is True, and `metrics`, functions of the agents' mean (P,). If
+    some agents are Byzantine, only the iterates and costs of the `honest` ones are measured.
     """
 
     def __init__(

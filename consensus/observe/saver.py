@@ -12,23 +12,9 @@ from consensus.history import History
 
 
 class Saver:
-    """Writes the checkpoints of one run.
+    """Writes the checkpoints of a run to `path`, after every so many rounds, in the process that is `root`.
 
-    Parameters
-    ----------
-    path : path
-        File of the checkpoint.
-    every : int
-        Number of rounds between checkpoints.
-    fingerprint : dict
-        Identity of the run: see :func:`consensus.checkpoint.fingerprint`.
-    root : bool
-        Whether this process writes; one of several does.
-
-    Attributes
-    ----------
-    hold : Hold
-        Lock that keeps other runs from the path.
+    `fingerprint` identifies the run: see :func:`consensus.checkpoint.fingerprint`. ``hold`` keeps other runs from the path.
     """
 
     def __init__(self, path: str | os.PathLike[str], every: int, fingerprint: dict[str, str | None], root: bool = True) -> None:

@@ -9,14 +9,7 @@ from typing import Any
 class Stopper:
     """Stops a run at the first recorded round that reaches one of these bounds.
 
-    Parameters
-    ----------
-    tolerance : float, optional
-        Largest stationarity and disagreement.
-    exchanges : int, optional
-        Number of exchanges.
-    seconds : float, optional
-        Seconds in rounds.
+    `tolerance` bounds stationarity and disagreement from above, `exchanges` and `seconds` in rounds from below.
 
     Examples
     --------
