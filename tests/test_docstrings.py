@@ -19,6 +19,8 @@ PACKAGES = [
     "consensus.compression",
     "consensus.data",
     "consensus.engines",
+    "consensus.estimators",
+    "consensus.kernels",
     "consensus.local",
     "consensus.losses",
     "consensus.observe",

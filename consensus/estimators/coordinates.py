@@ -1,4 +1,4 @@
-"""Standardised coordinates, in which agents train, and the original ones, in which people think."""
+"""Standardised coordinates, in which agents train, and original ones."""
 
 from typing import NamedTuple
 
@@ -9,9 +9,14 @@ from consensus.regularizers import L2, WeightedElasticNet
 
 
 class Coordinates(NamedTuple):
-    """Features x = mean + scale z and targets y = shift + spread u, of which agents see z and u.
+    """Features x = mean + scale z and targets y = shift + spread u, where agents get z and u.
 
-    Fields: ``mean``, ``scale`` (features,), ``shift``, ``spread`` (outputs,).
+    Attributes
+    ----------
+    mean, scale : ndarray (features,)
+        Of the features.
+    shift, spread : ndarray (outputs,)
+        Of the targets.
     """
 
     mean: np.ndarray
@@ -21,7 +26,7 @@ class Coordinates(NamedTuple):
 
     @classmethod
     def of(cls, X: np.ndarray, y: np.ndarray | None = None) -> "Coordinates":
-        """Those in which features, and targets (samples, outputs) if given, are standardised."""
+        """Return coordinates in which features, and targets (samples, outputs) if given, are standardised."""
         from sklearn.preprocessing import StandardScaler
 
         features = StandardScaler().fit(X)
@@ -31,13 +36,13 @@ class Coordinates(NamedTuple):
         return cls(features.mean_, features.scale_, targets.mean_, targets.scale_)
 
     def penalty(self, model: Linear | MLP, alpha: float, l1_ratio: float) -> L2 | WeightedElasticNet:
-        """``alpha (l1_ratio |W|_1 + (1 - l1_ratio)/2 |W|^2)`` of weights, not of biases.
+        """Return the penalty ``alpha (l1_ratio |W|_1 + (1 - l1_ratio)/2 |W|^2)`` of the weights, without biases.
 
-        Those of a linear model are in original units, and what the agents minimise is, for every target, the original problem's
-        U over spread^2; those of a network are the agents'.
+        For a linear model W is in original units, and agents minimise the original U over spread^2 of every target; for a
+        neural network W is in the agents' units.
         """
         if alpha == 0:
-            return L2(0.0)  # which all solvers know as none
+            return L2(0.0)  # which every solver treats as no regularizer
         l1, l2 = np.zeros((2, model.parameters))
         for squares, layers in ((False, model._split(l1)), (True, model._split(l2))):
             for weights, _ in layers:
@@ -47,7 +52,7 @@ class Coordinates(NamedTuple):
         return WeightedElasticNet(alpha * l1_ratio * l1, alpha * (1 - l1_ratio) * l2)
 
     def original(self, model: Linear | MLP, w: np.ndarray) -> np.ndarray:
-        """The parameters (P,) for x and y that do what ``w`` (P,) does for z and u."""
+        """Return the parameters (P,) for x and y of the model with parameters ``w`` (P,) for z and u."""
         w = w.copy()
         layers = model._split(w)
         (first, bias), (last, end) = layers[0], layers[-1]

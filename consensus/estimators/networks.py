@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import networkx as nx
 
@@ -11,8 +10,8 @@ from consensus import _arguments, _checks
 from topologies.schedules import ScheduleLike
 
 
-def _erdos_renyi(agents, seed):
-    """Of twice the least density at which large graphs are connected."""
+def _erdos_renyi(agents: int, seed: int) -> nx.Graph:
+    """Return a random graph of twice the least density at which large graphs are connected."""
     return topologies.erdos_renyi(agents, min(1.0, 2 * math.log(agents) / agents), seed=seed)
 
 
@@ -25,14 +24,14 @@ NAMES: dict[str, Callable[[int, int], nx.Graph]] = {
 }
 
 
-def size(network: Any, agents: int) -> int:
-    """How many agents there are: as many as are asked for, or as a graph or schedule has."""
+def size(network: str | nx.Graph | ScheduleLike, agents: int) -> int:
+    """Return the number of agents: ``agents`` for a name, otherwise that of the graph or schedule."""
     if isinstance(network, str):
         _checks.choice("network", network, NAMES)
         return agents
     return _arguments.schedule(network).agents
 
 
-def schedule(network: Any, agents: int, seed: int) -> ScheduleLike:
-    """The schedule of a name, a graph or a schedule itself."""
+def schedule(network: str | nx.Graph | ScheduleLike, agents: int, seed: int) -> ScheduleLike:
+    """Return the schedule of a name, a graph or a schedule."""
     return _arguments.schedule(NAMES[network](agents, seed) if isinstance(network, str) else network)

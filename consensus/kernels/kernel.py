@@ -1,20 +1,22 @@
-"""What a kernel is: a NumPy function, and the compiled one of the same name in its place where the package has it."""
+"""A kernel: a NumPy function, replaced by the compiled function of the same name if there is one."""
 
 import functools
 import importlib
 import logging
 import os
 from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 
+Array: TypeAlias = np.ndarray
 SWITCH = "CONSENSUS_FAST"  # environment variable
 _FEATURES = {"avx512": {"X86_V4", "AVX512F"}, "avx2": {"X86_V3", "AVX2"}}  # as new and as old versions of NumPy name them
 
 
 @functools.cache
 def _compiled() -> tuple[str | None, dict[str, np.ufunc]]:
-    """The level of processor and its kernels, by name; None and none without the switch or the extension module."""
+    """Return the level of the processor and its kernels by name; None and no kernels if they are off or missing."""
     if os.environ.get(SWITCH) == "0":
         return None, {}
     try:
@@ -28,31 +30,53 @@ def _compiled() -> tuple[str | None, dict[str, np.ufunc]]:
 
 
 def level() -> str | None:
-    """The level of processor that the compiled kernels use, "avx512", "avx2" or "baseline"; None if NumPy computes them.
+    """Return the level of the processor that the compiled kernels use.
 
     It depends on the installation, the processor and the environment alone, so that no run mixes both.
+
+    Returns
+    -------
+    {"avx512", "avx2", "baseline"} or None
+        None if NumPy computes the kernels.
     """
     return _compiled()[0]
 
 
 class Kernel:
-    """A function of arrays and ``out``, which may be the first: the NumPy function, or the compiled one of the same name."""
+    """A function of arrays and ``out``, which may be the first of them.
+
+    Parameters
+    ----------
+    plain : callable
+        The NumPy function, called if no kernel of its name is compiled.
+    """
 
     __name__: str
+    __wrapped__: Callable[..., np.ndarray]
 
     def __init__(self, plain: Callable[..., np.ndarray]) -> None:
         functools.update_wrapper(self, plain)
-        self._plain = plain
         self._compiled = _compiled()[1].get(plain.__name__, plain)
 
     def __call__(self, first: np.ndarray, *others: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         if others and others[0].dtype != first.dtype:
-            return self._plain(first, *others, out)
+            return self.__wrapped__(first, *others, out)
         return self.of(first.dtype)(first, *others, out)
 
     def of(self, dtype: np.dtype) -> Callable[..., np.ndarray]:
-        """The function itself, for arrays that are all of ``dtype``: for callers in a loop."""
-        return self._compiled if dtype.char in "df" else self._plain
+        """Return the function itself, for callers in a loop.
+
+        Parameters
+        ----------
+        dtype : dtype
+            Of all arrays.
+
+        Returns
+        -------
+        callable
+            The compiled or the NumPy function.
+        """
+        return self._compiled if dtype.char in "df" else self.__wrapped__
 
     def __reduce__(self) -> str:
         return self.__name__  # pickled by name

@@ -1,0 +1,83 @@
+"""Features and targets as scikit-learn checks them, and data frames with categories."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+
+from consensus import _checks
+from consensus.data import Columns
+from consensus.data.frames import is_category, is_frame
+
+
+def validated(
+    estimator: BaseEstimator, X: ArrayLike, *y: ArrayLike, reset: bool = True, **options: bool
+) -> tuple[np.ndarray, ...]:
+    """Return ``X``, and ``y`` if given, as scikit-learn checks them; the estimator keeps the number and names of columns.
+
+    A data frame with columns of ``category`` dtype gets a feature for every category, by the columns of the fit.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+        Whose data they are.
+    X : array_like or DataFrame (samples, features)
+        Features.
+    *y : array_like
+        Targets, when fitting.
+    reset : bool
+        Whether this is a fit.
+    **options : bool
+        Options of scikit-learn's ``validate_data``.
+
+    Returns
+    -------
+    tuple of ndarray
+        The features, and the targets if given.
+    """
+    columns = None if reset else estimator.columns_
+    frame: Any = X
+    if reset and is_frame(X) and any(is_category(column) for _, column in frame.items()):
+        columns = Columns.of(X, "X")
+    if columns is None:
+        checked = _checked(estimator, X, *y, reset=reset, **options)
+    else:
+        codes: Any = frame.copy() if is_frame(X) else columns.transform(X, "X")  # which rejects anything but a frame
+        for name in frame.columns:
+            if str(name) in columns.categories:  # scikit-learn sees a column of zeros
+                codes[name] = np.zeros(len(frame))
+        checked = _checked(estimator, codes, *y, reset=reset, **options)
+        checked = (columns.transform(X, "X"), *checked[1:])
+    estimator.columns_ = columns
+    return checked
+
+
+def _checked(estimator: BaseEstimator, *data: ArrayLike, **options: object) -> tuple[np.ndarray, ...]:
+    options = {"dtype": np.float64} | options
+    try:
+        try:
+            from sklearn.utils.validation import validate_data
+        except ImportError:  # a method before 1.6
+            found = estimator._validate_data(*data, **options)
+        else:
+            found = validate_data(estimator, *data, **options)
+    except (TypeError, ValueError):
+        for name, values in zip("Xy", data, strict=False):
+            _refuse(name, values, numbers=name == "X" or "y_numeric" in options)
+        raise
+    return found if isinstance(found, tuple) else (found,)
+
+
+def _refuse(name: str, values: ArrayLike, numbers: bool) -> None:
+    """Raise an error that names the argument where scikit-learn's error does not."""
+    found = _checks.dense(name, values)
+    if values is not None and found.ndim == 0 and found.dtype.kind in "Oc":
+        raise TypeError(f"{name} must be an array; got {_checks.shown(values)}")
+    if numbers and found.dtype.kind in "OSU":
+        if hasattr(values, "columns"):
+            _checks.array(name, values)  # names the columns
+        try:
+            found.astype(float)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{name} must hold real numbers: {error}") from error
