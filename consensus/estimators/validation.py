@@ -1,5 +1,7 @@
 """Features and targets as scikit-learn checks them, and data frames with categories."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
