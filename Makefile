@@ -43,7 +43,6 @@ paper: $(VENV)/installed
 
 benchmarks: $(VENV)/installed
 	$(RUN) -m experiments.benchmarks.core
-	$(RUN) -m experiments.benchmarks.rounds
 	$(RUN) -m experiments.benchmarks.kernels
 	$(RUN) -m experiments.benchmarks.share
 	$(RUN) -m experiments.benchmarks.local

@@ -2,10 +2,6 @@
 
 import argparse
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 
@@ -14,6 +10,7 @@ import topologies
 from consensus.costs import Cluster, load
 from consensus.engines import MPI
 from consensus.solvers import GradientTracking
+from experiments.benchmarks import timing
 from experiments.benchmarks.core import shards
 
 RANKS = 2
@@ -52,22 +49,6 @@ def on_ranks(repeats):
         print(json.dumps(np.min(found, axis=0).tolist()))
 
 
-def under_mpi(repeats):
-    variables = {
-        "OMPI_ALLOW_RUN_AS_ROOT": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        "PRTE_MCA_rmaps_default_mapping_policy": "slot:oversubscribe",
-        "OMP_NUM_THREADS": "1",  # a machine is a core: with threads of their own, ranks would take each other's
-        "OPENBLAS_NUM_THREADS": "1",
-    }
-    mpiexec = Path(sys.executable).parent / "mpiexec"
-    child = [sys.executable, "-m", "experiments.benchmarks.cluster", "--ranks", str(repeats)]
-    done = subprocess.run(
-        [mpiexec, "-n", str(RANKS), *child], capture_output=True, text=True, env=os.environ | variables, timeout=900, check=True
-    )
-    return json.loads(done.stdout)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=5, help="of every run, of which the fastest counts; default: 5")
@@ -75,7 +56,9 @@ def main():
     options = parser.parse_args()
     if options.ranks:
         return on_ranks(options.ranks)
-    measured = under_mpi(options.repeats)
+    # A machine is a core: with threads of their own, ranks would take each other's.
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+    measured = json.loads(timing.on_ranks(RANKS, "experiments.benchmarks.cluster", "--ranks", options.repeats, **threads))
     loads = []
     for each in KNOWN + ASKED:
         problem, network, rounds = setting(*each)

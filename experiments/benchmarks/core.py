@@ -1,8 +1,14 @@
-"""Time of a round and of a gradient, against this machine's matrix-product rate, JAX and PyTorch (if installed)."""
+"""A round of gradient tracking and gradients of MLPs, against plain NumPy, the matrix-product rate, JAX and PyTorch.
 
+The round is also timed for a million agents, with the memory that they take.
+"""
+
+import argparse
 import itertools
+import time
 
 import numpy as np
+from scipy.special import expit
 
 import consensus
 import topologies
@@ -11,6 +17,8 @@ from experiments.benchmarks import rivals
 from experiments.benchmarks.timing import again_without_avx512, dgemm_rate, peak_bytes, side_by_side
 
 MLPS = (([64, 100, 10], 20, 500), ([784, 64, 10], 10, 1000), ([64, 100, 1], 20, 500))  # widths, agents, samples of each
+STEP, RIDGE, FEATURES = 0.01, 1e-3, 20
+DTYPES = (np.float64, np.float32)
 
 
 def shards(agents, samples, features, outputs=1, dtype=np.float64, seed=0):
@@ -22,68 +30,104 @@ def shards(agents, samples, features, outputs=1, dtype=np.float64, seed=0):
     return consensus.Shards(x, targets, np.ones((agents, samples), dtype), indices, agents * samples)
 
 
-def seconds_a_round(problem, network, rounds):
-    """Median over five runs of the clock that the history keeps: rounds alone, observation left out."""
-    solver = GradientTracking(0.01, order="cta")
-    runs = [consensus.solve(problem, network, solver, rounds=rounds, record_every=rounds).history["seconds"] for _ in range(5)]
-    return float(np.median([(seconds[-1] - seconds[0]) / rounds for seconds in runs]))
+def logistic(agents, samples, dtype):
+    data = shards(agents, samples, FEATURES, dtype=dtype)
+    return consensus.Problem(consensus.Linear(FEATURES), consensus.LogisticLoss(), data, consensus.L2(RIDGE))
 
 
-def rounds_of_gradient_tracking():
-    print("Gradient tracking, logistic loss, a whole round but observation")
-    print(f"{'agents':>8} {'samples':>8} {'dtype':>8} {'ms a round':>11} {'us an agent':>12} {'% of dgemm':>11}")
-    for agents, samples, graph, rounds, dtype in (
-        (100, 50, topologies.random_regular(100, 4), 1000, np.float64),
-        (100, 50, topologies.random_regular(100, 4), 1000, np.float32),
-        (100_000, 10, topologies.ring(100_000), 10, np.float64),
-    ):
-        problem = consensus.Problem(
-            consensus.Linear(20), consensus.LogisticLoss(), shards(agents, samples, 20, dtype=dtype), consensus.L2(1e-3)
-        )
-        seconds = seconds_a_round(problem, topologies.Static(graph), rounds)
-        share = 4 * agents * samples * 20 / seconds / dgemm_rate(dtype=dtype)
-        print(
-            f"{agents:>8,} {samples:>8} {np.dtype(dtype).name:>8} {seconds * 1e3:>11.3f} "
-            f"{seconds / agents * 1e6:>12.3f} {share:>11.1%}"
-        )
+def plain(data, matrix, rounds):
+    """``(w, seconds a round)`` of the same rounds as a user would state them, with sparse and batched products."""
+    ones = np.ones((*data.features.shape[:2], 1), data.features.dtype)
+    x = np.concatenate([data.features, ones], axis=2)
+    agents, samples, width = x.shape
+
+    def gradient(w):
+        residuals = expit(x @ w[:, :, None]) - data.targets
+        return (x.swapaxes(1, 2) @ residuals)[:, :, 0] / samples + RIDGE * w
+
+    w = np.zeros((agents, width), x.dtype)
+    y = old = gradient(w)
+    since = time.perf_counter()
+    for _ in range(rounds):
+        w = matrix @ w - STEP * y
+        new = gradient(w)
+        y = matrix @ y + new - old
+        old = new
+    return w, (time.perf_counter() - since) / rounds
 
 
-def memory_of_many_agents():
-    problem = consensus.Problem(consensus.Linear(20), consensus.LogisticLoss(), shards(100_000, 10, 20))
-    network = topologies.Static(topologies.ring(100_000))
-    state = 100_000 * problem.parameters * 8
-    peak = peak_bytes(lambda: consensus.solve(problem, network, GradientTracking(0.01), rounds=3, record_every=3))
-    print(f"\n100,000 agents: at most {peak / state:.1f} arrays of the state's size above the data")
+def ours(problem, network, rounds):
+    """``(w, seconds a round)`` on the history's clock, which leaves observation out; the first round makes plans ready."""
+    solver = GradientTracking(STEP, order="cta")
+    consensus.solve(problem, network, solver, rounds=1)
+    result = consensus.solve(problem, network, solver, rounds=rounds + 1, record_every=rounds)
+    warm = np.diff(consensus.solve(problem, network, solver, rounds=1).history["seconds"])[0]
+    return result.w, (result.history["seconds"][1] - result.history["seconds"][0] - warm) / (rounds - 1)
+
+
+def against_plain_numpy(repeats):
+    print(f"Gradient tracking, logistic loss, 50 samples of 20 features an agent; medians of {repeats} alternating runs")
+    print(f"{'agents':>8} {'dtype':>8} {'us a round':>11} {'% of dgemm':>11} {'plain NumPy':>12} {'ratio':>6}")
+    for agents, dtype in itertools.product((10, 100), DTYPES):
+        network, rounds = topologies.Static(topologies.random_regular(agents, 4)), 20_000 // agents
+        problem, matrix = logistic(agents, 50, dtype), network.weights(0).astype(dtype)
+        times = []
+        for _ in range(repeats):
+            w, mine = ours(problem, network, rounds)
+            times.append((mine, plain(problem.shards, matrix, rounds)[1]))
+        error = np.abs(w - plain(problem.shards, matrix, rounds + 1)[0]).max()
+        assert error < 100 * np.finfo(dtype).eps, f"they differ by {error:.1e}"
+        mine, theirs = np.median(times, axis=0)
+        share = 4 * agents * 50 * FEATURES / mine / dgemm_rate(dtype=dtype)
+        name = np.dtype(dtype).name
+        print(f"{agents:>8} {name:>8} {mine * 1e6:>11.1f} {share:>11.1%} {theirs * 1e6:>12.1f} {mine / theirs:>6.2f}")
+
+
+def many_agents():
+    import resource  # not on Windows
+
+    problem, network = logistic(100_000, 10, np.float64), topologies.Static(topologies.ring(100_000))
+    peak = peak_bytes(lambda: consensus.solve(problem, network, GradientTracking(STEP), rounds=3, record_every=3))
+    size = 100_000 * problem.parameters * 8
+    print(f"\n100,000 agents: at most {peak / size:.1f} arrays of the state's size above the data")
+    print("\nA ring of many agents, 10 samples of 20 features each, float32")
+    print(f"{'agents':>10} {'us an agent and round':>22} {'GB at most':>11}")
+    for agents, rounds in ((10_000, 100), (1_000_000, 5)):
+        seconds = ours(logistic(agents, 10, np.float32), topologies.Static(topologies.ring(agents)), rounds)[1]
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+        print(f"{agents:>10,} {seconds / agents * 1e6:>22.3f} {peak:>11.2f}")
 
 
 def gradients():
     print("\nGradients of an MLP")
     print(f"{'widths':>16} {'agents':>8} {'samples':>8} {'dtype':>8} {'ms':>8} {'GFLOP/s':>8} {'% of dgemm':>11}")
-    for (widths, agents, samples), dtype in itertools.product(MLPS, (np.float64, np.float32)):
+    for (widths, agents, samples), dtype in itertools.product(MLPS, DTYPES):
         data = shards(agents, samples, widths[0], dtype=dtype)
         loss = consensus.CrossEntropy() if widths[-1] > 1 else consensus.SquaredLoss()
         problem = consensus.Problem(consensus.MLP(widths), loss, data)
         rng = np.random.default_rng(0)
         w = np.stack([problem.model.init(rng) for _ in range(agents)]).astype(dtype)
         others = rivals.gradients(widths, data, w) if widths[-1] > 1 else {}
-        ours, *theirs = side_by_side([lambda p=problem, w=w: p.gradient(w), *others.values()])
+        mine, *theirs = side_by_side([lambda p=problem, w=w: p.gradient(w), *others.values()])
         products = sum(a * b for a, b in itertools.pairwise(widths))
         # Forward, and backward to every layer's weights and to all inputs but the first.
-        rate = 2 * agents * samples * (3 * products - widths[0] * widths[1]) / np.median(ours)
+        rate = 2 * agents * samples * (3 * products - widths[0] * widths[1]) / np.median(mine)
         name = "-".join(map(str, widths))
         print(
-            f"{name:>16} {agents:>8} {samples:>8} {np.dtype(dtype).name:>8} {np.median(ours) * 1e3:>8.2f} {rate / 1e9:>8.1f} "
+            f"{name:>16} {agents:>8} {samples:>8} {np.dtype(dtype).name:>8} {np.median(mine) * 1e3:>8.2f} {rate / 1e9:>8.1f} "
             f"{rate / dgemm_rate(dtype=dtype):>11.0%}"
         )
         for (other, gradient), seconds in zip(others.items(), theirs, strict=True):
             error = np.abs(gradient() - problem.gradient(w)).max()
-            note = f"ours takes {np.median(ours / seconds):.2f} of its time; they differ by {error:.1e}"
+            note = f"ours takes {np.median(mine / seconds):.2f} of its time; they differ by {error:.1e}"
             print(f"{other:>16} {np.median(seconds) * 1e3:>35.2f}   {note}")
 
 
 def main():
-    rounds_of_gradient_tracking()
-    memory_of_many_agents()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=21, help="runs of either, small networks")
+    against_plain_numpy(parser.parse_args().repeats)
+    many_agents()
     gradients()
     again_without_avx512("experiments.benchmarks.core")
 

@@ -18,8 +18,9 @@ from consensus.local import Exact
 from consensus.solvers import NEXT, GradientTracking, Solver
 from consensus.solvers.dgd import DGDState
 from consensus.surrogates import Blocks, PartialLinearization
+from experiments.benchmarks import timing
 from experiments.benchmarks.core import shards
-from experiments.benchmarks.local import TAU, local_problem
+from experiments.benchmarks.local import TAU, line, local_problem
 from experiments.benchmarks.timing import median_seconds
 
 
@@ -137,22 +138,6 @@ def on_ranks():
         print(*numbers, bare)
 
 
-def under_mpi():
-    variables = {
-        "OMPI_ALLOW_RUN_AS_ROOT": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        "PRTE_MCA_rmaps_default_mapping_policy": "slot:oversubscribe",
-    }
-    mpiexec = Path(sys.executable).parent / "mpiexec"
-    command = [mpiexec, "-n", "2", sys.executable, "-m", "experiments.benchmarks.engines", "--ranks"]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | variables, timeout=600, check=True)
-    return [float(number) for number in done.stdout.split()]
-
-
-def line(what, measured, target):
-    print(f"{what:<74} {measured:>10}   {target}")
-
-
 def blocks_on_cores():
     problem, model, term = local_problem([58, 50, 1], 400, regularizer=consensus.L2(1e-3))
     split = Blocks(PartialLinearization(TAU), 2).at(problem, model.w, model.gradient)
@@ -242,7 +227,7 @@ def main():
         return measured_memory(options.memory[0], int(options.memory[1]))
     one = seconds_a_round(*heavy(), Processes(1))
     two = seconds_a_round(*heavy(), Processes(2))
-    ranks_heavy, ranks_light, bare = under_mpi()
+    ranks_heavy, ranks_light, bare = map(float, timing.on_ranks(2, "experiments.benchmarks.engines", "--ranks").split())
     line("20 agents x 500 samples, 64-100-1, partial: two workers over one", f"{one / two:.2f} x", ">= 1.7 x")
     line("  two MPI ranks over one worker", f"{one / ranks_heavy:.2f} x", ">= 1.7 x")
     stacked = seconds_a_round(*heavy(), Stacked())

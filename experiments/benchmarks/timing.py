@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 
@@ -64,3 +65,15 @@ def again_without_avx512(module):
     narrow |= {"ATEN_CPU_CAPABILITY": "avx2", "XLA_FLAGS": xla}
     print("\nWithout AVX-512", flush=True)
     subprocess.run([sys.executable, "-m", module], env=os.environ | narrow, check=True)
+
+
+def on_ranks(ranks, module, *arguments, **variables):
+    """What ``python -m module arguments...`` prints on MPI ranks, with these environment variables."""
+    variables |= {
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "PRTE_MCA_rmaps_default_mapping_policy": "slot:oversubscribe",
+    }
+    command = [Path(sys.executable).parent / "mpiexec", "-n", str(ranks), sys.executable, "-m", module, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | variables, timeout=900, check=True)
+    return done.stdout
