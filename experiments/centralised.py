@@ -1,4 +1,4 @@
-"""What a server buys and costs: one network trained with and without one, and which way wins on which cluster."""
+"""Training with and without a server: the objective by seconds, epochs and bytes, and the fastest method on each cluster."""
 
 from dataclasses import replace
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""NEXT, gradient tracking and DGD on six data sets: who needs how many exchanges for the same objective?"""
+"""NEXT, gradient tracking and DGD on six data sets: the exchanges that each needs for the same objective."""
 
 import itertools
 import math

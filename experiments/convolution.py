@@ -1,4 +1,4 @@
-"""A convolutional network learns digits, each agent of one label: NEXT, gradient tracking and D-PSGD, and what they take."""
+"""A convolutional network learns digits, each agent from one label: NEXT, gradient tracking and D-PSGD by cost."""
 
 import numpy as np
 

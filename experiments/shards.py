@@ -1,4 +1,4 @@
-"""Shards that are alike against sorted ones: how the solvers bear it when every agent sees other targets."""
+"""Like shards against sorted ones: how solvers converge when every agent holds other targets."""
 
 from consensus.solvers import DGD, NEXT, GradientTracking
 from consensus.step_sizes import Diminishing

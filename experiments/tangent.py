@@ -1,4 +1,4 @@
-"""What linearising anew in every round buys: a network against its tangent model at the start, with quadratic activations."""
+"""The benefit of linearising in every round: a network against its tangent model at the start, with quadratic activations."""
 
 import numpy as np
 from matplotlib.ticker import NullLocator

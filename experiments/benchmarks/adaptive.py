@@ -1,4 +1,4 @@
-"""AdaptiveNEXT where it is dear: a network of 51,000 parameters to a test accuracy, a round of 10,000 agents."""
+"""AdaptiveNEXT where its rounds are slowest: a network of 51,000 parameters to a test accuracy, a round of 10,000 agents."""
 
 import argparse
 import time

@@ -1,7 +1,7 @@
-"""Gradients of PyTorch's and JAX's models, and rounds of D-PSGD, against what one writes by hand in the framework.
+"""Gradients of PyTorch's and JAX's models, and rounds of D-PSGD, against the same written by hand in the framework.
 
-That is vmap, whose last bits depend on the number of agents, and a loop over agents, whose bits do not. ``taskset -c 0`` shows
-it on a single core.
+By hand is vmap, whose last bits depend on the number of agents, and a loop over agents, whose bits do not. ``taskset -c 0``
+measures a single core.
 """
 
 import importlib

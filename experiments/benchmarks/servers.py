@@ -1,4 +1,4 @@
-"""Two workers over one, where arithmetic dominates: of a system with a server, and of one network whose units are split."""
+"""Speed of two workers over one where arithmetic dominates: map-reduce, and a network whose units are split."""
 
 import time
 

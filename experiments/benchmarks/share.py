@@ -1,8 +1,8 @@
-"""How much of a round of partial linearization is spent outside BLAS and LAPACK.
+"""The share of a round of partial linearization that is spent outside BLAS and LAPACK.
 
-The calls of a round (20 agents x 500 samples, 64-100-1, squared loss, L2) are made again with the same shapes on warm buffers,
-in the same process, in turn with rounds of NEXT: what a round takes longer than they do is the rest. Time is that of the cores,
-so that what others do on the machine counts less, and on the clock.
+The calls of a round (20 agents x 500 samples, 64-100-1, squared loss, L2) are repeated with the same shapes on warm buffers,
+alternating with rounds of NEXT: the share is the difference of the two times. Both the cores' time, which depends less on other
+processes, and the clock's are printed.
 """
 
 import threading

@@ -1,4 +1,4 @@
-"""What one machine with all the data would do: references for the agents."""
+"""References for the agents: methods on one machine with all the data."""
 
 import numpy as np
 from scipy.optimize import minimize

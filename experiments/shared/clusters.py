@@ -1,4 +1,4 @@
-"""Who comes first on which cluster: maps over latency and bandwidth, one for each number of agents."""
+"""The fastest method on each cluster: maps over latency and bandwidth, one for each number of agents."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -51,7 +51,7 @@ def figure(maps, names):
 
 
 def table(maps, names):
-    """What part of each map is whose."""
+    """Each method's share of each map."""
     rows = Table({"agents": ",", "first": "", "part of the map": ".0%"})
     for agents, winner in maps.items():
         counts = np.bincount(winner.ravel(), minlength=len(names))

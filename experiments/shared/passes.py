@@ -1,4 +1,4 @@
-"""What a pass of one network takes with its units split over workers."""
+"""The time of a pass of one network whose units are split over workers."""
 
 import time
 from contextlib import ExitStack

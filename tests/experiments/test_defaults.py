@@ -9,8 +9,6 @@ MENDED = ("ATG", "DADMM", "EXTRA", "GradientTracking", "GradientTracking cta", "
 MENDED += ("NewtonTracking", "PGEXTRA")
 QUICK = (7, 9, 10, 12)  # of the named problems: an ill-conditioned pair, and logistic costs on three graphs
 SOLVERS = with_defaults()
-
-
 LONG = "ATG", "EXTRA", "GradientTracking", "GradientTracking cta", "KGT", "LED", "PGEXTRA"  # seconds each
 
 
@@ -25,7 +23,7 @@ def test_the_default_is_at_most_three_times_as_slow_as_the_best_constant(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MENDED)
 def test_on_all_named_problems_it_is_so(name):
-    """But for neural networks with local steps, which are short because longer ones do not always settle."""
+    """Except for neural networks with local steps, which are short because longer ones do not always settle."""
     for case in (case for case in NAMED if fits(case, SOLVERS[name]) and (case.convex or name not in ("LED", "LTADMM"))):
         default, best, _ = ratio(case, SOLVERS[name])
         assert default <= 3 * best, str(case)

@@ -33,27 +33,18 @@ def test_the_table_compares_four_solvers(demo):
     lines = done.stdout.splitlines()
     rule = next(number for number, line in enumerate(lines) if line.startswith("----"))
     rows = lines[rule + 1 : rule + 5]
-    assert [row.split("  ")[0] for row in rows] == [
-        "NEXT, partial linearization",
-        "NEXT, full linearization",
-        "Gradient tracking",
-        "DGD",
-    ]
+    names = ["NEXT, partial linearization", "NEXT, full linearization", "Gradient tracking", "DGD"]
+    assert [row.split("  ")[0] for row in rows] == names
     assert {len(line) for line in lines[rule - 1 : rule + 5]} == {len(lines[rule])}  # aligned
     assert done.stderr == ""  # no progress bar without a terminal
 
 
-def test_the_figure_is_where_it_says(demo):
+def test_the_figure_is_where_it_says_and_the_histories_start_together_and_fall(demo):
     done, folder = demo
-    path = folder / "demo.png"
-    assert str(path) in done.stdout
-    pixels = np.asarray(Image.open(path).convert("L"))
+    assert str(folder / "demo.png") in done.stdout
+    pixels = np.asarray(Image.open(folder / "demo.png").convert("L"))
     assert min(pixels.shape) >= 400
     assert pixels.std() > 10  # not an empty page
-
-
-def test_the_histories_start_together_and_fall(demo):
-    _, folder = demo
     histories = [consensus.History.from_csv(path) for path in sorted(folder.glob("*.csv"))]
     assert len(histories) == 4
     assert len({history["objective"][0] for history in histories}) == 1

@@ -31,9 +31,10 @@ def outcome(objective, exchanges=None, diverged=False):
 
 
 def test_all_of_them_are_found():
-    names = {"blocks", "compression", "convergence", "failures", "network", "robust", "scale", "shards", "solvers", "sparsity"}
-    names |= {"centralised", "stochastic", "tangent"}
-    assert names <= {module.removeprefix("experiments.") for module in SHARED}
+    names = (
+        "blocks centralised compression convergence failures network robust scale shards solvers sparsity stochastic tangent"
+    )
+    assert {f"experiments.{name}" for name in names.split()} <= set(SHARED)
 
 
 @pytest.mark.slow
@@ -55,12 +56,9 @@ def test_a_tiny_version_writes_figures_and_tables(module, tiny):
 @pytest.mark.slow
 def test_the_same_command_gives_the_same_tables_and_histories(tiny, options, tmp_path):
     shards.main([*options, "--output", str(tmp_path)])
+    names = ("history.csv", "config.json", "table.csv", "table.tex", "figure.pdf")
     first, second = (
-        {
-            path.relative_to(folder): path.read_bytes()
-            for path in (folder / "shards").rglob("*")
-            if path.name in ("history.csv", "config.json", "table.csv", "table.tex", "figure.pdf")
-        }
+        {path.relative_to(folder): path.read_bytes() for name in names for path in (folder / "shards").rglob(name)}
         for folder in (tiny[0], tmp_path)
     )
     assert len(first) == 2 * 12 + 3  # of every run two, and what is made of them
@@ -83,24 +81,15 @@ def test_the_command_line(capsys):
     assert "argument --agents: must be a whole number >= 1; got 'none'" in capsys.readouterr().err
 
 
-def test_curves_are_geometric_means_in_their_band():
+def test_curves_are_geometric_means_in_their_band_on_a_common_grid():
     curve = curves.common([outcome([8.0, 2.0]), outcome([2.0, 0.5])], "objective", "exchanges")
     np.testing.assert_allclose(curve["objective"], [4.0, 1.0])
-    np.testing.assert_array_equal(curve["low"], [2.0, 0.5])
-    np.testing.assert_array_equal(curve["high"], [8.0, 2.0])
-
-
-def test_curves_meet_on_a_common_grid():
-    repeats = [outcome([4.0, 2.0], [0, 2]), outcome([4.0, 2.0, 1.0], [0, 1, 3])]
-    curve = curves.common(repeats, "objective", "exchanges")
+    np.testing.assert_array_equal([curve["low"], curve["high"]], [[2.0, 0.5], [8.0, 2.0]])
+    curve = curves.common([outcome([4.0, 2.0], [0, 2]), outcome([4.0, 2.0, 1.0], [0, 1, 3])], "objective", "exchanges")
     np.testing.assert_array_equal(curve["exchanges"], [0, 1, 2])  # where both were measured
     np.testing.assert_allclose(curve["objective"], [4.0, math.sqrt(3 * 2), math.sqrt(2 * 1.5)])
-
-
-def test_a_repeat_that_diverged_counts_as_infinite():
     repeats = [outcome([4.0, 2.0, 1.0]), outcome([4.0, 8.0], diverged=True)]
-    curve = curves.common(repeats, "objective", "exchanges")
-    np.testing.assert_allclose(curve["objective"], [4.0, 4.0, np.inf])
+    np.testing.assert_allclose(curves.common(repeats, "objective", "exchanges")["objective"], [4.0, 4.0, np.inf])
 
 
 @pytest.mark.parametrize(
@@ -127,13 +116,8 @@ def test_the_setting_that_needs_the_fewest_exchanges_is_chosen():
 def test_ratios_are_to_partial_linearization_with_the_network_s_curvature():
     two, four = outcome([10.0, 9.0, 1.0, 1.0, 1.0]), outcome([10.0, 9.0, 9.0, 9.0, 1.0])
     never, half = outcome([10.0, 9.0, 9.0, 9.0, 9.0]), outcome([10.0, 9.0, 1.8, 1.8, 1.8])
-    done = {solver: [four] for solver in convergence.GRID}
-    done |= {
-        convergence.PARTIAL: [two, two],
-        convergence.LOCAL: [two, four],
-        "DGD": [never, never],
-        convergence.FULL: [half] * 2,
-    }
+    done = {solver: [four] for solver in convergence.GRID} | {"DGD": [never], convergence.FULL: [half]}
+    done |= {convergence.PARTIAL: [two], convergence.LOCAL: [two, four]}
     found = {("boston", name, "", seed): run for name, runs in done.items() for seed, run in enumerate(2 * runs) if seed < 2}
     best = {("boston", solver): "" for solver in done}
     lines = convergence.ratios(found, best, ["boston"], [0, 1]).csv().splitlines()

@@ -37,16 +37,10 @@ def drawn():
     plt.close("all")
 
 
-def test_the_legend_of_one_panel_is_inside_the_figure(drawn):
-    canvas, _ = drawn(30)
-    (box,) = (legend.get_window_extent() for legend in canvas.legends)
-    assert box.x0 >= 0
-    assert box.x1 <= canvas.bbox.width
-
-
-def test_labels_of_one_panel_are_inside_the_figure(drawn):
+def test_the_legend_and_the_labels_of_one_panel_are_inside_the_figure(drawn):
     canvas, ax = drawn(30)
-    for box in (ax.yaxis.label.get_window_extent(), ax.xaxis.label.get_window_extent(), ax.title.get_window_extent()):
+    for part in (*canvas.legends, ax.yaxis.label, ax.xaxis.label, ax.title):
+        box = part.get_window_extent()
         assert box.min.min() >= 0
         assert (box.max <= canvas.bbox.size).all()
 

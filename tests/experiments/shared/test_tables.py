@@ -78,14 +78,13 @@ def test_latex_shows_what_markdown_shows(table):
         assert [cell.replace("--", "–").replace("\\", "") for cell in text.split(" & ")] == expected
 
 
-def test_a_row_of_another_length_is_refused(table):
+def test_rows_of_another_length_are_errors_and_repeats_that_never_got_there_infinite(table):
     with pytest.raises(ValueError, match="5 cells"):
         table.add("boston", 1.0)
-
-
-def test_a_spread_over_repeats_that_never_got_there():
+    assert Table({"a": "", "b": "d"}).csv() == "a,b\n"
     assert Spread.of([3, math.inf, 1]) == (3.0, 1.0, math.inf)
     assert Spread.of([5, 2, 4, 9]) == (4.5, 2.0, 9.0)
+    assert doctest.testmod(tables).failed == 0
 
 
 def test_the_agents_own_copies_are_what_solve_records():
@@ -100,11 +99,3 @@ def test_the_agents_own_copies_are_what_solve_records():
     np.testing.assert_allclose(worst, own.max(), rtol=1e-12)
     lost = Outcome(None, np.empty((0, 2)), "diverged in round 3")
     assert [spread.middle for spread in own_objectives([done, lost, lost], [shared.problem] * 3)] == [math.inf] * 2
-
-
-def test_an_empty_table_is_a_header():
-    assert Table({"a": "", "b": "d"}).csv() == "a,b\n"
-
-
-def test_the_example_in_the_docstring():
-    assert doctest.testmod(tables).failed == 0
