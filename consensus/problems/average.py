@@ -172,8 +172,8 @@ class AverageForm(ABC):
 
     def _lipschitz(self, w: np.ndarray | None) -> np.ndarray:
         """Return Lipschitz constants of the grad g_i, without a nonconvex regularizer's share."""
-        raise TypeError(f"{self} knows no Lipschitz constants of its gradients: give the solver a step_size=")
+        raise TypeError(f"{self} has no known Lipschitz constants of its gradients: give the solver a step_size=")
 
     def _strong_convexity(self) -> np.ndarray:
         """Return moduli of strong convexity of the g_i, without a nonconvex regularizer's share."""
-        raise TypeError(f"{self} knows no modulus of strong convexity: give the solver a convexity=")
+        raise TypeError(f"{self} has no known modulus of strong convexity: give the solver a convexity=")

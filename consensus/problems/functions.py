@@ -64,7 +64,7 @@ class FunctionProblem(BaseProblem):
     def _lipschitz(self, w: np.ndarray | None) -> np.ndarray:
         if self._constants is None:
             raise TypeError(
-                f"{self} knows no Lipschitz constants of its gradients: give the solver a step_size=, or "
+                f"{self} has no known Lipschitz constants of its gradients: give the solver a step_size=, or "
                 "Problem.from_functions a lipschitz="
             )
         return np.asarray(self._constants[self.rows])

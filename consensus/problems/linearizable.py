@@ -1,6 +1,8 @@
 """Problems whose costs are those of a model."""
 
-from typing import Protocol, TypeGuard
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, TypeGuard
 
 import numpy as np
 
@@ -11,6 +13,9 @@ from consensus.problems.base import BaseProblem
 from consensus.problems.cache import Cache
 from consensus.problems.work import Work
 from consensus.regularizers.base import Regularizer
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
 
 
 class Linearizable(Protocol):
@@ -39,7 +44,7 @@ class Linearizable(Protocol):
     network_size: int
     parameters: int
     dtype: np.dtype
-    rows: np.ndarray
+    rows: Int[np.ndarray, " agents"]
     regularizer: Regularizer
     work: Work
     cache: Cache
@@ -47,9 +52,11 @@ class Linearizable(Protocol):
     model: Model
     loss: Loss
     shards: Shards
-    weights: np.ndarray
+    weights: Float[np.ndarray, "agents most"]
 
-    def linearize(self, w: np.ndarray, rows: slice) -> tuple[np.ndarray, Linearization]:
+    def linearize(
+        self, w: Float[np.ndarray, "agents P"], rows: slice
+    ) -> tuple[Float[np.ndarray, "block most outputs"], Linearization]:
         """Return outputs and their linearization at w for some agents; several threads call it, each for rows of its own.
 
         Parameters

@@ -1,10 +1,15 @@
 """The protocols of surrogates and of the models that they form."""
 
-from typing import Any, Protocol
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from consensus.problems import BaseProblem
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 
 class SurrogateModel(Protocol):
@@ -14,7 +19,7 @@ class SurrogateModel(Protocol):
     """
 
     @property
-    def w(self) -> np.ndarray:
+    def w(self) -> Float[np.ndarray, "agents P"]:
         """Points (agents, P) at which the models have the gradients of the costs."""
 
 
@@ -48,7 +53,12 @@ class Surrogate(Protocol):
             If it cannot.
         """
 
-    def at(self, problem: Any, w: np.ndarray, gradient: np.ndarray) -> SurrogateModel:  # noqa: ANN401  # or a subclass of it
+    def at(
+        self,
+        problem: Any,  # noqa: ANN401  # or a subclass of BaseProblem
+        w: Float[np.ndarray, "agents P"],
+        gradient: Float[np.ndarray, "agents P"],
+    ) -> SurrogateModel:
         """Return the models of a block of agents; called every round.
 
         Parameters

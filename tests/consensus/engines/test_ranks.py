@@ -165,5 +165,5 @@ def test_arguments_refused_on_one_rank_are_refused_on_all(mark, tmp_path):
     assert "nonsense is no checkpoint of this package" in nonsense
     assert absent.startswith("FileNotFoundError")
     assert "other is a checkpoint of another run: solver: " in other
-    assert "knows no Lipschitz constants of its gradients: give the solver a step_size=" in unknown
+    assert "has no known Lipschitz constants of its gradients: give the solver a step_size=" in unknown
     assert good == "all 3 rounds done"

@@ -66,10 +66,10 @@ def test_costs_given_by_functions_have_the_constants_given_with_them():
     np.testing.assert_array_equal(functions(lipschitz=[1, 2, 3]).restrict([2, 0]).lipschitz(), [9.5, 3.5])
     scad = consensus.SCAD(0.5)
     np.testing.assert_array_equal(functions(scad, lipschitz=1e-9).lipschitz(), -scad.strong_convexity)
-    with pytest.raises(TypeError, match=r"knows no Lipschitz constants.*give the solver a step_size=.* lipschitz="):
+    with pytest.raises(TypeError, match=r"has no known Lipschitz constants.*give the solver a step_size=.* lipschitz="):
         functions().lipschitz()
     for p, match in (
-        (functions(), "knows no modulus.*"),
+        (functions(), "has no known modulus.*"),
         (problem(model=consensus.MLP([4, 3, 1])), "MLP.* need not be convex"),
     ):
         with pytest.raises(TypeError, match=rf"{match}: give the solver a convexity="):

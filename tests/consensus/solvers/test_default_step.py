@@ -47,7 +47,7 @@ def test_where_there_is_no_bound_a_step_is_asked_for():
         with pytest.raises(TypeError, match=r"has no bound on its step for batches from theory: give step_size="):
             consensus.solve(P, STATIC, solver, rounds=1)
     functions = consensus.Problem.from_functions(np.zeros_like, np.zeros_like, agents=AGENTS, parameters=2)
-    with pytest.raises(TypeError, match=r"knows no Lipschitz constants of its gradients: give the solver a step_size="):
+    with pytest.raises(TypeError, match=r"has no known Lipschitz constants of its gradients: give the solver a step_size="):
         consensus.solve(functions, STATIC, DGD(), rounds=1)
     for solver in (AccGT(), OPAPC()):
         with pytest.raises(ValueError, match=r"not known to be strongly convex \(mu = 0\): give convexity=, or an L2"):
