@@ -28,9 +28,5 @@ class Cache:
             self._results[key] = make()
         return self._results[key]  # type: ignore[return-value]  # a key stands for the results of one function
 
-    def clear(self) -> None:
-        """Forget everything."""
-        self._results.clear()
-
     def __reduce__(self) -> tuple[type["Cache"], tuple[()]]:
         return Cache, ()

@@ -79,10 +79,10 @@ def test_agents_that_are_not_there(folder, agents):
         load_shards(folder, agents)
 
 
-@pytest.mark.parametrize("odd", [None, 3, "x", [], {}, np.eye(3), type], ids=lambda odd: type(odd).__name__)
-def test_only_shards_are_saved(tmp_path, odd):
-    with pytest.raises(TypeError, match=r"^shards must be Shards"):
-        save_shards(odd, tmp_path / "new")
+def test_only_shards_are_saved(tmp_path):
+    for odd in (None, 3, "x", [], {}, np.eye(3), type):
+        with pytest.raises(TypeError, match=r"^shards must be Shards"):
+            save_shards(odd, tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
 

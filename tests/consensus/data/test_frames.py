@@ -73,7 +73,7 @@ def test_files_and_blocks_keep_names_and_classes(tmp_path):
             load_shards(tmp_path)
 
 
-def test_a_list_of_frames_is_read_alike():
+def test_shards_from_a_list_of_frames():
     parts = [(FRAME[:12], KIND[:12]), (FRAME[12:].iloc[:, ::-1], KIND[12:].astype(str))]
     shards, reference = consensus.Shards.from_list(parts), partition(FRAME, KIND, groups=[0] * 12 + [1] * 18)
     np.testing.assert_array_equal(shards.features, reference.features)
@@ -124,7 +124,7 @@ def test_groups_go_with_their_samples(cut):
 
 
 COLUMNS, HALF = Columns.of(FRAME), [*TOWNS[:7], None, *TOWNS[8:]]
-TWICE, ALIKE = pd.concat([FRAME, FRAME[["age"]]], axis=1), pd.DataFrame({"a": pd.Categorical([*range(29), "1"])})
+TWICE, EQUAL = pd.concat([FRAME, FRAME[["age"]]], axis=1), pd.DataFrame({"a": pd.Categorical([*range(29), "1"])})
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_frames_with_other_columns_are_rejected(frame, words):
     [
         (TWICE, Y, r"columns of X must have names of their own; got more than one of 'age'"),
         (FRAME.astype({"town": str}), Y, r"X must hold real numbers; not so its columns 'town' \('.*'\): encode"),
-        (ALIKE, Y, r"categories of column 'a' of X must differ as text; got '0', '1'"),
+        (EQUAL, Y, r"categories of column 'a' of X must differ as text; got '0', '1'"),
         (FRAME, KIND.where(np.arange(30) != 2), r"y must be one of 'calm', 'busy'; in row 2 .* it is nan"),
     ],
 )
