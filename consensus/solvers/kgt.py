@@ -27,9 +27,8 @@ class KGT(DualSolver):
     ``sum_i c_i = 0`` at every round. With K = 1 and s = 1 it is gradient tracking, with trackers Y = G(X) + C:
     ``X+ = W (X - alpha Y)``, ``Y+ = W Y + G(X+) - G(X)``.
 
-    Theory is of a fixed W and smooth, also nonconvex f_i: stationary points for ``K alpha s = O((1 - rho)^2 / L)``. On convex
-    quadratics the rate is the spectral radius of the linear map (X, C) -> (X+, C+). It was below one on all networks tried, for
-    ``K alpha s`` up to 1.5 / L on regular graphs with Metropolis weights, and with s = 1 and K up to 10 for ``alpha = 0.9 b``.
+    Theory is of a fixed W and smooth, also nonconvex f_i: stationary points for ``K alpha s = O((1 - rho)^2 / L)``. Convex
+    quadratics were stable on all networks tried, with s = 1 and K up to 10 for ``alpha = 0.9 b``.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ class LED(DualSolver):
 
     ``sum_i y_i = 0`` at every round. With t = 1 it is exact diffusion. W is fixed and symmetric, r smooth, f_i may be
     nonconvex: theory asks for ``alpha = O(1 / (t L))``, whatever the network. On convex quadratics alpha = 0.9 / L was stable
-    on all networks tried, with up to ten local steps; the rate is the spectral radius of the linear map (X, Y) -> (X+, Y+).
+    on all networks tried, with up to ten local steps.
 
     Parameters
     ----------
@@ -39,15 +39,6 @@ class LED(DualSolver):
     References
     ----------
     Alghunaim, "Local exact-diffusion for decentralized optimization and learning", IEEE TAC 69(11), 2024, Algorithm 1.
-
-    Examples
-    --------
-    >>> import numpy as np, consensus, topologies
-    >>> centres = np.arange(5.0)[:, None]
-    >>> problem = consensus.Problem.from_functions(
-    ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=1)
-    >>> consensus.solve(problem, topologies.ring(5), consensus.solvers.LED(0.02, local_steps=4), rounds=200).w.round(6).ravel()
-    array([2., 2., 2., 2., 2.])
     """
 
     step_size: float | Rule | None = None

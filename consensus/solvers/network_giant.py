@@ -28,17 +28,15 @@ class NetworkGIANT(TrackingSolver):
     ----------
     step_size : float or rule
         Step alpha > 0, small in the paper. There is no default, because no agent knows how unlike the Hessians are. With equal
-        Hessians 0.5 to 1 is good on well connected networks, less on others. The harmonic mean overestimates steps by at most
-        ``b = (L + m)^2 / (4 L m)`` (Kantorovich's inequality for matrices) if all f_i have curvatures in [m, L]: the spectral
-        gap of W over b was stable for all quadratics that were tried, but is mostly ten times too small or more.
+        Hessians 0.5 to 1 is good on well connected networks, less on others. The spectral gap of W over ``(L + m)^2 / (4 L m)``
+        was stable for all quadratics tried with curvatures in [m, L], but is mostly ten times too small or more.
     damping : float
         Damping e >= 0; > 0 unless r is strongly convex. It is no part of the paper's method.
 
     References
     ----------
     Maritan, Sharma, Schenato, Dey, "Network-GIANT: fully distributed Newton-type optimization via harmonic Hessian consensus",
-    arXiv 2305.07898, 2023; Marshall, Olkin, "Matrix versions of the Cauchy and Kantorovich inequalities",
-    Aequationes Mathematicae 40, 1990.
+    arXiv 2305.07898, 2023.
 
     Examples
     --------
