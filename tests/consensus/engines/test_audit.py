@@ -2,14 +2,13 @@
 
 import itertools
 import re
-from types import SimpleNamespace
 
 import engine_cases
 import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from engine_harness import ended
+from engine_harness import assert_same, ended
 from ranks_on_threads import assert_bits_of_one_process, together
 
 import consensus
@@ -80,47 +79,25 @@ class Given:
 @pytest.mark.parametrize("seed", range(40))
 def test_ranks_send_each_row_once_to_each_rank_that_needs_it(seed):
     rng = np.random.default_rng(seed)
-    agents = int(rng.integers(1, 30))
-    ranks = int(rng.integers(1, min(agents, 7) + 1))
-    whole = random_weights(agents, rng)
+    whole = random_weights(int(rng.integers(1, 30)), rng)
     if seed % 4 == 0:
-        whole = topologies.metropolis(topologies.erdos_renyi(max(agents, 8), 0.4, seed=seed))
-        agents = whole.shape[0]
-    blocks, dense = blocks_of(agents, ranks), whole.toarray()
+        whole = topologies.metropolis(topologies.erdos_renyi(max(whole.shape[0], 8), 0.4, seed=seed))
+    agents, dense = whole.shape[0], whole.toarray()
+    blocks = blocks_of(agents, int(rng.integers(1, min(agents, 7) + 1)))
     assert [agent for block in blocks for agent in range(block.start, block.stop)] == list(range(agents))
-    plans = [network_of(whole, blocks, rank)._plans.of(0, "mix") for rank in range(ranks)]
+    x = rng.standard_normal((agents, 3))
 
-    needed = {}  # who needs which rows of others, by brute force
-    for rank, block in enumerate(blocks):
-        mine = range(block.start, block.stop)
-        needed[rank] = sorted({j for i in mine for j in range(agents) if dense[i, j] != 0 and j not in mine})
-    for rank, (block, plan) in enumerate(zip(blocks, plans, strict=True)):
-        halo = plan.extra
-        sent = {to: (rows + block.start).tolist() for to, rows in halo.sends}
-        expected = {
-            to: [j for j in rows if block.start <= j < block.stop]
-            for to, rows in needed.items()
-            if any(block.start <= j < block.stop for j in rows)
-        }
-        assert sent == expected
-        assert [to for to, _ in halo.sends] == sorted(sent)
-        assert halo.total == len(needed[rank])
-        assert halo.below == sum(j < block.start for j in needed[rank])
-        for source, part in halo.receives:
-            theirs = blocks[source]
-            assert needed[rank][part] == [j for j in needed[rank] if theirs.start <= j < theirs.stop] != []
-        assert sum(part.stop - part.start for _, part in halo.receives) == halo.total
-        # The rows to multiply are in the order of agents, and the local matrix is the whole one's.
-        order = [*needed[rank][: halo.below], *range(block.start, block.stop), *needed[rank][halo.below :]]
-        assert order == sorted(order)
-        np.testing.assert_array_equal(plan.matrix.toarray(), dense[block][:, order])
-        off_diagonal = dense[block].copy()
-        off_diagonal[np.arange(block.stop - block.start), np.arange(block.start, block.stop)] = 0
-        assert plan.messages == np.count_nonzero(off_diagonal)
+    def on_rank(ranks):
+        network = MPINetwork(Given(whole), blocks[ranks.me], np.dtype(float), False, ranks, blocks)
+        return network.mix(0, x[network.rows])[0], network.messages, ranks.wire
 
-
-def network_of(whole, blocks, rank):
-    return MPINetwork(Given(whole), blocks[rank], np.float64, False, SimpleNamespace(me=rank), blocks)
+    mixed, messages, wire = zip(*together(len(blocks), on_rank), strict=True)
+    np.testing.assert_array_equal(np.concatenate(mixed), StackedNetwork(Given(whole), np.float64).mix(0, x)[0])
+    np.testing.assert_allclose(np.concatenate(mixed), dense @ x, rtol=0, atol=1e-13)
+    for block, received, size in zip(blocks, messages, wire, strict=True):
+        used = dense[block] != 0
+        assert received == used.sum() - np.count_nonzero(dense.diagonal()[block])
+        assert size == x[0].nbytes * np.delete(used.any(axis=0), np.arange(agents)[block]).sum()
 
 
 def test_plans_are_kept_for_few_rounds_only():
@@ -149,28 +126,21 @@ def test_blocks_of_workers_cover_the_agents_in_order():
         assert [agent for block in blocks for agent in range(block.start, block.stop)] == list(range(7))
 
 
-def test_many_blocks_at_once_are_mixed_as_on_one_process(forked):
+def test_blocks_that_do_not_fit_into_shared_memory_at_once_are_mixed_in_turn(forked):
     class Many(DGD):
         def step(self, problem, network, state):
             first, *_, last = network.mix(state.round, *(scale * state.w for scale in range(1, 8)))
             return state._replace(round=state.round + 1, w=first - 0.1 * last)
 
-    case = engine_cases.special()["functions, DGD"]
-    alone = case._replace(solver=Many(0.1)).run()
-    together = case._replace(solver=Many(0.1)).run(engine=Processes(2))
-    np.testing.assert_array_equal(alone.w, together.w)
-    assert alone.history["floats"].tolist() == together.history["floats"].tolist()
-
-
-def test_a_block_wider_than_the_shared_memory_is_refused(forked):
     class Wide(DGD):
         def step(self, problem, network, state):
             network.mix(state.round, np.tile(state.w, (1, 9)))
-            return state
 
     case = engine_cases.special()["functions, DGD"]
+    many, wide = (case._replace(solver=solver(0.1)) for solver in (Many, Wide))
+    assert_same(many.run(engine=Processes(2)), many.run())
     with pytest.raises(ValueError, match=r"a block to mix has \d+ numbers an agent, workers share \d+: split it"):
-        case._replace(solver=Wide(0.1)).run(engine=Processes(2))
+        wide.run(engine=Processes(2))
 
 
 @pytest.mark.parametrize("size", [2, 3, 7])
