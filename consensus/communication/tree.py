@@ -149,10 +149,10 @@ def _centre(links: sp.csr_array) -> tuple[int, int]:
     agents = links.shape[0]
     bits = -(-agents // 64) * 64  # of whole words
     everything = np.packbits(np.arange(bits) < agents).view(np.uint64)
-    heard, distance = np.packbits(np.eye(agents, bits, dtype=bool), axis=1).view(np.uint64), 0
-    while not (done := (heard == everything).all(axis=1)).any():
-        before, heard = heard, np.bitwise_or.reduceat(heard[links.indices], links.indptr[:-1])
-        if (heard == before).all():
+    received, distance = np.packbits(np.eye(agents, bits, dtype=bool), axis=1).view(np.uint64), 0
+    while not (done := (received == everything).all(axis=1)).any():
+        before, received = received, np.bitwise_or.reduceat(received[links.indices], links.indptr[:-1])
+        if (received == before).all():
             raise ValueError("a spanning tree needs an undirected, connected graph, and this one is not connected")
         distance += 1
     return distance, int(done.argmax())

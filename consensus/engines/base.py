@@ -119,7 +119,12 @@ class Engine(ABC):
         Returns
         -------
         slice
-            All agents in one process.
+            Neighbouring agents; all agents in one process.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer agents than processes.
         """
         return slice(0, agents)
 

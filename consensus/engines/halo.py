@@ -111,12 +111,12 @@ class MPINetwork(BlockNetwork):
         arrived, owners = np.zeros_like(messages), self.owner[others]
         here = owners == self.me
         arrived[agents[here], places[here]] = messages[others[here] - self.rows.start, back[here]]
-        # They arrive by the other ends, their agents first, then their places.
+        # Messages arrive in the order of the other ends: agents first, then places.
         ranks = {int(rank): np.flatnonzero(owners == rank) for rank in np.unique(owners[~here])}
-        come = {rank: some[np.lexsort((back[some], others[some]))] for rank, some in ranks.items()}
-        rooms = {rank: np.empty((len(some), messages.shape[2]), messages.dtype) for rank, some in come.items()}
+        arrivals = {rank: some[np.lexsort((back[some], others[some]))] for rank, some in ranks.items()}
+        buffers = {rank: np.empty((len(some), messages.shape[2]), messages.dtype) for rank, some in arrivals.items()}
         sends = [(rank, messages[agents[some], places[some]]) for rank, some in ranks.items()]
-        self.ranks.exchange(list(rooms.items()), sends)
-        for rank, some in come.items():
-            arrived[agents[some], places[some]] = rooms[rank]
+        self.ranks.exchange(list(buffers.items()), sends)
+        for rank, some in arrivals.items():
+            arrived[agents[some], places[some]] = buffers[rank]
         return arrived

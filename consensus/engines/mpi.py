@@ -94,23 +94,6 @@ class MPI(Engine):
         return f"MPI(rank {self.rank} of {self.size}, cores={self.cores})"
 
     def rows(self, agents: int) -> slice:
-        """Return the agents that this rank holds.
-
-        Parameters
-        ----------
-        agents : int
-            Number of agents of the network.
-
-        Returns
-        -------
-        slice
-            Neighbouring agents.
-
-        Raises
-        ------
-        ValueError
-            If there are fewer agents than ranks.
-        """
         if _checks.count("agents", agents) < self.size:
             raise ValueError(
                 f"{agents} agents are too few for {self.size} ranks, of which {self.size - agents} would have none: "

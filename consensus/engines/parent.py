@@ -19,7 +19,7 @@ from consensus.engines.worker import DONE
 from consensus.errors import UnfinishedWarning, WorkerError
 from consensus.observe import Gathered, Observer
 from consensus.workers.exceptions import restored
-from consensus.workers.waiting import Usual, Wait, say_late
+from consensus.workers.waiting import Usual, Wait, warn_late
 
 _STARTING = 60.0  # seconds that workers may start one after another
 _POLL = 0.05  # seconds between two polls of their pipes
@@ -55,7 +55,7 @@ class Parent:
         self.rounds, self.timeout = rounds, timeout
         self._usual, self._stall, self._warned = Usual(), 0.0, False
         self._done: np.ndarray | None = None
-        self._said: set[type[Warning]] = set()
+        self._warned_of: set[type[Warning]] = set()
 
     def observe(self) -> str | None:
         """Receive and answer the workers' reports of due rounds; return the reason to stop, None after all rounds."""
@@ -108,7 +108,7 @@ class Parent:
         first: float | None = None
         while reported.min() < number:
             if wait.pause() - polled > _POLL:
-                self._say_late(wait.seconds - polled, number)
+                self._warn_late(wait.seconds - polled, number)
                 polled = wait.seconds
                 self.observer.tick(max(self.observer.round, int(shared.round.array.min())))
                 self._poll({})
@@ -119,7 +119,7 @@ class Parent:
         with shared.barrier.lock:
             pass
 
-    def _say_late(self, seconds: float, number: int) -> None:
+    def _warn_late(self, seconds: float, number: int) -> None:
         """Warn, once a stall, of workers that keep the others waiting longer than usual; ``seconds`` after the last poll."""
         shared = self.shared
         done = shared.barrier.counters.array[: shared.parent] + shared.reported.array  # exchanges and reports of each
@@ -140,7 +140,7 @@ class Parent:
             self._warned = True
             names = ", ".join(f"{shared.name(worker)}{' (stopped)' * stopped[worker]}" for worker in behind[:5])
             more = f" and {len(behind) - 5} more" if len(behind) > 5 else ""
-            say_late(f"in round {int(shared.round.array[behind[0]]) + 1}: {names}{more}", self._stall, self.timeout)
+            warn_late(f"in round {int(shared.round.array[behind[0]]) + 1}: {names}{more}", self._stall, self.timeout)
 
     def _state(self) -> dict[str, Any]:
         """Return all agents' numbers, joined from the workers' states."""
@@ -166,8 +166,8 @@ class Parent:
                 states[worker] = content
             elif kind == "warning":
                 self._warn(*content)
-            elif kind == "trouble":
-                raise self._trouble(worker, *content)
+            elif kind == "error":
+                raise self._error(worker, *content)
             elif not alive and worker not in states:
                 raise WorkerError(
                     f"{self.shared.name(worker)} died in round {int(self.shared.round.array[worker]) + 1} (exit code "
@@ -176,11 +176,11 @@ class Parent:
 
     def _warn(self, text: str, category: type[Warning]) -> None:
         """Warn as the worker did; of unfinished local problems only once for all workers."""
-        if category is not UnfinishedWarning or category not in self._said:
+        if category is not UnfinishedWarning or category not in self._warned_of:
             warnings.warn(text, category, stacklevel=2)
-        self._said.add(category)
+        self._warned_of.add(category)
 
-    def _trouble(self, worker: int, parts: object, text: str) -> BaseException:
+    def _error(self, worker: int, parts: object, text: str) -> BaseException:
         """Return a worker's exception, with its place and traceback as a note."""
         if parts is None:
             return WorkerError(f"{self.shared.name(worker)}: {text}")

@@ -122,7 +122,7 @@ class Ranks:
                 first = self.me == min(self._waiting | {self.me})
                 if first and not warned and seconds > late + moment:
                     warned = True
-                    waiting.say_late(self._late(), seconds, self.timeout)
+                    waiting.warn_late(self._late(), seconds, self.timeout)
                 if seconds > self.timeout + (0 if first else 2 * moment):  # one of them says it
                     noted = False  # it does not go on: ranks with a note of it would warn in its place
                     self._give_up()

@@ -99,7 +99,7 @@ def _run(task: Task, sender: Connection) -> None:
         except Aborted:
             pass
         except BaseException as error:
-            sender.send_bytes(cloudpickle.dumps(("trouble", (parts_of(error), "".join(traceback.format_exception(error))))))
+            sender.send_bytes(cloudpickle.dumps(("error", (parts_of(error), "".join(traceback.format_exception(error))))))
 
 
 class _Reports:

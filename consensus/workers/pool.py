@@ -19,7 +19,7 @@ from consensus._parallel import keep_freed_memory
 from consensus.errors import WorkerError
 from consensus.workers.exceptions import parts_of, restored
 from consensus.workers.process_group import process_group
-from consensus.workers.waiting import PATIENCE, say_late
+from consensus.workers.waiting import PATIENCE, warn_late
 
 _STARTING = 120.0  # seconds that workers may take to start
 _TIMEOUT = 600.0  # seconds after which a worker that does not answer is given up
@@ -54,7 +54,7 @@ class Pool:
         self.pids = [process.pid for process in processes]
         self.alive, self.busy = set(range(len(pipes))), set[int]()
         self._processes, self._pipes, self._what = processes, pipes, what
-        self._said: set[type[Warning]] = set()
+        self._warned_of: set[type[Warning]] = set()
         self._patience = _STARTING
 
     def submit(self, worker: int, *request: object) -> None:
@@ -85,12 +85,12 @@ class Pool:
                 raise WorkerDied(worker) from None
             if kind == "warning":
                 text, category = content
-                if category not in self._said:  # once for all workers
+                if category not in self._warned_of:  # once for all workers
                     warnings.warn(text, category, stacklevel=2)
-                self._said.add(category)
+                self._warned_of.add(category)
                 continue
             self.busy.remove(worker)
-            if kind == "trouble":
+            if kind == "error":
                 parts, text = content
                 error = WorkerError(text) if parts is None else restored(parts)
                 error.add_note(f"in {self.name(worker)}\n{text}")
@@ -139,7 +139,7 @@ class Pool:
             waited += 10.0
             if not warned:
                 warned = True
-                say_late(", ".join(self.name(worker) for worker in self.busy), waited, _TIMEOUT)
+                warn_late(", ".join(self.name(worker) for worker in self.busy), waited, _TIMEOUT)
         raise WorkerError(f"{self.name(min(self.busy))} gave no answer for {_TIMEOUT:g} s")
 
 
@@ -164,22 +164,22 @@ def serve(worker: Worker, pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C is the parent's to handle
     keep_freed_memory()
 
-    def say(kind: str, content: object) -> None:
+    def send(kind: str, content: object) -> None:
         pipe.send_bytes(cloudpickle.dumps((kind, content)))
 
     def pass_on(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
-        say("warning", (str(message), category))
+        send("warning", (str(message), category))
 
     warnings.showwarning = pass_on
     try:
         with threadpool_limits(1, user_api="blas"), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             answer = worker.begin()
-            say("answer", None)
+            send("answer", None)
             while (request := _request(pipe)) is not None:
-                say("answer", answer(*request))
+                send("answer", answer(*request))
     except BaseException as error:
         with suppress(OSError):  # the parent is gone
-            say("trouble", (parts_of(error), "".join(traceback.format_exception(error))))
+            send("error", (parts_of(error), "".join(traceback.format_exception(error))))
 
 
 def _request(pipe: Connection) -> tuple[Any, ...] | None:

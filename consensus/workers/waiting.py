@@ -59,7 +59,7 @@ class Usual:
         return self.seconds + PATIENCE
 
 
-def say_late(who: str, seconds: float, timeout: float) -> None:
+def warn_late(who: str, seconds: float, timeout: float) -> None:
     """Warn that ``who`` keeps the others waiting."""
     warnings.warn(
         f"{who} kept the others waiting for {seconds:.0f} s so far; the run goes on when it comes, or is given up after "

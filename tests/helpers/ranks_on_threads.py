@@ -38,6 +38,7 @@ class Ranks:
             message = everyone[rank].pop(self.me)
             self.wire += message.nbytes
             assert message.dtype == room.dtype
+            assert message.shape == room.shape or room.dtype == np.uint8, "only bytes may be fewer than there is room for"
             room.reshape(-1)[: message.size] = message.ravel()
         assert not any(self.me in sent for sent in everyone), "what is sent is received"
 
