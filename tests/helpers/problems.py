@@ -74,8 +74,8 @@ def problem(loss="squared", regularizer=None, model=None, scheme="sorted", agent
     return consensus.Problem(model, loss, shards, regularizer, reduction)
 
 
-def smooth_optimum(problem):
-    """The minimiser of a smooth strongly convex U by SciPy's trust region on its Newton model, to rounding."""
+def smooth_optimum(problem, start=None):
+    """The minimiser of a smooth U, strongly convex around it, by SciPy's trust region on its Newton model, to rounding."""
 
     def total_gradient(point):
         return problem.total_gradient(point) + problem.regularizer.gradient(point)
@@ -84,7 +84,7 @@ def smooth_optimum(problem):
         steps = np.eye(len(point)) * 1e-6
         return np.array([(total_gradient(point + e) - total_gradient(point - e)) / 2e-6 for e in steps])
 
-    start = np.zeros(problem.parameters)
+    start = np.zeros(problem.parameters) if start is None else start
     point = minimize(problem.objective, start, jac=total_gradient, method="BFGS", options={"gtol": 1e-9}).x
     for _ in range(5):  # Newton's polish
         point = point - np.linalg.solve(hessian(point), total_gradient(point))
