@@ -1,14 +1,12 @@
-"""What an agent takes for the curvature of the network's average cost: few columns, corrected by products."""
+"""An agent's model of the curvature of the network's average cost: few columns, corrected by products."""
 
 from typing import NamedTuple
 
 import numpy as np
 
 from consensus._parallel import for_chunks
-from consensus.local.low_rank import low_rank
 from consensus.problems import has_model
 from consensus.problems.base import BaseProblem
-from consensus.regularizers.base import Regularizer
 from consensus.solvers.adaptive import gauss_newton
 
 DIRECTIONS, _NUMBERS = 8, 1 << 18  # of a round, and numbers in their products, at most
@@ -19,7 +17,7 @@ _GUESSED = 25.0  # the scale without a model over the guess: the first step is a
 
 
 class Curvature(NamedTuple):
-    """``M = V V'``: fields V (agents, P, columns); the ``scale`` (agents,), its trace, but at ``least`` that (agents,)."""
+    """``M = V V'``: V (agents, P, columns), and the ``scale`` (agents,), its trace, but at ``least`` that (agents,)."""
 
     V: np.ndarray
     scale: np.ndarray
@@ -27,7 +25,7 @@ class Curvature(NamedTuple):
 
     @classmethod
     def at_start(cls, problem: BaseProblem, w: np.ndarray, gradient: np.ndarray) -> "Curvature":
-        """A times the own Gauss-Newton curvature at w, as far as 64 directions show it; costs without a model have V = 0.
+        """Return A times the own Gauss-Newton curvature at w, from 64 directions; V = 0 for costs without a model.
 
         The scale is at least the :func:`guess`, for a loss may have no curvature at the start; without a model 25 times that.
         """
@@ -43,54 +41,45 @@ class Curvature(NamedTuple):
         return none.corrected(basis, Z, np.ones(len(w), bool))._replace(scale=scale, least=least)
 
     def times(self, d: np.ndarray) -> np.ndarray:
-        """M d for d (agents, P)."""
-        return (self.V @ (d[:, None, :] @ self.V).swapaxes(1, 2))[:, :, 0]
+        """Return M d for d (agents, P)."""
+        product: np.ndarray = (self.V @ (d[:, None, :] @ self.V).swapaxes(1, 2))[:, :, 0]
+        return product
 
-    def corrected(self, basis: np.ndarray, products: np.ndarray, told: np.ndarray) -> "Curvature":
-        """``M - M O (O'M O)^+ O'M + Z (O'Z)^+ Z'``, positive semidefinite, for agents that are ``told`` (agents,) of Z.
+    def corrected(self, basis: np.ndarray, products: np.ndarray, counts: np.ndarray) -> "Curvature":
+        """Return ``M - M O (O'M O)^+ O'M + Z (O'Z)^+ Z'``, positive semidefinite, which takes O to Z.
 
             V <- [V N, Z (O'Z)^(-1/2)],      N an orthonormal basis of what is orthogonal to V'O .
 
-        It takes O to Z. V keeps its number of columns; O has no more.
-
-        Parameters
-        ----------
-        basis : ndarray (agents, P, count), or (P, count) for all
-            O.
-        products : ndarray (agents, P, count)
-            Z.
+        O is ``basis`` (agents, P, count), or (P, count) for all, with no more columns than V; Z are ``products`` (agents, P,
+        count). Agents whose products do not count, (agents,), keep their M.
         """
-        V, count, kept = np.empty_like(self.V), basis.shape[-1], self.V.shape[2]
+        V, count, columns = np.empty_like(self.V), basis.shape[-1], self.V.shape[2]
 
-        def chunk(rows):
+        def chunk(rows: slice) -> None:
             old, Z, own = self.V[rows], products[rows], basis if basis.ndim == 2 else basis[rows]
             across = np.linalg.qr(np.nan_to_num(old.swapaxes(1, 2) @ own), mode="complete")[0]
             np.matmul(old, across[:, :, count:], out=V[rows, :, count:])
-            np.matmul(Z, _root(own, Z), out=V[rows, :, :count])
-            V[rows][~told[rows]] = old[~told[rows]]
+            np.matmul(Z, _inverse_root(own, Z), out=V[rows, :, :count])
+            V[rows][~counts[rows]] = old[~counts[rows]]
 
-        for_chunks(chunk, len(V), 2 * V[0].nbytes, 2 * V.shape[1] * kept * kept)
+        for_chunks(chunk, len(V), 2 * V[0].nbytes, 2 * V.shape[1] * columns * columns)
         return Curvature(V, np.maximum(np.einsum("apk,apk->a", V, V), self.least), self.least)
-
-    def minimiser(self, tau: np.ndarray, w: np.ndarray, slope: np.ndarray, r: Regularizer | None) -> np.ndarray:
-        """The d (agents, P) of least ``slope . d + 1/2 d' M d + tau/2 |d|^2 + r(w + d)``."""
-        return low_rank(self.V, tau, w, slope, r)
 
 
 def guess(w: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-    """The damping (agents,) that makes a step down the ``gradient`` (agents, P) a quarter as long as 1 + |w|."""
-    found: np.ndarray = 4 * np.linalg.norm(gradient, axis=1) / (1 + np.linalg.norm(w, axis=1))
-    return found
+    """Return the damping (agents,) that makes a step down the ``gradient`` (agents, P) a quarter as long as 1 + |w|."""
+    damping: np.ndarray = 4 * np.linalg.norm(gradient, axis=1) / (1 + np.linalg.norm(w, axis=1))
+    return damping
 
 
 def directions(parameters: int, count: int, round: int) -> np.ndarray:
-    """Orthonormal O (P, count) of a round, the same for all agents: they draw it by the round's number."""
+    """Return the orthonormal O (P, count) of a round, which all agents draw alike, by the round's number."""
     basis: np.ndarray = np.linalg.qr(np.random.default_rng(round + 1).standard_normal((parameters, count)))[0]
     return basis
 
 
 def products(problem: BaseProblem, w: np.ndarray, round: int) -> tuple[np.ndarray, np.ndarray]:
-    """The directions O (P, count) of a round, and A times the own Gauss-Newton curvature at w times O, (agents, P, count).
+    """Return the directions O (P, count) of a round, and A times the own Gauss-Newton curvature times O, (agents, P, count).
 
     There are eight, fewer for many parameters, and none where costs have no model.
     """
@@ -101,9 +90,10 @@ def products(problem: BaseProblem, w: np.ndarray, round: int) -> tuple[np.ndarra
     return basis, problem.network_size * gauss_newton.products(problem, w, basis)
 
 
-def _root(basis, products):
-    """X (agents, count, count) with X X' the pseudoinverse of O'Z, made symmetric."""
+def _inverse_root(basis: np.ndarray, products: np.ndarray) -> np.ndarray:
+    """Return X (agents, count, count) with X X' the pseudoinverse of O'Z, made symmetric."""
     core = np.nan_to_num(basis.swapaxes(-1, -2) @ products)
     values, vectors = np.linalg.eigh((core + core.swapaxes(1, 2)) / 2)
-    kept = values > np.maximum(_LOST * values[:, -1:], np.finfo(values.dtype).tiny)
-    return vectors * np.where(kept, 1 / np.sqrt(np.where(kept, values, 1)), 0)[:, None]
+    large = values > np.maximum(_LOST * values[:, -1:], np.finfo(values.dtype).tiny)
+    root: np.ndarray = vectors * np.where(large, 1 / np.sqrt(np.where(large, values, 1)), 0)[:, None]
+    return root

@@ -1,4 +1,4 @@
-"""How an agent combines what it held during the exchanges of a round: weights that suppress disagreement and rounding."""
+"""Weights of what an agent held after each exchange of a round, which suppress disagreement and rounding."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ _ROUNDING = {"points": 0.01, "products": 0.1}  # of one message, in units of wha
 
 
 def draw(agents: int) -> np.ndarray:
-    """Probes (A, probes), which all agents know: of up to 64 each has one of its own, of more they are random signs."""
+    """Return probes (A, probes), which all agents know: unit vectors for up to 64 agents, random signs for more."""
     if agents <= PROBES:
         return np.eye(agents)
     signs: np.ndarray = np.random.default_rng(agents).choice([-1.0, 1.0], (agents, PROBES)) / np.sqrt(PROBES)
@@ -16,7 +16,7 @@ def draw(agents: int) -> np.ndarray:
 
 
 def weights(probes: np.ndarray, goal: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray]:
-    """The weights c (agents, K + 1), which sum to one, of what an agent held after 0 .. K exchanges; and their misfit.
+    """Return weights c (agents, K + 1), which sum to one, of what an agent held after 0 .. K exchanges; and their misfit.
 
     With a doubly stochastic W an agent holds ``z_k = W z_{k-1} + (I - W) e_k``, e_k what rounding loses of the k-th message.
     Its probes p_k, row i of W^k times all agents' probes, say what ``sum_k c_k z_k`` makes of the agents' data, and of the e_k:
@@ -25,13 +25,8 @@ def weights(probes: np.ndarray, goal: np.ndarray, what: str) -> tuple[np.ndarray
 
     p^ the mean of all probes, s the rounding. The misfit is the root of the minimum over ``|p^ - p_0|``.
 
-    Parameters
-    ----------
-    probes : ndarray (agents, K + 1, probes)
-    goal : ndarray (probes,)
-        p^.
-    what : {"points", "products"}
-        What is mixed: products are rounded in larger units.
+    ``probes`` are (agents, K + 1, probes), and ``goal`` is p^; of "points" and "products", the latter are rounded in larger
+    units.
 
     References
     ----------
@@ -39,16 +34,15 @@ def weights(probes: np.ndarray, goal: np.ndarray, what: str) -> tuple[np.ndarray
     """
     p = np.asarray(probes, np.float64)
     K = p.shape[1] - 1
-    falls = p[:, :-1] - p[:, 1:]
-    products = falls @ falls.swapaxes(1, 2)
+    steps = p[:, :-1] - p[:, 1:]
+    products = steps @ steps.swapaxes(1, 2)
     noise = np.zeros((len(p), K + 1, K + 1))
     for k in range(1, K + 1):  # sums along diagonals
         noise[:, k, 1:] = noise[:, k - 1, :-1] + products[:, k - 1]
-    left = p - goal
-    objective = left @ left.swapaxes(1, 2) + _ROUNDING[what] ** 2 * noise
+    residual = p - goal
+    objective = residual @ residual.swapaxes(1, 2) + _ROUNDING[what] ** 2 * noise
     start = np.maximum(objective[:, 0, 0], np.finfo(float).tiny)
-    # Of weights that sum to one: c = e_K + D b, D the differences of neighbours.
-    D = np.diff(np.eye(K + 1), axis=0)
+    D = np.diff(np.eye(K + 1), axis=0)  # weights that sum to one are e_K + b D
     inner = D @ objective @ D.T + 1e-12 * start[:, None, None] * np.eye(K)
     b = -np.linalg.solve(inner, (D @ objective[:, :, K, None]))[:, :, 0]
     c = b @ D

@@ -1,6 +1,7 @@
 """The Gauss-Newton curvature of the local costs, and how far it is to be trusted."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -9,13 +10,13 @@ from consensus.local.operators import rooted_rows, times_root, times_root_transp
 from consensus.models.base import linearize
 from consensus.problems import Linearizable
 
-Test = Callable[[slice, Callable[[np.ndarray], np.ndarray], np.ndarray], None]
+Error = Callable[[np.ndarray], np.ndarray]
 
 _FORMED = 1 << 22  # numbers in a Jacobian that is worth forming
 
 
 def products(problem: Linearizable, w: np.ndarray, basis: np.ndarray) -> np.ndarray:
-    """J_i' S_i J_i Omega, shape (agents, P, count), of every agent's local cost at w (agents, P).
+    """Return J_i' S_i J_i Omega, shape (agents, P, count), of every agent's local cost at w (agents, P).
 
     S_i is the curvature of the loss, weights included; ``basis`` Omega (P, count). A Jacobian that is not too large is formed.
     A larger one is applied to the directions, as many at a time as fit into cache; where the model cannot share its forward
@@ -25,7 +26,7 @@ def products(problem: Linearizable, w: np.ndarray, basis: np.ndarray) -> np.ndar
     numbers = model.outputs * problem.parameters  # in the Jacobian of a sample
     result = np.empty((problem.agents, problem.parameters, count), problem.dtype)
 
-    def formed(rows):
+    def formed(rows: slice) -> None:
         for first in range(0, samples, portion):
             root, linearization = _rooted(problem, w, rows, slice(first, first + portion))
             R = rooted_rows(root, linearization.jacobian())
@@ -34,7 +35,7 @@ def products(problem: Linearizable, w: np.ndarray, basis: np.ndarray) -> np.ndar
             else:
                 result[rows] += R.swapaxes(1, 2) @ (R @ basis)
 
-    def applied(rows):
+    def applied(rows: slice) -> None:
         root, linearization = _rooted(problem, w, rows, slice(samples))
         directions, root = np.broadcast_to(basis.T, (len(root), *basis.T.shape)), root[:, None]
         for first in range(0, count, several):
@@ -52,21 +53,21 @@ def products(problem: Linearizable, w: np.ndarray, basis: np.ndarray) -> np.ndar
     return result
 
 
-def _rooted(problem, w, rows, part):
-    """A root of the loss's curvature, weights included, of the samples ``part`` of agents; the model's linearization there."""
+def _rooted(problem: Linearizable, w: np.ndarray, rows: slice, samples: slice) -> tuple[np.ndarray, Any]:
+    """Return a root of the loss's curvature, weights included, and the model's linearization with its optional methods."""
     shards = problem.shards
-    outputs, linearization = linearize(problem.model, w[rows], shards.features[rows, part])
-    root = problem.loss.curvature_root(outputs, shards.targets[rows, part])
-    scale = np.sqrt(problem.weights[rows, part])
+    outputs, linearization = linearize(problem.model, w[rows], shards.features[rows, samples])
+    root = problem.loss.curvature_root(outputs, shards.targets[rows, samples])
+    scale = np.sqrt(problem.weights[rows, samples])
     return root * scale.reshape(*scale.shape, *(1,) * (root.ndim - 2)), linearization
 
 
 def exact(problem: Linearizable) -> bool:
-    """Whether every local cost is its Gauss-Newton model: with the squared loss of a linear model."""
+    """Return whether every local cost is its Gauss-Newton model: with the squared loss of a linear model."""
     return getattr(problem.model, "jacobian_is_constant", False) and problem.loss.quadratic
 
 
-def each_local_model(problem: Linearizable, w: np.ndarray, test: Test) -> None:
+def each_local_model(problem: Linearizable, w: np.ndarray, test: Callable[[slice, Error, np.ndarray], None]) -> None:
     """Call ``test(rows, error, rounding)`` for slices of agents that cover all of them.
 
     ``error(d)`` is A times the distance, at w + d, of the local cost from its Gauss-Newton model around w, both with d
@@ -76,24 +77,25 @@ def each_local_model(problem: Linearizable, w: np.ndarray, test: Test) -> None:
     for_chunks(lambda rows: test(rows, *_local_model(problem, w, rows)), len(w), _bytes(problem), streamed=streamed)
 
 
-def _local_model(problem, w, rows):
+def _local_model(problem: Linearizable, w: np.ndarray, rows: slice) -> tuple[Error, np.ndarray]:
     model, loss, weights = problem.model, problem.loss, problem.weights[rows]
     features, targets = problem.shards.features[rows], problem.shards.targets[rows]
     outputs, linearization = problem.linearize(w, rows)
     values, slopes, root = loss.value(outputs, targets), loss.gradient(outputs, targets), loss.curvature_root(outputs, targets)
 
-    def error(d):
+    def error(d: np.ndarray) -> np.ndarray:
         a = linearization.jvp(d)
         modelled = (slopes * a + np.square(times_root_transposed(root, a)) / 2).sum(axis=2)
-        true = loss.value(model.predict(w[rows] + d, features), targets) - values
-        return problem.network_size * np.abs(np.vecdot(true - modelled, weights))
+        change = loss.value(model.predict(w[rows] + d, features), targets) - values
+        far: np.ndarray = problem.network_size * np.abs(np.vecdot(change - modelled, weights))
+        return far
 
     # Differences of costs are not known better than this: near the optimum the test would compare digits that are lost.
     rounding = 10 * np.finfo(w.dtype).eps * problem.network_size * np.abs(np.vecdot(values, weights))
     return error, rounding
 
 
-def _bytes(problem):
-    """What a pass through the model touches for an agent."""
+def _bytes(problem: Linearizable) -> int:
+    """Return how much a pass through the model touches for an agent."""
     widths = sum(getattr(problem.model, "widths", (problem.model.outputs,)))
-    return 3 * problem.shards.features.shape[1] * widths * problem.dtype.itemsize
+    return int(3 * problem.shards.features.shape[1] * widths * problem.dtype.itemsize)

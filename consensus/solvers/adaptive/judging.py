@@ -10,15 +10,15 @@ from consensus.solvers.adaptive.curvature import Curvature
 
 FIRST, _LEAST, _MOST = 0.1, 1e-7, 1.0  # tau, in units of the curvature's scale
 _REFUSALS = 4  # in a row
-_TOLD = 0.2  # curvature along the step, in units of what M has of it, from which on it counts
+_COUNTS = 0.2  # curvature along the step, in units of what M has of it, from which on it counts
 
 
 class Step(NamedTuple):
-    """The last step of every agent, and how it was found.
+    """The last step of every agent.
 
-    Fields: where it began, ``w``, the ``slope`` G there, the ``trial`` point that it led to (agents, P); by how much the
-    linear part of the model falls along it, ``fall`` (agents,); tau (agents,), 0 before the first step; how many steps in a row
-    were ``refused``, and how many local solves this one took, ``tries`` (agents,).
+    Fields: where it began, ``w``, the ``slope`` G there, and the ``trial`` point where it ended (agents, P); F, by which the
+    linear part of the model falls along it, ``fall`` (agents,); ``tau``; how many steps in a row were ``refused``, and how many
+    local solves this one took, ``tries`` (agents,).
     """
 
     w: np.ndarray
@@ -31,10 +31,10 @@ class Step(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """Which steps are ``refused`` (agents,), whether p <= 1, ``agree``, and by what to multiply tau, ``factor``.
+    """What becomes of a step, and what it says of the curvature.
 
-    What the step tells of the curvature: ``step``, s / |s|, and the ``change`` of the slope over |s|, both (agents, P, 1), and
-    whether that counts, ``told``.
+    Fields: whether it is ``refused``, and whether p <= 1, ``agree`` (agents,); the ``factor`` for tau; the ``step`` s / |s|,
+    the ``change`` of the slope over |s| (agents, P, 1), and whether that ``counts``.
     """
 
     refused: np.ndarray
@@ -42,7 +42,7 @@ class Verdict(NamedTuple):
     factor: np.ndarray
     step: np.ndarray
     change: np.ndarray
-    told: np.ndarray
+    counts: np.ndarray
 
 
 def judge(
@@ -55,7 +55,7 @@ def judge(
     weight: float,
     settled: np.ndarray,
 ) -> Verdict:
-    """Compare what the average cost did along ``s = w - w_old`` with what the model promised.
+    """Compare the change of the average cost along ``s = w - w_old`` with what the model promised.
 
         actual = s . (G_old + G) / 2 + r(w) - r(w_old) ,     promised = s . G_old + 1/2 s'(M + lambda I) s + r(w) - r(w_old) ,
         p^2 = c'(M + tau I) c / fall ,                       c = w - x_old, what mixing made of the agent's own trial point.
@@ -64,60 +64,43 @@ def judge(
     large. Where p > 1, agents disagree by more than their steps. As long as averages are rough, more mixing cures that, and tau
     stays as it is. Once they are ``settled``, trial points differ because the agents' M do, and tau grows.
 
-    Parameters
-    ----------
-    problem : Problem
-    last : Step
-    w, slope : ndarray (agents, P)
-        The new estimates of the mean point and of the gradient.
-    M : Curvature
-        By which the step was found.
-    scale : ndarray (agents,)
-        Of the curvature: larger ones do not count.
-    weight : float
-        lambda of a quadratic r, whose curvature M leaves out; 0 if r is another.
-    settled : ndarray (agents,)
-        Whether a round's exchanges average well enough that more of them would not help.
-
-    Returns
-    -------
-    Verdict
+    ``w`` and ``slope`` are the new estimates; M is that by which the step was found; curvatures above ``scale`` do not count;
+    ``weight`` is lambda of a quadratic r, whose curvature M leaves out, else 0; ``settled`` (agents,) says where more exchanges
+    would not help.
     """
-    s, apart, rise = w - last.w, w - last.trial, change_of(problem.regularizer, last.w, w)
+    s, c, rise = w - last.w, w - last.trial, change_of(problem.regularizer, last.w, w)
     modelled = np.vecdot(s, M.times(s))
     actual = np.vecdot(s, last.slope + slope) / 2 + rise
     promised = np.vecdot(s, last.slope) + (modelled + weight * np.vecdot(s, s)) / 2 + rise
     falls = promised < 0
     ratio = np.where(falls, actual / np.where(falls, promised, 1), -1)
     refused = (ratio < 0) & falls & (last.refused < _REFUSALS)
-    agree = np.vecdot(apart, M.times(apart)) + last.tau * np.vecdot(apart, apart) <= last.fall
+    agree = np.vecdot(c, M.times(c)) + last.tau * np.vecdot(c, c) <= last.fall
     grows = agree | settled
     factor = np.select([(ratio < 0) & grows, (ratio < 0.25) & grows, ratio > 0.75], [4.0, 2.0, 0.5], 1.0)
     norm = np.maximum(np.linalg.norm(s, axis=1), np.finfo(s.dtype).tiny ** 0.5)
     change = slope - last.slope - weight * s
     along, square = np.vecdot(s, change), np.vecdot(change, change)
-    told = ~refused & (along > _TOLD * modelled) & (along > 0) & (square < scale * along)
-    return Verdict(refused, agree, factor, (s / norm[:, None])[:, :, None], (change / norm[:, None])[:, :, None], told)
+    counts = ~refused & (along > _COUNTS * modelled) & (along > 0) & (square < scale * along)
+    return Verdict(refused, agree, factor, (s / norm[:, None])[:, :, None], (change / norm[:, None])[:, :, None], counts)
 
 
 def change_of(r: Regularizer, old: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """r(new) - r(old) of points (agents, P); zero if r is quadratic, and so part of the costs, and where one is not finite.
-
-    Estimates of means may lie outside of a set that all points lie in.
-    """
+    """Return r(new) - r(old) of points (agents, P); zero where r is quadratic, and so part of the costs, or not finite."""
     if r.quadratic:
         return np.zeros(len(old))
-    before, after = r.value(old), r.value(new)
+    before, after = r.value(old), r.value(new)  # estimates of means may lie outside of a set that all points lie in
     finite = np.isfinite(before) & np.isfinite(after)
     return np.where(finite, np.where(finite, after, 0) - np.where(finite, before, 0), 0)
 
 
 def promise(r: Regularizer, w: np.ndarray, d: np.ndarray, slope: np.ndarray) -> np.ndarray:
-    """By how much the linear part of the local problem, and r, fall along d: ``F = r(w) - r(w + d) - G . d`` (agents,)."""
-    found: np.ndarray = -np.vecdot(slope, d) - change_of(r, w, w + d)
-    return found
+    """Return ``F = r(w) - r(w + d) - G . d`` (agents,), the decrease of r and the linear part of the local problem along d."""
+    F: np.ndarray = -np.vecdot(slope, d) - change_of(r, w, w + d)
+    return F
 
 
 def limited(tau: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """tau between its least and its largest, in units of the curvature's ``scale`` (agents,)."""
-    return np.maximum(np.clip(tau, _LEAST * scale, _MOST * scale), np.finfo(float).tiny ** 0.5)
+    """Return tau between its least and its largest value, in units of the curvature's ``scale`` (agents,)."""
+    between: np.ndarray = np.maximum(np.clip(tau, _LEAST * scale, _MOST * scale), np.finfo(float).tiny ** 0.5)
+    return between

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from consensus.problems import has_model
+from consensus.local.low_rank import low_rank
+from consensus.problems import Linearizable, has_model
 from consensus.problems.base import BaseProblem
 from consensus.solvers.adaptive import gauss_newton
 from consensus.solvers.adaptive.curvature import Curvature
@@ -25,56 +26,34 @@ def solve(
     """Minimise every agent's ``G . d + 1/2 d'(M + lambda I) d + tau/2 |d|^2 + r(w + d)``, with more tau while it is doubted.
 
     tau doubles, at most twice, while the own cost at ``w + length d`` is further from its own Gauss-Newton model than a quarter
-    of the decrease that the local problem promises there.
-
-    Parameters
-    ----------
-    problem : Problem
-    w, slope : ndarray (agents, P)
-        w and G.
-    M : Curvature
-    tau : ndarray (agents,)
-    weight : float
-        lambda of a quadratic r, whose curvature M leaves out; 0 if r is another.
-    length : ndarray (agents,)
-        The part of d that is stepped.
-
-    Returns
-    -------
-    d : ndarray (agents, P)
-    tau : ndarray (agents,)
-        What was used.
-    tries : ndarray (agents,)
-        Local solves.
+    of the decrease that the local problem promises there. ``weight`` is lambda of a quadratic r, whose curvature M leaves out,
+    else 0; ``length`` (agents,) is the part of d that is stepped. Returned are d (agents, P), the tau used and the number of
+    local solves (agents,).
     """
     r = problem.regularizer
     prox = None if r.quadratic else r
     tau, tries = tau.copy(), np.ones_like(tau)
-    d = M.minimiser(tau + weight, w, slope, prox)
+    d = low_rank(M.V, tau + weight, w, slope, prox)
 
-    def promised(d):
-        step = length[:, None] * d
+    def doubted(problem: Linearizable, d: np.ndarray) -> np.ndarray:
+        step, found = length[:, None] * d, np.zeros(len(d), bool)
         fall = -np.vecdot(slope, step) - (np.vecdot(step, M.times(step)) + weight * np.vecdot(step, step)) / 2
-        return fall - change_of(r, w, w + step)
+        bound = _TRUST * (fall - change_of(r, w, w + step))
 
-    def wrong(problem, d):
-        found = np.zeros(len(d), bool)
-        bound = _TRUST * promised(d)
-
-        def test(rows, error, rounding):
-            found[rows] = ~(error(length[rows, None] * d[rows]) <= bound[rows] + rounding)
+        def test(rows: slice, error: gauss_newton.Error, rounding: np.ndarray) -> None:
+            found[rows] = ~(error(step[rows]) <= bound[rows] + rounding)
 
         gauss_newton.each_local_model(problem, w, test)
         return found
 
     if has_model(problem) and not gauss_newton.exact(problem):
         for _ in range(_TRIES):
-            again = wrong(problem, d) & (tries == tries.max())
+            again = doubted(problem, d) & (tries == tries.max())
             if not again.any():
                 break
             tau[again] *= 2
             tries[again] += 1
-            d = np.where(again[:, None], M.minimiser(tau + weight, w, slope, prox), d)
+            d = np.where(again[:, None], low_rank(M.V, tau + weight, w, slope, prox), d)
     problem.work.solves += 1
     problem.work.iterations += int(tries.sum())
     return d, tau, tries

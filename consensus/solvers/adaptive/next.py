@@ -8,9 +8,10 @@ import numpy as np
 
 from consensus import _checks
 from consensus.communication.network import Network
+from consensus.local.low_rank import low_rank
 from consensus.problems import BaseProblem, has_model
 from consensus.solvers.adaptive import curvature, judging, standardised
-from consensus.solvers.adaptive.averaging import ROUNDS, Own, Pace, Told, average
+from consensus.solvers.adaptive.averaging import ROUNDS, Inputs, Memory, Pace, average
 from consensus.solvers.adaptive.curvature import Curvature
 from consensus.solvers.adaptive.filters import PROBES
 from consensus.solvers.adaptive.judging import Step
@@ -28,7 +29,7 @@ class AdaptiveState(NamedTuple):
     """What the agents remember.
 
     Fields: ``round``; their trial points ``w`` (agents, P); the ``gradient`` of A times the own cost there, and the ``tracker``
-    of its average over agents; the ``pace`` of exchanges and what neighbours were ``told``; the curvature M; the last ``step``.
+    of its average over agents; the ``pace`` of exchanges and the neighbours' ``memory``; the curvature M; the last ``step``.
     """
 
     round: int
@@ -36,7 +37,7 @@ class AdaptiveState(NamedTuple):
     gradient: np.ndarray
     tracker: np.ndarray
     pace: Pace
-    told: Told
+    memory: Memory
     M: Curvature
     step: Step
 
@@ -46,39 +47,29 @@ class AdaptiveNEXT(Solver):
     """NEXT without settings: gossip of rounded numbers, curvature of the network, and steps that are judged.
 
     With ``f_i = A g_i + r``, of which U is the average (r is part of the f_i if it is quadratic, else of step 3), an agent has
-    a trial point x_i, a tracker y_i of the average gradient, a damping tau_i and a matrix M_i of 64 columns, ``V V'``, at first
-    from the Gauss-Newton curvature of f_i. A round is
+    a trial point x_i, a tracker y_i of the average gradient, a damping tau_i and a matrix ``M_i = V V'`` of 64 columns, at
+    first from the Gauss-Newton curvature of f_i. A round is
 
-    1.  a few exchanges (:func:`consensus.solvers.adaptive.averaging.average`): of x and y the agents make estimates w_i and G_i
-        of their means; of products ``H_j O`` of the own Gauss-Newton curvatures with eight random directions O, which all draw
-        alike, the average Z_i; of tau_i^2 the mean. Everything is sent in whole multiples of units;
+    1.  a few exchanges (:func:`consensus.solvers.adaptive.averaging.average`), which give estimates w_i and G_i of the means of
+        x and y, Z_i of products ``H_j O`` of the own Gauss-Newton curvatures with eight random directions O, the same for all
+        agents, and tau_i from the mean of tau_i^2. Everything is sent in whole multiples of units;
     2.  a judgement of the last step (:func:`consensus.solvers.adaptive.judging.judge`): tau_i halves or grows, and where U rose
         the agent goes back to its last w_i and G_i; then ``M <- M - M O (O'M O)^-1 O'M + Z (O'Z)^-1 Z'``, and the same with the
         last step and the change of G along it;
     3.  the local problem ``d_i = argmin_d G_i . d + 1/2 d'M_i d + tau_i/2 |d|^2 + r(w_i + d)``, with twice the tau, at most
-        twice, while the own cost doubts its own model;
-    4.  ``x_i = w_i + a d_i``,  ``y_i <- (what mixing made of y_i) + grad f_i(x_i new) - grad f_i(x_i old)``.
+        twice, while the own cost doubts its own model (:func:`consensus.solvers.adaptive.local.solve`);
+    4.  ``x_i = w_i + a d_i``,  ``y_i <- y_i + grad f_i(x_i new) - grad f_i(x_i old)``, with y_i as mixing left it.
 
-    A round takes one exchange at first, with a = 1/2, then 2, 4, 8, ... up to 64 with a = 1. Every eight rounds the agents
-    decide together whether rounds become twice as long (:meth:`consensus.solvers.adaptive.averaging.Pace.next`): they do until
-    all know their averages to 1/4, or on changing and directed networks, where that is not known, until there are eight
-    exchanges; and after that, too, if an agent disagreed with what the exchanges brought by more than its step in all of the
-    eight rounds. Where ``F_i = r(w_i) - r(w_i + d_i) - G_i . d_i`` is over 1.2 times the larger of the last F_i and its mean
-    over agents, a is divided by the root of what is too much, or tau_i multiplied by it, up to 16, if r is in step 3: points
-    that drift apart stop each other. On a static network with a doubly stochastic W the agents find in the first exchanges
-    which combination of what they hold during a round is nearest to the average
-    (:func:`consensus.solvers.adaptive.filters.weights`).
-
-    Units follow what is left to gain: those of x and y are ``sqrt(12 e^2 F / (trace M + P tau))`` and ``sqrt(12 e^2 F tau /
-    P)``, e = 1/20, so that rounding moves the local problem's value by 1/400 of F; that of products lets rounding move M by
-    tau / 8.
+    A round takes one exchange at first, with a = 1/2, later up to 64 (:meth:`consensus.solvers.adaptive.averaging.Pace.next`)
+    with a = 1. Where ``F_i = r(w_i) - r(w_i + d_i) - G_i . d_i`` is over 1.2 times the larger of the last F_i and its mean over
+    agents, a is divided by the root of the excess, or tau_i multiplied by it, up to 16, if r is in step 3: points that drift
+    apart stop each other. On a static network with a doubly stochastic W the agents find in the first exchanges which
+    combination of what they held during a round is nearest to the average (:func:`consensus.solvers.adaptive.filters.weights`).
 
     Nobody knows the network, and no agent is special; it may change, lose messages, or be directed (column stochastic weights;
-    masses go along). ``sum_i y_i = sum_i grad f_i(x_i)`` at every round, whatever is rounded. Where costs are given by
-    functions M comes from steps alone.
-
-    The history gets the columns ``tau_least``, ``tau_largest``, ``exchanges_a_round`` and ``tries`` (the most local solves of
-    an agent). What is proved and what is only observed: ``docs/adaptive.md``.
+    masses go along). Where costs are given by functions M comes from steps alone. The history gets the columns ``tau_least``,
+    ``tau_largest``, ``exchanges_a_round`` and ``tries`` (the most local solves of an agent). Units, what is proved and what is
+    only observed: ``docs/adaptive.md``.
 
     References
     ----------
@@ -127,18 +118,17 @@ class AdaptiveNEXT(Solver):
         fall = np.square(gradient).sum(axis=1) / tau
         none = np.zeros(len(w))
         step = Step(w, np.zeros_like(w), w, fall, tau, none, none)
-        told = Told.nothing(np.concatenate([w, w], axis=1))
+        memory = Memory.empty(np.concatenate([w, w], axis=1))
         pace = Pace.at_start(problem.rows, problem.network_size, w.dtype)
-        return AdaptiveState(0, w, gradient, gradient, pace, told, M, step)
+        return AdaptiveState(0, w, gradient, gradient, pace, memory, M, step)
 
     def step(self, problem: BaseProblem, network: Network, state: AdaptiveState) -> AdaptiveState:
         n, last, pace, weight, r = state.round, state.step, state.pace, _weight(problem), problem.regularizer
         # 1. Estimate the means of trial points, gradients and curvature.
         basis, products = curvature.products(problem, state.w, n)
-        own = Own(
-            state.w, state.tracker, _units(state), products, _unit(products, last.tau), last.tau, last.fall, state.M.scale
-        )
-        found = average(network, pace, state.told, own)
+        units, unit = _units(state), _unit(products, last.tau)
+        own = Inputs(state.w, state.tracker, units, products, unit, last.tau, last.fall, state.M.scale)
+        found = average(network, pace, state.memory, own)
         w, slope, tau, scale = found.points, found.slope, found.tau, np.maximum(state.M.scale, found.scale)
         # 2. Judge the last step, and learn of the curvature.
         M = state.M.corrected(basis, found.products, np.ones(len(w), bool)) if basis.size else state.M
@@ -150,7 +140,7 @@ class AdaptiveNEXT(Solver):
             agree, tau, back = verdict.agree, tau * verdict.factor, verdict.refused[:, None]
             w, slope = np.where(back, last.w, w), np.where(back, last.slope, slope)
             refused = np.where(verdict.refused, last.refused + 1, 0.0)
-            M = M.corrected(verdict.step, verdict.change, verdict.told)
+            M = M.corrected(verdict.step, verdict.change, verdict.counts)
         # 3. Solve the local problem.
         d, tau, tries = solve(problem, w, slope, M, judging.limited(tau, scale), weight, length)
         fall = judging.promise(r, w, d, slope)
@@ -159,38 +149,40 @@ class AdaptiveNEXT(Solver):
             length = length / np.sqrt(np.maximum(1, fall / most))
         elif (fall > most).any():  # a shorter step would leave the zeros, or the set, that r gives w + d
             tau = judging.limited(tau * np.clip(fall / most, 1, _STIFFER), scale)
-            d = M.minimiser(tau, w, slope, r)
+            d = low_rank(M.V, tau, w, slope, r)
         # 4. Move, and track.
         trial = (w + length[:, None] * d).astype(state.w.dtype)
         gradient = _gradient(problem, trial)
         step = Step(w, slope, trial, np.minimum(fall, most), tau, refused, tries)
         tracker = found.trackers + (gradient - state.gradient)
-        return AdaptiveState(n + 1, trial, gradient, tracker, found.pace.next(network, agree), found.told, M, step)
+        return AdaptiveState(n + 1, trial, gradient, tracker, found.pace.next(network, agree), found.memory, M, step)
 
 
 def _weight(problem: BaseProblem) -> float:
-    """lambda of a quadratic r, which is part of the costs; 0 where r is another."""
+    """Return lambda of a quadratic r, which is part of the costs; 0 where r is another."""
     r = problem.regularizer
     return r.strong_convexity if r.quadratic else 0.0
 
 
 def _gradient(problem: BaseProblem, w: np.ndarray) -> np.ndarray:
-    """``A grad g_i(w_i)``, and that of a quadratic r."""
+    """Return ``A grad g_i(w_i)``, plus the gradient of a quadratic r."""
     return problem.network_size * problem.gradient(w) + _weight(problem) * w
 
 
 def _units(state: AdaptiveState) -> np.ndarray:
-    """Powers of two (agents, 2): the units of trial points and of trackers."""
+    """Return the units (agents, 2) of trial points and of trackers, powers of two."""
     P, scale, (tau, fall) = state.w.shape[1], state.M.scale, (state.step.tau, state.step.fall)
     squares = np.stack([1 / (scale + P * tau), tau / P], axis=1)
     return _power_of_two(np.sqrt(12 * _LOST**2 * np.maximum(fall, 0)[:, None] * squares))
 
 
 def _unit(products: np.ndarray, tau: np.ndarray) -> np.ndarray:
-    """Powers of two (agents,): rounding to these moves products (agents, P, count) by a matrix of 2-norm tau / 8."""
+    """Return the units (agents,) of products (agents, P, count): rounding to these moves M by 2-norms of tau / 8."""
     _, P, count = products.shape
     return _power_of_two(_ROUGH * np.sqrt(12) / (np.sqrt(P) + np.sqrt(count)) * tau)
 
 
 def _power_of_two(x: np.ndarray) -> np.ndarray:
-    return np.ldexp(1.0, np.floor(np.log2(np.maximum(x, 1e-100))).astype(int))
+    """Return the largest powers of two that are at most x, or 1e-100."""
+    powers: np.ndarray = np.ldexp(1.0, np.floor(np.log2(np.maximum(x, 1e-100))).astype(int))
+    return powers

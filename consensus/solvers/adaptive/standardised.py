@@ -13,7 +13,7 @@ def warn_if_not(shards: Shards, targets_too: bool) -> None:
     """Warn of features, and of targets where these are numbers to predict, that are far from standardised."""
     real, far = shards.weights > 0, []
     for kind, values in [("feature", shards.features), ("target", shards.targets)][: 1 + targets_too]:
-        if values.dtype.kind == "i":  # what models take as whole numbers are no quantities, but places in a table
+        if values.dtype.kind == "i":  # integer features are indices into a table
             continue
         means, spreads = _moments(values, real)
         odd = (spreads > _FAR) | (np.abs(means) > _FAR * np.maximum(spreads, 1.0))
@@ -30,11 +30,11 @@ def warn_if_not(shards: Shards, targets_too: bool) -> None:
         )
 
 
-def _moments(values, real):
-    """Means and standard deviations of the ``real`` samples, some agents at a time: the data may fill half of the memory."""
+def _moments(values: np.ndarray, real: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return means and standard deviations of the ``real`` samples; copies are of some agents at a time, for data are large."""
     few = max(1, _BYTES // max(1, values[0].nbytes))
-    parts = [slice(first, first + few) for first in range(0, len(values), few)]
+    blocks = [slice(first, first + few) for first in range(0, len(values), few)]
     count = np.count_nonzero(real)
-    means = sum(values[part][real[part]].sum(axis=0, dtype=float) for part in parts) / count
-    squares = sum(np.square(values[part][real[part]] - means).sum(axis=0) for part in parts)
+    means = sum(values[rows][real[rows]].sum(axis=0, dtype=float) for rows in blocks) / count
+    squares = sum(np.square(values[rows][real[rows]] - means).sum(axis=0) for rows in blocks)
     return means, np.sqrt(squares / count)

@@ -7,7 +7,7 @@ from problems import AGENTS, CIRCLE, SCHEDULES
 import topologies
 from consensus.engines.stacked import StackedNetwork
 from consensus.solvers.adaptive import averaging, filters
-from consensus.solvers.adaptive.averaging import Own, Pace, Told, average
+from consensus.solvers.adaptive.averaging import Inputs, Memory, Pace, average
 
 P, COUNT = 5, 2
 STATIC = {name: topologies.Static(getattr(topologies, name)(AGENTS)) for name in ("path", "complete")}
@@ -29,7 +29,7 @@ def draw(agents, seed=0, unit=FINE, count=COUNT):
         "products": rng.standard_normal((agents, P, count)),
     }
     scalars = {name: rng.uniform(1, 2, agents) for name in ("tau", "fall", "scale")}
-    return Own(**arrays, **scalars, units=np.full((agents, 2), unit), unit=np.full(agents, unit))
+    return Inputs(**arrays, **scalars, units=np.full((agents, 2), unit), unit=np.full(agents, unit))
 
 
 class Run:
@@ -38,16 +38,16 @@ class Run:
     def __init__(self, schedule, strict=False):
         self.schedule, self.network = schedule, StackedNetwork(schedule, np.float64, strict)
         self.pace = Pace.at_start(np.arange(schedule.agents), schedule.agents, np.dtype(float))
-        self.told = Told.nothing(np.zeros((schedule.agents, 2 * P)))
+        self.memory = Memory.empty(np.zeros((schedule.agents, 2 * P)))
 
     def round(self, own, agree=True):
         """Return the averages of a round, and the products (length + 1, A, A) of its mixing matrices."""
         chain = [np.eye(self.schedule.agents)]
         for n in range(self.pace.sent, self.pace.sent + self.pace.length):
             chain.append(self.schedule.weights(self.schedule.key(n)) @ chain[-1])
-        found = average(self.network, self.pace, self.told, own)
+        found = average(self.network, self.pace, self.memory, own)
         self.pace = found.pace.next(self.network, np.broadcast_to(agree, self.schedule.agents))
-        self.told = found.told
+        self.memory = found.memory
         return found, np.array(chain)
 
     def lengths(self, rounds, agree=True):

@@ -48,7 +48,7 @@ def test_verdicts_are_those_of_the_docstring(regularizer):
         slope = old + rng.uniform(-1, 3, (AGENTS, 1)) * np.einsum("apq,aq->ap", M, s) + 0.1 * rng.standard_normal((AGENTS, P))
         found = judge(p, last, w + s, slope, Curvature(V, trace, 0 * trace), trace, weight, settled)
         expected = [by_statement(p.regularizer, last, w + s, slope, M, weight, settled, agent) for agent in range(AGENTS)]
-        assert list(zip(found.refused, found.agree, found.factor, found.told, strict=True)) == expected
+        assert list(zip(found.refused, found.agree, found.factor, found.counts, strict=True)) == expected
         seen += expected
         norm = np.linalg.norm(s, axis=1)[:, None]
         np.testing.assert_allclose(found.step[:, :, 0], s / norm, rtol=1e-12)
@@ -63,7 +63,7 @@ def test_no_step_says_nothing():
     w, one = np.ones((1, 1)), np.ones(1)
     last = Step(w, w, w, one, one, 0 * one, one)
     found = judge(problem("squared"), last, w, w, Curvature(np.ones((1, 1, 1)), one, one), one, 0.0, one > 0)
-    assert (found.refused, found.told) == (False, False)
+    assert (found.refused, found.counts) == (False, False)
     assert np.isfinite([found.step, found.change]).all()
 
 
