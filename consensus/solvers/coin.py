@@ -1,4 +1,4 @@
-"""A coin that all agents flip alike."""
+"""A coin whose outcome all agents share."""
 
 import functools
 
@@ -8,7 +8,7 @@ _BLOCK = 1024  # rounds whose coins are drawn together: a generator takes longer
 
 
 def heads(seed: int, round: int, probability: float) -> bool:
-    """Whether the coin of ``round`` shows heads, which it does with ``probability``; the same at all agents.
+    """Return whether the coin of ``round`` shows heads, as it does with ``probability``; the same at all agents.
 
     Examples
     --------
@@ -22,5 +22,5 @@ def heads(seed: int, round: int, probability: float) -> bool:
 
 @functools.lru_cache(maxsize=8)
 def _draws(seed: int, block: int) -> np.ndarray:
-    """Numbers in [0, 1), one a round of the block."""
+    """Return numbers in [0, 1), one for each round of the block."""
     return np.random.default_rng([seed, block]).random(_BLOCK)

@@ -25,27 +25,26 @@ class D2State(NamedTuple):
 
 @dataclass(frozen=True)
 class D2(Solver):
-    """Decentralised training over decentralised data: what other agents' data differ by does not stay as a bias.
+    """Decentralised descent without the bias that differences between agents' data cause.
 
     G stacks the gradients of the average form ``f_i = A g_i + r``, each from a batch, and P_0 = X_0:
 
         P+ = X - alpha G(X),   X+ = W (P+ + X - P) ,
 
     which is ``X+ = W (2 X - X before - alpha G + alpha G before)`` after a first round ``X_1 = W (X_0 - alpha G_0)``. The f_i
-    may be nonconvex, and their gradients differ by any amount: with batches and a constant alpha the agents stay in a
-    neighbourhood of a stationary point, whose square is of order alpha. With whole gradients it is exact diffusion with W in
-    place of (I + W) / 2.
+    may be nonconvex, and their gradients differ by any amount: with batches and a constant alpha the agents stay at a distance
+    from a stationary point whose square is of order alpha. With whole gradients it is exact diffusion with W for (I + W) / 2.
 
-    One symmetric doubly stochastic W, whose least eigenvalue is above -1/3: others are refused, as the agents would not come to
-    agree with any step. ``topologies.lazy(topologies.metropolis)`` has none below zero.
+    W is static, symmetric and doubly stochastic, and its least eigenvalue above -1/3: others are rejected, because the agents
+    would never agree. The eigenvalues of ``topologies.lazy(topologies.metropolis)`` are not negative.
 
     Parameters
     ----------
     step_size : float or rule, optional
-        alpha > 0. With equal quadratics of curvature L stable below 2 / L, whatever the network; without a batch half of that
-        is the default.
+        Step alpha > 0. Equal quadratics of curvature L are stable below 2 / L on every network; 1 / L is the default without a
+        batch.
     batch : int or Minibatches, optional
-        G from so many samples of each agent in every round, instead of all.
+        Samples of each agent and round from which G is estimated; all by default.
 
     References
     ----------

@@ -12,25 +12,25 @@ from consensus.step_sizes import positive_at
 
 @dataclass(frozen=True)
 class DecentLaM(MomentumMethod):
-    """Decentralised large-batch momentum descent: momentum of what mixing and gradient do together.
+    """Decentralised descent with momentum of the whole update, mixing and gradient.
 
     G stacks the gradients of the average form ``f_i = A g_i + r``, and M_0 = 0:
 
         D = (X - W (X - alpha G(X))) / alpha ,     M+ = beta M + D ,     X+ = X - alpha M+ .
 
-    It is the heavy ball on ``X = W (X - alpha G(X))``, so that at a constant alpha it ends where that ends, with the bias of
-    :class:`DGD`, while momentum of the gradients alone has several times as much. One symmetric W: others may have complex
-    eigenvalues, with which the heavy ball diverges at any step. f_i may be nonconvex.
+    It is the heavy ball on ``X = W (X - alpha G(X))``: at a constant alpha it has the bias of :class:`DGD`, while momentum of
+    the gradients alone has several times as much. W is static and symmetric: with complex eigenvalues the heavy ball diverges
+    at any step. The f_i may be nonconvex.
 
     Parameters
     ----------
     step_size : float or rule
-        alpha > 0. With equal quadratics of curvature L stable for ``alpha L < 2 (1 + beta)`` and, where the
-        least eigenvalue l of W is negative, ``alpha L < (1 - l) / |l|``.
+        Step alpha > 0. Equal quadratics of curvature L are stable for ``alpha L < 2 (1 + beta)`` and, if the least eigenvalue
+        l of W is negative, ``alpha L < (1 - l) / |l|``.
     batch : int or Minibatches, optional
-        G from so many samples of each agent in every round, instead of all.
+        Samples of each agent and round from which G is estimated; all by default.
     momentum : float
-        beta, in [0, 1).
+        Weight beta of the past, in [0, 1).
 
     References
     ----------

@@ -18,18 +18,18 @@ class DSGDm(MomentumMethod):
 
         M+ = beta M + (1 - beta) G(X) ,     X+ = W (X - alpha M+) .
 
-    With batches M+ has about (1 - beta) / (1 + beta) of a gradient's variance, so attacks have less noise to hide in: it is
-    the worker momentum of Byzantine-robust methods, for a rule of :mod:`consensus.robust` around it. Like :class:`DGD` it has a
-    bias at a constant alpha; :class:`QGDSGDm` and :class:`DecentLaM` have momentum that is made for agents with different data.
+    With batches M+ has about (1 - beta) / (1 + beta) of a gradient's variance. It is the worker momentum of Byzantine-robust
+    methods: wrap it in a rule of :mod:`consensus.robust`. Like :class:`DGD` it has a bias at a constant alpha; the momentum of
+    :class:`QGDSGDm` and :class:`DecentLaM` is designed for agents with different data.
 
     Parameters
     ----------
     step_size : float or rule
-        alpha > 0.
+        Step alpha > 0.
     batch : int or Minibatches, optional
-        G from so many samples of each agent in every round, instead of all.
+        Samples of each agent and round from which G is estimated; all by default.
     momentum : float
-        beta, in [0, 1).
+        Weight beta of the past, in [0, 1).
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""The round of gradient tracking over variance-reduced estimates, which GTSAGA and GTHSGD share."""
+"""The base class of gradient tracking over variance-reduced estimates."""
 
 from abc import abstractmethod
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from consensus.step_sizes import Rule, value_at
 
 
 class EstimateState(NamedTuple):
-    """Iterates w; ``y + v - v before``, which is sent next, in ``ahead``; the estimates v at w: all (agents, P)."""
+    """Iterates w, ``ahead = Y + V(k) - V(k-1)``, which is sent next, and estimates v at w: all (agents, P)."""
 
     round: int
     w: np.ndarray
@@ -36,14 +36,14 @@ class GradientEstimates(Solver):
     sends = "w, y"
 
     @abstractmethod
-    def estimated(self, problem: BaseProblem, w: np.ndarray, state: Any) -> Any:
-        """``state`` with V at ``w``, the iterates of round ``state.round + 1``, and with what the method remembers for it."""
+    def estimated(self, problem: BaseProblem, w: np.ndarray, state: Any) -> Any:  # noqa: ANN401  # methods add fields
+        """Return ``state`` with the estimates at ``w``, the iterates of round ``state.round + 1``, and with what they need."""
 
-    def init(self, problem: BaseProblem, w: np.ndarray) -> Any:
+    def init(self, problem: BaseProblem, w: np.ndarray) -> Any:  # noqa: ANN401
         v = _checks.problem(problem).average_gradient(w)
         return EstimateState(0, w, v, v)
 
-    def step(self, problem: BaseProblem, network: Network, state: Any) -> Any:
+    def step(self, problem: BaseProblem, network: Network, state: Any) -> Any:  # noqa: ANN401
         n, alpha = state.round, value_at(self.step_size, state.round)
         (y,) = network.mix(n, state.ahead)
         (w,) = network.mix(n, state.w - alpha * y)

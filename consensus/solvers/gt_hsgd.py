@@ -13,7 +13,7 @@ from consensus.step_sizes import Rule
 
 @dataclass(frozen=True)
 class GTHSGD(GradientEstimates):
-    """Gradient tracking over estimates that remember: no whole gradient after the first, and no large batches.
+    """Gradient tracking over hybrid estimates: no whole gradient after the first, and no large batches.
 
     G(X; k) stacks the gradients of the average form ``f_i = A g_i + r`` from the batches of round k. With V(0) = G(X(0)), the
     whole gradients,
@@ -21,18 +21,18 @@ class GTHSGD(GradientEstimates):
         V(k) = G(X(k); k) + (1 - beta) (V(k-1) - G(X(k-1); k)) ,
         Y+ = W (Y + V(k) - V(k-1)),   X+ = W (X - alpha Y+) ,        Y(0) = V(-1) = 0 .
 
-    Both gradients of a round are from the same batch. beta = 1 is gradient tracking with batches; the smaller beta, the less
-    noise is in V and the longer it takes to lose what it remembers: theory takes beta of order alpha^2, both falling with the
-    number of rounds. W is doubly stochastic, f_i may be nonconvex, and their gradients differ by any amount.
+    Both gradients of a round are from the same batch. beta = 1 is gradient tracking with batches; a smaller beta makes V less
+    noisy, but slower to forget: theory takes beta of order alpha^2, both falling with the number of rounds. W is doubly
+    stochastic, the f_i may be nonconvex, and their gradients differ by any amount.
 
     Parameters
     ----------
     step_size : float or rule
-        alpha > 0.
+        Step alpha > 0.
     batch : int or Minibatches, optional
-        Samples of each agent and round; all of them if left out.
+        Samples of each agent and round; all by default.
     beta : float
-        In (0, 1].
+        Weight beta of the new gradients, in (0, 1].
 
     References
     ----------

@@ -31,23 +31,22 @@ class GTSAGAState(NamedTuple):
 class GTSAGA(GradientEstimates):
     """Gradient tracking over SAGA's estimates: every agent remembers the last gradient of each of its samples.
 
-    With g_im the gradient of agent i's sample m in the average form, ``G_i = sum_m g_im + grad r``, h_im what is remembered of
-    it, b of the n_i samples in the batch B of round k, V(0) = G(X(0)) and h_im = g_im(x_i(0)):
+    In the average form ``G_i = sum_m g_im + grad r``, with g_im the gradient of agent i's sample m and h_im the remembered one.
+    The batch B of round k has b of the n_i samples. With V(0) = G(X(0)) and h_im = g_im(x_i(0)),
 
         v_i(k) = (n_i / b) sum_{m in B} (g_im(x_i) - h_im) + sum_m h_im + grad r(x_i),     then h_im = g_im(x_i) for m in B,
         Y+ = W (Y + V(k) - V(k-1)),   X+ = W (X - alpha Y+) ,        Y(0) = V(-1) = 0 .
 
-    With a constant step the agents reach a stationary point itself, linearly if U is strongly convex, and there is no whole
-    gradient after the first. W is doubly stochastic, f_i may be nonconvex, and their gradients differ by any amount.
+    With a constant step the agents reach a stationary point, linearly if U is strongly convex, without a whole gradient after
+    the first. W is doubly stochastic, the f_i may be nonconvex, and their gradients differ by any amount.
 
-    What a table takes: of a model that is linear in w, as ``Linear``, the slopes of the loss at a sample stand for its
-    gradient, one number an output. Of other models it is P numbers a sample, and more than 256 MB of them in the whole network
-    are refused: :class:`GTHSGD`, :class:`GTSARAH` and :class:`GTVR` remember no samples.
+    The table holds P numbers per sample, or one per output if the model is linear in w, as ``Linear``. More than 256 MB in the
+    whole network are rejected: :class:`GTHSGD`, :class:`GTSARAH` and :class:`GTVR` have no table.
 
     Parameters
     ----------
     step_size : float or rule
-        alpha > 0.
+        Step alpha > 0.
     batch : int or Minibatches
         Samples of each agent and round; one in the paper.
 
@@ -115,8 +114,8 @@ class GTSAGA(GradientEstimates):
         return state._replace(v=v, table=table, total=state.total + sums[:, 1])
 
 
-def _first(places, real):
-    """Where a sample comes for the first time in its agent's batch, which may hold it several times."""
+def _first(places: np.ndarray, real: np.ndarray) -> np.ndarray:
+    """Return where a sample comes for the first time in its agent's batch, which may hold it several times."""
     key = np.where(real, places, -1)
     order = np.argsort(key, axis=1, kind="stable")
     ascending = np.take_along_axis(key, order, axis=1)

@@ -26,7 +26,7 @@ class GTSARAHState(NamedTuple):
 
 @dataclass(frozen=True)
 class GTSARAH(Solver):
-    """Gradient tracking over estimates that follow the gradients by differences, and begin anew from whole ones.
+    """Gradient tracking over estimates that add up differences of gradients and restart from whole ones.
 
     G(X) stacks the gradients of the average form ``f_i = A g_i + r``, G(X; k) those from the batches of round k:
 
@@ -35,18 +35,17 @@ class GTSARAH(Solver):
         Y+ = W Y + V(k) - V(k-1),   X+ = W X - alpha Y+ ,        Y(0) = V(-1) = 0 .
 
     X and Y are sent in one exchange. Both gradients of a round are from the same batch. With a constant step the agents reach a
-    stationary point itself, linearly if U is strongly convex. W is doubly stochastic, f_i may be nonconvex, and their gradients
+    stationary point, linearly if U is strongly convex. W is doubly stochastic, the f_i may be nonconvex, and their gradients
     differ by any amount.
 
     Parameters
     ----------
     step_size : float or rule
-        alpha > 0.
+        Step alpha > 0.
     batch : int or Minibatches, optional
-        Samples of each agent and round; all of them if left out.
+        Samples of each agent and round; all by default.
     period : int
-        Rounds from one whole gradient to the next; q + 1 in the paper, where q batches are about as many samples as an agent
-        has.
+        Rounds from one whole gradient to the next; q + 1 in the paper, where q batches are about a shard.
 
     References
     ----------

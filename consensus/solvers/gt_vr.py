@@ -28,7 +28,7 @@ class GTVRState(NamedTuple):
 
 @dataclass(frozen=True)
 class GTVR(Solver):
-    """Gradient tracking over SVRG's estimates without its two loops: a coin decides when snapshots are taken anew.
+    """Gradient tracking over SVRG's estimates without its two loops: a coin decides when a snapshot is taken.
 
     G(X) stacks the gradients of the average form ``f_i = A g_i + r``, G(X; k) those from the batches of round k. With T(0) =
     X(0) and Y(0) = V(0) = G(X(0)),
@@ -38,22 +38,20 @@ class GTVR(Solver):
         V+ = G(X+; k+1) - G(T+; k+1) + G(T+) ,
         Y+ = W (Y + V+ - V) .
 
-    Both gradients from the batch are of the same samples. With a constant step the agents reach a stationary point itself,
-    linearly if U is strongly convex. W is doubly stochastic, f_i may be nonconvex, and their gradients differ by any amount.
-
-    In the paper every agent flips a coin of its own. Here one coin, drawn from its seed and the round, is for all, as in
-    :class:`ProxSkip`, so that rounds with whole gradients are the same at all agents.
+    Both gradients from a batch are of the same samples. With a constant step the agents reach a stationary point, linearly if U
+    is strongly convex. W is doubly stochastic, the f_i may be nonconvex, and their gradients differ by any amount. In the paper
+    each agent flips its own coin; here all share one, drawn from the seed and the round, as in :class:`ProxSkip`.
 
     Parameters
     ----------
     step_size : float or rule
-        alpha > 0.
+        Step alpha > 0.
     batch : int or Minibatches, optional
-        Samples of each agent and round; all of them if left out.
+        Samples of each agent and round; all by default.
     probability : float
-        p, in (0, 1]; about the part of the samples that a batch is, to spend as much on snapshots as on batches.
+        Probability p of a snapshot, in (0, 1]; snapshots cost as much as batches if p is the batch's fraction of a shard.
     seed : int
-        Of the coin, >= 0.
+        Seed of the coin, >= 0.
 
     References
     ----------
@@ -90,7 +88,18 @@ class GTVR(Solver):
         object.__setattr__(self, "seed", _checks.count("seed", self.seed, least=0))
 
     def snaps(self, round: int) -> bool:
-        """Whether the iterates of ``round`` become snapshots."""
+        """Return whether the iterates of a round become snapshots.
+
+        Parameters
+        ----------
+        round : int
+            Number of the round, >= 0.
+
+        Returns
+        -------
+        bool
+            The same at all agents.
+        """
         return heads(self.seed, _checks.count("round", round, least=0), self.probability)
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> GTVRState:

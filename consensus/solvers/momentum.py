@@ -1,4 +1,4 @@
-"""What methods of descent with momentum share: their settings and their state."""
+"""The base class of methods of descent with momentum."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -21,17 +21,7 @@ class MomentumState(NamedTuple):
 
 @dataclass(frozen=True)
 class MomentumMethod(Solver):
-    """Descent on the local costs that agents' momenta, zero at first, carry on.
-
-    Parameters
-    ----------
-    step_size : float or rule
-        alpha > 0.
-    batch : int or Minibatches, optional
-        Gradients from so many samples of each agent in every round, instead of all.
-    momentum : float
-        beta, in [0, 1).
-    """
+    """Descent on the local costs with momenta of the agents, zero at first."""
 
     step_size: float | Rule
     batch: int | Minibatches | None = None

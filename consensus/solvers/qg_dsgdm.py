@@ -13,25 +13,25 @@ from consensus.step_sizes import positive_at
 
 @dataclass(frozen=True)
 class QGDSGDm(MomentumMethod):
-    """Descent whose momentum follows how the network's models move, not an agent's own gradients.
+    """Descent whose momentum follows the movement of mixed models, not an agent's own gradients.
 
     G stacks the gradients of the average form ``f_i = A g_i + r``, and M_0 = 0:
 
         X+ = W (X - alpha (beta M + G(X))),   M+ = mu M + (1 - mu) (X - X+) / alpha .
 
-    Where agents' data differ, their gradients do, but what mixing leaves of a step is nearly the same at all agents. It has the
-    bias of :class:`DGD` at a constant alpha, f_i may be nonconvex, and networks may change.
+    If agents' data differ, so do their gradients, but the steps after mixing are nearly the same at all agents. It has the bias
+    of :class:`DGD` at a constant alpha. The f_i may be nonconvex, and networks may change.
 
     Parameters
     ----------
     step_size : float or rule
-        alpha > 0. Near the end it moves as descent with alpha / (1 - beta) does.
+        Step alpha > 0. Near the end it acts as alpha / (1 - beta) does without momentum.
     batch : int or Minibatches, optional
-        G from so many samples of each agent in every round, instead of all.
+        Samples of each agent and round from which G is estimated; all by default.
     momentum : float
-        beta, in [0, 1).
+        Weight beta of the past, in [0, 1).
     averaging : float, optional
-        mu, in [0, 1); ``momentum`` if left out, as in the paper.
+        Weight mu of the past, in [0, 1); ``momentum`` by default, as in the paper.
 
     References
     ----------

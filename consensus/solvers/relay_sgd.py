@@ -20,8 +20,7 @@ from topologies.schedules import ScheduleLike, is_static
 
 
 class RelaySGDState(NamedTuple):
-    """Iterates w and where they began, ``start``, both (agents, P); the last messages from and to all neighbours (agents,
-    neighbours, P + 1), counts at their end."""
+    """Iterates w and their ``start`` (agents, P); the last messages of neighbours (agents, neighbours, P + 1), with counts."""
 
     round: int
     w: np.ndarray
@@ -40,21 +39,20 @@ class RelaySGD(Solver):
         m(i -> j)+ = y_i + sum_{k in N_i without j} m(k -> i) ,     c(i -> j)+ = 1 + sum_{k in N_i without j} c(k -> i)
         x_i+ = (y_i + sum_{k in N_i} m(k -> i)+ + (A - 1 - c_i) x_i(0)) / A ,    c_i = sum_{k in N_i} c(k -> i)+ .
 
-    So x_i is the mean of all agents' y, each as late as its agent is far away. The start x_i(0), the same for all agents in the
-    paper, stands for agents whose y has not arrived yet. Wherever the f_i have their minima, whole gradients and a small
-    constant alpha lead to a stationary point itself, and batches to a neighbourhood whose square is of order alpha; f_i may be
-    nonconvex.
+    x_i is the mean of all agents' y, each delayed by its agent's distance; x_i(0), in the paper the same for all agents, stands
+    for those that have not arrived yet. With whole gradients and a small constant alpha it converges to a stationary point,
+    however different the f_i are, and with batches to a neighbourhood whose square is of order alpha; f_i may be nonconvex.
 
-    An agent sends all neighbours one row, ``y_i + sum_k m(k -> i)``, from which j takes what it sent to i itself, m(j -> i).
-    Messages go along a spanning tree of the graph, found by breadth-first search from its middle, and no others are sent; who
-    wants another tree gives that as the network. Mixing weights are not used; the graph is undirected and does not change.
+    An agent sends all neighbours one row, ``y_i + sum_k m(k -> i)``, from which j subtracts its own message m(j -> i). Rows are
+    sent along a spanning tree, found by breadth-first search from the middle of the graph; pass another tree as the network to
+    use it. The network is static and undirected, and its weights are not used.
 
     Parameters
     ----------
     step_size : float or rule
-        alpha > 0, small where the tree is deep.
+        Step alpha > 0, small where the tree is deep.
     batch : int or Minibatches, optional
-        g_i from so many samples of each agent in every round, instead of all.
+        Samples of each agent and round from which g_i is estimated; all by default.
 
     References
     ----------
@@ -112,11 +110,11 @@ class RelaySGD(Solver):
         total = np.concatenate([y, np.ones_like(y, shape=(len(y), 1))], axis=1) + received.sum(axis=1)
         arrived, gone = np.zeros_like(received), np.zeros_like(sent)
 
-        def relay(heard: Messages) -> np.ndarray:
-            arc = heard.receivers, _places(heard.receivers)
-            arrived[arc] = heard.rows[heard.sources] - sent[arc]
-            gone[arc] = heard.own[heard.receivers] - received[arc]
-            return arrived.sum(axis=1)
+        def relay(messages: Messages) -> np.ndarray:
+            arc = messages.receivers, _places(messages.receivers)
+            arrived[arc] = messages.rows[messages.sources] - sent[arc]
+            gone[arc] = messages.own[messages.receivers] - received[arc]
+            return np.asarray(arrived.sum(axis=1))
 
         (relayed,) = network.aggregate(n, relay, total)
         size = problem.network_size
@@ -125,17 +123,18 @@ class RelaySGD(Solver):
 
 
 def _places(receivers: np.ndarray) -> np.ndarray:
-    """Of each arc, how many to the same receiver come before it: receivers ascend."""
+    """Return the position of each arc among those to the same receiver: receivers ascend."""
     return np.arange(len(receivers)) - np.searchsorted(receivers, receivers)
 
 
 def _graph(network: ScheduleLike) -> nx.Graph:
-    """Who sends to whom in the first round."""
-    return nx.from_scipy_sparse_array(network.weights(network.key(0)))
+    """Return the graph of the first round."""
+    graph: nx.Graph = nx.from_scipy_sparse_array(network.weights(network.key(0)))
+    return graph
 
 
 def _tree(network: ScheduleLike) -> nx.Graph:
-    """A spanning tree of shortest ways to an agent in the middle of a longest one of them."""
+    """Return a breadth-first spanning tree from an agent in the middle of a longest of the shortest paths."""
     graph, ends = _graph(network), [0]
     for _ in range(2):  # the farthest agent, and the farthest from that
         ends.append(list(nx.bfs_tree(graph, ends[-1]))[-1])

@@ -24,23 +24,23 @@ class SGPState(NamedTuple):
 
 @dataclass(frozen=True)
 class SGP(Solver):
-    """Stochastic gradient push: :class:`DGD` where agents know only to how many they send.
+    """Stochastic gradient push: :class:`DGD` for directed graphs, on which agents know only the number of their receivers.
 
     G stacks the gradients of the average form ``f_i = A g_i + r``, C is the round's column stochastic matrix, V the diagonal
     matrix of the masses, V_0 = I, U_0 = X_0:
 
         U+ = C (U - alpha G(X)),   V+ = C V,   X+ = V+^-1 U+ .
 
-    ``sum_i v_i = A`` at every round. Graphs are directed and may change, jointly strongly connected; f_i may be nonconvex. At a
-    constant alpha it ends in a neighbourhood of size O(alpha), as DGD does, and batches keep it moving there;
-    :class:`PushDIGing`, with whole gradients, does not have that bias.
+    ``sum_i v_i = A`` at every round. Graphs may be directed and change, if they are jointly strongly connected; the f_i may be
+    nonconvex. At a constant alpha it ends in a neighbourhood of size O(alpha), as DGD does; :class:`PushDIGing` has no such
+    bias.
 
     Parameters
     ----------
     step_size : float or rule
-        alpha > 0.
+        Step alpha > 0.
     batch : int or Minibatches, optional
-        G from so many samples of each agent in every round, instead of all.
+        Samples of each agent and round from which G is estimated; all by default.
 
     References
     ----------

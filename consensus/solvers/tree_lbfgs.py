@@ -18,7 +18,7 @@ _NOISE = 0.02  # of the norm of the last gradient: how far rounding may move the
 
 
 class Pairs(NamedTuple):
-    """The last steps and changes of the gradient, both (agents, memory, P), the newest last, and how many are ``held``."""
+    """The last steps and changes of the gradient, both (agents, memory, P), the newest last, and their number ``held``."""
 
     steps: np.ndarray
     changes: np.ndarray
@@ -26,11 +26,11 @@ class Pairs(NamedTuple):
 
 
 class TreeLBFGSState(NamedTuple):
-    """The point that all agents hold and what they know there; rows are equal but for those of ``sent``.
+    """The common point and what agents know there; rows are equal but for those of ``sent``.
 
-    Fields: ``round``; the point ``w``, its ``gradient`` of U, the ``trial`` point at which the next sum is taken and the
-    ``direction`` there, all (agents, P); what each agent has ``sent`` of its own gradient, and the ``total`` of that, (agents,
-    P); the ``pairs``; the line ``search``; the norm of the newest gradient, ``scale``.
+    Fields: ``round``; the point ``w``, the ``gradient`` of U there, the next ``trial`` point and the ``direction`` to it, all
+    (agents, P); the part of each agent's gradient that was ``sent``, and its ``total`` over agents, (agents, P); the ``pairs``;
+    the line ``search``; the norm of the newest gradient, ``scale``.
     """
 
     round: int
@@ -47,34 +47,32 @@ class TreeLBFGSState(NamedTuple):
 
 @dataclass(frozen=True)
 class TreeLBFGS(Solver):
-    """L-BFGS at one point that all agents hold; values and gradients are summed along a spanning tree.
+    """L-BFGS at one point that all agents share; values and gradients are summed along a spanning tree.
 
-    A round is one evaluation: every agent computes ``g_i`` and ``grad g_i`` at the trial point, the sums go up a breadth-first
-    tree from the centre of the graph, and down again. From the same sums all agents compute the same next trial point,
+    A round is one evaluation: every agent computes ``g_i`` and ``grad g_i`` at the trial point, and the sums go up a
+    breadth-first tree to the centre of the graph, and down again. From them all agents compute the same next trial point,
 
         d = -H grad U ,    w_trial = w + t d ,
 
     with H the inverse of the Hessian by the last ``memory`` pairs (two-loop recursion), and t by a line search for the strong
-    Wolfe conditions. U never rises, but by the rounding of its value.
+    Wolfe conditions. U never rises by more than the rounding of its value.
 
-    With ``rounded=True`` an agent sends integers q_i: the difference of its gradient to what it has sent before, in units of a,
+    With ``rounded=True`` an agent sends integers q_i: its gradient less the sum s_i of its messages, in units a,
 
         q_i = rint((grad g_i - s_i) / a) ,    s_i <- s_i + a q_i ,    a = 2^floor(log2(0.02 |grad U| sqrt(12 / (A P)))) ,
 
     so that errors do not add up, and all rounding together moves the gradient by about 2% of the last one's norm. Sums of
-    integers are exact, in any order. Runs of 32 share a width (:mod:`consensus.compression.runs`). The value is sent in
-    float64, and with ``rounded=False`` the gradient, too. For the first sum |grad U| is A times the norm of the root's own
-    gradient, which the root sends down. Before it the agents find the tree, in as many exchanges as the diameter. Everything is
-    counted.
+    integers are exact, in any order. Runs of 32 share a width (:mod:`consensus.compression.runs`). Values are sent in float64,
+    and with ``rounded=False`` gradients, too. At first |grad U| is replaced by A times the norm of the root's gradient, which
+    the root sends down, after the agents have found the tree in as many exchanges as the diameter. All this is counted.
 
-    The network must be static, undirected and connected, and messages must arrive. The root is a single point of failure. r
-    must be smooth. Values are not rounded, so the search sees whether U falls. Convergence of L-BFGS to stationary points of
-    nonconvex costs is not proved in general.
+    The network must be static, undirected and connected, without lost messages. The root is a single point of failure. r must
+    be smooth. Convergence of L-BFGS to stationary points of nonconvex costs is not proved in general.
 
     Parameters
     ----------
     memory : int
-        Pairs that are kept, >= 1. An agent holds 2 memory P numbers for them.
+        Number of pairs, >= 1; they take 2 memory P numbers.
     rounded : bool
         Whether gradients are sent as rounded differences, in about an eighth of the bytes.
 
@@ -126,8 +124,10 @@ class TreeLBFGS(Solver):
             return _along(done, -state.gradient[0], 0, search.origin.value)
         return _at(done, search.after(value, slope))
 
-    def _summed(self, tree, values, local, state, scale):
-        """The sums of values and of gradients (P,), and what each agent has sent of its gradient."""
+    def _summed(
+        self, tree: Tree, values: np.ndarray, local: np.ndarray, state: TreeLBFGSState, scale: float
+    ) -> tuple[float, np.ndarray, np.ndarray]:
+        """Return the sums of values and of gradients (P,), and what each agent has sent of its gradient (agents, P)."""
         if not self.rounded:
             sums = tree.broadcast(tree.reduce(np.column_stack([values, local])))[0]
             return float(sums[0]), sums[1:], state.sent
@@ -138,8 +138,8 @@ class TreeLBFGS(Solver):
         sums = tree.broadcast(tree.reduce(np.column_stack([values, codes]), codec), codec)[0]
         return float(sums[0]), state.total[0] + sums[1:] * unit, state.sent + codes * unit
 
-    def _moved(self, state, value, gradient):
-        """The state at the trial point, with the first trial along the next direction."""
+    def _moved(self, state: TreeLBFGSState, value: float, gradient: np.ndarray) -> TreeLBFGSState:
+        """Return the state at the trial point, with the first trial along the next direction."""
         w, trial = state.w[0], state.trial[0]
         pairs = remembered(state.pairs, trial - w, gradient - state.gradient[0]) if state.round > 1 else state.pairs
         state = state._replace(w=state.trial, gradient=everywhere(gradient, state.gradient), pairs=pairs)
@@ -148,16 +148,16 @@ class TreeLBFGS(Solver):
 
 
 def first_scale(tree: Tree, local: np.ndarray) -> float:
-    """A first guess of the norm of the summed gradient, which all agents know: A times that of the root's own.
+    """Return a first guess of the norm of the summed gradient: A times that of the root, of ``local`` (agents, P).
 
-    Agents find the tree before; the guess comes down to them. ``local`` are the agents' gradients (agents, P).
+    The agents find the tree, and the root sends the guess down.
     """
     tree.discover()
     return tree.agents * float(tree.broadcast(np.linalg.norm(local, axis=1)[:, None])[0, 0])
 
 
 def remembered(pairs: Pairs, step: np.ndarray, change: np.ndarray) -> Pairs:
-    """``pairs`` with the newest, unless its curvature is lost in rounding."""
+    """Return ``pairs`` with the newest, unless its curvature is lost in rounding."""
     if not step @ change > np.finfo(float).eps * (change @ change):
         return pairs
     memory = pairs.steps.shape[1]
@@ -166,7 +166,7 @@ def remembered(pairs: Pairs, step: np.ndarray, change: np.ndarray) -> Pairs:
 
 
 def times_inverse(steps: np.ndarray, changes: np.ndarray, count: int, v: np.ndarray) -> np.ndarray:
-    """H v, (P,), by the two-loop recursion over the last ``count`` of the pairs (memory, P)."""
+    """Return H v (P,), by the two-loop recursion over the last ``count`` of the pairs (memory, P)."""
     if not count:
         return v
     steps, changes = steps[-count:], changes[-count:]
@@ -181,23 +181,23 @@ def times_inverse(steps: np.ndarray, changes: np.ndarray, count: int, v: np.ndar
 
 
 def power_of_two(x: float) -> float:
-    """The largest power of two that is at most ``x``, and one for zero, infinity and NaN."""
-    return 2.0 ** np.floor(np.log2(x)) if 0 < x < np.inf else 1.0
+    """Return the largest power of two that is at most ``x``; 1 for zero, infinity and NaN."""
+    return float(2.0 ** np.floor(np.log2(x))) if 0 < x < np.inf else 1.0
 
 
 def everywhere(common: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """What all agents have in common as a row for each of them, (agents, ...), in the dtype of ``like``; no copy."""
+    """Return ``common`` as the row of every agent, (agents, ...), in the dtype of ``like``, without a copy."""
     return np.broadcast_to(common.astype(like.dtype, copy=False), (len(like), *common.shape))
 
 
-def _along(state, direction, count, value):
-    """The state with the first trial along a ``direction``, from a point of this ``value``."""
+def _along(state: TreeLBFGSState, direction: np.ndarray, count: int, value: float) -> TreeLBFGSState:
+    """Return the state with the first trial along a ``direction``, from a point of this ``value``."""
     slope = float(state.gradient[0] @ direction)
     first = 1.0 if count else 1 / max(float(np.linalg.norm(direction)), np.finfo(float).tiny)
     state = state._replace(direction=everywhere(direction, state.direction), pairs=state.pairs._replace(held=count))
     return _at(state, LineSearch.along(value, slope, first))
 
 
-def _at(state, search):
-    """The state whose trial is the one of ``search``."""
+def _at(state: TreeLBFGSState, search: LineSearch) -> TreeLBFGSState:
+    """Return the state whose trial is the one of ``search``."""
     return state._replace(trial=everywhere(state.w[0] + search.step * state.direction[0], state.w), search=search)

@@ -1,4 +1,4 @@
-"""The root's model of the network's curvature, and steps rounded by what the model loses."""
+"""The root's model of the network's curvature, and the rounding of steps."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,16 +12,21 @@ _LEAST_UNIT = 1e-60
 
 
 def corrected(M: np.ndarray, basis: np.ndarray, Z: np.ndarray, noise: float) -> np.ndarray:
-    """``M - M O (O'M O)^+ O'M + Z (O'Z)^+ Z'``, symmetric, which takes O to Z.
+    """Return ``M - M O (O'M O)^+ O'M + Z (O'Z)^+ Z'``, symmetric, which maps O to Z.
 
     Parameters
     ----------
     M : ndarray (P, P)
         Symmetric.
     basis, Z : ndarray (P, columns)
-        Directions O, and what the network's curvature makes of them.
+        Directions O, and products of the network's curvature with them.
     noise : float
-        The 2-norm of the rounding in Z. ``noise O`` is added to Z so that O'Z stays positive semidefinite.
+        2-norm of the rounding in Z. ``noise O`` is added to Z so that O'Z stays positive semidefinite.
+
+    Returns
+    -------
+    ndarray (P, P)
+        Corrected matrix.
     """
     Z, MO = Z + noise * basis, M @ basis
     C = basis.T @ Z
@@ -29,7 +34,8 @@ def corrected(M: np.ndarray, basis: np.ndarray, Z: np.ndarray, noise: float) -> 
     kept = s > max(_LOST * s[-1], 0)
     ZE = Z @ E[:, kept] / np.sqrt(s[kept])
     M = M - MO @ np.linalg.pinv(basis.T @ MO, rcond=1e-10, hermitian=True) @ MO.T + ZE @ ZE.T
-    return (M + M.T) / 2
+    symmetric: np.ndarray = (M + M.T) / 2
+    return symmetric
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,25 +51,27 @@ class Model:
 
     @classmethod
     def of(cls, M: np.ndarray, ridge: np.ndarray) -> "Model":
-        """The model of M (P, P) and the diagonal ``ridge`` (P,) of D."""
+        """Return the model of M (P, P) and the diagonal ``ridge`` (P,) of D."""
         s, E = np.linalg.eigh(M + np.diag(ridge))
         return cls(np.maximum(s, ridge.min()), E, float(np.trace(M)))
 
     def step(self, damping: float, g: np.ndarray) -> np.ndarray:
-        """The damped Newton step ``-(M + D + damping I)^-1 g``."""
-        return -self.E @ (self.E.T @ g / (self.s + damping))
+        """Return the damped Newton step ``-(M + D + damping I)^-1 g``."""
+        step: np.ndarray = -self.E @ (self.E.T @ g / (self.s + damping))
+        return step
 
     def times(self, d: np.ndarray) -> np.ndarray:
-        """``(M + D) d``."""
-        return self.E @ (self.s * (self.E.T @ d))
+        """Return ``(M + D) d``."""
+        product: np.ndarray = self.E @ (self.s * (self.E.T @ d))
+        return product
 
     def decrease(self, d: np.ndarray, g: np.ndarray) -> float:
-        """By how much the model falls from 0 to d."""
+        """Return the decrease of the model from 0 to d."""
         return -float(g @ d + self.s @ (self.E.T @ d) ** 2 / 2)
 
 
 def rounded(d: np.ndarray, good: Callable[[np.ndarray], bool]) -> tuple[np.ndarray, float]:
-    """``d`` in integers, and their unit: the largest power of two for which ``good(integers * unit)``."""
+    """Return ``d`` in integers, and their unit: the largest power of two for which ``good(integers * unit)``."""
     unit = 2 * power_of_two(float(np.abs(d).max(initial=0)))
     while not good(np.rint(d / unit) * unit) and unit > _LEAST_UNIT:
         unit /= 2

@@ -19,10 +19,10 @@ _MOST = 2000  # parameters: the root factors a P x P matrix in every round
 
 
 class TreeNewtonState(NamedTuple):
-    """The point that all agents hold, and what the root knows.
+    """The common point, and the root's knowledge.
 
-    Fields: ``round``; the point ``w`` (agents, P); the agents' gradients there, ``local``, and what each has ``sent`` of its
-    own, (agents, P); the ``plan`` of the next evaluation, the same for all; what is ``known`` to the root.
+    Fields: ``round``; the point ``w``, the agents' gradients there, ``local``, and the sums of what each has ``sent`` of its
+    own, all (agents, P); the ``plan`` of the next evaluation, the same for all; what is ``known`` to the root.
     """
 
     round: int
@@ -35,9 +35,9 @@ class TreeNewtonState(NamedTuple):
 
 @dataclass(frozen=True)
 class TreeNewton(Solver):
-    """Damped Gauss-Newton steps that the root of a tree finds; curvature goes up the tree, steps come down.
+    """Damped Gauss-Newton steps, computed by the root of a tree from sums of curvature.
 
-    All agents hold one point w. The root's model of the network's curvature is A times its own Gauss-Newton matrix at w,
+    All agents share one point w. The root's model of the network's curvature is A times its own Gauss-Newton matrix at w,
     corrected by the last four blocks of the network's products (O, Z = H O):
 
         M <- M - M O (O'M O)^-1 O'M + Z (O'Z)^-1 Z' .
@@ -54,13 +54,13 @@ class TreeNewton(Solver):
     two, so that sums are exact. The signs are drawn from the round, by all agents alike. U never rises (proved: values are not
     rounded, and the root takes a trial only if U falls); convergence is observed, not proved.
 
-    The network must be static, undirected and connected, and messages must arrive. The root is a single point of failure. r
+    The network must be static, undirected and connected, without lost messages. The root is a single point of failure. r
     must be quadratic, and P at most 2,000: the root factors a P x P matrix in every round.
 
     Parameters
     ----------
     columns : int
-        Of O, >= 2: products a round.
+        Number of columns of O, >= 2: products per round.
 
     References
     ----------
@@ -121,41 +121,41 @@ class TreeNewton(Solver):
             tree.discover()
             units = np.zeros((len(w), 2))
             if root is not None:
-                units = first_units(linearizable, w, gradients[0], root, self.columns)
+                units = first_units(problem, w, gradients[0], root, self.columns)
             plan = plan._replace(units=tree.broadcast(units, IntegerRows(w.shape[1], powers=2)))
         basis, (a, b) = plan.directions(state.round, self.columns), plan.units[0]
-        told, codes = [sent], []
+        totals, codes = [sent], []
         for gradient in [local, *gradients] if plan.refused else gradients:
-            codes.append(np.rint((gradient - told[-1]) / a))
-            told.append(told[-1] + codes[-1] * a)
-        made = products(linearizable, trials[0 if first else MIDDLE], basis.astype(w.dtype))
-        codes += list(np.rint(made.transpose(2, 0, 1) / b))
+            codes.append(np.rint((gradient - totals[-1]) / a))
+            totals.append(totals[-1] + codes[-1] * a)
+        curvature = products(linearizable, trials[0 if first else MIDDLE], basis.astype(w.dtype))
+        codes += list(np.rint(curvature.transpose(2, 0, 1) / b))
         rows = tree.reduce(np.concatenate([values, *codes], axis=1), IntegerRows(w.shape[1], floats=len(points)))
         # Root: which trial is taken, and what is tried next.
         message = np.zeros((len(w), 3 + plan.steps.shape[1] * (1 + w.shape[1])))  # the trial, two units, the steps and theirs
         if root is not None:
             sums = Sums(points, rows[root, : len(points)], rows[root, len(points) :].reshape(-1, w.shape[1]), basis)
-            chosen, next_plan, known = decide(linearizable, w, root, plan, known, sums)
+            chosen, next_plan, known = decide(problem, w, root, plan, known, sums)
             message[root] = _written(chosen, next_plan)
         # Down.
         codec = IntegerRows(w.shape[1], small=1, powers=2 + len(FACTORS) + 1)
         chosen, plan = _read(tree.broadcast(message, codec), w.shape[1])
         if plan.refused:
-            return state._replace(round=state.round + 1, sent=told[-1 - len(points)], plan=plan, known=known)
+            return state._replace(round=state.round + 1, sent=totals[-1 - len(points)], plan=plan, known=known)
         taken = chosen - len(points)
-        return TreeNewtonState(state.round + 1, trials[chosen], gradients[chosen], told[taken], plan, known)
+        return TreeNewtonState(state.round + 1, trials[chosen], gradients[chosen], totals[taken], plan, known)
 
 
-def _written(chosen, plan):
-    """The root's message: the trial, the units, and the steps in integers."""
+def _written(chosen: int, plan: Plan) -> np.ndarray:
+    """Return the root's message: the trial, the units, and the steps in integers."""
     codes = plan.steps[0] / plan.step_units[0][:, None]
     return np.concatenate([[chosen], plan.units[0], plan.step_units[0], codes.ravel()])
 
 
-def _read(rows, parameters):
-    """The trial and the plan (agents, ...) of which :func:`_written` made the rows of a message (agents, numbers)."""
+def _read(rows: np.ndarray, parameters: int) -> tuple[int, Plan]:
+    """Return the trial and the plan (agents, ...) of which :func:`_written` made the rows of a message (agents, numbers)."""
     count = len(FACTORS) + 1
     chosen, units, step_units, codes = np.split(rows[0], [1, 3, 3 + count])
     steps = codes.reshape(count, parameters) * step_units[:, None]
-    everyone = [everywhere(part, rows) for part in (steps, step_units, units)]
-    return int(chosen[0]), Plan(*everyone, refused=chosen[0] < 0)
+    steps, step_units, units = (everywhere(row, rows) for row in (steps, step_units, units))
+    return int(chosen[0]), Plan(steps, step_units, units, bool(chosen[0] < 0))

@@ -1,6 +1,6 @@
-"""What the root of a tree makes of sums of values, gradients and curvature: the rule of :class:`TreeNewton`."""
+"""The rule of :class:`TreeNewton`, by which the root of a tree chooses steps from sums of values, gradients and curvature."""
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -22,11 +22,11 @@ _FIRST, _LEAST = 1e-2, 1e-7  # the first tau and the least one, in units of the 
 
 
 class Plan(NamedTuple):
-    """What the root sends down: what all agents evaluate next.
+    """The next evaluation of all agents, as the root sends it down.
 
     Fields: the three trial steps and the look-ahead, ``steps`` (agents, 4, P), and their units (agents, 4), powers of two; the
     ``units`` of gradients and of products, (agents, 2); whether the last trials were ``refused``, so that the gradient at w is
-    sent again in the finer unit.
+    sent again in a finer unit.
     """
 
     steps: np.ndarray
@@ -36,12 +36,12 @@ class Plan(NamedTuple):
 
     @classmethod
     def none(cls, agents: int, parameters: int) -> "Plan":
-        """No steps: to evaluate the start."""
+        """Return the plan without steps, which evaluates the start."""
         count = len(FACTORS) + 1
         return cls(np.zeros((agents, count, parameters)), np.ones((agents, count)), np.ones((agents, 2)), False)
 
     def directions(self, round: int, columns: int) -> np.ndarray:
-        """O (P, columns), the same for all: the middle step and the look-ahead, normed, and random signs over sqrt(P)."""
+        """Return O (P, columns): the middle step and the look-ahead, normed, and random signs over sqrt(P)."""
         parameters = self.steps.shape[2]
         columns = min(columns, parameters)
         known = self.steps[0, [MIDDLE, len(FACTORS)]][: columns if round else 0]
@@ -51,12 +51,11 @@ class Plan(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What the root knows; rows of other agents are zero.
+    """The root's knowledge; rows of other agents are zero.
 
-    Fields: the ``total`` of what agents have sent of their gradients at w, (agents, P); U there, tau and the first trace of M,
-    ``scalars`` (agents, 3); by how much M falls at the trials, ``promised`` (agents, 3); the last blocks' ``directions`` O and
-    ``products`` Z, (agents, 4, P, columns), the newest last, and the 2-norm of their rounding, ``noise`` (agents, 4), zero
-    where there is no block yet.
+    Fields: the ``total`` of the agents' sent gradients at w, (agents, P); U there, tau and the first trace of M, ``scalars``
+    (agents, 3); the decrease of M at the trials, ``promised`` (agents, 3); the last blocks' ``directions`` O and ``products``
+    Z, (agents, 4, P, columns), the newest last, and the 2-norm of their rounding, ``noise`` (agents, 4), zero for missing blocks.
     """
 
     total: np.ndarray
@@ -68,23 +67,17 @@ class Known(NamedTuple):
 
     @classmethod
     def nothing(cls, agents: int, parameters: int, columns: int) -> "Known":
-        """What it knows at the start."""
-        shapes = (
-            (parameters,),
-            (3,),
-            (len(FACTORS),),
-            (_BLOCKS, parameters, columns),
-            (_BLOCKS, parameters, columns),
-            (_BLOCKS,),
-        )
+        """Return the knowledge at the start."""
+        blocks = (_BLOCKS, parameters, columns)
+        shapes = ((parameters,), (3,), (len(FACTORS),), blocks, blocks, (_BLOCKS,))
         return cls(*(np.zeros((agents, *shape)) for shape in shapes))
 
     def of(self, root: int) -> "Known":
-        """The root's row of everything."""
+        """Return the root's row of every field."""
         return Known(*(part[root] for part in self))
 
     def at(self, root: int, agents: int) -> "Known":
-        """One row of everything as that of agent ``root`` of ``agents``."""
+        """Return one row of every field as that of agent ``root`` of ``agents``."""
         rows = [np.zeros((agents, *np.shape(part))) for part in self]
         for row, part in zip(rows, self, strict=True):
             row[root] = part
@@ -92,8 +85,11 @@ class Known(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """What came up the tree: the trial ``points`` (trials, P), the sums of the ``values`` (trials,) there, and of the ``codes``
-    of gradients and of products with the ``directions`` (P, columns), (rows, P)."""
+    """The sums at the root.
+
+    Fields: the trial ``points`` (trials, P); the sums of ``values`` (trials,) there, and of ``codes`` of gradients and of
+    products with the ``directions`` (P, columns), (rows, P).
+    """
 
     points: np.ndarray
     values: np.ndarray
@@ -101,8 +97,8 @@ class Sums(NamedTuple):
     directions: np.ndarray
 
 
-def first_units(problem: Linearizable, w: np.ndarray, gradient: np.ndarray, root: int, columns: int) -> np.ndarray:
-    """The units (agents, 2) of gradients and products in the first sum, in the root's row: guessed from its own data."""
+def first_units(problem: BaseProblem, w: np.ndarray, gradient: np.ndarray, root: int, columns: int) -> np.ndarray:
+    """Return the units (agents, 2) of gradients and products in the first sum, in the root's row: guessed from its data."""
     agents, parameters = problem.network_size, w.shape[1]
     size = agents * np.linalg.norm(gradient[root])
     trace = agents * np.trace(_own_curvature(problem, w[root], root))
@@ -114,10 +110,10 @@ def first_units(problem: Linearizable, w: np.ndarray, gradient: np.ndarray, root
     return units
 
 
-def decide(problem: Linearizable, w: np.ndarray, root: int, plan: Plan, known: Known, sums: Sums) -> tuple[int, Plan, Known]:
-    """Which trial is taken, what is tried next, and what the root then knows; ``root`` is its row of ``w`` (agents, P).
+def decide(problem: BaseProblem, w: np.ndarray, root: int, plan: Plan, known: Known, sums: Sums) -> tuple[int, Plan, Known]:
+    """Return the trial that is taken, or -1, the next plan, one row, and the root's knowledge.
 
-    The trial is -1 if none is taken. The plan is one row: for one agent.
+    ``root`` is its row of ``w`` (agents, P).
     """
     total, (value, tau, scale), promised, directions, blocks, noise = known.of(root)
     (agents, columns), first, (a, b) = (problem.network_size, sums.directions.shape[1]), scale == 0, plan.units[0]
@@ -146,10 +142,10 @@ def decide(problem: Linearizable, w: np.ndarray, root: int, plan: Plan, known: K
     return chosen, planned, Known(total, np.array([value, tau, scale]), promised, directions, blocks, noise).at(root, len(w))
 
 
-def _planned(model, g, tau, agents, columns):
-    """The next steps and units, and by how much the model falls at the trial steps."""
+def _planned(model: Model, g: np.ndarray, tau: float, agents: int, columns: int) -> tuple[Plan, np.ndarray]:
+    """Return the next steps and units, and the decrease of the model at the trial steps."""
 
-    def step(damping, slope, share):
+    def step(damping: float, slope: np.ndarray, share: float) -> tuple[np.ndarray, float]:
         d = model.step(damping, slope)
         enough = (1 - share) * model.decrease(d, slope)
         codes, unit = rounded(d, lambda x: model.decrease(x, slope) >= enough)
@@ -163,20 +159,22 @@ def _planned(model, g, tau, agents, columns):
     return Plan(np.stack([*steps, ahead])[None], np.array([[*units, ahead_unit]]), np.array([[a, b]]), False), promised
 
 
-def _own_curvature(problem, point, root):
-    """The root's own Gauss-Newton matrix (P, P) at a ``point``."""
-    own, everything = problem.restrict(slice(root, root + 1)), np.eye(len(point), dtype=problem.dtype)
-    return products(own, point[None].astype(problem.dtype), everything)[0].astype(float)
+def _own_curvature(problem: BaseProblem, point: np.ndarray, root: int) -> np.ndarray:
+    """Return the root's own Gauss-Newton matrix (P, P) at a ``point``."""
+    own = cast(Linearizable, problem.restrict(slice(root, root + 1)))  # as needs say
+    identity = np.eye(len(point), dtype=problem.dtype)
+    matrix: np.ndarray = products(own, point[None].astype(problem.dtype), identity)[0].astype(float)
+    return matrix
 
 
-def quadratic_weights(problem: BaseProblem | Linearizable) -> np.ndarray | None:
-    """The weights (P,) of squares in a quadratic r; None for another."""
+def quadratic_weights(problem: BaseProblem) -> np.ndarray | None:
+    """Return the weights (P,) of squares in a quadratic r; None for another."""
     r = problem.regularizer
     if r.quadratic:
         return np.full(problem.parameters, float(r.strong_convexity))
     return r.squares
 
 
-def _unit(agents, parameters, columns):
-    """The unit of products for which all their rounding together has a 2-norm of about one."""
-    return np.sqrt(12 / agents) / (np.sqrt(parameters) + np.sqrt(min(columns, parameters)))
+def _unit(agents: int, parameters: int, columns: int) -> float:
+    """Return the unit of products for which all their rounding together has a 2-norm of about one."""
+    return float(np.sqrt(12 / agents) / (np.sqrt(parameters) + np.sqrt(min(columns, parameters))))

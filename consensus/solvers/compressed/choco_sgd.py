@@ -9,14 +9,14 @@ from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.problems.minibatches import draw
 from consensus.solvers.bounds import refuse_batches, steepest
-from consensus.solvers.compressed.method import CompressedMethod, Memory
+from consensus.solvers.compressed.method import CompressedMethod, Memory, memory_weight
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import value_at
 from topologies.schedules import ScheduleLike
 
 
 class ChocoSGDState(NamedTuple):
-    """Iterates w (agents, P), and what neighbours know of them."""
+    """Iterates w (agents, P), and the memory of what was sent of them."""
 
     round: int
     w: np.ndarray
@@ -25,30 +25,26 @@ class ChocoSGDState(NamedTuple):
 
 @dataclass(frozen=True)
 class ChocoSGD(CompressedMethod):
-    """Descent on the local costs, then a step towards what the neighbours are known to have.
+    """Descent on the local costs, then a step towards the memories of the neighbours.
 
-    On the average form ``f_i = A g_i + r`` with G(X) the stacked gradients, W the mixing matrix, S before the first round zero:
+    G stacks the gradients of the average form ``f_i = A g_i + r``, W is the mixing matrix. At first S = 0:
 
         Z = X - alpha G(X)          S+ = S + b Q(Z - S)          X+ = Z + gamma (W - I) S+
 
-    It sends Q(Z - S), P numbers for short. As :class:`DGD` with ``(1 - gamma) I + gamma W`` for W it ends, with a constant
-    alpha, in a neighbourhood of the optimum of size O(alpha / gamma), not at the optimum. It needs a static W and a smooth r;
-    on a graph that changes S is not what neighbours know, and they never agree.
+    As :class:`DGD` with ``(1 - gamma) I + gamma W`` for W, it ends with a constant alpha in a neighbourhood of the optimum of
+    size O(alpha / gamma). r must be smooth and W static: on a graph that changes, the agents never agree.
 
     Parameters
     ----------
     compressor : Compressor
-        Q, any with ``omega > 0``, or unbiased: then b is ``1 / (1 + C)`` with ``E |Q(x) - x|^2 <= C |x|^2``, and ``omega = b``.
-        Otherwise b is 1.
+        Q with ``omega > 0``, and b = 1; or an unbiased Q, and ``b = omega = 1 / (1 + C)`` with ``E |Q(x) - x|^2 <= C |x|^2``.
     step_size : float or rule, optional
-        alpha > 0. Without a batch ``1 / (2 L)`` is the default, which shrinks the distance between any two points that descend
-        on the same convex cost; L the largest Lipschitz constant of the grad f_i.
+        Step alpha > 0; ``1 / (2 L)`` by default without a batch, L the largest Lipschitz constant of the grad f_i.
     gamma : float, optional
-        The step towards neighbours, in (0, 1]; ``min(1, omega / (1 - lmin(W)))`` by default, with the least eigenvalue of W:
-        found by trying. Twice that was too much for random entries on some networks, and what theory has for all compressors is
-        far smaller.
+        Step towards neighbours, in (0, 1]; ``min(1, omega / (1 - lmin(W)))`` by default, lmin the least eigenvalue of W. This
+        bound is empirical: twice as much diverged for random entries on some networks; that of theory is far smaller.
     batch : int or Minibatches, optional
-        G from so many samples of each agent in every round; by default all.
+        Samples of each agent and round from which G is estimated; all by default.
 
     References
     ----------
@@ -82,6 +78,6 @@ class ChocoSGD(CompressedMethod):
     def step(self, problem: BaseProblem, network: Network, state: ChocoSGDState) -> ChocoSGDState:
         n, w, known = state
         half = problem.descended(w, value_at(self.step_size, n), w, draw(self.batch, problem, n))
-        (news,) = self.send(problem, network, n, half - known.sent)
-        known = known.plus(news, self.share(problem))
-        return ChocoSGDState(n + 1, half + self.gamma * known.pull(), known)
+        (sent,) = self.send(problem, network, n, half - known.sent)
+        known = known.plus(sent, memory_weight(self.compressor, problem.parameters))
+        return ChocoSGDState(n + 1, half + self.gamma * known.difference(), known)

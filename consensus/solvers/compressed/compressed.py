@@ -1,5 +1,6 @@
 """Another solver whose messages are compressed, with error feedback."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -7,10 +8,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from consensus import _checks
+from consensus.communication import Packed
 from consensus.communication.network import Network
 from consensus.compression.base import Compressor, compressor_of
 from consensus.problems import BaseProblem
-from consensus.solvers.compressed.method import Memory, gamma_for, omega, share
+from consensus.solvers.compressed.method import Memory, gamma_for, memory_weight, omega
 from consensus.solvers.compressed.remembering import Exchange, RememberingState, RememberingWrapper
 from topologies.schedules import ScheduleLike, is_static
 
@@ -19,29 +21,28 @@ from topologies.schedules import ScheduleLike, is_static
 class Compressed(RememberingWrapper):
     """Another solver with compressed messages, and error feedback, wherever it mixes.
 
-    Every vector x that it mixes has a memory H of what was sent of it, zero at first. In place of W x it gets
+    Every vector x that the solver mixes has a memory H of what was sent of it, zero at first. W x is replaced by
 
         H+ = H + b Q(x - H)          x + gamma (W - I) H+
 
-    so that what Q loses of one message is in the next. With Q(x) = x that is ``(1 - gamma) x + gamma W x``: a slower network.
-    The sum over agents stays as W leaves it, whatever Q loses: trackers keep their mean, and methods their limits.
-    Masses, as of :class:`SONATA`, are sent as they are. It needs a static W; on a graph that changes H is not what neighbours
-    know, and they never agree.
+    so that the next message contains what Q has lost. With Q(x) = x that is ``(1 - gamma) x + gamma W x``: a slower network.
+    Sums over agents do not depend on Q: trackers keep their mean, and methods their limits. Masses, as of :class:`SONATA`, are
+    sent uncompressed. W must be static: on a graph that changes, the agents never agree.
 
     Parameters
     ----------
     solver : Solver
-        Such as :class:`NEXT`, :class:`SONATA` or :class:`GradientTracking`, with its step given, smaller than without: one
-        times gamma is a beginning. Its exchanges must be ``network.mix``.
+        Solver that exchanges by ``network.mix``, such as :class:`NEXT`, :class:`SONATA` or :class:`GradientTracking`, with a
+        step size: smaller than without compression, gamma times as large for a start.
     compressor : Compressor
-        Q, and with it b, as of :class:`ChocoSGD`.
+        Q, which determines b: see :class:`ChocoSGD`.
     gamma : float, optional
-        In (0, 1]; ``min(1, omega / (1 - lmin(W)))`` by default.
+        Step towards neighbours, in (0, 1]; ``min(1, omega / (1 - lmin(W)))`` by default.
 
     Raises
     ------
     TypeError
-        If ``solver`` is none that can be wrapped, or ``compressor`` no compressor.
+        If ``solver`` cannot be wrapped, or ``compressor`` is no compressor.
     ValueError
         If ``gamma`` is out of range.
 
@@ -96,30 +97,38 @@ class Compressed(RememberingWrapper):
 
 
 class _ErrorFeedback(Exchange):
-    """A network that mixes what neighbours know."""
+    """A network that mixes the memories of messages."""
 
-    def mix(self, round, *blocks, beside=0):
-        wrapper, parameters = self.wrapper, self.problem.parameters
-        part, sent, places = share(wrapper.compressor, parameters), [], []
-        for block in blocks:
-            places.append(self.place() if self.whole(block) else None)
-            block = block.astype(self.network.dtype, copy=False)
-            if places[-1] is not None:
-                number = wrapper.vectors * self.round + places[-1]
-                rows = block - self.memory.sent[:, places[-1]]
-                block = wrapper.compressor.pack(rows, self.problem.rows, number)
-            sent.append(block)
-        mixed = self.network.mix(round, *sent, beside=beside)
-        known, pulls = Memory(self.memory.sent.copy(), self.memory.mixed.copy()), []
-        for packed, place, theirs in zip(sent, places, mixed, strict=True):
+    def __init__(self, wrapper: Compressed, problem: BaseProblem, network: Network, state: RememberingState) -> None:
+        super().__init__(wrapper, problem, network, state)
+        self.compressor, self.gamma = wrapper.compressor, wrapper.gamma
+
+    def mix(self, round: int, *blocks: np.ndarray | Packed, beside: int = 0) -> tuple[np.ndarray, ...]:
+        assert self.gamma is not None, "prepared finds it"
+        arrays, b = [self.array(block) for block in blocks], memory_weight(self.compressor, self.problem.parameters)
+        sent: list[np.ndarray | Packed] = []
+        places: list[int | None] = []
+        for block in arrays:
+            place = self.place() if self.is_vector(block) else None
+            places.append(place)
+            row = block.astype(self.network.dtype, copy=False)
             if place is None:
-                pulls.append(theirs - packed)
+                sent.append(row)
                 continue
-            known.sent[:, place] += part * packed.unpack()
-            known.mixed[:, place] += part * theirs
-            pulls.append(known.mixed[:, place] - known.sent[:, place])
+            number = self.wrapper.vectors * self.round + place
+            sent.append(self.compressor.pack(row - self.memory.sent[:, place], self.problem.rows, number))
+        mixed = self.network.mix(round, *sent, beside=beside)
+        known, differences = Memory(self.memory.sent.copy(), self.memory.mixed.copy()), []
+        for message, place, theirs in zip(sent, places, mixed, strict=True):
+            own = message if isinstance(message, np.ndarray) else message.unpack()
+            if place is None:
+                differences.append(theirs - own)
+                continue
+            known.sent[:, place] += b * own
+            known.mixed[:, place] += b * theirs
+            differences.append(known.mixed[:, place] - known.sent[:, place])
         self.memory = known
-        return tuple([block + wrapper.gamma * pull for block, pull in zip(blocks, pulls, strict=True)])
+        return tuple([block + self.gamma * difference for block, difference in zip(arrays, differences, strict=True)])
 
 
 @dataclass(frozen=True)
@@ -130,15 +139,15 @@ class _Slower:
     gamma: float
 
     @property
-    def agents(self):
+    def agents(self) -> int:
         return self.network.agents
 
     @property
-    def static(self):
+    def static(self) -> bool:
         return is_static(self.network)
 
-    def key(self, round):
+    def key(self, round: int) -> Hashable:
         return self.network.key(round)
 
-    def weights(self, key):
+    def weights(self, key: Hashable) -> sp.csr_array:
         return (1 - self.gamma) * sp.eye_array(self.agents, format="csr") + self.gamma * self.network.weights(key)

@@ -10,14 +10,14 @@ from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.problems.minibatches import draw
 from consensus.solvers.bounds import lowest_eigenvalue, refuse_batches, steepest
-from consensus.solvers.compressed.method import CompressedMethod, Memory
+from consensus.solvers.compressed.method import CompressedMethod, Memory, memory_weight
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import value_at
 from topologies.schedules import ScheduleLike
 
 
 class LEADState(NamedTuple):
-    """Iterates w and dual variables, both (agents, P), and what neighbours know."""
+    """Iterates w and dual variables, both (agents, P), and the memory of what was sent."""
 
     round: int
     w: np.ndarray
@@ -27,30 +27,28 @@ class LEADState(NamedTuple):
 
 @dataclass(frozen=True)
 class LEAD(CompressedMethod):
-    """A gradient step, corrected by a dual variable that adds up how far the agents are known to be apart.
+    """A gradient step, corrected by a dual variable that adds up the differences between neighbours' memories.
 
-    On the average form ``f_i = A g_i + r`` with G(X) the stacked gradients, W the mixing matrix; D and H are zero at first:
+    G stacks the gradients of the average form ``f_i = A g_i + r``, W is the mixing matrix. At first D = H = 0:
 
         Y = X - alpha G(X) - alpha D          U = H + Q(Y - H)          H+ = (1 - b) H + b U
         D+ = D + (gamma / (2 alpha)) (I - W) U                          X+ = X - alpha G(X) - alpha D+
 
-    It sends Q(Y - H), P numbers for short. ``sum_i d_i = 0`` at every round; with gamma = 1 and no compression it is NIDS
-    without a prox. It needs a static symmetric W and a smooth r; theory has linear convergence of strongly convex f_i, and asks
-    for an unbiased Q: with others it warns.
+    ``sum_i d_i = 0`` at every round; with gamma = 1 and no compression it is NIDS without a prox. r must be smooth, W static
+    and symmetric. Theory proves linear convergence for strongly convex f_i and an unbiased Q; other Q cause a warning.
 
     Parameters
     ----------
     compressor : Compressor
-        Q, and with it b, as of :class:`ChocoSGD`.
+        Q, which determines b: see :class:`ChocoSGD`.
     step_size : float or rule, optional
-        alpha > 0; without a batch 1 / L by default, L the largest Lipschitz constant of the grad f_i. Theory has up to
+        Step alpha > 0; 1 / L by default without a batch, L the largest Lipschitz constant of the grad f_i. Theory allows
         ``2 / (mu + L)``.
     gamma : float, optional
-        The step of the dual, in (0, 1]; by default ``min(1, 2 / ((3 C + 1) (1 - lmin(W))))``, one of the bounds of theory, with
-        the C of ``E |Q(x) - x|^2 <= C |x|^2``; where Q is biased with ``C = 1 / omega - 1``. Theory has another, of the order
-        of mu / (C L).
+        Step of the dual, in (0, 1]; ``min(1, 2 / ((3 C + 1) (1 - lmin(W))))`` by default, one of the bounds of theory, with
+        ``E |Q(x) - x|^2 <= C |x|^2``, or ``C = 1 / omega - 1`` if Q is biased. Another bound is of the order of mu / (C L).
     batch : int or Minibatches, optional
-        G from so many samples of each agent in every round; by default all.
+        Samples of each agent and round from which G is estimated; all by default.
 
     References
     ----------
@@ -95,6 +93,6 @@ class LEAD(CompressedMethod):
         n, w, dual, known = state
         alpha = value_at(self.step_size, n)
         down = problem.descended(w, alpha, w, draw(self.batch, problem, n))
-        (news,) = self.send(problem, network, n, down - alpha * dual - known.sent)
-        dual = dual - self.gamma / (2 * alpha) * known.plus(news).pull()
-        return LEADState(n + 1, down - alpha * dual, dual, known.plus(news, self.share(problem)))
+        (sent,) = self.send(problem, network, n, down - alpha * dual - known.sent)
+        dual = dual - self.gamma / (2 * alpha) * known.plus(sent).difference()
+        return LEADState(n + 1, down - alpha * dual, dual, known.plus(sent, memory_weight(self.compressor, problem.parameters)))

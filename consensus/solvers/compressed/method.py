@@ -1,4 +1,4 @@
-"""What methods that send compressed differences share."""
+"""The base classes of methods that send compressed differences."""
 
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
@@ -9,16 +9,18 @@ from consensus import _checks
 from consensus.communication.network import Network
 from consensus.compression.base import Compressor, compressor_of
 from consensus.problems import BaseProblem, Minibatches
+from consensus.problems.minibatches import draw
 from consensus.solvers.base import Solver
 from consensus.solvers.bounds import lowest_eigenvalue, refuse_batches, steepest
+from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule
 from topologies.schedules import ScheduleLike
 
 
 class Memory(NamedTuple):
-    """What neighbours know of an agent's rows, ``sent``, and ``mixed``, the W times that of them: both (agents, P).
+    """The sum H of an agent's messages, ``sent``, and ``mixed``, W times that of all agents: both (agents, P).
 
-    Nobody sends H itself: all add up what was sent of it. So W must stay as it is.
+    H itself is never sent: everyone adds up the messages, so W must be static.
     """
 
     sent: np.ndarray
@@ -26,32 +28,25 @@ class Memory(NamedTuple):
 
     @classmethod
     def empty(cls, rows: np.ndarray) -> "Memory":
-        """That of a beginning: zeros, known to all."""
+        """Return the memory before the first message: zeros."""
         return cls(np.zeros_like(rows), np.zeros_like(rows))
 
-    def plus(self, news: "Memory", part: float = 1.0) -> "Memory":
-        """This and ``part`` times the ``news``."""
-        return Memory(self.sent + part * news.sent, self.mixed + part * news.mixed)
+    def plus(self, message: "Memory", weight: float = 1.0) -> "Memory":
+        """Return the memory with ``weight`` times a ``message`` added."""
+        return Memory(self.sent + weight * message.sent, self.mixed + weight * message.mixed)
 
-    def pull(self) -> np.ndarray:
-        """``(W - I) H``."""
-        return self.mixed - self.sent
+    def difference(self) -> np.ndarray:
+        """Return ``(W - I) H``."""
+        difference: np.ndarray = self.mixed - self.sent
+        return difference
 
 
 @dataclass(frozen=True)
 class CompressedMethod(Solver):
     """A method on a static W whose agents send ``Q(x - H)``, and all remember H, the sum of what was sent.
 
-    H grows by b Q(x - H). Where Q is unbiased, with ``E |Q(x) - x|^2 <= C |x|^2``, ``b = 1 / (1 + C)``: b Q contracts with
-    ``omega = b`` however large C is. Else b = 1.
-
-    Parameters
-    ----------
-    compressor : Compressor
-    step_size : float or rule, optional
-    gamma : float, optional
-        The step towards neighbours, in (0, 1]; by default ``min(1, omega / (1 - lmin(W)))``.
-    batch : int or Minibatches, optional
+    H grows by b Q(x - H). If Q is unbiased, with ``E |Q(x) - x|^2 <= C |x|^2``, then ``b = 1 / (1 + C)``: b Q contracts with
+    ``omega = b`` however large C is. Otherwise b = 1. ``gamma`` is ``min(1, omega / (1 - lmin(W)))`` by default.
     """
 
     compressor: Compressor
@@ -71,50 +66,96 @@ class CompressedMethod(Solver):
         self.compressor.check(problem)
 
     def prepared(self, problem: BaseProblem, network: ScheduleLike) -> Self:
-        compressor = self.compressor.prepared(_checks.problem(problem))
-        gamma = self._found_gamma(compressor, problem, network)
+        compressor, gamma = self.compressor.prepared(_checks.problem(problem)), self.gamma
+        if gamma is None:
+            gamma = float(f"{self.gamma_for(omega(compressor, problem.parameters), network):.6g}")
         return super(CompressedMethod, replace(self, compressor=compressor, gamma=gamma)).prepared(problem, network)
 
     def gamma_for(self, omega: float, network: ScheduleLike) -> float:
-        """The step towards neighbours where none was given; of six digits, as the other one."""
+        """Return the default of ``gamma``, before it is rounded to six digits.
+
+        Parameters
+        ----------
+        omega : float
+            Contraction constant of the messages.
+        network : schedule
+            Mixing matrices.
+
+        Returns
+        -------
+        float
+            Step towards neighbours, at most 1.
+        """
         return gamma_for(omega, network)
 
-    def cautious_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
-        """``gamma / (4 L)``, for methods that track gradients; TypeError with a batch."""
-        refuse_batches(self)
-        compressor = self.compressor.prepared(_checks.problem(problem))
-        return self._found_gamma(compressor, problem, network) / (4 * steepest(problem, network))
-
-    def _found_gamma(self, compressor, problem, network):
-        if self.gamma is not None:
-            return self.gamma
-        return float(f"{self.gamma_for(omega(compressor, problem.parameters), network):.6g}")
-
     def send(self, problem: BaseProblem, network: Network, round: int, *differences: np.ndarray) -> list[Memory]:
-        """What is sent of each of the ``differences`` (agents, P), and W times that: one exchange."""
+        """Send a compressed message of each of the differences, in one exchange.
+
+        Parameters
+        ----------
+        problem : Problem
+            Costs of the agents held here.
+        network : Network
+            Way to other agents.
+        round : int
+            Number of the round.
+        *differences : ndarray (agents, P)
+            Rows ``x - H``.
+
+        Returns
+        -------
+        list of Memory
+            Messages Q(x - H), and W times these.
+        """
         numbers = range(len(differences) * round, len(differences) * (round + 1))
         packed = [self.compressor.pack(rows, problem.rows, n) for rows, n in zip(differences, numbers, strict=True)]
         mixed = network.mix(round, *packed)
         return [Memory(own.unpack(), theirs) for own, theirs in zip(packed, mixed, strict=True)]
 
-    def share(self, problem: BaseProblem) -> float:
-        """By what messages are multiplied before they are remembered, in (0, 1]."""
-        return share(self.compressor, problem.parameters)
+
+class TrackingState(NamedTuple):
+    """Iterates w, trackers y, tracked gradients or their averages, all (agents, P); memories of iterates and trackers."""
+
+    round: int
+    w: np.ndarray
+    y: np.ndarray
+    gradient: np.ndarray
+    known_w: Memory
+    known_y: Memory
 
 
-def share(compressor: Compressor, parameters: int) -> float:
-    """By what messages are multiplied to contract: ``1 / (1 + C) = 1 / (2 - omega)`` if they are unbiased, else 1."""
+@dataclass(frozen=True)
+class CompressedTracking(CompressedMethod):
+    """Gradient tracking by compressed differences of iterates and trackers, which travel together."""
+
+    needs = Needs(regularizer="smooth", static=True)
+    sends = "w, y"
+    default = "gamma / (4 L)"
+
+    def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
+        refuse_batches(self)
+        ready = replace(self, step_size=1.0).prepared(problem, network)
+        assert ready.gamma is not None, "prepared finds it"
+        return ready.gamma / (4 * steepest(problem, network))
+
+    def init(self, problem: BaseProblem, w: np.ndarray) -> TrackingState:
+        gradient = _checks.problem(problem).average_gradient(w, draw(self.batch, problem, 0))
+        return TrackingState(0, w, gradient, gradient, Memory.empty(w), Memory.empty(w))
+
+
+def memory_weight(compressor: Compressor, parameters: int) -> float:
+    """Return b, with which b Q contracts: ``1 / (1 + C) = 1 / (2 - omega)`` if Q is unbiased, else 1."""
     return 1 / (2 - compressor.omega(parameters)) if compressor.unbiased else 1.0
 
 
 def omega(compressor: Compressor, parameters: int) -> float:
-    """The contraction constant of messages that are multiplied so; ValueError if it is not positive."""
-    found = share(compressor, parameters) if compressor.unbiased else compressor.omega(parameters)
+    """Return the contraction constant of b Q; raise ``ValueError`` if it is not positive."""
+    found = memory_weight(compressor, parameters) if compressor.unbiased else compressor.omega(parameters)
     if not found > 0:
         raise ValueError(f"{compressor} is no contraction of {parameters} parameters (omega = {found:.3g}): give gamma=")
     return found
 
 
 def gamma_for(omega: float, network: ScheduleLike) -> float:
-    """``min(1, omega / (1 - lmin(W)))``: on all networks tried, and with all compressors, at most half of what diverged."""
+    """Return ``min(1, omega / (1 - lmin(W)))``: in experiments, at most half of what diverged."""
     return min(1.0, omega / (1 - lowest_eigenvalue(network)))

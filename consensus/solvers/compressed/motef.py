@@ -1,58 +1,41 @@
 """MoTEF: compressed gradient tracking of momenta."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
-
-import numpy as np
 
 from consensus import _checks
 from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.problems.minibatches import draw
-from consensus.solvers.compressed.method import CompressedMethod, Memory
-from consensus.solvers.needs import Needs
+from consensus.solvers.compressed.method import CompressedTracking, TrackingState, memory_weight
 from consensus.step_sizes import value_at
-from topologies.schedules import ScheduleLike
-
-
-class MoTEFState(NamedTuple):
-    """Iterates w, trackers y, momenta, all (agents, P), and what neighbours know of the iterates and the trackers."""
-
-    round: int
-    w: np.ndarray
-    y: np.ndarray
-    momentum: np.ndarray
-    known_w: Memory
-    known_y: Memory
 
 
 @dataclass(frozen=True)
-class MoTEF(CompressedMethod):
+class MoTEF(CompressedTracking):
     """:class:`BEER` that tracks an average of the last gradients, so that the noise of small batches is averaged out.
 
-    On the average form ``f_i = A g_i + r`` with G(X) the stacked gradients, W the mixing matrix; before the first round H and S
-    are zero, M and V are G(X):
+    G stacks the gradients of the average form ``f_i = A g_i + r``, W is the mixing matrix. At first H = S = 0, M = V = G(X):
 
         X+ = X + gamma (W - I) H - alpha V                      H+ = H + b Q(X+ - H)
         M+ = (1 - l) M + l G(X+)
         V+ = V + gamma (W - I) S + M+ - M                       S+ = S + b Q(V+ - S)
 
-    Both messages of a round travel together. ``mean(V) = mean(M)`` at every round. With l = 1 it is BEER. It needs a static W
-    and a smooth r; f_i may be nonconvex, and as different as they like.
+    Both messages of a round travel together. ``mean(V) = mean(M)`` at every round. With l = 1 it is BEER. r must be smooth and
+    W static; the f_i may be nonconvex, and their gradients differ by any amount.
 
     Parameters
     ----------
     compressor : Compressor
-        Q, and with it b, as of :class:`ChocoSGD`.
+        Q, which determines b: see :class:`ChocoSGD`.
     step_size : float or rule, optional
-        alpha > 0; without a batch ``gamma / (4 L)`` by default, as of :class:`BEER`.
+        Step alpha > 0; ``gamma / (4 L)`` by default without a batch, L the largest Lipschitz constant of the grad f_i. In
+        theory alpha is of the order of gamma (1 - rho)^2 / L.
     gamma : float, optional
-        The step towards neighbours, in (0, 1]; ``min(1, omega / (1 - lmin(W)))`` by default, omega the compressor's, lmin
-        the least eigenvalue of W: found by trying, as of :class:`ChocoSGD`. Theory has a gamma of the order of omega (1 - rho).
+        Step towards neighbours, in (0, 1]; ``min(1, omega / (1 - lmin(W)))`` by default, as of :class:`ChocoSGD`.
     batch : int or Minibatches, optional
-        G from so many samples of each agent in every round, those of the round at which X+ is the iterate; by default all.
+        Samples of each agent and round from which G(X+) is estimated; all by default.
     momentum : float
-        l, in (0, 1], the part of the new gradients in the average; 0.1, the default, is this package's choice.
+        Weight l of the new gradients in the average, in (0, 1]; the default is this package's choice.
 
     References
     ----------
@@ -75,27 +58,15 @@ class MoTEF(CompressedMethod):
 
     momentum: float = 0.1
 
-    needs = Needs(regularizer="smooth", static=True)
-    sends = "w, y"
-    default = "gamma / (4 L)"
-
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "momentum", _checks.number("momentum", self.momentum, above=0, most=1))
 
-    def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
-        return self.cautious_step(problem, network)
-
-    def init(self, problem: BaseProblem, w: np.ndarray) -> MoTEFState:
-        gradient = _checks.problem(problem).average_gradient(w, draw(self.batch, problem, 0))
-        return MoTEFState(0, w, gradient, gradient, Memory.empty(w), Memory.empty(w))
-
-    def step(self, problem: BaseProblem, network: Network, state: MoTEFState) -> MoTEFState:
-        n, w, y, momentum, known_w, known_y = state
-        w = w + self.gamma * known_w.pull() - value_at(self.step_size, n) * y
-        gradient = problem.average_gradient(w, draw(self.batch, problem, n + 1))
-        change = self.momentum * (gradient - momentum)
-        y = y + self.gamma * known_y.pull() + change
-        news_w, news_y = self.send(problem, network, n, w - known_w.sent, y - known_y.sent)
-        share = self.share(problem)
-        return MoTEFState(n + 1, w, y, momentum + change, known_w.plus(news_w, share), known_y.plus(news_y, share))
+    def step(self, problem: BaseProblem, network: Network, state: TrackingState) -> TrackingState:
+        n, w, y, average, known_w, known_y = state
+        w = w + self.gamma * known_w.difference() - value_at(self.step_size, n) * y
+        change = self.momentum * (problem.average_gradient(w, draw(self.batch, problem, n + 1)) - average)
+        y = y + self.gamma * known_y.difference() + change
+        sent_w, sent_y = self.send(problem, network, n, w - known_w.sent, y - known_y.sent)
+        b = memory_weight(self.compressor, problem.parameters)
+        return TrackingState(n + 1, w, y, average + change, known_w.plus(sent_w, b), known_y.plus(sent_y, b))

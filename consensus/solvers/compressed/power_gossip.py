@@ -1,13 +1,14 @@
-"""Another solver whose neighbours compare their matrices along one direction after another."""
+"""PowerGossip: low-rank gossip between neighbours."""
 
 from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
 
+from consensus.communication import Edges
 from consensus.communication.network import Network
 from consensus.compression.base import generator
-from consensus.compression.low_rank import LowRank, orthonormal
+from consensus.compression.low_rank import LowRank, Matrices, orthonormal, outside
 from consensus.problems import BaseProblem
 from consensus.solvers.compressed.remembering import Exchange, RememberingState, RememberingWrapper
 from consensus.solvers.needs import Needs
@@ -18,34 +19,34 @@ from topologies.schedules import ScheduleLike, is_static
 class PowerGossip(RememberingWrapper):
     """Another solver with low-rank gossip wherever it mixes: neighbours average their difference along a few directions.
 
-    Every edge {i, j} has directions P, orthonormal, for each matrix M (m, n) in the vectors that are mixed. In a round
+    Every edge {i, j} has orthonormal directions P for each matrix M (m, n) in the vectors that are mixed. In a round
 
         D = (M_i - M_j) P          M_i <- M_i - W_ij D P'          M_j <- M_j + W_ij D P'          P <- orth(D)
 
-    for all edges at once; in the next round the same with the transposed matrices: a step of the power method, which finds
-    where the two differ most. Numbers that are in no matrix are mixed as they are. Over an edge travel r m numbers, then r n,
-    and so on, each way, for the m n of a matrix. The sum over agents does not change. Where two agents do not differ at all
-    they draw a direction anew.
+    for all edges at once; in the next round the same with the transposed matrices: a step of the power method for the largest
+    difference. Numbers that are in no matrix are mixed uncompressed. For the m n numbers of a matrix an edge carries r m
+    numbers each way in even rounds, r n in odd ones. The sum over agents does not change. If two agents do not differ at all,
+    they draw new directions.
 
-    W must be symmetric and static: who remembers a direction for an edge needs that edge. The two ends of an edge compute its
-    directions by themselves, and must come to the same: ranks on machines of different kinds may not.
+    W must be symmetric and static, because directions belong to edges. The two ends of an edge compute its directions
+    separately and must get the same bits: ranks on machines of different kinds may not.
 
     Parameters
     ----------
     solver : Solver
-        Such as :class:`DGD`, as in the paper, or :class:`GradientTracking`, which ends at the optimum; with its step given. Its
-        exchanges must be ``network.mix``.
+        Solver that exchanges by ``network.mix``, with a step size: :class:`DGD`, as in the paper, or :class:`GradientTracking`,
+        which converges to the optimum.
     rank : int
-        r.
+        Rank r.
     layers : tuple of (start, m, n), optional
-        Where the matrices are, as ``matrices`` of :class:`LowRank`; by default the weights of the model's layers.
+        Positions of the matrices, as ``matrices`` of :class:`LowRank`; the weights of the model's layers by default.
     seed : int
-        >= 0, of the first directions.
+        Seed of the first directions, >= 0.
 
     Raises
     ------
     TypeError
-        If ``solver`` is none that can be wrapped; when a run begins, if nobody says where the matrices are.
+        If ``solver`` cannot be wrapped; when a run begins, if neither ``layers`` nor the problem's model gives matrices.
     ValueError
         If a setting is out of range; when a run begins, if the network changes, or no message would be shorter.
 
@@ -69,9 +70,9 @@ class PowerGossip(RememberingWrapper):
     """
 
     rank: int = 1
-    layers: tuple[tuple[int, int, int], ...] | None = None
+    layers: Matrices | None = None
     seed: int = 0
-    most: int = field(default=0, init=False, repr=False, compare=False)  # neighbours of an agent; prepared counts them
+    most: int = field(default=0, init=False, repr=False, compare=False)  # most neighbours of an agent; prepared counts them
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -79,13 +80,9 @@ class PowerGossip(RememberingWrapper):
         object.__setattr__(self, "rank", int(self.rank))
         object.__setattr__(self, "seed", int(self.seed))
 
-    def _low_rank(self):
-        """The compressor with these settings, whose checks and defaults are this one's, too."""
+    def _low_rank(self) -> LowRank:
+        """Return the compressor with these settings, which has the same checks and defaults."""
         return LowRank(self.rank, self.layers, self.seed)
-
-    def _matrices(self):
-        assert self.layers is not None, "prepared finds them"
-        return self.layers
 
     @property
     def needs(self) -> Needs:
@@ -112,13 +109,16 @@ class PowerGossip(RememberingWrapper):
         return ready
 
     def width(self, problem: BaseProblem) -> int:
-        directions = self.rank * sum(max(m, n) for _, m, n in self._matrices())
-        return max(super().width(problem), self.vectors * self.most * (directions + problem.parameters))
+        return max(super().width(problem), self.vectors * self.most * (self._directions + problem.parameters))
 
     def memory(self, problem: BaseProblem, w: np.ndarray) -> np.ndarray:
-        """The directions (agents, vectors, most, width), zero where there are none yet."""
-        width = self.rank * sum(max(m, n) for _, m, n in self._matrices())
-        return np.zeros((len(w), self.vectors, self.most, width), w.dtype)
+        return np.zeros((len(w), self.vectors, self.most, self._directions), w.dtype)  # directions; zero if there are none yet
+
+    @property
+    def _directions(self) -> int:
+        """Numbers that hold an edge's directions."""
+        assert self.layers is not None, "prepared finds them"
+        return self.rank * sum(max(m, n) for _, m, n in self.layers)
 
     def exchange(self, problem: BaseProblem, network: Network, state: RememberingState) -> Exchange:
         return _Directions(self, problem, network, state)
@@ -127,75 +127,69 @@ class PowerGossip(RememberingWrapper):
 class _Directions(Exchange):
     """A network whose neighbours compare matrices along directions."""
 
-    def mix(self, round, *blocks, beside=0):
-        if not all(self.whole(block) for block in blocks):
+    def __init__(self, wrapper: PowerGossip, problem: BaseProblem, network: Network, state: RememberingState) -> None:
+        super().__init__(wrapper, problem, network, state)
+        assert wrapper.layers is not None, "prepared finds them"
+        self.layers, self.rank, self.seed = wrapper.layers, wrapper.rank, wrapper.seed
+
+    def mix(self, round: int, *blocks: np.ndarray, beside: int = 0) -> tuple[np.ndarray, ...]:
+        if not all(self.is_vector(self.array(block)) for block in blocks):
             raise TypeError(f"solver of PowerGossip must mix vectors of {self.problem.parameters} numbers alone")
-        ends, dtype = self.network.edges(round), self.network.dtype
-        blocks, places = [block.astype(dtype, copy=False) for block in blocks], [self.place() for _ in blocks]
+        edges, dtype = self.network.edges(round), self.network.dtype
+        rows, places = [block.astype(dtype, copy=False) for block in blocks], [self.place() for _ in blocks]
         # Both ends of an edge compute the same difference, that of the agent with the higher number less the other.
-        sign = np.where(self.problem.rows[:, None] > ends.others, 1, -1)[:, :, None].astype(dtype)
-        views = [self._views(block) for block in blocks]
-        along = [self._along(ends, place) for place in places]
-        said = [_flat(m[:, None] @ d) for ours, theirs in zip(views, along) for m, d in zip(ours, theirs)]
-        rest = self._rest()
-        said += [np.broadcast_to(block[:, None, rest], (*ends.there.shape, rest.sum())) for block in blocks]
-        said = np.concatenate(said, axis=2)
-        # With zeros of one sign: by that of its first number is decided which way a direction points.
-        apart = sign * (said - self.network.send_each(round, ends, said, beside)) + dtype.type(0)
-        steps = -sign * ends.weights[:, :, None].astype(dtype)
-        self.memory, new, at = self.memory.copy(), [block.copy() for block in blocks], 0
-        for block, place, directions in zip(new, places, along):
+        sign = np.where(self.problem.rows[:, None] > edges.others, 1, -1)[:, :, None].astype(dtype)
+        directions = [self._directions(edges, place) for place in places]
+        views = [self._matrices(block) for block in rows]
+        sent = [_flat(m[:, None] @ d) for own, theirs in zip(views, directions) for m, d in zip(own, theirs)]
+        rest = outside(self.layers, self.problem.parameters)
+        sent += [np.broadcast_to(block[:, None, rest], (*edges.there.shape, rest.sum())) for block in rows]
+        messages = np.concatenate(sent, axis=2)
+        # Adding 0 makes -0.0 positive: the sign of the first number decides which way a direction points.
+        differences = sign * (messages - self.network.send_each(round, edges, messages, beside)) + dtype.type(0)
+        steps = -sign * edges.weights[:, :, None].astype(dtype)
+        self.memory, new, end = self.memory.copy(), [block.copy() for block in rows], 0
+        for block, place, along in zip(new, places, directions):
             stored = []
-            for matrix, direction in zip(self._views(block), directions):
-                difference = apart[:, :, at : at + matrix.shape[1] * direction.shape[3]]
-                at += difference.shape[2]
-                difference = difference.reshape(*direction.shape[:2], matrix.shape[1], -1)
-                for edge in range(ends.there.shape[1]):
-                    change = difference[:, edge] @ direction[:, edge].swapaxes(1, 2)
-                    matrix += steps[:, edge, :, None] * change
-                there = difference.any(axis=(2, 3), keepdims=True)
-                stored.append(_flat(np.where(there, orthonormal(difference), 0)))
-            stored = np.concatenate(stored, axis=2)
+            for matrix, direction in zip(self._matrices(block), along):
+                start, end = end, end + matrix.shape[1] * self.rank
+                D = differences[:, :, start:end].reshape(*edges.there.shape, matrix.shape[1], self.rank)
+                for edge in range(edges.there.shape[1]):
+                    matrix += steps[:, edge, :, None] * (D[:, edge] @ direction[:, edge].swapaxes(1, 2))
+                stored.append(_flat(np.where(D.any(axis=(2, 3), keepdims=True), orthonormal(D), 0)))
+            remembered = np.concatenate(stored, axis=2)
             self.memory[:, place] = 0
-            self.memory[:, place, :, : stored.shape[2]] = stored
+            self.memory[:, place, :, : remembered.shape[2]] = remembered
         for block in new:
-            part = apart[:, :, at : at + rest.sum()]
-            at += part.shape[2]
-            for edge in range(ends.there.shape[1]):
-                block[:, rest] += steps[:, edge] * part[:, edge]
+            start, end = end, end + rest.sum()
+            for edge in range(edges.there.shape[1]):
+                block[:, rest] += steps[:, edge] * differences[:, edge, start:end]
         return tuple(new)
 
-    def _views(self, block):
-        """The matrices (agents, m, n) in a block, transposed in every other round."""
-        matrices = [block[:, start : start + m * n].reshape(-1, m, n) for start, m, n in self.wrapper._matrices()]
+    def _matrices(self, block: np.ndarray) -> list[np.ndarray]:
+        """Return views (agents, m, n) of the matrices in a block, transposed in every other round."""
+        matrices = [block[:, start : start + m * n].reshape(-1, m, n) for start, m, n in self.layers]
         return [matrix.swapaxes(1, 2) for matrix in matrices] if self.round % 2 else matrices
 
-    def _rest(self):
-        """Which numbers are in no matrix."""
-        rest = np.ones(self.problem.parameters, bool)
-        for start, m, n in self.wrapper._matrices():
-            rest[start : start + m * n] = False
-        return rest
-
-    def _along(self, ends, place):
-        """The directions (agents, most, n, r) of each matrix, drawn where there are none."""
-        wrapper, stored, start, found = self.wrapper, self.memory[:, place], 0, []
-        sides = [(n, m)[self.round % 2] for _, m, n in wrapper._matrices()]
+    def _directions(self, edges: Edges, place: int) -> list[np.ndarray]:
+        """Return the directions (agents, most, n, r) of each matrix, drawn if an edge has none."""
+        stored, end, found = self.memory[:, place], 0, []
+        sides = [(n, m)[self.round % 2] for _, m, n in self.layers]
         for layer, side in enumerate(sides):
-            directions = stored[:, :, start : start + side * wrapper.rank].reshape(*ends.there.shape, side, wrapper.rank)
-            start += side * wrapper.rank
-            missing = np.argwhere(ends.there & ~directions.any(axis=(2, 3)))
+            start, end = end, end + side * self.rank
+            directions = stored[:, :, start:end].reshape(*edges.there.shape, side, self.rank)
+            missing = np.argwhere(edges.there & ~directions.any(axis=(2, 3)))
             if len(missing):
                 directions = directions.copy()
-                number = (self.round * wrapper.vectors + place) * len(sides) + layer
+                number = (self.round * self.wrapper.vectors + place) * len(sides) + layer
                 for row, edge in missing.tolist():
-                    pair = sorted((int(self.problem.rows[row]), int(ends.others[row, edge])))
-                    rng = generator(wrapper.seed, pair[0] * self.network.agents + pair[1], number)
-                    directions[row, edge] = orthonormal(rng.standard_normal((side, wrapper.rank)))
+                    pair = sorted((int(self.problem.rows[row]), int(edges.others[row, edge])))
+                    rng = generator(self.seed, pair[0] * self.network.agents + pair[1], number)
+                    directions[row, edge] = orthonormal(rng.standard_normal((side, self.rank)))
             found.append(directions)
         return found
 
 
-def _flat(array):
-    """(agents, most, ...) as (agents, most, numbers)."""
+def _flat(array: np.ndarray) -> np.ndarray:
+    """Return (agents, most, ...) as (agents, most, numbers)."""
     return array.reshape(*array.shape[:2], -1)

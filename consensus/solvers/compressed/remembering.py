@@ -1,8 +1,8 @@
-"""Another solver on a network that remembers what it was told to mix."""
+"""The base classes of wrappers whose exchanges have a memory."""
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, NamedTuple, NoReturn, Self, cast
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from topologies.schedules import ScheduleLike
 
 
 class RememberingState(NamedTuple):
-    """The inner solver's state, and the memory of the exchange: one entry (agents, ...) for each vector that is mixed."""
+    """State of the inner solver, and memory of the exchange: arrays (agents, vectors, ...)."""
 
     round: int
     w: np.ndarray
@@ -24,10 +24,7 @@ class RememberingState(NamedTuple):
 
 @dataclass(frozen=True)
 class RememberingWrapper(Wrapper):
-    """A wrapper whose exchanges leave something to be remembered, for each vector that the inner solver mixes in a round.
-
-    How many these are, the solver says in its attribute ``sends``.
-    """
+    """A wrapper whose exchanges have a memory for each vector that the inner solver mixes, as counted by its ``sends``."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -40,7 +37,7 @@ class RememberingWrapper(Wrapper):
 
     @property
     def vectors(self) -> int:
-        """How many vectors of P numbers the inner solver mixes in a round."""
+        """Number of vectors (P,) that the inner solver mixes in a round."""
         return sum(name not in ("", "mass") for name in self.sends.split(", "))
 
     @property
@@ -69,42 +66,46 @@ class RememberingWrapper(Wrapper):
         raise TypeError(f"{type(self).__name__} has no network apart from its state")
 
     @abstractmethod
-    def memory(self, problem: BaseProblem, w: np.ndarray) -> Any:
-        """What there is to remember at the start."""
+    def memory(self, problem: BaseProblem, w: np.ndarray) -> object:
+        """Return the memory at the start ``w`` (agents, P)."""
 
     @abstractmethod
     def exchange(self, problem: BaseProblem, network: Network, state: RememberingState) -> "Exchange":
-        """The network that the inner solver is given for one round."""
+        """Return the network of the inner solver for one round."""
 
 
 class Exchange:
-    """A network for one round, which hands out the places of ``wrapper``'s memory one after another.
+    """A network for one round, which assigns the places of ``wrapper``'s memory to vectors in their order.
 
-    What it does not change it has by ``__getattr__``.
+    Attributes that it does not change are those of ``network``.
     """
 
     def __init__(self, wrapper: RememberingWrapper, problem: BaseProblem, network: Network, state: RememberingState) -> None:
         self.wrapper, self.problem, self.network, self.memory = wrapper, problem, network, state.memory
         self.round, self.used = state.round, 0
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self.network, name)
 
-    def average(self, *_: object) -> Any:
+    def average(self, *_: object) -> NoReturn:
         raise TypeError(f"{type(self.wrapper).__name__} changes network.mix, and there is no network.average of it")
 
     mix_and_average = average
 
     def place(self) -> int:
-        """The number of the next vector's memory; TypeError if there are no more."""
+        """Return the place of the next vector in the memory; raise ``TypeError`` if there are no more."""
         if self.used == self.wrapper.vectors:
             inner = type(self.wrapper.solver).__name__
             raise TypeError(f"{inner} mixes more vectors in a round than its sends = {self.wrapper.sends!r} says")
         self.used += 1
         return self.used - 1
 
-    def whole(self, block: object) -> bool:
-        """Whether a ``block`` is vectors of P numbers."""
+    def array(self, block: object) -> np.ndarray:
+        """Return a ``block`` if it is an array; raise ``TypeError`` otherwise."""
         if not isinstance(block, np.ndarray):
             raise TypeError(f"solver of {type(self.wrapper).__name__} must mix arrays; it packs them itself")
+        return block
+
+    def is_vector(self, block: np.ndarray) -> bool:
+        """Return whether a ``block`` has the shape (agents, P)."""
         return block.ndim == 2 and block.shape[1] == self.problem.parameters
