@@ -1,10 +1,9 @@
 """GT-HSGD: gradient tracking with hybrid variance reduction."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from consensus import _checks
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
 from consensus.solvers.gradient_estimates import EstimateState, GradientEstimates
@@ -53,11 +52,7 @@ class GTHSGD(GradientEstimates):
 
     step_size: float | Rule
     batch: int | Minibatches | None = None
-    beta: float = 0.1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "beta", _checks.number("beta", self.beta, above=0, most=1))
+    beta: float = field(default=0.1, metadata={"above": 0, "most": 1})
 
     def estimated(self, problem: BaseProblem, w: np.ndarray, state: EstimateState) -> EstimateState:
         batch, kept = draw(self.batch, problem, state.round + 1), 1 - self.beta

@@ -1,6 +1,6 @@
 """GT-SARAH: gradient tracking with recursive variance reduction."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -66,15 +66,11 @@ class GTSARAH(Solver):
 
     step_size: float | Rule
     batch: int | Minibatches | None = None
-    period: int = 10
+    period: int = field(default=10, metadata={"count": 1})
 
     needs = Needs(regularizer="smooth")
     exchanges_a_round = 1
     sends = "w, y"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "period", _checks.count("period", self.period))
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> GTSARAHState:
         v = _checks.problem(problem).average_gradient(w)

@@ -1,6 +1,6 @@
 """GT-VR: gradient tracking with variance reduction by snapshots."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -75,17 +75,12 @@ class GTVR(Solver):
 
     step_size: float | Rule
     batch: int | Minibatches | None = None
-    probability: float = 0.1
-    seed: int = 0
+    probability: float = field(default=0.1, metadata={"above": 0, "most": 1})
+    seed: int = field(default=0, metadata={"count": 0})
 
     needs = Needs(regularizer="smooth")
     exchanges_a_round = 2
     sends = "w, y"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "probability", _checks.number("probability", self.probability, above=0, most=1))
-        object.__setattr__(self, "seed", _checks.count("seed", self.seed, least=0))
 
     def snaps(self, round: int) -> bool:
         """Return whether the iterates of a round become snapshots.

@@ -1,11 +1,10 @@
 """The base class of methods of descent with momentum."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
-from consensus import _checks
 from consensus.problems import BaseProblem, Minibatches
 from consensus.solvers.base import Solver
 from consensus.step_sizes import Rule
@@ -25,14 +24,10 @@ class MomentumMethod(Solver):
 
     step_size: float | Rule
     batch: int | Minibatches | None = None
-    momentum: float = 0.9
+    momentum: float = field(default=0.9, metadata={"least": 0, "below": 1})
 
     exchanges_a_round = 1
     sends = "w"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "momentum", _checks.number("momentum", self.momentum, least=0, below=1))
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> MomentumState:
         return MomentumState(0, w, np.zeros_like(w))

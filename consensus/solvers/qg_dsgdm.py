@@ -1,8 +1,7 @@
 """QG-DSGDm: decentralised descent with quasi-global momentum."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from consensus import _checks
 from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.problems.minibatches import draw
@@ -49,13 +48,9 @@ class QGDSGDm(MomentumMethod):
     array([2.])
     """
 
-    averaging: float | None = None
+    averaging: float | None = field(default=None, metadata={"least": 0, "below": 1})
 
     needs = Needs(regularizer="smooth")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "averaging", _checks.optional_number("averaging", self.averaging, least=0, below=1))
 
     def step(self, problem: BaseProblem, network: Network, state: MomentumState) -> MomentumState:
         n, w, m = state

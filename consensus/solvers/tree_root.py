@@ -55,7 +55,7 @@ class Known(NamedTuple):
 
     Fields: the ``total`` of the agents' sent gradients at w, (agents, P); U there, tau and the first trace of M, ``scalars``
     (agents, 3); the decrease of M at the trials, ``promised`` (agents, 3); the last blocks' ``directions`` O and ``products``
-    Z, (agents, 4, P, columns), the newest last, and the 2-norm of their rounding, ``noise`` (agents, 4), zero for missing blocks.
+    Z, (agents, 4, P, columns), the newest last, and the 2-norm of their rounding, ``noise`` (agents, 4), zero if missing.
     """
 
     total: np.ndarray

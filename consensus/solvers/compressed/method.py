@@ -1,6 +1,6 @@
 """The base classes of methods that send compressed differences."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -51,7 +51,7 @@ class CompressedMethod(Solver):
 
     compressor: Compressor
     step_size: float | Rule | None = None
-    gamma: float | None = None
+    gamma: float | None = field(default=None, metadata={"above": 0, "most": 1})
     batch: int | Minibatches | None = None
 
     exchanges_a_round = 1
@@ -59,7 +59,6 @@ class CompressedMethod(Solver):
     def __post_init__(self) -> None:
         super().__post_init__()
         compressor_of(self.compressor)
-        object.__setattr__(self, "gamma", _checks.optional_number("gamma", self.gamma, above=0, most=1))
 
     def check(self, problem: BaseProblem) -> None:
         super().check(problem)

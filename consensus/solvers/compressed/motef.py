@@ -1,8 +1,7 @@
 """MoTEF: compressed gradient tracking of momenta."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from consensus import _checks
 from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.problems.minibatches import draw
@@ -56,11 +55,7 @@ class MoTEF(CompressedTracking):
     True
     """
 
-    momentum: float = 0.1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "momentum", _checks.number("momentum", self.momentum, above=0, most=1))
+    momentum: float = field(default=0.1, metadata={"above": 0, "most": 1})
 
     def step(self, problem: BaseProblem, network: Network, state: TrackingState) -> TrackingState:
         n, w, y, average, known_w, known_y = state
