@@ -28,6 +28,7 @@ PACKAGES = [
     "consensus.problems",
     "consensus.regularizers",
     "consensus.robust",
+    "consensus.solvers",
     "consensus.step_sizes",
     "consensus.surrogates",
     "consensus.testing",
