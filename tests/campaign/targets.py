@@ -116,10 +116,11 @@ LEFT_OUT = {
     "consensus.models.Linearization", "consensus.local.LocalSolver", "consensus.solvers.Solver",
     "consensus.surrogates.Surrogate", "consensus.surrogates.SurrogateModel", "consensus.losses.Loss",
     "consensus.regularizers.Regularizer", "consensus.regularizers.Separable", "consensus.regularizers.DifferenceOfConvex",
-    "consensus.robust.Robust", "consensus.robust.PreAggregation", "consensus.testing.Report", "consensus.step_sizes.checked",
+    "consensus.robust.Robust", "consensus.robust.PreAggregation", "consensus.testing.Report",
+    "consensus.step_sizes.checked", "consensus.step_sizes.Rule",
     "consensus.centralised.System", "consensus.centralised.Traffic", "consensus.centralised.Dask", "consensus.costs.Load",
     "consensus.centralised.SplitMLP",  # its methods start processes, which the daemons of the campaign may not
-    "consensus.compression.Compressor", "consensus.compression.Factors",
+    "consensus.compression.Compressor", "consensus.compression.Factors", "consensus.compression.IntegerRows",
     "consensus.compression.LowRank", "consensus.solvers.PowerGossip",  # no matrix of the problem here is worth its factors
     "consensus.models.JAX", "consensus.models.Torch",  # their frameworks raise errors in words of their own
     *(f"consensus.{room}.{name}" for room in ("observe", "communication", "problems")
