@@ -61,6 +61,14 @@ def test_they_are_the_least_squares_of_the_docstring(name, K, what):
         np.testing.assert_allclose(rows @ c[agent], rows @ best, rtol=0, atol=2e-6)
 
 
+@both
+@every
+def test_the_misfit_falls_with_every_exchange(name, what):
+    misfits = np.array([found(MATRICES[name], K, what)[1] for K in range(1, 17)])
+    assert (np.diff(misfits, axis=0) <= 1e-9).all()
+    assert misfits[-1].max() < 0.2 * misfits[0].max()
+
+
 def test_each_of_few_agents_has_a_probe_and_many_have_signs():
     np.testing.assert_array_equal(filters.draw(filters.PROBES), np.eye(filters.PROBES))
     many = filters.draw(100)
