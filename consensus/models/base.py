@@ -1,9 +1,10 @@
-"""What a model is, and its first-order expansion."""
+"""The protocol of models, and their first-order expansion."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -81,14 +82,25 @@ class Model(Protocol):
 
     @property
     def parameters(self) -> int:
-        """P."""
+        """Number of parameters, P."""
 
     @property
     def outputs(self) -> int:
-        """How many numbers f gives of a sample."""
+        """Number of outputs for a sample."""
 
     def init(self, rng: np.random.Generator) -> np.ndarray:
-        """A random start (P,), drawn from ``rng`` alone."""
+        """Return a random start (P,), drawn from ``rng`` alone.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            Source of random numbers.
+
+        Returns
+        -------
+        ndarray (P,)
+            Parameters.
+        """
 
     def predict(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
         """f(w, x), shape (agents, samples, outputs)."""
@@ -149,19 +161,19 @@ def linearize(model: Model, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, L
 class _OneByOne:
     """A linearization that takes several (co)tangents, made of one that does not."""
 
-    single: object
+    single: Linearization
 
-    def vjp(self, u, out=None):
+    def vjp(self, u: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         if u.ndim == 3:
             return self.single.vjp(u, out)
         return np.stack([self.single.vjp(u[:, k]) for k in range(u.shape[1])], axis=1, out=out)
 
-    def jvp(self, v):
+    def jvp(self, v: np.ndarray) -> np.ndarray:
         if v.ndim == 2:
             return self.single.jvp(v)
         return np.stack([self.single.jvp(v[:, k]) for k in range(v.shape[1])], axis=1)
 
-    def __getattr__(self, name):  # what else it has takes no tangents
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # optional members, which take no tangents
         return getattr(self.single, name)
 
 
@@ -173,29 +185,30 @@ class _Recomputed:
     w: np.ndarray
     x: np.ndarray
 
-    def vjp(self, u, out=None):
+    def vjp(self, u: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         result = self.model.vjp(self.w, self.x, u)
         if out is None:
             return result
         out[...] = result
         return out
 
-    def jvp(self, v):
+    def jvp(self, v: np.ndarray) -> np.ndarray:
         return self.model.jvp(self.w, self.x, v)
 
-    def jacobian(self, columns=None):
-        jacobian = self.model.jacobian(self.w, self.x) if hasattr(self.model, "jacobian") else self._rows()
+    def jacobian(self, columns: np.ndarray | None = None) -> np.ndarray:
+        jacobian: np.ndarray = self.model.jacobian(self.w, self.x) if hasattr(self.model, "jacobian") else self._rows()
         return jacobian if columns is None else jacobian[:, :, columns]
 
-    def _rows(self):
-        """J by one pass: every output of every sample is an agent of its own, whose gradient is a row of J."""
+    def _rows(self) -> np.ndarray:
+        """Return J by one pass, with an agent for every output of every sample."""
         (agents, samples, *features), outputs = self.x.shape, self.model.outputs
         w = np.repeat(self.w, samples * outputs, axis=0)
         x = np.repeat(self.x.reshape(-1, 1, *features), outputs, axis=0)
         u = np.tile(np.eye(outputs, dtype=w.dtype), (agents * samples, 1))[:, None]
         return self.model.vjp(w, x, u).reshape(agents, samples * outputs, -1)
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Callable[[], np.ndarray]:
         if name == "gram" and hasattr(self.model, name):
-            return lambda: self.model.gram(self.w, self.x)
+            gram = getattr(self.model, name)
+            return lambda: np.asarray(gram(self.w, self.x))
         raise AttributeError(name)

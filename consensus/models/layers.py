@@ -35,43 +35,42 @@ class Layered(Linearized):
 
     @property
     def matrices(self) -> tuple[tuple[int, int, int], ...]:
-        """Where every layer's weights are in the parameter vector: (start, m, k), m k numbers from start on, row by row."""
+        """Places of the layers' weights in the parameter vector: (start, m, k), m k numbers from start on, row by row."""
         return tuple((start, m, k) for start, _, _, m, k in self._spans)
 
     def _split(self, w: np.ndarray) -> list[tuple[np.ndarray, Any]]:
-        """Views of every layer's weights (..., m, k) and biases (..., 1, k) or None, for w (..., P)."""
+        """Return views of every layer's weights (..., m, k) and biases (..., 1, k) or None, for w (..., P)."""
         parts, of = [], w.shape[:-1]
         for start, weights, end, m, k in self._spans:
             bias = w[..., weights:end].reshape(*of, 1, k) if self.bias else None
             parts.append((w[..., start:weights].reshape(*of, m, k), bias))
         return parts
 
-    def _forward(self, w, x):
-        """The outputs, and per layer its weights, its inputs and what the derivative of its activation needs."""
+    def _forward(self, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
+        """Return the outputs, and per layer its weights, its inputs and the argument of the derivative of its activation."""
         matrices, inputs, kept, last = [], [], [], len(self._spans) - 1
         h = x
         for layer, (weights, bias) in enumerate(self._split(w)):
             matrices.append(weights)
             inputs.append(h)
             h = h @ weights
-            if layer < last:
+            if layer < last and self._activation is not None:
                 h, keep = self._activation.apply(h, bias)
                 kept.append(keep)
             elif bias is not None:
                 h += bias
         return h, matrices, inputs, kept
 
-    def _predicted(self, w, x):
+    def _predicted(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
         return self._forward(*self._check(w, x))[0]
 
     def linearize(self, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, LayeredLinearization]:
-        """``(f(w, x), linearization)``: one forward pass serves all products with the Jacobian at w."""
         w, x = self._check(w, x)
         outputs, *parts = self._forward(w, x)
         return outputs, LayeredLinearization(self, w, *parts)
 
     def _check(self, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """``w`` and ``x`` as arrays of floats; raise ``TypeError`` or ``ValueError`` where they do not fit the model."""
+        """Return ``w`` and ``x`` as arrays of floats; raise ``TypeError`` or ``ValueError`` if they do not fit the model."""
         w, x = _checks.floats("w", w), _checks.floats("x", x)
         if w.ndim != 2 or w.shape[1] != self.parameters:
             raise ValueError(f"w must have shape (agents, {self.parameters}) for {self}; got {w.shape}")

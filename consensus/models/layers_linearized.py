@@ -1,11 +1,17 @@
 """Products with the Jacobian of a model made of layers."""
 
+from __future__ import annotations
+
 import functools
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from consensus import _blas, _checks, kernels
+from consensus.models.layers_protocol import Layers
+
+Axis: TypeAlias = Callable[[np.ndarray], np.ndarray]
 
 
 class LayeredLinearization:
@@ -17,20 +23,22 @@ class LayeredLinearization:
 
     several = True  # vjp and jvp take several (co)tangents of an agent at once
 
-    def __init__(self, model, w, weights, inputs, kept):
+    def __init__(
+        self, model: Layers, w: np.ndarray, weights: list[np.ndarray], inputs: list[np.ndarray], kept: list[np.ndarray]
+    ) -> None:
         self._model, self._w, self._weights, self._inputs, self._kept = model, w, weights, inputs, kept
-        self._slopes = [None] * len(kept)
+        self._slopes: dict[int, np.ndarray] = {}
 
-    def _slope(self, layer):
-        """Derivative of the activation of ``layer``, computed once."""
-        if self._slopes[layer] is None:
+    def _slope(self, layer: int) -> np.ndarray:
+        """Return the derivative of the activation of ``layer``, computed once."""
+        if layer not in self._slopes and self._model._activation is not None:
             self._slopes[layer] = self._model._activation.derivative(self._kept[layer])
         return self._slopes[layer]
 
     def vjp(self, u: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        """J' u (agents, P) for u (agents, samples, outputs), written to ``out`` if given.
+        """Return J' u (agents, P) for u (agents, samples, outputs), written to ``out`` if given.
 
-        Of several cotangents u (agents, count, samples, outputs) it is (agents, count, P).
+        For several cotangents u (agents, count, samples, outputs) its shape is (agents, count, P).
         """
         u = _checks.floats("u", u)
         wanted = (len(self._w), self._inputs[0].shape[1], self._model.outputs)
@@ -51,18 +59,18 @@ class LayeredLinearization:
                 u = self._backward(u, layer - 1, of)
         return out
 
-    def _backward(self, u, layer, of):
-        """u times the slope of ``layer``, in place: a slope that nobody has asked for is not written to memory."""
-        backward = self._model._activation.backward
-        if backward is not None and self._slopes[layer] is None:
-            return backward(u, of(self._kept[layer]), out=u)
+    def _backward(self, u: np.ndarray, layer: int, of: Axis) -> np.ndarray:
+        """Multiply u by the slope of ``layer`` in place; slopes not needed elsewhere are not stored."""
+        activation = self._model._activation
+        if activation is not None and activation.backward is not None and layer not in self._slopes:
+            return activation.backward(u, of(self._kept[layer]), out=u)
         u *= of(self._slope(layer))
         return u
 
     def jvp(self, v: np.ndarray) -> np.ndarray:
-        """J v (agents, samples, outputs) for v (agents, P).
+        """Return J v (agents, samples, outputs) for v (agents, P).
 
-        Of several tangents v (agents, count, P) it is (agents, count, samples, outputs).
+        For several tangents v (agents, count, P) its shape is (agents, count, samples, outputs).
         """
         v = _checks.floats("v", v)
         if v.ndim not in (2, 3) or (len(v), v.shape[-1]) != self._w.shape:
@@ -78,10 +86,10 @@ class LayeredLinearization:
             if layer < len(self._kept):
                 moved *= of(self._slope(layer))
             tangent = moved
-        return tangent
+        return np.asarray(tangent)
 
-    def _sensitivities(self):
-        """Per layer df/da, shape (agents, samples, outputs, k), last layer first; None stands for its identity."""
+    def _sensitivities(self) -> Iterator[np.ndarray | None]:
+        """Yield df/da of every layer, shape (agents, samples, outputs, k), the last first; None is the identity."""
         yield None
         d = None
         for layer in reversed(range(len(self._kept))):
@@ -95,7 +103,7 @@ class LayeredLinearization:
             yield d
 
     def jacobian(self, columns: np.ndarray | None = None) -> np.ndarray:
-        """J (agents, samples * outputs, P), or only its ``columns``, given by a sorted integer array."""
+        """Return J (agents, samples * outputs, P), or only its ``columns``, given by a sorted integer array."""
         agents, samples = len(self._w), self._inputs[0].shape[1]
         outputs, bias = self._model.outputs, self._model.bias
         width = self._model.parameters if columns is None else len(columns)
@@ -117,7 +125,7 @@ class LayeredLinearization:
         return jacobian.reshape(agents, samples * outputs, width)
 
     def diagonal(self, weights: np.ndarray) -> np.ndarray:
-        """The diagonal of J' diag(weights) J, shape (agents, P), for weights (agents, samples, outputs)."""
+        """Return the diagonal of J' diag(weights) J, shape (agents, P), for weights (agents, samples, outputs)."""
         diagonal = np.zeros((len(self._w), self._model.parameters), self._w.dtype)
         parts = reversed(self._model._split(diagonal))
         for (part, bias), h, d in zip(parts, reversed(self._inputs), self._sensitivities(), strict=True):
@@ -128,18 +136,18 @@ class LayeredLinearization:
         return diagonal
 
     def kronecker(self, weights: np.ndarray, root: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        """What J' S J is about, layer by layer: the sums of ``c_m h_m h_m'`` and of ``c_m D_m' S_m D_m`` over the samples m.
+        """Return Kronecker factors of J' S J, by layer: the sums over samples of ``c_m h_m h_m'`` and ``c_m D_m' S_m D_m``.
 
-        h_m (m,) are the layer's inputs, and a one for its bias; D_m (outputs, k) how the outputs change with what the layer
-        gives before its activation. Their Kronecker product, over the sum of the c_m, is the layer's block of
-        ``sum_m c_m J_m' S_m J_m`` where h_m and D_m are independent.
+        h_m (m,) are the layer's inputs, with a one for its bias, and D_m (outputs, k) is the derivative of the outputs with
+        respect to the layer's values before its activation. If h_m and D_m are independent, the Kronecker product of the sums,
+        over the sum of the c_m, is the layer's block of ``sum_m c_m J_m' S_m J_m``.
 
         Parameters
         ----------
         weights : ndarray (agents, samples)
             The c_m.
         root : ndarray (agents, samples, outputs), or (agents, samples, outputs, outputs)
-            L with ``L L' = c_m S_m``, as its diagonal or as a matrix a sample.
+            L with ``L L' = c_m S_m``, as its diagonal or as a matrix per sample.
 
         Returns
         -------
@@ -147,8 +155,8 @@ class LayeredLinearization:
 
         References
         ----------
-        Martens, Grosse, "Optimizing neural networks with Kronecker-factored approximate curvature", ICML 2015, equations (1)
-        and (3) (from memory), with the expectation over the model's outputs taken exactly.
+        Martens, Grosse, "Optimizing neural networks with Kronecker-factored approximate curvature", ICML 2015, eqs. (1) and (3)
+        (from memory), with the expectation over the model's outputs taken exactly.
         """
         factors, outputs = [], self._model.outputs
         for h, d in zip(reversed(self._inputs), self._sensitivities(), strict=True):
@@ -161,7 +169,7 @@ class LayeredLinearization:
         return factors[::-1]
 
     def gram(self) -> np.ndarray:
-        """J J' (agents, samples * outputs, samples * outputs), the sum over layers of (D D') o (H H' + 1)."""
+        """Return J J' (agents, samples * outputs, samples * outputs), the sum over layers of (D D') o (H H' + 1)."""
         gram = self.upper_gram()
         for rows, _ in _blas.blocks(gram.shape[1]):
             corner, below = np.triu(gram[:, rows, rows]), slice(rows.stop, None)
@@ -170,28 +178,29 @@ class LayeredLinearization:
         return gram
 
     def upper_gram(self, scale: np.ndarray | None = None) -> np.ndarray:
-        """The upper triangles of :meth:`gram`, at half its cost; what is below them does not count.
+        """Return the upper triangles of diag(scale) J J' diag(scale), at half the cost; entries below are undefined.
 
-        With a ``scale`` (agents, samples, outputs) those of diag(scale) J J' diag(scale).
+        The ``scale`` (agents, samples, outputs) is one if omitted.
         """
         agents, samples, outputs = len(self._w), self._inputs[0].shape[1], self._model.outputs
         few = -(-_blas.BLOCK // outputs)  # samples at a time
         # One output's matrices are worked on and above the diagonal alone, but others may ask for theirs block by block.
         step = few * outputs if outputs > 1 or scale is None else None
-        factors = zip(reversed(self._inputs), self._sensitivities(), strict=True)
+        factors: Any = zip(reversed(self._inputs), self._sensitivities(), strict=True)  # only the first has no d
         (last, _), total = next(factors), None
         scale = np.ones((agents, samples, outputs), last.dtype) if scale is None else scale
 
-        def products(h):
+        def products(h: np.ndarray) -> np.ndarray:
             return _blas.squares(self._with_ones(h).astype(scale.dtype, copy=False), step=step and few)
 
-        def worked(matrices, h):  # a few samples at a time, which stay in cache: those of all outputs, and products of inputs
+        def worked(matrices: np.ndarray, h: np.ndarray) -> Iterator[tuple[Any, np.ndarray, np.ndarray]]:
+            # A few samples at a time, which stay in cache: those of all outputs, and products of inputs.
             inner = products(h)
             pairs = zip(_blas.blocks(samples * outputs, few * outputs), _blas.blocks(samples, few), strict=True)
             for place, small in pairs:
                 yield place, matrices[:, *place], inner[:, *small]
 
-        def by_outputs(block):  # apart from samples
+        def by_outputs(block: np.ndarray) -> np.ndarray:  # apart from samples
             return block.reshape(agents, -1, outputs, block.shape[2] // outputs, outputs)
 
         for h, d in factors:
@@ -202,8 +211,7 @@ class LayeredLinearization:
                 total = part if total is None else kernels.upper_added(part, out=total)
                 continue
             for place, block, inner in worked(part, h):
-                many = by_outputs(block)
-                many *= inner[:, :, None, :, None]
+                by_outputs(block)[...] *= inner[:, :, None, :, None]
                 if total is not None:
                     sums = total[:, *place]
                     sums += block
@@ -219,8 +227,8 @@ class LayeredLinearization:
             first += inner.shape[1]
         return total
 
-    def _with_ones(self, h, scale=None):
-        """The inputs h of a layer and a one for its bias: products of these hold the bias' part; times a ``scale`` a sample."""
+    def _with_ones(self, h: np.ndarray, scale: np.ndarray | None = None) -> np.ndarray:
+        """Return the inputs h of a layer with a one for its bias, times the ``scale`` of each sample."""
         if not self._model.bias:
             return h if scale is None else kernels.scaled_rows(scale, h)
         agents = len(h) if scale is None else len(scale)  # one set of features may serve all
@@ -234,10 +242,10 @@ class LayeredLinearization:
 
 
 @functools.lru_cache(maxsize=16)
-def _ones(count, dtype):
+def _ones(count: int, dtype: np.dtype) -> np.ndarray:
     return np.ones((1, count), dtype)
 
 
-def _for_several(several):
-    """What gives the arrays of an agent an axis to go with ``several`` (co)tangents of it; else leaves them alone."""
+def _for_several(several: bool) -> Axis:
+    """Return a function that adds an axis for ``several`` (co)tangents to the arrays of an agent, or the identity."""
     return (lambda array: array[:, None]) if several else (lambda array: array)

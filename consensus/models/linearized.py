@@ -1,52 +1,134 @@
 """Models whose products are those of their linearization."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from consensus import _checks
+from consensus.models.base import Linearization
+
+
+class FullLinearization(Linearization, Protocol):
+    """A linearization with the Jacobian and J J'."""
+
+    def jacobian(self, columns: np.ndarray | None = None) -> np.ndarray:
+        """Return J (agents, samples * outputs, P), or the ``columns`` in a sorted array of integers."""
+
+    def gram(self) -> np.ndarray:
+        """Return J J' (agents, samples * outputs, samples * outputs)."""
 
 
 class Linearized:
-    """What such models have in common: one forward pass, by ``linearize(w, x)``, serves every product with the Jacobian J.
+    """The base of models with one forward pass, ``linearize(w, x)``, for every product with the Jacobian J.
 
-    Subclasses have ``linearize`` and ``_predicted(w, x)``, the outputs alone, both for blocks of agents.
+    Subclasses define ``linearize`` and ``_predicted(w, x)``, the outputs alone, both for blocks of agents.
     """
 
-    linearize: Any
-    _predicted: Any
+    def linearize(self, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, FullLinearization]:
+        """Return ``(f(w, x), linearization)``: one forward pass for all products with the Jacobian at w.
+
+        Parameters
+        ----------
+        w : ndarray (agents, P)
+            Parameters.
+        x : ndarray (agents, samples, ...)
+            Features.
+
+        Returns
+        -------
+        tuple
+            Outputs (agents, samples, outputs), and a :class:`consensus.models.Linearization`.
+        """
+        raise NotImplementedError
+
+    def _predicted(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
 
     def predict(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """f(w, x).
+        """Return the outputs f(w, x).
 
         Parameters
         ----------
         w : ndarray (agents, P), or (P,)
+            Parameters.
         x : ndarray (agents, samples, ...), or (samples, ...)
+            Features.
 
         Returns
         -------
-        ndarray (agents, samples, outputs), or (samples, outputs) for one point
+        ndarray (agents, samples, outputs), or (samples, outputs)
+            Outputs, without the axis of agents for one point.
         """
         w, x = _checks.floats("w", w), self._numbers(x)
         return self._predicted(w[None], x[None])[0] if w.ndim == 1 else self._predicted(w, x)
 
-    def _numbers(self, x):
-        """``x`` as an array of features."""
+    def _numbers(self, x: ArrayLike) -> np.ndarray:
+        """Return ``x`` as an array of features."""
         return _checks.floats("x", x)
 
     def vjp(self, w: np.ndarray, x: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """J' u for cotangents u (agents, samples, outputs); shape (agents, P)."""
+        """Return J' u.
+
+        Parameters
+        ----------
+        w, x : ndarray
+            Parameters and features of agents.
+        u : ndarray (agents, samples, outputs)
+            The cotangents.
+
+        Returns
+        -------
+        ndarray (agents, P)
+            The product of each agent.
+        """
         return self.linearize(w, x)[1].vjp(u)
 
     def jvp(self, w: np.ndarray, x: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """J v for tangents v (agents, P); shape (agents, samples, outputs)."""
+        """Return J v.
+
+        Parameters
+        ----------
+        w, x : ndarray
+            Parameters and features of agents.
+        v : ndarray (agents, P)
+            The tangents.
+
+        Returns
+        -------
+        ndarray (agents, samples, outputs)
+            The product of each agent.
+        """
         return self.linearize(w, x)[1].jvp(v)
 
     def jacobian(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """J, shape (agents, samples * outputs, P); the outputs of one sample are neighbouring rows."""
+        """Return the Jacobian J.
+
+        Parameters
+        ----------
+        w, x : ndarray
+            Parameters and features of agents.
+
+        Returns
+        -------
+        ndarray (agents, samples * outputs, P)
+            J, with the outputs of a sample in neighbouring rows.
+        """
         return self.linearize(w, x)[1].jacobian()
 
     def gram(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """J J', shape (agents, samples * outputs, samples * outputs)."""
+        """Return J J'.
+
+        Parameters
+        ----------
+        w, x : ndarray
+            Parameters and features of agents.
+
+        Returns
+        -------
+        ndarray (agents, samples * outputs, samples * outputs)
+            Products of the rows of J.
+        """
         return self.linearize(w, x)[1].gram()

@@ -45,7 +45,7 @@ class MLP(Layered):
         return f"MLP({list(self.widths)}, activation={self.activation!r})"
 
     def init(self, rng: np.random.Generator) -> np.ndarray:
-        """A random start (P,): W_l normal with variance gain * 2 / (inputs + outputs), b_l zero.
+        """Return a random start (P,): W_l normal with variance gain * 2 / (inputs + outputs), b_l zero.
 
         The gain is 2 for relu and 1 otherwise.
 
@@ -59,4 +59,4 @@ class MLP(Layered):
         for weights, _ in self._split(w):
             _, inputs, outputs = weights.shape
             weights[...] = rng.normal(scale=np.sqrt(gain * 2 / (inputs + outputs)), size=weights.shape)
-        return w[0]
+        return np.asarray(w[0])

@@ -1,15 +1,37 @@
-"""How many agents a call for several may have without changing their bits."""
+"""The number of agents that share a call without changing their bits."""
 
 from collections.abc import Callable
 
 import numpy as np
 
 
-def most_together(products: Callable[..., tuple[np.ndarray, ...]], most: int, parameters: int, shapes, outputs: int) -> int:
-    """The largest number of agents, at most ``most``, up to which ``products(w, x, u, v)`` has the bits of each one doubled.
+def most_together(
+    products: Callable[..., tuple[np.ndarray, ...]],
+    most: int,
+    parameters: int,
+    shapes: tuple[tuple[int, ...], int, np.dtype],
+    outputs: int,
+) -> int:
+    """Return the largest number of agents, at most ``most``, whose results in one call have the bits of each agent doubled.
 
-    Libraries choose how to add by the shapes of a whole call: random numbers show where they begin to do it in another way.
-    One, if that is at three already, or if agents cannot be worked together at all.
+    Libraries choose the order of sums by the shapes of a whole call, which is tried on random numbers. One, if results change
+    with three agents, or if the call fails.
+
+    Parameters
+    ----------
+    products : callable
+        Results ``products(w, x, u, v)`` for a block of agents.
+    most : int
+        Largest number tried.
+    parameters, outputs : int
+        Of the model.
+    shapes : tuple
+        Shape of a sample, number of samples, and dtype.
+
+    Returns
+    -------
+    int
+        Number of agents.
     """
     (features, samples, dtype), rng = shapes, np.random.default_rng(0)
     shape = (parameters,), (samples, *features), (samples, outputs), (parameters,)

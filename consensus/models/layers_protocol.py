@@ -1,0 +1,19 @@
+"""The part of a layered model that its linearization uses."""
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from consensus.models.activations import Activation
+
+
+class Layers(Protocol):
+    """A model made of layers, without its products."""
+
+    parameters: int
+    outputs: int
+    bias: bool
+    _spans: list[tuple[int, int, int, int, int]]
+    _activation: Activation | None
+
+    def _split(self, w: np.ndarray) -> list[tuple[np.ndarray, Any]]: ...
