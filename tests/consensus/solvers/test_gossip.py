@@ -82,6 +82,8 @@ def test_gossip_keeps_what_its_solver_adds():
     result = consensus.solve(p, GRAPH, wrapped, rounds=5)
     assert wrapped.width(p) == 17 * p.parameters
     assert result.history["largest"][-1] == np.abs(result.w).max()
+    assert result.history["exchanges"][-1] == 3 * 5
+    assert result.history["floats"][-1] == p.parameters * result.history["messages"][-1]
     local = consensus.local.CVXPYSolver(lambda w: [w >= 0.5])
     prox = Gossip(NEXT(FullLinearization(1.0), 0.3, local=local), 2).prox(p)
     np.testing.assert_allclose(prox(np.zeros(p.parameters), 1.0), 0.5, atol=1e-6)

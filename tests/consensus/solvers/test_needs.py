@@ -174,12 +174,11 @@ def test_a_solvers_own_checks_come_after_its_needs():
     assert called == ["problem", "network"]
 
 
-@pytest.mark.parametrize(("position", "name"), [(0, "solver"), (1, "problem"), (2, "schedule")])
-def test_what_is_no_solver_problem_or_schedule_is_refused(position, name):
-    arguments = [DGD(0.1), problem("squared"), STATIC]
-    arguments[position] = 3
-    with pytest.raises(TypeError, match=f"^{name} must be"):
-        check_needs(*arguments)
+def test_what_is_no_solver_problem_or_schedule_is_refused():
+    arguments = {"solver": DGD(0.1), "problem": problem("squared"), "schedule": STATIC}
+    for name in arguments:
+        with pytest.raises(TypeError, match=f"^{name} must be"):
+            check_needs(**arguments | {name: 3})
 
 
 # The record ---------------------------------------------------------------------------------------------------------

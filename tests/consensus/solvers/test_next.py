@@ -138,9 +138,7 @@ def test_solves_that_sharpen_with_the_step_reach_the_optimum_with_less_work():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("surrogate", "rounds"), [(PartialLinearization(0.5), 120), (FullLinearization(3.0), 200)], ids=lambda x: type(x).__name__
-)
+@pytest.mark.parametrize(("surrogate", "rounds"), [(PartialLinearization(0.5), 120), (FullLinearization(3.0), 200)], ids=str)
 def test_a_constrained_ridge_problem_reaches_its_optimum(surrogate, rounds, monkeypatch):
     X, y = data()
     w = cp.Variable(5)
@@ -167,11 +165,10 @@ def test_constraints_that_hold_anyway_change_nothing():
 
 
 def test_infeasible_constraints_end_the_run_with_its_history():
-    p = problem("squared", L2(0.1))
     solver = NEXT(PartialLinearization(0.5), 0.5, CVXPYSolver(lambda w: [cp.sum(w) == 1, w <= 0]))
     infeasible = "round 1, agent 0: its local problem is infeasible by CLARABEL"
     with pytest.raises(consensus.LocalSolveError, match=infeasible) as error:
-        consensus.solve(p, SPARSE, solver, rounds=5)
+        consensus.solve(problem("squared", L2(0.1)), SPARSE, solver, rounds=5)
     assert error.value.history["round"].tolist() == [0]
     assert np.isfinite(error.value.history["objective"]).all()
 
