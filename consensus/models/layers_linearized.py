@@ -17,8 +17,8 @@ Axis: TypeAlias = Callable[[np.ndarray], np.ndarray]
 class LayeredLinearization:
     """Products with the Jacobian J of a layered model at fixed parameters and features.
 
-    The row of J that belongs to sample m and output o holds, for a layer with inputs h and sensitivities
-    d = df_o/da, the outer product of h_m and d_m (and d_m itself for the bias). So neither J nor J J' needs J.
+    The row of J for sample m and output o holds, for a layer with inputs h and sensitivities d = df_o/da, the outer product of
+    h_m and d_m (and d_m itself for the bias).
     """
 
     several = True  # vjp and jvp take several (co)tangents of an agent at once
@@ -178,10 +178,7 @@ class LayeredLinearization:
         return gram
 
     def upper_gram(self, scale: np.ndarray | None = None) -> np.ndarray:
-        """Return the upper triangles of diag(scale) J J' diag(scale), at half the cost; entries below are undefined.
-
-        The ``scale`` (agents, samples, outputs) is one if omitted.
-        """
+        """Return the upper triangles of diag(scale) J J' diag(scale), with ``scale`` (agents, samples, outputs) or one."""
         agents, samples, outputs = len(self._w), self._inputs[0].shape[1], self._model.outputs
         few = -(-_blas.BLOCK // outputs)  # samples at a time
         # One output's matrices are worked on and above the diagonal alone, but others may ask for theirs block by block.

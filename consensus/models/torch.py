@@ -32,8 +32,8 @@ class Torch(Framework):
     Parameters
     ----------
     module : torch.nn.Module, or callable
-        Takes a batch of samples (samples, ...) to (samples, outputs). Its own values are the start of a run. Of a function (or
-        class) without arguments that makes such a module, every seed has a start of its own.
+        Takes a batch of samples (samples, ...) to (samples, outputs); its parameters are the start of a run. A function or
+        class that makes such a module without arguments gives every seed its own start.
     device : str
         Where it is computed: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ....
 
@@ -42,22 +42,18 @@ class Torch(Framework):
     ImportError
         Without PyTorch: ``pip install consensus-opt[torch]``.
     ValueError
-        If the module has dropout that is not switched off, or works with the statistics of a batch; if it has no trainable
-        parameters; if the device is not there. Once the shape of a sample is known, :meth:`for_samples` rejects modules whose
-        calls change anything but their result, draw random numbers, or mix samples.
+        If the module has active dropout, batch statistics or no trainable parameters, or if the device does not exist.
+        :meth:`for_samples` rejects modules whose calls change anything but their result, draw random numbers or mix samples.
     TypeError
         If it is no module and makes none.
 
     Notes
     -----
     The parameter vector holds the trainable parameters (``requires_grad``) in the order of ``module.named_parameters()``, each
-    row by row; :meth:`unflatten` takes them apart again. Other parameters and buffers are constants. The module is copied:
-    training leaves the one that was given as it is.
-
-    How many outputs there are is known once the shape of a sample is: :class:`consensus.Problem` and
-    :func:`consensus.testing.check_model` call :meth:`for_samples` with it. Results are equal to the bit on all engines, on CPUs
-    of one kind with one version of PyTorch: every call is held to one thread, and cores are used by calls for several agents
-    at once.
+    row by row; :meth:`unflatten` takes them apart again. Other parameters and buffers are constants. The module is copied, so
+    that training does not change it. The number of outputs is known once the shape of a sample is: :class:`consensus.Problem`
+    and :func:`consensus.testing.check_model` call :meth:`for_samples`. Results are equal to the bit on all engines, on CPUs of
+    one kind with one version of PyTorch: a call uses one thread, and calls for several agents share the cores.
 
     Examples
     --------
@@ -65,8 +61,6 @@ class Torch(Framework):
     >>> import numpy as np, consensus
     >>> from consensus.models import Torch
     >>> model = Torch(nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2)))
-    >>> model.parameters
-    23
     >>> model.predict(np.zeros((10, 23)), np.ones((10, 5, 4))).shape
     (10, 5, 2)
     >>> list(model.unflatten(np.zeros(23)))
@@ -104,10 +98,7 @@ class Torch(Framework):
         return f"Torch({text}, device={self.device!r}{fixed})"
 
     def init(self, rng: np.random.Generator) -> np.ndarray:
-        """The start (P,): the module's own values, or those of a new one, made under a seed that is drawn from ``rng``.
-
-        PyTorch's own generators are left as they are.
-        """
+        """The start (P,): the module's own values, or those of a new module under a seed drawn from ``rng``."""
         _checks.offers("rng", rng, ("integers",), "a NumPy generator, such as numpy.random.default_rng(0)")
         module = self._module if self._make is None else made(_torch(), self._make, int(rng.integers(2**63)))
         values = dict(module.named_parameters())
@@ -188,11 +179,7 @@ class Torch(Framework):
         return [aligned_rows(w[:, start:end]).reshape(len(w), *shape) for _, start, end, shape in self._spans]
 
     def _stack(self, array, size=None):
-        """``array`` (agents, samples, ...) on the device, each agent's part aligned; of one agent without that axis.
-
-        Where products of several agents' matrices are one call, samples of zeros are added until all that is made of them on
-        the way, in numbers of ``size`` bytes, is aligned, too.
-        """
+        """``array`` (agents, samples, ...) on the device, aligned by samples of zeros of ``size`` bytes; of one agent its part."""
         if len(array) == 1:
             return aligned(self._tensor(array[0]))
         if not self._linear:
