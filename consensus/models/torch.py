@@ -179,7 +179,7 @@ class Torch(Framework):
         return [aligned_rows(w[:, start:end]).reshape(len(w), *shape) for _, start, end, shape in self._spans]
 
     def _stack(self, array, size=None):
-        """``array`` (agents, samples, ...) on the device, aligned by samples of zeros of ``size`` bytes; of one agent its part."""
+        """``array`` (agents, samples, ...) on the device, aligned by samples of zeros; of one agent without that axis."""
         if len(array) == 1:
             return aligned(self._tensor(array[0]))
         if not self._linear:
