@@ -50,6 +50,16 @@ class AccGT(Solver):
     References
     ----------
     Li, Lin, "Accelerated gradient tracking over time-varying graphs for decentralized optimization", JMLR 25, 2024.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus, topologies
+    >>> from consensus.solvers import AccGT
+    >>> centres = np.arange(5.0)[:, None]
+    >>> problem = consensus.Problem.from_functions(
+    ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=1, lipschitz=2.0)
+    >>> consensus.solve(problem, topologies.ring(5), AccGT(convexity=2.0), rounds=500).w[:, 0].round(9).tolist()
+    [2.0, 2.0, 2.0, 2.0, 2.0]
     """
 
     step_size: float | Rule | None = None

@@ -57,6 +57,16 @@ class ATG(Solver):
     ----------
     Carnevale, Bastianello, Notarstefano, Carli, "ADMM-tracking gradient for distributed optimization over asynchronous and
     unreliable networks", IEEE TAC 70(8), 2025, Algorithm 1.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus, topologies
+    >>> from consensus.solvers import ATG
+    >>> centres = np.arange(5.0)[:, None]
+    >>> problem = consensus.Problem.from_functions(
+    ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=1)
+    >>> consensus.solve(problem, topologies.ring(5), ATG(step_size=0.1), rounds=300).mean.round(9)
+    array([2.])
     """
 
     step_size: float | Rule | None = None

@@ -44,6 +44,16 @@ class AutoGT(Solver):
     ----------
     Chen, Wang, "Automating stepsizes for decentralized optimization and learning with geometric convergence", 2025, Algorithm
     2; Malitsky, Mishchenko, "Adaptive gradient descent without descent", ICML 2020, for the steps.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus, topologies
+    >>> from consensus.solvers import AutoGT
+    >>> centres = np.arange(5.0)[:, None]
+    >>> problem = consensus.Problem.from_functions(
+    ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=1)
+    >>> consensus.solve(problem, topologies.ring(5), AutoGT(), rounds=200).w.round(6).ravel()
+    array([2., 2., 2., 2., 2.])
     """
 
     needs = Needs(regularizer="smooth", mixing="symmetric", static=True)

@@ -46,6 +46,16 @@ class DiNNO(DualSolver):
     ----------
     Yu, Vincent, Schwager, "DiNNO: distributed neural network optimization for multi-robot collaborative learning", IEEE RA-L
     7(2), 2022, Algorithm 1.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus, topologies
+    >>> from consensus.solvers import DiNNO
+    >>> centres = np.arange(5.0)[:, None]
+    >>> problem = consensus.Problem.from_functions(
+    ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=1)
+    >>> consensus.solve(problem, topologies.ring(5), DiNNO(step_size=0.05), rounds=200).mean.round(9)
+    array([2.])
     """
 
     step_size: float | Rule | None = None

@@ -42,6 +42,16 @@ class ExactDiffusion(Solver):
     ----------
     Yuan, Ying, Zhao, Sayed, "Exact diffusion for distributed optimization and learning - part I: algorithm development", IEEE
     Trans. Signal Process. 67(3), 2019, Algorithm 1; Li, Shi, Yan, IEEE Trans. Signal Process. 67(17), 2019, for the bound.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus, topologies
+    >>> from consensus.solvers import ExactDiffusion
+    >>> centres = np.arange(5.0)[:, None]
+    >>> problem = consensus.Problem.from_functions(
+    ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=1, lipschitz=2.0)
+    >>> consensus.solve(problem, topologies.ring(5), ExactDiffusion(), rounds=300).w[:, 0].round(9).tolist()
+    [2.0, 2.0, 2.0, 2.0, 2.0]
     """
 
     step_size: float | Rule | None = None

@@ -39,6 +39,16 @@ class LED(DualSolver):
     References
     ----------
     Alghunaim, "Local exact-diffusion for decentralized optimization and learning", IEEE TAC 69(11), 2024, Algorithm 1.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus, topologies
+    >>> from consensus.solvers import LED
+    >>> centres = np.arange(5.0)[:, None]
+    >>> problem = consensus.Problem.from_functions(
+    ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=1)
+    >>> consensus.solve(problem, topologies.ring(5), LED(0.02, local_steps=4), rounds=200).w.round(6).ravel()
+    array([2., 2., 2., 2., 2.])
     """
 
     step_size: float | Rule | None = None

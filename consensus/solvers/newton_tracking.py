@@ -41,6 +41,17 @@ class NewtonTracking(DualSolver):
     ----------
     Zhang, Ling, So, "A Newton tracking algorithm with exact linear convergence rate for decentralized consensus optimization",
     CDC 2020 (arXiv 2008.10157).
+
+    Examples
+    --------
+    >>> import numpy as np, consensus, topologies
+    >>> from consensus.solvers import NewtonTracking
+    >>> X, y = np.eye(4), np.array([1.0, 2.0, 3.0, 4.0])
+    >>> shards = consensus.partition(X, y, agents=2)
+    >>> problem = consensus.Problem(consensus.Linear(4), consensus.SquaredLoss(), shards, consensus.L2(0.1))
+    >>> result = consensus.solve(problem, topologies.path(2), NewtonTracking(penalty=0.1), rounds=200)
+    >>> bool(result.history["stationarity"][-1] < 1e-9)
+    True
     """
 
     penalty: float | None = field(default=None, metadata={"above": 0})

@@ -30,6 +30,16 @@ class WangElia(DualSolver):
     References
     ----------
     Wang, Elia, "Control approach to distributed optimization", 48th Allerton Conference, 2010, discretised with a step of one.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus, topologies
+    >>> from consensus.solvers import WangElia
+    >>> centres = np.arange(5.0)[:, None]
+    >>> problem = consensus.Problem.from_functions(
+    ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=1, lipschitz=2.0)
+    >>> consensus.solve(problem, topologies.ring(5), WangElia(), rounds=1000).w[:, 0].round(9).tolist()
+    [2.0, 2.0, 2.0, 2.0, 2.0]
     """
 
     step_size: float | Rule | None = None
