@@ -173,8 +173,10 @@ class Quantised(PackedRows):
             The rounded rows.
         """
         rows, most = rows_of(rows), _most(_checks.count("bits", bits, least=2, most=16))
-        if uniform is not None and _checks.floats("uniform", uniform).shape != rows.shape:
-            raise ValueError(f"uniform must have the shape of rows, {rows.shape}; got {uniform.shape}")
+        if uniform is not None:
+            uniform = _checks.floats("uniform", uniform)
+            if uniform.shape != rows.shape:
+                raise ValueError(f"uniform must have the shape of rows, {rows.shape}; got {uniform.shape}")
         scale = np.abs(rows).max(axis=1, keepdims=True)
         finite = np.isfinite(scale)
         scale = np.where(finite, scale, rows.dtype.type(np.nan))

@@ -15,6 +15,7 @@ from consensus.step_sizes import checked
 from topologies.schedules import ScheduleLike
 
 Setting = TypeVar("Setting")
+_BOUNDS = ("least", "above", "most", "below")
 
 
 class Solver(SolverDefaults, ABC):
@@ -106,14 +107,18 @@ class Solver(SolverDefaults, ABC):
         """
         solver: Any = self
         for setting in fields(solver):
-            name, value, bounds = setting.name, getattr(self, setting.name), setting.metadata
+            name, metadata = setting.name, setting.metadata
+            bounds = {bound: metadata[bound] for bound in _BOUNDS if bound in metadata}
+            if name not in ("step_size", "batch") and "count" not in metadata and not bounds:
+                continue  # a field may have other metadata, or be set later
+            value = getattr(self, name)
             if name == "step_size":
                 value = checked(value, optional=type(self).stable_step is not Solver.stable_step)
             elif name == "batch":
                 value = as_minibatches(value)
-            elif "count" in bounds:
-                value = _checks.count(name, value, least=bounds["count"])
-            elif bounds and not (value is None and setting.default is None):
+            elif "count" in metadata:
+                value = _checks.count(name, value, least=metadata["count"])
+            elif not (value is None and setting.default is None):
                 value = _checks.number(name, value, **bounds)
             object.__setattr__(self, name, value)
 

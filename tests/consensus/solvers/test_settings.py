@@ -1,14 +1,14 @@
 """Settings of every solver: plain fields, as ``dataclasses.replace`` and ``repr`` have them."""
 
 import inspect
-from dataclasses import fields, replace
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 import pytest
 
 import consensus
 from consensus import compression, solvers, step_sizes, surrogates
-from consensus.solvers import NEXT, GradientTracking
+from consensus.solvers import DGD, NEXT, GradientTracking
 from consensus.step_sizes import Diminishing
 from consensus.surrogates import FullLinearization, PartialLinearization
 
@@ -130,6 +130,19 @@ def test_settings_out_of_range_are_named(call):
     match = REFUSED[call] if " " in REFUSED[call] or "*" in REFUSED[call] else f"{REFUSED[call]} must"
     with pytest.raises((ValueError, TypeError), match=f"^{match}"):
         eval(call, SCOPE)
+
+
+@dataclass(frozen=True)
+class Noted(DGD):
+    """A user's method, whose fields have other metadata or are set later."""
+
+    note: str = field(default="", metadata={"help": "any text"})
+    later: int = field(init=False)
+
+
+def test_fields_without_bounds_are_left_alone():
+    assert Noted(0.1, note="mine").note == "mine"
+    assert not hasattr(Noted(0.1), "later")
 
 
 def test_a_surrogate_that_is_not_strongly_convex_is_refused():
