@@ -32,6 +32,8 @@ def test_it_is_one_short_file():
 
 def test_it_keeps_the_contract_and_its_prox_is_the_minimiser():
     check_regularizer(Largest(0.7), steps=(0.1, 1.0, 30.0))
+    with pytest.raises(TypeError, match=r"Largest\(weight=0\.7\) has no prox_jvp"):
+        Largest(0.7).prox_jvp(np.ones(3), 1.0, np.ones(3))
 
 
 @pytest.mark.parametrize("name", with_slow(SOLVERS, "the default"))

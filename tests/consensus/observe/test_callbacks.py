@@ -184,6 +184,7 @@ def test_the_clock_excludes_callbacks_and_metrics():
             ("seconds", odd, ValueError, "seconds must be a finite number > 0; got ")
             for odd in (0, -1.0, np.inf, np.nan, "1", True, [1.0])
         ],
+        *[("exchanges", odd, ValueError, "exchanges must be a whole number >= 1; got ") for odd in (0, -3, 2.5, True)],
     ],
 )
 def test_bad_options_are_rejected(option, odd, error, message):

@@ -12,6 +12,7 @@ import topologies
 from consensus.compression import Quantize
 from consensus.engines.stacked import StackedNetwork
 from consensus.solvers import Compressed, Gossip, TreeLBFGS, TreeNewton
+from consensus.solvers.tree_lbfgs import times_inverse
 from consensus.solvers.tree_model import Model, corrected, rounded
 
 STATIC = topologies.Static(GRAPH)
@@ -50,6 +51,17 @@ def test_lbfgs_takes_as_many_evaluations_as_scipys():
             reach = least + level * (values[0] - least)
             theirs, ours = (int(np.argmax(path <= reach)) for path in (values, objective))
             assert ours <= 1.25 * (theirs + 1) + 1, (solver, level)
+
+
+def test_the_two_loop_recursion_is_the_bfgs_update_of_a_multiple_of_the_identity():
+    rng = np.random.default_rng(0)
+    steps, root, v = rng.standard_normal((4, 6)), rng.standard_normal((6, 6)), rng.standard_normal(6)
+    changes = steps @ (root @ root.T + np.eye(6))
+    H = np.eye(6) * (steps[-1] @ changes[-1]) / (changes[-1] @ changes[-1])
+    for s, y in zip(steps, changes, strict=True):
+        V = np.eye(6) - np.outer(y, s) / (s @ y)
+        H = V.T @ H @ V + np.outer(s, s) / (s @ y)
+    np.testing.assert_allclose(times_inverse(steps, changes, 4, v), H @ v, rtol=1e-11)
 
 
 @BOTH

@@ -87,6 +87,7 @@ CHANGING = {
     "two edges": topologies.Matchings(3, graph=topologies.path(3)),
     "exponential": topologies.OnePeerExponential(3),
     "mobile": topologies.Mobile(5, radius=0.5, speed=0.1),
+    "nearly the diagonal": topologies.Mobile(2, radius=1.41, speed=0.3),
     "windows": topologies.Temporal([0, 11], MEETINGS, window=10),
     "an empty window": topologies.Temporal([0, 1, 20, 21], MEETINGS * 2, window=10),
     "windows that end": topologies.Temporal([0, 1], MEETINGS, window=10, cyclic=False),
