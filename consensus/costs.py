@@ -178,7 +178,7 @@ def load(
     network : schedule or networkx.Graph, optional
         Of a run without a server: a machine waits for those of its agents' neighbours. By default all wait for all.
     machines : int, optional
-        How many compute, each for a block of neighbouring agents; by default one for each agent. With a ``network`` and fewer
+        How many compute, each for a block of consecutive agents; by default one for each agent. With a ``network`` and fewer
         machines than agents, bytes are a part of the history's ``bytes``: agents of one machine send each other nothing, and a
         row goes to another machine once.
 

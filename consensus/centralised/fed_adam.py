@@ -36,7 +36,7 @@ class FedAdam(Federated[FedAdamState]):
     local_steps : int
         K, of each client in a round.
     batch : int, optional
-        Samples a local step; by default all.
+        Samples per local step; by default all.
     share : float
         In (0, 1]: the share of the clients that take part in a round.
     seed : int

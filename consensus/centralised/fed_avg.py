@@ -36,7 +36,7 @@ class FedAvg(Federated[FedAvgState]):
     local_steps : int
         K, of each client in a round.
     batch : int, optional
-        Samples a local step, as :class:`consensus.Minibatches` draws them; by default all.
+        Samples per local step, as :class:`consensus.Minibatches` draws them; by default all.
     share : float
         In (0, 1]: the share of the clients that take part in a round, drawn anew in each; at least one client.
     seed : int

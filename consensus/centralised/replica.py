@@ -128,8 +128,8 @@ class _Training:
         if self.generation != board.generation.array[0]:
             self.generation = int(board.generation.array[0])
             own = np.flatnonzero(board.owner.array == of.number)
-            neighbours = own[-1] - own[0] + 1 == len(own)
-            self.problem = self.whole.restrict(slice(own[0], own[-1] + 1) if neighbours else own)
+            consecutive = own[-1] - own[0] + 1 == len(own)
+            self.problem = self.whole.restrict(slice(own[0], own[-1] + 1) if consecutive else own)
             self.rule = drawn(self.problem, of.batch, of.seed)
             self.scale = self.whole.shards.sizes.sum() / self.problem.shards.sizes.sum()
         problem, w = self.problem, board.local.array[[of.number]]

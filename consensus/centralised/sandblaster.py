@@ -64,7 +64,7 @@ class SandblasterLBFGS(System[SandblasterState]):
     replicas : int
         Processes that compute portions.
     portions : int, optional
-        No more than agents. By default four for each replica, or one for each agent if these are fewer.
+        At most one for each agent; by default four for each replica, or one for each agent if that is fewer.
     shards : int
         Processes that hold the parameters.
     memory : int

@@ -49,17 +49,17 @@ def solve(
     Parameters
     ----------
     problem : Problem
-        Of all agents.
+        The problem of all agents.
     system : System
-        Such as :class:`SynchronousSGD`.
+        The system, such as :class:`SynchronousSGD`.
     rounds : int
-        How many at most; the system documents what a round is.
+        Largest number of rounds; the system documents what a round is.
     start : array_like (P,), optional
         By default ``problem.model.init`` draws it from ``seed``, the same as :func:`consensus.solve` does.
     seed, record_every, tolerance, seconds, callbacks, metrics, progress : optional
-        As there.
+        As in :func:`consensus.solve`.
     checkpoint, every, resume, test : optional
-        As there. A checkpoint is also written when a worker dies that the system needs.
+        As in :func:`consensus.solve`. A checkpoint is also written when a worker that the system needs dies.
 
     Returns
     -------
@@ -75,7 +75,7 @@ def solve(
     DivergenceError
         If the iterate becomes NaN, infinite or larger than 1e150.
     WorkerError
-        If a worker process dies that the system needs; ``checkpoint`` has the state after the last whole round.
+        If a worker process that the system needs dies; ``checkpoint`` has the state after the last whole round.
     Interrupted
         On ctrl-C; it carries the result so far.
 

@@ -9,7 +9,7 @@ from consensus import _checks
 
 
 def owned(groups: ArrayLike, agents: int | None, samples: int) -> list[np.ndarray]:
-    """Return the samples of each agent, by ``groups`` (samples,) that are never split; by default one agent a group.
+    """Return the samples of each agent, by ``groups`` (samples,) that are never split; by default one agent per group.
 
     If each group has an agent of its own, agents are in the groups' sorted order. Otherwise they are dealt by decreasing size,
     each to the agent with the fewest samples so far; among equals the first group goes first, and to the first agent.

@@ -48,7 +48,7 @@ class AllRanks:
 
 
 class MPI(Engine):
-    """Run on MPI ranks, each with a block of neighbouring agents; the same bits as :class:`Stacked` on one machine.
+    """Run on MPI ranks, each with a block of consecutive agents; the same bits as :class:`Stacked` on one machine.
 
     Start the script itself under MPI, ``mpiexec -n 4 python script.py``: every rank runs it, and calls
     :func:`consensus.solve` with the same arguments. A rank may hold only its own agents' data: see :meth:`rows` and

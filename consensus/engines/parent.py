@@ -120,7 +120,7 @@ class Parent:
             pass
 
     def _warn_late(self, seconds: float, number: int) -> None:
-        """Warn, once a stall, of workers that keep the others waiting longer than usual; ``seconds`` after the last poll."""
+        """Warn, once per stall, of workers that keep the others waiting longer than usual; ``seconds`` after the last poll."""
         shared = self.shared
         done = shared.barrier.counters.array[: shared.parent] + shared.reported.array  # exchanges and reports of each
         if self._done is None or not np.array_equal(done, self._done):

@@ -103,7 +103,7 @@ def reports(observer: Observer, solver: Solver, gather: Gather | None = None) ->
     Parameters
     ----------
     observer : Observer
-        What is told of due rounds.
+        The observer of the run, which gets the due rounds.
     solver : Solver
         The solver, prepared.
     gather : Gather, optional

@@ -37,7 +37,7 @@ class SharedState(NamedTuple):
 
     @classmethod
     def of(cls, blocks: list[slice], parameters: int, dtype: np.dtype, width: int, columns: int) -> "SharedState":
-        """Return the memory for ``blocks`` of agents, for ``width`` numbers an agent to mix and ``columns`` to report."""
+        """Return the memory for ``blocks`` of agents, for ``width`` numbers per agent to mix and ``columns`` to report."""
         agents, workers = blocks[-1].stop, len(blocks)
         return cls(
             blocks=blocks,
@@ -114,7 +114,7 @@ class SharedNetwork(BlockNetwork):
                 group.append(blocks[0])
                 blocks = blocks[1:]
             if not group:
-                raise ValueError(f"a block to mix has {width} numbers an agent, workers share {room}: split it")
+                raise ValueError(f"a block to mix has {width} numbers per agent, workers share {room}: split it")
             yield from self._meet(group)
 
     def _width(self, block: np.ndarray) -> int:

@@ -12,10 +12,10 @@ def most_together(
     shapes: tuple[tuple[int, ...], int, np.dtype],
     outputs: int,
 ) -> int:
-    """Return the largest number of agents, at most ``most``, whose results in one call have the bits of each agent doubled.
+    """Return the largest number of agents, at most ``most``, that share a call without changing each other's bits.
 
-    Libraries choose the order of sums by the shapes of a whole call, which is tried on random numbers. One, if results change
-    with three agents, or if the call fails.
+    Each agent's results must have the bits of a call with that agent twice. Libraries choose the order of sums by the shapes of
+    a whole call, so this is tried on random numbers. The number is one if results change with three agents, or a call fails.
 
     Parameters
     ----------

@@ -172,14 +172,14 @@ class Torch(Framework):
         return function
 
     def _leaves(self, w):
-        """The parameters in w (agents, P), as (agents, *shape), each agent's aligned; of one agent without that axis."""
+        """The parameters in w (agents, P) as arrays (agents, *shape), each agent's aligned; (*shape) if there is one agent."""
         w = self._tensor(w)
         if len(w) == 1:
             return [aligned(w[0, start:end]).reshape(shape) for _, start, end, shape in self._spans]
         return [aligned_rows(w[:, start:end]).reshape(len(w), *shape) for _, start, end, shape in self._spans]
 
     def _stack(self, array, size=None):
-        """``array`` (agents, samples, ...) on the device, aligned by samples of zeros; of one agent without that axis."""
+        """``array`` (agents, samples, ...) on the device, aligned by samples of zeros; (samples, ...) if there is one agent."""
         if len(array) == 1:
             return aligned(self._tensor(array[0]))
         if not self._linear:
@@ -187,7 +187,7 @@ class Torch(Framework):
         return with_samples(self._tensor(array), whole(array.shape[1], size or array.itemsize))
 
     def _outputs(self, leaves, x):
-        """Of x (agents, samples, ...), or of a single agent's (samples, ...) by the module's own call."""
+        """The outputs of x (agents, samples, ...), or those of a single agent's x (samples, ...) by the module's own call."""
         function = self._function(leaves[0].dtype)
         return function(leaves, x) if x.ndim == len(self.features) + 1 else _torch().func.vmap(function)(leaves, x)
 

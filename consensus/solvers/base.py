@@ -21,9 +21,10 @@ _BOUNDS = ("least", "above", "most", "below")
 class Solver(SolverDefaults, ABC):
     """A method: settings, a state, and two functions of a block of agents, :meth:`init` and :meth:`step`.
 
-    *Settings* are the fields of a frozen dataclass; none can be called ``step``. Bounds in the metadata of a field are checked:
-    ``{"above": 0, "most": 1}`` of a number, with ``least`` and ``below``, too, and ``{"count": 1}``, the least whole number;
-    ``__post_init__`` is for all else. A checkpoint is resumed by a solver with the same settings.
+    *Settings* are the fields of a frozen dataclass; none can be called ``step``. A field's metadata may state bounds, which are
+    checked: ``above``, ``least``, ``below`` and ``most`` of a number, as in ``{"above": 0, "most": 1}``, or the least value of
+    a whole number, ``{"count": 1}``. Other checks are those of ``__post_init__``. A checkpoint is resumed by a solver with the
+    same settings.
 
     *The state* is a NamedTuple of arrays (agents, ...), numbers, and other NamedTuples of these. Its first fields are
     ``round``, the number of rounds done, and ``w`` (agents, P), the iterates; an engine reads no other field. All that a method
@@ -50,8 +51,8 @@ class Solver(SolverDefaults, ABC):
     Attributes
     ----------
     needs : Needs
-        What the method needs of the problem and the network: by it :func:`consensus.solve` refuses or warns. If settings
-        matter: a property, or set in ``__post_init__``.
+        What the method needs of the problem and the network; :func:`consensus.solve` raises an error or warns if it is missing.
+        Needs that depend on settings are a property, or set in ``__post_init__``.
     exchanges_a_round : number or None
         How many exchanges a round has, on average where chance decides; None if that is not known before a run.
     sends : str

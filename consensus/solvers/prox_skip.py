@@ -63,7 +63,7 @@ class ProxSkip(DualSolver):
 
     @property
     def exchanges_a_round(self) -> float:
-        """Its probability."""
+        """The probability of an exchange."""
         return self.probability
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:

@@ -1,4 +1,4 @@
-"""Blocks of neighbouring agents, one for each worker."""
+"""Blocks of consecutive agents, one for each worker."""
 
 import itertools
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def blocks_of(agents: int, parts: int) -> list[slice]:
-    """Return ``parts`` slices of neighbouring agents, whose lengths differ by one at most.
+    """Return ``parts`` slices of consecutive agents, whose lengths differ by one at most.
 
     Examples
     --------
@@ -19,7 +19,7 @@ def blocks_of(agents: int, parts: int) -> list[slice]:
 
 
 def blocks_by_load(load: np.ndarray, workers: int) -> list[slice]:
-    """Return slices of neighbouring agents with about equal sums of ``load`` (agents,), the cost of each agent's gradient.
+    """Return slices of consecutive agents with about equal sums of ``load`` (agents,), the cost of each agent's gradient.
 
     Examples
     --------

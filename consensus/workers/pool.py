@@ -144,7 +144,7 @@ class Pool:
 
 
 def died(what: str) -> WorkerError:
-    """Return the error that ``what`` happened to a worker that the run needs."""
+    """Return the error of a run that cannot go on; ``what`` says which worker died."""
     return WorkerError(f"{what}: the run cannot go on without it. If there is a checkpoint, go on with solve(..., resume=path)")
 
 

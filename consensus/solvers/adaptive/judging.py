@@ -86,7 +86,7 @@ def judge(
 
 
 def change_of(r: Regularizer, old: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """Return r(new) - r(old) of points (agents, P); zero where r is quadratic, and so part of the costs, or not finite."""
+    """Return r(new) - r(old) of points (agents, P); zero if r is quadratic (part of the costs) or not finite."""
     if r.quadratic:
         return np.zeros(len(old))
     before, after = r.value(old), r.value(new)  # estimates of means may lie outside of a set that all points lie in

@@ -31,7 +31,7 @@ def warn_if_not(shards: Shards, targets_too: bool) -> None:
 
 
 def _moments(values: np.ndarray, real: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return means and standard deviations of the ``real`` samples; copies are of some agents at a time, for data are large."""
+    """Return means and standard deviations of the ``real`` samples, copied for a few agents at a time to save memory."""
     few = max(1, _BYTES // max(1, values[0].nbytes))
     blocks = [slice(first, first + few) for first in range(0, len(values), few)]
     count = np.count_nonzero(real)

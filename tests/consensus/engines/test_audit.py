@@ -139,7 +139,7 @@ def test_blocks_that_do_not_fit_into_shared_memory_at_once_are_mixed_in_turn(for
     case = engine_cases.special()["functions, DGD"]
     many, wide = (case._replace(solver=solver(0.1)) for solver in (Many, Wide))
     assert_same(many.run(engine=Processes(2)), many.run())
-    with pytest.raises(ValueError, match=r"a block to mix has \d+ numbers an agent, workers share \d+: split it"):
+    with pytest.raises(ValueError, match=r"a block to mix has \d+ numbers per agent, workers share \d+: split it"):
         wide.run(engine=Processes(2))
 
 
