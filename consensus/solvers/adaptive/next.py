@@ -21,7 +21,8 @@ from consensus.solvers.needs import Needs
 
 _ALONE = 0.5  # the part of a step that agents take in the first rounds, of a single exchange each
 _STIFFER = 16.0  # by which tau is multiplied at most where a step promises more
-_GROWTH = 1.2  # of what a step promises, over the last step's own and its mean, at most
+_GROWTH = 1.2  # of what a step promises, over the last step's own and its mean, at most;
+_FALL = 0.8  # while rounds are of one and two exchanges and averages are rough
 _LOST, _ROUGH = 0.05, 0.125  # by rounding: of the root of a step's decrease; of tau, by products
 
 
@@ -62,9 +63,10 @@ class AdaptiveNEXT(Solver):
 
     A round takes one exchange at first, with a = 1/2, later up to 64 (:meth:`consensus.solvers.adaptive.averaging.Pace.next`)
     with a = 1. Where ``F_i = r(w_i) - r(w_i + d_i) - G_i . d_i`` is over 1.2 times the larger of the last F_i and its mean over
-    agents, a is divided by the root of the excess, or tau_i multiplied by it, up to 16, if r is in step 3: points that drift
-    apart stop each other. On a static network with a doubly stochastic W the agents find in the first exchanges which
-    combination of what they held during a round is nearest to the average (:func:`consensus.solvers.adaptive.filters.weights`).
+    agents (0.8 times in rounds of one and two exchanges, while averages are rough), a is divided by the root of the excess, or
+    tau_i multiplied by it, up to 16, if r is in step 3: points that drift apart stop each other. On a static
+    network with a doubly stochastic W the agents find in the first exchanges which combination of what they held during a round
+    is nearest to the average (:func:`consensus.solvers.adaptive.filters.weights`).
 
     Nobody knows the network, and no agent is special; it may change, lose messages, or be directed (column stochastic weights;
     masses go along). Where costs are given by functions M comes from steps alone. The history gets the columns ``tau_least``,
@@ -144,7 +146,8 @@ class AdaptiveNEXT(Solver):
         # 3. Solve the local problem.
         d, tau, tries = solve(problem, w, slope, M, judging.limited(tau, scale), weight, length)
         fall = judging.promise(r, w, d, slope)
-        most = np.maximum(_GROWTH * np.maximum(last.fall, found.fall), np.finfo(float).tiny) if n else np.inf
+        growth = np.where(pace.settled | (pace.length > 2), _GROWTH, _FALL)
+        most = np.maximum(growth * np.maximum(last.fall, found.fall), np.finfo(float).tiny) if n else np.inf
         if r.quadratic:
             length = length / np.sqrt(np.maximum(1, fall / most))
         elif (fall > most).any():  # a shorter step would leave the zeros, or the set, that r gives w + d

@@ -15,9 +15,6 @@ GRAPHS = {
     "random": topologies.RandomEdges(topologies.erdos_renyi(AGENTS, 0.4, seed=1), 0.5, seed=2),
 }
 
-# Labels sorted on a ring: agents follow their own data in the first rounds, and tau gets small.
-RISING = [(1, "logistic", "ring"), (2, "logistic", "ring")]
-
 
 def made(seed, loss="squared"):
     """A smooth nonlinear target with noise; every agent has targets of its own size only."""
@@ -31,6 +28,13 @@ def made(seed, loss="squared"):
     return consensus.Problem(MLP, loss, shards, consensus.L2(1e-3))
 
 
+@pytest.mark.parametrize("seed", [1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (0, *range(3, 12)))])
+def test_sorted_labels_on_a_ring_never_rise_above_their_start(seed):
+    """While averages are rough agents follow their own data: with 1.2 for 0.8 one rises to 1.6 times its start."""
+    objective = consensus.solve(made(seed, "logistic"), GRAPHS["ring"], rounds=ROUNDS, seed=seed).history["objective"]
+    assert objective.max() <= objective[0]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("graph", GRAPHS)
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
@@ -39,9 +43,7 @@ def test_no_blow_up_and_ahead_of_gradient_tracking(seed, loss, graph):
     p, network = made(seed, loss), GRAPHS[graph]
     result = consensus.solve(p, network, rounds=ROUNDS, seed=seed)
     objective, exchanges = result.history["objective"], result.history["exchanges"][-1]
-    if (seed, loss, graph) in RISING and objective.max() > 1.05 * objective[0]:
-        pytest.xfail(f"rises to {objective.max() / objective[0]:.2f} of its start where rounds of two exchanges begin")
-    assert objective.max() <= 1.05 * objective[0]
+    assert objective.max() <= objective[0]
     assert objective[-1] == pytest.approx(objective.min(), rel=0.1)
     rivals = []
     for step in (0.02, 0.1, 0.5):
