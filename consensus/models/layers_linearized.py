@@ -135,39 +135,6 @@ class LayeredLinearization:
                 np.sum(spread, axis=1, keepdims=True, out=bias)
         return diagonal
 
-    def kronecker(self, weights: np.ndarray, root: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return Kronecker factors of J' S J, by layer: the sums over samples of ``c_m h_m h_m'`` and ``c_m D_m' S_m D_m``.
-
-        h_m (m,) are the layer's inputs, with a one for its bias, and D_m (outputs, k) is the derivative of the outputs with
-        respect to the layer's values before its activation. If h_m and D_m are independent, the Kronecker product of the sums,
-        over the sum of the c_m, is the layer's block of ``sum_m c_m J_m' S_m J_m``.
-
-        Parameters
-        ----------
-        weights : ndarray (agents, samples)
-            The c_m.
-        root : ndarray (agents, samples, outputs), or (agents, samples, outputs, outputs)
-            L with ``L L' = c_m S_m``, as its diagonal or as a matrix per sample.
-
-        Returns
-        -------
-        list of tuple of ndarray (agents, m, m) and (agents, k, k)
-
-        References
-        ----------
-        Martens, Grosse, "Optimizing neural networks with Kronecker-factored approximate curvature", ICML 2015, eqs. (1) and (3)
-        (from memory), with the expectation over the model's outputs taken exactly.
-        """
-        factors, outputs = [], self._model.outputs
-        for h, d in zip(reversed(self._inputs), self._sensitivities(), strict=True):
-            if d is None:
-                d = np.eye(outputs, dtype=root.dtype)[None, None]
-            rooted = d * root[..., None] if root.ndim == 3 else root.swapaxes(2, 3) @ d
-            rooted = rooted.reshape(len(root), -1, rooted.shape[3])
-            h = self._with_ones(h, np.sqrt(weights))
-            factors.append((h.swapaxes(1, 2) @ h, rooted.swapaxes(1, 2) @ rooted))
-        return factors[::-1]
-
     def gram(self) -> np.ndarray:
         """Return J J' (agents, samples * outputs, samples * outputs), the sum over layers of (D D') o (H H' + 1)."""
         gram = self.upper_gram()
