@@ -14,7 +14,9 @@ from topologies.schedules.base import stream
 
 @pytest.mark.parametrize("probability", [0.05, 0.5, 1.0])
 @pytest.mark.parametrize(
-    "graph", [topologies.erdos_renyi(40, 0.2, seed=1), topologies.star(30), topologies.complete(12)], ids=repr
+    "graph",
+    [topologies.erdos_renyi(40, 0.2, seed=1), topologies.star(30), topologies.complete(12)],
+    ids=["random", "star", "complete"],
 )
 def test_matrices_are_the_metropolis_matrices_of_their_graphs_to_the_bit(graph, probability):
     schedule = topologies.RandomEdges(graph, probability, seed=7)

@@ -120,7 +120,7 @@ def test_files_of_contacts_in_every_form(write, text):
 
 
 def test_compressed_files_and_settings(write):
-    path = write(gzip.compress(PLAIN.encode()), "contacts.csv.gz")
+    path = write(gzip.compress(PLAIN.encode(), mtime=0), "contacts.csv.gz")
     network = topologies.Temporal.from_csv(str(path), 20, start=20, cyclic=False)
     assert edges(network, 4) == [{(0, 2), (1, 2)}, set(), {(0, 2)}, set()]
 
@@ -153,7 +153,7 @@ def test_bad_lines_are_named_by_number_and_content(write, bad, why):
         topologies.Temporal.from_csv(path, window=20)
 
 
-GZIPPED = gzip.compress(b"0, 1, 2\n5, 2, 3\n" * 999)
+GZIPPED = gzip.compress(b"0, 1, 2\n5, 2, 3\n" * 999, mtime=0)
 
 
 @pytest.mark.parametrize(
