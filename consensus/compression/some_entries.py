@@ -47,6 +47,7 @@ class SomeEntries(Compressor):
         ValueError
             If ``k`` is above P.
         """
+        parameters = _checks.count("parameters", parameters)
         if isinstance(self.k, float):
             return max(1, round(self.k * parameters))
         if self.k > parameters:

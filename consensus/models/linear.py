@@ -36,6 +36,9 @@ class Linear(Layered):
 
     def design(self, x: np.ndarray) -> np.ndarray:
         """Return the design matrices: the features x (agents, samples, features), with a column of ones if there is a bias."""
+        x = _checks.floats("x", x)
+        if x.ndim != 3:
+            raise ValueError(f"x must have shape (agents, samples, features); got {x.shape}")
         return np.concatenate([x, np.ones((*x.shape[:2], 1), x.dtype)], axis=2) if self.bias else x
 
     def gradient_of(self, loss: object) -> kernels.FusedSums | None:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from consensus import kernels
+from consensus import _checks, kernels
 from consensus._parallel import CHUNK_BYTES, for_chunks
 from consensus._rows import combined, empty, taken
 from consensus.data import Shards
@@ -210,7 +210,7 @@ class SampleSums(BaseProblem):
 
     def bytes_touched(self, samples: int) -> int:
         """Return how many bytes a gradient on so many samples touches for one agent."""
-        return samples * self._sample_bytes + self._agent_bytes
+        return _checks.count("samples", samples, least=0) * self._sample_bytes + self._agent_bytes
 
     def _streamed(self, samples: int) -> int:
         """Return how many of these need not fit into a cache: the agent's own, and more if a call should have many agents."""
