@@ -12,7 +12,7 @@ import pytest
 import consensus
 
 HERE, ROOT = Path(__file__).parent, Path(consensus.__file__).parents[1]
-EXAMPLES = ("extra", "convolution", "largest", "poisson", "signs", "choco")  # typed runs by itself, and has the rest
+EXAMPLES = ("extra", "convolution", "largest", "poisson", "signs")  # typed runs by itself, and has the rest
 
 NAMED = """
 import json
@@ -91,7 +91,7 @@ if __name__ == "__main__":
         "convolution": (problem(Convolution(3, 2), squared), NETWORK, partial),
         "largest": (largest, NETWORK, partial),
         "poisson": (problem(consensus.Linear(6), Poisson()), NETWORK, partial),
-        "signs, choco": (linear, NETWORK, Choco(0.05, 0.2, Signs.of_rows)),
+        "signs": (linear, NETWORK, consensus.solvers.ChocoSGD(Sign(), 0.05, gamma=0.2)),
         "typed": (problem(Exponential(6), squared), Turns(4), consensus.solvers.NEXT(Linearised(20.0), 0.5, OneProx(20.0))),
         "typed, diffusion": (linear, Turns(4), Diffusion(0.05)),
     })))
