@@ -203,7 +203,8 @@ def _configs(folder):
 
 def _environment(results):
     found = json.loads(next((results / "convergence" / "runs").glob("*/environment.json")).read_text())
-    return f"Python {found['python']}, NumPy {found['numpy']} and SciPy {found['scipy']} on {found['cores']} cores"
+    cores = "one core" if found["cores"] == 1 else f"{found['cores']} cores"
+    return f"Python {found['python']}, NumPy {found['numpy']} and SciPy {found['scipy']} on {cores}"
 
 
 def _percent(part):
