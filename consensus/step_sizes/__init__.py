@@ -18,3 +18,4 @@ __all__ = [
 
 for rule in (Constant, CosineAnnealing, Diminishing, InverseSqrt, StepDecay, Warmup):
     rule.__module__ = __name__  # checkpoints and the folders of experiments identify a class by its module
+del rule

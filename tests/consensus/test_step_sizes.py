@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from consensus import step_sizes
 from consensus.step_sizes import (
     Constant,
     CosineAnnealing,
@@ -222,3 +223,9 @@ def test_equal_settings_are_equal_rules():
         assert (one == other) == (one is other)
     assert Diminishing(0.5, 0.1) == Diminishing(np.float64(0.5), 0.1)
     assert hash(Diminishing(0.5, 0.1)) == hash(Diminishing(0.5, 0.1))
+
+
+def test_the_room_has_the_names_that_it_lists_alone():
+    """A loop's variable among them was a kind of the command's files."""
+    own = {name for name, value in vars(step_sizes).items() if isinstance(value, type)}
+    assert own == set(step_sizes.__all__) - {"Rule", "checked", "positive_at", "value_at"}
