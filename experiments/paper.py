@@ -76,6 +76,7 @@ def collect(results, output):
 def numbers(results):
     """Every number in the paper's text, by name."""
     config = next(_configs(results / "convergence"))
+    start, middle, level = map(_percent, convergence.LEVELS.values())
     found = {
         "agents": config["settings"]["agents"],
         "edge": cases.PROBABILITY,
@@ -84,10 +85,9 @@ def numbers(results):
         "adaptive.columns": curvature.COLUMNS,
         "adaptive.directions": curvature.DIRECTIONS,
         "adaptive.longest": filters.LONGEST,
-        "convergence.trials": convergence.TRIALS,
-        "convergence.level": _percent(convergence.LEVELS[-1]),
-        "convergence.start": _percent(convergence.LEVELS[0]),
-        "convergence.middle": _percent(convergence.LEVELS[1]),
+        "convergence.start": start,
+        "convergence.middle": middle,
+        "convergence.level": level,
         "convergence.mnistrows": convergence.LARGE["mnist"]["rows"],
         "convergence.mnistshorter": convergence.SHORTER["mnist"],
         "convergence.repeats": len({config["settings"]["seed"] for config in _configs(results / "convergence")}),
@@ -136,7 +136,7 @@ def _measured(results):
 
 def _ratios(path):
     """How many times the exchanges to the last level the others need: from the least to the most of the sets' medians."""
-    level = f"to {convergence.LEVELS[-1]:.0%} of the gap"
+    level = convergence.ENDS.removeprefix("exchanges ")
     rows = [row for row in _rows(path) if row["data set"] not in convergence.SHORTER]
     found = {"ratios.sets": len({row["data set"] for row in rows})}
     for solver, short in SHORT.items():
@@ -158,10 +158,10 @@ def _range(values):
 
 def _mnist(path):
     """Who comes how far on MNIST, in how many exchanges (medians over the repeats)."""
-    rows = [row for row in _rows(path) if row["data set"] == "mnist" and row["solver"] in convergence.GRID]
+    rows = [row for row in _rows(path) if row["data set"] == "mnist" and row["solver"] in convergence.FAMILIES]
     found = {}
-    for part, name in zip(convergence.LEVELS, ("first", "second", "third"), strict=True):
-        needed = {row["solver"]: float(row[f"exchanges to {part:.0%} of the gap"]) for row in rows}
+    for measure, name in zip(convergence.LEVELS, ("first", "second", "third"), strict=True):
+        needed = {row["solver"]: float(row[measure]) for row in rows}
         there = sorted((count, solver) for solver, count in needed.items() if math.isfinite(count))
         found[f"convergence.mnist.{name}"] = "; ".join(f"{solver} ({count:.0f})" for count, solver in there) or "nobody"
     return found

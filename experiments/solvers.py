@@ -11,11 +11,11 @@ import consensus
 import topologies
 from consensus import plotting
 from consensus.solvers import check_needs
-from experiments.convergence import exchanges_to
 from experiments.shared import tuning
 from experiments.shared.cases import graph
 from experiments.shared.curves import legend
 from experiments.shared.harness import Experiment
+from experiments.shared.levels import Merits, exchanges_to, level_of
 from experiments.shared.methods import ADAPTIVE, DEAR, methods
 from experiments.shared.results import RECORDS, training
 from experiments.shared.tables import Spread, Table
@@ -45,7 +45,7 @@ def main(arguments=None):
         for solver, some in fitting(cases[*at, seeds[0]].problem, graph(agents, seeds[0])).items()
         for family in some
     }
-    merits = Merits(seeds[0])
+    merits = Merits(lambda key: key[:2], lambda at: {FEWEST: PROBLEMS[at[1]][1]}, sets_levels)
 
     def run(key, point, seed):
         (data, name, solver, _), family = key, families[key]
@@ -88,40 +88,17 @@ def fitting(problem, network):
     return found
 
 
-def level_of(outcomes, at, seed):
-    """The objective where that part of the gap is left, between the start and the lowest that any run came to.
-
-    On networks those of AdaptiveNEXT do not count: it ends in other, often lower, minima.
-    """
-    runs = {key: outcome for key, outcome in outcomes.items() if key[:2] == at and key[-1] == seed}
-    counted = [outcome for key, outcome in runs.items() if key[2] != ADAPTIVE or "linear" in at[1]]
-    start = counted[0].history["objective"][0]
-    lowest = min(np.nanmin(outcome.history["objective"]) for outcome in counted)
-    return lowest + PROBLEMS[at[1]][1] * (start - lowest)
-
-
-class Merits:
-    """The exchanges to the level, as :func:`experiments.shared.tuning.tuned` asks for them; of ties the lowest objective.
-
-    Of one solver nearly all rounds send and compute as much: bytes and gradients are exchanges times a constant.
-    """
-
-    def __init__(self, seed):
-        self.seed, self.levels = seed, {}
-
-    def __call__(self, found, key, outcome):
-        at = key[:2]
-        there = sum(len(tried) for other, tried in found.items() if other[:2] == at)
-        if (at, there) not in self.levels:  # lower, perhaps, with every run
-            runs = {(*other, point, self.seed): run for other, tried in found.items() for point, run in tried.items()}
-            self.levels[at, there] = level_of(runs, at, self.seed)
-        end = math.inf if outcome.diverged else float(outcome.history["objective"][-1])
-        return {FEWEST: (exchanges_to(outcome, self.levels[at, there]), end)}
+def sets_levels(key):
+    """Whether a run's objective sets a level: on networks AdaptiveNEXT's does not, which ends in other, often lower, minima."""
+    return key[2] != ADAPTIVE or "linear" in key[1]
 
 
 def needed(outcomes, which, seeds):
     """``{measure: Spread}``: what is needed until the objective stays low."""
-    pairs = [(outcomes[*which, seed], level_of(outcomes, which[:2], seed)) for seed in seeds]
+    pairs = []
+    for seed in seeds:
+        counted = [run for key, run in outcomes.items() if key[:2] == which[:2] and key[-1] == seed and sets_levels(key)]
+        pairs.append((outcomes[*which, seed], level_of(counted, PROBLEMS[which[1]][1])))
     return {
         measure: Spread(*(value / SCALES.get(measure, 1) for value in Spread.of(exchanges_to(*pair, column) for pair in pairs)))
         for measure, column in MEASURES.items()

@@ -11,8 +11,9 @@ matplotlib.use("Agg")  # writes files, also where there is no screen
 from consensus._parallel import cores
 from experiments.robustness import cases
 from experiments.robustness.linear import linear_table
-from experiments.robustness.results import at_equal, breakdown, figure, summary
-from experiments.robustness.runs import GRIDS, Runs, choose
+from experiments.robustness.results import MEASURES, SHOWN, at_equal_bytes, breakdown, figure, merits, summary
+from experiments.robustness.runs import SOLVERS, Runs, tuned
+from experiments.shared import tuning
 
 
 def parse(arguments=None):
@@ -29,8 +30,8 @@ def parse(arguments=None):
     parser.add_argument(
         "--solvers",
         nargs="+",
-        choices=tuple(GRIDS),
-        default=list(GRIDS),
+        choices=tuple(SOLVERS),
+        default=list(SOLVERS),
         help="rows of the tables; runs of others stay in the folder, for tables with all of them later",
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="of shards, graphs and starts")
@@ -42,26 +43,34 @@ def parse(arguments=None):
 def main(arguments=None):
     options = parse(arguments)
     options.output.mkdir(parents=True, exist_ok=True)
-    panel, tuning, digits = cases.quick() if options.quick else cases.panels(options.agents, options.seeds)
+    panel, few, digits = cases.quick() if options.quick else cases.panels(options.agents, options.seeds)
     try:
         runs = Runs(options.output / "runs.csv", options.jobs)
-        chosen = {solver: choose(runs, solver, tuning) for solver in options.solvers}
-        done = runs.of([(solver, setting, case) for solver, setting in chosen.items() for case in panel])
-        several = runs.of([(solver, setting, case) for solver, setting in chosen.items() for case in digits])
+        found, families = tuned(runs, options.solvers, few, quick=options.quick)
+        chosen = {
+            solver: {mark: tuning.chosen(found, (solver,), mark, merits) for mark in MEASURES} for solver in options.solvers
+        }
+        wanted = [(*at, case) for best in chosen.values() for at in dict.fromkeys(best.values()) for case in panel + digits]
+        rows = dict(zip(wanted, runs.of(wanted), strict=True))
     except (ValueError, OSError) as error:  # no data folder, no network, runs of another version: no need for a traceback
         sys.exit(f"error: {error}")
+    done, several = (
+        {solver: {mark: [rows[*at, case] for case in some] for mark, at in best.items()} for solver, best in chosen.items()}
+        for some in (panel, digits)
+    )
+    settings = {solver: families[key].shown(point) for solver, best in chosen.items() for key, point in [best[SHOWN[-1]]]}
     tables = {
-        "robustness": summary(done, chosen),
-        "bytes": at_equal("bytes", done, chosen),
-        "seconds": at_equal("seconds", done, chosen),
-        "digits": summary(several, chosen),
+        "robustness": summary(done, settings),
+        "bytes": at_equal_bytes(done),
+        "digits": summary(several, settings),
+        "grids": tuning.grids(found, families, merits, ("solver", "steps")),
     }
     if "AdaptiveNEXT" in chosen:  # these are about it
-        tables |= {"breakdown": breakdown(done), "linear": linear_table(quick=options.quick)}
+        tables |= {"breakdown": breakdown(done["AdaptiveNEXT"][SHOWN[-1]]), "linear": linear_table(quick=options.quick)}
     for name, table in tables.items():
         table.write(options.output, name)
         print(f"{name}\n{table.markdown()}")
-    canvas = figure(done, chosen)
+    canvas = figure(done)
     for suffix in ("pdf", "png"):
         canvas.savefig(options.output / f"robustness.{suffix}", dpi=150)
     print(f"The tables and the figure are in {options.output}, every run in {runs.path.name}.")

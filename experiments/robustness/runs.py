@@ -1,7 +1,7 @@
 """The runs of the robustness experiment, kept in a file, and the settings that are chosen by them."""
 
 import csv
-import itertools
+import functools
 import math
 import multiprocessing
 import warnings
@@ -15,42 +15,48 @@ from consensus.solvers import DATOS, DGD, NEXT, AdaptiveNEXT, AutoGT, GradientTr
 from consensus.step_sizes import Diminishing
 from consensus.surrogates import FullLinearization, PartialLinearization
 from experiments.robustness import cases
-from experiments.robustness.results import BYTES, MARKS, SECONDS, case_of, score
-
-ONCE = {f"{step:g}": step for step in (0.03, 0.1, 0.3, 1.0)}
-STEPS = ONCE | {f"{step:g} falling": Diminishing(step, 0.01) for step in (0.3, 1.0)}
-CONVEX = {"0.1": 0.1, "0.5": 0.5, "0.5 falling": Diminishing(0.5, 0.01)}  # steps to the minimisers of convex models
+from experiments.robustness.results import BYTES, MARKS, case_of, merits
+from experiments.shared import methods, tuning
+from experiments.shared.tuning import Axis, Family
 
 
-def models(surrogate, taus):
-    """NEXT with every tau and every step, by name."""
-    pairs = itertools.product(taus, CONVEX)
-    return {f"tau {tau:g}, step {name}": NEXT(surrogate(tau), CONVEX[name]) for tau, name in pairs}
+def steps(make, label=""):
+    """Families of ``make(step)``: with constant steps and with falling ones."""
+    names = [", ".join(filter(None, (label, kind))) for kind in ("constant", "falling")]
+    return [
+        Family(make, (Axis("step", (0.1, 0.2, 0.4)),), names[0]),
+        Family(lambda step: make(Diminishing(step, 0.01)), (Axis("first step", (0.3, 0.6)),), names[1]),
+    ]
 
 
-GRIDS = {  # one setting for all cases, the best on those for tuning
-    "AdaptiveNEXT": {"": AdaptiveNEXT()},
-    "AutoGT": {"": AutoGT()},
-    "DATOS": {"": DATOS()},
-    "gradient tracking": {
-        f"{order}, step {name}": GradientTracking(step, order=order) for order in ("cta", "atc") for name, step in STEPS.items()
-    },
-    "DGD": {f"step {name}": DGD(step) for name, step in STEPS.items()},
-    "NEXT full": models(FullLinearization, (0.5, 2.0, 8.0, 32.0)),
-    "NEXT partial": models(PartialLinearization, (0.3, 1.0, 3.0, 10.0)),
+def models(surrogate):
+    """Families of NEXT with such a surrogate."""
+    return methods.grids(lambda tau, step: NEXT(surrogate(tau), step), (0.3, 1.0, 3.0), (0.1, 0.5))
+
+
+SOLVERS = {  # one setting for all cases, by each measure the best on those for tuning
+    "AdaptiveNEXT": [Family(AdaptiveNEXT)],
+    "AutoGT": [Family(AutoGT)],
+    "DATOS": [Family(DATOS)],
+    "gradient tracking": steps(GradientTracking, "atc") + steps(functools.partial(GradientTracking, order="cta"), "cta"),
+    "DGD": steps(DGD),
+    "NEXT full": models(FullLinearization),
+    "NEXT partial": models(PartialLinearization),
 }
+FAMILIES = {(solver, family.label): family for solver, some in SOLVERS.items() for family in some}
 FIELDS = ("solver", "setting", "dataset", "topology", "agents", "shards", "seed", "optimum", "start", "highest", "end")
-FIELDS += ("exchanges", "bytes", "seconds", *(f"at_{mark}" for mark in MARKS), *(f"at_{sent}_bytes" for sent in BYTES))
-FIELDS += tuple(f"at_{mark}_seconds" for mark in SECONDS)
+FIELDS += ("exchanges", "bytes", *(f"at_{mark}" for mark in MARKS), *(f"at_{sent}_bytes" for sent in BYTES))
 
 
-def choose(runs, solver, tuning):
-    """The setting with the best score on the cases ``tuning``; where there is only one, that."""
-    settings = list(GRIDS[solver])
-    if len(settings) == 1:
-        return settings[0]
-    tried = runs.of([(solver, setting, case) for setting in settings for case in tuning])
-    return min(settings, key=lambda setting: score([run for run in tried if run["setting"] == setting]))
+def tuned(runs, solvers, cases, *, quick=False):
+    """What :func:`experiments.shared.tuning.tuned` finds on ``cases``, and its families."""
+    families = {key: family for key, family in FAMILIES.items() if key[0] in solvers}
+
+    def run(points):
+        rows = iter(runs.of([(*at, case) for at in points for case in cases]))
+        return {at: [next(rows) for _ in cases] for at in points}
+
+    return tuning.tuned(run, families, merits, quick=quick), families
 
 
 class Runs:
@@ -70,8 +76,8 @@ class Runs:
             path.write_text(",".join(FIELDS) + "\n")
 
     def of(self, wanted):
-        """The rows of ``wanted``, tuples (solver, setting, case); those that are missing are run."""
-        missing = [run for run in wanted if self._key(run) not in self.rows]
+        """The rows of ``wanted``, tuples (key of a family, point, case); those that are missing are run."""
+        missing = [run for run in dict.fromkeys(wanted) if self._key(run) not in self.rows]
         if missing:
             context = multiprocessing.get_context("spawn")
             with (
@@ -89,8 +95,8 @@ class Runs:
         return [self.rows[self._key(run)] for run in wanted]
 
     def _key(self, run):
-        solver, setting, case = run
-        return (solver, setting, *case)
+        key, point, case = run
+        return (key[0], FAMILIES[key].shown(point), *case)
 
 
 def _key(row):
@@ -99,28 +105,29 @@ def _key(row):
 
 def run(task):
     """One run, as a row."""
-    solver, setting, case = task
+    key, point, case = task
     problem, network, start = cases.make(case)
     try:
-        method = GRIDS[solver][setting]
+        method = FAMILIES[key].make(*point)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*'s theory needs")  # rivals run on all cases, those beyond their theory, too
+            warnings.filterwarnings("ignore", ".*ended above its start")  # the table counts them
+            warnings.simplefilter("ignore", consensus.errors.UnfinishedWarning)  # of the smallest tau
             history = consensus.solve(problem, network, method, rounds=MARKS[-1], start=start, exchanges=MARKS[-1]).history
     except consensus.errors.RunError as error:
         history = error.history
-    row = dict(zip(FIELDS, (solver, setting, *case), strict=False)) | {"optimum": cases.optimum(case)}
-    return row | measured(history)
+    named = (key[0], FAMILIES[key].shown(point), *case)
+    return dict(zip(FIELDS, named, strict=False)) | {"optimum": cases.optimum(case)} | measured(history)
 
 
 def measured(history):
     """What a row says of a history: where the run started and ended, and where it was when so much had been spent."""
     objective = np.where(np.isfinite(history["objective"]), history["objective"], np.inf)
-    exchanges, sent, seconds = (history[name] for name in ("exchanges", "bytes", "seconds"))
+    exchanges, sent = history["exchanges"], history["bytes"]
     row = {"start": objective[0], "highest": objective.max(), "end": objective[-1]}
-    row |= {"exchanges": int(exchanges[-1]), "bytes": int(sent[-1]), "seconds": round(seconds[-1], 3)}
+    row |= {"exchanges": int(exchanges[-1]), "bytes": int(sent[-1])}
     diverged = exchanges[-1] < MARKS[-1] and history["round"][-1] < MARKS[-1]
-    every = (exchanges, MARKS, "at_{}"), (sent, BYTES, "at_{}_bytes"), (seconds, SECONDS, "at_{}_seconds")
-    for column, marks, name in every:
+    for column, marks, name in ((exchanges, MARKS, "at_{}"), (sent, BYTES, "at_{}_bytes")):
         for mark in marks:
             lost = diverged and column[-1] < mark
             row[name.format(mark)] = math.inf if lost else objective[max(np.searchsorted(column, mark, side="right") - 1, 0)]

@@ -10,12 +10,9 @@ import pytest
 from PIL import Image
 
 from consensus.history import History
-from consensus.solvers import NEXT
-from consensus.step_sizes import Diminishing
-from consensus.surrogates import PartialLinearization
 from experiments import __main__ as listing
 from experiments import convergence, shards
-from experiments.shared import centralised, curves
+from experiments.shared import centralised, curves, levels, tuning
 from experiments.shared.cases import case
 from experiments.shared.results import Outcome
 
@@ -97,47 +94,66 @@ def test_curves_are_geometric_means_in_their_band_on_a_common_grid():
     [([5, 3, 1, 1], 2.0), ([5, 1, 3, 1], 3.0), ([5, 1, 1, 3], math.inf), ([5, 1, math.nan, 1], 3.0), ([1, 1, 1, 1], 0.0)],
 )
 def test_a_level_counts_as_reached_once_it_is_kept(objective, needed):
-    assert convergence.exchanges_to(outcome(objective), 2.0) == needed
+    assert levels.exchanges_to(outcome(objective), 2.0) == needed
 
 
-def test_the_setting_that_needs_the_fewest_exchanges_is_chosen():
+def merits():
+    return levels.Merits(lambda key: key[:1], lambda place: convergence.LEVELS, lambda key: key[1] != convergence.ADAPTIVE)
+
+
+def test_the_setting_that_needs_the_fewest_exchanges_is_chosen_for_each_level():
+    slow, fast = outcome([10.0, 3.0, 1.05, 1.0, 1.0]), outcome([10.0, 1.5, 1.5, 1.5, 1.0])
     found = {
-        ("d", "s", "slow", 0): outcome([10.0, 9.0, 1.0, 1.0]),
-        ("d", "s", "fast", 0): outcome([10.0, 1.0, 1.0, 1.0]),
-        ("d", "s", "wild", 0): outcome([10.0, 1.0, 1.0, 1.0], diverged=True),
-        ("d", "other", "", 0): outcome([10.0, 0.99, 0.99, 0.99]),
+        ("d", "s", ""): {(1.0,): slow, (2.0,): fast, (3.0,): outcome([10.0, 1.0, 1.0, 1.0, 1.0], diverged=True)},
+        ("d", "other", ""): {(): outcome([10.0, 1.0, 1.0, 1.0, 1.0])},
+        ("d", convergence.ADAPTIVE, ""): {(): outcome([10.0, -90.0, -90.0, -90.0, -90.0])},  # sets no level
     }
-    assert convergence.choose(found, "d", "s", [0]) == "fast"
-    found["d", "other", "", 0] = outcome([10.0, -90.0])  # nobody else gets near: the lowest wins
-    found["d", "s", "slow", 0] = outcome([10.0, 9.0, 1.0, 0.5])
-    assert convergence.choose(found, "d", "s", [0]) == "slow"
+    first, _, last = convergence.LEVELS
+    assert tuning.chosen(found, ("d", "s"), first, merits()) == (("d", "s", ""), (2.0,))
+    assert tuning.chosen(found, ("d", "s"), last, merits()) == (("d", "s", ""), (1.0,))
+    found["d", "other", ""] = {(): outcome([10.0, -90.0])}  # nobody else gets near: the lowest end wins
+    found["d", "s", ""][1.0,] = outcome([10.0, 9.0, 1.0, 0.5])
+    assert tuning.chosen(found, ("d", "s"), last, merits()) == (("d", "s", ""), (1.0,))
+
+
+def test_levels_are_those_of_all_runs_with_the_seed_but_adaptive_next_s():
+    key, other, adaptive = (("d", name, "") for name in ("s", "other", convergence.ADAPTIVE))
+    every = {
+        (key, (1.0,), 0): outcome([10.0, 5.0, 1.0]),
+        (key, (1.0,), 1): outcome([10.0, 5.0, 1.0]),
+        (other, (), 0): outcome([10.0, 5.0, 4.0]),
+        (other, (), 1): outcome([10.0, 0.0, 0.0]),
+        (adaptive, (), 1): outcome([10.0, -90.0, -90.0]),
+    }
+    best = {("d", "s", name): (key, (1.0,)) for name in convergence.LEVELS}
+    assert list(convergence.needed(every, best, [0, 1]).values()) == [[2.0, 2.0], [2.0, math.inf], [2.0, math.inf]]
 
 
 def test_ratios_are_to_partial_linearization_with_the_network_s_curvature():
-    two, four = outcome([10.0, 9.0, 1.0, 1.0, 1.0]), outcome([10.0, 9.0, 9.0, 9.0, 1.0])
-    never, half = outcome([10.0, 9.0, 9.0, 9.0, 9.0]), outcome([10.0, 9.0, 1.8, 1.8, 1.8])
-    done = {solver: [four] for solver in convergence.GRID} | {"DGD": [never], convergence.FULL: [half]}
-    done |= {convergence.PARTIAL: [two], convergence.LOCAL: [two, four]}
-    found = {("boston", name, "", seed): run for name, runs in done.items() for seed, run in enumerate(2 * runs) if seed < 2}
-    best = {("boston", solver): "" for solver in done}
-    lines = convergence.ratios(found, best, ["boston"], [0, 1]).csv().splitlines()
+    never, measures = math.inf, convergence.LEVELS
+    done = {solver: 3 * [[4.0, 4.0]] for solver in convergence.FAMILIES} | {"DGD": 3 * [[never, never]]}
+    done |= {convergence.PARTIAL: 3 * [[2.0, 2.0]], convergence.LOCAL: 3 * [[2.0, 4.0]]}
+    done[convergence.FULL] = [[2.0, 2.0], [never, never], [never, never]]
+    needs = {
+        ("boston", solver, name): counts for solver, own in done.items() for name, counts in zip(measures, own, strict=True)
+    }
+    lines = convergence.ratios(needs, ["boston"]).csv().splitlines()
     rows = {line.split('"')[1] if '"' in line else line.split(",")[1]: line.split(",")[-9:] for line in lines[1:]}
     assert convergence.PARTIAL not in rows
     assert [float(value) for value in rows[convergence.LOCAL]] == 3 * [1.5, 1.0, 2.0]
     assert [float(value) for value in rows["DGD"]] == 9 * [math.inf]
     assert [float(value) for value in rows[convergence.FULL]] == 3 * [1.0] + 6 * [math.inf]
-    for seed in (0, 1):  # a reference that does not get there itself is none
-        found["boston", convergence.PARTIAL, "", seed] = never
-    lines = convergence.ratios(found, best, ["boston"], [0, 1]).csv().splitlines()
+    for name in list(measures)[1:]:  # a reference that does not get there itself is none
+        needs["boston", convergence.PARTIAL, name] = [never, never]
+    lines = convergence.ratios(needs, ["boston"]).csv().splitlines()
     assert all(line.endswith(",nan,nan,nan,nan,nan,nan") for line in lines[1:])
 
 
 def test_the_agents_own_curvature_is_tuned_as_much_as_the_network_s():
-    local, network = (convergence.GRID[solver].values() for solver in (convergence.LOCAL, convergence.PARTIAL))
-    assert {setting.surrogate.curvature for setting in local} == {"local"}
-    assert {setting.surrogate.curvature for setting in network} == {"network"}
-    assert len(local) >= len(network)
-    assert NEXT(PartialLinearization(0.03, curvature="local"), Diminishing(0.1, 0.1)) in local
+    local, network = (convergence.FAMILIES[solver] for solver in (convergence.LOCAL, convergence.PARTIAL))
+    assert [len(family.start()) for family in local] == [len(family.start()) for family in network]
+    for families, curvature in ((local, "local"), (network, "network")):
+        assert {family.make(*family.start()[0]).surrogate.curvature for family in families} == {curvature}
 
 
 def test_the_references_descend_to_a_stationary_point():

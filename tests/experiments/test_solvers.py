@@ -9,7 +9,7 @@ import consensus
 import topologies
 from consensus.history import History
 from experiments import solvers
-from experiments.shared import tuning
+from experiments.shared import levels, tuning
 from experiments.shared.cases import case
 from experiments.shared.methods import UNTUNED, methods
 from experiments.shared.results import Outcome
@@ -31,7 +31,7 @@ FOUND = {
 
 
 def test_settings_are_chosen_by_exchanges_and_where_none_is_enough_by_the_objective():
-    merits = solvers.Merits(0)
+    merits = levels.Merits(lambda key: key[:2], lambda at: {solvers.FEWEST: 1e-4}, solvers.sets_levels)
     assert tuning.chosen(FOUND, FAST[:3], solvers.FEWEST, merits) == (FAST, (2.0,))
     assert tuning.chosen(FOUND, SLOW[:3], solvers.FEWEST, merits) == (SLOW, (1.0,))
 

@@ -1,0 +1,47 @@
+"""What is needed until the objective stays low: levels between start and lowest, and tuning by the exchanges to them."""
+
+import math
+
+import numpy as np
+
+
+def level_of(outcomes, part):
+    """The objective where only ``part`` is left of the gap between the start and the lowest of all ``outcomes``."""
+    lowest = min(np.nanmin(outcome.history["objective"]) for outcome in outcomes)
+    return lowest + part * (outcomes[0].history["objective"][0] - lowest)
+
+
+def exchanges_to(outcome, level, column="exchanges"):
+    """Exchanges (or another column) after which the objective stays at or below ``level``; infinite if it never does."""
+    above = np.flatnonzero(~(outcome.history["objective"] <= level))
+    after = above[-1] + 1 if len(above) else 0
+    return math.inf if outcome.diverged or after == outcome.history.rows else float(outcome.history[column][after])
+
+
+class Merits:
+    """The exchanges to levels, as :func:`experiments.shared.tuning.tuned` asks for them; of ties the lowest objective.
+
+    Of one solver nearly all rounds send and compute as much: bytes and gradients are exchanges times a constant.
+
+    Parameters
+    ----------
+    place : callable
+        ``place(key)``: what a key's runs share with those that they are compared with, a data set for instance.
+    parts : callable
+        ``parts(place)`` returns ``{measure: part of the gap}``.
+    counts : callable
+        ``counts(key)``: whether a key's runs set the levels.
+    """
+
+    def __init__(self, place, parts, counts):
+        self.place, self.parts, self.counts, self.known = place, parts, counts, {}
+
+    def __call__(self, found, key, outcome):
+        place = self.place(key)
+        there = [tried for other, tried in found.items() if self.place(other) == place and self.counts(other)]
+        at = place, sum(map(len, there))
+        if at not in self.known:  # lower, perhaps, with every run
+            runs = [run for tried in there for run in tried.values()]
+            self.known[at] = {measure: level_of(runs, part) for measure, part in self.parts(place).items()}
+        end = math.inf if outcome.diverged else float(outcome.history["objective"][-1])
+        return {measure: (exchanges_to(outcome, level), end) for measure, level in self.known[at].items()}
