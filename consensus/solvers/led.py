@@ -58,7 +58,7 @@ class LED(DualSolver):
     needs = Needs(regularizer="smooth", mixing="symmetric", static=True)
     exchanges_a_round = 1
     sends = "w"
-    default = "by L, mu and W"
+    default = "by L, mu and W; of networks: give a step"
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         refuse_batches(self)
