@@ -1,10 +1,10 @@
 """Optional packages, imported where they are used."""
 
 import importlib
-from typing import Any
+from types import ModuleType
 
 
-def module(name: str, what: str, extra: str) -> Any:
+def module(name: str, what: str, extra: str) -> ModuleType:
     """Import the module ``name``; if it is missing, the ``ImportError`` says what needs it and which extra to install."""
     try:
         return importlib.import_module(name)

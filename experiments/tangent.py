@@ -5,7 +5,7 @@ from matplotlib.ticker import NullLocator
 from sklearn.preprocessing import PolynomialFeatures
 
 import consensus
-from consensus.models.base import linearize
+from consensus.models.linearization import linearize
 from consensus.solvers import AdaptiveNEXT
 from experiments.shared.cases import Case, graph
 from experiments.shared.curves import draw, own_legend, panels, plain, points

@@ -23,6 +23,7 @@ PACKAGES = [
     "consensus.kernels",
     "consensus.local",
     "consensus.losses",
+    "consensus.models",
     "consensus.observe",
     "consensus.plotting",
     "consensus.problems",

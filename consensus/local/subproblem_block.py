@@ -11,7 +11,7 @@ from consensus.local.operators import Dense
 from consensus.local.semismooth import solve_proximal
 from consensus.local.subproblem import Subproblem
 from consensus.local.systems import System
-from consensus.models.base import linearize
+from consensus.models.linearization import linearize
 from consensus.regularizers.base import Regularizer
 from consensus.surrogates.partial import LinearizedModel
 

@@ -1,8 +1,9 @@
 """Models: what turns parameters and features into outputs."""
 
-from consensus.models.base import Linearization, Model, linearize
+from consensus.models.base import Model
 from consensus.models.jax import JAX
 from consensus.models.linear import Linear
+from consensus.models.linearization import Linearization, linearize
 from consensus.models.mlp import MLP
 from consensus.models.torch import Torch
 

@@ -1,14 +1,13 @@
-"""The protocol of models, and their first-order expansion."""
+"""The protocol of models."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from consensus import _checks
+if TYPE_CHECKING:
+    from jaxtyping import Float, Real
 
 
 class Model(Protocol):
@@ -88,8 +87,8 @@ class Model(Protocol):
     def outputs(self) -> int:
         """Number of outputs for a sample."""
 
-    def init(self, rng: np.random.Generator) -> np.ndarray:
-        """Return a random start (P,), drawn from ``rng`` alone.
+    def init(self, rng: np.random.Generator) -> Float[np.ndarray, " P"]:
+        """Return a random start, drawn from ``rng`` alone.
 
         Parameters
         ----------
@@ -102,113 +101,62 @@ class Model(Protocol):
             Parameters.
         """
 
-    def predict(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """f(w, x), shape (agents, samples, outputs)."""
+    def predict(
+        self, w: Float[np.ndarray, "agents P"], x: Real[np.ndarray, "agents samples *features"]
+    ) -> Float[np.ndarray, "agents samples outputs"]:
+        """Return the outputs f(w, x).
 
-    def vjp(self, w: np.ndarray, x: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """J' u, shape (agents, P), with the Jacobian J of f in w."""
+        Parameters
+        ----------
+        w : ndarray (agents, P)
+            Parameters.
+        x : ndarray (agents, samples, features)
+            Features.
 
-    def jvp(self, w: np.ndarray, x: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """J v, shape (agents, samples, outputs)."""
+        Returns
+        -------
+        ndarray (agents, samples, outputs)
+            Outputs.
+        """
 
+    def vjp(
+        self,
+        w: Float[np.ndarray, "agents P"],
+        x: Real[np.ndarray, "agents samples *features"],
+        u: Float[np.ndarray, "agents samples outputs"],
+    ) -> Float[np.ndarray, "agents P"]:
+        """Return J' u, with the Jacobian J of f in w.
 
-class Linearization(Protocol):
-    """Products with the Jacobian J of a model at fixed parameters w and features x, for a block of agents.
+        Parameters
+        ----------
+        w, x : ndarray
+            As in `predict`.
+        u : ndarray (agents, samples, outputs)
+            Cotangents.
 
-    That of a model's own ``linearize`` needs the two methods below, of one tangent or cotangent of each agent. Results are new
-    arrays. One thread at a time asks it; where ``jacobian_is_constant``, it may be kept from round to round.
+        Returns
+        -------
+        ndarray (agents, P)
+            The product of each agent.
+        """
 
-    Notes
-    -----
-    What it may have besides, and who asks for it:
+    def jvp(
+        self,
+        w: Float[np.ndarray, "agents P"],
+        x: Real[np.ndarray, "agents samples *features"],
+        v: Float[np.ndarray, "agents P"],
+    ) -> Float[np.ndarray, "agents samples outputs"]:
+        """Return J v.
 
-    ``several`` : bool
-        Whether ``jvp`` takes several tangents of an agent at once, v (agents, count, P), and gives (agents, count, samples,
-        outputs), and ``vjp`` several cotangents likewise, as :class:`consensus.solvers.AdaptiveNEXT` asks for them. Otherwise
-        they go through one after another.
-    ``jacobian(columns=None)``
-        J (agents, samples * outputs, P), or its columns in a sorted array of integers: for local problems where that is less
-        work than products, and for :class:`consensus.surrogates.Blocks`.
-    ``gram()``
-        J J' (agents, samples * outputs, samples * outputs): for local problems with more parameters than samples.
-    ``diagonal(weights)``
-        That of J' diag(weights) J, shape (agents, P), with weights like the outputs, zero on samples that fill up shards: to
-        precondition conjugate gradients.
-    """
+        Parameters
+        ----------
+        w, x : ndarray
+            As in `predict`.
+        v : ndarray (agents, P)
+            Tangents.
 
-    def vjp(self, u: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        """J' u (agents, P) for u (agents, samples, outputs), written to ``out`` and returned, if that is given."""
-
-    def jvp(self, v: np.ndarray) -> np.ndarray:
-        """J v (agents, samples, outputs) for v (agents, P)."""
-
-
-def linearize(model: Model, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, Linearization]:
-    """Evaluate ``model`` at w and return ``(outputs, linearization)``.
-
-    The linearization takes one (co)tangent or several, and has what else the model's own has. Models with a ``linearize``
-    method share a pass through the model between all products; for others every product starts anew, and the Jacobian is made
-    by one call of ``vjp`` where the model offers none.
-    """
-    _checks.model(model)
-    if not hasattr(model, "linearize"):
-        return model.predict(w, x), _OneByOne(_Recomputed(model, w, x))
-    outputs, linearization = model.linearize(w, x)
-    return outputs, linearization if getattr(linearization, "several", False) else _OneByOne(linearization)
-
-
-@dataclass(frozen=True)
-class _OneByOne:
-    """A linearization that takes several (co)tangents, made of one that does not."""
-
-    single: Linearization
-
-    def vjp(self, u: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        if u.ndim == 3:
-            return self.single.vjp(u, out)
-        return np.stack([self.single.vjp(u[:, k]) for k in range(u.shape[1])], axis=1, out=out)
-
-    def jvp(self, v: np.ndarray) -> np.ndarray:
-        if v.ndim == 2:
-            return self.single.jvp(v)
-        return np.stack([self.single.jvp(v[:, k]) for k in range(v.shape[1])], axis=1)
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # optional members, which take no tangents
-        return getattr(self.single, name)
-
-
-@dataclass(frozen=True)
-class _Recomputed:
-    """The linearization of a model that has none of its own."""
-
-    model: Model
-    w: np.ndarray
-    x: np.ndarray
-
-    def vjp(self, u: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        result = self.model.vjp(self.w, self.x, u)
-        if out is None:
-            return result
-        out[...] = result
-        return out
-
-    def jvp(self, v: np.ndarray) -> np.ndarray:
-        return self.model.jvp(self.w, self.x, v)
-
-    def jacobian(self, columns: np.ndarray | None = None) -> np.ndarray:
-        jacobian: np.ndarray = self.model.jacobian(self.w, self.x) if hasattr(self.model, "jacobian") else self._rows()
-        return jacobian if columns is None else jacobian[:, :, columns]
-
-    def _rows(self) -> np.ndarray:
-        """Return J by one pass, with an agent for every output of every sample."""
-        (agents, samples, *features), outputs = self.x.shape, self.model.outputs
-        w = np.repeat(self.w, samples * outputs, axis=0)
-        x = np.repeat(self.x.reshape(-1, 1, *features), outputs, axis=0)
-        u = np.tile(np.eye(outputs, dtype=w.dtype), (agents * samples, 1))[:, None]
-        return self.model.vjp(w, x, u).reshape(agents, samples * outputs, -1)
-
-    def __getattr__(self, name: str) -> Callable[[], np.ndarray]:
-        if name == "gram" and hasattr(self.model, name):
-            gram = getattr(self.model, name)
-            return lambda: np.asarray(gram(self.w, self.x))
-        raise AttributeError(name)
+        Returns
+        -------
+        ndarray (agents, samples, outputs)
+            The product of each agent.
+        """

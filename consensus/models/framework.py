@@ -5,15 +5,25 @@ from __future__ import annotations
 import itertools
 import sys
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, NoReturn, Protocol, Self
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import ArrayLike, DTypeLike
 
 from consensus import _checks
 from consensus._parallel import CHUNK_BYTES
-from consensus.models.framework_trial import tried
+from consensus.models.framework_trial import Generators, tried
 from consensus.models.linearized import Linearized
+
+
+class Derivatives(Protocol):
+    """Products with the Jacobian J of a part of a block."""
+
+    def vjp(self, u: np.ndarray, /) -> np.ndarray:
+        """Return J' u (agents, P) for u (agents, samples, outputs)."""
+
+    def jvp(self, v: np.ndarray, /) -> np.ndarray:
+        """Return J v (agents, samples, outputs) for v (agents, P)."""
 
 
 class Framework(Linearized):
@@ -31,15 +41,22 @@ class Framework(Linearized):
     widths: tuple[int, ...]  #: how many numbers a sample takes on its way
     whole: bool  #: whether features stay in int32 or int64, as for embeddings
     takes_integers = True  #: ``for_samples`` takes their dtype
+    _known: dict[tuple[tuple[int, ...], str], Self]  # the model for shapes of samples
 
     def for_samples(self, shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> Self:
-        """This model for samples of that shape, which is tried on five of them; always the same for the same shape.
+        """Return this model for samples of a shape, tried on five of them; always the same object for the same shape.
 
         Parameters
         ----------
         shape : tuple of int
+            Shape of a sample.
         dtype : dtype
-            Of the features. Where they are int32 or int64, it is tried on such samples; if it does not work on them, on floats.
+            Of the features. With int32 or int64 the model is tried on such samples; if it does not work on them, on floats.
+
+        Returns
+        -------
+        Framework
+            The model, with ``features``, ``outputs`` and ``widths``.
 
         Raises
         ------
@@ -65,12 +82,12 @@ class Framework(Linearized):
             self._known[key] = model
         return self._known[key]
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> NoReturn:
         if name in ("features", "outputs", "widths"):
             raise AttributeError(f"{name} of {self} are known for samples of a known shape: model.for_samples(shape)")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    def _predicted(self, w, x):
+    def _predicted(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
         model, w, x = self._check(w, x)
         outputs = np.empty((*x.shape[:2], model.outputs), w.dtype)
         with self._context(w.dtype):
@@ -79,7 +96,6 @@ class Framework(Linearized):
         return outputs
 
     def linearize(self, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, FrameworkLinearization]:
-        """``(f(w, x), linearization)``: one forward pass serves all products with the Jacobian at w."""
         model, w, x = self._check(w, x)
         outputs = np.empty((*x.shape[:2], model.outputs), w.dtype)
         parts = []
@@ -90,8 +106,8 @@ class Framework(Linearized):
                 parts.append((part, derivatives))
         return outputs, FrameworkLinearization(model, w, x, parts)
 
-    def _check(self, w, x):
-        """This model for samples of x's shape, and the arrays; ``TypeError`` or ``ValueError`` where they do not fit it."""
+    def _check(self, w: np.ndarray, x: np.ndarray) -> tuple[Self, np.ndarray, np.ndarray]:
+        """Return this model for samples of x's shape, and the arrays; raise an error if they do not fit the model."""
         w, x = _checks.floats("w", w), self._numbers(x)
         if w.ndim != 2 or w.shape[1] != self.parameters:
             raise ValueError(f"w must have shape (agents, {self.parameters}) for {self}; got {w.shape}")
@@ -104,94 +120,96 @@ class Framework(Linearized):
         model = self if "features" in self.__dict__ else self.for_samples(shape, x.dtype)
         return model, w, x if model.whole and x.dtype.kind == "i" else x.astype(w.dtype, copy=False)
 
-    def _numbers(self, x):
-        whole = type(x) is np.ndarray and x.dtype in (np.int32, np.int64)
-        return x if whole and self.__dict__.get("whole", True) else _checks.floats("x", x)
+    def _numbers(self, x: ArrayLike) -> np.ndarray:
+        if type(x) is np.ndarray and x.dtype in (np.int32, np.int64) and self.__dict__.get("whole", True):
+            return x
+        return _checks.floats("x", x)
 
-    def _cut(self, w, x):
+    def _cut(self, w: np.ndarray, x: np.ndarray) -> list[_Part]:
+        """Return the parts of a block, each of which is one call."""
         most = self._most(x.shape[1], w.dtype)
         parts = -(-len(w) // most)
         ends = [len(w) * part // parts for part in range(parts + 1)]
         return [_Part(slice(*span), 2 if most > 1 and span[1] - span[0] == 1 else 1) for span in itertools.pairwise(ends)]
 
     def _most(self, samples: int, dtype: np.dtype) -> int:
-        """How many agents of so many samples may be worked at once: one if they fill the cache by themselves."""
+        """Return how many agents of so many samples may share a call: one if it fills the cache by itself."""
         numbers = 2 * samples * sum(self.widths) + 2 * self.parameters
         return sys.maxsize if numbers * dtype.itemsize <= CHUNK_BYTES // 2 else 1
 
     # What a subclass gives. Parts of a block have arrays (agents, ...): of one agent, which is worked by itself, or of several.
 
-    def _context(self, dtype: np.dtype) -> AbstractContextManager:
-        """Settings of the framework within calls of its functions; for this thread alone, and undone at the end."""
+    def _context(self, dtype: np.dtype) -> AbstractContextManager[None]:
+        """Return the framework's settings within calls of its functions; for this thread alone, and undone at the end."""
         raise NotImplementedError
 
-    def _predict(self, w, x):
-        """f(w, x) of a part."""
+    def _predict(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """Return f(w, x) of a part."""
         raise NotImplementedError
 
-    def _derivatives(self, w, x):
-        """``(f(w, x), derivatives)`` of a part, with ``derivatives.vjp(u)`` and ``derivatives.jvp(v)``."""
+    def _derivatives(self, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, Derivatives]:
+        """Return f(w, x) of a part, and the products with its Jacobian."""
         raise NotImplementedError
 
-    def _jacobian(self, w, x):
-        """J (samples, outputs, P) of one agent, w (P,) and x (samples, ...)."""
+    def _jacobian(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """Return J (samples, outputs, P) of one agent, w (P,) and x (samples, ...)."""
         raise NotImplementedError
 
     # For the trial: w is (P,) and x (samples, ...), of one agent.
 
-    def _call(self, w, x):
-        """What the function returns, as an array where it is one of the framework."""
+    def _call(self, w: np.ndarray, x: np.ndarray) -> object:
+        """Return what the function returns, as a NumPy array if it is an array of the framework."""
         raise NotImplementedError
 
-    def _path(self, w, x):
-        """``widths``, and an objection to what happens on the way, or ""."""
+    def _path(self, w: np.ndarray, x: np.ndarray) -> tuple[tuple[int, ...], str]:
+        """Return the ``widths``, and an objection to what happens on the way, or ""."""
         raise NotImplementedError
 
-    def _backward(self, w, x, u):
+    def _backward(self, w: np.ndarray, x: np.ndarray, u: np.ndarray) -> None:
         """Pass backwards, for what may happen there."""
         raise NotImplementedError
 
-    def _generators(self):
-        """The framework's global random generators: ``{name: (read, set)}``."""
+    def _generators(self) -> Generators:
+        """Return the functions that read and set the state of each of the framework's global random generators, by name."""
         return {}
 
-    def _constants(self, w):
-        """What every call must leave as it is, as bytes by name."""
+    def _constants(self, w: np.ndarray) -> dict[str, str]:
+        """Return digests, by name, of what every call must leave as it is."""
         return {}
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in self.__dict__.items() if name not in ("_known", "_here", "_counts")}
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__ |= state
         self._prepare()
 
-    def _prepare(self):
-        """What is not sent to other processes: ``_known``, the model for shapes of samples, and ``_here``."""
+    def _prepare(self) -> None:
+        """Set what is not sent to other processes: ``_known``, ``_here`` and ``_counts``."""
         self._known = {}
 
 
 class _Part(NamedTuple):
-    """Agents that are worked at once; one is repeated where it would else be worked in another way than several."""
+    """Agents that share a call; one is repeated where it would otherwise be computed in another way than several."""
 
     rows: slice
     repeats: int = 1
 
-    def of(self, array):
+    def of(self, array: np.ndarray) -> np.ndarray:
         return np.repeat(array[self.rows], self.repeats, axis=0) if self.repeats > 1 else array[self.rows]
 
-    def own(self, array):
+    def own(self, array: np.ndarray) -> np.ndarray:
         return array[: len(array) // self.repeats]
 
 
 class FrameworkLinearization:
     """Products with the Jacobian J of a :class:`Framework` at fixed parameters and features, part by part."""
 
-    def __init__(self, model, w, x, parts):
+    def __init__(self, model: Framework, w: np.ndarray, x: np.ndarray, parts: list[tuple[_Part, Derivatives]]) -> None:
         self._model, self._w, self._x, self._parts = model, w, x, parts
 
     def vjp(self, u: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        """J' u (agents, P) for u (agents, samples, outputs), written to ``out`` if given."""
+        """Return J' u (agents, P) for u (agents, samples, outputs), written to ``out`` if given."""
         u = _checks.floats("u", u)
         wanted = (*self._x.shape[:2], self._model.outputs)
         if u.shape != wanted:
@@ -203,7 +221,7 @@ class FrameworkLinearization:
         return out
 
     def jvp(self, v: np.ndarray) -> np.ndarray:
-        """J v (agents, samples, outputs) for v (agents, P)."""
+        """Return J v (agents, samples, outputs) for v (agents, P)."""
         v = _checks.floats("v", v)
         if v.shape != self._w.shape:
             raise ValueError(f"v must have the shape of w, {self._w.shape}, for {self._model}; got {v.shape}")
@@ -214,7 +232,7 @@ class FrameworkLinearization:
         return outputs
 
     def jacobian(self, columns: np.ndarray | None = None) -> np.ndarray:
-        """J (agents, samples * outputs, P), or its ``columns``, given by a sorted integer array."""
+        """Return J (agents, samples * outputs, P), or its ``columns``, given by a sorted integer array."""
         agents, samples = self._x.shape[:2]
         width = self._model.parameters if columns is None else len(columns)
         jacobian = np.empty((agents, samples * self._model.outputs, width), self._w.dtype)
@@ -225,6 +243,6 @@ class FrameworkLinearization:
         return jacobian
 
     def gram(self) -> np.ndarray:
-        """J J' (agents, samples * outputs, samples * outputs)."""
+        """Return J J' (agents, samples * outputs, samples * outputs)."""
         jacobian = self.jacobian()
-        return jacobian @ jacobian.swapaxes(1, 2)
+        return np.asarray(jacobian @ jacobian.swapaxes(1, 2))

@@ -4,21 +4,55 @@ from __future__ import annotations
 
 import pickle
 import random
-from typing import Any
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
 from consensus import _checks
 
+Generators: TypeAlias = dict[str, tuple[Callable[[], Any], Callable[[Any], None]]]  # each has states of its own type
+Result = TypeVar("Result")
+
 _SCALES = (0, 0, 1, 3, 10)  # of the samples' random features; the second sample is of ones
-_GENERATORS = {  # by what a module may draw from: how their states are read and set
+_GENERATORS: Generators = {  # by what a module may draw from: how their states are read and set
     "NumPy's global generator": (np.random.get_state, np.random.set_state),
     "Python's generator random": (random.getstate, random.setstate),
 }
 
 
-def tried(model: Any, shape: tuple[int, ...], dtype: np.dtype) -> tuple[int, tuple[int, ...]]:
-    """``(outputs, widths)`` of a ``Framework`` model for samples of that shape and dtype, found by passes in float32.
+class Triable(Protocol):
+    """The part of a ``Framework`` model that its trial calls, for one agent, w (P,) and x (samples, ...)."""
+
+    parameters: int
+
+    def _context(self, dtype: np.dtype) -> AbstractContextManager[None]: ...
+    def _call(self, w: np.ndarray, x: np.ndarray) -> object: ...
+    def _path(self, w: np.ndarray, x: np.ndarray) -> tuple[tuple[int, ...], str]: ...
+    def _backward(self, w: np.ndarray, x: np.ndarray, u: np.ndarray) -> None: ...
+    def _generators(self) -> Generators: ...
+    def _constants(self, w: np.ndarray) -> dict[str, str]: ...
+
+
+def tried(model: Triable, shape: tuple[int, ...], dtype: np.dtype) -> tuple[int, tuple[int, ...]]:
+    """Return the number of outputs and the ``widths`` of a model, found by passes in float32.
+
+    Parameters
+    ----------
+    model : Framework
+        The model.
+    shape : tuple of int
+        Shape of a sample.
+    dtype : numpy.dtype
+        Of the features.
+
+    Returns
+    -------
+    outputs : int
+        Number of outputs.
+    widths : tuple of int
+        How many numbers a sample takes on its way.
 
     Raises
     ------
@@ -33,25 +67,18 @@ def tried(model: Any, shape: tuple[int, ...], dtype: np.dtype) -> tuple[int, tup
     x[1] = 1
     x, w = x.astype(dtype), 0.3 * rng.standard_normal(model.parameters).astype(np.float32)
     with model._context(w.dtype):
-        trial = _Trial(model, w, x)
+        trial = _Trial(model, w)
         widths, remark = trial.run(model._path, x)
         if remark:
             raise ValueError(f"{model}: {remark}")
-        outputs = trial.run(model._call, x)
-        if not isinstance(outputs, np.ndarray) or outputs.ndim != 2 or len(outputs) != len(x) or outputs.dtype != w.dtype:
-            tensor = hasattr(outputs, "dtype") and hasattr(outputs, "shape")
-            found = f"{outputs.dtype} {tuple(outputs.shape)}" if tensor else _checks.shown(outputs)
-            raise ValueError(
-                f"{model} must return (samples, outputs) in the dtype of w, {w.dtype}; of x {x.dtype} {x.shape} it made "
-                f"{' '.join(found.split())}"
-            )
-        if not np.array_equal(trial.run(model._call, x), outputs, equal_nan=True):
+        outputs = trial.outputs(x)
+        if not np.array_equal(trial.outputs(x), outputs, equal_nan=True):
             raise ValueError(
                 f"{model} returns other outputs when it is called again: they may depend on w and x alone, neither on a count "
                 "of calls nor on a random generator"
             )
-        in_turn = np.concatenate([trial.run(model._call, x[row : row + 1]) for row in range(len(x))])
-        backwards = trial.run(model._call, x[::-1].copy())[::-1]
+        in_turn = np.concatenate([trial.outputs(x[row : row + 1]) for row in range(len(x))])
+        backwards = trial.outputs(x[::-1].copy())[::-1]
         scale = 1e-3 * np.nan_to_num(np.abs(outputs)).max(axis=1, keepdims=True)
         for other in (in_turn, backwards):
             if not (np.isclose(other, outputs, rtol=1e-3, atol=scale, equal_nan=True)).all():
@@ -66,12 +93,26 @@ def tried(model: Any, shape: tuple[int, ...], dtype: np.dtype) -> tuple[int, tup
 class _Trial:
     """Calls of a model, which must leave everything but their result as it was."""
 
-    def __init__(self, model, w, x):
+    def __init__(self, model: Triable, w: np.ndarray) -> None:
         self.model, self.w = model, w
         self.generators = _GENERATORS | model._generators()
 
-    def run(self, call, x):
-        """``call(w, x)``; raise ``ValueError`` if it fails or changes anything."""
+    def outputs(self, x: np.ndarray) -> np.ndarray:
+        """Return the outputs of samples x; raise ``ValueError`` if they are no array (samples, outputs) in the dtype of w."""
+        outputs, dtype = self.run(self.model._call, x), self.w.dtype
+        if isinstance(outputs, np.ndarray) and outputs.ndim == 2 and len(outputs) == len(x) and outputs.dtype == dtype:
+            return outputs
+        if hasattr(outputs, "dtype") and hasattr(outputs, "shape"):
+            found = f"{outputs.dtype} {tuple(outputs.shape)}"
+        else:
+            found = _checks.shown(outputs)
+        raise ValueError(
+            f"{self.model} must return (samples, outputs) in the dtype of w, {dtype}; of x {x.dtype} {x.shape} it made "
+            f"{' '.join(found.split())}"
+        )
+
+    def run(self, call: Callable[[np.ndarray, np.ndarray], Result], x: np.ndarray) -> Result:
+        """Return ``call(w, x)``; raise ``ValueError`` if it fails or changes anything."""
         model, w, features = self.model, self.w.copy(), x.copy()
         before = {name: read() for name, (read, _) in self.generators.items()}
         constants = model._constants(w)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Protocol, TypeGuard
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from consensus import _checks
 from consensus.models.framework import Framework
-from consensus.models.jax_compiled import Compiled, Derivatives, loaded
+from consensus.models.jax_compiled import Compiled, Derivatives, Function, PyTree, loaded
 from consensus.models.loss_methods import method_of
+
+if TYPE_CHECKING:
+    from jax import Array, Device
 
 _CHANCE = ("random_bits", "random_wrap", "threefry2x32", "rng_bit_generator")  # what JAX draws numbers by
 
@@ -26,18 +30,18 @@ class JAX(Framework):
     apply : callable
         ``apply(parameters, x)`` takes a batch x (samples, ...) to (samples, outputs), as flax's ``module.apply`` does.
     parameters : pytree of arrays of floats, or callable
-        The start of a run. Of a function that draws them from a key, ``parameters(key)``, every seed has a start of its own.
+        The start of a run; with a function ``parameters(key)``, which draws them, every seed has its own start.
     device : str
-        Where it is computed: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ....
+        Device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ....
 
     Raises
     ------
     ImportError
         Without JAX: ``pip install consensus-opt[jax]``.
     ValueError
-        If the device is not there.
+        If the device does not exist.
     TypeError
-        If ``apply`` is no function, or the parameters are none.
+        If ``apply`` is no function, or ``parameters`` no pytree of arrays of floats.
 
     Notes
     -----
@@ -63,11 +67,11 @@ class JAX(Framework):
     {'in': (4, 3), 'out': (3, 2)}
     """
 
-    def __init__(self, apply: Callable[[Any, Any], Any], parameters: Any, device: str = "cpu") -> None:
+    def __init__(self, apply: Callable[[PyTree, Array], Array], parameters: PyTree | Function, device: str = "cpu") -> None:
         jax = loaded()
         self._apply = _checks.offers("apply", apply, ("__call__",), "a function apply(parameters, x)")
         leaves = jax.tree.leaves(parameters)
-        self._draw = parameters if len(leaves) == 1 and callable(leaves[0]) else None
+        self._draw: Function | None = parameters if len(leaves) == 1 and callable(leaves[0]) else None
         if not isinstance(device, str):
             raise TypeError(f"device must be a name such as 'cpu' or 'cuda:1'; got {_checks.shown(device)}")
         _device(device)
@@ -81,7 +85,7 @@ class JAX(Framework):
             raise TypeError(f"parameters must be a pytree of arrays of floats, or a function that draws one; got {found}")
         self._shapes = [tuple(leaf.shape) for leaf in leaves]
         self.parameters = sum(math.prod(shape) for shape in self._shapes)
-        self._start: Any = None if self._draw else np.concatenate([np.asarray(leaf).ravel() for leaf in leaves])
+        self._start = None if self._draw else np.concatenate([np.asarray(leaf).ravel() for leaf in leaves])
         self._prepare()
 
     def __repr__(self) -> str:
@@ -89,33 +93,55 @@ class JAX(Framework):
         return f"JAX({name}, {self._tree.unflatten(self._shapes)}, device={self.device!r})"
 
     def init(self, rng: np.random.Generator) -> np.ndarray:
-        """The start (P,): the parameters that were given, or those of a key that is drawn from ``rng``."""
+        """Return the start: the parameters that were given, or those of a key drawn from ``rng``.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            Source of random numbers.
+
+        Returns
+        -------
+        ndarray (P,)
+            Parameters.
+        """
         _checks.offers("rng", rng, ("integers",), "a NumPy generator, such as numpy.random.default_rng(0)")
-        if self._draw is None:
+        if self._start is not None:
             return self._start.copy()
         jax = loaded()
         with self._context(np.float32):
             leaves = jax.tree.leaves(self._here.draw(rng.integers(2**32, dtype=np.uint32)))
         return np.concatenate([np.asarray(leaf).ravel() for leaf in leaves])
 
-    def unflatten(self, w: np.ndarray) -> Any:
-        """The pytree of arrays with the parameters w (P,), for ``apply``."""
+    def unflatten(self, w: np.ndarray) -> PyTree:
+        """Return the pytree of arrays that ``apply`` takes.
+
+        Parameters
+        ----------
+        w : ndarray (P,)
+            Parameters.
+
+        Returns
+        -------
+        pytree of arrays
+            The parameters, in the structure that was given.
+        """
         w = _checks.floats("w", w)
         if w.shape != (self.parameters,):
             raise ValueError(f"w must have shape ({self.parameters},) for {self}, such as result.mean; got {w.shape}")
         jax = loaded()
         return jax.tree.map(jax.numpy.array, self._unflatten(w))
 
-    def _unflatten(self, w):
+    def _unflatten(self, w: Array | np.ndarray) -> PyTree:
         ends = np.cumsum([math.prod(shape) for shape in self._shapes]).tolist()
         leaves = [w[end - math.prod(shape) : end].reshape(shape) for shape, end in zip(self._shapes, ends, strict=True)]
         return self._tree.unflatten(leaves)
 
-    def _outputs(self, w, x):
+    def _outputs(self, w: Array, x: Array) -> Array:
         return self._apply(self._unflatten(w), x)
 
     @contextmanager
-    def _context(self, dtype):
+    def _context(self, dtype: DTypeLike) -> Iterator[None]:
         jax = loaded()
         with ExitStack() as settings:  # only what would change anything: each of them takes as long as a small product
             if (device := _device(self.device)) != (jax.config.jax_default_device or jax.local_devices()[0]):
@@ -124,61 +150,94 @@ class JAX(Framework):
                 settings.enter_context(jax.enable_x64(True))
             yield
 
-    def _prepare(self):
+    def _prepare(self) -> None:
         super()._prepare()
         self._here = Compiled(self)
 
-    def _predict(self, w, x):
+    def _predict(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
         return np.asarray(self._here.call("predict", len(x) > 1, w, x)).reshape(*x.shape[:2], self.outputs)
 
-    def _derivatives(self, w, x):
+    def _derivatives(self, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, Derivatives]:
         outputs, kept = self._here.call("linearize", len(x) > 1, w, x)
         return np.asarray(outputs).reshape(*x.shape[:2], self.outputs), Derivatives(self._here, kept, x, w.dtype)
 
-    def gradient_of(self, loss: Any) -> Callable[..., None] | None:
-        """As of :class:`Model`: one compiled call; None if the loss does not say its gradient in JAX."""
-        if type(self) is not JAX or method_of(loss, "jax_gradient", "gradient") is None:
+    def gradient_of(self, loss: object) -> Callable[..., None] | None:
+        """Return the gradient with a loss as one compiled call: see :class:`Model`.
+
+        Parameters
+        ----------
+        loss : Loss
+            Any loss.
+
+        Returns
+        -------
+        callable or None
+            None if the loss has no ``jax_gradient``.
+        """
+        if type(self) is not JAX or not _has_gradient(loss):
             return None
         return functools.partial(self.pull_back, _slope_of(loss))
 
-    def pull_back(self, slope: Callable[..., Any], w: np.ndarray, x: np.ndarray, *data: np.ndarray, out: np.ndarray) -> None:
-        """Put J' u for ``u = slope(f(w, x), *data)`` (agents, P) into ``out``, by one compiled call.
+    def pull_back(self, slope: Callable[..., Array], w: np.ndarray, x: np.ndarray, *data: np.ndarray, out: np.ndarray) -> None:
+        """Write J' u for ``u = slope(f(w, x), *data)`` into ``out``, by one compiled call.
 
-        ``slope`` takes the outputs (samples, outputs) and the ``data`` of one agent as arrays of JAX. It is compiled once:
-        give the same function every time.
+        Parameters
+        ----------
+        slope : callable
+            Takes the outputs (samples, outputs) and the data of one agent as arrays of JAX. It is compiled once: pass the same
+            function every time.
+        w : ndarray (agents, P)
+            Parameters.
+        x : ndarray (agents, samples, ...)
+            Features.
+        *data : ndarray (agents, ...)
+            Further arguments of ``slope``.
+        out : ndarray (agents, P)
+            Where the products are written.
         """
         model, w, x = self._check(w, x)
         with self._context(w.dtype):
             for part in model._cut(w, x):
                 out[part.rows] = part.own(self._here.pull_back(slope, *map(part.of, (w, x, *data))))
 
-    def _jacobian(self, w, x):
+    def _jacobian(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
         return np.asarray(self._here.jacobian(w, x))
 
-    def _call(self, w, x):
+    def _call(self, w: np.ndarray, x: np.ndarray) -> object:
         outputs = self._here.call("predict", False, w[None], x[None])
         return np.asarray(outputs) if hasattr(outputs, "shape") else outputs
 
-    def _path(self, w, x):
+    def _path(self, w: np.ndarray, x: np.ndarray) -> tuple[tuple[int, ...], str]:
         traced = loaded().make_jaxpr(self._outputs)(w, x)
         shapes = [made.aval.shape for step in traced.eqns for made in step.outvars]
         sizes = [math.prod(of_sample) for samples, *of_sample in filter(None, shapes) if samples == len(x)]
         random = any(name in str(traced) for name in _CHANCE)
         return (math.prod(x.shape[1:]), *sizes), "draws random numbers, as dropout does: leave that out" if random else ""
 
-    def _backward(self, w, x, u):  # traced, which takes much less time than to compile it
+    def _backward(self, w: np.ndarray, x: np.ndarray, u: np.ndarray) -> None:  # traced: much faster than compiling
         jax = loaded()
         jax.eval_shape(lambda w: jax.vjp(lambda w: self._outputs(w, x), w)[1](u), w)
 
 
+class _Loss(Protocol):
+    """A loss whose gradient JAX can compile."""
+
+    def jax_gradient(self, outputs: Array, targets: Array) -> Array: ...
+    def __hash__(self) -> int: ...
+
+
+def _has_gradient(loss: object) -> TypeGuard[_Loss]:
+    return method_of(loss, "jax_gradient", "gradient") is not None
+
+
 @functools.lru_cache(maxsize=64)  # one function for a loss: what is compiled is kept by it
-def _slope_of(loss: Any) -> Callable[..., Any]:
-    """``(outputs, targets, weights) -> weights times the loss's derivative``, of an agent's samples."""
+def _slope_of(loss: _Loss) -> Callable[..., Array]:
+    """Return ``(outputs, targets, weights) -> weights times the loss's derivative``, for an agent's samples."""
     return lambda outputs, targets, weights: weights[:, None] * loss.jax_gradient(outputs, targets)
 
 
 @functools.cache
-def _device(name: str) -> Any:
+def _device(name: str) -> Device:
     platform, _, number = name.partition(":")
     try:
         return loaded().devices(platform)[int(number or 0)]

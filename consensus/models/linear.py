@@ -13,6 +13,7 @@ class Linear(Layered):
     Parameters
     ----------
     features, outputs : int
+        Numbers of features and outputs of a sample.
     bias : bool
         Whether there is a b; it is a parameter like the others, and is regularized like them.
 
@@ -35,19 +36,52 @@ class Linear(Layered):
         return f"Linear({self.features}, outputs={self.outputs}, bias={self.bias})"
 
     def design(self, x: np.ndarray) -> np.ndarray:
-        """Return the design matrices: the features x (agents, samples, features), with a column of ones if there is a bias."""
+        """Return the design matrices.
+
+        Parameters
+        ----------
+        x : ndarray (agents, samples, features)
+            Features.
+
+        Returns
+        -------
+        ndarray (agents, samples, m)
+            The features, with a column of ones if there is a bias.
+        """
         x = _checks.floats("x", x)
         if x.ndim != 3:
             raise ValueError(f"x must have shape (agents, samples, features); got {x.shape}")
         return np.concatenate([x, np.ones((*x.shape[:2], 1), x.dtype)], axis=2) if self.bias else x
 
     def gradient_of(self, loss: object) -> kernels.FusedSums | None:
-        """Return the compiled sums of the loss; None if nothing is compiled, or the loss has none for several outputs."""
+        """Return the compiled sums of a loss.
+
+        Parameters
+        ----------
+        loss : Loss
+            Any loss.
+
+        Returns
+        -------
+        consensus.kernels.FusedSums or None
+            None if nothing is compiled, the loss has no such sums, or there are several outputs.
+        """
         if type(self) is not Linear or self.outputs > 1 or kernels.level() is None:
             return None
         fused = method_of(loss, "fused_sums", "value", "gradient")
         return None if fused is None else fused()
 
     def init(self, rng: np.random.Generator) -> np.ndarray:
-        """Zeros (P,), the customary start of a convex problem; ``rng`` is not used."""
+        """Return the customary start of a convex problem, zero.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            Not used.
+
+        Returns
+        -------
+        ndarray (P,)
+            Zeros.
+        """
         return np.zeros(self.parameters)

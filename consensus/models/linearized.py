@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks
-from consensus.models.base import Linearization
+from consensus.models.linearization import Linearization
 
 
 class FullLinearization(Linearization, Protocol):

@@ -45,9 +45,19 @@ class MLP(Layered):
         return f"MLP({list(self.widths)}, activation={self.activation!r})"
 
     def init(self, rng: np.random.Generator) -> np.ndarray:
-        """Return a random start (P,): W_l normal with variance gain * 2 / (inputs + outputs), b_l zero.
+        """Return a random start: W_l normal with variance gain * 2 / (inputs + outputs), b_l zero.
 
         The gain is 2 for relu and 1 otherwise.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            Source of random numbers.
+
+        Returns
+        -------
+        ndarray (P,)
+            Parameters.
 
         References
         ----------

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import copy
-import functools
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-from consensus import _checks, _extras
+from consensus import _checks
 from consensus._parallel import CHUNK_BYTES
-from consensus.models.framework import Framework
+from consensus.models.framework_trial import Generators
 from consensus.models.together import most_together
-from consensus.models.torch_aligned import LINE, align_products, aligned, aligned_rows, whole, with_samples
+from consensus.models.torch_aligned import LINE, aligned
+from consensus.models.torch_calls import ModuleCalls, loaded
 from consensus.models.torch_checks import checked_device, constants, digest, generators, made, path, refuse, returned
 from consensus.models.torch_derivatives import Derivatives
 
 if TYPE_CHECKING:
-    import torch
+    from torch import Tensor, nn
 
 _TOGETHER = 5  # agents in a call: half as many take longer each, twice as many hardly less
 
 
-class Torch(Framework):
+class Torch(ModuleCalls):
     """A PyTorch module as a model: ``f(w, x) = module(x)`` with the trainable parameters w.
 
     Parameters
@@ -35,7 +36,7 @@ class Torch(Framework):
         Takes a batch of samples (samples, ...) to (samples, outputs); its parameters are the start of a run. A function or
         class that makes such a module without arguments gives every seed its own start.
     device : str
-        Where it is computed: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ....
+        Device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ....
 
     Raises
     ------
@@ -45,7 +46,7 @@ class Torch(Framework):
         If the module has active dropout, batch statistics or no trainable parameters, or if the device does not exist.
         :meth:`for_samples` rejects modules whose calls change anything but their result, draw random numbers or mix samples.
     TypeError
-        If it is no module and makes none.
+        If ``module`` is no module and makes none.
 
     Notes
     -----
@@ -67,10 +68,9 @@ class Torch(Framework):
     ['0.weight', '0.bias', '2.weight', '2.bias']
     """
 
-    def __init__(self, module: torch.nn.Module | Callable[[], torch.nn.Module], device: str = "cpu") -> None:
-        torch = _torch()
-        self._module: Any
-        self._make = None if isinstance(module, torch.nn.Module) else module
+    def __init__(self, module: nn.Module | Callable[[], nn.Module], device: str = "cpu") -> None:
+        torch = loaded()
+        self._make: Callable[[], nn.Module] | None = None if isinstance(module, torch.nn.Module) else module
         if self._make is not None and not callable(self._make):
             raise TypeError(f"module must be a torch.nn.Module, or a function that makes one; got {_checks.shown(module)}")
         self._module = copy.deepcopy(module) if self._make is None else made(torch, self._make, 0)
@@ -98,27 +98,50 @@ class Torch(Framework):
         return f"Torch({text}, device={self.device!r}{fixed})"
 
     def init(self, rng: np.random.Generator) -> np.ndarray:
-        """The start (P,): the module's own values, or those of a new module under a seed drawn from ``rng``."""
+        """Return the start: the module's own values, or those of a new module under a seed drawn from ``rng``.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            Source of random numbers.
+
+        Returns
+        -------
+        ndarray (P,)
+            Parameters.
+        """
         _checks.offers("rng", rng, ("integers",), "a NumPy generator, such as numpy.random.default_rng(0)")
-        module = self._module if self._make is None else made(_torch(), self._make, int(rng.integers(2**63)))
+        module = self._module if self._make is None else made(loaded(), self._make, int(rng.integers(2**63)))
         values = dict(module.named_parameters())
         return np.concatenate([values[name].detach().cpu().numpy().ravel() for (name, *_), *_ in self._spans])
 
-    def unflatten(self, w: np.ndarray) -> dict[str, torch.Tensor]:
-        """The state dict of the module with the parameters w (P,), for ``module.load_state_dict``."""
+    def unflatten(self, w: np.ndarray) -> dict[str, Tensor]:
+        """Return the state dict of the module, for ``module.load_state_dict``.
+
+        Parameters
+        ----------
+        w : ndarray (P,)
+            Parameters.
+
+        Returns
+        -------
+        dict
+            Tensors by name: parameters from w, and buffers.
+        """
         w = _checks.floats("w", w)
         if w.shape != (self.parameters,):
             raise ValueError(f"w must have shape ({self.parameters},) for {self}, such as result.mean; got {w.shape}")
         state = {name: copy.deepcopy(value) for name, value in self._module.state_dict().items()}
         for names, start, end, shape in self._spans:
-            state |= {name: _torch().from_numpy(w[start:end].reshape(shape).copy()) for name in names}
+            state |= {name: loaded().from_numpy(w[start:end].reshape(shape).copy()) for name in names}
         return state
 
-    def _most(self, samples, dtype):
-        """Tried on one agent in every place of a line of cache if all parameters are of ``Linear`` layers: any number or one.
+    def _most(self, samples: int, dtype: np.dtype) -> int:
+        """Return how many agents of so many samples may share a call.
 
-        Convolutions have few parameters, which many samples share: they do not count, and up to five agents are tried. Other
-        modules have one agent in a call.
+        If all parameters are of ``Linear`` layers, any number or one, by a trial with an agent in every place of a line of
+        cache. Convolutions have few parameters, which many samples share: they do not count, and up to five agents are tried.
+        Other modules have one agent in a call.
         """
         if self._linear and super()._most(samples, dtype) > 1:
             most = LINE // dtype.itemsize
@@ -127,73 +150,28 @@ class Torch(Framework):
             return 1
         return self._tried(samples, dtype, self.together)
 
-    def _tried(self, samples, dtype, most):
+    def _tried(self, samples: int, dtype: np.dtype, most: int) -> int:
         key = self.features, samples, dtype
         if key not in self._counts:
             self._counts[key] = most_together(self._products, most, self.parameters, key, self.outputs)
         return self._counts[key]
 
-    def _products(self, w, x, u, v):
-        """Outputs and products with the Jacobian, all that may be asked for, of agents that are worked at once."""
+    def _products(self, w: np.ndarray, x: np.ndarray, u: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Return all that may be asked for of agents in one call: outputs, and products with the Jacobian."""
         x = x > 0 if self.whole else x
         x = x.astype(np.int32 if self.whole else w.dtype, copy=False)
-        derivatives = Derivatives(_torch(), self, w, x)
+        derivatives = Derivatives(self, w, x)
         outputs = self._array(derivatives.outputs.detach(), x)
         return self._predict(w, x), outputs, derivatives.vjp(u), derivatives.jvp(v)
 
-    def _prepare(self):
+    def _prepare(self) -> None:
         super()._prepare()
-        self._counts = {}  # how many agents may be worked at once, by shapes
-        self._here = threading.local()  # a thread's own copies of the module, by dtype: a call of it sets its parameters
-
-    def _tensor(self, array):
-        """``array`` on the device: on the CPU the same memory."""
-        if not array.flags.writeable and np.lib.NumpyVersion(np.__version__) < "2.1.0":
-            array = array.copy()  # an older NumPy does not lend what must not be written to
-        return _torch().from_dlpack(array).to(self.device)
-
-    def _held(self, dtype):
-        """This thread's own copy of the module."""
-        modules = self._here.__dict__.setdefault("modules", {})
-        if dtype not in modules:
-            modules[dtype] = copy.deepcopy(self._module).to(self.device, dtype).requires_grad_(False)
-            if self._linear:
-                align_products(_torch(), modules[dtype])
-        return modules[dtype]
-
-    def _function(self, dtype):
-        """``(leaves, x) -> outputs``: the module's, with the tensors ``leaves`` as its parameters."""
-        torch, module, all_names = _torch(), self._held(dtype), [names for names, *_ in self._spans]
-
-        def function(leaves, x):
-            named = {name: leaf for names, leaf in zip(all_names, leaves, strict=True) for name in names}
-            return torch.func.functional_call(module, named, (x,), tie_weights=False)  # else it looks for tied ones every time
-
-        return function
-
-    def _leaves(self, w):
-        """The parameters in w (agents, P) as arrays (agents, *shape), each agent's aligned; (*shape) if there is one agent."""
-        w = self._tensor(w)
-        if len(w) == 1:
-            return [aligned(w[0, start:end]).reshape(shape) for _, start, end, shape in self._spans]
-        return [aligned_rows(w[:, start:end]).reshape(len(w), *shape) for _, start, end, shape in self._spans]
-
-    def _stack(self, array, size=None):
-        """``array`` (agents, samples, ...) on the device, aligned by samples of zeros; (samples, ...) if there is one agent."""
-        if len(array) == 1:
-            return aligned(self._tensor(array[0]))
-        if not self._linear:
-            return self._tensor(array)
-        return with_samples(self._tensor(array), whole(array.shape[1], size or array.itemsize))
-
-    def _outputs(self, leaves, x):
-        """The outputs of x (agents, samples, ...), or those of a single agent's x (samples, ...) by the module's own call."""
-        function = self._function(leaves[0].dtype)
-        return function(leaves, x) if x.ndim == len(self.features) + 1 else _torch().func.vmap(function)(leaves, x)
+        self._counts: dict[tuple[tuple[int, ...], int, np.dtype], int] = {}  # how many agents may share a call, by shapes
+        self._here = threading.local()
 
     @contextmanager
-    def _context(self, dtype):
-        torch = _torch()
+    def _context(self, dtype: DTypeLike) -> Iterator[None]:
+        torch = loaded()
         threads = torch.get_num_threads()  # this thread's own
         if threads != 1:
             torch.set_num_threads(1)
@@ -204,45 +182,37 @@ class Torch(Framework):
             if threads != 1:
                 torch.set_num_threads(threads)
 
-    def _predict(self, w, x):
-        with _torch().no_grad():
+    def _predict(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
+        with loaded().no_grad():
             return self._array(self._outputs(self._leaves(w), self._stack(x, w.itemsize)), x)
 
-    def _derivatives(self, w, x):
-        derivatives = Derivatives(_torch(), self, w, x)
+    def _derivatives(self, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, Derivatives]:
+        derivatives = Derivatives(self, w, x)
         return self._array(derivatives.outputs.detach(), x), derivatives
 
-    def _array(self, outputs, x):
-        """What is computed for x (agents, samples, ...), as an array (agents, samples, outputs)."""
-        return outputs.cpu().numpy().reshape(len(x), -1, self.outputs)[:, : x.shape[1]]
-
-    def _jacobian(self, w, x):
-        torch, leaves, x = _torch(), self._leaves(w[None]), aligned(self._tensor(x))
+    def _jacobian(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
+        torch, leaves, samples = loaded(), self._leaves(w[None]), aligned(self._tensor(x))
         function = self._function(leaves[0].dtype)
         rows_of = torch.func.jacrev(lambda leaves, sample: function(leaves, sample[None])[0])
-        rows = torch.func.vmap(rows_of, in_dims=(None, 0))(leaves, x)
-        return torch.cat([part.detach().flatten(2) if part.ndim > 2 else part[..., None] for part in rows], dim=2).cpu().numpy()
+        rows = torch.func.vmap(rows_of, in_dims=(None, 0))(leaves, samples)
+        parts = [part.detach().flatten(2) if part.ndim > 2 else part[..., None] for part in rows]
+        return np.asarray(torch.cat(parts, dim=2).cpu().numpy())
 
-    def _call(self, w, x):
-        with _torch().no_grad():
+    def _call(self, w: np.ndarray, x: np.ndarray) -> object:
+        with loaded().no_grad():
             given = self._tensor(w)  # itself, so that it shows who writes over it
             leaves = [given[start:end].reshape(shape) for _, start, end, shape in self._spans]
             outputs = self._outputs(leaves, self._tensor(x))
-        return returned(_torch(), outputs)
+        return returned(loaded(), outputs)
 
-    def _path(self, w, x):
-        return path(_torch(), self._held(self._tensor(w).dtype), lambda: self._call(w, x), x)
+    def _path(self, w: np.ndarray, x: np.ndarray) -> tuple[tuple[int, ...], str]:
+        return path(loaded(), self._held(self._tensor(w).dtype), lambda: self._call(w, x), x)
 
-    def _backward(self, w, x, u):
-        Derivatives(_torch(), self, w[None], x[None]).vjp(u[None])
+    def _backward(self, w: np.ndarray, x: np.ndarray, u: np.ndarray) -> None:
+        Derivatives(self, w[None], x[None]).vjp(u[None])
 
-    def _generators(self):
-        return generators(_torch())
+    def _generators(self) -> Generators:
+        return generators(loaded())
 
-    def _constants(self, w):
+    def _constants(self, w: np.ndarray) -> dict[str, str]:
         return constants(self._held(self._tensor(w).dtype), {name for names, *_ in self._spans for name in names})
-
-
-@functools.cache
-def _torch() -> Any:
-    return _extras.module("torch", "consensus.models.Torch", "torch")

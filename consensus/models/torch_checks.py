@@ -1,16 +1,25 @@
 """Which modules of PyTorch, and which devices, can be taken."""
 
+from __future__ import annotations
+
 import functools
 import hashlib
 import math
+from collections.abc import Callable, Collection, Iterable
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from consensus import _checks
+from consensus.models.framework_trial import Generators
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 
-def checked_device(torch, device):
-    """``device``, if it is one of this machine."""
+def checked_device(torch: ModuleType, device: object) -> str:
+    """Return ``device`` if it is one of this machine; otherwise raise ``TypeError`` or ``ValueError``."""
     if not isinstance(device, str | torch.device):
         raise TypeError(f"device must be a name such as 'cpu' or 'cuda:1'; got {_checks.shown(device)}")
     try:
@@ -20,8 +29,8 @@ def checked_device(torch, device):
     return str(device)
 
 
-def made(torch, make, seed):
-    """A module made by the user's function under ``seed``; PyTorch's generator goes on as if nothing had been drawn."""
+def made(torch: ModuleType, make: Callable[[], nn.Module], seed: int) -> nn.Module:
+    """Return a module made by the user's function under ``seed``; PyTorch's generator goes on as if nothing had been drawn."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         module = make()
@@ -30,7 +39,7 @@ def made(torch, make, seed):
     return module
 
 
-def refuse(torch, module):
+def refuse(torch: ModuleType, module: nn.Module) -> None:
     """Raise ``ValueError`` where the function of a batch depends on chance, or on more than a sample's own features."""
     nn = torch.nn
     for name, part in module.named_modules():
@@ -53,8 +62,8 @@ def refuse(torch, module):
             )
 
 
-def returned(torch, outputs):
-    """What a module returned, as an array where NumPy has its dtype; TypeError if PyTorch has lost sight of it."""
+def returned(torch: ModuleType, outputs: object) -> object:
+    """Return what a module returned, as an array if NumPy has its dtype; raise ``TypeError`` if it has no gradient."""
     if isinstance(outputs, np.ndarray):
         raise TypeError("it returns a NumPy array, through which there is no gradient: return the torch.Tensor itself")
     try:
@@ -63,14 +72,14 @@ def returned(torch, outputs):
         return outputs
 
 
-def path(torch, module, call, x):
-    """How many numbers a sample takes on its way through ``call()``, a call of ``module`` with x (samples, ...).
+def path(torch: ModuleType, module: nn.Module, call: Callable[[], object], x: np.ndarray) -> tuple[tuple[int, ...], str]:
+    """Return how many numbers a sample takes on its way through ``call()``, a call of ``module`` with x (samples, ...).
 
-    Also an objection to the part of the module that writes over x, or "".
+    The second result is an objection to the part of the module that writes over x, or "".
     """
-    given, objections, widths = x.copy(), [], [math.prod(x.shape[1:])]
+    given, objections, widths = x.copy(), list[str](), [math.prod(x.shape[1:])]
 
-    def note(name, part, inputs, output):
+    def note(name: str, part: nn.Module, inputs: object, output: object) -> None:
         widths.append(output.numel() // len(x) if isinstance(output, torch.Tensor) else 0)
         if not objections and not np.array_equal(x, given):
             objections.append(f"{name or 'module'}, a {type(part).__name__}, writes over the features: take inplace=False")
@@ -86,19 +95,19 @@ def path(torch, module, call, x):
     return tuple(widths), "".join(objections)
 
 
-def generators(torch):
-    """PyTorch's global generator by name, with functions that read and set its state."""
+def generators(torch: ModuleType) -> Generators:
+    """Return the functions that read and set the state of PyTorch's global generator."""
     read, put = torch.get_rng_state, torch.set_rng_state
     return {"PyTorch's generator": (lambda: read().numpy(), lambda state: put(torch.from_numpy(state)))}
 
 
-def constants(module, trained):
-    """Digests of the module's buffers and parameters, but for the ``trained`` ones, by name."""
+def constants(module: nn.Module, trained: Collection[str]) -> dict[str, str]:
+    """Return digests of the module's buffers and parameters, but for the ``trained`` ones, by name."""
     parts = dict(module.named_parameters()) | dict(module.named_buffers())
     return {name: digest([value]) for name, value in parts.items() if name not in trained}
 
 
-def digest(values):
-    """A digest of the bits of tensors."""
+def digest(values: Iterable[Tensor]) -> str:
+    """Return a digest of the bits of tensors."""
     bits = (value.detach().cpu().numpy().tobytes() for value in values)
     return hashlib.sha256(b"".join(bits)).hexdigest()[:12]

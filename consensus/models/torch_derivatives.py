@@ -1,23 +1,35 @@
 """Products with the Jacobian of a module of PyTorch."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from consensus.models.torch_calls import ModuleCalls, loaded
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 class Derivatives:
     """Products with the Jacobian, by PyTorch's tape of one forward pass."""
 
-    def __init__(self, torch, model, w, x):
-        self._torch, self._model, self._x = torch, model, x
+    def __init__(self, model: ModuleCalls, w: np.ndarray, x: np.ndarray) -> None:
+        self._model, self._x = model, x
         self._leaves = [leaf.detach().requires_grad_() for leaf in model._leaves(w)]
         self.outputs = model._outputs(self._leaves, model._stack(x, w.itemsize))
         if not self.outputs.requires_grad:
             raise TypeError("its outputs have no gradient: leave out detach(), item(), numpy() and no_grad() on their way")
-        self._transposed = None
+        self._transposed: tuple[Tensor, Sequence[Tensor]] | None = None
 
-    def vjp(self, u):
+    def vjp(self, u: np.ndarray) -> np.ndarray:
         return self._flat(self._back(self._model._stack(u).reshape(self.outputs.shape)))
 
-    def jvp(self, v):
-        """By the tape of the backward pass: J' u is linear in u, and its derivative in u towards v is J v."""
-        torch = self._torch
+    def jvp(self, v: np.ndarray) -> np.ndarray:
+        """Return J v by the tape of the backward pass: J' u is linear in u, and its derivative in u towards v is J v."""
+        torch = loaded()
         if self._transposed is None:
             u = torch.zeros_like(self.outputs, requires_grad=True)
             self._transposed = u, self._back(u, create_graph=True)
@@ -25,9 +37,10 @@ class Derivatives:
         (moved,) = torch.autograd.grad(products, u, self._model._leaves(v), retain_graph=True, materialize_grads=True)
         return self._model._array(moved, self._x)
 
-    def _back(self, u, create_graph=False):
-        grad = self._torch.autograd.grad
-        return grad(self.outputs, self._leaves, u, retain_graph=True, create_graph=create_graph, materialize_grads=True)
+    def _back(self, u: Tensor, create_graph: bool = False) -> Sequence[Tensor]:
+        settings = {"retain_graph": True, "create_graph": create_graph, "materialize_grads": True}
+        products: Sequence[Tensor] = loaded().autograd.grad(self.outputs, self._leaves, u, **settings)
+        return products
 
-    def _flat(self, parts):
-        return self._torch.cat([part.reshape(len(self._x), -1) for part in parts], dim=1).cpu().numpy()
+    def _flat(self, parts: Sequence[Tensor]) -> np.ndarray:
+        return np.asarray(loaded().cat([part.reshape(len(self._x), -1) for part in parts], dim=1).cpu().numpy())

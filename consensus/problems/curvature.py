@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from consensus._parallel import for_chunks
-from consensus.models.base import linearize
+from consensus.models.linearization import linearize
 from consensus.problems.sums import SampleSums
 
 _STEPS = 50  # of the power method; each costs as much as two gradients

@@ -8,7 +8,8 @@ import numpy as np
 
 from consensus.data import Shards
 from consensus.losses.base import Loss
-from consensus.models.base import Linearization, Model
+from consensus.models.base import Model
+from consensus.models.linearization import Linearization
 from consensus.problems.base import BaseProblem
 from consensus.problems.cache import Cache
 from consensus.problems.work import Work

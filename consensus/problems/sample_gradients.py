@@ -3,7 +3,7 @@
 import numpy as np
 
 from consensus._rows import taken
-from consensus.models.base import linearize
+from consensus.models.linearization import linearize
 from consensus.problems.model import Problem
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from consensus import _checks
-from consensus.models.base import Model, linearize
+from consensus.models.base import Model
+from consensus.models.linearization import linearize
 from consensus.testing.laws import Laws
 
 _PROBES = 5  # coordinates of a diagonal that are compared

@@ -7,7 +7,7 @@ import numpy as np
 
 from consensus._parallel import CHUNK_BYTES, for_chunks
 from consensus.local.operators import rooted_rows, times_root, times_root_transposed
-from consensus.models.base import linearize
+from consensus.models.linearization import linearize
 from consensus.problems import Linearizable
 
 Error = Callable[[np.ndarray], np.ndarray]

@@ -1,0 +1,159 @@
+"""The first-order expansion of a model at fixed parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from consensus import _checks
+from consensus.models.base import Model
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+
+class Linearization(Protocol):
+    """Products with the Jacobian J of a model at fixed parameters w and features x, for a block of agents.
+
+    That of a model's own ``linearize`` needs the two methods below, of one tangent or cotangent of each agent. Results are new
+    arrays. One thread at a time asks it; where ``jacobian_is_constant``, it may be kept from round to round.
+
+    Notes
+    -----
+    What it may have besides, and who asks for it:
+
+    ``several`` : bool
+        Whether ``jvp`` takes several tangents of an agent at once, v (agents, count, P), and gives (agents, count, samples,
+        outputs), and ``vjp`` several cotangents likewise, as :class:`consensus.solvers.AdaptiveNEXT` asks for them. Otherwise
+        they go through one after another.
+    ``jacobian(columns=None)``
+        J (agents, samples * outputs, P), or its columns in a sorted array of integers: for local problems where that is less
+        work than products, and for :class:`consensus.surrogates.Blocks`.
+    ``gram()``
+        J J' (agents, samples * outputs, samples * outputs): for local problems with more parameters than samples.
+    ``diagonal(weights)``
+        That of J' diag(weights) J, shape (agents, P), with weights like the outputs, zero on samples that fill up shards: to
+        precondition conjugate gradients.
+    """
+
+    def vjp(
+        self, u: Float[np.ndarray, "agents samples outputs"], out: Float[np.ndarray, "agents P"] | None = None
+    ) -> Float[np.ndarray, "agents P"]:
+        """Return J' u.
+
+        Parameters
+        ----------
+        u : ndarray (agents, samples, outputs)
+            Cotangents.
+        out : ndarray (agents, P) or None
+            Where the product is written; a new array if None.
+
+        Returns
+        -------
+        ndarray (agents, P)
+            The product of each agent.
+        """
+
+    def jvp(self, v: Float[np.ndarray, "agents P"]) -> Float[np.ndarray, "agents samples outputs"]:
+        """Return J v.
+
+        Parameters
+        ----------
+        v : ndarray (agents, P)
+            Tangents.
+
+        Returns
+        -------
+        ndarray (agents, samples, outputs)
+            The product of each agent.
+        """
+
+
+def linearize(model: Model, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, Linearization]:
+    """Return the outputs of a model and its linearization at w.
+
+    The linearization takes one (co)tangent or several, and has what else the model's own has. Models with a ``linearize``
+    method share a pass through the model between all products; for others every product starts anew, and the Jacobian is made
+    by one call of ``vjp`` if the model has no ``jacobian``.
+
+    Parameters
+    ----------
+    model : Model
+        Any model.
+    w : ndarray (agents, P)
+        Parameters.
+    x : ndarray (agents, samples, features)
+        Features.
+
+    Returns
+    -------
+    outputs : ndarray (agents, samples, outputs)
+        The outputs f(w, x).
+    linearization : Linearization
+        Products with the Jacobian of f.
+    """
+    _checks.model(model)
+    if not hasattr(model, "linearize"):
+        return model.predict(w, x), _OneByOne(_Recomputed(model, w, x))
+    outputs, linearization = model.linearize(w, x)
+    return outputs, linearization if getattr(linearization, "several", False) else _OneByOne(linearization)
+
+
+@dataclass(frozen=True)
+class _OneByOne:
+    """A linearization that takes several (co)tangents, made of one that does not."""
+
+    single: Linearization
+
+    def vjp(self, u: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        if u.ndim == 3:
+            return self.single.vjp(u, out)
+        return np.stack([self.single.vjp(u[:, k]) for k in range(u.shape[1])], axis=1, out=out)
+
+    def jvp(self, v: np.ndarray) -> np.ndarray:
+        if v.ndim == 2:
+            return self.single.jvp(v)
+        return np.stack([self.single.jvp(v[:, k]) for k in range(v.shape[1])], axis=1)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # optional members, which take no tangents
+        return getattr(self.single, name)
+
+
+@dataclass(frozen=True)
+class _Recomputed:
+    """The linearization of a model that has none of its own."""
+
+    model: Model
+    w: np.ndarray
+    x: np.ndarray
+
+    def vjp(self, u: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        result = self.model.vjp(self.w, self.x, u)
+        if out is None:
+            return result
+        out[...] = result
+        return out
+
+    def jvp(self, v: np.ndarray) -> np.ndarray:
+        return self.model.jvp(self.w, self.x, v)
+
+    def jacobian(self, columns: np.ndarray | None = None) -> np.ndarray:
+        jacobian: np.ndarray = self.model.jacobian(self.w, self.x) if hasattr(self.model, "jacobian") else self._rows()
+        return jacobian if columns is None else jacobian[:, :, columns]
+
+    def _rows(self) -> np.ndarray:
+        """Return J by one pass, with an agent for every output of every sample."""
+        (agents, samples, *features), outputs = self.x.shape, self.model.outputs
+        w = np.repeat(self.w, samples * outputs, axis=0)
+        x = np.repeat(self.x.reshape(-1, 1, *features), outputs, axis=0)
+        u = np.tile(np.eye(outputs, dtype=w.dtype), (agents * samples, 1))[:, None]
+        return self.model.vjp(w, x, u).reshape(agents, samples * outputs, -1)
+
+    def __getattr__(self, name: str) -> Callable[[], np.ndarray]:
+        if name == "gram" and hasattr(self.model, name):
+            gram = getattr(self.model, name)
+            return lambda: np.asarray(gram(self.w, self.x))
+        raise AttributeError(name)
