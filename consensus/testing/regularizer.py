@@ -61,12 +61,13 @@ def check_regularizer(
         raise TypeError(f"regularizer must be a consensus.regularizers.Regularizer; got {_checks.shown(regularizer)}")
     steps = [_checks.number("steps", step, above=0) for step in _checks.array("steps", steps).ravel().tolist()]
     trial = _Trial(regularizer, _checks.count("parameters", parameters), steps, _checks.seed(seed))
-    trial.rows()
-    trial.convexity()
-    for step in steps:
-        trial.prox(step)
-        trial.jacobian(step)
-    trial.gradient()
+    with trial.laws.unwritten("methods leave their arguments as they are"):
+        trial.rows()
+        trial.convexity()
+        for step in steps:
+            trial.prox(step)
+            trial.jacobian(step)
+        trial.gradient()
     trial.expression()
     trial.split()
     trial.copies()
@@ -111,6 +112,8 @@ class _Trial:
         middle = r.value(a) / 2 + r.value(b) / 2 - r.value((a + b) / 2)
         laws.at_most("r - strong_convexity / 2 |w|^2 is convex", self.m / 8 * np.square(a - b).sum(axis=1), middle, 1e-12)
         weights = np.asarray(self.m) if r.quadratic else r.squares
+        lacking = [name for name in ("convex", "smooth_value", "smooth_gradient") if not (r.is_convex or hasattr(r, name))]
+        laws.true("is_convex = False comes with a DifferenceOfConvex", not lacking, f"{type(r).__name__} lacks {lacking}")
         laws.true("is_convex agrees with strong_convexity", self.m >= 0 or not r.is_convex, f"is_convex with modulus {self.m}")
         if weights is not None:
             laws.close("a quadratic is its weights times squares", r.value(a), (weights * a * a / 2).sum(axis=1), 1e-13)
@@ -148,9 +151,8 @@ class _Trial:
         r, laws, v, P = self.r, self.laws, self.v, self.P
         active = laws.array("active is a flag a coordinate", r.active(v, step), v.shape, bool)
         units = constant(np.broadcast_to(np.eye(P), (_AGENTS, P, P)))
-        try:
-            M = r.prox_jvp(v, step, units)
-        except TypeError:
+        M = laws.offered("prox_jvp takes many directions", lambda: r.prox_jvp(v, step, units), "has no prox_jvp")
+        if M is None:
             laws.true("without prox_jvp all coordinates are active", active.all(), f"active is {active}")
             return
         h = 1e-7
@@ -198,10 +200,11 @@ class _Trial:
         import cvxpy  # which takes a second
 
         r, laws, w = self.r, self.laws, cvxpy.Variable(self.P)
-        try:
-            stated, constraints = r.expression(w), r.constraints(w)
-        except TypeError:
+        law, absent = "expression and constraints are those of CVXPY", "no CVXPY expression"
+        both = laws.offered(law, lambda: (r.expression(w), r.constraints(w)), absent)
+        if both is None:
             return
+        stated, constraints = both
         laws.true("expression is convex", stated.is_convex(), f"CVXPY finds curvature {stated.curvature}")
         for point in self.inside:
             w.value = point

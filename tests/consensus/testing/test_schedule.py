@@ -1,5 +1,7 @@
 """Every schedule keeps the contract; of wrong ones the broken law is named."""
 
+from dataclasses import dataclass
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -50,6 +52,30 @@ class Good:
 
     def __repr__(self):
         return "Good()"
+
+
+@dataclass(frozen=True)
+class Waking:
+    """In every round one edge of a graph averages; graphs print with their address."""
+
+    edges: nx.Graph
+
+    @property
+    def agents(self):
+        return len(self.edges)
+
+    def key(self, round):
+        return round % self.edges.number_of_edges()
+
+    def weights(self, key):
+        i, j = list(self.edges.edges)[key]
+        matrix = np.eye(self.agents)
+        matrix[np.ix_([i, j], [i, j])] = 0.5
+        return sparse.csr_array(matrix)
+
+
+def test_a_copy_of_a_schedule_that_holds_a_graph_is_equal():
+    check_schedule(Waking(GRAPH), mixing="symmetric")
 
 
 def _zero(self, key):

@@ -1,0 +1,173 @@
+"""Whether a loss does what the package expects of it."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from consensus import _checks
+from consensus.losses import Loss
+from consensus.testing.laws import Laws, Report, constant
+
+_AGENTS = 3
+
+
+def check_loss(loss: Loss, targets: ArrayLike, outputs: int | None = None, *, seed: int = 0) -> Report:
+    """Check a loss l at random outputs: its derivatives against differences, and all that it says of itself.
+
+    ``gradient`` is compared with differences of ``value``, ``curvature`` with differences of ``gradient``, its root, its bound
+    and ``quadratic`` with the curvature. Agents and samples must not depend on each other, and values must be finite on the
+    zeros of padding and never NaN. ``expression`` is compared with CVXPY's value, ``jax_gradient`` with ``gradient``, if the
+    loss has them; float32 with float64, copies with originals.
+
+    Parameters
+    ----------
+    loss : Loss
+        The loss to be checked.
+    targets : array_like (samples,) or (samples, columns)
+        Targets that suit the loss, two samples at least: labels, counts, numbers.
+    outputs : int, optional
+        Number of outputs of a model; by default that of the columns of ``targets``.
+    seed : int
+        Seed of the outputs.
+
+    Returns
+    -------
+    Report
+        The laws that hold, with the largest error of each.
+
+    Raises
+    ------
+    AssertionError
+        If a law does not hold: the message has the loss, the law and the numbers.
+
+    Examples
+    --------
+    >>> import consensus
+    >>> from consensus.testing import check_loss
+    >>> report = check_loss(consensus.CrossEntropy(), targets=[0, 2, 1, 1], outputs=3)
+    >>> report.errors["gradient is the slope of value"] < 1e-7
+    True
+    """
+    if not isinstance(loss, Loss):
+        raise TypeError(f"loss must be a consensus.losses.Loss; got {_checks.shown(loss)}")
+    wanted = _checks.array("targets", targets)
+    wanted = wanted[:, None] if wanted.ndim == 1 else wanted
+    if wanted.ndim != 2 or len(wanted) < 2:
+        raise ValueError(f"targets must have shape (samples,) or (samples, columns), two samples at least; got {wanted.shape}")
+    outputs = wanted.shape[1] if outputs is None else _checks.count("outputs", outputs)
+    loss.check(wanted, outputs)
+    trial = _Trial(loss, wanted.astype(float), outputs, np.random.default_rng(seed))
+    trial.forms()
+    trial.derivatives()
+    trial.curvature()
+    trial.far()
+    trial.expression()
+    trial.jax()
+    copy = trial.laws.copied(loss)
+    trial.laws.same("a copy has the same gradient", copy.gradient(trial.f, trial.d), trial.gradient)
+    return trial.laws.report
+
+
+class _Trial:
+    """Outputs f and targets d of one check, (agents, samples, ...), and the derivatives there."""
+
+    def __init__(self, loss: Loss, targets: np.ndarray, outputs: int, rng: np.random.Generator) -> None:
+        self.loss, self.laws, self.outputs = loss, Laws(loss), outputs
+        self.shape = (_AGENTS, len(targets), outputs)
+        self.f = constant(1.5 * rng.standard_normal(self.shape))
+        self.d = constant(np.stack([targets, targets[::-1], np.roll(targets, 1, axis=0)]))
+
+    def forms(self) -> None:
+        """Check shapes and dtypes, read-only arguments, agents and samples by themselves, and the zeros of padding."""
+        loss, laws, f, d = self.loss, self.laws, self.f, self.d
+        square = self.shape if loss.separable else (*self.shape, self.outputs)
+        shapes = {"value": self.shape[:2], "gradient": self.shape, "curvature": square, "curvature_root": square}
+        for name, shape in {**shapes, "error": self.shape[:2]}.items():
+            method: Callable[..., np.ndarray] = getattr(loss, name)
+            full = laws.array(f"{name} has its shape and the dtype of the outputs", self._kept(name, f, d), shape, np.float64)
+            single = self._kept(name, constant(f.astype(np.float32)), constant(d.astype(np.float32)))
+            laws.array(f"{name} has its shape and the dtype of the outputs", single, shape, np.float32)
+            laws.close(f"{name} in float32 is the rounded float64", single, full, 1e-4)
+            laws.same(f"{name} of an agent does not depend on the others", method(f[1:2], d[1:2]), full[1:2])
+            laws.close(f"{name} of an agent without an axis of agents is the same", method(f[1], d[1]), full[1], 1e-13)
+            laws.close(f"{name} of a sample does not depend on the others", method(f[:, ::2], d[:, ::2]), full[:, ::2], 1e-13)
+            padded = method(np.zeros_like(f), np.zeros_like(d))
+            laws.true(f"{name} is finite at zeros, which pad shards", np.isfinite(padded).all(), f"found {padded.ravel()[:3]}")
+
+    def _kept(self, name: str, f: np.ndarray, d: np.ndarray) -> np.ndarray:
+        """Call a method on read-only arguments; its result must be a new array."""
+        with self.laws.unwritten(f"{name} leaves its arguments as they are"):
+            found: np.ndarray = getattr(self.loss, name)(f, d)
+        shared = isinstance(found, np.ndarray) and (np.shares_memory(found, f) or np.shares_memory(found, d))
+        self.laws.true(f"{name} returns a new array", not shared, "it returned an argument, or a view of it")
+        return found
+
+    def derivatives(self) -> None:
+        """Compare ``gradient`` with differences of ``value``, ``curvature`` with differences of ``gradient``."""
+        loss, f, d, h = self.loss, self.f, self.d, 1e-5
+        self.gradient, curvature = loss.gradient(f, d), loss.curvature(f, d)
+        units = h * np.eye(self.outputs)
+        slopes = np.stack([(loss.value(f + e, d) - loss.value(f - e, d)) / (2 * h) for e in units], axis=-1)
+        self.laws.close("gradient is the slope of value", self.gradient, slopes, 1e-7)
+        bends = np.stack([(loss.gradient(f + e, d) - loss.gradient(f - e, d)) / (2 * h) for e in units], axis=-1)
+        diagonal = np.diagonal(bends, axis1=-2, axis2=-1)
+        if loss.separable:
+            law = "separable means that an output's gradient depends on that output alone"
+            self.laws.close(law, bends, diagonal[..., None] * np.eye(self.outputs), 1e-6)
+        self.laws.close("curvature is the slope of gradient", curvature, diagonal if loss.separable else bends, 1e-6)
+
+    def curvature(self) -> None:
+        """Compare convexity, the root, ``curvature_bound`` and ``quadratic`` with the curvature, at outputs near and far."""
+        loss, laws, d = self.loss, self.laws, self.d
+        for scale in (0.0, 0.1, 1.0, 4.0):
+            f = scale * self.f
+            curvature, root = loss.curvature(f, d), loss.curvature_root(f, d)
+            full = curvature[..., None] * np.eye(self.outputs) if loss.separable else curvature
+            eigenvalues = np.linalg.eigvalsh(full)
+            laws.at_most("the loss is convex: its curvature is positive semidefinite", -eigenvalues, 0.0, 1e-13)
+            product = root * root if loss.separable else root @ root.swapaxes(-1, -2)
+            laws.close("curvature_root times its transpose is the curvature", product, curvature, 1e-12)
+            if loss.curvature_bound is not None:
+                laws.at_most("eigenvalues of curvature are at most curvature_bound", eigenvalues, loss.curvature_bound, 1e-12)
+            if loss.quadratic:
+                law = "quadratic means the same curvature at all outputs"
+                laws.close(law, curvature, loss.curvature(np.zeros_like(f), d), 1e-13)
+
+    def far(self) -> None:
+        """Check that nothing is NaN far from all targets."""
+        for size in (1e2, 1e4, 1e8):
+            for name in ("value", "gradient", "curvature"):
+                with np.errstate(all="ignore"):
+                    found = getattr(self.loss, name)(size * self.f, self.d)
+                law = f"{name} is never NaN, however far the outputs are"
+                self.laws.true(law, not np.isnan(found).any(), f"NaN at outputs of about {size:g}")
+
+    def expression(self) -> None:
+        """Compare values with CVXPY's; the loss need not have an expression."""
+        import cvxpy  # which takes a second
+
+        samples, weights = self.shape[1], np.arange(1.0, self.shape[1] + 1)
+        variable = cvxpy.Variable((samples, self.outputs))
+        law, absent = "expression is one of CVXPY", "no CVXPY expression"
+        stated = self.laws.offered(law, lambda: self.loss.expression(variable, self.d[0], weights), absent)
+        if stated is None:
+            return
+        self.laws.true("expression is convex", stated.is_convex(), f"CVXPY finds curvature {stated.curvature}")
+        variable.value = self.f[0]
+        found = float(np.asarray(stated.value))
+        law = "expression is the weighted sum of values"
+        self.laws.close(law, found, float(weights @ self.loss.value(self.f[0], self.d[0])), 1e-9)
+
+    def jax(self) -> None:
+        """Compare ``jax_gradient`` with ``gradient``, if the loss has one and JAX is there."""
+        if type(self.loss).jax_gradient is Loss.jax_gradient or importlib.util.find_spec("jax") is None:
+            return
+        import jax.numpy as jnp
+
+        f, d = (jnp.asarray(part[0].astype(np.float32)) for part in (self.f, self.d))
+        found = np.asarray(self.loss.jax_gradient(f, d))
+        self.laws.close("jax_gradient is gradient", found, self.gradient[0], 1e-5)
