@@ -71,12 +71,13 @@ class Solver(SolverDefaults, ABC):
     >>> from typing import NamedTuple
     >>> import numpy as np, consensus, topologies
     >>> from consensus.solvers import Needs, Solver
+    >>> from consensus.step_sizes import Rule, value_at
     >>> class DiffusionState(NamedTuple):
     ...     round: int
     ...     w: np.ndarray
     >>> @dataclass(frozen=True)
     ... class Diffusion(Solver):
-    ...     step_size: float
+    ...     step_size: float | Rule
     ...
     ...     needs = Needs(regularizer="smooth")
     ...     exchanges_a_round = 1
@@ -87,7 +88,7 @@ class Solver(SolverDefaults, ABC):
     ...
     ...     def step(self, problem, network, state):
     ...         n, w = state
-    ...         (w,) = network.mix(n, w - self.step_size * problem.average_gradient(w))
+    ...         (w,) = network.mix(n, w - value_at(self.step_size, n) * problem.average_gradient(w))
     ...         return DiffusionState(n + 1, w)
     >>> centres = np.arange(5.0)[:, None]
     >>> problem = consensus.Problem.from_functions(

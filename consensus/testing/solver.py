@@ -6,7 +6,7 @@ import dataclasses
 import sys
 import tempfile
 import warnings
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,14 @@ import numpy as np
 import consensus
 import topologies
 from consensus import _checks
-from consensus.communication import flatten
 from consensus.compression import NoCompression
-from consensus.engines import Engine, StackedNetwork
+from consensus.engines import Engine
 from consensus.problems import BaseProblem
 from consensus.solvers import Solver
 from consensus.solvers.needs import needs_of
 from consensus.testing.cases import default_network, default_problem, directed_graph
-from consensus.testing.laws import Laws, Report, constant
+from consensus.testing.laws import Laws, Report
+from consensus.testing.states import single, states
 from consensus.testing.threads import Threads
 from topologies.schedules import ScheduleLike
 
@@ -35,9 +35,14 @@ def check_solver(
     rounds: int = 6,
     engines: Sequence[str | Engine] = (),
     double: Collection[str] = (),
+    conserved: Callable[[Any], np.ndarray] | None = None,
+    tolerance: float | None = None,
+    within: int = 5000,
     seed: int = 0,
 ) -> Report:
     """Check a solver: blocks of agents come to the bits of all agents together, runs are resumed, needs and counts are true.
+
+    Whether its equations are right shows in what it reaches and in what it conserves: give ``tolerance`` and ``conserved``.
 
     Parameters
     ----------
@@ -55,6 +60,13 @@ def check_solver(
     double : collection of str
         Fields of the state that stay in float64 where the problem is in float32, by their names in
         :func:`consensus.communication.flatten`; none by default.
+    conserved : callable, optional
+        Of a state, an array (agents, ...) whose sum over agents no round changes, such as
+        ``lambda state: state.y - state.gradient`` of gradient tracking.
+    tolerance : float, optional
+        For exact methods: stationarity and disagreement, as :func:`consensus.solve` measures them, must come to this.
+    within : int
+        Rounds that the solver has for it.
     seed : int
         Seed of data and start.
 
@@ -70,9 +82,10 @@ def check_solver(
 
     Examples
     --------
-    >>> from consensus.solvers import EXTRA
+    >>> from consensus.solvers import GradientTracking
     >>> from consensus.testing import check_solver
-    >>> report = check_solver(EXTRA(0.05))
+    >>> report = check_solver(
+    ...     GradientTracking(0.05), tolerance=1e-8, conserved=lambda state: state.y - state.gradient)
     >>> report.errors["blocks of agents on threads come to the same bits"]
     0.0
     """
@@ -87,10 +100,10 @@ def check_solver(
     start = start[0] if needs.tree else start
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # what theory asks for is not what is checked
+        states(laws, solver, problem, network, np.broadcast_to(start, (problem.agents, problem.parameters)), rounds, conserved)
         _refusals(laws, solver, problem, network)
-        _states(laws, solver, problem, network, np.broadcast_to(start, (problem.agents, problem.parameters)), rounds)
         if hasattr(problem, "shards"):  # functions of a user's own are in float64
-            _single(laws, solver, problem, network, start, rounds, set(double))
+            single(laws, solver, problem, network, start, rounds, set(double))
         options: dict[str, Any] = {"rounds": rounds, "start": start}
         whole = consensus.solve(problem, network, solver, **options)
         copy = laws.copied(solver)
@@ -100,6 +113,8 @@ def check_solver(
             found = consensus.solve(problem, network, solver, engine=engine, **options)
             _equal(laws, f"{law} come to the same bits", found, whole)
         _resumed(laws, solver, problem, network, options, whole)
+        if tolerance is not None:
+            _reaches(laws, solver, problem, network, start, tolerance, within)
     _counts(laws, solver, problem, network, whole)
     return laws.report
 
@@ -115,8 +130,12 @@ def _settings(laws: Laws, solver: Any) -> None:
         names = {name: getattr(consensus, name) for name in dir(consensus) if not name.startswith("_")}
         for room in ("solvers", "step_sizes", "surrogates", "local", "compression", "robust"):
             names |= vars(names[room])
-        back = eval(repr(solver), names | vars(sys.modules[type(solver).__module__]))
-        laws.true("eval(repr(solver)) gives an equal solver", repr(back) == repr(solver), f"found {back!r}")
+        law, module = "eval(repr(solver)) gives an equal solver", type(solver).__module__
+        try:
+            back = eval(repr(solver), names | vars(sys.modules[module]))
+        except Exception as error:
+            laws.fail(law, f"with the names of consensus and of {module} it raises {type(error).__name__}: {error}")
+        laws.true(law, repr(back) == repr(solver), f"found {back!r}")
 
 
 def _refusals(laws: Laws, solver: Solver, problem: Any, network: ScheduleLike) -> None:
@@ -152,59 +171,23 @@ def _refusals(laws: Laws, solver: Solver, problem: Any, network: ScheduleLike) -
     laws.refused("mixing matrices of another kind are refused", lambda: run(problem, directed), name)
 
 
-def _trajectory(
-    laws: Laws, solver: Solver, problem: BaseProblem, network: ScheduleLike, w: np.ndarray, rounds: int
-) -> Iterator[tuple[Any, dict[str, Any], dict[str, Any]]]:
-    """Yield each state, its fields by name, and for the first one the next state by a separate call; arrays are read-only."""
-    ready = solver.prepared(problem, network)
-    edges = ready.edges(network)
-    state = ready.init(problem, constant(w.astype(problem.dtype)))
-    for n in range(rounds + 1):
-        fields = flatten(state)
-        for value in fields.values():
-            if isinstance(value, np.ndarray):
-                value.flags.writeable = False
-        try:
-            again = flatten(ready.step(problem, StackedNetwork(edges, problem.dtype), state)) if n == 0 else {}
-            yield state, fields, again
-            state = ready.step(problem, StackedNetwork(edges, problem.dtype), state) if n < rounds else None
-        except ValueError as error:
-            if "read-only" not in str(error):
-                raise
-            laws.fail("a step leaves the arrays of its state as they are", f"in round {n}: {error}")
-
-
-def _states(laws: Laws, solver: Solver, problem: BaseProblem, network: ScheduleLike, w: np.ndarray, rounds: int) -> None:
-    """Check that states are NamedTuples of round, w and arrays of fixed shapes; that a step depends on the state alone."""
-    first: dict[str, Any] = {}
-    after: dict[str, Any] = {}
-    for n, (state, fields, again) in enumerate(_trajectory(laws, solver, problem, network, w, rounds)):
-        names = getattr(state, "_fields", ())
-        laws.true("a state is a NamedTuple that begins with round and w", names[:2] == ("round", "w"), f"found {names}")
-        laws.true("round is the number of rounds done", state.round == n, f"found {state.round!r} after {n} rounds")
-        first = first or fields
-        law = "all states have the fields and shapes of the first"
-        shapes = {name: np.shape(value) for name, value in fields.items()}
-        laws.true(law, shapes == {name: np.shape(value) for name, value in first.items()}, f"found {shapes} in round {n}")
-        for name, value in after.items():
-            laws.same("a step depends on the state alone", fields[name], value)
-        after = again
-
-
-def _single(laws: Laws, solver: Any, problem: Any, network: ScheduleLike, start: Any, rounds: int, double: Any) -> None:
-    """Check that all arrays of states are in float32 on float32 data, also if step sizes are NumPy doubles."""
-    arrays = {name: getattr(problem.shards, name).astype(np.float32) for name in ("features", "targets", "weights")}
-    shards = dataclasses.replace(problem.shards, **arrays)
-    single = consensus.Problem(problem.model, problem.loss, shards, problem.regularizer, problem.reduction)
-    w = np.broadcast_to(start, (problem.agents, problem.parameters))
-    step = getattr(solver.prepared(single, network), "step_size", None)
-    size = step if callable(step) else lambda n: step
-    ways = [solver] if step is None else [solver, dataclasses.replace(solver, step_size=lambda n: np.float64(size(n)))]
-    for way in ways:
-        for n, (_, fields, _) in enumerate(_trajectory(laws, way, single, network, w, rounds)):
-            wide = {name for name, value in fields.items() if getattr(value, "dtype", None) == np.float64 and np.ndim(value)}
-            found = f"in round {n} {sorted(wide - double)} are in float64"
-            laws.true("states of float32 problems are in float32", wide <= double, found)
+def _reaches(
+    laws: Laws, solver: Solver, problem: BaseProblem, network: ScheduleLike, start: np.ndarray, tolerance: float, within: int
+) -> None:
+    """Check that agents agree on a stationary point; say which of the two is missing."""
+    law = "agents agree on a stationary point"
+    options: dict[str, Any] = {"rounds": within, "record_every": max(1, within // 100), "tolerance": tolerance}
+    try:
+        history = consensus.solve(problem, network, solver, start=start, **options).history
+    except consensus.DivergenceError as error:
+        laws.fail(law, f"it diverges, by a wrong sign or too large a step: {error}")
+    stationarity, apart = (float(history[name][-1]) for name in ("stationarity", "disagreement"))
+    found = f"after {history['round'][-1]:.0f} rounds stationarity is {stationarity:.2g} and disagreement {apart:.2g}"
+    if apart > tolerance:
+        hint = "agents do not agree: give it more rounds or a constant step, and look at what it mixes"
+    else:
+        hint = "agents agree elsewhere: look at the gradients, and at sums over agents that get lost (conserved=...)"
+    laws.true(law, max(stationarity, apart) <= tolerance, f"{found}, more than {tolerance:g}; {hint}")
 
 
 def _equal(laws: Laws, law: str, found: Any, wanted: Any) -> None:

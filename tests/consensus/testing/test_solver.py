@@ -17,6 +17,7 @@ import consensus
 import topologies
 from consensus import solvers
 from consensus.engines import MPI, Processes
+from consensus.step_sizes import value_at
 from consensus.testing import check_solver
 
 # In double by design: what AdaptiveNEXT judges its steps and averages by, and all that is made of exact sums over a tree.
@@ -130,6 +131,14 @@ class Wider(NamedTuple):
     all: np.ndarray
 
 
+def _forgets(self, problem, network, state):
+    return (state.round + 1, *network.mix(state.round, state.w))
+
+
+def _first(self, problem, network, state):
+    return State(state.round + 1, *network.mix(0, state.w))
+
+
 def _grows(self, problem, network, state):
     return Wider(state.round + 1, *network.mix(state.round, state.w), np.append(state.all, 0.0))
 
@@ -142,6 +151,8 @@ FAULTS = {
     "a step leaves the arrays of its state as they are": {"step": _writes},
     "states of float32 problems are in float32": {"step": _doubles},
     "round is the number of rounds done": {"step": _stays},
+    "a state is a NamedTuple that begins with round and w: found tuple": {"step": _forgets},
+    "no two steps meet the matrix of one round: .*: the step of round 1 asks for the matrix of round 0": {"step": _first},
     "all states have the fields": {"init": lambda self, p, w: Wider(0, w, np.zeros(len(w))), "step": _grows},
     "exchanges are exchanges_a_round: found 6 instead of 12": {"exchanges_a_round": 2},
     "floats are the vectors that it sends": {"sends": "w, y"},
@@ -155,6 +166,87 @@ def test_what_is_broken_is_named(law):
     check_solver(Diffusion())
     with pytest.raises(AssertionError, match=rf"^(Broken\(<here>\)|dict\(\)).*: {law}"):
         check_solver(broken(**FAULTS[law]))
+
+
+@dataclass(frozen=True)
+class Tracking(solvers.Solver):
+    """Gradient tracking with heavy-ball momentum, from CONTRIBUTING.md and the docstrings that it names."""
+
+    step_size: float = 0.05
+    momentum: float = 0.3
+    kept: float = 1.0
+
+    needs, exchanges_a_round, sends = solvers.Needs(regularizer="smooth"), 1, "w, y"
+
+    def init(self, problem, w):
+        gradient = problem.average_gradient(w)
+        return TrackingWithMomentum(0, w, w, gradient, gradient)
+
+    def gradient(self, problem, w):
+        return problem.average_gradient(w)
+
+    def step(self, problem, network, state):
+        n, w, before, y, gradient = state
+        mixed, tracker = network.mix(n, w, y)
+        new = mixed - value_at(self.step_size, n) * y + self.momentum * (w - before)
+        fresh = self.gradient(problem, new)
+        return TrackingWithMomentum(n + 1, new, w, tracker + fresh - self.kept * gradient, fresh)
+
+
+class TrackingWithMomentum(NamedTuple):
+    round: int
+    w: np.ndarray
+    before: np.ndarray
+    y: np.ndarray
+    gradient: np.ndarray
+
+
+class OwnCosts(Tracking):
+    """It forgets that f_i is A g_i + r."""
+
+    def gradient(self, problem, w):
+        return problem.gradient(w)
+
+
+@dataclass(frozen=True)
+class NumbersOnly(Diffusion):
+    """A step that is a number, whatever is given."""
+
+    step_size: float = 0.05
+
+    def step(self, problem, network, state):
+        return State(state.round + 1, *network.mix(state.round, state.w - self.step_size * state.w))
+
+
+def difference(state):
+    return state.y - state.gradient
+
+
+def test_what_a_solver_reaches_and_conserves():
+    laws = check_solver(Tracking(), tolerance=1e-8, conserved=difference).errors
+    assert {"agents agree on a stationary point", "the sum over agents of what is conserved stays that of the start"} <= {*laws}
+    check_solver(Tracking(), network=topologies.Matchings(7, seed=0), tolerance=1e-8, conserved=difference)
+    with pytest.raises(AssertionError, match="the sum over agents of what is conserved stays that of the start: found"):
+        check_solver(Tracking(kept=0.9), conserved=difference)
+    with pytest.raises(AssertionError, match=r"agents agree elsewhere: look at the gradients, and at sums"):
+        check_solver(OwnCosts(), tolerance=1e-8)
+    with pytest.raises(AssertionError, match=r"after 500 rounds .* more than 1e-08; agents do not agree"):
+        check_solver(solvers.DGD(0.05), tolerance=1e-8, within=500)
+    with pytest.raises(AssertionError, match="agents agree on a stationary point: it diverges, by a wrong sign"):
+        check_solver(Tracking(momentum=1.5), tolerance=1e-8)
+
+
+def test_a_step_size_is_a_number_or_a_rule():
+    with pytest.raises(AssertionError, match=r"step_size is a number or a rule: .*step_sizes\.value_at\(self\.step_size, round\)"):
+        check_solver(NumbersOnly())
+
+
+def test_what_prints_as_no_expression_is_named():
+    Elsewhere = type("Elsewhere", (Diffusion,), {"__module__": __name__})
+    with pytest.raises(
+        AssertionError, match=r"eval\(repr\(solver\)\) gives an equal solver: with the names .* NameError: name 'E"
+    ):
+        check_solver(Elsewhere())
 
 
 def test_settings_must_be_frozen():
