@@ -237,7 +237,7 @@ def test_what_a_solver_reaches_and_conserves():
 
 
 def test_a_step_size_is_a_number_or_a_rule():
-    with pytest.raises(AssertionError, match=r"step_size is a number or a rule: .*step_sizes\.value_at\(self\.step_size, round\)"):
+    with pytest.raises(AssertionError, match=r"step_size is a number or a rule: .*\.value_at\(self\.step_size, round\)"):
         check_solver(NumbersOnly())
 
 
