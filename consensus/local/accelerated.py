@@ -33,10 +33,10 @@ def accelerated(
         return np.array([sub.bregman(a), np.vecdot(sub.linear + tau / 2 * v, v)])
 
     def bend(a: np.ndarray) -> np.ndarray:
-        return (sub.loss.gradient(sub.outputs + a, sub.targets) - sub.slopes) * sub.weights[:, :, None]
+        return np.asarray((sub.loss.gradient(sub.outputs + a, sub.targets) - sub.slopes) * sub.weights[:, :, None])
 
     def slope(point: np.ndarray, a: np.ndarray) -> np.ndarray:
-        return sub.operator.vjp(bend(a)) + sub.linear + tau * (point - sub.w)
+        return np.asarray(sub.operator.vjp(bend(a)) + sub.linear + tau * (point - sub.w))
 
     start = sub.residual(sub.w, sub.linear)
     a = sub.operator.jvp(x - sub.w)

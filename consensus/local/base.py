@@ -38,7 +38,7 @@ class LocalSolver(Protocol):
         that of r.
     """
 
-    def check(self, surrogate: Any, problem: BaseProblem) -> None:
+    def check(self, surrogate: Any, problem: BaseProblem) -> None:  # noqa: ANN401  # those that it can minimise
         """Raise ``TypeError`` or ``ValueError`` if it cannot minimise ``surrogate`` plus r; called once, before any work.
 
         Parameters
@@ -50,7 +50,12 @@ class LocalSolver(Protocol):
         """
 
     def solve(
-        self, model: Any, linear: np.ndarray, regularizer: Regularizer, start: np.ndarray | None, tolerance: float
+        self,
+        model: Any,  # noqa: ANN401  # of these surrogates
+        linear: np.ndarray,
+        regularizer: Regularizer,
+        start: np.ndarray | None,
+        tolerance: float,
     ) -> LocalSolution | tuple[np.ndarray, np.ndarray]:
         """Return the minimisers (agents, P) for a block of agents, and their iterations (agents,).
 

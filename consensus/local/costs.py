@@ -1,11 +1,13 @@
 """Estimated costs of the ways to solve a local problem, from shapes alone."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from consensus._parallel import CHUNK_BYTES
+from consensus.problems.linearizable import Linearizable
+from consensus.regularizers.base import Regularizer
 
 PASS = 30  # what reading and writing a number once costs, in the multiply-adds of a matrix product
 LARGEST = 1 << 27  # numbers in a matrix that is worth forming
@@ -34,17 +36,17 @@ class Estimate(NamedTuple):
 
 
 def batched(n: int, parameters: int) -> bool:
-    """Whether proximal problems of these shapes are worked in batches of agents; others one by one."""
+    """Return whether proximal problems of these shapes are solved in batches of agents; others are one by one."""
     return n * parameters <= _SMALL and min(n, parameters) ** 2 <= _SMALL
 
 
-def forms_jacobian(problem: Any) -> bool:
-    """Whether local solves take J itself: every product would begin with a pass through a model that cannot share one."""
+def forms_jacobian(problem: Linearizable) -> bool:
+    """Return whether local solves take J itself: else every product would begin with a pass through the model."""
     model, samples = problem.model, problem.shards.features.shape[1]
     return not hasattr(model, "linearize") and samples * model.outputs * problem.parameters < _FORMED
 
 
-def estimates(problem: Any, regularizer: Any, columns: int, dense: bool) -> dict[str, Estimate]:
+def estimates(problem: Linearizable, regularizer: Regularizer, columns: int, dense: bool) -> dict[str, Estimate]:
     """Estimate the cost for an agent of each way to solve for ``columns`` of its parameters.
 
     From shapes alone, so that the choice is the same on every engine; ``experiments.benchmarks.choice`` compares it with the

@@ -1,14 +1,17 @@
 """State the local problems in CVXPY: slow, but it takes constraints and any convex regularizer."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from consensus import _checks
 from consensus.errors import LocalSolveError
 from consensus.local.base import LocalSolution
+from consensus.local.operators import jacobian
 from consensus.problems import BaseProblem
 from consensus.regularizers import Regularizer
 from consensus.surrogates import Surrogate
@@ -20,6 +23,15 @@ if TYPE_CHECKING:
     import cvxpy
 
 _PARAMETRISED = 10_000_000
+
+
+class _Stated(NamedTuple):
+    """A parametrised problem: its variable, its linear term q, and f and J of a linearised model."""
+
+    problem: cvxpy.Problem
+    w: cvxpy.Variable
+    q: cvxpy.Parameter
+    linearised: tuple[cvxpy.Parameter, cvxpy.Parameter] | None
 
 
 @dataclass(frozen=True)
@@ -44,9 +56,9 @@ class CVXPYSolver:
     "Differentiable convex optimization layers", NeurIPS 2019, for parametrised programs.
     """
 
-    constraints: "Callable[[cvxpy.Variable], Iterable[cvxpy.Constraint]] | None" = None
+    constraints: Callable[[cvxpy.Variable], Iterable[cvxpy.Constraint]] | None = None
     solver: str = "CLARABEL"
-    options: Mapping[str, Any] | Iterable[tuple[str, Any]] = ()
+    options: Mapping[str, object] | Iterable[tuple[str, object]] = ()
 
     def __post_init__(self) -> None:
         import cvxpy as cp
@@ -91,12 +103,12 @@ class CVXPYSolver:
             if not constraint.is_dcp():
                 raise ValueError(f"constraint {number} is not convex by CVXPY's rules: {constraint}")
 
-    def _stated(self, w: "cvxpy.Variable") -> "list[cvxpy.Constraint]":
+    def _stated(self, w: cvxpy.Variable) -> list[cvxpy.Constraint]:
         return [] if self.constraints is None else list(self.constraints(w))
 
     def solve(
         self,
-        model: ProximalModel | LinearizedModel | BlockModel,
+        model: ProximalModel | LinearizedModel | BlockModel[ProximalModel | LinearizedModel],
         linear: np.ndarray,
         regularizer: Regularizer,
         start: np.ndarray | None = None,
@@ -165,28 +177,30 @@ class CVXPYSolver:
 
         return prox
 
-    def _one(self, model: Any, total: np.ndarray, regularizer: Any, agent: int, block: slice) -> np.ndarray:
+    def _one(
+        self, model: ProximalModel | LinearizedModel, total: np.ndarray, regularizer: Regularizer, agent: int, block: slice
+    ) -> np.ndarray:
         import cvxpy as cp
 
         problem = model.problem
         key = (self, agent, block.start, block.stop, model.tau, getattr(model, "scale", None), type(model))
-        statements = problem.cache.get(key, list)  # one for each regularizer, which need not be hashable
-        stated = next((one for known, one in statements if known == regularizer), None)
-        if stated is None:
-            stated = self._stated_problem(model, regularizer, agent, block)
-            statements.append((regularizer, stated))
-        stated, w, q, f, jacobian = stated
+        statements: list[tuple[Regularizer, _Stated]] = problem.cache.get(key, list)  # regularizers need not be hashable
+        found = next((one for known, one in statements if known == regularizer), None)
+        if found is None:
+            found = self._stated_problem(model, regularizer, agent, block)
+            statements.append((regularizer, found))
+        stated, w, q, linearised = found
         q.value = total[agent, block] - model.tau * model.w[agent, block]
-        if jacobian is not None:
-            one = slice(agent, agent + 1)
-            outputs, linearization = problem.linearize(model.w, one)
-            columns = np.arange(problem.parameters)[block]
-            jacobian.value = linearization.jacobian(columns)[0]
-            f.value = outputs.ravel() - jacobian.value @ model.w[agent, block]
-            weights = model.scale * problem.weights[agent]
-            slopes = problem.loss.gradient(outputs[0], problem.shards.targets[agent]) * weights[:, None]
-            q.value -= slopes.ravel() @ jacobian.value
-        size = 0 if jacobian is None else jacobian.size * w.size
+        size = 0
+        if linearised and isinstance(model, LinearizedModel):
+            f, J = linearised
+            size = J.size * w.size
+            outputs, linearization = model.problem.linearize(model.w, slice(agent, agent + 1))
+            J.value = jacobian(linearization, np.arange(problem.parameters)[block])[0]
+            f.value = outputs.ravel() - J.value @ model.w[agent, block]
+            weights = model.scale * model.problem.weights[agent]
+            slopes = model.problem.loss.gradient(outputs[0], model.problem.shards.targets[agent]) * weights[:, None]
+            q.value -= slopes.ravel() @ J.value
         try:
             # CVXPY's parametrised form is dense in parameters times variables: beyond some size state the values anew.
             stated.solve(solver=self.solver, ignore_dpp=size > _PARAMETRISED, **dict(self.options))
@@ -197,9 +211,11 @@ class CVXPYSolver:
                 f"agent {problem.rows[agent]}: its local problem is {stated.status} by {self.solver}; "
                 "check the constraints against the regularizer"
             )
-        return w.value
+        return np.asarray(w.value)
 
-    def _stated_problem(self, model: Any, regularizer: Any, agent: int, block: slice) -> tuple[Any, ...]:
+    def _stated_problem(
+        self, model: ProximalModel | LinearizedModel, regularizer: Regularizer, agent: int, block: slice
+    ) -> _Stated:
         """State the parametrised problem; an agent's targets and weights, which never change, are constants."""
         import cvxpy as cp
 
@@ -207,12 +223,12 @@ class CVXPYSolver:
         columns = len(np.arange(problem.parameters)[block])
         w, q = cp.Variable(columns), cp.Parameter(columns)
         cost = q @ w + model.tau / 2 * cp.sum_squares(w) + regularizer.expression(w)
-        f = jacobian = None
-        if not isinstance(model, ProximalModel):
-            samples, outputs = problem.shards.features.shape[1], problem.model.outputs
-            f, jacobian = cp.Parameter(samples * outputs), cp.Parameter((samples * outputs, columns))
-            predicted = cp.reshape(f + jacobian @ w, (samples, outputs), order="C")
-            weights = model.scale * problem.weights[agent]
-            cost = cost + problem.loss.expression(predicted, problem.shards.targets[agent], weights)
+        linearised = None
+        if isinstance(model, LinearizedModel):
+            shards, loss, outputs = model.problem.shards, model.problem.loss, model.problem.model.outputs
+            samples = shards.features.shape[1]
+            linearised = f, J = cp.Parameter(samples * outputs), cp.Parameter((samples * outputs, columns))
+            predicted = cp.reshape(f + J @ w, (samples, outputs), order="C")
+            cost = cost + loss.expression(predicted, shards.targets[agent], model.scale * model.problem.weights[agent])
         constraints = [*regularizer.constraints(w), *self._stated(w)]
-        return cp.Problem(cp.Minimize(cost), constraints), w, q, f, jacobian
+        return _Stated(cp.Problem(cp.Minimize(cost), constraints), w, q, linearised)

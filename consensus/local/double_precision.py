@@ -20,7 +20,7 @@ def ill_conditioned(sub: Subproblem) -> np.ndarray:
     """
     rounding, ratio = np.finfo(sub.w.dtype).eps, sub.bound / sub.strong_convexity
     dual = not sub.regularizer.quadratic and has_prox_jvp(sub.regularizer)
-    return (np.square(10 * rounding) * ratio > _MISSED) | (dual & (rounding * ratio > _CANCELLED))
+    return np.asarray((np.square(10 * rounding) * ratio > _MISSED) | (dual & (rounding * ratio > _CANCELLED)))
 
 
 def minimise(
@@ -59,7 +59,7 @@ def minimise(
 
 
 def falls(sub: Subproblem, old: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """Whether (agents,) the objective at ``new`` is below that at ``old``."""
+    """Return whether (agents,) the objective at ``new`` is below that at ``old``."""
     return _value(sub, new) < _value(sub, old)
 
 

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -13,11 +13,11 @@ from consensus.errors import UnfinishedWarning
 from consensus.local import double_precision
 from consensus.local.base import LocalSolution
 from consensus.local.costs import estimates, forms_jacobian
-from consensus.local.operators import chosen
+from consensus.local.operators import Operator, chosen
 from consensus.local.subproblem import Subproblem
 from consensus.local.subproblem_block import SubproblemBlock, has_prox_jvp
 from consensus.local.systems import SYSTEMS
-from consensus.problems import BaseProblem
+from consensus.problems import BaseProblem, Linearizable
 from consensus.regularizers import Regularizer
 from consensus.surrogates import Surrogate
 from consensus.surrogates.blocks import BlockModel, Blocks
@@ -74,7 +74,7 @@ class Exact:
 
     def solve(
         self,
-        model: ProximalModel | LinearizedModel | BlockModel,
+        model: ProximalModel | LinearizedModel | BlockModel[ProximalModel | LinearizedModel],
         linear: np.ndarray,
         regularizer: Regularizer,
         start: np.ndarray | None = None,
@@ -140,7 +140,13 @@ class Exact:
         return LocalSolution(solution, iterations.sum(axis=0))
 
     def _minimise(
-        self, part: SubproblemBlock, rows: slice, linearized: Any, method: str, warm: np.ndarray | None, tolerance: float
+        self,
+        part: SubproblemBlock,
+        rows: slice,
+        linearized: tuple[np.ndarray, Operator],
+        method: str,
+        warm: np.ndarray | None,
+        tolerance: float,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Minimise the subproblems of ``rows``; return the minimisers, iterations and remaining residuals.
 
@@ -172,7 +178,7 @@ class Exact:
         return found, iterations, left
 
 
-def _note(problem: Any, left: np.ndarray, tau: float) -> None:
+def _note(problem: Linearizable, left: np.ndarray, tau: float) -> None:
     """Count unfinished solves; warn of the worst, once a run."""
     left = np.nan_to_num(left)  # what is not finite is a matter of divergence
     unfinished = int(np.count_nonzero(left))

@@ -3,7 +3,7 @@
 import numpy as np
 
 from consensus.local.conjugate_gradients import conjugate_gradients
-from consensus.local.operators import rooted_rows, times_root, times_root_transposed
+from consensus.local.operators import jacobian, rooted_rows, times_root, times_root_transposed
 from consensus.local.subproblem import Subproblem
 from consensus.local.systems import Factors
 from consensus.regularizers.base import Regularizer
@@ -101,7 +101,7 @@ class _Hessian:
         _, samples, outputs = sub.outputs.shape
         self.n, self.parameters = samples * outputs, sub.w.shape[1]
         formed = hasattr(sub.operator, "jacobian") and self.n * self.parameters <= _FORMED
-        self.R = rooted_rows(root, sub.operator.jacobian())[0] if formed else None
+        self.R = rooted_rows(root, jacobian(sub.operator))[0] if formed else None
         self.norm = float(sub.bound[0])
         if self.R is not None and min(self.R.shape) <= _DENSE:
             gram = self.R @ self.R.T if self.n <= self.parameters else self.R.T @ self.R
@@ -109,13 +109,13 @@ class _Hessian:
         self.norm *= 1.05
 
     def __matmul__(self, v: np.ndarray) -> np.ndarray:
-        return self._forth_and_back(v) + self.tau * v
+        return np.asarray(self._forth_and_back(v) + self.tau * v)
 
     def _forth_and_back(self, v: np.ndarray) -> np.ndarray:
         if self.R is not None:
-            return self.R.T @ (self.R @ v)
+            return np.asarray(self.R.T @ (self.R @ v))
         image = times_root_transposed(self.root, self.sub.operator.jvp(v[None]))
-        return self.sub.operator.vjp(times_root(self.root, image))[0]
+        return np.asarray(self.sub.operator.vjp(times_root(self.root, image))[0])
 
     def direction(self, z: np.ndarray, G: np.ndarray) -> np.ndarray:
         """Solve ``(I - M + M H / c) delta = -G`` for delta."""
@@ -128,16 +128,16 @@ class _Hessian:
             return np.linalg.solve(np.eye(self.parameters) - M + M @ H / c, -G)
 
         def held(v: np.ndarray) -> np.ndarray:
-            return r.prox_jvp(z[None], 1 / c, v[None])[0]
+            return np.asarray(r.prox_jvp(z[None], 1 / c, v[None])[0])
 
         def rest(v: np.ndarray) -> np.ndarray:  # I - H / c
-            return v - (self @ v) / c
+            return np.asarray(v - (self @ v) / c)
 
         def apply(q: np.ndarray) -> np.ndarray:
-            return held(q[0] - rest(held(q[0])))[None]
+            return np.asarray(held(q[0] - rest(held(q[0])))[None])
 
         q, _ = conjugate_gradients(apply, lambda v: v, -held(rest(G))[None], np.array([1e-6]), _PRODUCTS)
-        return held(q[0]) - G
+        return np.asarray(held(q[0]) - G)
 
     def _free(self, slopes: np.ndarray, G: np.ndarray) -> np.ndarray:
         """Where M is diagonal: a definite system in the columns that the prox lets move."""
@@ -151,17 +151,22 @@ class _Hessian:
             def apply(v: np.ndarray) -> np.ndarray:
                 whole = np.zeros_like(G)
                 whole[free] = v[0]
-                return (self._forth_and_back(whole)[free] + diagonal * v[0])[None]
+                return np.asarray(self._forth_and_back(whole)[free] + diagonal * v[0])[None]
 
             solution, _ = conjugate_gradients(apply, lambda v: v, right[None], np.array([1e-6]), _PRODUCTS)
             delta[free] = solution[0]
             return delta
-        if columns.shape[1] <= self.n:
-            once = Factors.of((columns.T @ columns + np.diag(diagonal))[None], 0.0).solve
-            solve = lambda b: once(b[None])[0]  # noqa: E731
+        direct = columns.shape[1] <= self.n
+        if direct:
+            factors = Factors.of((columns.T @ columns + np.diag(diagonal))[None], 0.0)
         else:  # by the Woodbury identity, of order n
             factors = Factors.of(((columns / diagonal) @ columns.T)[None], 1.0)
-            solve = lambda b: (b - factors.solve((columns @ (b / diagonal))[None])[0] @ columns) / diagonal  # noqa: E731
+
+        def solve(b: np.ndarray) -> np.ndarray:
+            if direct:
+                return np.asarray(factors.solve(b[None])[0])
+            return np.asarray((b - factors.solve((columns @ (b / diagonal))[None])[0] @ columns) / diagonal)
+
         solution = solve(right)
         for _ in range(_REFINEMENTS):
             solution = solution + solve(right - (columns @ solution) @ columns - diagonal * solution)

@@ -45,10 +45,12 @@ def low_rank(
         inner = V.swapaxes(1, 2) @ V
         np.einsum("ann->an", inner)[...] += tau[:, None]
         coefficients = np.linalg.solve(inner, V.swapaxes(1, 2) @ gradient[:, :, None])
-        return (((V @ coefficients)[:, :, 0] - gradient) / tau[:, None]).astype(dtype)
+        solution: np.ndarray = ((V @ coefficients)[:, :, 0] - gradient) / tau[:, None]
+        return solution.astype(dtype)
     if regularizer.squares is not None:  # (V V' + D) d = -slope with a diagonal D: the first system for D^1/2 d
         root, slope = np.sqrt(tau[:, None] + regularizer.squares), gradient + regularizer.squares * w
-        return (low_rank(V / root[:, :, None], np.ones_like(tau), w, slope / root, None) / root).astype(dtype)
+        scaled: np.ndarray = low_rank(V / root[:, :, None], np.ones_like(tau), w, slope / root, None) / root
+        return scaled.astype(dtype)
     d = np.empty_like(w)
     for agent in range(len(w)):  # each is a Newton's method of its own
         d[agent] = _proximal(
@@ -74,12 +76,12 @@ def _proximal(
         linear=gradient,
         tau=tau,
         regularizer=regularizer,
-        bound=np.array([tau + np.square(V).sum()]),
+        known_bound=np.array([tau + np.square(V).sum()]),
     )
     part = np.array([tolerance])
     if not has_prox_jvp(regularizer):
-        return accelerated(sub, w, part, _FIRST_ORDER)[0][0] - w[0]
+        return np.asarray(accelerated(sub, w, part, _FIRST_ORDER)[0][0] - w[0])
     p, _, good = solve_proximal(sub, ones, w, gradient, part, _ITERATIONS)
     if not good.all():
         p, _, _ = forward_backward_envelope.solve_proximal(sub, ones, w, gradient, part, _ITERATIONS)
-    return p[0] - w[0]
+    return np.asarray(p[0] - w[0])

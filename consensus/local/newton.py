@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from consensus.local.operators import chosen, norms
 from consensus.local.semismooth import solve_proximal
 from consensus.local.subproblem import Subproblem
+from consensus.local.systems import System
 
 Proximal: TypeAlias = Callable[..., tuple[np.ndarray, np.ndarray, np.ndarray]]  # as solve_proximal
 _SUFFICIENT = 1e-4  # the part of the promised decrease that a step must bring
@@ -17,7 +18,7 @@ _DROWNED = 5  # steps allowed after the decreases that they promise drown in rou
 
 
 def newton(
-    sub: Subproblem, system: Any, x: np.ndarray, tolerance: float, most: int, proximal: Proximal = solve_proximal
+    sub: Subproblem, system: System | None, x: np.ndarray, tolerance: float, most: int, proximal: Proximal = solve_proximal
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Minimise the subproblems: a quadratic model of B at a time, then a step along its minimiser d.
 
@@ -32,8 +33,8 @@ def newton(
     Parameters
     ----------
     sub : Subproblem
-    system : object
-        From :mod:`consensus.local.systems`; called only if r is quadratic.
+    system : System or None
+        From :mod:`consensus.local.systems` if r is quadratic; else None.
     x : ndarray (agents, P)
         The start.
     tolerance : float
@@ -58,7 +59,7 @@ def newton(
     1996.
     """
     quadratic, k = sub.regularizer.quadratic, sub.strong_convexity
-    if quadratic and sub.loss.quadratic and x is sub.w and (found := _by_one_system(sub, system, tolerance)):
+    if system is not None and sub.loss.quadratic and x is sub.w and (found := _by_one_system(sub, system, tolerance)):
         return found
     iterations, solved = np.zeros(len(x), int), np.zeros(len(x), bool)
     running, drowned = np.ones(len(x), bool), np.zeros(len(x), int)
@@ -90,7 +91,7 @@ def newton(
         if not sub.loss.quadratic:
             part = np.maximum(0.3 * part, np.minimum(0.1, np.sqrt(size / np.where(first > 0, first, 1))))
         root = sub.root(a)
-        if quadratic:
+        if system is not None:
             if not (system.ready and sub.loss.quadratic):
                 system.set(root, k)
             step, inner, certain = system.solve(-gradient, part, 10 * most)
@@ -117,7 +118,7 @@ def newton(
     return x, iterations, np.where(solved, 0, np.maximum(left, np.finfo(x.dtype).tiny))
 
 
-def _by_one_system(sub: Subproblem, system: Any, tolerance: float) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+def _by_one_system(sub: Subproblem, system: System, tolerance: float) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """Return the result of :func:`newton` if one linear system is certain to be enough for every agent; else None.
 
     The same numbers as there, in a third of the calls: on small shards these take longer than the arithmetic.
@@ -136,11 +137,11 @@ def _by_one_system(sub: Subproblem, system: Any, tolerance: float) -> tuple[np.n
 
 
 def _close(sub: Subproblem, x: np.ndarray, a: np.ndarray, begin: np.ndarray, tolerance: float) -> np.ndarray:
-    """Whether (agents,) the objective is certainly near its least, as a part of its decrease, or up to rounding."""
+    """Return whether (agents,) the objective is certainly near its least, as a part of its decrease, or up to rounding."""
     terms, before = sub.terms(x, a), sub.terms(begin, sub.operator.jvp(begin - sub.w))
     rounding = 10 * np.finfo(x.dtype).eps * np.abs(terms).sum(axis=0)
     decrease = before.sum(axis=0) - terms.sum(axis=0)
-    return sub.gap(x, sub.gradient(x, a)) <= np.maximum(tolerance * decrease, rounding)
+    return np.asarray(sub.gap(x, sub.gradient(x, a)) <= np.maximum(tolerance * decrease, rounding))
 
 
 def _tidied(
@@ -166,7 +167,7 @@ def _line_search(
     image: np.ndarray,
     running: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Step lengths (agents,): 1 if it brings enough decrease, else the best; 0 for agents that are done.
+    """Return step lengths (agents,): 1 if it brings enough decrease, else the best; 0 for agents that are done.
 
     Also whether (agents,) the decrease that is promised is no more than the objective's rounding.
     """
@@ -186,7 +187,7 @@ def _line_search(
 
 
 def _least(convex: Callable[[np.ndarray], np.ndarray], ends: np.ndarray) -> np.ndarray:
-    """Where in [0, end] a convex function is least, for every agent, by the golden section."""
+    """Return where in [0, end] a convex function is least, for every agent, by the golden section."""
     part = (math.sqrt(5) - 1) / 2  # a float of Python's: NumPy's would turn float32 into float64
     low, high = np.zeros_like(ends), ends
     left, right = high - part * (high - low), low + part * (high - low)
@@ -198,4 +199,4 @@ def _least(convex: Callable[[np.ndarray], np.ndarray], ends: np.ndarray) -> np.n
         at_new = convex(new)
         left, right = np.where(down, new, right), np.where(down, left, new)
         at_left, at_right = np.where(down, at_new, at_right), np.where(down, at_left, at_new)
-    return (low + high) / 2
+    return np.asarray((low + high) / 2)

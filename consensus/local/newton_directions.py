@@ -2,29 +2,39 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from consensus._parallel import for_chunks
 from consensus.local.costs import estimates, forms_jacobian
 from consensus.local.subproblem_block import SubproblemBlock
-from consensus.local.systems import SYSTEMS
+from consensus.local.systems import SYSTEMS, Primal, System
+from consensus.problems import BaseProblem, Linearizable, has_model
 from consensus.surrogates.partial import LinearizedModel
 
 _TOLERANCE, _MOST = 1e-10, 1000  # relative, and iterations of conjugate gradients where the systems are large
 
 
-def newton_directions(problem: Any, w: np.ndarray, right: np.ndarray, damping: float) -> np.ndarray:
-    """``(B_i + damping I)^-1 right_i`` for every agent, with B_i the Gauss-Newton matrix at w_i of ``f_i = A g_i + r``.
+class _Kept(NamedTuple):
+    """A system that all rounds have, for the agents ``rows``, and its ``at_once``."""
+
+    rows: slice
+    system: System
+    at_once: Callable[[np.ndarray], np.ndarray] | None
+
+
+def newton_directions(problem: BaseProblem, w: np.ndarray, right: np.ndarray, damping: float) -> np.ndarray:
+    """Return ``(B_i + damping I)^-1 right_i`` for every agent, with B_i the Gauss-Newton matrix at w_i of ``f_i = A g_i + r``.
 
     B_i is the Hessian where the model is linear: otherwise the curvature of the model itself is left out of it.
 
     Parameters
     ----------
     problem : Linearizable
-        Its r must be quadratic.
+        A problem with a model, whose r is quadratic.
     w, right : ndarray (agents, P)
+        Points and right-hand sides.
     damping : float
         >= 0; > 0 unless r is strongly convex.
 
@@ -33,6 +43,8 @@ def newton_directions(problem: Any, w: np.ndarray, right: np.ndarray, damping: f
     ndarray (agents, P)
         A row is NaN where its matrix is no longer finite.
     """
+    if not has_model(problem):
+        raise TypeError(f"Newton's directions need the curvature of a model and a loss; got {problem}")
     key = newton_directions, damping
     systems = problem.cache.get(key, _Systems)
     inverses, kept = systems.inverses, systems.kept
@@ -48,7 +60,7 @@ def newton_directions(problem: Any, w: np.ndarray, right: np.ndarray, damping: f
     iterations = []
     tolerance = _TOLERANCE if w.dtype == np.float64 else 1e-6
 
-    def solve(rows: slice, system: Any) -> None:
+    def solve(rows: slice, system: System) -> None:
         directions[rows], taken, _ = system.solve(right[rows], np.full(rows.stop - rows.start, tolerance), _MOST)
         iterations.append(int(taken.sum()))
 
@@ -72,21 +84,28 @@ class _Systems:
 
     def __init__(self) -> None:
         self.inverses: np.ndarray | None = None
-        self.kept: list[Any] = []
+        self.kept: list[_Kept] = []
 
-    def keep(self, made: list[Any]) -> None:
-        if not made or not all(at_once and system.inverses is not None for _, system, at_once in made):
+    def keep(self, made: list[_Kept]) -> None:
+        made.sort(key=lambda one: one.rows.start)
+        inverses = [one.system.inverses for one in made if one.at_once and one.system.inverses is not None]
+        if not made or len(inverses) < len(made):
             self.kept = made
             return
-        made.sort(key=lambda one: one[0].start)
-        self.inverses = np.concatenate([system.inverses for _, system, _ in made])
+        self.inverses = np.concatenate(inverses)
         for rows, system, _ in made:
-            system.factors = replace(system.factors, inverses=self.inverses[rows])  # in memory once
+            if isinstance(system, Primal):  # it alone has inverses
+                system.factors = replace(system.factors, inverses=self.inverses[rows])  # in memory once
 
 
 def _made(
-    problem: Any, w: np.ndarray, right: np.ndarray, damping: float, tolerance: float, solve: Callable[[slice, Any], None]
-) -> list[Any]:
+    problem: Linearizable,
+    w: np.ndarray,
+    right: np.ndarray,
+    damping: float,
+    tolerance: float,
+    solve: Callable[[slice, System], None],
+) -> list[_Kept]:
     """Make the systems, some agents at a time, and ``solve(rows, system)`` them; return those that all rounds have, if any."""
     r, dense = problem.regularizer, forms_jacobian(problem)
     costs = estimates(problem, r, problem.parameters, dense)
@@ -101,7 +120,7 @@ def _made(
         if not (system.ready and constant):
             system.set(sub.root(np.zeros_like(sub.outputs)), sub.strong_convexity)
         if constant:
-            kept.append((rows, system, system.at_once(tolerance)))
+            kept.append(_Kept(rows, system, system.at_once(tolerance)))
         solve(rows, system)
 
     for_chunks(chunk, problem.agents, *costs[method].of_agent(problem.dtype))

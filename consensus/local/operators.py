@@ -3,8 +3,9 @@
 A model's linearization is an operator, :class:`Dense` is another.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -12,22 +13,17 @@ from consensus import _blas
 
 
 class Operator(Protocol):
-    """Products with J; an operator may lack ``jacobian``, ``upper_gram`` (it may have ``gram``) and ``diagonal``."""
+    """Products with J.
+
+    Optional methods are those of :class:`consensus.models.Linearization`, and ``upper_gram(scale=None)``: J J', scaled if
+    ``scale`` (agents, samples, outputs) is given, of which the upper triangles count.
+    """
 
     def jvp(self, v: np.ndarray) -> np.ndarray:
-        """J v (agents, samples, outputs) for v (agents, P)."""
+        """Return J v (agents, samples, outputs) for v (agents, P)."""
 
     def vjp(self, u: np.ndarray) -> np.ndarray:
-        """J' u (agents, P) for u (agents, samples, outputs)."""
-
-    def jacobian(self, columns: np.ndarray | None = None) -> np.ndarray:
-        """J (agents, samples * outputs, P), or some of its columns."""
-
-    def upper_gram(self, scale: np.ndarray | None = None) -> np.ndarray:
-        """J J', scaled if ``scale`` (agents, samples, outputs) is given; the upper triangles count."""
-
-    def diagonal(self, weights: np.ndarray) -> np.ndarray:
-        """Diagonal (agents, P) of J' diag(weights) J."""
+        """Return J' u (agents, P) for u (agents, samples, outputs)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,10 +35,10 @@ class Dense:
 
     def jvp(self, v: np.ndarray) -> np.ndarray:
         agents, rows, _ = self.matrix.shape
-        return (self.matrix @ v[:, :, None]).reshape(agents, rows // self.outputs, self.outputs)
+        return np.asarray(self.matrix @ v[:, :, None]).reshape(agents, rows // self.outputs, self.outputs)
 
     def vjp(self, u: np.ndarray) -> np.ndarray:
-        return (u.reshape(len(u), 1, -1) @ self.matrix)[:, 0]
+        return np.asarray((u.reshape(len(u), 1, -1) @ self.matrix)[:, 0])
 
     def jacobian(self, columns: np.ndarray | None = None) -> np.ndarray:
         return self.matrix.copy() if columns is None else self.matrix[:, :, columns]
@@ -53,40 +49,53 @@ class Dense:
         return _blas.squares(self.matrix, step=-(-_blas.BLOCK // self.outputs) * self.outputs)  # for rooted_gram
 
     def diagonal(self, weights: np.ndarray) -> np.ndarray:
-        return (weights.reshape(len(weights), 1, -1) @ np.square(self.matrix))[:, 0]
+        return np.asarray((weights.reshape(len(weights), 1, -1) @ np.square(self.matrix))[:, 0])
+
+
+def method(thing: object, *names: str) -> Callable[..., np.ndarray]:
+    """Return the first of some optional methods of an operator or regularizer that it has."""
+    for name in names:
+        if hasattr(thing, name):
+            found: Callable[..., np.ndarray] = getattr(thing, name)
+            return found
+    raise TypeError(f"{thing} must have {' or '.join(names)}")
+
+
+def jacobian(operator: Operator, columns: np.ndarray | None = None) -> np.ndarray:
+    """Return J (agents, samples * outputs, P), or its columns in a sorted array of integers."""
+    return method(operator, "jacobian")(columns)
 
 
 def times_root(root: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """L u for u (agents, samples, outputs); ``root`` holds L, as its diagonal or as a matrix a sample."""
-    return root * u if root.ndim == u.ndim else (root @ u[..., None])[..., 0]
+    """Return L u for u (agents, samples, outputs); ``root`` holds L, as its diagonal or as a matrix a sample."""
+    return np.asarray(root * u if root.ndim == u.ndim else (root @ u[..., None])[..., 0])
 
 
 def times_root_transposed(root: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """L' u for u (agents, samples, outputs)."""
-    return root * u if root.ndim == u.ndim else (u[..., None, :] @ root)[..., 0, :]
+    """Return L' u for u (agents, samples, outputs)."""
+    return np.asarray(root * u if root.ndim == u.ndim else (u[..., None, :] @ root)[..., 0, :])
 
 
 def rooted_rows(root: np.ndarray, matrix: np.ndarray) -> np.ndarray:
-    """L' M, in place where L is diagonal, for a matrix (agents, samples * outputs, columns)."""
+    """Return L' M, in place where L is diagonal, for a matrix (agents, samples * outputs, columns)."""
     agents, samples, outputs = root.shape[:3]
     if root.ndim == 3:
         matrix *= root.reshape(agents, samples * outputs, 1)
         return matrix
     blocks = matrix.reshape(agents, samples, outputs, matrix.shape[2])
-    return (root.swapaxes(2, 3) @ blocks).reshape(matrix.shape)
+    return np.asarray(root.swapaxes(2, 3) @ blocks).reshape(matrix.shape)
 
 
-def upper_gram(operator: Any, root: np.ndarray | None = None) -> np.ndarray:
-    """J J' (agents, n, n), or L' J J' L; the upper triangles count."""
-    fused = hasattr(operator, "upper_gram")
-    if fused and (root is None or root.ndim == 3):
-        return operator.upper_gram(root)
-    gram = operator.upper_gram() if fused else operator.gram()
+def upper_gram(operator: Operator, root: np.ndarray | None = None) -> np.ndarray:
+    """Return J J' (agents, n, n), or L' J J' L; the upper triangles count."""
+    if hasattr(operator, "upper_gram") and (root is None or root.ndim == 3):
+        return np.asarray(operator.upper_gram(root))
+    gram = method(operator, "upper_gram", "gram")()
     return gram if root is None else rooted_gram(root, gram, gram)
 
 
 def rooted_gram(root: np.ndarray, gram: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """L' K L for symmetric K (agents, n, n), to ``out``, which may be K; the upper triangles count."""
+    """Return L' K L for symmetric K (agents, n, n), to ``out``, which may be K; the upper triangles count."""
     outputs = root.shape[2]
     for rows, columns in _blas.blocks(gram.shape[1], -(-_blas.BLOCK // outputs) * outputs):
         block, result = gram[:, rows, columns], out[:, rows, columns]
@@ -101,7 +110,7 @@ def rooted_gram(root: np.ndarray, gram: np.ndarray, out: np.ndarray) -> np.ndarr
 
 
 def chosen(condition: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Rows of ``first`` (agents, ...) where ``condition`` (agents,) holds, else of ``second``: one of them itself, if all."""
+    """Return rows of ``first`` (agents, ...) where ``condition`` (agents,) holds, else of ``second``; one itself, if all."""
     if condition.all():
         return first
     if not condition.any():
@@ -110,5 +119,5 @@ def chosen(condition: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.n
 
 
 def norms(v: np.ndarray) -> np.ndarray:
-    """Of the rows of v (agents, P)."""
-    return np.sqrt(np.vecdot(v, v))
+    """Return the norms of the rows of v (agents, P)."""
+    return np.asarray(np.sqrt(np.vecdot(v, v)))

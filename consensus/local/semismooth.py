@@ -1,7 +1,5 @@
 """A quadratic plus any r with a prox: Newton's method on the dual, whose order is the number of samples."""
 
-from typing import Any
-
 import numpy as np
 
 from consensus.local.operators import times_root, times_root_transposed
@@ -74,7 +72,7 @@ def solve_proximal(
         answer = np.where(running[:, None], p, answer)
         solved, _ = sub.solved(p, gradient + back - backward(F) + tau * d, part, start)
         terms = np.square(image).sum(axis=(1, 2)) / 2, tau / 2 * np.vecdot(d, d), np.vecdot(gradient, d), r.value(p) - at_x
-        rises = sum(terms) > _rounding(x, gradient, at_x, *terms)  # then d need not be a direction of descent
+        rises = _sum(*terms) > _rounding(x, gradient, at_x, *terms)  # then d need not be a direction of descent
         good |= running & solved & ~rises
         running &= ~good
         if not running.any():
@@ -102,9 +100,9 @@ def _line_search(
     promised: np.ndarray,
     running: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Step lengths (agents,) on the convex dual function whose gradient is F; where that is lost in rounding."""
+    """Return step lengths (agents,) on the convex dual function whose gradient is F, and where that is lost in rounding."""
 
-    def terms(length: np.ndarray) -> tuple[Any, ...]:
+    def terms(length: np.ndarray) -> tuple[np.ndarray | float, ...]:
         moved = back + length[:, None] * slope
         p = sub.regularizer.prox(x - (gradient + moved) / sub.tau, 1 / sub.tau)
         d = p - x
@@ -112,18 +110,23 @@ def _line_search(
         return square, -np.vecdot(gradient + moved, d), -sub.tau / 2 * np.vecdot(d, d), -sub.regularizer.value(p)
 
     start = terms(np.zeros(len(x), x.dtype))
-    value, slack = sum(start), _rounding(x, gradient, *start)
+    value, slack = _sum(*start), _rounding(x, gradient, *start)
     length = running.astype(x.dtype)
     searching = running.copy()
     for _ in range(_HALVINGS):
-        searching &= ~(sum(terms(length)) <= value + _SUFFICIENT * length * promised + slack)
+        searching &= ~(_sum(*terms(length)) <= value + _SUFFICIENT * length * promised + slack)
         if not searching.any():
             break
         length[searching] /= 2
     return length, ~(-promised > slack) | searching
 
 
-def _rounding(x: np.ndarray, gradient: np.ndarray, *terms: Any) -> np.ndarray:
-    """Of a sum of terms (agents,) at x, which itself is rounded: to first order where r holds it, as on a sphere."""
+def _sum(*terms: np.ndarray | float) -> np.ndarray:
+    """Return the sum (agents,) of terms, in their order."""
+    return np.asarray(sum(terms))
+
+
+def _rounding(x: np.ndarray, gradient: np.ndarray, *terms: np.ndarray | float) -> np.ndarray:
+    """Return the rounding of a sum of terms (agents,) at x, itself rounded: to first order where r holds it, as on a sphere."""
     moved = np.linalg.norm(gradient, axis=1) * np.linalg.norm(x, axis=1)
-    return 10 * np.finfo(x.dtype).eps * (sum(map(np.abs, terms)) + moved)
+    return np.asarray(10 * np.finfo(x.dtype).eps * (_sum(*map(np.abs, terms)) + moved))

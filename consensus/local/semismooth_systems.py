@@ -9,14 +9,13 @@ R = L'J (n, P) with n samples times outputs, M the derivative of the prox (P, P)
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from consensus import _blas
 from consensus.local.conjugate_gradients import conjugate_gradients
 from consensus.local.costs import LARGEST, PASS, batched
-from consensus.local.operators import rooted_rows
+from consensus.local.operators import jacobian, method, rooted_rows
 from consensus.local.subproblem import Subproblem
 from consensus.local.systems import Factors
 
@@ -40,17 +39,22 @@ class Systems:
         _, samples, outputs = sub.outputs.shape
         self.n, self.parameters = samples * outputs, sub.w.shape[1]
         self.formed = hasattr(sub.operator, "jacobian")
-        self.r: Any = sub.regularizer  # with prox_jvp, and maybe prox_slope
+        self.r = sub.regularizer  # with prox_jvp, and maybe prox_slope
         self.diagonal = hasattr(self.r, "prox_slope")
         self.product = 5 * samples * self.parameters + 100 * self.n + 250 * self.parameters + _CALLS
         self._rows: np.ndarray | None = None
         self._gram: np.ndarray | None = None
 
     def solve(self, z: np.ndarray, right: np.ndarray) -> np.ndarray:
-        """delta, in the shape of ``right`` (agents, samples, outputs), with M taken at z (agents, P)."""
+        """Return delta, in the shape of ``right`` (agents, samples, outputs), with M taken at z (agents, P)."""
         costs = self.costs(z)
-        way = getattr(self, min(costs, key=lambda name: costs[name]))
+        ways = {"rows": self.rows, "gram": self.gram, "columns": self.columns, "iterative": self.iterative}
+        way = ways[min(costs, key=lambda name: costs[name])]
         return way(z, right.reshape(len(right), -1)).reshape(right.shape)
+
+    def slopes(self, z: np.ndarray) -> np.ndarray:
+        """Return the diagonal (agents, P) of M, where it is diagonal."""
+        return method(self.r, "prox_slope")(z, 1 / self.sub.tau)
 
     def costs(self, z: np.ndarray) -> dict[str, float]:
         """Estimate the costs of the available ways, in multiply-adds."""
@@ -78,10 +82,10 @@ class Systems:
 
     def rows(self, z: np.ndarray, b: np.ndarray) -> np.ndarray:
         if self._rows is None:
-            self._rows = rooted_rows(self.root, self.sub.operator.jacobian())
+            self._rows = rooted_rows(self.root, jacobian(self.sub.operator))
         r, tau = self.r, self.sub.tau
         if self.diagonal:
-            matrix = _blas.squares(self._rows * np.sqrt(r.prox_slope(z, 1 / tau) / tau)[:, None])
+            matrix = _blas.squares(self._rows * np.sqrt(self.slopes(z) / tau)[:, None])
         else:
             matrix = r.prox_jvp(z, 1 / tau, self._rows) @ self._rows.swapaxes(1, 2)
             matrix /= tau
@@ -90,7 +94,7 @@ class Systems:
     def gram(self, z: np.ndarray, b: np.ndarray) -> np.ndarray:
         r, tau, P = self.r, self.sub.tau, self.parameters
         if self._gram is None:
-            R = rooted_rows(self.root, self.sub.operator.jacobian())
+            R = rooted_rows(self.root, jacobian(self.sub.operator))
             self._gram = R.swapaxes(1, 2) @ R
         u = self.backward(b.reshape(self.sub.outputs.shape))
         if not self.diagonal:
@@ -99,21 +103,21 @@ class Systems:
             np.einsum("ann->an", matrix)[...] += tau
             v = r.prox_jvp(z, 1 / tau, np.linalg.solve(matrix, u[:, :, None])[:, :, 0])
         else:  # with D = M^1/2, M (tau I + R'R M)^-1 = D (tau I + D R'R D)^-1 D
-            D, v = np.sqrt(r.prox_slope(z, 1 / tau)), np.zeros_like(u)
+            D, v = np.sqrt(self.slopes(z)), np.zeros_like(u)
             free = slice(None) if batched(self.n, P) else np.flatnonzero(D[0])
             D = D[:, free]
             matrix = (self._gram if isinstance(free, slice) else self._gram[:, free[:, None], free]) * D[:, None]
             matrix *= D[:, :, None]
             v[:, free] = D * Factors.of(matrix, tau).solve(D * u[:, free])
-        return b - self.forward(v).reshape(b.shape)
+        return np.asarray(b - self.forward(v).reshape(b.shape))
 
     def columns(self, z: np.ndarray, b: np.ndarray) -> np.ndarray:
-        r, tau = self.r, self.sub.tau
-        columns = np.flatnonzero(r.active(z, 1 / tau)[0])
-        rows = rooted_rows(self.root, self.sub.operator.jacobian(columns))[0]
-        rows *= np.sqrt(r.prox_slope(z, 1 / tau)[:, columns] / tau)
+        tau = self.sub.tau
+        columns = np.flatnonzero(self.r.active(z, 1 / tau)[0])
+        rows = rooted_rows(self.root, jacobian(self.sub.operator, columns))[0]
+        rows *= np.sqrt(self.slopes(z)[:, columns] / tau)
         if len(columns) < self.n:  # (I + Q Q')^-1 = I - Q (I + Q' Q)^-1 Q'
-            return b - Factors.of(_blas.squares(rows.T[None]), 1.0).solve(b @ rows) @ rows.T
+            return np.asarray(b - Factors.of(_blas.squares(rows.T[None]), 1.0).solve(b @ rows) @ rows.T)
         return Factors.of(_blas.squares(rows[None]), 1.0).solve(b)
 
     def iterative(self, z: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -121,6 +125,6 @@ class Systems:
 
         def apply(flat: np.ndarray) -> np.ndarray:
             moved = r.prox_jvp(z, 1 / tau, self.backward(flat.reshape(self.sub.outputs.shape)))
-            return flat + self.forward(moved).reshape(flat.shape) / tau
+            return np.asarray(flat + self.forward(moved).reshape(flat.shape) / tau)
 
         return conjugate_gradients(apply, lambda v: v, b, np.full(len(b), 1e-3), 10 * _ITERATIONS)[0]

@@ -1,6 +1,6 @@
 """An agent's convex problem in the direction v = w - w_i, for a chunk of agents."""
 
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -29,8 +29,8 @@ class Subproblem(NamedTuple):
     w, linear : ndarray (agents, P)
     tau : float
     regularizer : Regularizer
-    bound : ndarray (agents,)
-        At least the largest curvature of a linear system: :meth:`bounded` finds it.
+    known_bound : ndarray (agents,) or None
+        The :attr:`bound`, once :meth:`bounded` has found it.
     """
 
     operator: Operator
@@ -43,11 +43,18 @@ class Subproblem(NamedTuple):
     linear: np.ndarray
     tau: float
     regularizer: Regularizer
-    bound: Any = None
+    known_bound: np.ndarray | None = None
+
+    @property
+    def bound(self) -> np.ndarray:
+        """At least the largest curvature of a linear system, shape (agents,)."""
+        if self.known_bound is None:
+            raise ValueError("the bound is that of bounded(): call it first")
+        return self.known_bound
 
     @property
     def strong_convexity(self) -> float:
-        """Of the part that a linear system sees: tau, and a quadratic regularizer's own."""
+        """Strong convexity of the part that a linear system sees: tau, and a quadratic regularizer's own."""
         return self.tau + (self.regularizer.strong_convexity if self.regularizer.quadratic else 0.0)
 
     def bounded(self) -> Self:
@@ -58,41 +65,41 @@ class Subproblem(NamedTuple):
         """
         if hasattr(self.operator, "diagonal"):
             shape = (*self.weights.shape, self.outputs.shape[2])
-            trace = self.operator.diagonal(np.broadcast_to(self.weights[:, :, None], shape)).sum(axis=1)
+            trace: np.ndarray = self.operator.diagonal(np.broadcast_to(self.weights[:, :, None], shape)).sum(axis=1)
         else:
             steps = 2 if self.regularizer.quadratic else 8
             trace = _power(self.operator, self.weights[:, :, None], self.w.shape, self.w.dtype, steps)
-        return self._replace(bound=self.strong_convexity + trace)
+        return self._replace(known_bound=self.strong_convexity + trace)
 
     def bregman(self, a: np.ndarray) -> np.ndarray:
-        """B(a), shape (agents,), for a (agents, samples, outputs)."""
+        """Return B(a), shape (agents,), for a (agents, samples, outputs)."""
         losses = self.loss.value(self.outputs + a, self.targets) - (self.slopes * a).sum(axis=2)
-        return np.vecdot(losses, self.weights)
+        return np.asarray(np.vecdot(losses, self.weights))
 
     def root(self, a: np.ndarray) -> np.ndarray:
-        """L with L L' = c l''(f + a), a sample at a time."""
+        """Return L with L L' = c l''(f + a), a sample at a time."""
         root = self.loss.curvature_root(self.outputs + a, self.targets)
         scale = np.sqrt(self.weights)
-        return root * scale.reshape(*scale.shape, *(1,) * (root.ndim - 2))
+        return np.asarray(root * scale.reshape(*scale.shape, *(1,) * (root.ndim - 2)))
 
     def value(self, x: np.ndarray, a: np.ndarray) -> np.ndarray:
         """Return the objective (agents,) at x = w + v, with a = J v."""
-        return self.terms(x, a).sum(axis=0)
+        return np.asarray(self.terms(x, a).sum(axis=0))
 
     def terms(self, x: np.ndarray, a: np.ndarray) -> np.ndarray:
-        """Its four terms (4, agents), whose sizes say how it is rounded."""
+        """Return the four terms (4, agents) of the objective, whose sizes say how it is rounded."""
         v = x - self.w
         linear, proximal = np.vecdot(self.linear, v), self.tau / 2 * np.vecdot(v, v)
         return np.array([self.bregman(a), linear, proximal, self.regularizer.value(x)])
 
     def gradient(self, x: np.ndarray, a: np.ndarray) -> np.ndarray:
-        """Of all but an r that is not quadratic, at x = w + v with a = J v; shape (agents, P)."""
+        """Return the gradient (agents, P) of all but an r that is not quadratic, at x = w + v with a = J v."""
         bend = (self.loss.gradient(self.outputs + a, self.targets) - self.slopes) * self.weights[:, :, None]
-        gradient = self.operator.vjp(bend) + self.linear + self.tau * (x - self.w)
+        gradient: np.ndarray = self.operator.vjp(bend) + self.linear + self.tau * (x - self.w)
         return gradient + self.regularizer.gradient(x) if self.regularizer.quadratic else gradient
 
     def residual(self, x: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-        """How far x is from optimal, shape (measures, agents): ``|x - prox_{r/s}(x - gradient / s)|``, zero at the minimiser.
+        """Return how far x is from optimal (measures, agents), ``|x - prox_{r/s}(x - gradient / s)|``: zero at the minimiser.
 
         One measure has s = :attr:`strong_convexity`: it sees the softest directions. If r is not quadratic another has s =
         :attr:`bound`: where rounding over the strong convexity is more than a bounded set is wide, the first says nothing.
@@ -100,40 +107,42 @@ class Subproblem(NamedTuple):
         """
         k = self.strong_convexity
         if self.regularizer.quadratic:
-            return norms(gradient)[None] / k
+            return np.asarray(norms(gradient)[None] / k)
         scales = [np.full_like(self.bound, k)[:, None], self.bound[:, None]]
         return np.array([norms(x - self.regularizer.prox(x - gradient / s, 1 / s)) for s in scales])
 
     def rounding(self, x: np.ndarray) -> np.ndarray:
-        """Below which a :meth:`residual` at x is nothing but rounding, of the points and of the gradient over s."""
+        """Return below which a :meth:`residual` at x is nothing but rounding, of the points and of the gradient over s."""
         eps, linear = 10 * np.finfo(x.dtype).eps, norms(self.linear)
         size = norms(self.w) + norms(x - self.w)
         softest = size + linear / self.strong_convexity
-        return eps * (softest[None] if self.regularizer.quadratic else np.array([softest, size + linear / self.bound]))
+        sizes = softest[None] if self.regularizer.quadratic else np.array([softest, size + linear / self.bound])
+        return np.asarray(eps * sizes)
 
     def solved(
         self, x: np.ndarray, gradient: np.ndarray, tolerance: float | np.ndarray, start: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Whether (agents,) every residual is at most that part of its ``start``, or rounding; and the first residual."""
+        """Return whether (agents,) every residual is at most that part of its ``start``, or rounding; and the residuals."""
         residual = self.residual(x, gradient)
-        return (residual <= np.maximum(tolerance * start, self.rounding(x))).all(axis=0), residual
+        enough: np.ndarray = residual <= np.maximum(tolerance * start, self.rounding(x))
+        return np.asarray(enough.all(axis=0)), residual
 
     def gap(self, x: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-        """By how much the objective at x is above its least value, at most (agents,).
+        """Return by how much (agents,) the objective at x is above its least value, at most.
 
         ``max_y -[gradient . (y - x) + k/2 |y - x|^2 + r(y) - r(x)]`` with k = :attr:`strong_convexity`.
         """
         k, r = self.strong_convexity, self.regularizer
         if r.quadratic:
-            return np.vecdot(gradient, gradient) / (2 * k)
+            return np.asarray(np.vecdot(gradient, gradient) / (2 * k))
         y = r.prox(x - gradient / k, 1 / k)
-        return -(np.vecdot(gradient, y - x) + k / 2 * np.vecdot(y - x, y - x) + r.value(y) - r.value(x))
+        return np.asarray(-(np.vecdot(gradient, y - x) + k / 2 * np.vecdot(y - x, y - x) + r.value(y) - r.value(x)))
 
 
 def _power(operator: Operator, weights: np.ndarray, shape: tuple[int, ...], dtype: np.dtype, steps: int) -> np.ndarray:
-    """About the largest eigenvalue of J' diag(weights) J, shape (agents,), and not much less."""
+    """Return about the largest eigenvalue of J' diag(weights) J, shape (agents,), and not much less."""
     v = np.random.default_rng(0).standard_normal(shape).astype(dtype)
     for _ in range(steps):
         v /= np.maximum(np.linalg.norm(v, axis=1, keepdims=True), np.finfo(dtype).tiny)
         v = operator.vjp(weights * operator.jvp(v))
-    return 2 * np.linalg.norm(v, axis=1)
+    return np.asarray(2 * np.linalg.norm(v, axis=1))

@@ -1,13 +1,13 @@
 """The subproblems of all agents over one block of coordinates."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from consensus.local.accelerated import accelerated
 from consensus.local.newton import Proximal, newton
-from consensus.local.operators import Dense
+from consensus.local.operators import Dense, Operator, jacobian
 from consensus.local.semismooth import solve_proximal
 from consensus.local.subproblem import Subproblem
 from consensus.local.systems import System
@@ -40,7 +40,9 @@ class SubproblemBlock(NamedTuple):
     dense: bool
     total: np.ndarray
 
-    def subproblem(self, rows: slice | np.ndarray, linearized: Any = None, dtype: DTypeLike | None = None) -> Subproblem:
+    def subproblem(
+        self, rows: slice | np.ndarray, linearized: tuple[np.ndarray, Operator] | None = None, dtype: DTypeLike | None = None
+    ) -> Subproblem:
         """Make the subproblems of the agents ``rows``, a slice or indices, by a linearization or a new one."""
         model, problem = self.model, self.model.problem
         dtype = problem.dtype if dtype is None else dtype
@@ -56,7 +58,7 @@ class SubproblemBlock(NamedTuple):
         outputs, operator = linearized
         if self.dense:
             columns = None if self.block == slice(None) else np.arange(problem.parameters)[self.block]
-            operator = Dense(operator.jacobian(columns), outputs.shape[2])
+            operator = Dense(jacobian(operator, columns), outputs.shape[2])
         targets = of(problem.shards.targets[rows])
         return Subproblem(
             operator=operator,
@@ -91,7 +93,7 @@ class SubproblemBlock(NamedTuple):
         return newton(sub, system, x, tolerance, most, proximal)
 
     def keeps(self, kind: type[System]) -> bool:
-        """Whether systems of a kind are kept with the problem: those of linear models never change."""
+        """Return whether systems of a kind are kept with the problem: those of linear models never change."""
         problem = self.model.problem
         n, columns = problem.weights.shape[1] * problem.model.outputs, self.total[:, self.block].shape[1]
         fixed = getattr(problem.model, "jacobian_is_constant", False)
@@ -108,6 +110,6 @@ class SubproblemBlock(NamedTuple):
         return problem.cache.get(key, lambda: kind(sub.operator, once, constant))
 
 
-def has_prox_jvp(regularizer: Any) -> bool:
-    """Whether the regularizer has the derivative of its prox, for Newton's method."""
+def has_prox_jvp(regularizer: Regularizer) -> bool:
+    """Return whether the regularizer has the derivative of its prox, for Newton's method."""
     return getattr(type(regularizer), "prox_jvp", Regularizer.prox_jvp) is not Regularizer.prox_jvp

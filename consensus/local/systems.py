@@ -21,7 +21,16 @@ import numpy as np
 
 from consensus import _blas
 from consensus.local.conjugate_gradients import conjugate_gradients
-from consensus.local.operators import Operator, norms, rooted_gram, rooted_rows, times_root, times_root_transposed, upper_gram
+from consensus.local.operators import (
+    Operator,
+    jacobian,
+    norms,
+    rooted_gram,
+    rooted_rows,
+    times_root,
+    times_root_transposed,
+    upper_gram,
+)
 
 _REFINEMENTS = 10
 _INVERTED = 128  # order up to which matrices are inverted that many right-hand sides will come for
@@ -57,7 +66,7 @@ class Factors:
         return cls(uppers, matrices.dtype, inverses)
 
     def solve(self, right: np.ndarray) -> np.ndarray:
-        """``M_i^-1 b_i`` for b (agents, n); rows of NaN where there is no factor."""
+        """Return ``M_i^-1 b_i`` for b (agents, n); rows of NaN where there is no factor."""
         if self.inverses is None:
             solution = np.full(right.shape, np.nan, self.dtype)
         else:
@@ -88,7 +97,7 @@ class System(Protocol):
 
     @staticmethod
     def numbers(n: int, P: int) -> int:
-        """How many numbers are kept for an agent."""
+        """Return how many numbers are kept for an agent."""
 
     @property
     def inverses(self) -> np.ndarray | None:
@@ -101,7 +110,7 @@ class System(Protocol):
         """Return the function from u to d, or None."""
 
     def solve(self, u: np.ndarray, tolerance: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Solutions d (agents, P), iterations (agents,) and which agents' d are certain to be exact enough (agents,)."""
+        """Return solutions d (agents, P), iterations (agents,) and which agents' d are certain to be exact enough (agents,)."""
 
 
 class Primal:
@@ -114,7 +123,7 @@ class Primal:
         return 2 * n * P + P * P
 
     def __init__(self, operator: Operator, once: bool, constant: bool) -> None:
-        self.jacobian, self.once, self.constant = operator.jacobian(), once, constant
+        self.jacobian, self.once, self.constant = jacobian(operator), once, constant
 
     def set(self, root: np.ndarray, k: float) -> None:
         self.rooted, self.k = rooted_rows(root, self.jacobian if self.once else self.jacobian.copy()), k
@@ -125,7 +134,6 @@ class Primal:
 
     @property
     def inverses(self) -> np.ndarray | None:
-        """The inverses themselves (agents, P, P), if all agents have one; else None."""
         return None if self.factors.uppers else self.factors.inverses
 
     def at_once(self, tolerance: float) -> Callable[[np.ndarray], np.ndarray] | None:
@@ -135,7 +143,7 @@ class Primal:
         return _refined(self.factors.solve, self._apply, u, tolerance, self.lost)
 
     def _apply(self, v: np.ndarray) -> np.ndarray:
-        return ((self.rooted @ v[:, :, None]).swapaxes(1, 2) @ self.rooted)[:, 0] + self.k * v
+        return np.asarray(((self.rooted @ v[:, :, None]).swapaxes(1, 2) @ self.rooted)[:, 0] + self.k * v)
 
 
 class Dual:
@@ -170,12 +178,12 @@ class Dual:
     def _once(self, u: np.ndarray) -> np.ndarray:
         image = times_root_transposed(self.root, self.operator.jvp(u))
         dual = self.factors.solve(image.reshape(len(u), -1)).reshape(image.shape)
-        return (u - self.operator.vjp(times_root(self.root, dual))) / self.k
+        return np.asarray((u - self.operator.vjp(times_root(self.root, dual))) / self.k)
 
 
 def _lost(matrices: np.ndarray, k: float) -> np.ndarray:
     """Bound (agents,) the relative error of a solution by factors."""
-    return np.finfo(matrices.dtype).eps * np.trace(matrices, axis1=1, axis2=2) / k
+    return np.asarray(np.finfo(matrices.dtype).eps * np.trace(matrices, axis1=1, axis2=2) / k)
 
 
 def _refined(
@@ -221,8 +229,8 @@ class Iterative:
     def set(self, root: np.ndarray, k: float) -> None:
         self.root, self.k = root, k
         curvature = np.square(root) if root.ndim == 3 else np.square(root).sum(axis=3)  # the diagonal of L L'
-        diagonal = getattr(self.operator, "diagonal", None)  # a user's model may have none
-        self.diagonal = k + (diagonal(curvature) if diagonal else 0)
+        diagonal = self.operator.diagonal(curvature) if hasattr(self.operator, "diagonal") else 0  # a user's may have none
+        self.diagonal = k + diagonal
         self.ready = True
 
     def at_once(self, tolerance: float) -> Callable[[np.ndarray], np.ndarray] | None:
@@ -234,7 +242,7 @@ class Iterative:
 
 
 def _apply(system: Dual | Iterative, v: np.ndarray) -> np.ndarray:
-    """(J' S J + k I) v."""
+    """Return (J' S J + k I) v."""
     image = times_root_transposed(system.root, system.operator.jvp(v))
     return system.operator.vjp(times_root(system.root, image)) + system.k * v
 

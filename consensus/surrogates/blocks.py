@@ -1,19 +1,21 @@
 """Split an agent's local problem into independent blocks of parameters."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from consensus import _checks
 from consensus.problems import BaseProblem
-from consensus.surrogates.base import Surrogate
+from consensus.surrogates.base import Surrogate, SurrogateModel
+
+M = TypeVar("M", bound=SurrogateModel)
 
 
-class BlockModel(NamedTuple):
+class BlockModel(NamedTuple, Generic[M]):
     """Surrogate models of a block of agents, which are minimised over each slice of coordinates by itself."""
 
-    model: Any  # of the split surrogate
+    model: M  # of the split surrogate
     slices: tuple[slice, ...]
 
     @property
@@ -85,5 +87,5 @@ class Blocks(Surrogate):
         ends = np.cumsum([len(part) for part in np.array_split(np.arange(parameters), self.count)]).tolist()
         return tuple(slice(start, end) for start, end in zip([0, *ends[:-1]], ends, strict=True))
 
-    def at(self, problem: BaseProblem, w: np.ndarray, gradient: np.ndarray) -> BlockModel:
+    def at(self, problem: BaseProblem, w: np.ndarray, gradient: np.ndarray) -> BlockModel[SurrogateModel]:
         return BlockModel(self.surrogate.at(problem, w, gradient), self.slices(problem.parameters))

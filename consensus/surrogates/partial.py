@@ -7,6 +7,7 @@ import numpy as np
 
 from consensus import _checks
 from consensus.problems import BaseProblem, Problem
+from consensus.problems.linearizable import Linearizable
 from consensus.surrogates.base import Surrogate
 
 
@@ -17,7 +18,7 @@ class LinearizedModel(NamedTuple):
     ``scale`` s of the data term, and ``tau``.
     """
 
-    problem: Problem
+    problem: Linearizable
     w: np.ndarray
     gradient: np.ndarray
     scale: float

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import cast
 
 import numpy as np
 
 import topologies
 from consensus import _checks
-from consensus.communication import Network
 from consensus.engines import StackedNetwork
 from consensus.robust import Robust
 from consensus.testing.laws import Laws, Report, constant
@@ -81,7 +79,7 @@ def check_robust(rule: Robust, network: ScheduleLike | None = None, *, seed: int
 
     def one(network: ThreadNetwork, own: slice) -> np.ndarray:
         with np.errstate(all="ignore"):
-            return cast(Network, rule.around(network)).mix(0, rows[own])[0]
+            return rule.around(network).mix(0, rows[own])[0]
 
     parts = on_threads(min(3, A), network, rows.dtype, one)
     laws.same("blocks of agents come to the same bits", np.concatenate(parts), whole)
