@@ -42,6 +42,7 @@ LEVELS = {
     f"exchanges to {part:.0%} of the gap": part for part in (0.1, 0.03, 0.01)
 }  # what is measured, each at its best setting
 ENDS = list(LEVELS)[-1]  # the measure whose settings the figures show
+TRIALS = 3  # repeats on which settings are tried; the one whose worst of them is best is taken for all
 MORE, ADAPTIVES = 10, 3  # exchanges of the other solvers, whose rounds are cheap, for one of it; of AdaptiveNEXT
 # Where 15,910 parameters make rounds dear: fewer samples, so many times fewer rounds, in which no step would fall.
 LARGE, SHORTER = {"mnist": {"rows": 1000}}, {"mnist": 10}
@@ -67,15 +68,17 @@ def main(arguments=None):
         amount = {"rounds": exchanges, "exchanges": exchanges, "records": exchanges if solver == ADAPTIVE else RECORDS}
         return training(settings, cases[data, seed], graph(agents, seed), family.make(*point), **amount, seed=seed)
 
-    def first(points):
-        return experiment.run({at: run(*at, seeds[0]) for at in points}, "choice of settings")
+    def trials(points):
+        done = experiment.run({(*at, seed): run(*at, seed) for at in points for seed in seeds[:TRIALS]}, "choice of settings")
+        return {at: [done[*at, seed] for seed in seeds[:TRIALS]] for at in points}
 
     merits = Merits(lambda key: key[:1], lambda place: LEVELS, lambda key: key[1] != ADAPTIVE)
-    found = tuning.tuned(first, families, merits, quick=experiment.quick)
+    found = tuning.tuned(trials, families, merits, quick=experiment.quick)
     pairs = dict.fromkeys(key[:2] for key in families)
     best = {(*pair, level): tuning.chosen(found, pair, level, merits) for pair in pairs for level in LEVELS}
     repeats = experiment.run({(*at, seed): run(*at, seed) for at in dict.fromkeys(best.values()) for seed in seeds}, "repeats")
-    every = repeats | {(key, point, seeds[0]): run for key, tried in found.items() for point, run in tried.items()}
+    tried = [(key, point, runs) for key, some in found.items() for point, runs in some.items()]
+    every = repeats | {(key, point, seed): run for key, point, runs in tried for seed, run in zip(seeds, runs, strict=False)}
     needs = needed(every, best, seeds)
     ends = {pair: [every[*best[*pair, ENDS], seed] for seed in seeds] for pair in pairs}
     settings = {pair: families[key].shown(point) for pair in pairs for key, point in [best[*pair, ENDS]]}

@@ -58,7 +58,9 @@ def main(arguments=None):
         return training(settings | {"seed": seed}, case, network, method, **amount, seed=seed)
 
     def first(points):
-        return experiment.run({at: run(*at, seeds[0]) for at in points}, "choice of settings")
+        return {
+            at: [one] for at, one in experiment.run({at: run(*at, seeds[0]) for at in points}, "choice of settings").items()
+        }
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*theory")  # the convex ones meet a network, too: the table says which
@@ -66,7 +68,7 @@ def main(arguments=None):
         best = {which: tuning.chosen(found, which, FEWEST, merits) for which in dict.fromkeys(key[:3] for key in found)}
         repeats = experiment.run({(*at, seed): run(*at, seed) for at in best.values() for seed in seeds}, "repeats")
     outcomes = {(*which, seed): repeats[*at, seed] for which, at in best.items() for seed in seeds}
-    outcomes |= {(*key, point, seeds[0]): outcome for key, tried in found.items() for point, outcome in tried.items()}
+    outcomes |= {(*key, point, seeds[0]): outcome for key, tried in found.items() for point, (outcome,) in tried.items()}
     needs = {which: needed(outcomes, which, seeds) for which in best}
     experiment.figure(figure(needs))
     experiment.table(table(needs, {which: families[key].shown(point) for which, (key, point) in best.items()}))

@@ -21,7 +21,8 @@ def exchanges_to(outcome, level, column="exchanges"):
 class Merits:
     """The exchanges to levels, as :func:`experiments.shared.tuning.tuned` asks for them; of ties the lowest objective.
 
-    Of one solver nearly all rounds send and compute as much: bytes and gradients are exchanges times a constant.
+    Outcomes are lists of runs, one for each repeat on which settings are tried: the worst of them counts. Of one solver nearly
+    all rounds send and compute as much: bytes and gradients are exchanges times a constant.
 
     Parameters
     ----------
@@ -41,7 +42,7 @@ class Merits:
         there = [tried for other, tried in found.items() if self.place(other) == place and self.counts(other)]
         at = place, sum(map(len, there))
         if at not in self.known:  # lower, perhaps, with every run
-            runs = [run for tried in there for run in tried.values()]
-            self.known[at] = {measure: level_of(runs, part) for measure, part in self.parts(place).items()}
-        end = math.inf if outcome.diverged else float(outcome.history["objective"][-1])
-        return {measure: (exchanges_to(outcome, level), end) for measure, level in self.known[at].items()}
+            repeats = list(zip(*(runs for tried in there for runs in tried.values()), strict=True))
+            self.known[at] = {name: [level_of(runs, part) for runs in repeats] for name, part in self.parts(place).items()}
+        end = max(math.inf if run.diverged else float(run.history["objective"][-1]) for run in outcome)
+        return {name: (max(map(exchanges_to, outcome, levels)), end) for name, levels in self.known[at].items()}

@@ -25,6 +25,7 @@ STEPS = (0.3, 1.0, 3.0)  # in units of 1 / L, L the largest of the agents' Lipsc
 PENALTIES = (0.01, 0.03, 0.1)  # in units of L
 WHOLE = (0.1, 0.3, 1.0)  # of a step to a minimum
 TAUS = (0.03, 0.1, 0.3)
+LEAST = 1e-4  # of tau: the regularizers of all problems are stronger
 FACTOR = 10**0.5  # between neighbouring values
 
 ADAPTIVE = "AdaptiveNEXT"
@@ -45,7 +46,7 @@ PARTIAL = PartialLinearization
 
 def grids(make, taus=TAUS, steps=(0.3, 0.6), decay=0.01):
     """Families of ``make(tau, step)``: with constant steps, and with steps that begin at the second of ``steps`` and fall."""
-    tau, (first, second) = Axis("tau", taus, FACTOR), steps
+    tau, (first, second) = Axis("tau", taus, FACTOR, least=LEAST), steps
 
     def falling(tau, step):
         return make(tau, Diminishing(step, decay))

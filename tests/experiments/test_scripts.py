@@ -104,16 +104,24 @@ def merits():
 def test_the_setting_that_needs_the_fewest_exchanges_is_chosen_for_each_level():
     slow, fast = outcome([10.0, 3.0, 1.05, 1.0, 1.0]), outcome([10.0, 1.5, 1.5, 1.5, 1.0])
     found = {
-        ("d", "s", ""): {(1.0,): slow, (2.0,): fast, (3.0,): outcome([10.0, 1.0, 1.0, 1.0, 1.0], diverged=True)},
-        ("d", "other", ""): {(): outcome([10.0, 1.0, 1.0, 1.0, 1.0])},
-        ("d", convergence.ADAPTIVE, ""): {(): outcome([10.0, -90.0, -90.0, -90.0, -90.0])},  # sets no level
+        ("d", "s", ""): {(1.0,): [slow], (2.0,): [fast], (3.0,): [outcome([10.0, 1.0, 1.0, 1.0, 1.0], diverged=True)]},
+        ("d", "other", ""): {(): [outcome([10.0, 1.0, 1.0, 1.0, 1.0])]},
+        ("d", convergence.ADAPTIVE, ""): {(): [outcome([10.0, -90.0, -90.0, -90.0, -90.0])]},  # sets no level
     }
     first, _, last = convergence.LEVELS
     assert tuning.chosen(found, ("d", "s"), first, merits()) == (("d", "s", ""), (2.0,))
     assert tuning.chosen(found, ("d", "s"), last, merits()) == (("d", "s", ""), (1.0,))
-    found["d", "other", ""] = {(): outcome([10.0, -90.0])}  # nobody else gets near: the lowest end wins
-    found["d", "s", ""][1.0,] = outcome([10.0, 9.0, 1.0, 0.5])
+    found["d", "other", ""] = {(): [outcome([10.0, -90.0])]}  # nobody else gets near: the lowest end wins
+    found["d", "s", ""][1.0,] = [outcome([10.0, 9.0, 1.0, 0.5])]
     assert tuning.chosen(found, ("d", "s"), last, merits()) == (("d", "s", ""), (1.0,))
+
+
+def test_of_several_repeats_the_worst_counts():
+    good, bad, even = outcome([10.0, 0.0, 0.0, 0.0]), outcome([10.0, 9.0, 9.0, 0.0]), outcome([10.0, 9.0, 0.0, 0.0])
+    found = {("d", "s", ""): {(1.0,): [good, bad], (2.0,): [even, even]}}
+    first = next(iter(convergence.LEVELS))
+    assert merits()(found, ("d", "s", ""), [good, bad])[first] == (3.0, 0.0)
+    assert tuning.chosen(found, ("d", "s"), first, merits()) == (("d", "s", ""), (2.0,))
 
 
 def test_levels_are_those_of_all_runs_with_the_seed_but_adaptive_next_s():

@@ -25,8 +25,8 @@ def outcome(objective):
 
 FAST, SLOW = (("d", "linear, L2", name, "") for name in ("fast", "slow"))
 FOUND = {
-    FAST: {(1.0,): outcome([1.0, 0.5, 0.0, 0.0]), (2.0,): outcome([1.0, 0.0, 0.0, 0.0])},
-    SLOW: {(1.0,): outcome([1.0, 0.9, 0.8, 0.5]), (2.0,): outcome([1.0, 0.9, 0.8, 0.7])},
+    FAST: {(1.0,): [outcome([1.0, 0.5, 0.0, 0.0])], (2.0,): [outcome([1.0, 0.0, 0.0, 0.0])]},
+    SLOW: {(1.0,): [outcome([1.0, 0.9, 0.8, 0.5])], (2.0,): [outcome([1.0, 0.9, 0.8, 0.7])]},
 }
 
 
@@ -37,7 +37,7 @@ def test_settings_are_chosen_by_exchanges_and_where_none_is_enough_by_the_object
 
 
 def test_what_is_needed_is_counted_to_the_same_level():
-    outcomes = {(*FAST[:3], 0): FOUND[FAST][2.0,], (*SLOW[:3], 0): FOUND[SLOW][1.0,]}
+    outcomes = {(*FAST[:3], 0): FOUND[FAST][2.0,][0], (*SLOW[:3], 0): FOUND[SLOW][1.0,][0]}
     needed = solvers.needed(outcomes, FAST[:3], [0])
     assert {name: spread.middle for name, spread in needed.items()} == {"exchanges": 2, "kB": 3, "gradients": 1, "seconds": 0.5}
     assert solvers.needed(outcomes, SLOW[:3], [0])["kB"].middle == math.inf
