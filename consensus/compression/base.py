@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 class Compressor(ABC):
     """A map Q from rows of numbers to shorter messages; best a frozen dataclass of settings.
 
+    :func:`consensus.testing.check_compressor` tries one of your own.
+
     Its contraction constant omega bounds the loss: ``E |Q(x) - x|^2 <= (1 - omega) |x|^2`` for all x, with the expectation over
     random draws. Methods that remember what they sent tolerate any omega > 0.
 

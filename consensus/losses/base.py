@@ -21,7 +21,7 @@ class Loss(ABC):
     A subclass defines `value`, `gradient` and `curvature`; the other methods have defaults. `curvature_root` is called by
     :class:`consensus.solvers.AdaptiveNEXT` and by local solvers: a closed form saves them a factorization per sample if the
     loss is not separable. `check` is called when a problem is made, `error` for test sets, `expression` by
-    :class:`consensus.local.CVXPYSolver`.
+    :class:`consensus.local.CVXPYSolver`. :func:`consensus.testing.check_loss` tries one of your own.
 
     Attributes
     ----------

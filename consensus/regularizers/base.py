@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 class Regularizer(ABC):
     """A function r(w), applied to each row: ``w`` is one point (P,) or a stack (agents, P). All results keep its dtype.
 
+    :func:`consensus.testing.check_regularizer` tries one of your own.
+
     A constraint is a regularizer too: the indicator of a set, zero on it and infinite elsewhere. A subclass defines
     :meth:`value` and :meth:`prox`, which are enough for AdaptiveNEXT, NEXT and SONATA: with full linearization a round takes
     one prox; otherwise local problems are solved by accelerated proximal gradient. The other methods have defaults:

@@ -25,6 +25,7 @@ class Robust(MessageWrapper):
     Each block that is mixed is aggregated by itself, as one vector per agent. If an agent of a time-varying network receives
     in some round no more weight than the rule excludes, it keeps its own row in that round. The theory covers methods that
     average iterates and descend. Gradient tracking relies on the sum of its trackers, which a robust rule does not conserve.
+    :func:`consensus.testing.check_robust` tries a rule of your own.
 
     Parameters
     ----------

@@ -21,6 +21,8 @@ _BOUNDS = ("least", "above", "most", "below")
 class Solver(SolverDefaults, ABC):
     """A method: settings, a state, and two functions of a block of agents, :meth:`init` and :meth:`step`.
 
+    :func:`consensus.testing.check_solver` tries one of your own.
+
     *Settings* are the fields of a frozen dataclass; none can be called ``step``. A field's metadata may state bounds, which are
     checked: ``above``, ``least``, ``below`` and ``most`` of a number, as in ``{"above": 0, "most": 1}``, or the least value of
     a whole number, ``{"count": 1}``. Other checks are those of ``__post_init__``. A checkpoint is resumed by a solver with the

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import networkx as nx
 import numpy as np
 
 import topologies
-from consensus import _checks
+from consensus import _arguments, _checks
 from consensus.engines import StackedNetwork
 from consensus.robust import Robust
 from consensus.testing.laws import Laws, Report, constant
@@ -18,7 +19,7 @@ from topologies.schedules import ScheduleLike
 _FARTHEST = 4.0  # times the honest rows' largest distance, within which the rules of the package stay
 
 
-def check_robust(rule: Robust, network: ScheduleLike | None = None, *, seed: int = 0) -> Report:
+def check_robust(rule: Robust, network: ScheduleLike | nx.Graph | None = None, *, seed: int = 0) -> Report:
     """Check an aggregation rule on random rows: agreement, plain mixing with b = 0, and Byzantine rows of the tolerated weight.
 
     Agents that agree must stay where they are; with ``byzantine_weight=0`` the rule is W x; rows of Byzantine agents of weight
@@ -30,7 +31,7 @@ def check_robust(rule: Robust, network: ScheduleLike | None = None, *, seed: int
     ----------
     rule : Robust
         The rule to be checked, around any solver.
-    network : schedule, optional
+    network : schedule or networkx.Graph, optional
         A static network of at least two agents on which some agents' weight is tolerated; by default a complete graph.
     seed : int
         Seed of the rows.
@@ -61,8 +62,8 @@ def check_robust(rule: Robust, network: ScheduleLike | None = None, *, seed: int
     if network is None:
         agents = max(7, math.ceil(1 / rule.byzantine_weight - 1e-9)) if rule.byzantine_weight > 0.01 else 100
         network = topologies.Static(topologies.complete(agents))
-    laws, rng = Laws(rule), np.random.default_rng(seed)
-    rule.check_network(_checks.schedule(network))
+    laws, rng, network = Laws(rule), np.random.default_rng(seed), _arguments.schedule(network)
+    rule.check_network(network)
     A = network.agents
     rows = constant(rng.standard_normal((A, 3)))
     for dtype in (np.float64, np.float32):

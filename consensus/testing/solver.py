@@ -10,17 +10,18 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
 import numpy as np
 
 import consensus
 import topologies
-from consensus import _checks
+from consensus import _arguments, _checks
 from consensus.compression import NoCompression
 from consensus.engines import Engine
 from consensus.problems import BaseProblem
 from consensus.solvers import Solver
 from consensus.solvers.needs import needs_of
-from consensus.testing.cases import default_network, default_problem, directed_graph
+from consensus.testing.cases import AGENTS, default_network, default_problem, directed_graph
 from consensus.testing.laws import Laws, Report
 from consensus.testing.states import single, states
 from consensus.testing.threads import Threads
@@ -30,7 +31,7 @@ from topologies.schedules import ScheduleLike
 def check_solver(
     solver: Solver,
     problem: BaseProblem | None = None,
-    network: ScheduleLike | None = None,
+    network: ScheduleLike | nx.Graph | None = None,
     *,
     rounds: int = 6,
     engines: Sequence[str | Engine] = (),
@@ -49,8 +50,9 @@ def check_solver(
     solver : Solver
         The solver to be checked.
     problem : Problem, optional
-        By default least squares on unequal shards of 7 agents, with a small ``L2`` unless the solver takes none.
-    network : schedule, optional
+        By default least squares on unequal shards, with a small ``L2`` unless the solver takes none; of 7 agents if no network
+        is given.
+    network : schedule or networkx.Graph, optional
         By default a static graph with the kind of weights that ``solver.needs`` asks for.
     rounds : int
         How long runs are, at least 2.
@@ -92,8 +94,12 @@ def check_solver(
     _checks.solver(solver)
     if not isinstance(engines, list | tuple):
         raise TypeError(f"engines must be a list of engines or of their names; got {_checks.shown(engines)}")
-    rounds, network = _checks.count("rounds", rounds, least=2), network or default_network(solver)
-    laws, needs, problem = Laws(solver), needs_of(solver), problem or default_problem(solver, seed)
+    laws, needs, rounds = Laws(solver), needs_of(solver), _checks.count("rounds", rounds, least=2)
+    agents = AGENTS if problem is None else _checks.problem(problem).network_size
+    network = default_network(solver, agents) if network is None else _arguments.schedule(network)
+    problem = default_problem(solver, seed, network.agents) if problem is None else problem
+    if network.agents != problem.network_size:
+        raise ValueError(f"the network has {network.agents} agents, the problem {problem.network_size}: they must be the same")
     _settings(laws, solver)
     rng = np.random.default_rng(seed)
     start = 0.3 * rng.standard_normal((problem.agents, problem.parameters))
@@ -130,12 +136,23 @@ def _settings(laws: Laws, solver: Any) -> None:
         names = {name: getattr(consensus, name) for name in dir(consensus) if not name.startswith("_")}
         for room in ("solvers", "step_sizes", "surrogates", "local", "compression", "robust"):
             names |= vars(names[room])
-        law, module = "eval(repr(solver)) gives an equal solver", type(solver).__module__
+        law, own = "eval(repr(solver)) gives an equal solver", _modules(solver)
         try:
-            back = eval(repr(solver), names | vars(sys.modules[module]))
+            back = eval(
+                repr(solver), names | {name: value for module in own for name, value in vars(sys.modules[module]).items()}
+            )
         except Exception as error:
-            laws.fail(law, f"with the names of consensus and of {module} it raises {type(error).__name__}: {error}")
+            where = ", ".join(sorted({"consensus", *own}))
+            laws.fail(law, f"with the names of {where} it raises {type(error).__name__}: {error}")
         laws.true(law, repr(back) == repr(solver), f"found {back!r}")
+
+
+def _modules(thing: object) -> set[str]:
+    """Return the modules of the classes of a dataclass and of what its fields hold."""
+    if not dataclasses.is_dataclass(thing):
+        return set()
+    inner = [_modules(getattr(thing, field.name)) for field in dataclasses.fields(thing)]
+    return {type(thing).__module__}.union(*inner)
 
 
 def _refusals(laws: Laws, solver: Solver, problem: Any, network: ScheduleLike) -> None:
@@ -229,5 +246,8 @@ def _counts(laws: Laws, solver: Solver, problem: BaseProblem, network: ScheduleL
     if packed or not solver.sends:
         return
     numbers = sum(1 if name == "mass" else problem.parameters for name in solver.sends.split(", "))
-    times = getattr(solver, "exchanges", 1)  # of a solver inside, as Gossip has them
+    inner: Any = solver
+    times = 1
+    while inner is not None:  # each of the solvers inside one another, of which Gossip has several exchanges
+        times, inner = times * getattr(inner, "exchanges", 1), getattr(inner, "solver", None)
     equal("floats are the vectors that it sends", "floats", int(links * numbers * times))

@@ -21,6 +21,7 @@ class ScheduleLike(Protocol):
     Rounds are requested in any order, more than once and in several processes, so a round must always have the same matrix:
     draw random numbers from a generator made for the round, such as ``numpy.random.default_rng([seed, round])``. For graphs
     given by a function of the round see `topologies.Sequence`, for a list of graphs `topologies.Periodic`.
+    ``consensus.testing.check_schedule`` tries one of your own.
 
     Attributes
     ----------

@@ -1,11 +1,13 @@
 """Every regularizer keeps the contract; of wrong ones the broken law is named."""
 
 from dataclasses import dataclass
+from inspect import isabstract
 
 import numpy as np
 import pytest
 from every_regularizer import ALL
 
+from consensus import regularizers
 from consensus.regularizers import L1, L2, Regularizer
 from consensus.testing import check_regularizer
 
@@ -15,6 +17,12 @@ def test_it_keeps_the_contract(r):
     report = check_regularizer(r)
     assert "prox_jvp is the slope of prox" in report.errors
     assert ("prox is the minimiser that CVXPY finds" in report.errors) == r.is_convex
+
+
+def test_every_regularizer_is_tried():
+    exported = [getattr(regularizers, name) for name in regularizers.__all__]
+    made = {kind for kind in exported if isinstance(kind, type) and issubclass(kind, Regularizer) and not isabstract(kind)}
+    assert made == {type(r) for r in ALL.values()}
 
 
 def wrong(base, **members):

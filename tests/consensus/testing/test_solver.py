@@ -12,6 +12,7 @@ from engine_harness import mpiexec
 from every_solver import SOLVERS
 from pairs import LOSSES
 from problems import problem
+from signs import Sign
 
 import consensus
 import topologies
@@ -239,6 +240,16 @@ def test_what_a_solver_reaches_and_conserves():
 def test_a_step_size_is_a_number_or_a_rule():
     with pytest.raises(AssertionError, match=r"step_size is a number or a rule: .*\.value_at\(self\.step_size, round\)"):
         check_solver(NumbersOnly())
+
+
+def test_problems_and_networks_have_the_same_agents():
+    check_solver(Tracking(), network=topologies.ring(9))
+    with pytest.raises(ValueError, match="the network has 9 agents, the problem 6: they must be the same"):
+        check_solver(Tracking(), MLP, topologies.ring(9))
+
+
+def test_parts_of_ones_own_are_known_where_they_were_written():
+    check_solver(solvers.ChocoSGD(Sign(), 0.05, 0.2))
 
 
 def test_what_prints_as_no_expression_is_named():
