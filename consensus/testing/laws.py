@@ -71,10 +71,9 @@ class Laws:
         largest = float(error.max(initial=0))
         if not largest <= tolerance:  # NaN fails, too
             at = np.unravel_index(np.argmax(np.where(np.isnan(error), np.inf, error)), error.shape)
-            place = f" at {tuple(map(int, at))}" if at else ""
             self.fail(
                 law,
-                f"found {found[at]:.10g} instead of {wanted[at]:.10g}{place}, a relative error of {largest:.2g} "
+                f"found {found[at]:.10g} instead of {wanted[at]:.10g}{_place(at)}, a relative error of {largest:.2g} "
                 f"(at most {tolerance:.2g})",
             )
         self.report.errors[law] = max(largest, self.report.errors.get(law, 0.0))
@@ -87,7 +86,7 @@ class Laws:
         differs = (found != wanted) & ~((found != found) & (wanted != wanted))
         if differs.any():
             at = np.unravel_index(np.argmax(differs), differs.shape)
-            self.fail(law, f"found {found[at]!r} instead of {wanted[at]!r} at {tuple(map(int, at))}; bits must be equal")
+            self.fail(law, f"found {found[at]} instead of {wanted[at]}{_place(at)}; bits must be equal")
 
     def at_most(self, law: str, found: Any, bound: Any, rounding: float) -> None:
         """Check ``found <= bound``, up to ``rounding``."""
@@ -95,7 +94,7 @@ class Laws:
         excess = np.asarray(found - bound)
         if not (excess <= rounding).all():
             at = np.unravel_index(np.argmax(np.where(np.isnan(excess), np.inf, excess)), excess.shape)
-            self.fail(law, f"found {found[at]:.10g}, more than {bound[at]:.10g}, at {tuple(map(int, at))}")
+            self.fail(law, f"found {found[at]:.10g}, more than {bound[at]:.10g}{_place(at)}")
         self.report.errors[law] = max(float(excess.max(initial=0)), self.report.errors.get(law, 0.0))
 
     def array(self, law: str, found: Any, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
@@ -145,6 +144,10 @@ class Laws:
         if equal and kind.__eq__ is not object.__eq__:
             self.true(law, copy == thing and hash(copy) == hash(thing), "the copy differs, or has another hash")
         return copy
+
+
+def _place(at: tuple[np.intp, ...]) -> str:
+    return f" at {tuple(map(int, at))}" if at else ""
 
 
 def constant(array: np.ndarray) -> np.ndarray:

@@ -107,7 +107,7 @@ def _sums(laws: Laws, matrices: list[sparse.csr_array], mixing: str) -> None:
         laws.true(law, min(errors) <= _ROUNDING, f"rows are off by {errors[0]:.2g}, columns by {errors[1]:.2g}")
     for name, error, other in (("rows", errors[0], "column stochastic"), ("columns", errors[1], "row stochastic")):
         if mixing not in ("any", other):
-            laws.at_most(f"{name} sum to one", error, 0.0, _ROUNDING)
+            laws.at_most(f"{name} sum to one, up to rounding", error, _ROUNDING, 0.0)
     if mixing == "symmetric":
         for matrix in matrices:
             laws.same("matrices are symmetric", matrix.toarray(), matrix.toarray().T)

@@ -45,7 +45,7 @@ def _fields(laws: Laws, state: Any) -> dict[str, Any]:
 def _trajectory(
     laws: Laws, solver: Solver, problem: BaseProblem, network: ScheduleLike, w: np.ndarray, rounds: int
 ) -> Iterator[tuple[Any, dict[str, Any], dict[str, Any]]]:
-    """Yield each state, its fields by name, and for the first one the next state by a separate call; arrays are read-only."""
+    """Yield each state, its fields by name, and for the first two the next state by a separate call; arrays are read-only."""
     ready = solver.prepared(problem, network)
     edges = ready.edges(network)
     state, met = ready.init(problem, constant(w.astype(problem.dtype))), set[int]()
@@ -56,7 +56,7 @@ def _trajectory(
                 value.flags.writeable = False
         asked, law = _Asked(edges), "a step leaves the arrays of its state as they are"
         with laws.unwritten(f"{law}, in round {n}"):
-            again = _fields(laws, ready.step(problem, StackedNetwork(edges, problem.dtype), state)) if n == 0 else {}
+            again = _fields(laws, ready.step(problem, StackedNetwork(edges, problem.dtype), state)) if n < 2 else {}
         yield state, fields, again
         if n < rounds:
             with laws.unwritten(f"{law}, in round {n}"):
