@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Int, Real
 
 
 class Edges(NamedTuple):
@@ -36,10 +39,10 @@ class Edges(NamedTuple):
     ([[1, 0], [0, 2]], [[True, False], [True, True]], [[0, 0], [0, 0]])
     """
 
-    there: np.ndarray
-    others: np.ndarray
-    weights: np.ndarray
-    places: np.ndarray
+    there: Bool[np.ndarray, "agents most"]
+    others: Int[np.ndarray, "agents most"]
+    weights: Real[np.ndarray, "agents most"]
+    places: Int[np.ndarray, "agents most"]
 
     @classmethod
     def of(cls, whole: sp.csr_array, agents: slice) -> Edges:

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from consensus.communication.plans import Plan
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from jaxtyping import Float, Int, Real
 
 
 class Messages(NamedTuple):
@@ -49,13 +49,13 @@ class Messages(NamedTuple):
     [[0.25, 0.25]]
     """
 
-    own: np.ndarray
-    own_weights: np.ndarray
-    receivers: np.ndarray
-    senders: np.ndarray
-    weights: np.ndarray
-    rows: np.ndarray
-    sources: np.ndarray
+    own: Float[np.ndarray, "agents P"]
+    own_weights: Real[np.ndarray, " agents"]
+    receivers: Int[np.ndarray, " arcs"]
+    senders: Int[np.ndarray, " arcs"]
+    weights: Real[np.ndarray, " arcs"]
+    rows: Float[np.ndarray, "rows P"]
+    sources: Int[np.ndarray, " arcs"]
 
     @classmethod
     def of(cls, plan: Plan, agents: slice, rows: np.ndarray, own: np.ndarray) -> Messages:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from consensus.communication.tree import Tree
 
 if TYPE_CHECKING:
     from jaxtyping import Float
+
+Rows: TypeAlias = "Float[np.ndarray, 'agents ...']"
+Block: TypeAlias = "Float[np.ndarray, 'agents ...'] | Packed"
 
 
 class Network(Protocol):
@@ -51,7 +54,7 @@ class Network(Protocol):
     def flooding(self) -> Flooding:
         """Minima over all agents, and decisions that all agents take together."""
 
-    def mix(self, round: int, *blocks: np.ndarray | Packed, beside: int = 0) -> tuple[np.ndarray, ...]:
+    def mix(self, round: int, *blocks: Block, beside: int = 0) -> tuple[Rows, ...]:
         """Return ``W[round] @ block`` for each block, in one exchange.
 
         Parameters
@@ -69,7 +72,7 @@ class Network(Protocol):
             New arrays, one for each block.
         """
 
-    def average(self, round: int, *blocks: np.ndarray | Packed) -> tuple[np.ndarray, ...]:
+    def average(self, round: int, *blocks: Block) -> tuple[Rows, ...]:
         """Return the mean over each agent's own row and those that it receives, whatever the weights, in one exchange.
 
         Parameters
@@ -85,9 +88,7 @@ class Network(Protocol):
             New arrays, one for each block.
         """
 
-    def mix_and_average(
-        self, round: int, mixed: np.ndarray | Packed, averaged: np.ndarray | Packed
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def mix_and_average(self, round: int, mixed: Block, averaged: Block) -> tuple[Rows, Rows]:
         """Return ``mix`` of one block and ``average`` of another, in one exchange.
 
         Parameters
@@ -107,9 +108,9 @@ class Network(Protocol):
         self,
         round: int,
         rule: Callable[[Messages], Float[np.ndarray, "agents P"]],
-        *blocks: np.ndarray | Packed,
+        *blocks: Block,
         beside: int = 0,
-    ) -> tuple[np.ndarray, ...]:
+    ) -> tuple[Rows, ...]:
         """Return a rule's aggregate of each block's messages, in one exchange.
 
         Parameters

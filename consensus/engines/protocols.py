@@ -1,6 +1,8 @@
 """What engines require of problems and solvers."""
 
-from typing import Any, Protocol, Self, TypeAlias
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 
 import numpy as np
 
@@ -8,6 +10,9 @@ from consensus.communication import Network
 from consensus.observe.recorder import Costs, Method
 from consensus.workers.shared_memory import SharedArray
 from topologies.schedules import ScheduleLike
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int, Real
 
 # Solvers may require more of problems and of their own states than engines do.
 AnyProblem: TypeAlias = Any
@@ -49,16 +54,16 @@ class Problem(Costs, Protocol):
         """The dtype of iterates and gradients."""
 
     @property
-    def rows(self) -> np.ndarray:
-        """The numbers (agents,) in the network of the problem's agents."""
+    def rows(self) -> Int[np.ndarray, " agents"]:
+        """The numbers in the network of the problem's agents."""
 
     @property
     def work(self) -> Work:
         """The work done with this block."""
 
     @property
-    def load(self) -> np.ndarray:
-        """The cost of each agent's gradient, shape (agents,), up to a factor."""
+    def load(self) -> Real[np.ndarray, " agents"]:
+        """The cost of each agent's gradient, up to a factor."""
 
     def restrict(self, rows: slice) -> Self:
         """Return the problem of some of its agents, which counts its own work."""
@@ -75,8 +80,8 @@ class State(Protocol):
         """Rounds done."""
 
     @property
-    def w(self) -> np.ndarray:
-        """The iterates (agents, P)."""
+    def w(self) -> Float[np.ndarray, "agents P"]:
+        """The iterates."""
 
     def _asdict(self) -> dict[str, Any]: ...
 
@@ -84,13 +89,13 @@ class State(Protocol):
 class Solver(Method, Protocol):
     """What an engine calls of a solver: see :class:`consensus.solvers.Solver`."""
 
-    def init(self, problem: AnyProblem, w: np.ndarray) -> AnyState:
+    def init(self, problem: AnyProblem, w: Float[np.ndarray, "agents P"]) -> AnyState:
         """Return the state at the start."""
 
     def step(self, problem: AnyProblem, network: Network, state: AnyState) -> AnyState:
         """Return the state one round later."""
 
-    def report(self, state: AnyState) -> np.ndarray:
+    def report(self, state: AnyState) -> Real[np.ndarray, "agents columns"]:
         """Return the agents' numbers for the solver's own columns of the history."""
 
     def width(self, problem: AnyProblem) -> int:

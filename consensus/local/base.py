@@ -1,11 +1,16 @@
 """The protocol of local solvers, and their results."""
 
-from typing import Any, NamedTuple, Protocol
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from consensus.problems import BaseProblem
 from consensus.regularizers import Regularizer
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
 
 
 class LocalSolution(NamedTuple):
@@ -19,8 +24,8 @@ class LocalSolution(NamedTuple):
         Each agent's inner iterations: zero for a closed form.
     """
 
-    w: np.ndarray
-    iterations: np.ndarray
+    w: Float[np.ndarray, "agents P"]
+    iterations: Int[np.ndarray, " agents"]
 
 
 class LocalSolver(Protocol):
@@ -52,11 +57,11 @@ class LocalSolver(Protocol):
     def solve(
         self,
         model: Any,  # noqa: ANN401  # of these surrogates
-        linear: np.ndarray,
+        linear: Float[np.ndarray, "agents P"],
         regularizer: Regularizer,
-        start: np.ndarray | None,
+        start: Float[np.ndarray, "agents P"] | None,
         tolerance: float,
-    ) -> LocalSolution | tuple[np.ndarray, np.ndarray]:
+    ) -> LocalSolution | tuple[Float[np.ndarray, "agents P"], Int[np.ndarray, " agents"]]:
         """Return the minimisers (agents, P) for a block of agents, and their iterations (agents,).
 
         Parameters

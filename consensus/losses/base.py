@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +13,11 @@ from consensus import _checks, kernels
 if TYPE_CHECKING:
     import cvxpy
     import jax
+    from jaxtyping import Float, Real
+
+Outputs: TypeAlias = "Float[np.ndarray, '*agents samples outputs']"
+Targets: TypeAlias = "Real[np.ndarray, '*agents samples columns']"
+Curvatures: TypeAlias = "Float[np.ndarray, '*agents samples outputs'] | Float[np.ndarray, '*agents samples outputs outputs']"
 
 
 class Loss(ABC):
@@ -47,7 +52,7 @@ class Loss(ABC):
     curvature_bound: ClassVar[float | None] = None
 
     @abstractmethod
-    def value(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    def value(self, outputs: Outputs, targets: Targets) -> Float[np.ndarray, "*agents samples"]:
         """Return the loss of each sample.
 
         Parameters
@@ -64,7 +69,7 @@ class Loss(ABC):
         """
 
     @abstractmethod
-    def gradient(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    def gradient(self, outputs: Outputs, targets: Targets) -> Outputs:
         """Return the gradient dl/df of each sample's loss.
 
         Parameters
@@ -79,7 +84,7 @@ class Loss(ABC):
         """
 
     @abstractmethod
-    def curvature(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    def curvature(self, outputs: Outputs, targets: Targets) -> Curvatures:
         """Return the second derivative of each sample's loss with respect to the outputs.
 
         Parameters
@@ -93,7 +98,7 @@ class Loss(ABC):
             The diagonal if the loss is separable, else the matrix.
         """
 
-    def curvature_root(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    def curvature_root(self, outputs: Outputs, targets: Targets) -> Curvatures:
         """Return a matrix L with ``L L'`` equal to the curvature.
 
         Parameters
@@ -163,7 +168,7 @@ class Loss(ABC):
         """
         raise TypeError(f"{self} has no CVXPY expression: define one, or use consensus.local.Exact()")
 
-    def error(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    def error(self, outputs: Outputs, targets: Targets) -> Float[np.ndarray, "*agents samples"]:
         """Return the error that is reported for each sample of a test set, by default ``|f - d|^2``.
 
         Parameters
@@ -196,10 +201,8 @@ class Loss(ABC):
         """
         columns = columns_of(targets)
         if columns != outputs:
-            raise ValueError(
-                f"{type(self).__name__} needs a target for each of the model's {outputs} outputs; "
-                f"got targets with {columns} columns"
-            )
+            wanted = f"{type(self).__name__} needs a target for each of the model's {outputs} outputs"
+            raise ValueError(f"{wanted}; got targets with {columns} columns")
 
 
 def columns_of(targets: ArrayLike) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from typing import Self, cast
+from typing import TYPE_CHECKING, Self, cast
 
 import cloudpickle
 import numpy as np
@@ -17,6 +17,9 @@ from consensus.problems.cache import Cache
 from consensus.problems.shared import SharedProblem
 from consensus.problems.work import Work
 from consensus.regularizers import L2, DifferenceOfConvex, Regularizer
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int, Real
 
 
 class BaseProblem(AverageForm):
@@ -52,7 +55,12 @@ class BaseProblem(AverageForm):
     """
 
     def __init__(
-        self, rows: np.ndarray, network_size: int, parameters: int, dtype: DTypeLike, regularizer: Regularizer | None
+        self,
+        rows: Int[np.ndarray, " agents"],
+        network_size: int,
+        parameters: int,
+        dtype: DTypeLike,
+        regularizer: Regularizer | None,
     ) -> None:
         self.rows, self.agents, self.network_size = rows, len(rows), network_size
         self.parameters, self.dtype, self.work = parameters, np.dtype(dtype), Work()
@@ -67,18 +75,18 @@ class BaseProblem(AverageForm):
         self.regularizer = regularizer
 
     @abstractmethod
-    def _value(self, w: np.ndarray) -> np.ndarray:
-        """Return the costs without a nonconvex regularizer's share, shape (agents,)."""
+    def _value(self, w: Float[np.ndarray, "agents P"]) -> Float[np.ndarray, " agents"]:
+        """Return the costs without a nonconvex regularizer's share."""
 
     @abstractmethod
-    def _gradient(self, w: np.ndarray) -> np.ndarray:
-        """Return their gradients, a new array (agents, P)."""
+    def _gradient(self, w: Float[np.ndarray, "agents P"]) -> Float[np.ndarray, "agents P"]:
+        """Return their gradients, a new array."""
 
     def _batch_gradient(self, w: np.ndarray, batch: Batch) -> np.ndarray:
         """Return the estimate of :meth:`_gradient` from the samples of a ``batch``."""
         raise TypeError(f"{self} has no samples of which a batch could be taken: leave batch out")
 
-    def value(self, w: ArrayLike) -> np.ndarray:
+    def value(self, w: ArrayLike) -> Float[np.ndarray, " agents"]:
         """Return the costs g_i(w_i).
 
         Parameters
@@ -97,7 +105,7 @@ class BaseProblem(AverageForm):
             value -= self.nonconvex.smooth_value(w) / self.network_size
         return value
 
-    def gradient(self, w: ArrayLike, batch: Batch | None = None) -> np.ndarray:
+    def gradient(self, w: ArrayLike, batch: Batch | None = None) -> Float[np.ndarray, "agents P"]:
         """Return the gradients grad g_i(w_i).
 
         Parameters
@@ -153,8 +161,8 @@ class BaseProblem(AverageForm):
         return SharedProblem(cloudpickle.dumps(self.restrict(slice(None))))
 
     @property
-    def load(self) -> np.ndarray:
-        """The relative cost of each agent's gradient, shape (agents,): workers get about equal sums."""
+    def load(self) -> Real[np.ndarray, " agents"]:
+        """The relative cost of each agent's gradient: workers get about equal sums."""
         return np.ones(self.agents)
 
     @abstractmethod
@@ -183,7 +191,7 @@ class BaseProblem(AverageForm):
         point = _checks.floats("point", point)
         return float(self.value(self._everywhere(point)).sum() + self.regularizer.value(point))
 
-    def total_gradient(self, point: ArrayLike) -> np.ndarray:
+    def total_gradient(self, point: ArrayLike) -> Float[np.ndarray, " P"]:
         """Return ``grad G(point) = sum_i grad g_i(point)``, over the agents held here.
 
         Parameters

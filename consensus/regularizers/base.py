@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 if TYPE_CHECKING:
     import cvxpy
+    from jaxtyping import Bool, Float
+
+Points: TypeAlias = "Float[np.ndarray, '*agents P']"
+Step: TypeAlias = "float | Float[np.ndarray, 'agents 1']"
+Directions: TypeAlias = "Float[np.ndarray, '*agents_and_rows P']"
 
 
 class Regularizer(ABC):
@@ -60,7 +65,7 @@ class Regularizer(ABC):
     is_convex: bool = True
     smooth: bool = False
     quadratic: bool = False
-    squares: np.ndarray | None = None
+    squares: Float[np.ndarray, " P"] | None = None
     if TYPE_CHECKING:  # read only: some have it as a property
 
         @property
@@ -73,7 +78,7 @@ class Regularizer(ABC):
         curvature_bound = None
 
     @abstractmethod
-    def value(self, w: np.ndarray) -> np.ndarray | float:
+    def value(self, w: Points) -> Float[np.ndarray, "*agents"] | float:
         """Return r of each row.
 
         Parameters
@@ -88,7 +93,7 @@ class Regularizer(ABC):
         """
 
     @abstractmethod
-    def prox(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
+    def prox(self, v: Points, step: Step) -> Points:
         """Return ``argmin_w r(w) + |w - v|^2 / (2 step)`` for each row.
 
         Parameters
@@ -139,7 +144,7 @@ class Regularizer(ABC):
         """
         return []
 
-    def gradient(self, w: np.ndarray) -> np.ndarray:
+    def gradient(self, w: Points) -> Points:
         """Return the gradient of r at each row.
 
         Parameters
@@ -159,7 +164,7 @@ class Regularizer(ABC):
         """
         raise TypeError(f"{self} is not smooth and has no gradient")
 
-    def prox_jvp(self, v: np.ndarray, step: float | np.ndarray, d: np.ndarray) -> np.ndarray:
+    def prox_jvp(self, v: Points, step: Step, d: Directions) -> Directions:
         """Return ``M d`` with M an element of Clarke's generalised Jacobian of ``prox(., step)`` at v.
 
         M is the Jacobian wherever there is one. It is symmetric positive semidefinite; its eigenvalues are at most
@@ -190,7 +195,7 @@ class Regularizer(ABC):
         """
         raise TypeError(f"{self} has no prox_jvp, the generalised Jacobian of its prox: define one for second-order solvers")
 
-    def active(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
+    def active(self, v: Float[np.ndarray, "agents P"], step: Step) -> Bool[np.ndarray, "agents P"]:
         """Return which coordinates a linear system in the M of :meth:`prox_jvp` must keep.
 
         Parameters

@@ -1,9 +1,11 @@
 """The base class of robust aggregation rules, which replace the weighted sum of mixing."""
 
+from __future__ import annotations
+
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 from scipy import sparse
@@ -14,6 +16,9 @@ from consensus.robust.network import Block, ChangedNetwork, MessageWrapper
 from consensus.robust.pre_aggregation import PreAggregation
 from consensus.solvers.needs import Needs
 from topologies.schedules import ScheduleLike, is_static
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 SLACK = 1e-6  # relative: sums of weights are compared up to rounding, in float32 too
 
@@ -101,7 +106,7 @@ class Robust(MessageWrapper):
             )
 
     @abstractmethod
-    def aggregate(self, messages: Messages) -> np.ndarray:
+    def aggregate(self, messages: Messages) -> Float[np.ndarray, "agents P"]:
         """Return the agents' new rows.
 
         Parameters
@@ -167,7 +172,7 @@ class Differences(NamedTuple):
     farther: np.ndarray
 
     @classmethod
-    def of(cls, messages: Messages) -> "Differences":
+    def of(cls, messages: Messages) -> Differences:
         """Return the differences of a block's messages."""
         differences = messages.differences()
         distances = np.linalg.norm(differences, axis=1)

@@ -1,10 +1,16 @@
 """The base class of pre-aggregations, which prepare the messages before a robust rule aggregates them."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from consensus.communication import Messages
+
+if TYPE_CHECKING:
+    from jaxtyping import Int
 
 
 class PreAggregation(ABC):
@@ -19,7 +25,7 @@ class PreAggregation(ABC):
     spread: int = 1
 
     @abstractmethod
-    def __call__(self, messages: Messages, byzantine_weight: float, agents: np.ndarray, round: int) -> Messages:
+    def __call__(self, messages: Messages, byzantine_weight: float, agents: Int[np.ndarray, " agents"], round: int) -> Messages:
         """Return the messages that are aggregated in place of the received ones.
 
         Parameters

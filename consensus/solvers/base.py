@@ -1,8 +1,10 @@
 """What a solver is."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from dataclasses import fields, replace
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
@@ -13,6 +15,9 @@ from consensus.problems.minibatches import as_minibatches
 from consensus.solvers.defaults import SolverDefaults
 from consensus.step_sizes import checked
 from topologies.schedules import ScheduleLike
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 Setting = TypeVar("Setting")
 _BOUNDS = ("least", "above", "most", "below")
@@ -191,7 +196,7 @@ class Solver(SolverDefaults, ABC):
         return ready
 
     @abstractmethod
-    def init(self, problem: BaseProblem, w: np.ndarray) -> Any:  # noqa: ANN401  # each method has its own state
+    def init(self, problem: BaseProblem, w: Float[np.ndarray, "agents P"]) -> Any:  # noqa: ANN401  # each method has its own state
         """Return the state of round 0.
 
         Parameters

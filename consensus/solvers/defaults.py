@@ -13,6 +13,9 @@ from consensus.problems import BaseProblem
 from consensus.solvers.needs import Needs
 from topologies.schedules import ScheduleLike
 
+if TYPE_CHECKING:
+    from jaxtyping import Real
+
 
 class SolverDefaults:
     """Attributes and methods of every :class:`consensus.solvers.Solver`, with the values that suit most methods."""
@@ -62,7 +65,7 @@ class SolverDefaults:
         """
         return network
 
-    def report(self, state: Any) -> np.ndarray:  # noqa: ANN401
+    def report(self, state: Any) -> Real[np.ndarray, "agents columns"]:  # noqa: ANN401
         """Return the agents' numbers for :attr:`history_columns`.
 
         Parameters
