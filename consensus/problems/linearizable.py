@@ -8,8 +8,7 @@ import numpy as np
 
 from consensus.data import Shards
 from consensus.losses.base import Loss
-from consensus.models.base import Model
-from consensus.models.linearization import Linearization
+from consensus.models import Linearization, Model
 from consensus.problems.base import BaseProblem
 from consensus.problems.cache import Cache
 from consensus.problems.work import Work

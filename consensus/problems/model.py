@@ -16,8 +16,7 @@ from consensus import _checks
 from consensus._rows import taken
 from consensus.data import Shards
 from consensus.losses.base import Loss
-from consensus.models.base import Model
-from consensus.models.linearization import Linearization, linearize
+from consensus.models import Linearization, Model, linearize
 from consensus.problems.batch import Batch, checked
 from consensus.problems.cache import Cache
 from consensus.problems.curvature import largest_curvature, spectrum_ends

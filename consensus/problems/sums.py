@@ -16,8 +16,7 @@ from consensus._rows import combined, empty, taken
 from consensus.data import Shards
 from consensus.kernels.fused import FusedSums, Prepared
 from consensus.losses.base import Loss
-from consensus.models.base import Model
-from consensus.models.linearization import linearize
+from consensus.models import Model, linearize
 from consensus.problems.base import BaseProblem
 from consensus.problems.batch import Batch, checked
 from consensus.regularizers import L2

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from consensus import _checks
-from consensus.models.base import Model
-from consensus.models.linearization import linearize
+from consensus.models import Model, linearize
 from consensus.testing.laws import Laws
 
 _PROBES = 5  # coordinates of a diagonal that are compared

@@ -10,8 +10,9 @@ import numpy as np
 import consensus
 import topologies
 from consensus import solvers
-from experiments.benchmarks import statements
+from experiments.benchmarks import multipliers, statements
 from experiments.benchmarks.core import shards
+from experiments.benchmarks.least_squares import RIDGE, Costs
 
 SMALL, LARGE = (10, 50, 20), (20, 1000, 100)  # agents, samples, features
 CHECKED = 5  # rounds in which the iterates are compared
@@ -26,13 +27,13 @@ METHODS = {
     solvers.WangElia(): statements.wang_elia,
     solvers.AccGT(): statements.acc_gt,
     solvers.OPAPC(): statements.opapc,
-    solvers.DADMM(): statements.dadmm,
-    solvers.DLM(): statements.dlm,
-    solvers.DiNNO(): statements.dinno,
-    solvers.LTADMM(): statements.lt_admm,
-    solvers.ATG(): statements.atg,
+    solvers.DADMM(): multipliers.dadmm,
+    solvers.DLM(): multipliers.dlm,
+    solvers.DiNNO(): multipliers.dinno,
+    solvers.LTADMM(): multipliers.lt_admm,
+    solvers.ATG(): multipliers.atg,
     solvers.NetworkGIANT(0.1): statements.network_giant,
-    solvers.NewtonTracking(): statements.newton_tracking,
+    solvers.NewtonTracking(): multipliers.newton_tracking,
     solvers.KGT(): statements.kgt,
     solvers.LED(): statements.led,
     solvers.ProxSkip(): statements.prox_skip,
@@ -41,11 +42,11 @@ METHODS = {
 }
 # Methods with linear systems again, against statements that keep inverses.
 KEPT = {
-    solver: functools.partial(statement, systems=statements.Costs.inverted)
+    solver: functools.partial(statement, systems=Costs.inverted)
     for solver, statement in (
-        (solvers.DADMM(), statements.dadmm),
+        (solvers.DADMM(), multipliers.dadmm),
         (solvers.NetworkGIANT(0.1), statements.network_giant),
-        (solvers.NewtonTracking(), statements.newton_tracking),
+        (solvers.NewtonTracking(), multipliers.newton_tracking),
     )
 }
 
@@ -71,8 +72,8 @@ def plain(costs, matrix, solver, statement, rounds):
 def compare(shape, repeats, seconds):
     agents, samples, features = shape
     data, network = shards(*shape), topologies.Static(topologies.random_regular(agents, 4, seed=0))
-    problem = consensus.Problem(consensus.Linear(features), consensus.SquaredLoss(), data, consensus.L2(statements.RIDGE))
-    costs, matrix = statements.Costs(data.features, data.targets, problem.weights), network.weights(0).toarray()
+    problem = consensus.Problem(consensus.Linear(features), consensus.SquaredLoss(), data, consensus.L2(RIDGE))
+    costs, matrix = Costs(data.features, data.targets, problem.weights), network.weights(0).toarray()
     print(f"\n{agents} agents, {samples} samples of {features} features; medians of {repeats} alternating runs")
     print(f"{'method':<28} {'us a round':>11} {'plain NumPy':>12} {'ratio':>6}")
     for solver, statement in (*METHODS.items(), *KEPT.items()):

@@ -1,53 +1,15 @@
 """Updates of the exact methods as a user of NumPy would write them down, to compare with: generators of iterates.
 
 Arguments: the mixing matrix W (an array: for so few agents it is faster than a sparse one), the costs, the iterates X to begin
-with, and the solver, prepared, for its settings. What stays the same in all rounds is computed once.
+with, and the solver, prepared, for its settings. What stays the same in all rounds is computed once. Methods of multipliers are
+in :mod:`experiments.benchmarks.multipliers`.
 """
 
 import itertools
 
 import numpy as np
 
-RIDGE = 0.1
-
-
-class Costs:
-    """Least squares of a linear model with L2, in NumPy: ``f_i = A g_i + r`` of agents with samples x (agents, n, m), d."""
-
-    def __init__(self, features, targets, weights, ridge=RIDGE):
-        ones = np.ones((*features.shape[:2], 1), features.dtype)
-        self.x, self.d, self.scale = np.concatenate([features, ones], axis=2), targets, len(features) * weights[:, :, None]
-        self.ridge = ridge
-
-    def smooth(self, w):
-        """The gradients of A g_i, without r."""
-        residuals = self.x @ w[:, :, None] - self.d
-        return (self.x.swapaxes(1, 2) @ (self.scale * residuals))[:, :, 0]
-
-    def gradient(self, w):
-        return self.smooth(w) + self.ridge * w
-
-    def value(self, w):
-        """A g_i, without r."""
-        residuals = self.x @ w[:, :, None] - self.d
-        return (self.scale * residuals**2).sum(axis=(1, 2)) / 2
-
-    def prox(self, V, a):
-        return V / (1 + self.ridge * a)
-
-    def solved(self, shift):
-        """The function ``B -> (H + shift I)^-1 B`` for the Hessians H of the f_i, which solves these systems in every round."""
-        hessians = self.hessians(shift)
-        return lambda B: np.linalg.solve(hessians, B[:, :, None])[:, :, 0]
-
-    def inverted(self, shift):
-        """The same with inverses that are kept: faster, and where H is badly conditioned less exact."""
-        inverses = np.linalg.inv(self.hessians(shift))
-        return lambda B: (inverses @ B[:, :, None])[:, :, 0]
-
-    def hessians(self, shift=0.0):
-        hessians = self.x.swapaxes(1, 2) @ (self.scale * self.x)
-        return hessians + (self.ridge + shift) * np.eye(self.x.shape[2], dtype=self.x.dtype)
+from experiments.benchmarks.least_squares import Costs
 
 
 def dgd(W, costs, X, solver):
@@ -158,65 +120,6 @@ def opapc(W, costs, X, solver):
         yield X
 
 
-def dadmm(W, costs, X, solver, systems=Costs.solved):
-    c, U = solver.penalty, 0 * X
-    solved = systems(costs, 2 * c)
-    linear = costs.gradient(0 * X)
-    while True:
-        mixed = W @ X
-        U = U + c * (X - mixed)
-        X = solved(c * (X + mixed) - linear - U)
-        yield X
-
-
-def dlm(W, costs, X, solver):
-    rho, G, U = 1 / solver.step_size, costs.gradient, 0 * X
-    c = solver.penalty or rho
-    scale = 2 * c * (1 - np.diag(W))[:, None] + rho
-    while True:
-        apart = c * (X - W @ X)
-        U = U + apart
-        X = X - (G(X) + apart + U) / scale
-        yield X
-
-
-def dinno(W, costs, X, solver):
-    a, G, U = solver.step_size, costs.gradient, 0 * X
-    c = solver.penalty or 1 / (4 * a)
-    hold = 2 * c * (1 - np.diag(W))[:, None]
-    while True:
-        apart = c * (X - W @ X)
-        U = U + apart
-        before, pull = X, U + apart
-        for _ in range(solver.local_steps):
-            X = X - a * (G(X) + pull + hold * (X - before))
-        yield X
-
-
-def lt_admm(W, costs, X, solver):
-    a, G, U = solver.step_size, costs.gradient, 0 * X
-    c = (solver.penalty or 1 / (solver.local_steps * a)) / 2
-    while True:
-        apart = c * (X - W @ X)
-        U = U + apart
-        pull = U + apart
-        for _ in range(solver.local_steps):
-            X = X - a * (G(X) + pull)
-        yield X
-
-
-def atg(W, costs, X, solver):
-    a, G, rho, keep = solver.step_size, costs.gradient, solver.penalty, 1 - solver.relaxation
-    own = others = np.zeros((len(X), 2 * X.shape[1]), X.dtype)
-    while True:
-        q = (np.concatenate([X, G(X)], axis=1) + own) / (1 + rho)
-        y, s = np.split(q, 2, axis=1)
-        heard, told = 2 * rho * (W @ q) - others, 2 * rho * q - own
-        X = X + solver.gamma * (y - a * s - X)
-        own, others = keep * own + solver.relaxation * heard, keep * others + solver.relaxation * told
-        yield X
-
-
 def network_giant(W, costs, X, solver, systems=Costs.solved):
     a, G, solved = solver.step_size, costs.gradient, systems(costs, solver.damping)
     Y = before = G(X)
@@ -224,16 +127,6 @@ def network_giant(W, costs, X, solver, systems=Costs.solved):
         X = W @ (X - a * solved(Y))
         new = G(X)
         Y, before = W @ (Y + new - before), new
-        yield X
-
-
-def newton_tracking(W, costs, X, solver, systems=Costs.solved):
-    c, U = solver.penalty, 0 * X
-    solved = systems(costs, solver.damping)
-    while True:
-        apart = c * (X - W @ X)
-        U = U + apart
-        X = X - solved(costs.gradient(X) + U + apart)
         yield X
 
 

@@ -1,7 +1,8 @@
 """Seconds to a test accuracy on MNIST by batches of 32: against full batches, PyTorch, and the bare matrix products.
 
-And bytes to a stationarity by compressed messages. Each ratio is printed beside the bar that it is to keep below. All steps are
-the best of grids that grow until the best lies inside, by the rounds or bytes to the level.
+And bytes to a stationarity by compressed messages (:mod:`experiments.benchmarks.compressed`). Each ratio is printed beside the
+bar that it is to keep below. All steps are the best of grids that grow until the best lies inside, by the rounds or bytes to
+the level.
 """
 
 import argparse
@@ -17,17 +18,15 @@ import topologies
 from consensus import datasets, kernels
 from consensus._parallel import for_chunks, one_blas_thread
 from consensus._rows import taken
-from consensus.engines import Stacked
 from consensus.solvers import DGD, GradientTracking
-from experiments import compression
+from experiments.benchmarks import compressed
 from experiments.shared import tuning
-from experiments.shared.cases import case, graph
-from experiments.shared.results import training
+from experiments.shared.cases import graph
 from experiments.shared.tuning import Axis, Family
 
 AGENTS, BATCH, WIDTHS, DECAY = 10, 32, [784, 64, 10], 1e-4
 NETWORK = topologies.Static(graph(AGENTS, 0))
-BARS = {"full": 0.5, "torch": 1.0, "products": 1.3, "bytes": 0.35}
+BARS = {"full": 0.5, "torch": 1.0, "products": 1.3}
 CASES = {"sorted": (0.92, GradientTracking, 0.2), "iid": (0.94, DGD, 1.2)}  # a test accuracy, the method with batches, a step
 FULL = 1.0  # a step of full-batch tracking
 
@@ -207,44 +206,12 @@ def an_epoch(dtype, repeats):
     print(f"{what}, ratio {ratio:.2f} (at most {BARS['products']}; floor {floor:.2f})", flush=True)
 
 
-def fewer_bytes(rounds=2000):
-    """Bytes to a hundredth of the stationarity at the start, over those of tracking in its better order: each at its best."""
-    boston, level = case("boston", AGENTS, 0, scheme="sorted"), compression.LAST
-    names = (*compression.PLAIN, "BEER, top 10%", "CGT, top 10%")
-    families = {(name, family.label): family for name in names for family in compression.methods(rounds)[name]}
-
-    def run(points):
-        found = {}
-        for key, point in tqdm(points, "boston", unit="run", leave=False):
-            amount = {
-                "rounds": rounds * (1 if key[0] in compression.PLAIN else compression.MORE),
-                "records": compression.RECORDS,
-            }
-            solver = families[key].make(*point)
-            found[key, point] = training({}, boston, NETWORK, solver, **amount, seed=0).work(Stacked())
-        return found
-
-    merits = compression.merits
-    found = tuning.tuned(run, families, merits)
-    least = {
-        name: merits(found, key, found[key][point])[level][0]
-        for name in names
-        for key, point in [tuning.chosen(found, (name,), level, merits)]
-    }
-    plain = min(least[name] for name in compression.PLAIN)
-    parts = ", ".join(f"{name}: {least[name] / plain:.3f}" for name in names if name not in compression.PLAIN)
-    print(
-        f"Bytes to {level} of the stationarity at the start on boston, of tracking's: {parts} (at most {BARS['bytes']})",
-        flush=True,
-    )
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=100, help="at most")
     options = parser.parse_args()
-    fewer_bytes()
+    compressed.compare(NETWORK)
     for dtype in (np.float64, np.float32):
         an_epoch(dtype, 4 * options.repeats)
         to_a_test_accuracy(dtype, options.repeats, options.epochs)
