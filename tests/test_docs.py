@@ -58,3 +58,11 @@ def test_links_lead_somewhere():
     for page in [*PAGES, PAGES[0].parents[1] / "README.md"]:
         for link in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
             assert link.startswith("http") or (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+def test_contributing_names_every_check_and_files_that_are_there():
+    top = PAGES[0].parents[1]
+    text = (top / "CONTRIBUTING.md").read_text()
+    assert set(re.findall(r"check_\w+", text)) == {name for name in consensus.testing.__all__ if name.startswith("check_")}
+    for path in re.findall(r"`((?:consensus|docs|experiments|tests|topologies)/[\w/]+\.(?:py|md|c))`", text):
+        assert (top / path).exists(), path

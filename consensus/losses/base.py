@@ -42,7 +42,7 @@ class Loss(ABC):
     - Methods work sample by sample and keep the dtype of the outputs. Leading axes, if any, are agents.
     - Results are new arrays, and arguments are not changed. Several threads may call a loss at the same time.
     - Smaller shards are padded with samples of weight zero, whose features and targets are zero: a loss must be finite there.
-      Local solvers evaluate it at outputs far from any target: a value may be infinite there, but not NaN.
+      Local solvers evaluate it at outputs far from any target: values and derivatives may be infinite there, but not NaN.
     - Unless the regularizer is quadratic, local solvers expect curvatures of at most about one, as in all losses here.
     - A run can be resumed with a loss of the same attributes.
     """

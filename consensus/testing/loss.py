@@ -112,13 +112,14 @@ class _Trial:
         self.gradient, curvature = loss.gradient(f, d), loss.curvature(f, d)
         units = h * np.eye(self.outputs)
         slopes = np.stack([(loss.value(f + e, d) - loss.value(f - e, d)) / (2 * h) for e in units], axis=-1)
-        self.laws.close("gradient is the slope of value", self.gradient, slopes, 1e-7)
+        close = self.laws.close
+        close("gradient is the slope of value", self.gradient, slopes, 1e-7 + _rounding(loss.value(f, d), slopes) / h)
         bends = np.stack([(loss.gradient(f + e, d) - loss.gradient(f - e, d)) / (2 * h) for e in units], axis=-1)
-        diagonal = np.diagonal(bends, axis1=-2, axis2=-1)
+        diagonal, tolerance = np.diagonal(bends, axis1=-2, axis2=-1), 1e-6 + _rounding(self.gradient, bends) / h
         if loss.separable:
             law = "separable means that an output's gradient depends on that output alone"
-            self.laws.close(law, bends, diagonal[..., None] * np.eye(self.outputs), 1e-6)
-        self.laws.close("curvature is the slope of gradient", curvature, diagonal if loss.separable else bends, 1e-6)
+            close(law, bends, diagonal[..., None] * np.eye(self.outputs), tolerance)
+        close("curvature is the slope of gradient", curvature, diagonal if loss.separable else bends, tolerance)
 
     def curvature(self) -> None:
         """Compare convexity, the root, ``curvature_bound`` and ``quadratic`` with the curvature, at outputs near and far."""
@@ -171,3 +172,8 @@ class _Trial:
         f, d = (jnp.asarray(part[0].astype(np.float32)) for part in (self.f, self.d))
         found = np.asarray(self.loss.jax_gradient(f, d))
         self.laws.close("jax_gradient is gradient", found, self.gradient[0], 1e-5)
+
+
+def _rounding(values: np.ndarray, slopes: np.ndarray) -> float:
+    """Return the rounding of differences of ``values``, relative to the largest of ``slopes``, or to one."""
+    return 10 * float(np.finfo(float).eps * np.abs(values).max() / max(1.0, np.abs(slopes).max()))

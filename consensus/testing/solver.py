@@ -22,7 +22,7 @@ from consensus.problems import BaseProblem
 from consensus.solvers import Solver
 from consensus.solvers.needs import needs_of
 from consensus.testing.cases import AGENTS, default_network, default_problem, directed_graph
-from consensus.testing.laws import Laws, Report
+from consensus.testing.laws import Laws, Report, parts
 from consensus.testing.states import single, states
 from consensus.testing.threads import Threads
 from topologies.schedules import ScheduleLike
@@ -133,26 +133,18 @@ def _settings(laws: Laws, solver: Any) -> None:
     again = dataclasses.replace(solver)
     laws.true("dataclasses.replace gives an equal solver", repr(again) == repr(solver), f"found {again!r}")
     if "<" not in repr(solver):  # a function of a user's own prints as <function>
-        names = {name: getattr(consensus, name) for name in dir(consensus) if not name.startswith("_")}
+        names = vars(np) | {name: getattr(consensus, name) for name in dir(consensus) if not name.startswith("_")}
         for room in ("solvers", "step_sizes", "surrogates", "local", "compression", "robust"):
             names |= vars(names[room])
-        law, own = "eval(repr(solver)) gives an equal solver", _modules(solver)
+        law, own = "eval(repr(solver)) gives an equal solver", {type(part).__module__ for part in parts(solver)}
         try:
             back = eval(
                 repr(solver), names | {name: value for module in own for name, value in vars(sys.modules[module]).items()}
             )
         except Exception as error:
             where = ", ".join(sorted({"consensus", *own}))
-            laws.fail(law, f"with the names of {where} it raises {type(error).__name__}: {error}")
+            laws.fail(law, f"with the names of numpy, {where} it raises {type(error).__name__}: {error}")
         laws.true(law, repr(back) == repr(solver), f"found {back!r}")
-
-
-def _modules(thing: object) -> set[str]:
-    """Return the modules of the classes of a dataclass and of what its fields hold."""
-    if not dataclasses.is_dataclass(thing):
-        return set()
-    inner = [_modules(getattr(thing, field.name)) for field in dataclasses.fields(thing)]
-    return {type(thing).__module__}.union(*inner)
 
 
 def _refusals(laws: Laws, solver: Solver, problem: Any, network: ScheduleLike) -> None:

@@ -120,6 +120,11 @@ def test_jax_computes_the_same_gradient():
         check_loss(Doubled(), [0.5, 2.0, 1.0])
 
 
+def test_large_targets_are_no_fault():
+    check_loss(SquaredLoss(), [2.5e6, -1e6, 3.0])
+    check_loss(Poisson(), [10**6, 0, 3])
+
+
 def test_targets_must_suit_the_loss():
     with pytest.raises(ValueError, match="LogisticLoss"):
         check_loss(LogisticLoss(), [0.5, 2.0])

@@ -19,7 +19,7 @@ import topologies
 from consensus import solvers
 from consensus.engines import MPI, Processes
 from consensus.step_sizes import value_at
-from consensus.testing import check_solver
+from consensus.testing import check_regularizer, check_solver
 
 # In double by design: what AdaptiveNEXT judges its steps and averages by, and all that is made of exact sums over a tree.
 DOUBLE = {"local", "pace.apart", "sent", "total", "gradient", "direction", "pairs.steps", "pairs.changes"}
@@ -257,6 +257,43 @@ def test_problems_and_networks_have_the_same_agents():
 
 def test_parts_of_ones_own_are_known_where_they_were_written():
     check_solver(solvers.ChocoSGD(Sign(), 0.05, 0.2))
+
+
+def test_settings_may_be_functions_that_travel_by_value():
+    namespace = {"__name__": "__main__"}  # as those of a script
+    exec("def falls(round):\n    return 0.05 / (1 + round)", namespace)
+    check_solver(Tracking(namespace["falls"]))
+
+
+@dataclass(frozen=True)
+class Scaled(Tracking):
+    scale: np.ndarray = field(default_factory=lambda: np.ones(5))
+    delays: list = field(default_factory=list)
+
+
+def test_settings_may_be_arrays_and_lists():
+    check_solver(Scaled())
+
+
+def test_classes_of_a_script_stay_as_they_are():
+    namespace = {"__name__": "__main__", "Regularizer": consensus.regularizers.Regularizer, "np": np, "dataclass": dataclass}
+    exec(SCRIPT, namespace)
+    kind = namespace["Squares"]
+    check_regularizer(kind(), 4)
+    assert dataclass(frozen=True)(type("Derived", (kind,), {}))().weight == 0.5
+
+
+SCRIPT = """
+@dataclass(frozen=True)
+class Squares(Regularizer):
+    weight: float = 0.5
+
+    def value(self, w):
+        return np.square(w).sum(axis=-1) * w.dtype.type(self.weight)
+
+    def prox(self, v, step):
+        return (v / (1 + 2 * self.weight * np.asarray(step))).astype(v.dtype)
+"""
 
 
 def test_what_prints_as_no_expression_is_named():
