@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from lazy_loader import attach
 
 if TYPE_CHECKING:
+    from consensus import asynchronous as asynchronous
     from consensus import centralised as centralised
     from consensus import communication as communication
     from consensus import compression as compression
@@ -65,6 +66,7 @@ else:
     __getattr__, __dir__, __all__ = attach(
         __name__,
         submodules=[
+            "asynchronous",
             "centralised",
             "communication",
             "compression",

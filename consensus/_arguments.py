@@ -15,9 +15,11 @@ from consensus.problems import BaseProblem
 from topologies.schedules import ScheduleLike
 
 
-def schedule(network: Any) -> ScheduleLike:
-    """Return ``network`` as a schedule; a graph becomes a static one."""
+def schedule(network: Any, directed: str | None = None) -> ScheduleLike:
+    """Return ``network`` as a schedule; a graph becomes a static one, a directed one with the weights of that name."""
     if isinstance(network, nx.Graph):
+        if network.is_directed() and directed:
+            return topologies.Static(network, weights=getattr(topologies, directed))
         return topologies.Static(network)
     if isinstance(network, np.ndarray) or sp.issparse(network):
         raise TypeError(

@@ -189,12 +189,17 @@ def solve(
         if where.root:
             options.check_writable()
         _checks.problem(problem)
-        network = _arguments.schedule(network)
+        solver = AdaptiveNEXT() if solver is None else _checks.solver(solver)
+        network = _arguments.schedule(network, needs_of(solver).directed)
         if network.agents != problem.network_size:
             raise ValueError(
                 f"the network has {network.agents} agents, the problem {problem.network_size}: they must be the same"
             )
-        solver = AdaptiveNEXT() if solver is None else _checks.solver(solver)
+        if needs_of(solver).wakes and not where.without_rounds:
+            raise TypeError(
+                f"{type(solver).__name__} wakes without rounds, and {where} has rounds: give "
+                "engine=consensus.asynchronous.Simulated()"
+            )
         where.check(problem)
         check_needs(solver, problem, network)
         measured = measured_agents(honest, solver, network.agents)

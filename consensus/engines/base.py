@@ -30,6 +30,8 @@ class Engine(ABC):
         Whether this process reports to the user.
     size : int
         Number of processes that call :func:`consensus.solve` together.
+    without_rounds : bool
+        Whether it runs solvers whose agents wake one by one, too.
 
     Examples
     --------
@@ -51,6 +53,7 @@ class Engine(ABC):
 
     root: bool = True
     size: int = 1
+    without_rounds: bool = False
 
     @abstractmethod
     def run(

@@ -114,22 +114,7 @@ class Solver(SolverDefaults, ABC):
             If ``step_size`` is neither a positive number nor a rule, or None though the method has no :meth:`stable_step`; if
             ``batch`` is neither a number of samples nor a rule; if another setting is out of bounds.
         """
-        solver: Any = self
-        for setting in fields(solver):
-            name, metadata = setting.name, setting.metadata
-            bounds = {bound: metadata[bound] for bound in _BOUNDS if bound in metadata}
-            if name not in ("step_size", "batch") and "count" not in metadata and not bounds:
-                continue  # a field may have other metadata, or be set later
-            value = getattr(self, name)
-            if name == "step_size":
-                value = checked(value, optional=type(self).stable_step is not Solver.stable_step)
-            elif name == "batch":
-                value = as_minibatches(value)
-            elif "count" in metadata:
-                value = _checks.count(name, value, least=metadata["count"])
-            elif not (value is None and setting.default is None):
-                value = _checks.number(name, value, **bounds)
-            object.__setattr__(self, name, value)
+        check_settings(self)
 
     def check(self, problem: BaseProblem) -> None:
         """Raise ``ValueError`` or ``TypeError`` if the method, or its ``batch``, does not fit a problem.
@@ -220,6 +205,25 @@ class Solver(SolverDefaults, ABC):
         state : NamedTuple
             What :meth:`init` or the last step returned.
         """
+
+
+def check_settings(solver: Any) -> None:  # noqa: ANN401  # a frozen dataclass, whose fields are set to what is checked
+    """Check ``step_size``, ``batch`` and the fields of ``solver`` whose metadata state bounds, as :class:`Solver` says."""
+    for setting in fields(solver):
+        name, metadata = setting.name, setting.metadata
+        bounds = {bound: metadata[bound] for bound in _BOUNDS if bound in metadata}
+        if name not in ("step_size", "batch") and "count" not in metadata and not bounds:
+            continue  # a field may have other metadata, or be set later
+        value = getattr(solver, name)
+        if name == "step_size":
+            value = checked(value, optional=getattr(type(solver), "stable_step", Solver.stable_step) is not Solver.stable_step)
+        elif name == "batch":
+            value = as_minibatches(value)
+        elif "count" in metadata:
+            value = _checks.count(name, value, least=metadata["count"])
+        elif not (value is None and setting.default is None):
+            value = _checks.number(name, value, **bounds)
+        object.__setattr__(solver, name, value)
 
 
 def settled(value: Setting | None, name: str) -> Setting:

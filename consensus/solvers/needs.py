@@ -42,6 +42,8 @@ class Needs:
     each_message : bool
         Whether it takes its neighbours' messages one by one, by ``network.aggregate``: wrappers that change ``network.mix``, as
         Gossip does, refuse it.
+    wakes : bool
+        Whether its agents wake one by one, without rounds: an engine of :mod:`consensus.asynchronous` runs it, and no other.
 
     Raises
     ------
@@ -64,11 +66,12 @@ class Needs:
     counts_exchanges: bool = False
     tree: bool = False
     each_message: bool = False
+    wakes: bool = False
 
     def __post_init__(self) -> None:
         _checks.choice("regularizer of Needs", self.regularizer, get_args(Regularizers))
         _checks.choice("mixing of Needs", self.mixing, get_args(Matrices))
-        for name in ("convex", "model", "static", "counts_exchanges", "tree", "each_message"):
+        for name in ("convex", "model", "static", "counts_exchanges", "tree", "each_message", "wakes"):
             _checks.flag(f"{name} of Needs", getattr(self, name))
         if not isinstance(self.loss, tuple) or not all(isinstance(name, str) for name in self.loss):
             raise TypeError(f"loss of Needs must be a tuple of attributes' names; got {_checks.shown(self.loss)}")

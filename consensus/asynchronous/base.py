@@ -1,0 +1,163 @@
+"""What a solver without rounds is."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+import topologies
+from consensus import _checks
+from consensus.asynchronous.arcs import Arcs, graph_of
+from consensus.engines.protocols import AnyState
+from consensus.problems import BaseProblem
+from consensus.solvers.base import check_settings
+from consensus.solvers.defaults import SolverDefaults
+from consensus.step_sizes import Rule, value_at
+from topologies.schedules import ScheduleLike
+
+COLUMNS: Mapping[str, Callable[[np.ndarray], Any]] = MappingProxyType(
+    {"clock": np.max, "wakes": np.sum, "staleness": np.max, "lost": np.sum}
+)
+
+
+def steps_at(step_size: float | Rule, wakes: np.ndarray, dtype: np.dtype) -> float | np.ndarray:
+    """Return the steps of agents at their wakes: a number for all, or an array (agents, 1)."""
+    if isinstance(step_size, float):
+        return step_size
+    return np.array([[value_at(step_size, int(count))] for count in wakes], dtype)
+
+
+class AsynchronousSolver(SolverDefaults, ABC):
+    """A method without rounds: settings, a state, and two pure functions of agents, :meth:`init` and :meth:`wake`.
+
+    *An agent wakes* when it has time, reads its mailbox, and sends messages along the arcs that leave it. Messages arrive late
+    or never; the mailbox has, for each arc that leads to the agent, the newest one that arrived: one that was sent earlier is
+    dropped. In a run ``rounds=n`` stands for ``n A`` wakes of the A agents together.
+
+    *Settings* are the fields of a frozen dataclass, as those of :class:`consensus.solvers.Solver`.
+
+    *The state* is a NamedTuple of arrays (agents, ...), with ``w`` (agents, P) among them and ``wakes`` (agents,), the number
+    of times that each agent woke. A wake of an agent changes its row alone. Functions are of a *block* of agents, which is one
+    agent or several that do not depend on each other: nothing may be summed over rows.
+
+    Attributes
+    ----------
+    needs : Needs
+        As of a solver with rounds, with ``wakes=True``.
+    """
+
+    history_columns = COLUMNS
+    exchanges_a_round = 1
+
+    def __post_init__(self) -> None:
+        """Check the settings, as :class:`consensus.solvers.Solver` does.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a setting is of another kind, or out of bounds.
+        """
+        check_settings(self)
+
+    def check(self, problem: BaseProblem) -> None:
+        """Raise ``ValueError`` or ``TypeError`` if the method, or its ``batch``, does not fit a problem.
+
+        Parameters
+        ----------
+        problem : Problem
+            With all that :attr:`needs` says.
+        """
+        _checks.problem(problem)
+        check = getattr(getattr(self, "batch", None), "check", None)
+        if check is not None:
+            check(problem)
+
+    def check_network(self, schedule: ScheduleLike) -> None:
+        self.matrices(schedule)
+
+    def matrices(self, schedule: ScheduleLike) -> tuple[sparse.csr_array, sparse.csr_array]:
+        """Return the weights (R, C) of what arrives: by default of row sums and of column sums one, by degrees alone.
+
+        Parameters
+        ----------
+        schedule : schedule
+            A static network, of which only the graph is taken.
+
+        Returns
+        -------
+        tuple of csr_array (A, A)
+            ``R_ij = 1 / (1 + in-degree of i)`` and ``C_ij = 1 / (1 + out-degree of j)`` on arcs j -> i and for i = j.
+
+        Raises
+        ------
+        ValueError
+            If the network changes, or is not strongly connected.
+        """
+        graph = graph_of(type(self).__name__, schedule)
+        return topologies.pull(graph), topologies.push(graph)
+
+    @abstractmethod
+    def init(self, problem: BaseProblem, arcs: Arcs, w: np.ndarray) -> tuple[Any, Any]:
+        """Return the states at the start, and what neighbours know of an agent before its first message arrives.
+
+        Parameters
+        ----------
+        problem : Problem
+            The block of agents.
+        arcs : Arcs
+            The arcs to them.
+        w : ndarray (agents, P)
+            Their starting points.
+
+        Returns
+        -------
+        state : NamedTuple
+            Of arrays (agents, ...).
+        messages : NamedTuple
+            Of arrays (agents, ...), as :meth:`wake` sends them.
+        """
+
+    @abstractmethod
+    def wake(self, problem: BaseProblem, arcs: Arcs, state: AnyState, mailbox: AnyState) -> tuple[Any, Any]:
+        """Return the states after a wake, and the messages to send.
+
+        Parameters
+        ----------
+        problem : Problem
+            The block of agents that wake.
+        arcs : Arcs
+            The arcs to them.
+        state : NamedTuple
+            Their states; not to be changed.
+        mailbox : NamedTuple
+            The newest messages that arrived, each field an array (agents, D, ...); not to be changed or kept.
+
+        Returns
+        -------
+        state : NamedTuple
+            New arrays.
+        messages : NamedTuple
+            What is sent along all arcs that leave the agents.
+        """
+
+    def step(self, problem: BaseProblem, network: object, state: object) -> AnyState:
+        """Raise ``TypeError``: there are no rounds.
+
+        Parameters
+        ----------
+        problem : Problem
+            As of a solver with rounds.
+        network : Network
+            As there.
+        state : NamedTuple
+            As there.
+
+        Returns
+        -------
+        NamedTuple
+            Never.
+        """
+        raise TypeError(f"{type(self).__name__} wakes without rounds: engine=consensus.asynchronous.Simulated() runs it")

@@ -1,0 +1,106 @@
+"""Asynchronous DGD and robust push-sum: by hand, where they end, and what they keep."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from problems import AGENTS, CIRCLE, GRAPH, problem
+from unlike_quadratics import GRAPH as DIRECTED
+from unlike_quadratics import LATE, OPTIMUM, QUADRATICS, C, L, events
+
+import consensus
+import topologies
+from consensus.asynchronous import RASGP, AsynchronousDGD, Simulated
+from consensus.asynchronous.events import Events
+from consensus.asynchronous.timetable import Timetable
+from consensus.solvers import DGD
+from consensus.step_sizes import Diminishing
+
+NETWORK = topologies.Static(GRAPH)
+
+
+def test_dgd_without_delay_is_a_loop_over_agents_in_turn():
+    whole, w = problem(), np.ones((AGENTS, 5))
+    W = NETWORK.weights(0).toarray()
+    for _ in range(20):
+        for i in range(AGENTS):
+            w[i] = W[i] @ w - 0.05 * whole.average_gradient(w)[i]
+    result = consensus.solve(whole, NETWORK, AsynchronousDGD(0.05), rounds=20, start=np.ones(5), engine=Simulated())
+    np.testing.assert_allclose(result.w, w, rtol=1e-12)
+
+
+def test_dgd_ends_where_rounds_end_whatever_the_delays():
+    whole = problem()
+    step = 1.9 * NETWORK.weights(0).diagonal().min() / whole.lipschitz().max()
+    rounds = consensus.solve(whole, NETWORK, DGD(step), rounds=3000, record_every=3000)
+    for late in (Simulated((0.5, 1.5), (0.0, 10.0), 0.3), Simulated([1.0] * 5 + [10.0], 5.0)):
+        result = consensus.solve(whole, NETWORK, AsynchronousDGD(step), rounds=4000, engine=late, record_every=4000)
+        np.testing.assert_allclose(result.w, rounds.w, atol=1e-8)
+
+
+@settings(max_examples=20, deadline=None)
+@given(delay=st.sampled_from([0.0, (0.0, 10.0)]), loss=st.floats(0, 0.6), seed=st.integers(0, 100))
+def test_masses_are_kept_at_every_event(delay, loss, seed):
+    running = events(RASGP(Diminishing(0.05, 0.1)), Simulated((0.5, 1.5), delay, loss, seed=seed))
+    for _ in range(100):
+        running.advance(3)
+        state, total = running.state, running.state.y.sum()
+        for i, row in enumerate(running.arcs.sources):
+            for place, j in enumerate(row):
+                if j >= 0:
+                    total += state.sum_y[j, 0] - state.seen_y[i, place, 0]
+        assert total == pytest.approx(8, rel=1e-12)
+
+
+def test_push_without_delay_is_a_loop_over_agents_in_turn():
+    """Without losses sums are what plain push-sum sends; agents hear of all wakes but those of some after them."""
+    x, y, w = np.ones((8, 5)), np.ones(8), np.ones((8, 5))
+    waiting, masses = np.zeros((8, 5)), np.zeros(8)
+    times = np.zeros(8)
+    heard = np.zeros((8, 8))
+    for _ in range(15):
+        for i in range(8):
+            x[i], y[i], waiting[i], masses[i] = x[i] + waiting[i], y[i] + masses[i], 0, 0
+            w[i] = x[i] / y[i]
+            now = max(times[i], heard[i].max()) + 1
+            step = sum(
+                0.05 / (1 + 0.05 * 0.1 * k) if False else Diminishing(0.05, 0.1)(k) for k in range(int(times[i]), int(now))
+            )
+            x[i] = C[i, i] * (x[i] - step * QUADRATICS.average_gradient(w)[i])
+            y[i] *= C[i, i]
+            for j in DIRECTED.successors(i):
+                waiting[j] += x[i]
+                masses[j] += y[i]
+                heard[j, i] = now
+            times[i] = now
+    running = events(RASGP(Diminishing(0.05, 0.1)), Simulated())
+    while running.done < 15 * 8:
+        running.advance(1)
+    np.testing.assert_allclose(running.state.w, w, rtol=1e-10)
+
+
+@pytest.mark.slow
+def test_push_comes_to_the_optimum_with_falling_steps():
+    errors = []
+    for rounds in (1000, 4000):
+        solver = RASGP(Diminishing(0.3 / (8 * L), 0.05))
+        result = consensus.solve(QUADRATICS, DIRECTED, solver, rounds=rounds, engine=LATE, record_every=rounds)
+        errors.append(abs(result.w - OPTIMUM).max())
+    assert errors[1] < 0.5 * errors[0] < 0.05
+
+
+@pytest.mark.parametrize("solver", [AsynchronousDGD(0.02, batch=3), RASGP(Diminishing(0.02, 0.1), batch=3)], ids=repr)
+def test_batches_are_of_an_agent_s_own_wakes(tmp_path, solver):
+    whole, network = problem(scheme="iid"), NETWORK if isinstance(solver, AsynchronousDGD) else CIRCLE
+    late = Simulated((0.5, 1.5), (0.0, 2.0), 0.1)
+    options = {"engine": late, "record_every": 3}
+    once = consensus.solve(whole, network, solver, rounds=12, **options)
+    consensus.solve(whole, network, solver, rounds=6, checkpoint=tmp_path / "run", **options)
+    again = consensus.solve(whole, network, solver, rounds=12, resume=tmp_path / "run", **options)
+    assert again.w.tobytes() == once.w.tobytes()
+    assert once.history["samples"][-1] < 0.5 * 60 * 12
+    schedule = network if network is NETWORK else topologies.Static(network, weights=topologies.push)
+    running = Events(whole, schedule, solver, Timetable.of(late, schedule), np.ones((AGENTS, 5)))
+    while running.done < 40:
+        running.advance(1)
+    np.testing.assert_array_equal(running.state.wakes, running.number)
