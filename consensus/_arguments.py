@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import networkx as nx
 import numpy as np
 import scipy.sparse as sp
@@ -15,13 +13,13 @@ from consensus.problems import BaseProblem
 from topologies.schedules import ScheduleLike
 
 
-def schedule(network: Any, directed: str | None = None) -> ScheduleLike:
+def schedule(network: object, directed: str | None = None) -> ScheduleLike:
     """Return ``network`` as a schedule; a graph becomes a static one, a directed one with the weights of that name."""
     if isinstance(network, nx.Graph):
         if network.is_directed() and directed:
             return topologies.Static(network, weights=getattr(topologies, directed))
         return topologies.Static(network)
-    if isinstance(network, np.ndarray) or sp.issparse(network):
+    if isinstance(network, np.ndarray) or (sp.issparse(network) and hasattr(network, "shape")):
         raise TypeError(
             f"network must be a schedule or a networkx graph; got a matrix {network.shape}: topologies.Static(matrix) takes it "
             "as the adjacency of a graph, topologies.schedule_from_matrix(matrix) as the weights that agents mix with"

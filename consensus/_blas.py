@@ -8,7 +8,6 @@ Symmetric matrices are row by row, (n, n) or a stack of them, and only their upp
 import ctypes
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 from scipy import LowLevelCallable
@@ -37,12 +36,12 @@ def _addresses(stack: np.ndarray) -> list[ctypes.c_void_p]:
 
 
 @functools.cache
-def _whole(number: int) -> Any:
+def _whole(number: int) -> object:
     return ctypes.byref(ctypes.c_int64(number))  # little-endian: right for BLAS of 32 and of 64 bits
 
 
 @functools.cache
-def _real(number: float, dtype: np.dtype) -> Any:
+def _real(number: float, dtype: np.dtype) -> object:
     return ctypes.byref({"f": ctypes.c_float, "d": ctypes.c_double}[dtype.char](number))
 
 

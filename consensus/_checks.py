@@ -26,7 +26,7 @@ _HERE = os.path.dirname(__file__) + os.sep
 
 def number(
     name: str,
-    value: Any,
+    value: object,
     *,
     above: float | None = None,
     least: float | None = None,
@@ -38,15 +38,11 @@ def number(
         f"{sign} {bound}" for sign, bound in ((">", above), (">=", least), ("<", below), ("<=", most)) if bound is not None
     )
     wanted = f"a finite number {allowed}".rstrip()
-    try:
-        finite = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
-    except OverflowError:  # a whole number beyond all floats
-        finite = False
-    if not finite:
+    if not isinstance(value, Real) or isinstance(value, bool) or not _finite(value):
         raise ValueError(f"{name} must be {wanted}; got {shown(value)}")
     within = (
-        (above is None or value > above)
-        and (least is None or value >= least)
+        (above is None or not value <= above)
+        and (least is None or not value < least)
         and (below is None or value < below)
         and (most is None or value <= most)
     )
@@ -55,12 +51,19 @@ def number(
     return float(value)
 
 
-def optional_number(name: str, value: Any, **bounds: float) -> float | None:
+def _finite(value: Real) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number beyond all floats
+        return False
+
+
+def optional_number(name: str, value: object, **bounds: float) -> float | None:
     """As :func:`number`; None, a setting that was not given, stays None."""
     return None if value is None else number(name, value, **bounds)
 
 
-def count(name: str, value: Any, least: int = 1, most: int = _MOST) -> int:
+def count(name: str, value: object, least: int = 1, most: int = _MOST) -> int:
     """Return ``value`` as an int if it is a whole number from ``least`` to ``most``; raise ``ValueError`` otherwise."""
     if type(value) is int and least <= value <= most:  # at once: rules of steps ask in every round
         return value
@@ -70,13 +73,13 @@ def count(name: str, value: Any, least: int = 1, most: int = _MOST) -> int:
     return int(value)
 
 
-def shape(name: str, value: Any) -> tuple[int, ...]:
+def shape(name: str, value: object) -> tuple[int, ...]:
     """Return ``value``, a whole number >= 1 or a sequence of some, as a tuple; raise ``ValueError`` otherwise."""
     sizes = value if isinstance(value, tuple | list) and value else (value,)
     return tuple(count(f"{name}[{axis}]" if sizes is value else name, size) for axis, size in enumerate(sizes))
 
 
-def choice(name: str, value: T, allowed: Collection[Any]) -> T:
+def choice(name: str, value: T, allowed: Collection[object]) -> T:
     """Return ``value`` if it is one of ``allowed``; raise ``ValueError`` that lists them otherwise."""
     try:
         known = hash(value) is not None and value in allowed  # arrays and tables compare entry by entry, and have no hash
@@ -87,7 +90,7 @@ def choice(name: str, value: T, allowed: Collection[Any]) -> T:
     return value
 
 
-def array(name: str, value: Any) -> np.ndarray:
+def array(name: str, value: object) -> np.ndarray:
     """``value`` as an array of real numbers; raise ``TypeError`` or ``ValueError`` that says what in it is none.
 
     Tables whose columns are numbers and booleans come as objects: they become floats, column by column.
@@ -115,7 +118,7 @@ def array(name: str, value: Any) -> np.ndarray:
     raise ValueError(f"{name} must hold real numbers; got dtype {found.dtype}{cell} (encode labels as 0, 1, ... first)")
 
 
-def floats(name: str, value: Any) -> np.ndarray:
+def floats(name: str, value: object) -> np.ndarray:
     """``value`` as an array of floats, itself if it is one already; raise ``TypeError`` or ``ValueError`` otherwise.
 
     Methods in inner loops call it: of what is such an array nothing is copied, and next to no time goes.
@@ -126,9 +129,9 @@ def floats(name: str, value: Any) -> np.ndarray:
     return found if found.dtype.kind == "f" else found.astype(float)
 
 
-def dense(name: str, value: Any) -> np.ndarray:
+def dense(name: str, value: object) -> np.ndarray:
     """``value`` as an array of anything; raise ``TypeError`` if it is sparse."""
-    if sp.issparse(value):
+    if sp.issparse(value) and hasattr(value, "shape"):
         raise TypeError(
             f"{name} must be a dense array; got a sparse {type(value).__name__} {value.shape}: pass {name}.toarray()"
         )
@@ -145,7 +148,7 @@ def path(name: str, value: T) -> T:
     return value
 
 
-def seed(value: Any, name: str = "seed") -> np.random.Generator:
+def seed(value: Any, name: str = "seed") -> np.random.Generator:  # noqa: ANN401  # what NumPy takes
     """Return a random generator made from ``value``; raise ``ValueError`` if NumPy can make none."""
     try:
         return np.random.default_rng(value)
@@ -153,7 +156,7 @@ def seed(value: Any, name: str = "seed") -> np.random.Generator:
         raise ValueError(f"{name} must be a whole number >= 0; got {shown(value)}") from error
 
 
-def rows(value: Any, agents: int, name: str = "rows") -> slice | np.ndarray:
+def rows(value: object, agents: int, name: str = "rows") -> slice | np.ndarray:
     """Return ``value`` if it picks some of ``agents`` rows: a slice, or numbers of agents.
 
     Raises ``TypeError`` if it is neither, ``ValueError`` if an agent is not there.

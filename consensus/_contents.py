@@ -21,7 +21,7 @@ _DOCSTRING = 0x4000000  # a flag of code since Python 3.13
 _MADE = (FunctionType, property, classmethod, staticmethod, functools.cached_property)  # code in the namespace of a class
 
 
-def digest(*things: Any) -> str:
+def digest(*things: object) -> str:
     """Return a digest of ``things``, the same in every process and session.
 
     An object counts as its class and what pickle would send: its attributes, or what its ``__getstate__`` returns, with arrays
@@ -61,7 +61,7 @@ class _Writer:
         self.hash.update(f"{kind} {len(content)}:".encode())
         self.hash.update(content)
 
-    def add(self, thing: Any, place: str) -> None:
+    def add(self, thing: Any, place: str) -> None:  # noqa: ANN401  # of the class that is looked up
         """Write ``thing``; errors call it ``place``."""
         kind = type(thing)
         if kind in _PLAIN:
@@ -85,20 +85,20 @@ class _Writer:
             finally:
                 del self.within[id(thing)]
 
-    def add_all(self, things: Iterable[Any], place: str) -> None:
+    def add_all(self, things: Iterable[object], place: str) -> None:
         things = list(things)
         self.put("items", str(len(things)))
         for number, thing in enumerate(things):
             self.add(thing, f"{place}[{number}]")
 
-    def apart(self, thing: Any, place: str) -> bytes:
+    def apart(self, thing: object, place: str) -> bytes:
         """Return the digest of a part whose position does not count."""
         writer = _Writer()
         writer.within = self.within
         writer.add(thing, place)
         return writer.hash.digest()
 
-    def add_object(self, thing: Any, kind: type, place: str) -> None:
+    def add_object(self, thing: Any, kind: type, place: str) -> None:  # noqa: ANN401
         if kind in (tuple, list):
             self.put(kind.__name__)
             self.add_all(thing, place)
@@ -126,7 +126,7 @@ class _Writer:
         else:
             self.add_pickled(thing, kind, place)
 
-    def add_pickled(self, thing: Any, kind: type, place: str) -> None:
+    def add_pickled(self, thing: object, kind: type, place: str) -> None:
         try:
             reduced = copyreg.dispatch_table[kind](thing) if kind in copyreg.dispatch_table else thing.__reduce_ex__(4)
         except Exception as error:  # a user's own __getstate__ may raise anything
@@ -151,13 +151,13 @@ class _Writer:
         self.add_all((part for pair in pairs or () for part in pair), place)
         self.add(setter, place)
 
-    def add_attributes(self, attributes: Mapping[str, Any], place: str) -> None:
+    def add_attributes(self, attributes: Mapping[str, object], place: str) -> None:
         self.put("attributes", str(len(attributes)))
         for name, value in attributes.items():
             self.put("name", name)
             self.add(value, f"{place}.{name}")
 
-    def add_named(self, values: Mapping[str, Any]) -> None:
+    def add_named(self, values: Mapping[str, object]) -> None:
         """Write the values that code names, and class attributes; those without a digest count by their type."""
         self.put("named", str(len(values)))
         for name in sorted(values):
@@ -227,7 +227,7 @@ def _counts(name: str, value: object) -> bool:
     return isinstance(value, _MADE) or (own and not isinstance(value, MemberDescriptorType | GetSetDescriptorType))
 
 
-def _function(value: Any) -> Any:
+def _function(value: object) -> object:
     """Return the functions behind a method or a property; other values as they are."""
     if isinstance(value, property):
         return value.fget, value.fset, value.fdel
@@ -236,7 +236,7 @@ def _function(value: Any) -> Any:
     return value.__func__ if isinstance(value, classmethod | staticmethod) else value
 
 
-def _content(cell: CellType) -> Any:
+def _content(cell: CellType) -> object:
     return None if cell == CellType() else cell.cell_contents  # an empty one is assigned later
 
 

@@ -2,12 +2,11 @@
 
 import importlib.util
 import sys
-from typing import Any
 
 from tqdm import tqdm
 
 
-def bar(shown: bool = True, **settings: Any) -> tqdm:
+def bar(shown: bool = True, **settings: object) -> tqdm:
     """Make a tqdm bar; silent unless ``shown``, and where standard error is neither a terminal nor a notebook's."""
     if not in_notebook():
         return tqdm(disable=None if shown else True, **settings)  # None: by what standard error is

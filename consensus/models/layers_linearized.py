@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -76,7 +77,7 @@ class LayeredLinearization:
         if v.ndim not in (2, 3) or (len(v), v.shape[-1]) != self._w.shape:
             raise ValueError(f"v must have the shape of w, {self._w.shape}, for {self._model}; got {v.shape}")
         of = _for_several(v.ndim == 3)
-        tangent: Any = None  # of the layer's inputs; the features themselves do not move
+        tangent: np.ndarray | None = None  # of the layer's inputs; the features themselves do not move
         for layer, (weights, bias) in enumerate(self._model._split(v)):
             moved = of(self._inputs[layer]) @ weights
             if tangent is not None:
@@ -88,10 +89,9 @@ class LayeredLinearization:
             tangent = moved
         return np.asarray(tangent)
 
-    def _sensitivities(self) -> Iterator[np.ndarray | None]:
-        """Yield df/da of every layer, shape (agents, samples, outputs, k), the last first; None is the identity."""
-        yield None
-        d = None
+    def _sensitivities(self) -> Iterator[np.ndarray]:
+        """Yield df/da (agents, samples, outputs, k) of every layer but the last, where it is the identity; backwards."""
+        d: np.ndarray | None = None
         for layer in reversed(range(len(self._kept))):
             weights = self._weights[layer + 1].swapaxes(1, 2)  # (agents, k', k) with k' the wider layer's outputs
             slope = self._slope(layer)[:, :, None, :]
@@ -102,13 +102,16 @@ class LayeredLinearization:
                 d = (d.reshape(agents, -1, width) @ weights).reshape(agents, samples, outputs, -1) * slope
             yield d
 
+    def _all_sensitivities(self) -> Iterator[np.ndarray | None]:
+        return itertools.chain([None], self._sensitivities())  # None is the identity
+
     def jacobian(self, columns: np.ndarray | None = None) -> np.ndarray:
         """Return J (agents, samples * outputs, P), or only its ``columns``, given by a sorted integer array."""
         agents, samples = len(self._w), self._inputs[0].shape[1]
         outputs, bias = self._model.outputs, self._model.bias
         width = self._model.parameters if columns is None else len(columns)
         jacobian = np.empty((agents, samples, outputs, width), self._w.dtype)
-        layers = zip(reversed(self._model._spans), reversed(self._inputs), self._sensitivities(), strict=True)
+        layers = zip(reversed(self._model._spans), reversed(self._inputs), self._all_sensitivities(), strict=True)
         for (start, weights, end, m, k), h, d in layers:
             if d is None:
                 d = np.eye(outputs, dtype=self._w.dtype)[None, None]
@@ -128,7 +131,7 @@ class LayeredLinearization:
         """Return the diagonal of J' diag(weights) J, shape (agents, P), for weights (agents, samples, outputs)."""
         diagonal = np.zeros((len(self._w), self._model.parameters), self._w.dtype)
         parts = reversed(self._model._split(diagonal))
-        for (part, bias), h, d in zip(parts, reversed(self._inputs), self._sensitivities(), strict=True):
+        for (part, bias), h, d in zip(parts, reversed(self._inputs), self._all_sensitivities(), strict=True):
             spread = weights if d is None else (weights[..., None] * np.square(d)).sum(axis=2)  # (agents, samples, k)
             np.matmul(np.square(h).swapaxes(1, 2), spread, out=part)
             if bias is not None:
@@ -150,14 +153,14 @@ class LayeredLinearization:
         few = -(-_blas.BLOCK // outputs)  # samples at a time
         # One output's matrices are worked on and above the diagonal alone, but others may ask for theirs block by block.
         step = few * outputs if outputs > 1 or scale is None else None
-        factors: Any = zip(reversed(self._inputs), self._sensitivities(), strict=True)  # only the first has no d
-        (last, _), total = next(factors), None
+        last, *earlier = reversed(self._inputs)
+        total: np.ndarray | None = None
         scale = np.ones((agents, samples, outputs), last.dtype) if scale is None else scale
 
         def products(h: np.ndarray) -> np.ndarray:
             return _blas.squares(self._with_ones(h).astype(scale.dtype, copy=False), step=step and few)
 
-        def worked(matrices: np.ndarray, h: np.ndarray) -> Iterator[tuple[Any, np.ndarray, np.ndarray]]:
+        def worked(matrices: np.ndarray, h: np.ndarray) -> Iterator[tuple[tuple[slice, slice], np.ndarray, np.ndarray]]:
             # A few samples at a time, which stay in cache: those of all outputs, and products of inputs.
             inner = products(h)
             pairs = zip(_blas.blocks(samples * outputs, few * outputs), _blas.blocks(samples, few), strict=True)
@@ -167,7 +170,7 @@ class LayeredLinearization:
         def by_outputs(block: np.ndarray) -> np.ndarray:  # apart from samples
             return block.reshape(agents, -1, outputs, block.shape[2] // outputs, outputs)
 
-        for h, d in factors:
+        for h, d in zip(earlier, self._sensitivities(), strict=True):
             scaled = kernels.scaled_rows(scale.reshape(agents, -1), d.reshape(agents, samples * outputs, -1))
             part = _blas.squares(scaled, step=step)
             if outputs == 1:
