@@ -119,11 +119,14 @@ def _means(laws: Laws, compressor: Compressor, rows: np.ndarray, draws: int) -> 
     laws.true("omega is a number, at most 1", np.isfinite(omega) and omega <= 1, f"found {omega!r}")
     agents, norms = np.arange(len(rows)), np.square(rows).sum(axis=1)
     errors = np.stack([compressor.pack(rows, agents, number).unpack() - rows for number in range(draws)])
-    squares = np.square(errors).sum(axis=2)
+    squares, along = np.square(errors).sum(axis=2), (errors * rows).sum(axis=2) / np.where(norms > 0, norms, 1)
     bound = (1 - omega) * norms
     noise = 5 * squares.std(axis=0) / np.sqrt(draws)
     laws.at_most("the mean of |Q(x) - x|^2 is at most (1 - omega) |x|^2", squares.mean(axis=0) - noise, bound, 1e-12)
     if compressor.unbiased:
+        shares = along.mean(axis=1)
+        law = "the mean of <Q(x), x> / |x|^2 is 1, as unbiased says"
+        laws.at_most(law, abs(shares.mean()), 5 * shares.std() / np.sqrt(draws), 1e-12)
         bias = np.square(errors.mean(axis=0)).sum(axis=1)
         law = "the mean of Q(x) is x, as unbiased says"
         laws.at_most(law, bias, _ERRORS * np.maximum(squares.mean(axis=0), bound) / draws, 1e-24 * norms.max())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -61,9 +60,10 @@ def check_loss(loss: Loss, targets: ArrayLike, outputs: int | None = None, *, se
     outputs = wanted.shape[1] if outputs is None else _checks.count("outputs", outputs)
     loss.check(wanted, outputs)
     trial = _Trial(loss, wanted.astype(float), outputs, np.random.default_rng(seed))
-    trial.forms()
+    trial.forms("value", "gradient", "curvature")
     trial.derivatives()
     trial.curvature()
+    trial.forms("curvature_root", "error")
     trial.far()
     trial.expression()
     trial.jax()
@@ -81,13 +81,13 @@ class _Trial:
         self.f = constant(1.5 * rng.standard_normal(self.shape))
         self.d = constant(np.stack([targets, targets[::-1], np.roll(targets, 1, axis=0)]))
 
-    def forms(self) -> None:
+    def forms(self, *names: str) -> None:
         """Check shapes and dtypes, read-only arguments, agents and samples by themselves, and the zeros of padding."""
         loss, laws, f, d = self.loss, self.laws, self.f, self.d
         square = self.shape if loss.separable else (*self.shape, self.outputs)
-        shapes = {"value": self.shape[:2], "gradient": self.shape, "curvature": square, "curvature_root": square}
-        for name, shape in {**shapes, "error": self.shape[:2]}.items():
-            method: Callable[..., np.ndarray] = getattr(loss, name)
+        shapes = {"value": self.shape[:2], "error": self.shape[:2], "gradient": self.shape}
+        for name in names:
+            method, shape = getattr(loss, name), shapes.get(name, square)
             full = laws.array(f"{name} has its shape and the dtype of the outputs", self._kept(name, f, d), shape, np.float64)
             single = self._kept(name, constant(f.astype(np.float32)), constant(d.astype(np.float32)))
             laws.array(f"{name} has its shape and the dtype of the outputs", single, shape, np.float32)
@@ -126,10 +126,11 @@ class _Trial:
         loss, laws, d = self.loss, self.laws, self.d
         for scale in (0.0, 0.1, 1.0, 4.0):
             f = scale * self.f
-            curvature, root = loss.curvature(f, d), loss.curvature_root(f, d)
+            curvature = loss.curvature(f, d)
             full = curvature[..., None] * np.eye(self.outputs) if loss.separable else curvature
             eigenvalues = np.linalg.eigvalsh(full)
             laws.at_most("the loss is convex: its curvature is positive semidefinite", -eigenvalues, 0.0, 1e-13)
+            root = loss.curvature_root(f, d)
             product = root * root if loss.separable else root @ root.swapaxes(-1, -2)
             laws.close("curvature_root times its transpose is the curvature", product, curvature, 1e-12)
             if loss.curvature_bound is not None:

@@ -87,6 +87,10 @@ class Message(Bare):
         return replace(self, rows=rows)
 
 
+def _turned(rows):  # by a right angle
+    return np.stack([-rows[:, 1::2], rows[:, ::2]], axis=2).reshape(rows.shape)
+
+
 def _normalised(self, rows, agents, number):
     with np.errstate(invalid="ignore"):
         return Message(rows / np.linalg.norm(rows, axis=1, keepdims=True))
@@ -99,9 +103,15 @@ def _memory(self, rows, agents, number):
 
 MEMORY = []
 FAULTS = {
-    r"the mean of Q\(x\) is x, as unbiased says": {"kept": lambda self, rows, *_: np.abs(rows) > 0.5},
-    r"the mean of Q\(x\) is x, as unbiased says: ": {
+    r"the mean of .* as unbiased says": {"kept": lambda self, rows, *_: np.abs(rows) > 0.5},
+    r"the mean of Q\(x\) is x, as unbiased says": {
+        "pack": lambda self, rows, *where: Ternary.pack(self, (rows + 0.5 * _turned(rows)).astype(rows.dtype), *where)
+    },
+    r"the mean of .* as unbiased says: found 0\.08": {
         "kept": lambda self, rows, agents, number: Ternary.kept(self, rows, agents, 0)  # the same draw for all messages
+    },
+    r"the mean of <Q\(x\), x> / \|x\|\^2 is 1": {
+        "pack": lambda self, rows, *where: Ternary.pack(self, (0.9 * rows).astype(rows.dtype), *where)
     },
     r"the mean of \|Q\(x\) - x\|\^2 is at most": {"omega": lambda self, parameters: 0.5},
     "omega is a number, at most 1: found 1.5": {"omega": lambda self, parameters: 1.5},

@@ -79,6 +79,11 @@ FAULTS = {
         "value": lambda self, f, d: LogCosh.value(self, f, d) - np.log(np.abs(d)).sum(axis=-1)
     },
     "gradient is never NaN, however far the outputs are": {"gradient": _overflows},
+    "the loss is convex: its curvature is positive semidefinite": {
+        "value": lambda self, f, d: np.cos(f - d).sum(axis=-1),
+        "gradient": lambda self, f, d: -np.sin(f - d),
+        "curvature": lambda self, f, d: -np.cos(f - d),
+    },
     "eigenvalues of curvature are at most curvature_bound": {"curvature_bound": 0.25},
     "quadratic means the same curvature": {"quadratic": True},
     "curvature_root times its transpose": {"curvature_root": lambda self, f, d: self.curvature(f, d)},
