@@ -135,7 +135,13 @@ class History(dict[str, np.ndarray]):
         return _restored(self._columns)
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
-        """Raise ``TypeError``: a history grows by :meth:`append` alone."""
+        """Raise ``TypeError``: a history grows by :meth:`append` alone.
+
+        Parameters
+        ----------
+        *_, **__ : object
+            Not used.
+        """
         raise TypeError("a History grows by append(row) alone; dict(history) gives a dictionary to change")
 
     __setitem__ = __delitem__ = __ior__ = update = setdefault = pop = popitem = clear = _refuse
@@ -191,8 +197,7 @@ class History(dict[str, np.ndarray]):
         import pandas
 
         flat: dict[str, np.ndarray] = {}
-        for name in self:
-            column = self[name]
+        for name, column in ((name, self[name]) for name in self):
             flat |= {name: column} if column.ndim == 1 else {f"{name}_{agent}": part for agent, part in enumerate(column.T)}
         return pandas.DataFrame(flat)
 
