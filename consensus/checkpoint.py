@@ -74,7 +74,7 @@ def load(path: str | os.PathLike[str]) -> Checkpoint:
     return Checkpoint(fields, history, about["counts"], about["seconds"], about["fingerprint"])
 
 
-def check_fits(path: object, checkpoint: Checkpoint, ours: dict[str, Any], rounds: int) -> None:
+def check_fits(path: object, checkpoint: Checkpoint, ours: dict[str, str | None], rounds: int) -> None:
     """Refuse to resume another run, or one that has gone beyond ``rounds``.
 
     Raises

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,17 @@ from consensus.problems import BaseProblem
 from consensus.result import Result, finish, warn_if_above
 
 _COMPARED = ("rounds", "record_every", "tolerance", "exchanges", "checkpoint", "every", "resume", "gather", "seconds")
+T = TypeVar("T")
+
+
+class Broadcast(Protocol):
+    """Calls a function in one process, for all."""
+
+    def __call__(self, function: Callable[[], T]) -> T: ...
+
+
+def _here(function: Callable[[], T]) -> T:
+    return function()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +86,7 @@ class RunOptions:
         return replace(self, test=test, metrics=checked_metrics(self.metrics, (*ALWAYS, *ASKED_FOR, *method.history_columns)))
 
     @property
-    def compared(self) -> dict[str, Any]:
+    def compared(self) -> dict[str, object]:
         """What must be the same in all processes that call :func:`consensus.solve` together."""
         names = (*_COMPARED, "agent_objectives")
         return {name: getattr(self, name) for name in names} | {"metrics": list(self.metrics or ())}
@@ -84,11 +95,11 @@ class RunOptions:
         self,
         problem: BaseProblem,
         method: Method,
-        identity: dict[str, Any],
+        identity: dict[str, str | None],
         run: Callable[[Observer, Checkpoint | None], str | None],
         honest: np.ndarray | None = None,
         root: bool = True,
-        broadcast: Callable[[Callable[[], Any]], Any] = lambda function: function(),
+        broadcast: Broadcast = _here,
     ) -> Result:
         """Call ``run`` under an observer and return its result; warn if it ended above its start.
 

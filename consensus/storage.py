@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from consensus._npz import claims
 from consensus.history import History
 
 
-def write(path: Path, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> None:
+def write(path: Path, arrays: dict[str, np.ndarray], about: Mapping[str, object]) -> None:
     """Write ``arrays``, and ``about`` as JSON, to ``path``, atomically.
 
     The format is NumPy's npz, without pickle: JSON in ``about``, and in ``checksum`` the SHA-256 of all arrays: names, dtypes,
