@@ -47,10 +47,20 @@ class AsynchronousSolver(SolverDefaults, ABC):
     ----------
     needs : Needs
         As of a solver with rounds, with ``wakes=True``.
+    adds : bool
+        Whether the mailbox has the sums of all messages that arrived since the last wake, instead of the newest ones.
+    bears_losses : bool
+        Whether messages may be lost.
+    pairs : bool
+        Whether a wake is an event of two agents: the mailbox has the state of a random neighbour, the partner, in place of
+        messages, field by field as messages name it, and the partner takes what is sent.
     """
 
     history_columns = COLUMNS
     exchanges_a_round = 1
+    adds = False
+    bears_losses = True
+    pairs = False
 
     def __post_init__(self) -> None:
         """Check the settings, as :class:`consensus.solvers.Solver` does.
@@ -98,6 +108,21 @@ class AsynchronousSolver(SolverDefaults, ABC):
         """
         graph = graph_of(type(self).__name__, schedule)
         return topologies.pull(graph), topologies.push(graph)
+
+    def sends_at(self, wake: int) -> bool:
+        """Return whether an agent sends at its wake of this number.
+
+        Parameters
+        ----------
+        wake : int
+            From 0.
+
+        Returns
+        -------
+        bool
+            By default at each.
+        """
+        return True
 
     @abstractmethod
     def init(self, problem: BaseProblem, arcs: Arcs, w: np.ndarray) -> tuple[Any, Any]:

@@ -129,6 +129,9 @@ class Events:
             state, messages = self.solver.wake(block.problem, block.arcs, own, mailbox)
             for field, value in zip(self.state, state, strict=True):
                 field[part] = value
+            if self.solver.adds:
+                for field in self.mailbox:
+                    field[part] = 0
             for row, i in enumerate(range(part.start, part.stop)):
                 number, time = self.number[i], self.wakes_at[i]
                 for target, arrives, place in outgoing[i]:
@@ -147,7 +150,11 @@ class Events:
         while inbox and inbox[0][0] <= time:
             _, place, number, sent, messages, row = heappop(inbox)
             self.read[i] += 1
-            if number > newest[place]:
+            if self.solver.adds:
+                sent_at[place] = max(sent_at[place], sent)
+                for field, value in zip(self.mailbox, messages, strict=True):
+                    field[i, place] += value[row]
+            elif number > newest[place]:
                 newest[place], sent_at[place] = number, sent
                 for field, value in zip(self.mailbox, messages, strict=True):
                     field[i, place] = value[row]
@@ -157,6 +164,8 @@ class Events:
     def _sent(self, i: int, time: float) -> list[tuple[int, float, int]]:
         """Return the messages of agent i that will arrive: targets, times, and the places where targets keep them."""
         number, targets = self.number[i], self.times.targets[i]
+        if not self.solver.sends_at(number):
+            return []
         drawn = self.times.of_wake(i, number)
         at = number - drawn.first
         self.sent[i] += len(targets)

@@ -83,9 +83,12 @@ class AsyncProcesses(Engine):
     def run(
         self, problem: Problem, schedule: ScheduleLike, solver: Solver, begin: Begin, rounds: int, observer: Observer
     ) -> str | None:
+        waking, start = cast(AsynchronousSolver, solver), begin.numbers["w"]
+        if waking.pairs or waking.adds:
+            name = type(solver).__name__
+            raise TypeError(f"AsyncProcesses has the newest message of each agent alone; {name} needs more: use Simulated()")
         if observer.saver is not None or begin.resumed:
             raise ValueError("AsyncProcesses writes and resumes no checkpoints: Simulated() does")
-        waking, start = cast(AsynchronousSolver, solver), begin.numbers["w"]
         arcs = arcs_of(*waking.matrices(schedule), dtype=problem.dtype)
         everyone = cast(Any, problem.restrict(slice(0, problem.agents)))
         state, messages = waking.init(everyone, arcs, start)

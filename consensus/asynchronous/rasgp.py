@@ -52,7 +52,8 @@ class RASGP(AsynchronousSolver):
 
     Masses are kept under any delays and losses: ``sum_i y_i + sum over arcs (sy_j - seen'_ij) = A`` at every wake. An agent
     that wakes rarely makes up for the steps since its last wake; its time k_i is the largest number that it has heard of, as no
-    agent sees the network's own count, by which the paper's steps go. For strongly convex costs with modulus mu and steps
+    agent sees the network's own count, by which the paper's steps go. Masses get small where messages are late, and steps are
+    divided by them: long delays need small steps. For strongly convex costs with modulus mu and steps
     ``alpha_k = 1 / (mu k)`` it converges at a rate O(1/k), with as many samples as a lone agent would need.
 
     Parameters

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 from consensus import _checks
 from consensus.asynchronous.base import AsynchronousSolver
 from consensus.asynchronous.events import Events
+from consensus.asynchronous.meetings import Meetings
 from consensus.asynchronous.timed import Timed
 from consensus.asynchronous.times import Times
 from consensus.asynchronous.timetable import Timetable
@@ -89,6 +90,8 @@ class Simulated(Engine):
     ) -> str | None:
         if isinstance(solver, Timed):
             return Stacked().run(problem, schedule, solver, begin, rounds, observer)
-        return Events.begun(problem, schedule, cast(AsynchronousSolver, solver), Timetable.of(self, schedule), begin).run(
-            rounds, observer
-        )
+        waking, times = cast(AsynchronousSolver, solver), Timetable.of(self, schedule)
+        if times.loses and not waking.bears_losses:
+            raise ValueError(f"{type(solver).__name__} loses mass with each message: give loss=0, or take RASGP or ASYSONATA")
+        events = Meetings if waking.pairs else Events
+        return events.begun(problem, schedule, waking, times, begin).run(rounds, observer)

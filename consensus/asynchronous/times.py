@@ -119,12 +119,15 @@ class Draws(NamedTuple):
         Seconds of each wake's messages, one for each target.
     lost : list of list of bool
         Whether they are lost.
+    partner : list of float
+        Numbers between 0 and 1 by which a partner is chosen.
     """
 
     first: int
     compute: list[float]
     delays: list[list[float]]
     lost: list[list[bool]]
+    partner: list[float]
 
 
 def draws(seed: int, agent: int, number: int, compute: One, delays: Sequence[One], losses: Sequence[One]) -> Draws:
@@ -141,4 +144,4 @@ def draws(seed: int, agent: int, number: int, compute: One, delays: Sequence[One
         raise ValueError(f"delay of a message of agent {agent} must be finite: give loss= for messages that never arrive")
     chances = np.array([draw(spec, rng, first, BLOCK) for spec in losses]).reshape(len(losses), BLOCK)
     lost = rng.random(chances.shape) < chances
-    return Draws(first, seconds.tolist(), waits.T.tolist(), lost.T.tolist())
+    return Draws(first, seconds.tolist(), waits.T.tolist(), lost.T.tolist(), rng.random(BLOCK).tolist())

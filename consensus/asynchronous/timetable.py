@@ -59,6 +59,7 @@ class Timetable:
     ) -> None:
         self._compute, self._delays, self._losses, self._away, self._seed = compute, delays, losses, away, seed
         self.targets, self.first = targets, first
+        self.loses = any(loss > 0 for row in losses for loss in row if isinstance(loss, float))
         self._drawn: list[Draws | None] = [None] * len(compute)
 
     @classmethod

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from problems import AGENTS, CIRCLE, GRAPH, problem
 from unlike_quadratics import GRAPH as DIRECTED
-from unlike_quadratics import LATE, OPTIMUM, QUADRATICS, C, L, events
+from unlike_quadratics import OPTIMUM, QUADRATICS, C, L, events
 
 import consensus
 import topologies
@@ -14,7 +14,7 @@ from consensus.asynchronous import RASGP, AsynchronousDGD, Simulated
 from consensus.asynchronous.events import Events
 from consensus.asynchronous.timetable import Timetable
 from consensus.solvers import DGD
-from consensus.step_sizes import Diminishing
+from consensus.step_sizes import Diminishing, InverseSqrt
 
 NETWORK = topologies.Static(GRAPH)
 
@@ -81,10 +81,10 @@ def test_push_without_delay_is_a_loop_over_agents_in_turn():
 
 @pytest.mark.slow
 def test_push_comes_to_the_optimum_with_falling_steps():
-    errors = []
-    for rounds in (1000, 4000):
-        solver = RASGP(Diminishing(0.3 / (8 * L), 0.05))
-        result = consensus.solve(QUADRATICS, DIRECTED, solver, rounds=rounds, engine=LATE, record_every=rounds)
+    late, errors = Simulated((0.5, 1.5), (0.0, 2.0), 0.3), []
+    for rounds in (500, 2000):
+        solver = RASGP(InverseSqrt(0.1 / (8 * L)))
+        result = consensus.solve(QUADRATICS, DIRECTED, solver, rounds=rounds, engine=late, record_every=rounds)
         errors.append(abs(result.w - OPTIMUM).max())
     assert errors[1] < 0.5 * errors[0] < 0.05
 
