@@ -60,7 +60,7 @@ def check_compressor(
     if problem is not None:
         compressor.check(_checks.problem(problem))
         compressor, parameters = compressor.prepared(problem), problem.parameters
-    laws, rng = Laws(compressor), np.random.default_rng(seed)
+    laws, rng = Laws(compressor), _checks.seed(seed)
     rows = rng.standard_normal((6, parameters))
     rows[1], rows[2], rows[3] = np.abs(rows[1]) + 1, rows[2] * 10.0 ** -np.arange(parameters).clip(max=8), 0
     rows[4] = np.where(np.arange(parameters) == parameters // 2, 5.0, 0.1 * rows[4])

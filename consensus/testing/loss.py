@@ -57,9 +57,11 @@ def check_loss(loss: Loss, targets: ArrayLike, outputs: int | None = None, *, se
     wanted = wanted[:, None] if wanted.ndim == 1 else wanted
     if wanted.ndim != 2 or len(wanted) < 2:
         raise ValueError(f"targets must have shape (samples,) or (samples, columns), two samples at least; got {wanted.shape}")
+    if not np.isfinite(wanted).all():
+        raise ValueError(f"targets must be finite; got {_checks.shown(targets)}")
     outputs = wanted.shape[1] if outputs is None else _checks.count("outputs", outputs)
     loss.check(wanted, outputs)
-    trial = _Trial(loss, wanted.astype(float), outputs, np.random.default_rng(seed))
+    trial = _Trial(loss, wanted.astype(float), outputs, _checks.seed(seed))
     trial.forms("value", "gradient", "curvature")
     trial.derivatives()
     trial.curvature()

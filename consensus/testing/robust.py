@@ -62,7 +62,7 @@ def check_robust(rule: Robust, network: ScheduleLike | nx.Graph | None = None, *
     if network is None:
         agents = max(7, math.ceil(1 / rule.byzantine_weight - 1e-9)) if rule.byzantine_weight > 0.01 else 100
         network = topologies.Static(topologies.complete(agents))
-    laws, rng, network = Laws(rule), np.random.default_rng(seed), _arguments.schedule(network)
+    laws, rng, network = Laws(rule), _checks.seed(seed), _arguments.schedule(network)
     rule.check_network(network)
     A = network.agents
     rows = constant(rng.standard_normal((A, 3)))

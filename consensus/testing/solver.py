@@ -6,7 +6,7 @@ import dataclasses
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -95,13 +95,19 @@ def check_solver(
     if not isinstance(engines, list | tuple):
         raise TypeError(f"engines must be a list of engines or of their names; got {_checks.shown(engines)}")
     laws, needs, rounds = Laws(solver), needs_of(solver), _checks.count("rounds", rounds, least=2)
+    within, rng = _checks.count("within", within), _checks.seed(seed)
+    if tolerance is not None:
+        tolerance = _checks.number("tolerance", tolerance, above=0)
+    if not isinstance(double, list | tuple | Set) or not all(isinstance(name, str) for name in double):
+        raise TypeError(f"double must be a list of names of fields; got {_checks.shown(double)}")
+    if conserved is not None and not callable(conserved):
+        raise TypeError(f"conserved must be a function of a state; got {_checks.shown(conserved)}")
     agents = AGENTS if problem is None else _checks.problem(problem).network_size
     network = default_network(solver, agents) if network is None else _arguments.schedule(network)
     problem = default_problem(solver, seed, network.agents) if problem is None else problem
     if network.agents != problem.network_size:
         raise ValueError(f"the network has {network.agents} agents, the problem {problem.network_size}: they must be the same")
     _settings(laws, solver)
-    rng = np.random.default_rng(seed)
     start = 0.3 * rng.standard_normal((problem.agents, problem.parameters))
     start = start[0] if needs.tree else start
     with warnings.catch_warnings():

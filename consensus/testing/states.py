@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import consensus
+from consensus import _checks
 from consensus.communication import flatten
 from consensus.engines import StackedNetwork
 from consensus.problems import BaseProblem
@@ -92,7 +93,9 @@ def states(
             laws.same("a step depends on the state alone", fields[name], value)
         after = again
         if conserved is not None:
-            rows = np.asarray(conserved(state), float)
+            rows = _checks.floats("what conserved returns", conserved(state))
+            if rows.shape[:1] != (problem.agents,):
+                raise ValueError(f"conserved must return an array ({problem.agents}, ...); got shape {rows.shape}")
             kept = rows.sum(axis=0) if kept is None else kept
             scale = max(1.0, float(np.abs(rows).sum(axis=0).max()))
             law = "the sum over agents of what is conserved stays that of the start"

@@ -101,6 +101,7 @@ SPECIAL = {
     "consensus.MLP": {"w": "np.full((4, 11), 0.5)", "v": "np.ones((4, 11))"},
     "consensus.regularizers.WeightedElasticNet": {"l1": "np.full(4, 0.1)", "l2": "[0.0, 1.0, 0.5, 0.0]"},
     "consensus.partition": {"agents": "4"},
+    "consensus.testing.check_robust": {"rule": "consensus.robust.NNA(good.solver(), 0.25)"},
     "topologies.Temporal.from_csv": {"path": "files.write('contacts')"},
     "topologies.grid": {"rows": "2"},
     "topologies.torus": {"rows": "3", "columns": "3"},

@@ -249,6 +249,21 @@ def test_a_step_size_is_a_number_or_a_rule():
         check_solver(NumbersOnly())
 
 
+def test_arguments_are_checked():
+    for wrong, error in (
+        ({"tolerance": 0}, "tolerance must be a finite number > 0"),
+        ({"within": 0}, "within must be a whole number >= 1"),
+        ({"conserved": 3}, "conserved must be a function of a state; got 3"),
+        (
+            {"conserved": lambda state: state.w.sum(axis=0)[:3]},
+            r"conserved must return an array \(7, \.\.\.\); got shape \(3,\)",
+        ),
+        ({"double": "local"}, "double must be a list of names of fields; got 'local'"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=error):
+            check_solver(Tracking(), **wrong)
+
+
 def test_problems_and_networks_have_the_same_agents():
     check_solver(Tracking(), network=topologies.ring(9))
     with pytest.raises(ValueError, match="the network has 9 agents, the problem 6: they must be the same"):
