@@ -190,12 +190,15 @@ def solve(
             options.check_writable()
         _checks.problem(problem)
         solver = AdaptiveNEXT() if solver is None else _checks.solver(solver)
-        network = _arguments.schedule(network, needs_of(solver).directed)
+        needs = needs_of(solver)
+        network = _arguments.schedule(
+            network, needs.directed if needs.mixing in ("column stochastic", "row stochastic") else None
+        )
         if network.agents != problem.network_size:
             raise ValueError(
                 f"the network has {network.agents} agents, the problem {problem.network_size}: they must be the same"
             )
-        if needs_of(solver).wakes and not where.without_rounds:
+        if needs.wakes and not where.without_rounds:
             raise TypeError(
                 f"{type(solver).__name__} wakes without rounds, and {where} has rounds: give "
                 "engine=consensus.asynchronous.Simulated()"
@@ -205,7 +208,7 @@ def solve(
         measured = measured_agents(honest, solver, network.agents)
         settings["seed of the start"] = seed if start is None else None
         start = _arguments.start(problem, start, seed)
-        if needs_of(solver).tree and not (start == start[0]).all():
+        if needs.tree and not (start == start[0]).all():
             raise ValueError(f"start must be the same for all agents, (P,): {type(solver).__name__} has one point for all")
         options = options.fitted(problem, solver)
         whole = problem.agents == problem.network_size

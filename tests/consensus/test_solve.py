@@ -6,12 +6,12 @@ import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from problems import data, problem
+from problems import CIRCLE, data, problem
 from sklearn.linear_model import LogisticRegression
 
 import consensus
 import topologies
-from consensus.solvers import DGD, NEXT, GradientTracking, Solver
+from consensus.solvers import DGD, NEXT, SONATA, GradientTracking, PushDIGing, Solver
 from consensus.step_sizes import Diminishing
 from consensus.surrogates import FullLinearization, PartialLinearization
 
@@ -192,3 +192,10 @@ def test_bad_input(change, error, match):
     arguments = {"network": GRAPH, "rounds": 5} | change
     with pytest.raises(error, match=match):
         consensus.solve(problem("squared", consensus.L2(0.1)), arguments.pop("network"), DGD(0.1), **arguments)
+
+
+@pytest.mark.parametrize("solver", [SONATA(FullLinearization(20.0), 0.5), PushDIGing(0.01)], ids=repr)
+def test_a_directed_graph_has_the_weights_that_methods_for_directed_graphs_mix_with(solver):
+    whole, pushed = problem(), topologies.Static(CIRCLE, weights=topologies.push)
+    given, graph = (consensus.solve(whole, network, solver, rounds=5, start=np.ones(5)) for network in (pushed, CIRCLE))
+    assert graph.w.tobytes() == given.w.tobytes()
