@@ -30,8 +30,16 @@ def steps(make, label=""):
 
 
 def models(surrogate):
-    """Families of NEXT with such a surrogate."""
-    return methods.grids(lambda tau, step: NEXT(surrogate(tau), step), (0.3, 1.0, 3.0), (0.1, 0.5))
+    """Families of NEXT with such a surrogate: with constant steps and with falling ones."""
+    tau = Axis("tau", (0.5, 1.0), least=methods.LEAST)
+    return [
+        Family(lambda tau, step: NEXT(surrogate(tau), step), (tau, Axis("step", (0.1, 0.2), most=1.0)), "constant"),
+        Family(
+            lambda tau, step: NEXT(surrogate(tau), Diminishing(step, 0.01)),
+            (tau, Axis("first step", (0.5,), most=1.0)),
+            "falling",
+        ),
+    ]
 
 
 SOLVERS = {  # one setting for all cases, by each measure the best on those for tuning
