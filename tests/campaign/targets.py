@@ -123,6 +123,7 @@ LEFT_OUT = {
     "consensus.centralised.SplitMLP",  # its methods start processes, which the daemons of the campaign may not
     "consensus.compression.Compressor", "consensus.compression.Factors", "consensus.compression.IntegerRows",
     "consensus.compression.LowRank", "consensus.solvers.PowerGossip",  # no matrix of the problem here is worth its factors
+    "consensus.asynchronous.Arcs", "consensus.asynchronous.AsynchronousSolver",
     "consensus.models.JAX", "consensus.models.Torch",  # their frameworks raise errors in words of their own
     *(f"consensus.{room}.{name}" for room in ("observe", "communication", "problems")
       for name in getattr(consensus, room).__all__),
@@ -135,9 +136,9 @@ LEFT_OUT -= {"consensus.problems.Problem", "consensus.problems.Minibatches"}  # 
 INNER = {
     "active", "aggregate", "allgather", "around", "at", "average_form", "averaged", "broadcast", "cautious_step", "check",
     "constraints", "curvature", "curvature_root", "descended", "digests", "drop_last", "edges", "estimated", "exchange",
-    "expression", "gamma_for", "gram", "init", "jacobian", "jax_gradient", "last", "linearize", "memory", "minimise", "of",
-    "omega", "open", "pack", "prepare", "prox_jvp", "prox_slope", "report", "run", "running", "send", "share", "slices",
-    "smooth_gradient", "smooth_value", "solve", "split", "step", "take", "union", "weights", "width", "clear", "pop",
+    "expression", "gamma_for", "gram", "init", "jacobian", "jax_gradient", "last", "linearize", "matrices", "memory", "minimise", "of",
+    "omega", "open", "pack", "prepare", "prox_jvp", "prox_slope", "report", "run", "running", "send", "sends_at", "share", "slices",
+    "smooth_gradient", "smooth_value", "solve", "split", "step", "take", "union", "wake", "weights", "width", "clear", "pop",
     "popitem", "setdefault", "update",
 }  # fmt: skip
 ARITHMETIC = ("consensus.losses", "consensus.regularizers", "consensus.models")
