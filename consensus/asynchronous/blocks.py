@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from consensus.asynchronous.arcs import Arcs
@@ -32,13 +33,10 @@ class Blocks:
         self._made: dict[tuple[int, int], Block] = {}
         self._work: dict[str, int] = {}  # of agents
 
-    def of(self, rows: Sequence[int]) -> Iterator[Block]:
+    def of(self, rows: Sequence[int]) -> list[Block]:
         """Return the blocks that hold ``rows``, which increase."""
-        first = 0
-        for k in range(1, len(rows) + 1):
-            if k == len(rows) or self._single or rows[k] != rows[k - 1] + 1:
-                yield self._block(rows[first], rows[k - 1] + 1)
-                first = k
+        ends = [k for k in range(1, len(rows)) if self._single or rows[k] != rows[k - 1] + 1]
+        return [self._block(rows[a], rows[b - 1] + 1) for a, b in itertools.pairwise([0, *ends, len(rows)])]
 
     def _block(self, start: int, stop: int) -> Block:
         found = self._made.get((start, stop))

@@ -123,7 +123,7 @@ class Events:
             again.append((self.times.next_wake(i, self.number[i] + 1, time), i))
             until = min(until, again[-1])
             self._read(i, time)
-        for block in self.blocks.of(sorted(chosen)):
+        for block in self.blocks.of(sorted(chosen) if len(chosen) > 1 else chosen):
             part = block.rows
             own, mailbox = self.state._make([v[part] for v in self.state]), self.mailbox._make([v[part] for v in self.mailbox])
             state, messages = self.solver.wake(block.problem, block.arcs, own, mailbox)

@@ -135,11 +135,11 @@ LEFT_OUT -= {"consensus.problems.Problem", "consensus.problems.Minibatches"}  # 
 #: Methods that an engine calls with arguments that it has checked, and those that a read-only mapping refuses.
 INNER = {
     "active", "aggregate", "allgather", "around", "at", "average_form", "averaged", "broadcast", "cautious_step", "check",
-    "constraints", "curvature", "curvature_root", "descended", "digests", "drop_last", "edges", "estimated", "exchange",
-    "expression", "gamma_for", "gram", "init", "jacobian", "jax_gradient", "last", "linearize", "matrices", "memory", "minimise", "of",
-    "omega", "open", "pack", "prepare", "prox_jvp", "prox_slope", "report", "run", "running", "send", "sends_at", "share", "slices",
-    "smooth_gradient", "smooth_value", "solve", "split", "step", "take", "union", "wake", "weights", "width", "clear", "pop",
-    "popitem", "setdefault", "update",
+    "clear", "constraints", "curvature", "curvature_root", "descended", "digests", "drop_last", "edges", "estimated",
+    "exchange", "expression", "gamma_for", "gram", "init", "jacobian", "jax_gradient", "last", "linearize", "matrices",
+    "memory", "minimise", "of", "omega", "open", "pack", "pop", "popitem", "prepare", "prox_jvp", "prox_slope", "report",
+    "run", "running", "send", "sends_at", "setdefault", "share", "slices", "smooth_gradient", "smooth_value", "solve",
+    "split", "step", "take", "union", "update", "wake", "weights", "width",
 }  # fmt: skip
 ARITHMETIC = ("consensus.losses", "consensus.regularizers", "consensus.models")
 
