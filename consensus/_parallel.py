@@ -134,11 +134,7 @@ def threads() -> int:
 
 
 def for_chunks(
-    function: Callable[[slice], None],
-    agents: int,
-    bytes_per_agent: int,
-    operations_per_agent: float = 0,
-    streamed: int = 0,
+    function: Callable[[slice], None], agents: int, bytes_per_agent: int, operations_per_agent: float = 0, streamed: int = 0
 ) -> None:
     """Call ``function(rows)`` for slices ``rows`` that cover ``range(agents)``, on all cores if that is worth it.
 

@@ -114,11 +114,7 @@ def load(path: str | os.PathLike[str]) -> Result:
 
 
 def finish(
-    run: Callable[[], str | None],
-    observer: Observer,
-    rounds: int,
-    solver: object,
-    checkpoint: str | os.PathLike[str] | None,
+    run: Callable[[], str | None], observer: Observer, rounds: int, solver: object, checkpoint: str | os.PathLike[str] | None
 ) -> Result:
     """Call ``run``, which reports its rounds to ``observer`` and returns the reason to stop early, and make the result.
 

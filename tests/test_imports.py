@@ -85,11 +85,7 @@ def test_rooms_make_no_circle():
 
 
 @pytest.mark.parametrize(
-    ("room", "allowed"),
-    [
-        ("consensus.communication", {"topologies"}),
-        ("consensus.workers", {"consensus.errors"}),
-    ],
+    ("room", "allowed"), [("consensus.communication", {"topologies"}), ("consensus.workers", {"consensus.errors"})]
 )
 def test_rooms_at_the_bottom_know_nothing_above(room, allowed):
     known = {room_of(name) for module in within(MODULES, room) for name in ARROWS.successors(module) if name in MODULES}

@@ -105,11 +105,7 @@ class Network(Protocol):
         """
 
     def aggregate(
-        self,
-        round: int,
-        rule: Callable[[Messages], Float[np.ndarray, "agents P"]],
-        *blocks: Block,
-        beside: int = 0,
+        self, round: int, rule: Callable[[Messages], Float[np.ndarray, "agents P"]], *blocks: Block, beside: int = 0
     ) -> tuple[Rows, ...]:
         """Return a rule's aggregate of each block's messages, in one exchange.
 

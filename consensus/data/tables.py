@@ -33,10 +33,7 @@ class Table(NamedTuple):
 
 
 def read(
-    path: Path,
-    target: str | int | None = None,
-    classification: bool | None = None,
-    categories: Sequence[str | int] = (),
+    path: Path, target: str | int | None = None, classification: bool | None = None, categories: Sequence[str | int] = ()
 ) -> Table:
     """Return the table in a file; arguments are those of :func:`consensus.datasets.load`."""
     if not path.exists():

@@ -57,13 +57,7 @@ class Engine(ABC):
 
     @abstractmethod
     def run(
-        self,
-        problem: Problem,
-        schedule: ScheduleLike,
-        solver: Solver,
-        begin: Begin,
-        rounds: int,
-        observer: Observer,
+        self, problem: Problem, schedule: ScheduleLike, solver: Solver, begin: Begin, rounds: int, observer: Observer
     ) -> str | None:
         """Run the rounds, and report them to ``observer``.
 

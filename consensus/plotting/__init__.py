@@ -5,15 +5,4 @@ from consensus.plotting.networks import topology
 from consensus.plotting.properties import degrees, spectrum
 from consensus.plotting.runs import COLOURS, DASHES, LABELS, MARKERS, adaptation, convergence
 
-__all__ = [
-    "COLOURS",
-    "DASHES",
-    "LABELS",
-    "MARKERS",
-    "adaptation",
-    "animate",
-    "convergence",
-    "degrees",
-    "spectrum",
-    "topology",
-]
+__all__ = ["COLOURS", "DASHES", "LABELS", "MARKERS", "adaptation", "animate", "convergence", "degrees", "spectrum", "topology"]

@@ -38,10 +38,7 @@ def _curvatures(problem: BaseProblem, network: ScheduleLike) -> np.ndarray:
 
 
 def step_below(
-    problem: BaseProblem,
-    network: ScheduleLike,
-    bound: Callable[[np.ndarray], np.ndarray],
-    balance: Callable[[float], float],
+    problem: BaseProblem, network: ScheduleLike, bound: Callable[[np.ndarray], np.ndarray], balance: Callable[[float], float]
 ) -> float:
     """Return 0.9 of the largest alpha with ``alpha diag(L_1, ..., L_A) <= bound(W)``, or ``balance(...)`` if that is less.
 

@@ -102,13 +102,7 @@ class DATOS(Solver):
 
 
 def _backtrack(
-    problem: BaseProblem,
-    w: np.ndarray,
-    gradient: np.ndarray,
-    w_hat: np.ndarray,
-    d_hat: np.ndarray,
-    alpha: float,
-    growth: float,
+    problem: BaseProblem, w: np.ndarray, gradient: np.ndarray, w_hat: np.ndarray, d_hat: np.ndarray, alpha: float, growth: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the agents' own steps (agents,), from the last common one, ``alpha``, and how many evaluations each took."""
     agents, precision = problem.network_size, np.finfo(w.dtype)

@@ -18,11 +18,7 @@ SIZES = (1, 10, 100, 1000, 10_000, 100_000, 1_000_000)
 NETWORKS = ([10, 5, 1], [20, 50, 1], [64, 100, 1], [30, 20, 5], [64, 32, 10], [784, 300, 100, 1])
 LARGEST = 5_000_000  # numbers in a Jacobian
 MOST, DEAR = 4000, 3e10  # order of a system, and multiply-adds in one, beyond which a way is out of the question
-REGULARIZERS = {
-    "L2": consensus.L2(1e-3),
-    "L1": consensus.L1(1e-2),
-    "L2Ball": consensus.L2Ball(1.0),
-}
+REGULARIZERS = {"L2": consensus.L2(1e-3), "L1": consensus.L1(1e-2), "L2Ball": consensus.L2Ball(1.0)}
 WAYS = ("rows", "gram", "columns", "iterative")
 
 

@@ -37,7 +37,4 @@ def compare(network, rounds=2000):
     }
     plain = min(least[name] for name in compression.PLAIN)
     parts = ", ".join(f"{name}: {least[name] / plain:.3f}" for name in names if name not in compression.PLAIN)
-    print(
-        f"Bytes to {level} of the stationarity at the start on boston, of tracking's: {parts} (at most {BAR})",
-        flush=True,
-    )
+    print(f"Bytes to {level} of the stationarity at the start on boston, of tracking's: {parts} (at most {BAR})", flush=True)

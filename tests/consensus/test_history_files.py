@@ -43,11 +43,7 @@ def test_csv_has_a_header_and_a_line_a_row(tmp_path):
         seal, *lines = csv.reader(file)
     table = b"".join((tmp_path / "run.csv").read_bytes().splitlines(keepends=True)[1:])
     assert seal == [f"# sha256 {hashlib.sha256(table).hexdigest()}"]
-    assert lines == [
-        ["round", "objective", "gap_0", "gap_1"],
-        ["0", "2.5", "0.5", "1e-20"],
-        ["10", "3.0", "0.25", "0.0"],
-    ]
+    assert lines == [["round", "objective", "gap_0", "gap_1"], ["0", "2.5", "0.5", "1e-20"], ["10", "3.0", "0.25", "0.0"]]
 
 
 def test_csv_is_read_by_numpy_and_pandas_too(tmp_path):

@@ -61,10 +61,7 @@ def say(value):
 def start(script, *arguments, mark, **options):
     """Start a script as the leader of a process group of its own."""
     return subprocess.Popen(
-        [sys.executable, str(script), *map(str, arguments)],
-        env=environment(**{MARK: mark}),
-        start_new_session=True,
-        **options,
+        [sys.executable, str(script), *map(str, arguments)], env=environment(**{MARK: mark}), start_new_session=True, **options
     )
 
 

@@ -16,11 +16,7 @@ DEFINED = {
     **{f"path {n}": (topologies.path(n), n, [(i, i + 1) for i in range(n - 1)]) for n in (1, 5)},
     **{f"star {n}": (topologies.star(n), n, [(0, i) for i in range(1, n)]) for n in (1, 6)},
     **{f"complete {n}": (topologies.complete(n), n, itertools.combinations(range(n), 2)) for n in (1, 6)},
-    "grid": (
-        topologies.grid(3, 4),
-        12,
-        [(k, k + 1) for k in range(12) if k % 4 < 3] + [(k, k + 4) for k in range(8)],
-    ),
+    "grid": (topologies.grid(3, 4), 12, [(k, k + 1) for k in range(12) if k % 4 < 3] + [(k, k + 4) for k in range(8)]),
     **{
         f"torus {r} {c}": (
             topologies.torus(r, c),

@@ -15,13 +15,7 @@ _TRUST, _TRIES = 0.25, 2
 
 
 def solve(
-    problem: BaseProblem,
-    w: np.ndarray,
-    slope: np.ndarray,
-    M: Curvature,
-    tau: np.ndarray,
-    weight: float,
-    length: np.ndarray,
+    problem: BaseProblem, w: np.ndarray, slope: np.ndarray, M: Curvature, tau: np.ndarray, weight: float, length: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Minimise every agent's ``G . d + 1/2 d'(M + lambda I) d + tau/2 |d|^2 + r(w + d)``, with more tau while it is doubted.
 

@@ -10,10 +10,7 @@ from consensus.centralised import DownpourSGD, FedAvg, MapReduceGradientDescent,
 SYSTEM = FedAvg(0.2, 2)
 FEDERATED = {"learning_rate": 0, "local_steps": 0, "batch": 0, "share": 1.5, "seed": -1}
 WRONG = {  # settings that are right, and one wrong value for each of the others
-    "SynchronousSGD": (
-        {"batch": 8, "learning_rate": 0.1},
-        {"batch": 0, "learning_rate": 0, "momentum": 1, "drop_slowest": 1},
-    ),
+    "SynchronousSGD": ({"batch": 8, "learning_rate": 0.1}, {"batch": 0, "learning_rate": 0, "momentum": 1, "drop_slowest": 1}),
     "MapReduceGradientDescent": ({"learning_rate": 0.1}, {"reduce": "ring"}),
     "Joblib": ({}, {"jobs": 0}),
     "DownpourSGD": (

@@ -25,8 +25,7 @@ TURNS = topologies.Periodic([half((0, 1)), half((1, 2))])
 
 
 @pytest.mark.parametrize(
-    ("schedule", "round", "exchanges"),
-    [(PATH, 0, 2), (ARCS, 0, 4), (AWAY, 0, 2), (AWAY, 1, 1), (TURNS, 0, 3), (TURNS, 1, 3)],
+    ("schedule", "round", "exchanges"), [(PATH, 0, 2), (ARCS, 0, 4), (AWAY, 0, 2), (AWAY, 1, 1), (TURNS, 0, 3), (TURNS, 1, 3)]
 )
 def test_news_crosses_the_graphs_of_the_rounds_as_they_are(schedule, round, exchanges):
     network = StackedNetwork(schedule, np.float64)

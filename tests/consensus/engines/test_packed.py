@@ -27,12 +27,7 @@ def test_bytes_by_hand_where_rows_differ_in_size():
     net = network()
     (mixed,) = net.mix(0, sparse)
     np.testing.assert_array_equal(mixed, STAR.weights(0) @ sparse.unpack())
-    assert net.counts == {
-        "exchanges": 1,
-        "messages": 6,
-        "floats": 3 * 3 + 1 + 0 + 2,
-        "bytes": 8 * (3 * 3 + 1 + 0 + 2) + 6,
-    }
+    assert net.counts == {"exchanges": 1, "messages": 6, "floats": 3 * 3 + 1 + 0 + 2, "bytes": 8 * (3 * 3 + 1 + 0 + 2) + 6}
 
 
 def test_packed_rows_travel_beside_arrays():

@@ -169,11 +169,7 @@ def test_the_same_random_state_gives_the_same_bits():
     ("settings", "error", "words"),
     [
         ({"agents": 0}, ValueError, "agents must be a whole number >= 1; got 0"),
-        (
-            {"agents": N + 1},
-            ValueError,
-            f"at most the number of samples; got {N + 1} agents and n_samples = {N}",
-        ),
+        ({"agents": N + 1}, ValueError, f"at most the number of samples; got {N + 1} agents and n_samples = {N}"),
         ({"network": topologies.Static(topologies.ring(N + 1))}, ValueError, f"got {N + 1} agents and n_samples = {N}"),
         ({"alpha": -1}, ValueError, "alpha must be a finite number >= 0; got -1"),
         ({"l1_ratio": 2}, ValueError, "l1_ratio must be a finite number >= 0 and <= 1; got 2"),

@@ -105,10 +105,7 @@ def test_whole_numbers_stay_so_for_modules_and_runs_have_their_precision(make, d
     assert (p.dtype, p.shards.features.dtype, p.weights.dtype, p.shards.targets.dtype) == (np.float32, dtype, *[np.float32] * 2)
     w = np.random.default_rng(1).standard_normal((3, p.parameters)).astype(np.float32) / 3
     one_hot = np.eye(VOCABULARY)[p.shards.features]  # an embedding is a product with these
-    table, out = (
-        w[:, : VOCABULARY * 6].reshape(3, VOCABULARY, 6).astype(float),
-        w[:, VOCABULARY * 6 : VOCABULARY * 6 + 72],
-    )
+    table, out = (w[:, : VOCABULARY * 6].reshape(3, VOCABULARY, 6).astype(float), w[:, VOCABULARY * 6 : VOCABULARY * 6 + 72])
     hidden = np.tanh(np.einsum("amtv,avk->amtk", one_hot, table)).reshape(3, -1, 24)
     bias = w[:, None, -3:] if make is torch_embedding else 0
     rule = "amk,aok->amo" if make is torch_embedding else "amk,ako->amo"

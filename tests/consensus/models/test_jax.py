@@ -57,10 +57,7 @@ def test_of_a_function_every_seed_has_a_start():
         ),
         (lambda y: jnp.sort(y, axis=0), r"a sample's outputs depend on the other samples or on their order, as .*sort\(0\)"),
         (lambda y: y + float(np.random.rand()), "draws random numbers from NumPy's global generator"),  # noqa: NPY002
-        (
-            lambda y: y[:, 0],
-            r"must return \(samples, outputs\) in the dtype of w, float32; of x .* it made float32 \(5,\)$",
-        ),
+        (lambda y: y[:, 0], r"must return \(samples, outputs\) in the dtype of w, float32; of x .* it made float32 \(5,\)$"),
         (lambda y: (y, y), r"must return \(samples, outputs\).* it made .*a tuple"),
     ],
 )

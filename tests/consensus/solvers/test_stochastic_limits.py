@@ -22,12 +22,7 @@ BEST = np.tile(optimum(RIDGE), (8, 1))
 
 @pytest.mark.parametrize(
     "solver",
-    [
-        solvers.GTSAGA(0.08),
-        solvers.GTSARAH(0.08, 1, period=8),
-        solvers.GTVR(0.08, 1, probability=0.1),
-        solvers.RelaySGD(0.05),
-    ],
+    [solvers.GTSAGA(0.08), solvers.GTSARAH(0.08, 1, period=8), solvers.GTVR(0.08, 1, probability=0.1), solvers.RelaySGD(0.05)],
     ids=lambda one: type(one).__name__,
 )
 def test_those_without_noise_in_the_end_reach_the_optimum_itself(solver):

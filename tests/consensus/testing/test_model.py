@@ -112,10 +112,7 @@ WRONG = {
         {"jvp": lambda self, w, x, v: Same.jvp(self, w, x, np.multiply(v, 2, out=v)) / 2},
         r"Mine\.jvp must leave its arguments as they are; it changed one of shape \(3, 6\)",
     ),
-    "jacobian": (
-        {"jacobian": lambda self, w, x: Same.jacobian(self, w, x)[:, ::-1]},
-        r"Mine: jacobian and jvp disagree",
-    ),
+    "jacobian": ({"jacobian": lambda self, w, x: Same.jacobian(self, w, x)[:, ::-1]}, r"Mine: jacobian and jvp disagree"),
     "gram": ({"gram": lambda self, w, x: 2 * Same.gram(self, w, x)}, r"Mine: gram and jvp of vjp disagree"),
     "linearize": ({"linearize": lambda self, w, x: None}, r"Mine\.linearize must return \(outputs, linearization\)"),
 }

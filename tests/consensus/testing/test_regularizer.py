@@ -93,3 +93,24 @@ def test_arguments_cannot_be_written_to():
         check_regularizer(wrong(L1, prox=_written))
     with pytest.raises(TypeError, match=r"^regularizer must be a consensus.regularizers.Regularizer; got 3"):
         check_regularizer(3)
+
+
+def test_classes_of_a_script_stay_as_they_are():
+    namespace = {"__name__": "__main__", "Regularizer": Regularizer, "np": np, "dataclass": dataclass}
+    exec(SCRIPT, namespace)
+    kind = namespace["Squares"]
+    check_regularizer(kind(), 4)
+    assert dataclass(frozen=True)(type("Derived", (kind,), {}))().weight == 0.5
+
+
+SCRIPT = """
+@dataclass(frozen=True)
+class Squares(Regularizer):
+    weight: float = 0.5
+
+    def value(self, w):
+        return np.square(w).sum(axis=-1) * w.dtype.type(self.weight)
+
+    def prox(self, v, step):
+        return (v / (1 + 2 * self.weight * np.asarray(step))).astype(v.dtype)
+"""

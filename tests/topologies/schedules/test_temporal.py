@@ -126,8 +126,7 @@ def test_compressed_files_and_settings(write):
 
 
 @pytest.mark.parametrize(
-    ("text", "labels"),
-    [("0, 10, 9\n1, 9, b c\n", ("10", "9", "b c")), ("0 07 7\n", ("07", "7")), ("0 -2 -10\n", (-10, -2))],
+    ("text", "labels"), [("0, 10, 9\n1, 9, b c\n", ("10", "9", "b c")), ("0 07 7\n", ("07", "7")), ("0 -2 -10\n", (-10, -2))]
 )
 def test_labels_are_text_unless_all_are_integers(write, text, labels):
     assert topologies.Temporal.from_csv(write(text), window=1).labels == labels
