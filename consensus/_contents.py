@@ -27,20 +27,8 @@ def digest(*things: object) -> str:
     An object counts as its class and what pickle would send: its attributes, or what its ``__getstate__`` returns, with arrays
     by dtype, shape and bytes. Values of ``functools.cached_property`` and fields of dataclasses with ``compare=False`` do not
     count. Modules, and functions and classes of installed packages, count by name; others by their bytecode, constants,
-    defaults and attributes, and by the values of globals and enclosing variables that the code names.
-
-    Raises
-    ------
-    TypeError
-        If an attribute cannot be pickled, such as a lock or a generator; the message names it. (As class attributes, and as
-        values that code names, such things count by their type.)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from consensus._contents import digest
-    >>> digest(np.zeros(2)) == digest(np.zeros(2)), digest(np.zeros(2)) == digest(np.zeros(2, np.float32))
-    (True, False)
+    defaults and attributes, and by the values of globals and enclosing variables that the code names. An attribute that cannot
+    be pickled, such as a lock, raises a ``TypeError`` that names it; as a class attribute or a global it counts by its type.
     """
     writer = _Writer()
     for thing in things:

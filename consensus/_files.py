@@ -54,10 +54,6 @@ class Hold:
 
     The lock is on a file ``.<name>.lock`` beside it, and ends with the process, however that ends. The next run removes the
     file, and parts that a process left when it was killed.
-
-    Parameters
-    ----------
-    path : path
     """
 
     def __init__(self, path: Path) -> None:
@@ -65,13 +61,7 @@ class Hold:
         self._descriptor: int | None = None
 
     def take(self) -> None:
-        """Take the path.
-
-        Raises
-        ------
-        ValueError
-            If another run has it, on this machine or on one that shares the folder; the message says which.
-        """
+        """Take the path, or raise a ``ValueError`` if another run on a machine that shares the folder has it."""
         if fcntl is None:
             return
         while self._descriptor is None:

@@ -21,19 +21,9 @@ class Claim(NamedTuple):
 
 
 def claims(file: np.lib.npyio.NpzFile, packed: bool = True) -> dict[str, Claim]:
-    """Read the dtypes and shapes of an npz file's arrays, by name.
+    """Read the dtypes and shapes of an npz file's arrays, ``packed`` if they may be compressed.
 
-    Parameters
-    ----------
-    file : NpzFile
-        As ``numpy.load`` opened it.
-    packed : bool
-        Whether arrays may be compressed.
-
-    Raises
-    ------
-    ValueError
-        If an array is larger than what the file has of it can be.
+    An array larger than what the file has of it can be raises a ``ValueError``.
     """
     found, archive = {}, file.zip
     assert archive is not None, "the file is open"

@@ -138,17 +138,9 @@ def for_chunks(
 ) -> None:
     """Call ``function(rows)`` for slices ``rows`` that cover ``range(agents)``, on all cores if that is worth it.
 
-    Parameters
-    ----------
-    function : callable
-        Takes a slice of agents and writes its results in place.
-    agents : int
-    bytes_per_agent : int
-        What the function touches for one agent; a chunk holds as many agents as fit in a core's cache, at least one.
-    operations_per_agent : float
-        Multiply-adds for one agent, where they are many more than the bytes; and may differ between agents.
-    streamed : int
-        How many of the bytes are touched but once, and need not fit.
+    A chunk holds as many agents as fit in a core's cache, at least one: the function touches ``bytes_per_agent``, of which
+    ``streamed`` bytes are touched but once and need not fit. ``operations_per_agent`` are multiply-adds, where they are many
+    more than the bytes; they may differ between agents.
     """
     size = CHUNK_BYTES // max(1, bytes_per_agent - streamed)
     small = agents * bytes_per_agent <= _WORTH_BYTES and agents * operations_per_agent <= _WORTH_OPERATIONS

@@ -69,13 +69,8 @@ def _give_back(run: weakref.ref[_Free], memory: memoryview) -> None:
 def rowwise(function: Callable[..., np.ndarray], *arrays: np.ndarray, over: np.ndarray | None = None) -> np.ndarray:
     """Return ``function(*arrays)``, computed row by row, in the first array's dtype.
 
-    Parameters
-    ----------
-    function : callable
-        Takes the same rows of all ``arrays``, by several threads at the same time; returns a new array of their shape.
-    *arrays : ndarray (agents, ...)
-    over : ndarray, optional
-        One that is not needed any more, maybe of these: if they are large, the result is written over it.
+    The function takes the same rows of all arrays, by several threads at the same time, and returns a new array of their shape.
+    ``over`` is an array that is not needed any more, maybe one of these: if they are large, the result is written over it.
     """
     first = arrays[0]
     if first.nbytes < _LARGE:

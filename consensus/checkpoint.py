@@ -35,12 +35,8 @@ class Checkpoint(NamedTuple):
 def write(path: Path, checkpoint: Checkpoint) -> None:
     """Write ``checkpoint`` to ``path``, atomically.
 
-    The format is that of :mod:`consensus.storage`, with arrays ``state.<field>`` and ``history.<column>``.
-
-    Raises
-    ------
-    TypeError
-        If the state holds anything but numbers and arrays with a row for each agent.
+    The format is that of :mod:`consensus.storage`, with arrays ``state.<field>`` and ``history.<column>``. A state that holds
+    anything but numbers and arrays with a row for each agent raises a ``TypeError``.
     """
     fields, history, counts, seconds, fingerprint = checkpoint
     counted = {name: np.asarray(count).tolist() for name, count in counts.items()}
@@ -60,14 +56,7 @@ def write(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> Checkpoint:
-    """Read a checkpoint.
-
-    Raises
-    ------
-    FileNotFoundError
-    ValueError
-        If the file is no checkpoint, or one of another format, or not what was written: not a bit of it may differ.
-    """
+    """Read a checkpoint; a file that is none, has another format, or differs in a bit from what was written is rejected."""
     arrays, about = storage.read(path, "checkpoint", FORMAT, "; go on from another checkpoint")
     fields = {name: storage.number(value) for name, value in storage.part(arrays, "state.").items()}
     history = storage.history_of(storage.part(arrays, "history."))
@@ -77,10 +66,7 @@ def load(path: str | os.PathLike[str]) -> Checkpoint:
 def check_fits(path: object, checkpoint: Checkpoint, ours: dict[str, str | None], rounds: int) -> None:
     """Refuse to resume another run, or one that has gone beyond ``rounds``.
 
-    Raises
-    ------
-    ValueError
-        That names what differs between the checkpoint's fingerprint and ``ours``, or the rounds.
+    The ``ValueError`` names what differs between the checkpoint's fingerprint and ``ours``.
     """
     theirs = checkpoint.fingerprint
     differ = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]

@@ -37,13 +37,7 @@ def _here(function: Callable[[], T]) -> T:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """When a run stops, what it records and where it is saved; parameters are those of :func:`consensus.solve`.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If one of them is out of range or of another kind.
-    """
+    """When a run stops, what it records and where it is saved; parameters and errors are those of :func:`consensus.solve`."""
 
     rounds: int
     record_every: int = 1
@@ -103,25 +97,10 @@ class RunOptions:
     ) -> Result:
         """Call ``run`` under an observer and return its result; warn if it ended above its start.
 
-        Parameters
-        ----------
-        problem : Problem
-        method : Solver or System
-        identity : dict
-            The run's fingerprint, for its checkpoints.
-        run : callable
-            ``run(observer, resumed)`` does the rounds, from the checkpoint ``resumed`` if there is one, and returns the reason
-            to stop early, or None.
-        honest : ndarray of int, optional
-            The agents that are measured.
-        root : bool
-            Whether this process shows the progress bar and writes.
-        broadcast : callable
-            Calls a function in one process, for all.
-
-        Returns
-        -------
-        Result
+        ``run(observer, resumed)`` does the rounds, from the checkpoint ``resumed`` if there is one, and returns the reason to
+        stop early, or None. ``identity`` is the run's fingerprint, for its checkpoints; ``honest`` are the agents that are
+        measured; ``root`` says whether this process shows the progress bar and writes; ``broadcast`` calls a function in one
+        process, for all.
         """
         resumed: Checkpoint | None = None
         if (path := self.resume) is not None:

@@ -118,12 +118,7 @@ def finish(
 ) -> Result:
     """Call ``run``, which reports its rounds to ``observer`` and returns the reason to stop early, and make the result.
 
-    Raises
-    ------
-    Interrupted
-        On ctrl-C, with the result so far.
-    BaseException
-        Any other exception of the run, with the history so far as its ``.history``.
+    On ctrl-C it raises ``Interrupted`` with the result so far; any other exception of the run gets a ``.history``.
     """
 
     def result(reason: str) -> Result:

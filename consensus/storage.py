@@ -32,21 +32,8 @@ def read(
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Read the arrays of a file, and what ``about`` says of them.
 
-    Parameters
-    ----------
-    path : path
-    what : str
-        What errors call the file.
-    form : int or str
-        The ``format`` that it must say about itself.
-    remedy : str
-        What errors say to do about a damaged file.
-
-    Raises
-    ------
-    FileNotFoundError
-    ValueError
-        If the file is of another kind or format, or its checksum does not fit.
+    Errors call the file ``what``, and say ``remedy`` about a damaged one. A file of another kind, with a ``format`` other than
+    ``form``, or whose checksum does not fit raises a ``ValueError``.
     """
     try:
         with np.load(path, allow_pickle=False) as file:

@@ -24,20 +24,9 @@ class Mapper(Protocol):
     """Where partial sums are computed and added."""
 
     def open(self, problem: BaseProblem, blocks: list[slice], tree: bool) -> AbstractContextManager[Total]:
-        """Distribute the problem.
+        """Distribute the problem in parts of ``blocks`` of agents, whose sums are added over a tree if ``tree`` says so.
 
-        Parameters
-        ----------
-        problem : Problem
-        blocks : list of slice
-            The agents of each part.
-        tree : bool
-            Whether sums are added over a tree.
-
-        Yields
-        ------
-        callable
-            ``total(w) -> (gradient, samples)`` for w (1, P): the sum over all agents (1, P).
+        Yields ``total(w) -> (gradient, samples)`` for w (1, P), the sum over all agents (1, P).
         """
 
 

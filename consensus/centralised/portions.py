@@ -42,14 +42,7 @@ class Evaluator(NamedTuple):
 
 
 class Portions:
-    """Hands out the portions of one evaluation after the other.
-
-    Parameters
-    ----------
-    pool : Pool
-        Of :class:`Evaluator`.
-    count : int
-        Portions; there are so many slots and one more for each worker.
+    """Hands out the portions of one evaluation after the other: ``count``, with a slot each and one more for each worker.
 
     Attributes
     ----------
@@ -71,10 +64,7 @@ class Portions:
     def evaluate(self) -> tuple[float, list[int]]:
         """Return U at the point, and the slots of the portions' gradients, in order, valid until the next evaluation.
 
-        Raises
-        ------
-        WorkerError
-            If no worker is left.
+        If no worker is left it raises a ``WorkerError``.
         """
         self._evaluation += 1
         waiting, values, slots = deque(range(self.count)), dict[int, float](), dict[int, int]()

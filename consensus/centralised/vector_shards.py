@@ -74,18 +74,8 @@ class VectorShard(NamedTuple):
 def two_loops(gram: np.ndarray) -> np.ndarray:
     """Return the coefficients of L-BFGS's direction in s_1 .. s_k, y_1 .. y_k, g, from their inner products (2k + 1, 2k + 1).
 
-    The two loops of L-BFGS on coefficients instead of vectors; without any pair the direction is ``-g / |g|``.
-
-    References
-    ----------
-    Chen, Wang, Zhou, "Large-scale L-BFGS using MapReduce", NeurIPS 2014, Algorithm 3 (from memory).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from consensus.centralised.vector_shards import two_loops
-    >>> two_loops(np.array([[4.0]]))
-    array([-0.5])
+    The two loops of L-BFGS on coefficients instead of vectors; without any pair the direction is ``-g / |g|``. See Chen, Wang,
+    Zhou, "Large-scale L-BFGS using MapReduce", NeurIPS 2014, Algorithm 3 (from memory).
     """
     pairs = len(gram) // 2
     q = np.zeros(len(gram))

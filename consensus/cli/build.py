@@ -35,12 +35,8 @@ def make(config: Config, key: Key, names: Mapping[str, Callable[..., Any]], **kn
     """Make the object that the table at ``key`` describes.
 
     Its ``kind`` is one of ``names`` of classes and functions, its other keys are the arguments; tables among these are objects,
-    too. A text alone is a ``kind`` without arguments. ``known`` values are passed to all that have an argument of that name.
-
-    Raises
-    ------
-    ConfigError
-        For an unknown name, an unknown or missing argument, and for arguments that the class rejects.
+    too. A text alone is a ``kind`` without arguments. ``known`` values are passed to all that have an argument of that name. An
+    unknown name, and arguments that are unknown, missing or rejected by the class, raise a ``ConfigError``.
     """
     found = config.at(key)
     settings = {"kind": found} if isinstance(found, str) else found

@@ -54,17 +54,7 @@ def to_bytes(packed: Packed) -> UInt8[np.ndarray, "agents width"]:
 
 
 def from_bytes(rows: UInt8[np.ndarray, "agents width"], packed: Packed) -> Packed:
-    """Return the form of which :func:`to_bytes` made ``rows``, given any of the same form.
-
-    Examples
-    --------
-    >>> from consensus.compression import Sparse
-    >>> import numpy as np
-    >>> from consensus.communication.packed import from_bytes, to_bytes
-    >>> sparse = Sparse.largest(np.array([[3.0, -5.0, 1.0], [0.0, 2.0, 4.0]]), 1)
-    >>> from_bytes(to_bytes(sparse)[1:], sparse).unpack()
-    array([[0., 0., 4.]])
-    """
+    """Return the form of which :func:`to_bytes` made ``rows``, given any of the same form."""
     arrays, end = [], 0
     for array in packed.arrays:
         start, end = end, end + _flat(array).shape[1] * array.itemsize

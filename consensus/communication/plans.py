@@ -24,9 +24,7 @@ class Plan(NamedTuple):
     agents : int
         Agents of the block.
     matrix : csr_array
-        Their rows of the matrix.
-    times : callable
-        Product of ``matrix`` with rows.
+        Their rows of the matrix; ``times`` is its product with rows.
     senders : ndarray of int (entries,)
         The agent whose row each entry of ``matrix`` multiplies.
     messages : int
@@ -51,17 +49,9 @@ class Plan(NamedTuple):
 
 
 class Plans:
-    """The plans of one block of agents.
+    """The plans of a block of agents, ``rows``, that mix in ``dtype``.
 
-    Parameters
-    ----------
-    schedule : schedule
-    rows : slice
-        The agents of the block.
-    dtype : numpy.dtype
-        In which they mix.
-    prepare : callable
-        ``(matrix, extra)`` of a plan, from the whole mixing matrix and the block's rows of it.
+    ``prepare`` makes ``(matrix, extra)`` of a plan from the whole mixing matrix and the block's rows of it.
     """
 
     def __init__(self, schedule: ScheduleLike, rows: slice, dtype: np.dtype, prepare: Prepare) -> None:

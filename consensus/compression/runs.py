@@ -21,13 +21,6 @@ def packed_bytes(codes: np.ndarray) -> np.ndarray:
     """Return the sizes (n,) of the messages that :func:`pack` makes of the rows of ``codes`` (n, P).
 
     Codes are integers below 2^62 in modulus, of any dtype. A row with a NaN, which only a diverging run has, counts as zeros.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from consensus.compression.runs import packed_bytes
-    >>> packed_bytes(np.array([[0, 0, 0], [3, -1, 0]])).tolist()
-    [1, 2]
     """
     widths = _widths(codes)
     runs = np.full(widths.shape[1], _RUN)

@@ -180,18 +180,10 @@ def _check_shapes(shards: Shards) -> None:
 def padded(
     parts: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]], sizes: list[int], X: np.ndarray, y: np.ndarray, most: int = 0
 ) -> dict[str, Any]:
-    """Return the arrays of :class:`Shards` by name.
+    """Return the arrays of :class:`Shards` by name, from the features, targets and indices of each agent.
 
-    Parameters
-    ----------
-    parts : iterable of tuple
-        Features, targets and indices of each agent.
-    sizes : list of int
-        The agents' numbers of samples.
-    X, y : ndarray
-        Arrays of the dtypes, and the shapes of a sample, of features and targets.
-    most : int
-        Samples per agent with padding, if more than the largest size.
+    ``X`` and ``y`` have the dtypes, and the shapes of a sample; ``most`` is the number of samples per agent with padding, if
+    more than the largest size.
     """
     shape = len(sizes), max(most, *sizes)
     features, owner = shared_memory.zeros((*shape, *X.shape[1:]), X.dtype, sizes)

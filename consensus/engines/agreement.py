@@ -7,20 +7,9 @@ from consensus.engines.ranks import Ranks
 
 
 def agree(ranks: Ranks, error: Exception | None, settings: dict[str, object]) -> None:
-    """Raise on all ranks what one of them raised, and reject settings that differ.
+    """Raise on all ranks what one of them raised, and reject settings that differ, whose texts are compared.
 
-    Parameters
-    ----------
-    ranks : Ranks
-    error : Exception or None
-        The error on this rank.
-    settings : dict
-        Settings that must agree, by name; their texts are compared.
-
-    Raises
-    ------
-    TypeError, ValueError, RuntimeError
-        On all ranks: their common error, or one that names the ranks of each error, or the settings that differ.
+    All ranks raise their common error, or one that names the ranks of each error, or the settings that differ.
     """
     mine = None if error is None else (isinstance(error, TypeError), isinstance(error, ValueError), _text(error))
     # Objects without a text of their own print their address, another one on every rank.

@@ -15,16 +15,10 @@ from topologies.schedules import ScheduleLike
 
 
 class Halo(NamedTuple):
-    """The rows that ranks exchange for one mixing matrix.
+    """The rows that ranks exchange for one mixing matrix: ``below`` are received from lower ranks, ``total`` in all.
 
-    Attributes
-    ----------
-    sends : list of (int, ndarray)
-        For each receiving rank, the indices of own rows.
-    receives : list of (int, slice)
-        For each sending rank, its part of the received rows.
-    below, total : int
-        Number of rows received from lower ranks, and in all.
+    ``sends`` has the indices of own rows for each receiving rank, ``receives`` for each sending rank its part of the received
+    rows.
     """
 
     sends: list[tuple[int, np.ndarray]]

@@ -29,15 +29,8 @@ _ENDING = 1.0  # seconds that workers have to leave a run
 class Parent:
     """The observation of a run on workers.
 
-    Parameters
-    ----------
-    shared : SharedState
-    workers, receivers : sequence
-        The workers' processes and the pipes from them: as many as take part, or more.
-    observer : Observer
-    rounds : int
-    timeout : float
-        Seconds that a worker may be behind the others.
+    ``workers`` and ``receivers`` are the workers' processes and the pipes from them: as many as take part, or more. ``timeout``
+    is in seconds that a worker may be behind the others.
     """
 
     def __init__(

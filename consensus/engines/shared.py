@@ -75,15 +75,8 @@ class SharedState(NamedTuple):
 class SharedNetwork(BlockNetwork):
     """A network in shared memory: every worker writes its rows, waits for the others, and reads its neighbours' rows.
 
-    Parameters
-    ----------
-    schedule, rows, dtype, strict
-        As in :class:`consensus.communication.BlockNetwork`.
-    shared : SharedState
-    worker : int
-        This worker's number.
-    timeout : float
-        Seconds to wait for the others.
+    Beside what a :class:`consensus.communication.BlockNetwork` takes, ``worker`` is this worker's number, and ``timeout`` in
+    seconds to wait for the others.
     """
 
     def __init__(

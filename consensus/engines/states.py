@@ -93,10 +93,7 @@ class Begin(NamedTuple):
 def checked(state: Any, round: int, problem: Problem, name: str) -> State:  # noqa: ANN401  whatever a user's solver returns
     """Return ``state`` if it is one after ``round`` rounds of the problem's agents.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If it is not; ``name`` is the solver's method that returned it.
+    If not, it raises a ``TypeError`` or ``ValueError`` with the ``name`` of the solver's method that returned it.
     """
     fields = getattr(state, "_fields", ()) if isinstance(state, tuple) else ()
     if fields[:2] != ("round", "w"):

@@ -9,15 +9,7 @@ from consensus.regularizers import L2, WeightedElasticNet
 
 
 class Coordinates(NamedTuple):
-    """Features x = mean + scale z and targets y = shift + spread u, where agents get z and u.
-
-    Attributes
-    ----------
-    mean, scale : ndarray (features,)
-        Of the features.
-    shift, spread : ndarray (outputs,)
-        Of the targets.
-    """
+    """Features x = mean + scale z (features,) and targets y = shift + spread u (outputs,), where agents get z and u."""
 
     mean: np.ndarray
     scale: np.ndarray

@@ -18,25 +18,8 @@ def validated(
 ) -> tuple[np.ndarray, ...]:
     """Return ``X``, and ``y`` if given, as scikit-learn checks them; the estimator keeps the number and names of columns.
 
-    A data frame with columns of ``category`` dtype gets a feature for every category, by the columns of the fit.
-
-    Parameters
-    ----------
-    estimator : BaseEstimator
-        Whose data they are.
-    X : array_like or DataFrame (samples, features)
-        Features.
-    *y : array_like
-        Targets, when fitting.
-    reset : bool
-        Whether this is a fit.
-    **options : bool
-        Options of scikit-learn's ``validate_data``.
-
-    Returns
-    -------
-    tuple of ndarray
-        The features, and the targets if given.
+    A data frame with columns of ``category`` dtype gets a feature for every category, by the columns of the fit; ``reset`` says
+    whether this is one. ``options`` are those of scikit-learn's ``validate_data``.
     """
     columns = None if reset else estimator.columns_
     frame: Any = X

@@ -13,12 +13,8 @@ from consensus.kernels.kernel import Kernel
 class Prepared(NamedTuple):
     """Functions of w (agents, P), each a single call of a kernel on fixed samples.
 
-    Attributes
-    ----------
-    gradient, value : callable
-        Gradients (agents, P) and values (agents,) of the sums over samples.
-    average : callable or None
-        Gradients with the scale and the ridge, if there is a ridge.
+    ``gradient`` and ``value`` are of the sums over samples; ``average`` makes gradients with the scale and the ridge, and is
+    None without a ridge.
     """
 
     gradient: Callable[[np.ndarray], np.ndarray]
@@ -55,16 +51,9 @@ class FusedSums(NamedTuple):
         scale: float = 1.0,
         ridge: float = 0.0,
     ) -> None:
-        """Write the gradients into ``out`` (agents, P).
+        """Write the gradients into ``out`` (agents, P), for parameters, features, targets and weights.
 
-        Parameters
-        ----------
-        w, x, d, c : ndarray
-            Parameters, features, targets and weights.
-        out : ndarray (agents, P)
-            The result.
-        scale, ridge : float
-            Factors of the sum and of ``|w|^2 / 2``.
+        ``scale`` and ``ridge`` are factors of the sum and of ``|w|^2 / 2``.
         """
         self.gradients.of(out.dtype)(np.ascontiguousarray(w), *self._samples(x, d, c, scale, ridge), out)
 

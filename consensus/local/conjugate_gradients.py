@@ -16,23 +16,8 @@ def conjugate_gradients(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Solve ``A_i x_i = b_i`` for a stack of definite systems, each agent frozen when its own residual is small.
 
-    Parameters
-    ----------
-    apply, precondition : callable
-        (agents, m) -> (agents, m): A x, and an approximate inverse of A.
-    right : ndarray (agents, m)
-    tolerance : ndarray (agents,)
-        Of each residual's norm relative to ``right``'s.
-    most : int
-        Iterations at most.
-
-    Returns
-    -------
-    x : ndarray (agents, m)
-    iterations : ndarray of int (agents,)
-
-    References
-    ----------
+    ``apply`` and ``precondition``, of (agents, m), multiply by A and by an approximate inverse of A. ``tolerance`` (agents,) is
+    of each residual's norm relative to ``right``'s. Returns x (agents, m) and each agent's iterations, at most ``most``. See
     Hestenes, Stiefel, "Methods of conjugate gradients for solving linear systems", J. Res. NBS 49(6), 1952.
     """
     x, residual = np.zeros_like(right), right.copy()

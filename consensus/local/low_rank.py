@@ -22,21 +22,12 @@ def low_rank(
     regularizer: Regularizer | None,
     tolerance: float = 1e-10,
 ) -> np.ndarray:
-    """Minimise ``gradient . d + 1/2 |V' d|^2 + tau/2 |d|^2 + r(w + d)`` for every agent; return d (agents, P).
+    """Minimise ``gradient . d + 1/2 |V' d|^2 + tau/2 |d|^2 + r(w + d)`` for every agent, V (agents, P, count); return d.
 
     Without r (None) it is the linear system (V V' + tau I) d = -gradient, by the Woodbury identity of order ``count``; with
     a weighted sum of squares another such system. With any other r, Newton's method on the dual, of the same order, or
-    accelerated proximal gradient if r has no ``prox_jvp``; w + d then has the exact zeros that the prox of r gives.
-
-    Parameters
-    ----------
-    V : ndarray (agents, P, count)
-    tau : ndarray (agents,)
-        > 0.
-    w, gradient : ndarray (agents, P)
-    regularizer : Regularizer or None
-    tolerance : float
-        Of the residual, relative to that at d = 0, with an r.
+    accelerated proximal gradient if r has no ``prox_jvp``; w + d then has the exact zeros that the prox of r gives, and
+    ``tolerance`` is of the residual, relative to that at d = 0.
     """
     dtype = w.dtype
     # tau may be 1e-7 of V V': single precision would keep nothing of the difference.

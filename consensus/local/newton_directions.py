@@ -27,21 +27,8 @@ class _Kept(NamedTuple):
 def newton_directions(problem: BaseProblem, w: np.ndarray, right: np.ndarray, damping: float) -> np.ndarray:
     """Return ``(B_i + damping I)^-1 right_i`` for every agent, with B_i the Gauss-Newton matrix at w_i of ``f_i = A g_i + r``.
 
-    B_i is the Hessian where the model is linear: otherwise the curvature of the model itself is left out of it.
-
-    Parameters
-    ----------
-    problem : Linearizable
-        A problem with a model, whose r is quadratic.
-    w, right : ndarray (agents, P)
-        Points and right-hand sides.
-    damping : float
-        >= 0; > 0 unless r is strongly convex.
-
-    Returns
-    -------
-    ndarray (agents, P)
-        A row is NaN where its matrix is no longer finite.
+    B_i is the Hessian where the model is linear: otherwise the curvature of the model itself is left out of it. r must be
+    quadratic, and ``damping`` > 0 unless r is strongly convex. A row is NaN where its matrix is no longer finite.
     """
     if not has_model(problem):
         raise TypeError(f"Newton's directions need the curvature of a model and a loss; got {problem}")

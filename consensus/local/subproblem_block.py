@@ -19,19 +19,10 @@ _KEPT_NUMBERS = 1 << 25  # in factors that a linear model's agents keep from rou
 
 
 class SubproblemBlock(NamedTuple):
-    """The subproblems of all agents over one block of coordinates.
+    """The subproblems of all agents over one ``block`` of coordinates; r is that of the block.
 
-    Attributes
-    ----------
-    model : LinearizedModel
-    regularizer : Regularizer
-        r, of the block.
-    block : slice
-        Of the coordinates.
-    dense : bool
-        Whether its columns of J are formed.
-    total : ndarray (agents, P)
-        The gradient of everything smooth at w_i.
+    ``dense`` says whether the block's columns of J are formed; ``total`` (agents, P) is the gradient of everything smooth at
+    w_i.
     """
 
     model: LinearizedModel

@@ -36,29 +36,10 @@ class Triable(Protocol):
 
 
 def tried(model: Triable, shape: tuple[int, ...], dtype: np.dtype) -> tuple[int, tuple[int, ...]]:
-    """Return the number of outputs and the ``widths`` of a model, found by passes in float32.
+    """Return the number of outputs and the ``widths`` of a model for samples of a shape and dtype, found by passes in float32.
 
-    Parameters
-    ----------
-    model : Framework
-        The model.
-    shape : tuple of int
-        Shape of a sample.
-    dtype : numpy.dtype
-        Of the features.
-
-    Returns
-    -------
-    outputs : int
-        Number of outputs.
-    widths : tuple of int
-        How many numbers a sample takes on its way.
-
-    Raises
-    ------
-    ValueError
-        If a pass fails, writes over its arguments or changes the model's constants, draws from a generator, or if the outputs
-        for a sample depend on the other samples, on their order, or on earlier calls.
+    It raises a ``ValueError`` if a pass fails, writes over its arguments or changes the model's constants, draws from a
+    generator, or if the outputs for a sample depend on the other samples, on their order, or on earlier calls.
     """
     rng = np.random.default_rng(0)
     x = np.multiply.outer(_SCALES, np.ones(shape)) * rng.standard_normal((len(_SCALES), *shape))

@@ -7,19 +7,7 @@ from typing import Any
 def method_of(loss: object, name: str, *others: str) -> Callable[..., Any] | None:
     """Return the loss's method ``name`` if it was defined together with the methods ``others``, on which it depends.
 
-    Parameters
-    ----------
-    loss : Loss
-        Any loss.
-    name : str
-        Name of an optional method.
-    *others : str
-        Names of methods that must not be overridden without overriding ``name``, too.
-
-    Returns
-    -------
-    callable or None
-        None if the loss lacks the method, or a subclass has overridden only some of them.
+    None if the loss lacks the method, or a subclass has overridden some of the others but not this one.
     """
 
     def owner(method: str) -> type | None:

@@ -15,23 +15,8 @@ def most_together(
     """Return the largest number of agents, at most ``most``, that share a call without changing each other's bits.
 
     Each agent's results must have the bits of a call with that agent twice. Libraries choose the order of sums by the shapes of
-    a whole call, so this is tried on random numbers. The number is one if results change with three agents, or a call fails.
-
-    Parameters
-    ----------
-    products : callable
-        Results ``products(w, x, u, v)`` for a block of agents.
-    most : int
-        Largest number tried.
-    parameters, outputs : int
-        Of the model.
-    shapes : tuple
-        Shape of a sample, number of samples, and dtype.
-
-    Returns
-    -------
-    int
-        Number of agents.
+    a whole call, so this is tried on random numbers: ``products(w, x, u, v)`` of a block of agents, with samples whose shape,
+    number and dtype are ``shapes``. The number is one if results change with three agents, or a call fails.
     """
     (features, samples, dtype), rng = shapes, np.random.default_rng(0)
     shape = (parameters,), (samples, *features), (samples, outputs), (parameters,)

@@ -10,12 +10,6 @@ class Stopper:
     """Stops a run at the first recorded round that reaches one of these bounds.
 
     `tolerance` bounds stationarity and disagreement from above, `exchanges` and `seconds` in rounds from below.
-
-    Examples
-    --------
-    >>> from consensus.observe.stopper import Stopper
-    >>> Stopper(seconds=2.0).reason({"round": 40, "seconds": 2.1})
-    'time budget of 2 s used up at round 40'
     """
 
     tolerance: float | None = None

@@ -13,20 +13,7 @@ _ROUNDING = 1e-12  # smaller eigenvalues, relative to the largest, are zero
 
 
 def spectrum_ends(problem: SampleSums, design: Callable[[np.ndarray], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the least and the largest eigenvalue of ``sum_m weights_m p_m p_m'``, p_m the rows of an agent's design matrix.
-
-    Parameters
-    ----------
-    problem : Problem
-        A problem whose model is linear.
-    design : callable
-        The model's ``design``, as :class:`consensus.Linear` has it.
-
-    Returns
-    -------
-    least, largest : ndarray (agents,)
-        The eigenvalues.
-    """
+    """Return the least and the largest eigenvalue (agents,) of ``sum_m weights_m p_m p_m'``, p_m the rows of the ``design``."""
     x, weights, width = problem.shards.features, problem.weights, problem.model.parameters // problem.model.outputs
     agents, samples = x.shape[:2]
     ends = np.empty((2, agents))
@@ -50,19 +37,8 @@ def largest_curvature(problem: SampleSums, w: np.ndarray | None = None) -> np.nd
     """Return the largest eigenvalue of ``sum_m weights_m J_m' H_m J_m`` of each agent at w, by the power method.
 
     If the model is linear and the loss has a ``curvature_bound``, the bound replaces H_m. All agents start from the same
-    direction and take the same number of steps, so that no result depends on other agents.
-
-    Parameters
-    ----------
-    problem : Problem
-        The problem.
-    w : ndarray (agents, P), optional
-        The points; by default the model's initial point of seed 0.
-
-    Returns
-    -------
-    ndarray (agents,)
-        The eigenvalues.
+    direction and take the same number of steps, so that no result depends on other agents. Without w, it is at the model's
+    initial point of seed 0.
     """
     model, loss, shards = problem.model, problem.loss, problem.shards
     if w is None:

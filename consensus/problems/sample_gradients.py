@@ -18,27 +18,10 @@ def numbers(problem: Problem) -> int:
 def changes(
     problem: Problem, w: np.ndarray, places: np.ndarray, old: np.ndarray, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the samples' gradients at ``w``, and weighted sums of their differences from ``old`` ones.
+    """Return numbers of the samples' gradients at w, and ``sum_m weights[:, k, m] (gradient_m - old gradient_m)`` for each k.
 
-    Parameters
-    ----------
-    problem : Problem
-        The problem.
-    w : ndarray (agents, P)
-        The points.
-    places : ndarray of int (agents, samples)
-        The samples' places in their agents' shards.
-    old : ndarray (agents, samples, numbers)
-        The numbers of their earlier gradients.
-    weights : ndarray (agents, sums, samples)
-        The weights of the sums.
-
-    Returns
-    -------
-    new : ndarray (agents, samples, numbers)
-        The numbers of the gradients.
-    sums : ndarray (agents, sums, P)
-        ``sum_m weights[:, k, m] (gradient_m - old gradient_m)`` for each k.
+    Samples are at ``places`` (agents, samples) of their agents' shards; ``old`` (agents, samples, numbers) has the numbers of
+    their earlier gradients; ``weights`` are (agents, sums, samples), the sums (agents, sums, P).
     """
     x, targets = taken(problem.shards.features, places), taken(problem.shards.targets, places)
     if _linear(problem):

@@ -8,15 +8,7 @@ from consensus.workers.shared_memory import SharedArray
 
 
 class SharedProblem(NamedTuple):
-    """A pickled problem without its data, and the data as ``arrays`` that all processes share.
-
-    Attributes
-    ----------
-    rest : bytes
-        The pickled problem.
-    arrays : tuple of SharedArray
-        The data, as the problem's ``take`` expects them.
-    """
+    """A pickled problem without its data, and the data as ``arrays`` that all processes share, for its ``take``."""
 
     rest: bytes
     arrays: tuple[SharedArray, ...] = ()

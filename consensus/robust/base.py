@@ -157,14 +157,8 @@ class PreAggregatingNetwork(RobustNetwork):
 class Differences(NamedTuple):
     """Messages relative to the rows of their receivers. Rows that are not finite have distance infinity and difference zero.
 
-    Attributes
-    ----------
-    differences : ndarray (arcs, P)
-        Differences x_j - x_i.
-    distances : ndarray (arcs,)
-        Their norms.
-    farther : ndarray (arcs,)
-        For each message, the weight of the messages to the same agent that are farther away.
+    ``differences`` x_j - x_i (arcs, P) have the norms ``distances``; ``farther`` is for each message the weight of the messages
+    to the same agent that are farther away.
     """
 
     differences: np.ndarray

@@ -12,21 +12,10 @@ _LEAST_UNIT = 1e-60
 
 
 def corrected(M: np.ndarray, basis: np.ndarray, Z: np.ndarray, noise: float) -> np.ndarray:
-    """Return ``M - M O (O'M O)^+ O'M + Z (O'Z)^+ Z'``, symmetric, which maps O to Z.
+    """Return ``M - M O (O'M O)^+ O'M + Z (O'Z)^+ Z'``, symmetric, which maps the directions O, ``basis``, to Z.
 
-    Parameters
-    ----------
-    M : ndarray (P, P)
-        Symmetric.
-    basis, Z : ndarray (P, columns)
-        Directions O, and products of the network's curvature with them.
-    noise : float
-        2-norm of the rounding in Z. ``noise O`` is added to Z so that O'Z stays positive semidefinite.
-
-    Returns
-    -------
-    ndarray (P, P)
-        Corrected matrix.
+    Z are products of the network's curvature with O, and ``noise`` is the 2-norm of the rounding in them: ``noise O`` is added
+    to Z so that O'Z stays positive semidefinite.
     """
     Z, MO = Z + noise * basis, M @ basis
     C = basis.T @ Z

@@ -20,11 +20,6 @@ class Wrapper(Solver):
     """A solver that runs another one on the network that :meth:`around` returns.
 
     All attributes are those of the inner solver. Methods that find their exchanges by themselves are refused.
-
-    Parameters
-    ----------
-    solver : Solver
-        The one inside.
     """
 
     solver: Solver

@@ -17,21 +17,12 @@ class Aborted(Exception):
 
 
 class Barrier:
-    """A barrier for processes: a counter each in shared memory, a short spin, then sleep.
+    """A barrier for so many processes, ``parties``: a counter each in shared memory, a short spin, then sleep.
 
     Unlike ``multiprocessing.Barrier``, with two system calls and several context switches a round, it lets processes of about
-    the same pace meet within microseconds.
-
-    Parameters
-    ----------
-    parties : int
-        Number of processes.
-
-    Attributes
-    ----------
-    lock : multiprocessing lock
-        Held around each change of a counter: it orders what was written to memory before, on every kind of processor. A
-        process receives it when it is started, and not with a barrier that is sent to it later.
+    the same pace meet within microseconds. Its lock is held around each change of a counter: it orders what was written to
+    memory before, on every kind of processor. A process receives it when it is started, and not with a barrier that is sent to
+    it later.
     """
 
     lock: Lock
@@ -51,12 +42,8 @@ class Barrier:
     def wait(self, count: int, parties: slice = slice(None), timeout: float | None = None, parent: int | None = None) -> None:
         """Wait until all ``parties`` have arrived ``count`` times.
 
-        Raises
-        ------
-        Aborted
-            If the run was ended, or the process ``parent`` has ended.
-        TimeoutError
-            After ``timeout`` seconds.
+        It raises ``Aborted`` if the run was ended, or the process ``parent`` has ended, and ``TimeoutError`` after ``timeout``
+        seconds.
         """
         counters, abort = self.counters.array[parties], self.abort.array
         for _ in range(_SPINS):

@@ -17,19 +17,9 @@ from consensus.workers.shared_memory import send
 class KeptWorkers:
     """Workers for one run at a time: started when a run first needs them, and kept until :meth:`stop`.
 
-    Parameters
-    ----------
-    work : callable
-        ``work(lock, pipe)`` runs in each worker: it does one task after another until it receives None.
-
-    Attributes
-    ----------
-    lock : multiprocessing lock
-        The lock of all workers.
-    workers, pipes : list
-        Their processes, and the parent's ends of the pipes to them.
-    ready : bool
-        Set by a run if all workers are ready for the next one. Otherwise they end with the run.
+    ``work(lock, pipe)`` runs in each worker: it does one task after another until it receives None. ``lock`` is that of all
+    workers, ``pipes`` are the parent's ends. A run sets ``ready`` if all are ready for the next one; otherwise they end with
+    it.
     """
 
     lock: Lock

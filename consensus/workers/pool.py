@@ -41,14 +41,7 @@ class WorkerDied(Exception):
 
 
 class Pool:
-    """Workers that answer requests, each one at a time; made by :func:`pool`.
-
-    Attributes
-    ----------
-    alive : set of int
-    busy : set of int
-        Workers that have not answered yet.
-    """
+    """Workers that answer requests, each one at a time; made by :func:`pool`. Those that are ``busy`` have not answered yet."""
 
     def __init__(self, processes: Sequence[BaseProcess], pipes: Sequence[Connection], what: str) -> None:
         self.pids = [process.pid for process in processes]
@@ -64,16 +57,10 @@ class Pool:
             self._pipes[worker].send_bytes(pickle.dumps(request))
 
     def result(self) -> tuple[int, Any]:
-        """Return the next worker that answers, and its answer.
+        """Return the next worker that answers, and its answer; what was raised in the worker is raised here.
 
-        Raises
-        ------
-        WorkerDied
-            If a busy worker ended instead; the others go on.
-        WorkerError
-            If none answers for ten minutes.
-        Exception
-            Whatever was raised in the worker.
+        If a busy worker ended instead, ``WorkerDied`` says so, and the others go on; if none answers for ten minutes, it raises
+        a ``WorkerError``.
         """
         while True:
             worker = (self._ready(self._patience) or self._late())[0]

@@ -16,21 +16,10 @@ _ENDING = 1.0  # seconds that workers have to end by themselves
 def process_group(
     work: Callable[[Any, Connection], None], tasks: Sequence[Any], stop: Callable[[Sequence[Connection]], None]
 ) -> Iterator[tuple[list[BaseProcess], list[Connection]]]:
-    """Yield processes that do ``work(task, pipe)``, one for each task; at the end none is left, whatever happens.
+    """Yield processes that do ``work(task, pipe)``, one for each task, and their pipes; in the end none is left.
 
-    They are started afresh, without running the user's script again: ``work`` and the tasks are pickled.
-
-    Parameters
-    ----------
-    work : callable
-    tasks : sequence
-    stop : callable
-        Called with the parent's ends of the pipes, to end the workers. Those that take more than a second are killed.
-
-    Yields
-    ------
-    tuple
-        The processes, and for each the parent's end of the pipe.
+    They are started afresh, without running the user's script again: ``work`` and the tasks are pickled. ``stop`` is called
+    with the parent's ends of the pipes, to end the workers. Those that take more than a second are killed.
     """
     context = multiprocessing.get_context("spawn")
     processes: list[BaseProcess] = []

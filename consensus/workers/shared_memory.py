@@ -22,18 +22,8 @@ class SharedBuffer:
     """Memory without a name, full of zeros: the system frees it with the last process that maps it, however that ends.
 
     Pickled while a process is being started, it takes its file descriptor along; :func:`send` takes it to a running process.
-
-    Parameters
-    ----------
-    size : int
-        Bytes.
-    parts : sequence of (first, size), optional
-        Where memory is reserved at once, by default everywhere; elsewhere it is reserved where it is touched.
-
-    Raises
-    ------
-    MemoryError
-        If there is no room.
+    Memory is reserved at once in ``parts``, pairs of a first byte and a size, by default everywhere; elsewhere it is reserved
+    where it is touched. Without room it raises a ``MemoryError``.
     """
 
     def __init__(self, size: int, parts: Sequence[tuple[int, int]] | None = None) -> None:
@@ -74,19 +64,9 @@ class SharedBuffer:
 
 
 class SharedArray:
-    """An array in a :class:`SharedBuffer`.
+    """An ``array`` in a :class:`SharedBuffer`, the same memory in every process.
 
-    Parameters
-    ----------
-    shape : tuple of int
-    dtype : numpy.dtype
-    used : sequence of int, optional
-        How many places of each row memory is reserved for, by default all.
-
-    Attributes
-    ----------
-    array : ndarray
-        The same memory in every process.
+    Memory is reserved for the first ``used`` places of each row, by default all.
     """
 
     # By the address of their first number.

@@ -13,17 +13,9 @@ _offer = getattr(os, "sched_yield", lambda: time.sleep(0))
 
 
 class Wait:
-    """One wait: call :meth:`pause` between two polls of what is waited for.
+    """One wait: call :meth:`pause` between two polls of what is waited for. It yields the core ``yields`` times, then sleeps.
 
-    Parameters
-    ----------
-    yields : int
-        How often to offer the core to others before sleeping.
-
-    Attributes
-    ----------
-    seconds : float
-        How long it has taken, without the time in which this process itself was stopped.
+    ``seconds`` is how long it has taken, without the time in which this process itself was stopped.
     """
 
     def __init__(self, yields: int = _YIELDS) -> None:

@@ -51,32 +51,12 @@ class Fold(NamedTuple):
 
 
 def case(dataset, agents, seed, *, hidden=HIDDEN, activation="tanh", regularizer=DECAY, rows=ROWS, scheme="iid", fold=None):
-    """A network with one hidden layer, or a linear model, to be trained on a data set.
+    """A network with one hidden layer, or a linear model where ``hidden`` is 0, to be trained on a data set.
 
-    The loss is squared in regression, logistic with two classes, cross-entropy with more.
-
-    Parameters
-    ----------
-    dataset : str or Source
-        A name that ``datasets.load`` knows, or more than a name.
-    agents : int
-    seed : int
-        Of the rows, of the split into training and test part, and of the shards.
-    hidden : int
-        Units in the hidden layer; with 0 the model is linear.
-    activation : str
-        Theirs.
-    regularizer : Regularizer
-    rows : int
-        How many rows at most, drawn at random from larger sets; a fifth is kept for the test.
-    scheme : str
-        How the training part is shared out: see ``consensus.partition``.
-    fold : Fold, optional
-        Cross-validation instead of a split of its own for each seed: seed, seed + 1, ... are its folds 0, 1, ...
-
-    Returns
-    -------
-    Case
+    The loss is squared in regression, logistic with two classes, cross-entropy with more. ``dataset`` is a name that
+    ``datasets.load`` knows, or a Source. At most ``rows`` rows are drawn at random, and a fifth is kept for the test;
+    ``scheme`` is that of ``consensus.partition``, ``seed`` that of rows, split and shards. With a ``fold``, seed, seed + 1, ...
+    are folds 0, 1, ... of a cross-validation instead.
     """
     drawn_by = seed - fold.index if fold else seed
     try:

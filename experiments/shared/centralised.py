@@ -38,10 +38,8 @@ def lbfgs(settings, case, *, iterations, seed):
 def gradient_descent(settings, case, *, iterations, seed):
     """A run of (proximal) gradient descent on U: ``w+ = prox_{t r}(w - t grad G(w))``, t halved until G is below its model.
 
-    References
-    ----------
-    Beck, Teboulle, "A fast iterative shrinkage-thresholding algorithm for linear inverse problems", SIAM J. Imaging
-    Sciences 2(1), 2009, section 3 (ISTA with backtracking).
+    ISTA with backtracking: Beck, Teboulle, "A fast iterative shrinkage-thresholding algorithm for linear inverse problems",
+    SIAM J. Imaging Sciences 2(1), 2009, section 3.
     """
 
     def method(problem, w, record):

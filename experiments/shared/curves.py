@@ -23,15 +23,10 @@ class Plain(LogFormatterSciNotation):
 
 
 def common(outcomes, y, x):
-    """The column ``y`` of repeats against ``x`` on a grid that they share.
+    """The column ``y`` of repeats against ``x`` on a grid that they share: geometric mean, "low" and "high".
 
     The grid has every recorded x up to the smallest last one; in between, values are interpolated. A repeat that diverged
     counts as infinite from there on.
-
-    Returns
-    -------
-    dict of str to ndarray
-        The grid under x's name; under y's the geometric mean; ``"low"`` and ``"high"``, the smallest and the largest.
     """
     ends = [outcome.history[x][-1] for outcome in outcomes if not outcome.diverged]
     grid = np.unique(np.concatenate([outcome.history[x] for outcome in outcomes]))
@@ -43,18 +38,10 @@ def common(outcomes, y, x):
 
 
 def draw(ax, repeats, y, x="exchanges", *, log=(True, True)):
-    """Draw curves, each the mean of its repeats in a band from the lowest to the highest.
+    """Draw curves, each the mean of its repeats in a band from the lowest to the highest; keys are in the legend.
 
-    Parameters
-    ----------
-    ax : matplotlib Axes
-    repeats : dict of str to list of Outcome
-        The repeats of each curve, by the name that the legend shows.
-    y, x : str
-        Columns of the histories.
-    log : (bool, bool)
-        Whether the axes of x and of y are logarithmic. The first then begins at one where it counts rounds or exchanges, a
-        curve at its first record from there.
+    ``log`` says whether the axes of x and of y are logarithmic. The first then begins at one where it counts rounds or
+    exchanges, a curve at its first record from there.
     """
     curves = {name: common(outcomes, y, x) for name, outcomes in repeats.items()}
     if log[0]:
@@ -87,14 +74,9 @@ def plain(axis):
 
 
 def panels(count, columns=3, size=(2.6, 2.3), share=False):
-    """A figure with ``count`` panels in rows of at most ``columns``, and room for :func:`legend`.
+    """A figure with ``count`` panels in rows of at most ``columns``, and room for :func:`legend`; and a list of their axes.
 
     ``share`` says which of them have the same y axis: False, True or "row".
-
-    Returns
-    -------
-    figure, axes
-        The axes are a list.
     """
     columns = min(columns, count)
     rows = -(-count // columns)

@@ -22,18 +22,9 @@ ENGINES = {"stacked": consensus.engines.Stacked, "processes": consensus.engines.
 class Experiment:
     """One experiment: its options, its runs, its figures and tables in a folder of its own.
 
-    Parameters
-    ----------
-    name : str
-        Of the script, and of the folder in ``--output``.
-    about : str
-        What it shows; for ``--help``.
-    arguments : sequence of str or None
-        The command's; None takes them from ``sys.argv``.
-    datasets, agents, repeats, rounds
-        What the options of these names are where they are not given. Without ``datasets`` the experiment makes its own data.
-    quick : dict, optional
-        The same with ``--quick``: those that differ.
+    ``name`` is that of the script, and of the folder in ``--output``; ``about`` is for ``--help``. ``datasets``, ``agents``,
+    ``repeats`` and ``rounds`` are defaults of these options, ``quick`` those that differ with ``--quick``. Without ``datasets``
+    the experiment makes its own data.
 
     Attributes
     ----------
@@ -41,8 +32,6 @@ class Experiment:
         As the user wants them; files by their names without suffix.
     seeds : list of int
         One for each repeat: ``--seed`` and the next ones. More repeats leave those that there are as they were.
-    quick : bool
-    engine : engine object
     folder : Path
         Its figures and tables; the runs are in ``folder / "runs"``.
     """

@@ -22,16 +22,9 @@ class Merits:
     """The exchanges to levels, as :func:`experiments.shared.tuning.tuned` asks for them; of ties the lowest objective.
 
     Outcomes are lists of runs, one for each repeat on which settings are tried: the worst of them counts. Of one solver nearly
-    all rounds send and compute as much: bytes and gradients are exchanges times a constant.
-
-    Parameters
-    ----------
-    place : callable
-        ``place(key)``: what a key's runs share with those that they are compared with, a data set for instance.
-    parts : callable
-        ``parts(place)`` returns ``{measure: part of the gap}``.
-    counts : callable
-        ``counts(key)``: whether a key's runs set the levels.
+    all rounds send and compute as much: bytes and gradients are exchanges times a constant. ``place(key)`` is what a key's runs
+    share with those that they are compared with, a data set for instance; ``parts(place)`` returns ``{measure: part of the
+    gap}``; ``counts(key)`` says whether a key's runs set the levels.
     """
 
     def __init__(self, place, parts, counts):

@@ -33,17 +33,11 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One run of an experiment.
+    """One run of an experiment: ``work`` takes an engine, does the run and returns its Outcome.
 
-    Parameters
-    ----------
-    settings : dict
-        What tells it from the experiment's other runs, for readers: strings and numbers by name. They make its folder's name.
-    config : dict
-        Whatever else its result depends on, as JSON has it. An equal config is an equal run: neither the engine nor the
-        number of workers belong there, for they change no result.
-    work : callable
-        Takes an engine, does the run and returns its Outcome.
+    ``settings`` are what tells it from the experiment's other runs, for readers: strings and numbers by name. They make its
+    folder's name. ``config`` is whatever else its result depends on, as JSON has it. An equal config is an equal run: neither
+    the engine nor the number of workers belong there, for they change no result.
     """
 
     settings: dict
@@ -105,24 +99,10 @@ def save(folder, run, outcome, environment):
 
 
 def training(settings, case, network, solver, *, rounds, seed, exchanges=None, records=RECORDS):
-    """A run of ``consensus.solve``.
+    """A run of ``consensus.solve`` on a Case, whose start is that of ``seed``; the history gets about ``records`` rows.
 
-    Parameters
-    ----------
-    settings : dict
-        As in :class:`Run`.
-    case : Case
-        The problem and its test set: see :mod:`experiments.shared.cases`.
-    network : schedule or networkx.Graph
-    solver : Solver
-        One whose settings show when it is printed; a function among them shows by its name only.
-    rounds : int
-    seed : int
-        Of the start.
-    exchanges : int, optional
-        End with the first recorded round after so many.
-    records : int
-        About how many rows the history gets.
+    The solver's settings must show when it is printed; a function among them shows by its name only. With ``exchanges`` it ends
+    with the first recorded round after so many.
     """
     start = case.problem.model.init(np.random.default_rng(seed))
     every = max(1, rounds // records)

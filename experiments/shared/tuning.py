@@ -56,27 +56,13 @@ class Family(NamedTuple):
 
 
 def tuned(run, families, merits, *, quick=False):
-    """The outcomes at all points that were tried.
+    """The outcomes at all points that were tried, ``{key: {point: outcome}}``.
 
-    The grid of a family grows by the neighbours of its best point until all of them have been tried and are no better: the
-    best lies inside. With several measures this holds for the best by each.
-
-    Parameters
-    ----------
-    run : callable
-        ``run(points)`` takes a list of ``(key, point)`` and returns ``{(key, point): outcome}``.
-    families : dict
-        ``{key: Family}``.
-    merits : callable
-        ``merits(found, key, outcome)`` returns ``{measure: value}``, values that compare, the least being the best; ``found``
-        is what this function returns, as far as it is known.
-    quick : bool
-        Try one point of each family, to see that everything works.
-
-    Returns
-    -------
-    dict
-        ``{key: {point: outcome}}``.
+    The grid of a family, of ``{key: Family}``, grows by the neighbours of its best point until all of them have been tried and
+    are no better: the best lies inside. With several measures this holds for the best by each. ``run`` takes a list of ``(key,
+    point)`` and returns ``{(key, point): outcome}``; ``merits(found, key, outcome)`` returns ``{measure: value}``, the least
+    being the best, with ``found`` what is known of the result. ``quick`` tries one point of each family, to see that everything
+    works.
     """
     found = {key: {} for key in families}
     missing = [(key, point) for key, family in families.items() for point in family.start()[: 1 if quick else None]]

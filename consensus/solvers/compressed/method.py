@@ -71,41 +71,11 @@ class CompressedMethod(Solver):
         return super(CompressedMethod, replace(self, compressor=compressor, gamma=gamma)).prepared(problem, network)
 
     def gamma_for(self, omega: float, network: ScheduleLike) -> float:
-        """Return the default of ``gamma``, before it is rounded to six digits.
-
-        Parameters
-        ----------
-        omega : float
-            Contraction constant of the messages.
-        network : schedule
-            Mixing matrices.
-
-        Returns
-        -------
-        float
-            Step towards neighbours, at most 1.
-        """
+        """Return the default of ``gamma``, not yet rounded to six digits, for messages with contraction constant ``omega``."""
         return gamma_for(omega, network)
 
     def send(self, problem: BaseProblem, network: Network, round: int, *differences: np.ndarray) -> list[Memory]:
-        """Send a compressed message of each of the differences, in one exchange.
-
-        Parameters
-        ----------
-        problem : Problem
-            Costs of the agents held here.
-        network : Network
-            Way to other agents.
-        round : int
-            Number of the round.
-        *differences : ndarray (agents, P)
-            Rows ``x - H``.
-
-        Returns
-        -------
-        list of Memory
-            Messages Q(x - H), and W times these.
-        """
+        """Send a compressed message of each of the differences ``x - H``, in one exchange; return them, and W times them."""
         numbers = range(len(differences) * round, len(differences) * (round + 1))
         packed = [self.compressor.pack(rows, problem.rows, n) for rows, n in zip(differences, numbers, strict=True)]
         mixed = network.mix(round, *packed)
