@@ -32,12 +32,6 @@ def test_they_are_what_the_papers_define(rule, name, b):
         assert b < 0.3 or not np.allclose(expected, schedule.weights(schedule.key(round)) @ x, atol=1e-3)
 
 
-@every
-def test_what_tolerates_nobody_mixes_as_ever(rule):
-    x, schedule = rows(), NETWORKS["metropolis"]
-    np.testing.assert_allclose(mixed(rule(DGD(0.1), 0), schedule, x), schedule.weights(0) @ x, rtol=0, atol=1e-14)
-
-
 def test_nearest_neighbours_on_a_complete_graph_are_the_mean_of_the_nearest():
     x, network = rows(), topologies.Static(topologies.complete(AGENTS), weights=topologies.max_degree)
     nearest = [np.argsort(((x - own) ** 2).sum(axis=1))[: AGENTS - 3] for own in x]
