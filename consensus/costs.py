@@ -114,13 +114,13 @@ class Cluster:
         Parameters
         ----------
         machines : float
-            Their number n.
+            Their number n, from 1 to 1e15.
 
         Returns
         -------
         float
         """
-        _checks.number("machines", machines, least=1)
+        _checks.number("machines", machines, least=1, most=1e15)
         z = norm.ppf((machines - 0.375) / (machines + 0.25)) if machines > 1 else 0.5 * self.stragglers
         return float(np.exp(self.stragglers * z - self.stragglers**2 / 2))
 

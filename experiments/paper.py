@@ -85,6 +85,7 @@ def numbers(results):
         "adaptive.columns": curvature.COLUMNS,
         "adaptive.directions": curvature.DIRECTIONS,
         "adaptive.longest": filters.LONGEST,
+        "convergence.trials": convergence.TRIALS,
         "convergence.start": start,
         "convergence.middle": middle,
         "convergence.level": level,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import networkx as nx
 import numpy as np
 from scipy import sparse
 
 from topologies.schedules import ScheduleLike, is_static
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
 
 
 class Arcs(NamedTuple):
@@ -27,11 +30,11 @@ class Arcs(NamedTuple):
         R_ij and C_ij of the senders j.
     """
 
-    sources: np.ndarray
-    r_own: np.ndarray
-    r: np.ndarray
-    c_own: np.ndarray
-    c: np.ndarray
+    sources: Int[np.ndarray, "agents D"]
+    r_own: Float[np.ndarray, "agents 1"]
+    r: Float[np.ndarray, "agents D 1"]
+    c_own: Float[np.ndarray, "agents 1"]
+    c: Float[np.ndarray, "agents D 1"]
 
     def block(self, rows: slice) -> Arcs:
         """Return the arcs to some agents.
@@ -49,7 +52,9 @@ class Arcs(NamedTuple):
         return Arcs(*(value[rows] for value in self))
 
 
-def received(weights: np.ndarray, messages: np.ndarray) -> np.ndarray:
+def received(
+    weights: Float[np.ndarray, "agents D 1"], messages: Float[np.ndarray, "agents D P"]
+) -> Float[np.ndarray, "agents P"]:
     """Return ``sum_j weights_ij messages_ij``, added in the order of the senders.
 
     Parameters

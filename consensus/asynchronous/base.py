@@ -1,9 +1,11 @@
 """What a solver without rounds is."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -17,6 +19,9 @@ from consensus.solvers.base import check_settings
 from consensus.solvers.defaults import SolverDefaults
 from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 COLUMNS: Mapping[str, Callable[[np.ndarray], Any]] = MappingProxyType(
     {"clock": np.max, "wakes": np.sum, "staleness": np.max, "lost": np.sum}
@@ -125,7 +130,7 @@ class AsynchronousSolver(SolverDefaults, ABC):
         return True
 
     @abstractmethod
-    def init(self, problem: BaseProblem, arcs: Arcs, w: np.ndarray) -> tuple[Any, Any]:
+    def init(self, problem: BaseProblem, arcs: Arcs, w: Float[np.ndarray, "agents P"]) -> tuple[Any, Any]:
         """Return the states at the start, and what neighbours know of an agent before its first message arrives.
 
         Parameters

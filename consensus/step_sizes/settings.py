@@ -29,10 +29,12 @@ def value_at(step_size: float | Rule | None, round: int) -> float:
     Raises
     ------
     TypeError
-        If ``step_size`` is None: ``solver.prepared(problem, network)`` returns the solver with the step size of its theory.
+        If ``step_size`` is None: ``solver.prepared(problem, network)`` returns the solver with the step size of its theory. If
+        the rule returns anything but a number.
     """
     if callable(step_size):
-        return float(step_size(round))
+        found = step_size(round)
+        return found if type(found) is float else _checks.number(f"step_size={step_size} in round {round}", found)
     if step_size is None:
         raise TypeError("no step size is found yet: give step_size=, or take solver.prepared(problem, network), which has one")
     return step_size

@@ -16,6 +16,10 @@ from shapes import checked, checked_fields
 
 import consensus
 import topologies
+from consensus.asynchronous import ASYSONATA, RASGP, AsynchronousSolver, OverlapSGP, Simulated
+from consensus.asynchronous.arcs import received
+from consensus.asynchronous.events import Events
+from consensus.asynchronous.timetable import Timetable
 from consensus.communication import Codec, Flooding, Messages, Network, Packed, Tree
 from consensus.compression import Compressor, Half, IntegerRows, LowRank, NoCompression, Quantize, RandomK, TopK
 from consensus.engines import Begin, Engine, Stacked, StackedNetwork, protocols, reports, run_rounds
@@ -202,3 +206,14 @@ problem = consensus.Problem(consensus.MLP([4, 2, 1]), consensus.SquaredLoss(), s
 consensus.solve(problem, topologies.ring(4), consensus.solvers.AdaptiveNEXT(), rounds=2)
 """
     subprocess.run([sys.executable, "-c", use], check=True)
+
+
+def test_solvers_without_rounds():
+    for solver in (ASYSONATA(FullLinearization(9.0), 0.1), RASGP(0.01), OverlapSGP(0.01)):
+        events = Events(problem(), PUSH, solver, Timetable.of(Simulated(), PUSH), rows(AGENTS, 5))
+        checked_fields(events.arcs)
+        checked(AsynchronousSolver.init, solver.init)(problem(), events.arcs, rows(AGENTS, 5))
+        events.advance(AGENTS)
+    checked(received, received)(events.arcs.r, rows(*events.arcs.sources.shape, 5))
+    with pytest.raises(TypeCheckError):
+        checked(received, lambda weights, messages: messages)(events.arcs.r, rows(*events.arcs.sources.shape, 5))

@@ -213,6 +213,8 @@ def test_a_step_that_is_left_to_theory_has_no_value():
 
 def test_values_are_floats_whatever_a_rule_returns():
     assert type(value_at(lambda n: np.float64(0.1), 0)) is float
+    with pytest.raises(ValueError, match="in round 3 must be a finite number; got None"):
+        value_at(lambda n: None, 3)
     with pytest.raises(ValueError, match=r"^step_size=CosineAnnealing\(.*\) in round 9 must be a finite number > 0; got 0"):
         positive_at(CosineAnnealing(0.1, 9), 9)
 
