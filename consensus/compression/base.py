@@ -104,12 +104,9 @@ class Compressor(ABC):
 
 @dataclass(frozen=True, eq=False)
 class PackedRows(ABC):
-    """Base class of :class:`consensus.communication.Packed` rows whose message is some of their fields.
+    """Base class of :class:`consensus.communication.Packed` rows whose message is some of their fields, named in ``sent``.
 
-    Attributes
-    ----------
-    sent : tuple of str
-        Names of the fields that are sent, arrays (agents, n); the others are the same for all agents.
+    These are arrays (agents, n); the other fields are the same for all agents.
     """
 
     sent: ClassVar[tuple[str, ...]]
@@ -132,29 +129,12 @@ class PackedRows(ABC):
         return np.full(len(arrays[0]), sum(array.shape[1] * array.itemsize for array in arrays))
 
     def of(self, *arrays: np.ndarray) -> Self:
-        """Return the same form with the messages of other agents.
-
-        Parameters
-        ----------
-        *arrays : ndarray (agents, n)
-            Their :attr:`arrays`.
-
-        Returns
-        -------
-        PackedRows
-            Their rows.
-        """
+        """Return the same form with the messages of other agents, whose :attr:`arrays` (agents, n) are given."""
         return replace(self, **dict(zip(self.sent, arrays, strict=True)))
 
     @abstractmethod
     def unpack(self) -> np.ndarray:
-        """Return the rows that the messages stand for.
-
-        Returns
-        -------
-        ndarray (agents, P)
-            Rows in the dtype in which they were packed.
-        """
+        """Return the rows (agents, P) that the messages stand for, in the dtype in which they were packed."""
 
 
 def compressor_of(value: object, name: str = "compressor") -> Compressor:

@@ -30,22 +30,9 @@ class SomeEntries(Compressor):
         return self.entries(parameters) / parameters
 
     def entries(self, parameters: int) -> int:
-        """Return the number of entries of P = ``parameters`` that are sent, at least one.
+        """Return the number of entries of P = ``parameters`` that are sent: k, or the rounded fraction of P, at least one.
 
-        Parameters
-        ----------
-        parameters : int
-            Length of a row.
-
-        Returns
-        -------
-        int
-            k, or the rounded fraction of P.
-
-        Raises
-        ------
-        ValueError
-            If ``k`` is above P.
+        If k is above P it raises a ``ValueError``.
         """
         parameters = _checks.count("parameters", parameters)
         if isinstance(self.k, float):

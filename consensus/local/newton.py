@@ -25,32 +25,15 @@ def newton(
         d    = argmin_d  1/2 d' J' S J d + gradient . d + tau/2 |d|^2 + r(x + d)          S = c l''(f + a),  a = J (x - w)
         x   <- x + t d,          t = 1, or the best in [0, 1] where that does not bring enough decrease
 
-    With a quadratic r that is one linear system, else :func:`solve_proximal`. With the squared loss the first d is
-    the answer up to rounding; the system is solved again from there until that brings nothing more, or not again if its first
-    solution is certain to be exact enough. The best t, not just a small one, ends where the loss bends, and the next d knows
-    how the loss bends there.
+    With a quadratic r that is one linear ``system``, of :mod:`consensus.local.systems`; else ``proximal`` solves for d
+    (``system`` is None): the ``solve_proximal`` of ``semismooth`` or ``forward_backward_envelope``. With the squared loss the
+    first d is the answer up to rounding; the system is solved again from there until that brings nothing more, or not again if
+    its first solution is certain to be exact enough. The best t, not just a small one, ends where the loss bends, and the next
+    d knows how the loss bends there.
 
-    Parameters
-    ----------
-    sub : Subproblem
-    system : System or None
-        From :mod:`consensus.local.systems` if r is quadratic; else None.
-    x : ndarray (agents, P)
-        The start.
-    tolerance : float
-        Each agent stops when its residual is at most this part of its residual at w.
-    most : int
-        Iterations at most.
-    proximal : callable
-        Solves for d if r is not quadratic: the ``solve_proximal`` of ``semismooth`` or ``forward_backward_envelope``.
-
-    Returns
-    -------
-    x : ndarray (agents, P)
-    iterations : ndarray of int (agents,)
-        Newton systems solved, or iterations inside them where those are iterative.
-    left : ndarray (agents,)
-        Zero where the residual is as small as was asked, or as rounding allows; else its part of that at w.
+    Each agent stops when its residual is at most ``tolerance`` times that at w, or after ``most`` iterations. Returns x
+    (agents, P); the Newton systems solved (agents,), or iterations inside them where those are iterative; and what is left of
+    the residual as a part of that at w (agents,), zero where it is as small as was asked, or as rounding allows.
 
     References
     ----------

@@ -21,28 +21,14 @@ def solve_proximal(
         p(theta) = prox_{r/tau}(z),     z = x - (gradient + R' theta) / tau
         F(theta) = theta - R (p(theta) - x),
 
-    and F = 0 says that theta = R d. F is the gradient of a convex function, whose generalised Hessian is
-    I + R M R' / tau with M the derivative of the prox at z: zero on the coordinates that the prox holds (an L1's zeros, a
-    bound), so that a system needs only the others' columns of R. Newton's steps are searched on that convex function.
+    and F = 0 says that theta = R d. F is the gradient of a convex function, whose generalised Hessian is I + R M R' / tau with
+    M the derivative of the prox at z: zero on the coordinates that the prox holds (an L1's zeros, a bound), so that a system
+    needs only the others' columns of R. Newton's steps are searched on that convex function.
 
-    Parameters
-    ----------
-    sub : Subproblem
-    root : ndarray
-        L, see :meth:`Subproblem.root`.
-    x, gradient : ndarray (agents, P)
-    part : ndarray (agents,)
-        Each agent stops when the residuals of p in the problem itself (:meth:`Subproblem.residual`) are at most this part of
-        those of x, and p is no worse than x.
-    most : int
-
-    Returns
-    -------
-    p : ndarray (agents, P)
-        Has the prox's exact zeros.
-    iterations : ndarray of int (agents,)
-    good : ndarray of bool (agents,)
-        Whether it stopped for the first of these reasons.
+    ``root`` is L, see :meth:`Subproblem.root`. Each agent stops when the residuals of p in the problem itself
+    (:meth:`Subproblem.residual`) are at most ``part`` (agents,) of those of x, and p is no worse than x; or after ``most``
+    iterations. Returns p (agents, P), with the prox's exact zeros; the iterations (agents,); and whether an agent stopped for
+    the first of these reasons (agents,).
 
     References
     ----------

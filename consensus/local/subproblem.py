@@ -13,24 +13,10 @@ class Subproblem(NamedTuple):
     """``min_v  B(J v) + linear . v + tau/2 |v|^2 + r(w + v)`` for every agent of a chunk.
 
     B is what the losses add beyond their linear part, ``B(a) = sum_m c_m [l(f_m + a_m, d_m) - l'(f_m, d_m) . a_m]``: its
-    gradient is zero at a = 0, where ``linear`` is the gradient of everything smooth.
-
-    Attributes
-    ----------
-    operator : object
-        J: see :mod:`consensus.local.operators`.
-    loss : Loss
-    outputs, targets : ndarray (agents, samples, outputs)
-        f and d.
-    weights : ndarray (agents, samples)
-        c, the surrogate's scale included.
-    slopes : ndarray (agents, samples, outputs)
-        l'(f).
-    w, linear : ndarray (agents, P)
-    tau : float
-    regularizer : Regularizer
-    known_bound : ndarray (agents,) or None
-        The :attr:`bound`, once :meth:`bounded` has found it.
+    gradient is zero at a = 0, where ``linear`` (agents, P) is the gradient of everything smooth. J is ``operator``, see
+    :mod:`consensus.local.operators`; f, d and l'(f) are ``outputs``, ``targets`` and ``slopes`` (agents, samples, outputs); c,
+    ``weights`` (agents, samples), include the surrogate's scale. ``known_bound`` is the :attr:`bound`, once :meth:`bounded` has
+    found it.
     """
 
     operator: Operator
