@@ -15,15 +15,6 @@ def test_it_gives_the_same_bits(name):
     assert_same(CASES[name].run(engine=Threads(3)), CASES[name].run())
 
 
-@pytest.mark.slow
-def test_its_checkpoints_are_everybodys(tmp_path):
-    case, path = engine_cases.saved()["directed, adaptive"], tmp_path / "run.ckpt"
-    case.run(engine=Threads(3), rounds=engine_cases.UNTIL, checkpoint=path)
-    assert_same(case.run(resume=path), case.run())
-    case.run(rounds=engine_cases.UNTIL, checkpoint=path)
-    assert_same(case.run(engine=Threads(2), resume=path), case.run())
-
-
 def test_an_error_ends_it():
     case = engine_cases.special()["functions, DGD"]._replace(solver=engine_cases.Faulty(0.02))
     with pytest.raises(engine_cases.Trouble) as caught:

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import extra
-import networkx as nx
 import numpy as np
 import pytest
 from extra import EXTRA
@@ -45,21 +44,6 @@ def test_its_steps_are_the_papers_recursion():
 def test_it_keeps_the_contract():
     report = check_solver(EXTRA(0.1), engines=[Processes(workers=2)])
     assert "a regularizer that is not smooth is refused" in report.errors
-
-
-@pytest.mark.parametrize(
-    ("weights", "match"),
-    [
-        (topologies.push, r"EXTRA needs symmetric doubly stochastic mixing matrices, but row \d of round 0 sums to"),
-        (topologies.sinkhorn, r"EXTRA needs symmetric.*, but entries \(\d, \d\) and \(\d, \d\) of round 0 differ by"),
-    ],
-)
-def test_directed_graphs_are_refused(weights, match):
-    directed = topologies.Static(nx.DiGraph([(k, (k + 1) % AGENTS) for k in range(AGENTS)] + [(0, 3)]), weights=weights)
-    p = problem("squared")
-    with pytest.raises(ValueError, match=match):
-        consensus.solve(p, directed, EXTRA(0.1), rounds=1)
-    assert p.work.gradients == 0
 
 
 def test_what_its_theory_misses_is_warned_of():
