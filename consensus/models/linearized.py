@@ -30,17 +30,7 @@ class Linearized:
     def linearize(self, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, FullLinearization]:
         """Return ``(f(w, x), linearization)``: one forward pass for all products with the Jacobian at w.
 
-        Parameters
-        ----------
-        w : ndarray (agents, P)
-            Parameters.
-        x : ndarray (agents, samples, ...)
-            Features.
-
-        Returns
-        -------
-        tuple
-            Outputs (agents, samples, outputs), and a :class:`consensus.models.Linearization`.
+        For w (agents, P) and x (agents, samples, ...); the second is a :class:`consensus.models.Linearization`.
         """
         raise NotImplementedError
 
@@ -48,19 +38,9 @@ class Linearized:
         raise NotImplementedError
 
     def predict(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """Return the outputs f(w, x).
+        """Return the outputs f(w, x) (agents, samples, outputs).
 
-        Parameters
-        ----------
-        w : ndarray (agents, P), or (P,)
-            Parameters.
-        x : ndarray (agents, samples, ...), or (samples, ...)
-            Features.
-
-        Returns
-        -------
-        ndarray (agents, samples, outputs), or (samples, outputs)
-            Outputs, without the axis of agents for one point.
+        Without the axis of agents for one point w (P,) and its x (samples, ...).
         """
         w, x = _checks.floats("w", w), self._numbers(x)
         return self._predicted(w[None], x[None])[0] if w.ndim == 1 else self._predicted(w, x)
@@ -70,65 +50,17 @@ class Linearized:
         return _checks.floats("x", x)
 
     def vjp(self, w: np.ndarray, x: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """Return J' u.
-
-        Parameters
-        ----------
-        w, x : ndarray
-            Parameters and features of agents.
-        u : ndarray (agents, samples, outputs)
-            The cotangents.
-
-        Returns
-        -------
-        ndarray (agents, P)
-            The product of each agent.
-        """
+        """Return J' u (agents, P), for u (agents, samples, outputs)."""
         return self.linearize(w, x)[1].vjp(u)
 
     def jvp(self, w: np.ndarray, x: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """Return J v.
-
-        Parameters
-        ----------
-        w, x : ndarray
-            Parameters and features of agents.
-        v : ndarray (agents, P)
-            The tangents.
-
-        Returns
-        -------
-        ndarray (agents, samples, outputs)
-            The product of each agent.
-        """
+        """Return J v (agents, samples, outputs), for v (agents, P)."""
         return self.linearize(w, x)[1].jvp(v)
 
     def jacobian(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """Return the Jacobian J.
-
-        Parameters
-        ----------
-        w, x : ndarray
-            Parameters and features of agents.
-
-        Returns
-        -------
-        ndarray (agents, samples * outputs, P)
-            J, with the outputs of a sample in neighbouring rows.
-        """
+        """Return the Jacobian J (agents, samples * outputs, P), with the outputs of a sample in neighbouring rows."""
         return self.linearize(w, x)[1].jacobian()
 
     def gram(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """Return J J'.
-
-        Parameters
-        ----------
-        w, x : ndarray
-            Parameters and features of agents.
-
-        Returns
-        -------
-        ndarray (agents, samples * outputs, samples * outputs)
-            Products of the rows of J.
-        """
+        """Return J J' (agents, samples * outputs, samples * outputs), the products of the rows of J."""
         return self.linearize(w, x)[1].gram()

@@ -41,71 +41,24 @@ class SolverDefaults:
         history_columns = MappingProxyType({})
 
     def check_network(self, schedule: ScheduleLike) -> None:
-        """Raise ``ValueError`` if the method cannot run on a schedule.
-
-        Parameters
-        ----------
-        schedule : schedule
-            The network.
-        """
+        """Raise ``ValueError`` if the method cannot run on a schedule."""
         return None
 
     def edges(self, network: ScheduleLike) -> ScheduleLike:
-        """Return the schedule that the rounds meet: all edges of the network, or some of them if others carry nothing.
-
-        Parameters
-        ----------
-        network : schedule
-            That of the run.
-
-        Returns
-        -------
-        schedule
-            By default ``network`` itself.
-        """
+        """Return the schedule that the rounds meet: all edges of the network, or some of them if others carry nothing."""
         return network
 
     def report(self, state: Any) -> Real[np.ndarray, "agents columns"]:  # noqa: ANN401
-        """Return the agents' numbers for :attr:`history_columns`.
-
-        Parameters
-        ----------
-        state : NamedTuple
-            That of the round.
-
-        Returns
-        -------
-        ndarray (agents, columns)
-            A column for each entry.
-        """
+        """Return the agents' numbers (agents, columns), a column for each entry of :attr:`history_columns`."""
         return np.zeros((len(state.w), 0))
 
     def width(self, problem: BaseProblem) -> int:
         """Return how many numbers of an agent are mixed at once, at most: some engines set memory aside for them.
 
-        Parameters
-        ----------
-        problem : Problem
-            That of the run.
-
-        Returns
-        -------
-        int
-            Room for two vectors and some numbers, unless a method overrides it; an error names a block that finds no room.
+        Room for two vectors and some numbers, unless a method overrides it; an error names a block that finds no room.
         """
         return 2 * _checks.problem(problem).parameters + 4
 
     def prox(self, problem: BaseProblem) -> Callable[[np.ndarray, float], np.ndarray]:
-        """Return the prox of what the method minimises beside the costs, by which stationarity is measured.
-
-        Parameters
-        ----------
-        problem : Problem
-            That of the run.
-
-        Returns
-        -------
-        callable
-            ``(v, step) -> w``.
-        """
+        """Return the prox ``(v, step) -> w`` of what is minimised beside the costs, by which stationarity is measured."""
         return _checks.problem(problem).regularizer.prox
