@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from dataclasses import dataclass
@@ -15,15 +14,15 @@ import numpy as np
 
 from consensus import _checks
 from consensus._parallel import cores
-from consensus.asynchronous.arcs import Arcs, arcs_of
+from consensus.asynchronous.arcs import arcs_of
 from consensus.asynchronous.base import AsynchronousSolver
 from consensus.asynchronous.board import Board
-from consensus.asynchronous.waking import WORK, Task, work
+from consensus.asynchronous.tally import WORK, Seen, Tally, check_newest, check_wakes
+from consensus.asynchronous.waking import Task, work
 from consensus.engines import Begin, Engine
 from consensus.engines.protocols import Problem, Solver
 from consensus.errors import WorkerError
 from consensus.observe import Gathered, Observer
-from consensus.solvers.needs import needs_of
 from consensus.workers.blocks import blocks_by_load
 from consensus.workers.exceptions import restored
 from consensus.workers.process_group import process_group
@@ -75,20 +74,14 @@ class AsyncProcesses(Engine):
             _checks.count("workers", self.workers)
 
     def prepare(self, solver: S, problem: Problem, network: ScheduleLike) -> S:
-        if not needs_of(solver).wakes:
-            name = type(solver).__name__
-            raise TypeError(f"AsyncProcesses runs solvers without rounds, and {name} has rounds: give engine='processes'")
+        check_wakes("AsyncProcesses", solver, "processes")
         return super().prepare(solver, problem, network)
 
     def run(
         self, problem: Problem, schedule: ScheduleLike, solver: Solver, begin: Begin, rounds: int, observer: Observer
     ) -> str | None:
         waking, start = cast(AsynchronousSolver, solver), begin.numbers["w"]
-        if waking.pairs or waking.adds:
-            name = type(solver).__name__
-            raise TypeError(f"AsyncProcesses has the newest message of each agent alone; {name} needs more: use Simulated()")
-        if observer.saver is not None or begin.resumed:
-            raise ValueError("AsyncProcesses writes and resumes no checkpoints: Simulated() does")
+        check_newest("AsyncProcesses", waking, observer.saver is not None or begin.resumed)
         arcs = arcs_of(*waking.matrices(schedule), dtype=problem.dtype)
         everyone = cast(Any, problem.restrict(slice(0, problem.agents)))
         state, messages = waking.init(everyone, arcs, start)
@@ -104,8 +97,7 @@ class AsyncProcesses(Engine):
             stop.array[0] = 1
 
         with process_group(work, tasks, end) as (processes, pipes):
-            size = sum(math.prod(value.shape[1:]) for value in messages)
-            watch = _Watch(board, blocks, processes, pipes, done, arcs, size * problem.dtype.itemsize)
+            watch = _Watch(board, blocks, processes, pipes, done, Tally(arcs, messages))
             watch.until_ready(ready.array[:-1])
             return watch.observe(observer, rounds, ready.array[-1:])
 
@@ -120,12 +112,10 @@ class _Watch:
         processes: list[BaseProcess],
         pipes: list[Connection],
         done: SharedArray,
-        arcs: Arcs,
-        size: int,
+        tally: Tally,
     ) -> None:
-        self.board, self.blocks, self.processes, self.pipes, self.done, self.size = board, blocks, processes, pipes, done, size
-        targets, sources = (arcs.sources >= 0).nonzero()[0], arcs.sources[arcs.sources >= 0]
-        self.sources, self.targets = sources, targets
+        self.board, self.blocks, self.processes, self.pipes = board, blocks, processes, pipes
+        self.done, self.tally = done, tally
         self.began: float | None = None
         self.dead: dict[int, str] = {}
 
@@ -159,18 +149,10 @@ class _Watch:
     def _gathered(self, round: int) -> Gathered:
         everyone = np.arange(len(self.board.published))
         (w,), _ = self.board.read(everyone, slice(-1, None))
-        wakes, seconds = self.board.published.copy(), 0.0 if self.began is None else time.perf_counter() - self.began
-        report = np.zeros((len(everyone), 4))
-        report[:, 0], report[:, 1], report[:, 2] = seconds, wakes, self.board.stale
+        seen = Seen(w, self.board.published.copy(), self.board.stale.copy(), np.zeros(len(w)))
         self.board.stale[:] = 0
-        sent = int(wakes[self.sources].sum())
-        work = dict(zip(WORK, self.done.array.sum(axis=0).tolist(), strict=True))
-        counts: dict[str, Any] = {"exchanges": round, "messages": sent, "floats": sent * self.size // w.itemsize}
-        counts |= {"bytes": sent * self.size} | work
-        traffic = np.zeros(len(everyone), int)
-        np.add.at(traffic, self.sources, wakes[self.sources] * self.size)
-        np.add.at(traffic, self.targets, wakes[self.sources] * self.size)
-        return Gathered(round, w, report, counts | {"traffic": traffic}, seconds)
+        seconds = 0.0 if self.began is None else time.perf_counter() - self.began
+        return self.tally.gathered(round, seen, self.done.array.sum(axis=0), seconds)
 
     def _look(self) -> None:
         """Raise a worker's error; note who has died."""

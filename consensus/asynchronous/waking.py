@@ -17,13 +17,13 @@ from consensus.asynchronous.arcs import Arcs
 from consensus.asynchronous.base import AsynchronousSolver
 from consensus.asynchronous.blocks import Blocks
 from consensus.asynchronous.board import Board
+from consensus.asynchronous.tally import WORK
 from consensus.engines.protocols import Sendable
 from consensus.engines.rounds import all_small
 from consensus.errors import DivergenceError
 from consensus.workers.exceptions import parts_of
 from consensus.workers.shared_memory import SharedArray
 
-WORK = ("gradients", "samples", "solves", "iterations", "unfinished")
 _POLL = 1e-3
 
 
