@@ -201,7 +201,7 @@ def solve(
         if needs.wakes and not where.without_rounds:
             raise TypeError(
                 f"{type(solver).__name__} wakes without rounds, and {where} has rounds: give "
-                "engine=consensus.asynchronous.Simulated()"
+                "engine=consensus.asynchronous.Simulated(), AsyncProcesses() or AsyncMPI()"
             )
         where.check(problem)
         check_needs(solver, problem, network)

@@ -7,6 +7,7 @@ from consensus.asynchronous.asynchronous_dgd import AsynchronousDGD
 from consensus.asynchronous.base import AsynchronousSolver
 from consensus.asynchronous.overlap_sgp import OverlapSGP
 from consensus.asynchronous.processes import AsyncProcesses
+from consensus.asynchronous.ranks import AsyncMPI
 from consensus.asynchronous.rasgp import RASGP
 from consensus.asynchronous.simulated import Simulated
 
@@ -15,6 +16,7 @@ __all__ = [
     "ASYSONATA",
     "RASGP",
     "Arcs",
+    "AsyncMPI",
     "AsyncProcesses",
     "AsynchronousDGD",
     "AsynchronousSolver",

@@ -71,11 +71,27 @@ class MPI(Engine):
         Whether to check in every exchange that each message runs along an edge of that round's graph (slow; for tests).
     timeout : float
         Seconds that a rank waits for the others, in :func:`consensus.solve` and in its rounds, before it aborts the job.
+    asynchronous : bool
+        Not here: :class:`consensus.asynchronous.AsyncMPI` runs solvers without rounds.
+
+    Raises
+    ------
+    ImportError
+        If mpi4py is missing.
+    ValueError
+        If ``asynchronous`` is True.
     """
 
     def __init__(
-        self, communicator: "Comm | None" = None, cores: int = 1, strict: bool = False, timeout: float = 600.0
+        self,
+        communicator: "Comm | None" = None,
+        cores: int = 1,
+        strict: bool = False,
+        timeout: float = 600.0,
+        asynchronous: bool = False,
     ) -> None:
+        if _checks.flag("asynchronous", asynchronous):
+            raise ValueError("MPI has rounds: give engine=consensus.asynchronous.AsyncMPI() for solvers without rounds")
         try:
             from mpi4py import MPI as mpi  # importing it starts MPI
         except ImportError as error:
@@ -91,7 +107,7 @@ class MPI(Engine):
         self.ranks = Ranks(self.communicator, self.timeout)
 
     def __repr__(self) -> str:
-        return f"MPI(rank {self.rank} of {self.size}, cores={self.cores})"
+        return f"{type(self).__name__}(rank {self.rank} of {self.size}, cores={self.cores})"
 
     def rows(self, agents: int) -> slice:
         if _checks.count("agents", agents) < self.size:

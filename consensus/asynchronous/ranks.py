@@ -1,0 +1,133 @@
+"""Solvers without rounds on MPI ranks that do not wait for each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar, cast
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from consensus._parallel import one_blas_thread
+from consensus.asynchronous.arcs import arcs_of
+from consensus.asynchronous.base import AsynchronousSolver
+from consensus.asynchronous.first_rank import FirstRank
+from consensus.asynchronous.rank import AgentsOfRank
+from consensus.asynchronous.tally import Tally, check_newest, check_wakes
+from consensus.engines import MPI, Begin
+from consensus.engines.protocols import Problem, Solver
+from consensus.observe import Observer
+from consensus.workers.blocks import blocks_of
+from topologies.schedules import ScheduleLike
+
+if TYPE_CHECKING:
+    from mpi4py.MPI import Comm
+
+S = TypeVar("S", bound=Solver)
+
+
+class AsyncMPI(MPI):
+    """Run a solver without rounds on MPI ranks, of one machine or many, with no barrier between them.
+
+    Start the script as for :class:`consensus.engines.MPI`. Each rank wakes its own agents again and again, by the newest
+    messages that have arrived, so that a slow rank holds nobody up. At most one message at a time is on its way from a rank to
+    another: messages that agents would send meanwhile count as ``lost``, and fill no memory; when the receiver has taken the
+    first one, the newest follows. The order of wakes is the machines', so no two runs are equal.
+
+    Ranks tell the first one how often their agents woke. When a round is due, it asks them for their iterates, and records when
+    all have answered, which they do between two wakes. Agents go on waking, and rounds that are due meanwhile are left out. The
+    first rank measures all agents between its own wakes: make ``record_every`` large. The history has the columns of
+    :class:`Simulated`, by the first rank's clock; the offsets of the other clocks are measured once, at the start.
+
+    Errors, ctrl-C and dead ranks end the job as with :class:`consensus.engines.MPI`; the first rank writes the history.
+
+    Parameters
+    ----------
+    communicator : mpi4py.MPI.Comm, optional
+        The ranks that run; by default all.
+    cores : int
+        Threads inside a rank.
+    timeout : float
+        Seconds that a rank may take to answer the first one, or to begin or end with all others, before the job is aborted.
+
+    Raises
+    ------
+    TypeError
+        If the solver has rounds, or needs more than the newest message of each agent.
+    ValueError
+        If a checkpoint is asked for: there is no round at which all agents could be saved. If ranks hold their own agents'
+        data alone: the first one measures all.
+    """
+
+    without_rounds = True
+
+    def __init__(self, communicator: Comm | None = None, cores: int = 1, timeout: float = 600.0) -> None:
+        super().__init__(communicator, cores, timeout=timeout)
+
+    def check(self, problem: Problem) -> None:
+        super().check(problem)
+        if problem.agents != problem.network_size:
+            raise ValueError("AsyncMPI measures all agents on the first rank: give each rank the problem of all agents")
+
+    def prepare(self, solver: S, problem: Problem, network: ScheduleLike) -> S:
+        check_wakes("AsyncMPI", solver, "mpi")
+        return super().prepare(solver, problem, network)
+
+    def run(
+        self, problem: Problem, schedule: ScheduleLike, solver: Solver, begin: Begin, rounds: int, observer: Observer
+    ) -> str | None:
+        waking, agents = cast(AsynchronousSolver, solver), problem.network_size
+        check_newest("AsyncMPI", waking, observer.saver is not None or begin.resumed)
+        blocks = blocks_of(agents, self.size)
+        names = [f"rank {rank} (agents {block.start} to {block.stop - 1})" for rank, block in enumerate(blocks)]
+        self.ranks.enter(lambda: f"after {observer.round} rounds", names)
+        try:
+            with (
+                threadpool_limits(self.cores, user_api="blas"),
+                one_blas_thread(),
+                np.errstate(over="ignore", invalid="ignore", divide="ignore"),
+                self._terminated(observer, names[self.rank]),
+            ):
+                return self._wake(problem, schedule, waking, begin.numbers["w"], rounds, observer, blocks)
+        except BaseException as error:
+            if self.size == 1:
+                raise
+            self.ranks.abort(error, f"{names[self.rank]} failed; the job is aborted. {self._keep_history(observer)}")
+        finally:
+            self.ranks.leave("at the end of consensus.solve")
+
+    def _wake(
+        self,
+        problem: Problem,
+        schedule: ScheduleLike,
+        solver: AsynchronousSolver,
+        start: np.ndarray,
+        rounds: int,
+        observer: Observer,
+        blocks: list[slice],
+    ) -> str | None:
+        arcs, ranks = arcs_of(*solver.matrices(schedule), dtype=problem.dtype), self.ranks
+        own = AgentsOfRank(problem, solver, arcs, blocks, ranks, start)
+        reports = own.answer()
+        packed = reports.view(np.uint8).reshape(len(reports), -1)
+        everyone = ranks.allgather_rows(packed, np.array([block.stop - block.start for block in blocks])).view(reports.dtype)
+        first = None
+        if self.root:
+            first = FirstRank(own, everyone[:, 0], blocks, ranks, Tally(arcs, own.messages), observer, rounds)
+        over = ranks.broadcast(first.record(0.0) if first else None)
+        own.begin()
+        while not over:
+            own.sweep()
+            if first:
+                over = first.look()
+            else:
+                over = own.obey()
+                observer.tick(int(own.report["wakes"].min()))
+        own.end([*first.outgoing] if first else [], [*first.incoming] if first else [])
+        history, latest, reason = ranks.broadcast((observer.history, observer.latest, first.reason) if first else None)
+        if first is None and latest is not None:
+            observer.recorder.history = history
+            observer.tick(*latest)
+        return reason
+
+    def _keep_history(self, observer: Observer) -> str:
+        return super()._keep_history(observer) if self.root else "The first rank writes the history"

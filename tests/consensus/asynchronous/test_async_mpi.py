@@ -1,0 +1,120 @@
+"""Ranks that do not wait for each other: where they end, who holds whom up, and how they fail."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from engine_harness import HERE, MPIEXEC, environment, mpiexec, wait_for
+
+import consensus
+from consensus.engines import MPI
+
+SCRIPT = HERE / "async_ranks.py"
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not MPIEXEC.exists(), reason="needs mpiexec")]
+
+
+def said(ranks, task, folder):
+    done = mpiexec(ranks, SCRIPT, task, folder)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def ended(ranks, task, folder):
+    done = mpiexec(ranks, SCRIPT, task, folder)
+    assert done.returncode != 0
+    assert "never printed" not in done.stdout
+    return done.stderr
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_ranks_end_at_the_optimum_and_count_what_they_do(ranks, tmp_path):
+    found = said(ranks, "optimum", tmp_path)
+    assert found["same"] == 1  # the result and its history, on all ranks
+    assert found["error"] < 1e-9
+    assert found["own"] < 1e-9
+    assert found["reason"].startswith("stationarity and disagreement at most 1e-10")
+    history = {name: np.array(column) for name, column in found["history"].items()}
+    assert history["round"][0] == history["wakes"][0] == history["clock"][0] == history["lost"][0] == 0
+    assert (np.diff(history["clock"]) > 0).all()
+    assert (np.diff(history["lost"]) >= 0).all()
+    assert (8 * history["round"] <= history["wakes"]).all()
+    assert (history["staleness"][1:] > 0).all()
+    assert (history["staleness"] <= history["clock"]).all()
+    assert (history["wakes"] <= history["messages"]).all()  # two agents send two messages at a wake, the others one
+    assert (history["messages"] <= 2 * history["wakes"]).all()
+    assert (history["lost"] < history["messages"])[1:].all()
+    np.testing.assert_array_equal(history["bytes"], 80 * history["messages"])
+    np.testing.assert_allclose(history["gradients"], 1 + history["wakes"] / 8)
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_a_slow_rank_holds_nobody_up(ranks, tmp_path):
+    history = said(ranks, "slow", tmp_path)
+    assert history["wakes"][-1] >= 8 * 300
+    assert history["clock"][-1] < 0.5 * 300 * 0.02
+    assert history["staleness"][-1] > 0.02
+    assert history["lost"][-1] > 100  # which it had no time to take
+
+
+def test_what_it_cannot_do_is_refused_on_all_ranks(tmp_path):
+    everyone = said(3, "refused", tmp_path)
+    assert [texts for texts in everyone if len(set(texts)) > 1] == []
+    rounds, pairs, adds, saved, own, differ, other, nothing, good = (texts[0] for texts in everyone)
+    assert rounds == "TypeError: AsyncMPI runs solvers without rounds, and DGD has rounds: give engine='mpi'"
+    assert pairs == "TypeError: AsyncMPI has the newest message of each agent alone; ADPSGD needs more: use Simulated()"
+    assert "alone; OverlapSGP needs more" in adds
+    assert saved == "ValueError: AsyncMPI writes and resumes no checkpoints: Simulated() does"
+    assert "AsyncMPI measures all agents on the first rank: give each rank the problem of all agents" in own
+    assert "they differ in rounds" in differ
+    assert "ASYSONATA wakes without rounds" in other
+    assert "Simulated(), AsyncProcesses() or AsyncMPI()" in other
+    assert (nothing, good) == ("all 0 rounds done", "all 5 rounds done")
+    with pytest.raises(ValueError, match=r"give engine=consensus\.asynchronous\.AsyncMPI\(\) for solvers without rounds"):
+        MPI(asynchronous=True)
+
+
+def test_an_error_on_one_rank_ends_all_and_names_it(tmp_path):
+    text = ended(3, "fails", tmp_path)
+    assert "RuntimeError: agent 7 gives up" in text
+    assert "rank 2 (agents 5 to 7) failed; the job is aborted. The first rank writes the history" in text
+    assert text.count("Traceback") == 1
+
+
+def test_divergence_is_an_error(tmp_path):
+    assert "DivergenceError" in ended(2, "diverges", tmp_path)
+
+
+def test_a_rank_that_never_answers_is_named(tmp_path):
+    text = ended(2, "stops", tmp_path)
+    assert "WorkerError: rank 1 (agents 4 to 7) did not answer the first rank for over 1.5 s" in text
+    assert "rank 0 (agents 0 to 3) failed; the job is aborted. The history of its" in text
+
+
+def interrupted(folder):
+    """A job that gets ctrl-C while it records."""
+    folder.mkdir()
+    command = [MPIEXEC, "-n", "2", sys.executable, SCRIPT, "endless", folder]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    job = subprocess.Popen(command, env=environment(), start_new_session=True, **pipes)
+    try:
+        wait_for((folder / "begun").exists)
+    finally:
+        os.kill(job.pid, signal.SIGINT)
+        out, _ = job.communicate(timeout=60)
+    assert job.returncode != 0
+    assert out == ""
+
+
+def test_ctrl_c_leaves_the_history(tmp_path):
+    """The first rank writes it, before mpiexec kills it a quarter of a second later: on a busy disk it may come too late."""
+    for number in range(5):
+        interrupted(tmp_path / str(number))
+        if files := list(tmp_path.glob("*/history-of-ASYSONATA-until-round-*.csv")):
+            break
+    history = consensus.History.from_csv(files[0])
+    assert history["round"][-1] >= 50
+    assert history["wakes"][-1] >= 8 * 50
