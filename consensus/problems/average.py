@@ -52,40 +52,13 @@ class AverageForm(ABC):
         return self._averaged(self.gradient(w, batch), w)
 
     def descended(self, x: np.ndarray, alpha: float, w: np.ndarray, batch: Batch | None = None) -> np.ndarray:
-        """Return ``x - alpha average_gradient(w, batch)``, computed while the gradients are in cache.
-
-        Parameters
-        ----------
-        x : ndarray (agents, P)
-            The points that move.
-        alpha : float
-            The step size.
-        w : ndarray (agents, P)
-            The points of the gradients.
-        batch : Batch, optional
-            The samples from which grad g_i is estimated.
-
-        Returns
-        -------
-        ndarray (agents, P)
-            The points after the step.
-        """
+        """Return ``x - alpha average_gradient(w, batch)`` (agents, P), computed while the gradients are in cache."""
         return combined(1, x, -float(alpha), self.average_gradient(w, batch))
 
     def average_form(self, data_gradient: np.ndarray, w: np.ndarray) -> np.ndarray:
-        """Return the gradients of the average form for a known gradient of the samples' part; no work is counted.
+        """Return the gradients of the average form at w for known gradients of the g_i (agents, P); no work is counted.
 
-        Parameters
-        ----------
-        data_gradient : ndarray (agents, P)
-            Gradients of g_i at w without a nonconvex regularizer's share; may be overwritten.
-        w : ndarray (agents, P)
-            The points w_i.
-
-        Returns
-        -------
-        ndarray (agents, P)
-            The gradients.
+        ``data_gradient`` lacks a nonconvex regularizer's share, and may be overwritten.
         """
         return self._averaged(self._add_share(data_gradient, w), w)
 

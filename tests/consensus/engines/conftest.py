@@ -1,11 +1,17 @@
-"""A fixture that watches the processes of a test."""
+"""A short run, and a fixture that watches the processes of a test."""
 
 import os
 import signal
 import uuid
 
+import engine_cases
 import pytest
 from engine_harness import MARK, Traces, living, wait_for
+
+
+@pytest.fixture
+def case():
+    return engine_cases.special()["functions, DGD"]
 
 
 @pytest.fixture

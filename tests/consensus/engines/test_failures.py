@@ -31,11 +31,6 @@ def reference():
     return engine_cases.slow().run()
 
 
-@pytest.fixture
-def case():
-    return engine_cases.special()["functions, DGD"]
-
-
 def finish(path):
     """The run to its end, from the checkpoint if there was time for one."""
     return engine_cases.slow().run(resume=path if path.exists() else None)

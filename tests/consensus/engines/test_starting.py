@@ -21,11 +21,6 @@ from consensus.engines import Processes
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
 
 
-@pytest.fixture
-def case():
-    return engine_cases.special()["functions, DGD"]
-
-
 @pytest.mark.slow
 def test_ctrl_c_reaches_workers_too_but_ends_the_run_in_order(mark, tmp_path):
     path = tmp_path / "run.ckpt"

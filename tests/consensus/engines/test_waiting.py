@@ -22,11 +22,6 @@ from consensus.workers import waiting
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
 
 
-@pytest.fixture
-def case():
-    return engine_cases.special()["functions, DGD"]
-
-
 class Sleepy(DGD):
     """In its fifth round agent 0 falls asleep, before or after it has sent its row."""
 
