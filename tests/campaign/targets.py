@@ -118,7 +118,8 @@ LEFT_OUT = {
     "consensus.surrogates.Surrogate", "consensus.surrogates.SurrogateModel", "consensus.losses.Loss",
     "consensus.regularizers.Regularizer", "consensus.regularizers.Separable", "consensus.regularizers.DifferenceOfConvex",
     "consensus.robust.Robust", "consensus.robust.PreAggregation", "consensus.testing.Report",
-    "consensus.step_sizes.checked", "consensus.step_sizes.Rule",
+    "consensus.step_sizes.checked", "consensus.step_sizes.Rule", "consensus.step_sizes.positive_at",
+    "consensus.step_sizes.value_at",
     "consensus.centralised.System", "consensus.centralised.Traffic", "consensus.centralised.Dask", "consensus.costs.Load",
     "consensus.centralised.SplitMLP",  # its methods start processes, which the daemons of the campaign may not
     "consensus.compression.Compressor", "consensus.compression.Factors", "consensus.compression.IntegerRows",
