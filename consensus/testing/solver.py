@@ -143,10 +143,10 @@ def _settings(laws: Laws, solver: Any) -> None:
         for room in ("solvers", "step_sizes", "surrogates", "local", "compression", "robust"):
             names |= vars(names[room])
         law, own = "eval(repr(solver)) gives an equal solver", {type(part).__module__ for part in parts(solver)}
+        for module in own:
+            names |= vars(sys.modules[module])
         try:
-            back = eval(
-                repr(solver), names | {name: value for module in own for name, value in vars(sys.modules[module]).items()}
-            )
+            back = eval(repr(solver), names)
         except Exception as error:
             where = ", ".join(sorted({"consensus", *own}))
             laws.fail(law, f"with the names of numpy, {where} it raises {type(error).__name__}: {error}")
@@ -177,12 +177,8 @@ def _refusals(laws: Laws, solver: Solver, problem: Any, network: ScheduleLike) -
             lambda w: (w**2).sum(axis=1), lambda w: 2 * w, agents=network.agents, parameters=problem.parameters
         )
         laws.refused("costs without a model are refused", lambda: run(bare, network), name, "model")
-    wrong: dict[str, Any] = {
-        "column stochastic": topologies.pull,
-        "row stochastic": topologies.push,
-        "doubly stochastic": topologies.push,
-    }
-    directed = topologies.Static(directed_graph(network.agents), weights=wrong.get(needs.mixing, topologies.sinkhorn))
+    stochastic = {"column stochastic": topologies.pull, "row stochastic": topologies.push, "doubly stochastic": topologies.push}
+    directed = topologies.Static(directed_graph(network.agents), weights=stochastic.get(needs.mixing, topologies.sinkhorn))
     laws.refused("mixing matrices of another kind are refused", lambda: run(problem, directed), name)
 
 
