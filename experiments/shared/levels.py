@@ -1,5 +1,6 @@
 """What is needed until the objective stays low: levels between start and lowest, and tuning by the exchanges to them."""
 
+import functools
 import math
 
 import numpy as np
@@ -24,11 +25,11 @@ class Merits:
     Outcomes are lists of runs, one for each repeat on which settings are tried: the worst of them counts. Of one solver nearly
     all rounds send and compute as much: bytes and gradients are exchanges times a constant. ``place(key)`` is what a key's runs
     share with those that they are compared with, a data set for instance; ``parts(place)`` returns ``{measure: part of the
-    gap}``; ``counts(key)`` says whether a key's runs set the levels.
+    gap}``; ``counts(key)`` says whether a key's runs set the levels; ``column`` is counted instead of exchanges.
     """
 
-    def __init__(self, place, parts, counts):
-        self.place, self.parts, self.counts, self.known = place, parts, counts, {}
+    def __init__(self, place, parts, counts, column="exchanges"):
+        self.place, self.parts, self.counts, self.column, self.known = place, parts, counts, column, {}
 
     def __call__(self, found, key, outcome):
         place = self.place(key)
@@ -38,4 +39,5 @@ class Merits:
             repeats = list(zip(*(runs for tried in there for runs in tried.values()), strict=True))
             self.known[at] = {name: [level_of(runs, part) for runs in repeats] for name, part in self.parts(place).items()}
         end = max(math.inf if run.diverged else float(run.history["objective"][-1]) for run in outcome)
-        return {name: (max(map(exchanges_to, outcome, levels)), end) for name, levels in self.known[at].items()}
+        needed = functools.partial(exchanges_to, column=self.column)
+        return {name: (max(map(needed, outcome, levels)), end) for name, levels in self.known[at].items()}
