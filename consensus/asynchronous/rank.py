@@ -66,17 +66,17 @@ class AgentsOfRank:
         fields = [("w", state.w.dtype, state.w.shape[1:]), *numbers.items(), ("work", "f8", (len(WORK),))]
         self.report = np.zeros(len(state.w), np.dtype(fields, align=True))
 
-        # The newest messages of own agents and of their sources, in the order of agents.
+        # The newest messages of own agents and of their sources, in the order of agents; zeros for places without a source.
         fields = [("sent", "f8"), *((name, value.dtype, value.shape[1:]) for name, value in messages._asdict().items())]
         mail = np.dtype(fields, align=True)
         known = np.union1d(np.arange(rows.start, rows.stop), own.sources[own.sources >= 0])
         self._own = _between(known, rows)
-        self._here = np.zeros(len(known), mail)
+        self._here = np.zeros(len(known) + 1, mail)
         self._unused = own.sources < 0
-        self._places = np.searchsorted(known, own.sources)  # 0 where there is no source
+        self._places = np.where(self._unused, len(known), np.searchsorted(known, own.sources))
         sizes = np.array([block.stop - block.start for block in blocks])
         for name, value in messages._asdict().items():
-            self._here[name] = ranks.allgather_rows(value, sizes)[known]
+            self._here[name][:-1] = ranks.allgather_rows(value, sizes)[known]
 
         self._mail: list[tuple[Outgoing, np.ndarray, np.ndarray]] = []  # to a rank, of these own agents, along so many arcs
         self._letters: list[Incoming] = []
