@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from mpi4py.MPI import Comm
 
 S = TypeVar("S", bound=Solver)
+_STAYS = 0.5  # seconds: as soon as another rank has ended, mpiexec kills the first one, which may be writing
 
 
 class AsyncMPI(MPI):
@@ -130,4 +132,7 @@ class AsyncMPI(MPI):
         return reason
 
     def _keep_history(self, observer: Observer) -> str:
-        return super()._keep_history(observer) if self.root else "The first rank writes the history"
+        if self.root:
+            return super()._keep_history(observer)
+        time.sleep(_STAYS)
+        return "The first rank writes the history"
