@@ -82,6 +82,7 @@ def test_an_error_on_one_rank_ends_all_and_names_it(tmp_path):
     assert "RuntimeError: agent 7 gives up" in text
     assert "rank 2 (agents 5 to 7) failed; the job is aborted. The first rank writes the history" in text
     assert text.count("Traceback") == 1
+    assert len(list(tmp_path.glob("history-of-ASYSONATA-until-round-*.csv"))) == 1
 
 
 def test_divergence_is_an_error(tmp_path):
