@@ -111,6 +111,8 @@ def figure(ends, datasets, quantity):
         repeats = {solver: ends[data, solver] for solver in (*FAMILIES, *REFERENCES)}
         last_ones = [outcome.history[quantity][-1] for outcome in repeats.pop(LBFGS)]
         curves.draw(ax, repeats, quantity)
+        start = max(outcome.history[quantity][0] for runs in repeats.values() for outcome in runs)
+        ax.set_ylim(top=min(ax.get_ylim()[1], 1.5 * start))  # a repeat that rises above its start leaves the panel
         if quantity != "stationarity":  # of L-BFGS, next to none
             ax.axhline(np.median(last_ones), color="0.6", linewidth=3, zorder=0.5, label=f"{LBFGS}, at its end")
         ax.set_title(data)

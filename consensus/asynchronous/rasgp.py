@@ -103,7 +103,7 @@ class RASGP(AsynchronousSolver):
         x = state.x + received(there, mailbox.sum_x - state.seen_x)
         y = state.y + received(there, mailbox.sum_y - state.seen_y)
         w = x / y
-        time = np.maximum(state.time, mailbox.time.max(axis=1)) + 1
+        time = np.maximum(state.time, (there * mailbox.time).max(axis=1)) + 1
         batch = None if self.batch is None else draw(self.batch, problem, int(state.wakes[0]))  # one agent at a time
         x = arcs.c_own * (x - self._steps(state.time, time) * problem.average_gradient(w, batch))
         y = arcs.c_own * y
