@@ -11,7 +11,7 @@ from steps_by_hand import states
 import consensus
 import topologies
 from consensus.solvers import ATG, DADMM, DLM, LTADMM
-from experiments.benchmarks import statements
+from experiments.benchmarks import multipliers
 
 
 def lt_admm(G, W, x, solver):
@@ -82,5 +82,5 @@ def test_where_costs_are_quadratic_dadmm_takes_a_gradient_in_every_fiftieth_roun
     consensus.solve(p, network, solver, rounds=73, checkpoint=path)
     again = consensus.solve(p, network, solver, rounds=120, resume=path)
     np.testing.assert_array_equal(again.w, result.w)
-    plain = statements.dadmm(dense(network), costs(quadratic(8)), np.zeros((8, 3)), solver)
+    plain = multipliers.dadmm(dense(network), costs(quadratic(8)), np.zeros((8, 3)), solver)
     np.testing.assert_allclose(result.w, next(itertools.islice(plain, 119, None)), rtol=0, atol=error)
