@@ -20,18 +20,17 @@ pytestmark = pytest.mark.slow
 
 
 def test_workers_end_at_the_optimum_and_count_what_they_do():
-    result = consensus.solve(
-        QUADRATICS, GRAPH, STEPS, rounds=2000, start=np.ones(5), engine=AsyncProcesses(2), record_every=100
-    )
+    options = {"start": np.ones(5), "tolerance": 1e-9, "engine": AsyncProcesses(2), "record_every": 100}
+    result = consensus.solve(QUADRATICS, GRAPH, STEPS, rounds=10**6, **options)
     history = result.history
-    assert abs(result.w - OPTIMUM).max() < 1e-3
-    assert history["wakes"][-1] >= 8 * 2000
-    assert history["round"][-1] == 2000
+    assert abs(result.w - OPTIMUM).max() < 1e-8
+    rounds = history["round"][-1]
+    assert history["wakes"][-1] >= 8 * rounds
     assert (np.diff(history["clock"]) > 0).all()
     assert (history["staleness"][1:] > 0).all()
-    assert 2000 * 8 <= history["messages"][-1] < 2000 * 8 * 2  # two agents send two messages at a wake, the others one
+    assert 8 * rounds <= history["messages"][-1] < 2 * history["wakes"][-1]  # two agents send two messages, the others one
     assert history["bytes"][-1] == 80 * history["messages"][-1]
-    assert history["gradients"][-1] == pytest.approx(2001, rel=0.05)
+    assert history["gradients"][-1] == pytest.approx(1 + history["wakes"][-1] / 8, rel=0.05)
     assert history["wakes"][0] == 0
     assert history["objective"][0] == pytest.approx(QUADRATICS.objective(np.ones(5)))
     assert not history["lost"].any()
@@ -43,8 +42,14 @@ def test_a_model_with_samples_in_shared_memory(batch):
     solver = ASYSONATA(FullLinearization(5.0), 0.5, batch=batch)
     if batch is None:
         solver = ASYSONATA(PartialLinearization(0.05, curvature="local"), 0.2)
-    result = consensus.solve(whole, CIRCLE, solver, rounds=1500, engine=AsyncProcesses(2), record_every=500)
-    assert result.history["stationarity"][-1] < (1e-7 if batch is None else 0.1 * result.history["stationarity"][0])
+    least = 1e-7 if batch is None else 0.1 * whole.stationarity(np.zeros(5))
+
+    def near(info):
+        return "near the optimum" if info.row["stationarity"] < least else None
+
+    options = {"start": np.zeros(5), "engine": AsyncProcesses(2), "record_every": 100, "callbacks": [near]}
+    result = consensus.solve(whole, CIRCLE, solver, rounds=10**6, **options)
+    assert result.reason == "near the optimum"
 
 
 def noted(file):
@@ -83,15 +88,15 @@ def test_a_worker_that_is_killed_or_stopped_holds_nobody_up(tmp_path, number):
 def test_a_slow_agent_holds_nobody_up():
     def gradient(w, rows):
         if 7 in rows:
-            time.sleep(0.02)
+            time.sleep(0.2)
         return 2 * (w - np.asarray(rows)[:, None])
 
     slow = consensus.Problem.from_functions(
         lambda w, rows: ((w - rows[:, None]) ** 2).sum(axis=1), gradient, agents=8, parameters=2
     )
     result = consensus.solve(slow, GRAPH, ASYSONATA(FullLinearization(2.0), 0.2), rounds=150, engine=AsyncProcesses(4))
-    assert result.history["clock"][-1] < 0.5 * 150 * 0.02
-    assert result.history["staleness"].max() > 0.02
+    assert result.history["clock"][-1] < 0.5 * 150 * 0.2
+    assert result.history["staleness"].max() > 0.1
 
 
 def test_an_error_of_a_worker_is_raised_with_the_history():
