@@ -49,7 +49,7 @@ def slow(_):
     """The last agent takes 20 ms for a gradient, unless all are measured."""
 
     def gradient(w, rows):
-        time.sleep(0.02 * (7 in rows and len(rows) < 8))
+        time.sleep(0.1 * (7 in rows and len(rows) < 8))
         return plain(w, rows)
 
     result = consensus.solve(changed(gradient), GRAPH, STEPS, rounds=300, record_every=300, engine=AsyncMPI())

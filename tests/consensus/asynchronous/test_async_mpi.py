@@ -55,7 +55,7 @@ def test_ranks_end_at_the_optimum_and_count_what_they_do(ranks, tmp_path):
 def test_a_slow_rank_holds_nobody_up(ranks, tmp_path):
     history = said(ranks, "slow", tmp_path)
     assert history["wakes"][-1] >= 8 * 300
-    assert history["clock"][-1] < 0.5 * 300 * 0.02
+    assert history["clock"][-1] < 0.5 * 300 * 0.1
     assert history["staleness"][-1] > 0.02
     assert history["lost"][-1] > 100  # which it had no time to take
 
