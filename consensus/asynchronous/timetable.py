@@ -60,7 +60,7 @@ class Timetable:
         self._compute, self._delays, self._losses, self._away, self._seed = compute, delays, losses, away, seed
         self.targets, self.first = targets, first
         self.loses = any(loss > 0 for row in losses for loss in row if isinstance(loss, float))
-        self._drawn: list[Draws | None] = [None] * len(compute)
+        self._drawn: list[dict[int, Draws]] = [{} for _ in compute]  # by block, the last two that were asked for
 
     @classmethod
     def of(cls, settings: Settings, schedule: ScheduleLike) -> Timetable:
@@ -98,10 +98,13 @@ class Timetable:
 
     def of_wake(self, agent: int, number: int) -> Draws:
         """Return a block of draws with those of an agent's wake ``number``."""
-        drawn = self._drawn[agent]
-        if drawn is None or not 0 <= number - drawn.first < BLOCK:
+        kept, block = self._drawn[agent], number // BLOCK
+        drawn = kept.get(block)
+        if drawn is None:
+            if len(kept) == 2:
+                del kept[next(iter(kept))]
             specs = self._compute[agent], self._delays[agent], self._losses[agent]
-            drawn = self._drawn[agent] = draws(self._seed, agent, number, *specs)
+            drawn = kept[block] = draws(self._seed, agent, number, *specs)
         return drawn
 
     def next_wake(self, agent: int, number: int, time: float) -> float:
