@@ -44,7 +44,9 @@ class Subproblem(NamedTuple):
         return self.tau + (self.regularizer.strong_convexity if self.regularizer.quadratic else 0.0)
 
     def bounded(self) -> Self:
-        """Return the subproblem with its :attr:`bound`, ``k + trace(J' diag(c) J)``; losses have curvatures of at most one.
+        """Return the subproblem with its :attr:`bound`, ``k + b trace(J' diag(c) J)``.
+
+        b is the loss's ``curvature_bound`` if that is above one, else one, which is at least the curvature of most losses.
 
         Without the operator's ``diagonal`` it is found by a few steps of power iteration; by fewer where r is quadratic, for
         then its order of magnitude is all that is asked for.
@@ -55,6 +57,8 @@ class Subproblem(NamedTuple):
         else:
             steps = 2 if self.regularizer.quadratic else 8
             trace = _power(self.operator, self.weights[:, :, None], self.w.shape, self.w.dtype, steps)
+        if (bound := getattr(self.loss, "curvature_bound", None) or 1.0) > 1:
+            trace = bound * trace
         return self._replace(known_bound=self.strong_convexity + trace)
 
     def bregman(self, a: np.ndarray) -> np.ndarray:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from consensus import _checks, kernels
+from consensus import kernels
+from consensus.losses.arrays import aligned, columns_of, summed
 
 if TYPE_CHECKING:
     import cvxpy
@@ -43,13 +43,14 @@ class Loss(ABC):
     - Results are new arrays, and arguments are not changed. Several threads may call a loss at the same time.
     - Smaller shards are padded with samples of weight zero, whose features and targets are zero: a loss must be finite there.
       Local solvers evaluate it at outputs far from any target: values and derivatives may be infinite there, but not NaN.
-    - Unless the regularizer is quadratic, local solvers expect curvatures of at most about one, as in all losses here.
+    - Unless the regularizer is quadratic, local solvers expect curvatures of at most ``curvature_bound``, or of about one if
+      there is none.
     - A run can be resumed with a loss of the same attributes.
     """
 
     separable: bool = True
     quadratic: bool = False
-    curvature_bound: ClassVar[float | None] = None
+    curvature_bound: float | None = None
 
     @abstractmethod
     def value(self, outputs: Outputs, targets: Targets) -> Float[np.ndarray, "*agents samples"]:
@@ -97,6 +98,36 @@ class Loss(ABC):
         ndarray (..., samples, outputs), or (..., samples, outputs, outputs)
             The diagonal if the loss is separable, else the matrix.
         """
+
+    def label_weights(self, targets: Targets) -> Float[np.ndarray, "*agents samples"] | float:
+        """Return the weight of each sample in a mean loss, by whose sum over the network ``reduction="mean"`` divides.
+
+        Parameters
+        ----------
+        targets : ndarray
+            As in `value`.
+
+        Returns
+        -------
+        ndarray (..., samples) or float
+            Weights of at least 0; a number, by default 1, if it is that of every possible sample.
+        """
+        return 1.0
+
+    def label_counts(self, targets: Targets) -> Float[np.ndarray, "*agents samples"] | float:
+        """Return the number of labels of each sample that `error` counts: its weight in the mean error of a test set.
+
+        Parameters
+        ----------
+        targets : ndarray
+            As in `value`.
+
+        Returns
+        -------
+        ndarray (..., samples) or float
+            Numbers of labels; a number, by default 1, if it is that of every possible sample.
+        """
+        return 1.0
 
     def curvature_root(self, outputs: Outputs, targets: Targets) -> Curvatures:
         """Return a matrix L with ``L L'`` equal to the curvature.
@@ -203,47 +234,3 @@ class Loss(ABC):
         if columns != outputs:
             wanted = f"{type(self).__name__} needs a target for each of the model's {outputs} outputs"
             raise ValueError(f"{wanted}; got targets with {columns} columns")
-
-
-def columns_of(targets: ArrayLike) -> int:
-    """Return the number of columns of targets (samples, columns)."""
-    shape: tuple[int, ...] = _checks.array("targets", targets).shape
-    if not shape:
-        raise ValueError(f"targets must have shape (samples, columns); got {shape}")
-    return shape[-1]
-
-
-def scores(outputs: ArrayLike) -> np.ndarray:
-    """Return outputs as an array of floats (..., samples, outputs); raise an error if they are no such array."""
-    found = _checks.floats("outputs", outputs)
-    if found.ndim < 2 or not found.shape[-1]:
-        raise ValueError(f"outputs must have shape (..., samples, outputs); got {found.shape}")
-    return found
-
-
-def shaped(targets: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
-    """Return targets in a shape, to which one axis of length one may be missing, and nothing is broadcast."""
-    found = _checks.array("targets", targets)
-    if found.ndim == len(shape) - 1:
-        found = found[..., None]
-    if found.shape != shape:
-        raise ValueError(f"targets must have shape {shape} for these outputs; got {found.shape}")
-    return found
-
-
-def aligned(outputs: ArrayLike, targets: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Return outputs, and targets of the same shape and dtype."""
-    outputs = scores(outputs)
-    return outputs, shaped(targets, outputs.shape).astype(outputs.dtype, copy=False)
-
-
-def summed(losses: np.ndarray) -> np.ndarray:
-    """Return the sum over outputs, the last axis."""
-    return np.asarray(losses.sum(axis=-1))
-
-
-def weighted(losses: cvxpy.Expression, weights: np.ndarray) -> cvxpy.Expression:
-    """Return the sum of a CVXPY expression (samples, outputs), weighted by samples."""
-    import cvxpy as cp  # takes a second, which only its users spend
-
-    return cp.sum(cp.multiply(np.broadcast_to(weights[:, None], losses.shape), losses))

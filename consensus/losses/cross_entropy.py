@@ -2,25 +2,62 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from numbers import Integral
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from consensus import kernels
-from consensus.losses.base import Loss, columns_of, scores, shaped, summed
+from consensus import _checks, kernels
+from consensus.losses.arrays import columns_of, summed
+from consensus.losses.base import Loss
+from consensus.losses.softmax import blocks_of_samples, by_label, diagonal_less_product, of_samples, shares, slope, softmax
 
 if TYPE_CHECKING:
     import cvxpy
     import jax
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CrossEntropy(Loss):
-    """``l(f, d) = log sum_k exp(f_k) - f_d`` for logits f_k, one per class, and the integer class d in 0, 1, ..., K - 1.
+    """``l(f, d) = sum_k q_k (log sum_j exp(f_j) - f_k)`` for logits f_k, one per class, and the integer class d in 0 .. K - 1.
 
-    Targets have shape (..., samples, 1) or (..., samples). Exact at logits of any size, as the largest is subtracted first.
-    `error` is 1 for a sample whose class does not have the largest logit, else 0.
+    By default ``q_k = 1`` for the class d and 0 for others. With class weights v and label smoothing e, as in PyTorch [1]_,
+
+        q_k = (1 - e) v_d [k = d] + e v_k / K
+
+    and q = 0 if d is the ignored index. Targets have shape (..., samples, 1) or (..., samples). Exact at logits of any size, as
+    the largest is subtracted first. `error` is 1 for a sample whose class does not have the largest logit, else 0.
+
+    Parameters
+    ----------
+    weight : sequence of float, optional
+        Weights v of the K classes, at least 0 and not all 0; all 1 if omitted.
+    label_smoothing : float
+        Part e of every label, from 0 to 1, that is spread evenly over all classes.
+    ignore_index : int, optional
+        Label of samples that do not count: they have no loss, no gradient and no error. It may be a class or, as -100 is, none.
+
+    Raises
+    ------
+    ValueError
+        If a setting is out of range. A problem rejects targets that are neither classes nor ignored, and weights whose number
+        is not that of the model's outputs.
+
+    Notes
+    -----
+    PyTorch's ``reduction="mean"`` divides by the sum of ``v_d`` over the samples that are not ignored. So does
+    ``Problem(..., reduction="mean")``, by the sum over the samples of the whole network: the agents' costs g_i add up to
+    ``torch.nn.functional.cross_entropy`` on the pooled data. They are not the agents' own means, whose sum would depend on who
+    holds which class. The mean needs the labels of all agents: shards of some agents only take ``reduction="sum"``.
+
+    With T targets per sample, shape (..., samples, T), as those of the tokens of a text, a model has T times K outputs, the
+    logits of one token after another; l is the sum over tokens, and `error` the fraction of wrong ones among those that count.
+
+    References
+    ----------
+    .. [1] ``torch.nn.CrossEntropyLoss`` in the documentation of PyTorch.
 
     Examples
     --------
@@ -28,78 +65,152 @@ class CrossEntropy(Loss):
     >>> from consensus import CrossEntropy
     >>> CrossEntropy().value(np.array([[1e4, -1e4], [0.0, 0.0]]), np.array([[0], [1]]))
     array([0.        , 0.69314718])
+    >>> rare = CrossEntropy(weight=[1.0, 3.0], ignore_index=-100)
+    >>> rare.value(np.zeros((3, 2)), np.array([0, 1, -100]))
+    array([0.69314718, 2.07944154, 0.        ])
     """
+
+    weight: Sequence[float] | None = None
+    label_smoothing: float = 0.0
+    ignore_index: int | None = None
 
     separable = False
     curvature_bound = 0.5  # of diag(p) - p p', by Gershgorin: 2 p (1 - p) at most
 
+    def __post_init__(self) -> None:
+        smoothing = _checks.number("label_smoothing", self.label_smoothing, least=0, most=1)
+        object.__setattr__(self, "label_smoothing", smoothing)
+        if self.ignore_index is not None:
+            if isinstance(self.ignore_index, bool) or not isinstance(self.ignore_index, Integral):
+                raise ValueError(f"ignore_index must be a whole number, or None; got {_checks.shown(self.ignore_index)}")
+            object.__setattr__(self, "ignore_index", int(self.ignore_index))
+        if self.weight is not None:
+            weight = _checks.floats("weight of CrossEntropy", self.weight)
+            if weight.ndim != 1 or not np.isfinite(weight).all() or not (weight >= 0).all() or not weight.any():
+                wanted = "finite numbers >= 0, one for each class and not all 0"
+                raise ValueError(f"weight of CrossEntropy must be {wanted}; got {_checks.shown(self.weight)}")
+            object.__setattr__(self, "weight", tuple(weight.tolist()))
+            # The curvature is the plain one times sum_k q_k, which is (1 - e) v_d + e mean(v).
+            largest = (1 - smoothing) * weight.max() + smoothing * weight.mean()
+            object.__setattr__(self, "curvature_bound", 0.5 * float(largest))
+
+    def __repr__(self) -> str:
+        given = [one.name for one in fields(self) if getattr(self, one.name) != one.default]
+        return f"CrossEntropy({', '.join(f'{name}={getattr(self, name)!r}' for name in given)})"
+
+    @property
+    def _options(self) -> tuple[Sequence[float] | None, float, int | None]:
+        return self.weight, self.label_smoothing, self.ignore_index
+
+    @property
+    def _plain(self) -> bool:
+        """Whether q is one for the class and zero for all others, of every label."""
+        return self.weight is None and not self.label_smoothing and self.ignore_index is None
+
+    def _shares(self, logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Return q (..., labels, classes)."""
+        classes = logits.shape[-1]
+        if self.weight is not None and len(self.weight) != classes:
+            raise ValueError(f"weight of CrossEntropy must have {classes} numbers for these outputs; got {len(self.weight)}")
+        found: np.ndarray = shares(np, labels, classes, logits.dtype, *self._options)
+        return found
+
     def value(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        outputs = scores(outputs)
-        shifted = outputs - outputs.max(axis=-1, keepdims=True)
-        chosen = summed(np.where(_one_hot(targets, outputs.shape), shifted, 0))
-        return np.asarray(np.log(summed(kernels.exp(shifted))) - chosen)
+        logits, labels, count = by_label(outputs, targets)
+        shifted = logits - logits.max(axis=-1, keepdims=True)
+        logarithms = np.log(summed(kernels.exp(shifted)))
+        if self._plain:
+            chosen = summed(np.where(labels[..., None] == np.arange(logits.shape[-1]), shifted, 0))
+            return of_samples(np.asarray(logarithms - chosen), count)
+        q = self._shares(logits, labels)
+        return of_samples(summed(q) * logarithms - summed(q * shifted), count)
 
     def gradient(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        outputs = scores(outputs)
-        return _slope(outputs, shaped(targets, (*outputs.shape[:-1], 1))[..., 0].astype(outputs.dtype, copy=False))
+        logits, labels, _ = by_label(outputs, targets)
+        if self._plain:
+            found = slope(logits, labels.astype(logits.dtype, copy=False))
+        else:
+            q, found = self._shares(logits, labels), softmax(logits)
+            found *= summed(q)[..., None]
+            found -= q
+        return found.reshape(np.shape(outputs))
 
     def jax_gradient(self, outputs: jax.Array, targets: jax.Array) -> jax.Array:
         import jax
 
-        return jax.nn.softmax(outputs) - (targets.reshape(-1, 1) == jax.numpy.arange(outputs.shape[-1]))
+        logits = outputs.reshape(targets.size, -1)
+        labels, classes = targets.reshape(-1), logits.shape[1]
+        if self._plain:
+            found = jax.nn.softmax(logits) - (labels[:, None] == jax.numpy.arange(classes))
+        else:
+            q = shares(jax.numpy, labels, classes, logits.dtype, *self._options)
+            found = q.sum(axis=1, keepdims=True) * jax.nn.softmax(logits) - q
+        return found.reshape(outputs.shape)
 
     def curvature(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        p = _softmax(outputs)
-        return _diagonal_less_product(p, p)
+        return self._bent(outputs, targets, root=False)
 
     def curvature_root(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        return self._bent(outputs, targets, root=True)
+
+    def _bent(self, outputs: np.ndarray, targets: np.ndarray, root: bool) -> np.ndarray:
+        logits, labels, count = by_label(outputs, targets)
+        p = softmax(logits)
         # diag(q) - p q' with q the square root of p: its square is diag(p) - p p'.
-        p = _softmax(outputs)
-        return _diagonal_less_product(p, np.sqrt(p))
+        found = diagonal_less_product(p, np.sqrt(p) if root else p)
+        if not self._plain:
+            total = summed(self._shares(logits, labels))[..., None, None]
+            found *= np.sqrt(total) if root else total
+        return blocks_of_samples(found, count)
+
+    def label_weights(self, targets: np.ndarray) -> np.ndarray | float:
+        if self.weight is None:
+            return self.label_counts(targets)
+        labels = _checks.array("targets", targets)
+        counted = self._counted(labels)
+        return summed(counted * np.array(self.weight)[np.where(counted, labels, 0).astype(int)])
+
+    def label_counts(self, targets: np.ndarray) -> np.ndarray | float:
+        labels = _checks.array("targets", targets)
+        return float(columns_of(labels)) if self.ignore_index is None else summed(self._counted(labels).astype(float))
+
+    def _counted(self, labels: np.ndarray) -> np.ndarray:
+        return np.ones(labels.shape, bool) if self.ignore_index is None else np.asarray(labels != self.ignore_index)
 
     def expression(self, outputs: cvxpy.Expression, targets: np.ndarray, weights: np.ndarray) -> cvxpy.Expression:
         import cvxpy as cp
 
-        chosen = cp.sum(cp.multiply(_one_hot(targets, outputs.shape).astype(float), outputs), axis=1)
-        return weights @ (cp.log_sum_exp(outputs, axis=1) - chosen)
+        logits, labels, count = by_label(np.zeros(outputs.shape), targets)
+        q = self._shares(logits, labels)
+        scores = outputs if count == 1 else cp.reshape(outputs, logits.shape, order="C")
+        losses = cp.multiply(summed(q), cp.log_sum_exp(scores, axis=1)) - cp.sum(cp.multiply(q, scores), axis=1)
+        return np.repeat(weights, count) @ losses
 
     def error(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        outputs = scores(outputs)
-        right = _one_hot(targets, outputs.shape)
-        found = np.take_along_axis(right, outputs.argmax(axis=-1)[..., None], axis=-1)[..., 0]
-        return np.asarray(1 - found.astype(outputs.dtype))
+        logits, labels, count = by_label(outputs, targets)
+        counted = self._counted(labels)
+        wrong = of_samples(((logits.argmax(axis=-1) != labels) & counted).astype(logits.dtype), count)
+        return wrong if count == 1 else np.asarray(wrong / np.maximum(of_samples(counted.astype(logits.dtype), count), 1))
 
     def check(self, targets: np.ndarray, outputs: int) -> None:
-        if columns_of(targets) != 1:
+        columns = columns_of(targets)
+        classes = outputs // max(1, columns)
+        if columns != 1 and (not columns or outputs % columns or classes < 2):
             raise ValueError(
                 f"CrossEntropy takes one integer class per sample, shape (samples,) or (samples, 1); "
-                f"got {columns_of(targets)} columns (for one-hot rows pass y.argmax(axis=1))"
+                f"got {columns} columns (for one-hot rows pass y.argmax(axis=1); T labels per sample need T times K outputs, "
+                f"and the model has {outputs})"
             )
-        classes = np.unique(targets)
-        if outputs < 2 or not np.isin(classes, np.arange(outputs)).all():
+        if self.weight is not None and len(self.weight) != classes:
+            raise ValueError(f"weight of CrossEntropy must have a number for each of {classes} classes; got {len(self.weight)}")
+        labels = _checks.array("targets", targets)
+        counted = self._counted(labels)
+        found = np.unique(labels[counted])
+        if classes < 2 or not np.isin(found, np.arange(classes)).all():
+            wrong = np.argwhere(counted & ~np.isin(labels, np.arange(classes)))
+            where = f"; the first that is none is {labels[tuple(wrong[0])]:g}, of sample {wrong[0, 0]}" if len(wrong) else ""
+            ignored = "" if self.ignore_index is None else f", or ignore_index={self.ignore_index}"
             raise ValueError(
-                f"CrossEntropy takes integer classes 0 .. K - 1 for a model with K >= 2 outputs; "
-                f"got classes {np.array2string(classes, threshold=6)} and {outputs} output(s)"
+                f"CrossEntropy takes integer classes 0 .. K - 1 for a model with K >= 2 outputs{ignored}; "
+                f"got classes {np.array2string(found, threshold=6)} and {outputs} output(s){where}"
             )
-
-
-def _softmax(outputs: np.ndarray) -> np.ndarray:
-    outputs = scores(outputs)
-    return _slope(outputs, np.full(outputs.shape[:-1], -1, outputs.dtype))  # of no class
-
-
-def _slope(outputs: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    return np.asarray(kernels.softmax_slope(outputs, classes, out=np.empty(outputs.shape, outputs.dtype)))
-
-
-def _diagonal_less_product(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """Return ``diag(q) - p q'``."""
-    result: np.ndarray = -p[..., :, None] * q[..., None, :]
-    diagonal = np.einsum("...kk->...k", result)  # a view
-    diagonal += q
-    return result
-
-
-def _one_hot(targets: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Return, as booleans of a shape (..., samples, outputs), which output is the class: by comparison, without a gather."""
-    return np.asarray(shaped(targets, (*shape[:-1], 1)) == np.arange(shape[-1]))

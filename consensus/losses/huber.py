@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from consensus import _checks, kernels
-from consensus.losses.base import Loss, aligned, shaped, summed, weighted
+from consensus.losses.arrays import aligned, shaped, summed, weighted
+from consensus.losses.base import Loss
 
 if TYPE_CHECKING:
     import cvxpy

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from consensus import kernels
-from consensus.losses.base import Loss, aligned, scores, shaped, summed, weighted
+from consensus.losses.arrays import aligned, scores, shaped, summed, weighted
+from consensus.losses.base import Loss
 
 if TYPE_CHECKING:
     import cvxpy

@@ -64,12 +64,16 @@ class Method(Protocol):
 
 
 class HeldOut(NamedTuple):
-    """A test set, and the model and loss that are evaluated on it."""
+    """A test set, and the model and loss that are evaluated on it.
+
+    ``shares`` (samples,) sum to one: the weights of the samples in the mean error; None if they are equal.
+    """
 
     features: np.ndarray
     targets: np.ndarray
     model: Model
     loss: Loss
+    shares: np.ndarray | None = None
 
 
 class Recorder:
@@ -176,13 +180,14 @@ class Recorder:
 
 def _test_errors(test: HeldOut, w: np.ndarray) -> np.ndarray:
     """Return the mean test error of every row of `w`, a few rows at a time."""
-    X, y, model, loss = test
+    X, y, model, loss, shares = test
     few = max(1, CHUNK_BYTES // (len(X) * max(getattr(model, "widths", [model.outputs])) * X.itemsize))
     errors = []
     for first in range(0, len(w), few):
         rows = w[first : first + few]
         outputs = model.predict(rows, np.broadcast_to(X, (len(rows), *X.shape)))
-        errors.append(loss.error(outputs, np.broadcast_to(y, (len(rows), *y.shape))).mean(axis=1))
+        of_samples = loss.error(outputs, np.broadcast_to(y, (len(rows), *y.shape)))
+        errors.append(of_samples.mean(axis=1) if shares is None else of_samples @ shares)
     return np.concatenate(errors)
 
 
@@ -203,6 +208,10 @@ def checked_test_set(problem: BaseProblem, test: Any) -> HeldOut:  # noqa: ANN40
     if X.shape[1:] != features:
         raise ValueError(f"test features must have shape {features} a sample, as in training; got {X.shape[1:]}")
     problem.loss.check(y, problem.model.outputs)
+    counts = problem.loss.label_counts(y) if hasattr(problem.loss, "label_counts") else 1.0
+    shares = counts / counts.sum() if isinstance(counts, np.ndarray) and counts.any() else None
+    if isinstance(counts, np.ndarray) and shares is None:
+        raise ValueError(f"y of test must have labels that count with {problem.loss}; it ignores them all")
     # Contiguous, because bits of products depend on the order in memory.
     X, y = np.ascontiguousarray(X, shards.features.dtype), np.ascontiguousarray(y, problem.dtype)
-    return HeldOut(X, y, problem.model, problem.loss)
+    return HeldOut(X, y, problem.model, problem.loss, shares)

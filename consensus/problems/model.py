@@ -24,6 +24,7 @@ from consensus.problems.functions import Function, FunctionProblem
 from consensus.problems.sample_shapes import fitted, misfit
 from consensus.problems.shared import SharedProblem
 from consensus.problems.sums import SampleSums
+from consensus.problems.total_weight import total_weight
 from consensus.regularizers import Regularizer
 from consensus.workers.shared_memory import SharedArray
 
@@ -42,8 +43,8 @@ class Problem(SampleSums):
     regularizer : Regularizer, optional
         The regularizer r; none if omitted.
     reduction : {"mean", "sum"}
-        With ``mean`` c = 1/N, N the samples of the whole network, so that U is the mean loss plus r. With ``sum`` c = 1, the
-        convention of [1]_.
+        With ``mean`` c = 1/N, N the samples of the whole network, so that U is the mean loss plus r. If the loss gives labels
+        weights, as :class:`CrossEntropy` may, N is their sum. With ``sum`` c = 1, the convention of [1]_.
 
     Raises
     ------
@@ -89,16 +90,14 @@ class Problem(SampleSums):
         super().__init__(shards.rows, shards.network_size, model.parameters, shards.targets.dtype, regularizer)
         self.model, self.loss, self.shards = model, loss, shards
         self.reduction = _checks.choice("reduction", reduction, ("mean", "sum"))
-        scale = 1 / shards.samples if reduction == "mean" else 1.0
+        scale = 1 / total_weight(loss, shards) if reduction == "mean" else 1.0
         self.weights = shards.weights * shards.weights.dtype.type(scale)  #: c on samples, zero on padding
         self._samples = int(np.count_nonzero(self.weights))
         self._prepare_sums()
 
     def __repr__(self) -> str:
-        return (
-            f"Problem({self.model}, {self.loss}, {self.agents} agents, {self.shards.samples} samples, "
-            f"{self.nonconvex or self.regularizer}, reduction={self.reduction!r})"
-        )
+        size, r = f"{self.agents} agents, {self.shards.samples} samples", self.nonconvex or self.regularizer
+        return f"Problem({self.model}, {self.loss}, {size}, {r}, reduction={self.reduction!r})"
 
     def _lipschitz(self, w: np.ndarray | None) -> np.ndarray:
         bound, design = self._bound_and_design()

@@ -66,6 +66,7 @@ def check_loss(loss: Loss, targets: ArrayLike, outputs: int | None = None, *, se
     trial.derivatives()
     trial.curvature()
     trial.forms("curvature_root", "error")
+    trial.weights("label_weights", "label_counts")
     trial.far()
     trial.expression()
     trial.jax()
@@ -99,6 +100,17 @@ class _Trial:
             laws.close(f"{name} of a sample does not depend on the others", method(f[:, ::2], d[:, ::2]), full[:, ::2], 1e-13)
             padded = method(np.zeros_like(f), np.zeros_like(d))
             laws.true(f"{name} is finite at zeros, which pad shards", np.isfinite(padded).all(), f"found {padded.ravel()[:3]}")
+
+    def weights(self, *names: str) -> None:
+        """Check that weights of labels are a number, or numbers of at least 0 that do not depend on other samples."""
+        for name in names:
+            method, law = getattr(self.loss, name), f"{name} is a number or numbers (agents, samples) of at least 0"
+            found = method(self.d)
+            shape, least = np.shape(found), float(np.min(found))
+            wanted = isinstance(found, float) or (isinstance(found, np.ndarray) and shape == self.shape[:2])
+            self.laws.true(law, wanted and least >= 0, f"found {type(found).__name__} of shape {shape}, the least {least:g}")
+            if shape:
+                self.laws.same(f"{name} of a sample does not depend on the others", method(self.d[1:, ::2]), found[1:, ::2])
 
     def _kept(self, name: str, f: np.ndarray, d: np.ndarray) -> np.ndarray:
         """Call a method on read-only arguments; its result must be a new array."""
