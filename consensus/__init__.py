@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from consensus import costs as costs
     from consensus import data as data
     from consensus import datasets as datasets
+    from consensus import directions as directions
     from consensus import engines as engines
     from consensus import errors as errors
     from consensus import estimators as estimators
@@ -73,6 +74,7 @@ else:
             "costs",
             "data",
             "datasets",
+            "directions",
             "engines",
             "errors",
             "estimators",

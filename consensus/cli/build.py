@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 import topologies
-from consensus import compression, losses, regularizers, robust, solvers, step_sizes, surrogates
+from consensus import compression, directions, losses, regularizers, robust, solvers, step_sizes, surrogates
 from consensus.cli.config import Config, ConfigError, Key, named
 
 T = TypeVar("T")
@@ -27,7 +27,7 @@ def _public(kind: Callable[[Any], bool], *modules: ModuleType) -> dict[str, Any]
 GRAPHS, WEIGHTS = _public(inspect.isfunction, topologies.graphs), _public(inspect.isfunction, topologies.weights)
 SCHEDULES = _public(inspect.isclass, topologies.schedules)
 LOSSES, REGULARIZERS = _public(inspect.isclass, losses), _public(inspect.isclass, regularizers)
-SOLVERS = _public(inspect.isclass, solvers, surrogates, step_sizes, robust, compression)  # and what they take
+SOLVERS = _public(inspect.isclass, solvers, surrogates, step_sizes, robust, compression, directions)  # and what they take
 FUNCTIONS = ("weights",)  # arguments that are functions: their name is given, and they are not called
 
 
@@ -47,10 +47,11 @@ def make(config: Config, key: Key, names: Mapping[str, Callable[..., Any]], **kn
     function = names[kind]
     parameters = inspect.signature(function).parameters
     given = {name: _value(config, (*key, name), names, known) for name in settings if name not in ("kind", "label")}
-    for name in given:
+    stated = {name: one for name, one in parameters.items() if one.kind is not one.VAR_KEYWORD}
+    for name in given if stated.keys() == parameters.keys() else ():
         config.one_of((*key, name), name, parameters, f"argument of {kind}")
     arguments = {name: value for name, value in known.items() if name in parameters} | given
-    missing = [name for name, one in parameters.items() if one.default is one.empty and name not in arguments]
+    missing = [name for name, one in stated.items() if one.default is one.empty and name not in arguments]
     if missing:
         raise config.error(key, f"{kind} needs {' and '.join(missing)}")
     return attempt(config, key, function, **arguments)

@@ -2,9 +2,10 @@
 
 from consensus.models.base import Model
 from consensus.models.jax import JAX
+from consensus.models.layout import NamedArray
 from consensus.models.linear import Linear
 from consensus.models.linearization import Linearization, linearize
 from consensus.models.mlp import MLP
 from consensus.models.torch import Torch
 
-__all__ = ["JAX", "MLP", "Linear", "Linearization", "Model", "Torch", "linearize"]
+__all__ = ["JAX", "MLP", "Linear", "Linearization", "Model", "NamedArray", "Torch", "linearize"]

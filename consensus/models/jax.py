@@ -14,6 +14,7 @@ from numpy.typing import DTypeLike
 from consensus import _checks
 from consensus.models.framework import Framework
 from consensus.models.jax_compiled import Compiled, Derivatives, Function, PyTree, loaded
+from consensus.models.layout import NamedArray, layout_of
 from consensus.models.loss_methods import method_of
 
 if TYPE_CHECKING:
@@ -91,6 +92,11 @@ class JAX(Framework):
     def __repr__(self) -> str:
         name = getattr(self._apply, "__qualname__", None) or repr(self._apply)
         return f"JAX({name}, {self._tree.unflatten(self._shapes)}, device={self.device!r})"
+
+    @property
+    def layout(self) -> tuple[NamedArray, ...]:
+        """Names, places and shapes of the arrays; those of a layer's weights end with its outputs, as flax has them."""
+        return layout_of(loaded().tree_util.tree_leaves_with_path(self._tree.unflatten(range(len(self._shapes)))), self._shapes)
 
     def init(self, rng: np.random.Generator) -> np.ndarray:
         """Return the start: the parameters that were given, or those of a key drawn from ``rng``.

@@ -13,6 +13,7 @@ import numpy as np
 from consensus import _checks
 from consensus.models.activations import Activation
 from consensus.models.layers_linearized import LayeredLinearization
+from consensus.models.layout import NamedArray
 from consensus.models.linearized import Linearized
 
 
@@ -37,6 +38,15 @@ class Layered(Linearized):
     def matrices(self) -> tuple[tuple[int, int, int], ...]:
         """Places of the layers' weights in the parameter vector: (start, m, k), m k numbers from start on, row by row."""
         return tuple((start, m, k) for start, _, _, m, k in self._spans)
+
+    @property
+    def layout(self) -> tuple[NamedArray, ...]:
+        """Names, places and shapes of the layers' weights and biases."""
+        found = []
+        for layer, (start, weights, end, m, k) in enumerate(self._spans):
+            found.append(NamedArray(f"{layer}.weight", start, (m, k), -1))
+            found += [NamedArray(f"{layer}.bias", weights, (k,), -1)] if end > weights else []
+        return tuple(found)
 
     def _split(self, w: np.ndarray) -> list[tuple[np.ndarray, Any]]:
         """Return views of every layer's weights (..., m, k) and biases (..., 1, k) or None, for w (..., P)."""

@@ -15,6 +15,7 @@ from numpy.typing import DTypeLike
 from consensus import _checks
 from consensus._parallel import CHUNK_BYTES
 from consensus.models.framework_trial import Generators
+from consensus.models.layout import NamedArray
 from consensus.models.together import most_together
 from consensus.models.torch_aligned import LINE, aligned
 from consensus.models.torch_calls import ModuleCalls, loaded
@@ -96,6 +97,11 @@ class Torch(ModuleCalls):
         text = " ".join(str(self._module).split())
         fixed = f", constants={digest(constants)}" if constants else ""
         return f"Torch({text}, device={self.device!r}{fixed})"
+
+    @property
+    def layout(self) -> tuple[NamedArray, ...]:
+        """Names, places and shapes of the parameters; those of a layer's weights begin with its outputs."""
+        return tuple(NamedArray(names[0], start, shape, 0) for names, start, _, shape in self._spans)
 
     def init(self, rng: np.random.Generator) -> np.ndarray:
         """Return the start: the module's own values, or those of a new module under a seed drawn from ``rng``.

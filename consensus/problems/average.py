@@ -70,7 +70,7 @@ class AverageForm(ABC):
 
     def _averaged(self, gradient: np.ndarray, w: np.ndarray) -> np.ndarray:
         size, r = self.network_size, self.regularizer
-        if type(r) is L2:  # the usual one, in one pass
+        if type(r) is L2 and type(r.weight) is float:  # the usual one, in one pass
             return combined(size, gradient, r.weight, w, over=gradient)
         smooth = r.gradient
         return rowwise(lambda g, w: size * g + smooth(w), gradient, w, over=gradient)

@@ -39,7 +39,8 @@ class SampleSums(BaseProblem):
         gradient = self._model_gradient()
         self._fused = gradient if isinstance(gradient, FusedSums) else None
         # The number times w that the regularizer adds to gradients; None if that is not all.
-        self._ridge = self.regularizer.weight if self.nonconvex is None and type(self.regularizer) is L2 else None
+        r = self.regularizer
+        self._ridge = r.weight if self.nonconvex is None and type(r) is L2 and type(r.weight) is float else None
         self._together: int = getattr(self.model, "together", 1)
         # The numbers that a gradient touches: for each sample, in all layers of the model, and once for each agent.
         size = math.prod(self.shards.features.shape[2:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import zlib
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,6 +17,28 @@ def points(name: str, value: ArrayLike) -> np.ndarray:
     if not 0 < found.ndim < 3:
         raise ValueError(f"{name} must have shape (P,) or (agents, P); got {found.shape}")
     return found
+
+
+def weights_of_each(name: str, value: ArrayLike) -> np.ndarray:
+    """Return a read-only array of the coordinates' weights; raise ``ValueError`` unless they are finite, >= 0 and (P,)."""
+    weights = _checks.floats(name, value).astype(float)
+    if weights.ndim != 1 or not weights.size or not (np.isfinite(weights).all() and weights.min() >= 0):
+        raise ValueError(f"{name} must be finite weights >= 0 (P,); got {_checks.shown(value)}")
+    weights.flags.writeable = False
+    return weights
+
+
+def weighted_points(name: str, value: ArrayLike, weights: np.ndarray, of: object) -> np.ndarray:
+    """Return ``value`` as :func:`points` does; raise ``ValueError`` unless it has as many coordinates as ``of`` has weights."""
+    found = points(name, value)
+    if found.shape[-1] != len(weights):
+        raise ValueError(f"{name} must have the {len(weights)} coordinates of {of}; got shape {found.shape}")
+    return found
+
+
+def digested(weights: np.ndarray) -> str:
+    """Return the text that stands for weights, of which there may be many."""
+    return f"<{len(weights)} weights, {zlib.crc32(weights.tobytes()):08x}>"
 
 
 def to_prox(v: ArrayLike, step: float | np.ndarray) -> tuple[np.ndarray, float | np.ndarray]:

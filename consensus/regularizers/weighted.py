@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -11,9 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from consensus import _checks
 from consensus.regularizers.base import Regularizer, check_slices
-from consensus.regularizers.points import like, points, soft_threshold, to_prox, total
+from consensus.regularizers.points import digested, like, soft_threshold, to_prox, total, weighted_points, weights_of_each
 from consensus.regularizers.separable import Separable
 
 if TYPE_CHECKING:
@@ -56,7 +54,7 @@ class WeightedElasticNet(Separable):
     def __post_init__(self) -> None:
         put = functools.partial(object.__setattr__, self)
         for name in ("l1", "l2"):
-            weights = _weights(name, getattr(self, name))
+            weights = weights_of_each(f"{name} of WeightedElasticNet", getattr(self, name))
             put(name, tuple(weights.tolist()))  # arrays can be neither compared nor hashed
             put(f"_{name}", weights)
         if self._l1.shape != self._l2.shape:
@@ -65,8 +63,7 @@ class WeightedElasticNet(Separable):
         put("squares", self._l2 if self.smooth else None)
 
     def __repr__(self) -> str:
-        l1, l2 = (f"<{len(weights)} weights, {zlib.crc32(weights.tobytes()):08x}>" for weights in (self._l1, self._l2))
-        return f"WeightedElasticNet(l1={l1}, l2={l2})"
+        return f"WeightedElasticNet(l1={digested(self._l1)}, l2={digested(self._l2)})"
 
     @property
     def strong_convexity(self) -> float:
@@ -78,17 +75,17 @@ class WeightedElasticNet(Separable):
         return float(self._l2.max()) if self.smooth else None
 
     def value(self, w: ArrayLike) -> np.ndarray | float:
-        w = _points("w", w, self)
+        w = weighted_points("w", w, self._l2, self)
         return total(np.abs(w) * like(self._l1, w) + np.square(w) * like(self._l2 / 2, w))
 
     def gradient(self, w: ArrayLike) -> np.ndarray:
-        w = _points("w", w, self)
+        w = weighted_points("w", w, self._l2, self)
         if not self.smooth:
             return super().gradient(w)  # which raises
         return np.asarray(like(self._l2, w) * w)
 
     def prox(self, v: ArrayLike, step: float | np.ndarray) -> np.ndarray:
-        v, step = to_prox(_points("v", v, self), step)
+        v, step = to_prox(weighted_points("v", v, self._l2, self), step)
         return np.asarray(soft_threshold(v, self._l1 * step) / like(1 + self._l2 * step, v))
 
     def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:
@@ -105,18 +102,3 @@ class WeightedElasticNet(Separable):
         import cvxpy as cp
 
         return self._l1 @ cp.abs(w) + self._l2 @ cp.square(w) / 2
-
-
-def _points(name: str, value: ArrayLike, of: WeightedElasticNet) -> np.ndarray:
-    found = points(name, value)
-    if found.shape[-1] != len(of._l1):
-        raise ValueError(f"{name} must have the {len(of._l1)} coordinates of {of}; got shape {found.shape}")
-    return found
-
-
-def _weights(name: str, value: ArrayLike) -> np.ndarray:
-    weights = _checks.floats(f"{name} of WeightedElasticNet", value).astype(float)
-    if weights.ndim != 1 or not weights.size or not (np.isfinite(weights).all() and weights.min() >= 0):
-        raise ValueError(f"{name} of WeightedElasticNet must be finite weights >= 0 (P,); got {_checks.shown(value)}")
-    weights.flags.writeable = False
-    return weights

@@ -23,6 +23,13 @@ def refuse_batches(solver: object) -> None:
         raise TypeError(f"{type(solver).__name__} has no bound on its step for batches from theory: give step_size=")
 
 
+def refuse_directions(solver: object) -> None:
+    """Raise ``TypeError`` if ``solver`` has a direction, for whose steps no bound is known."""
+    if (direction := getattr(solver, "direction", None)) is not None:
+        name = type(direction).__name__
+        raise TypeError(f"{type(solver).__name__} has no bound on its step with direction={name} from theory: give step_size=")
+
+
 def steepest(problem: BaseProblem, network: ScheduleLike) -> float:
     """Return ``L = max_i L_i`` over the agents: see :meth:`consensus.problems.BaseProblem.lipschitz`."""
     return float(_curvatures(problem, network).max())

@@ -1,29 +1,32 @@
 """Decentralised gradient descent."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from consensus.communication.network import Network
+from consensus.directions import Direction
+from consensus.directions.base import NoMemory
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
-from consensus.solvers.base import Solver
-from consensus.solvers.bounds import lowest_eigenvalue, refuse_batches, steepest
+from consensus.solvers.bounds import lowest_eigenvalue, refuse_batches, refuse_directions, steepest
+from consensus.solvers.directed import DirectedSolver
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike
 
 
 class DGDState(NamedTuple):
-    """Iterates w (agents, P)."""
+    """Iterates w (agents, P), and what the direction remembers."""
 
     round: int
     w: np.ndarray
+    direction: Any = NoMemory()
 
 
-@dataclass(frozen=True)
-class DGD(Solver):
+@dataclass(frozen=True, repr=False)
+class DGD(DirectedSolver):
     """Average with the neighbours, then descend on the local cost: ``X+ = W X - alpha G(X)``.
 
     G stacks the gradients of the average form ``f_i = A g_i + r``. With a constant alpha it ends at the minimiser of
@@ -38,6 +41,9 @@ class DGD(Solver):
     batch : int or Minibatches, optional
         Number of samples of each agent in every round, instead of all: decentralised stochastic gradient descent. With a
         constant alpha the agents then stay in a neighbourhood of that point, whose square is of order alpha.
+    direction : Direction, optional
+        Rule that turns G(X) into the directions D of the steps, ``X+ = W X - alpha D``: see :mod:`consensus.directions`. With
+        :class:`consensus.directions.AdamW` it is decentralised AdamW.
 
     References
     ----------
@@ -48,6 +54,7 @@ class DGD(Solver):
 
     step_size: float | Rule | None = None
     batch: int | Minibatches | None = None
+    direction: Direction | None = None
 
     needs = Needs(regularizer="smooth")
     exchanges_a_round = 1
@@ -56,13 +63,17 @@ class DGD(Solver):
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         refuse_batches(self)
+        refuse_directions(self)
         return (1 + lowest_eigenvalue(network)) / (2 * steepest(problem, network))
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> DGDState:
-        return DGDState(0, w)
+        return DGDState(0, w, self._memory(problem, w))
 
     def step(self, problem: BaseProblem, network: Network, state: DGDState) -> DGDState:
-        n, w = state
+        n, w, memory = state
         (mixed,) = network.mix(n, w)
         alpha, batch = value_at(self.step_size, n), draw(self.batch, problem, n)
-        return DGDState(n + 1, problem.descended(mixed, alpha, w, batch))
+        if self.direction is None:
+            return DGDState(n + 1, problem.descended(mixed, alpha, w, batch))
+        memory, d = self.direction.step(problem, memory, problem.average_gradient(w, batch), w)
+        return DGDState(n + 1, mixed - alpha * d, memory)

@@ -1,21 +1,35 @@
 """Gradient tracking."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
 
 from consensus import _checks
 from consensus.communication.network import Network
+from consensus.directions import Direction
+from consensus.directions.base import NoMemory
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
-from consensus.solvers.bounds import refuse_batches, step_below
+from consensus.solvers.bounds import refuse_batches, refuse_directions, step_below
+from consensus.solvers.directed import DirectedSolver
 from consensus.solvers.needs import Needs
-from consensus.solvers.states import TrackingSolver, TrackingState
 from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike
 
 
-@dataclass(frozen=True)
-class GradientTracking(TrackingSolver):
+class GradientTrackingState(NamedTuple):
+    """Iterates, trackers y of the average gradient, local gradients, all (agents, P); and what the direction remembers."""
+
+    round: int
+    w: np.ndarray
+    y: np.ndarray
+    gradient: np.ndarray
+    direction: Any = NoMemory()
+
+
+@dataclass(frozen=True, repr=False)
+class GradientTracking(DirectedSolver):
     """Every agent follows its running estimate Y of the network's average gradient.
 
     On the average form ``f_i = A g_i + r`` with G(X) the stacked gradients, W the round's mixing matrix, Y0 = G(X0):
@@ -40,6 +54,9 @@ class GradientTracking(TrackingSolver):
         Number of samples of each agent in every round, instead of all; those of G(X+) are drawn at the round at which X+ is the
         iterate. With a constant alpha the agents stay in a neighbourhood of the optimum, whose square is of order alpha,
         however different their data are.
+    direction : Direction, optional
+        Rule that turns Y into the directions D of the steps, ``X+ = W (X - alpha D)`` or ``X+ = W X - alpha D``; what is
+        tracked stays the gradient. See :mod:`consensus.directions`: with Adam it is GTAdam, with Muon DeMuon.
 
     References
     ----------
@@ -52,6 +69,7 @@ class GradientTracking(TrackingSolver):
     step_size: float | Rule | None = None
     order: Literal["atc", "cta"] = "atc"
     batch: int | Minibatches | None = None
+    direction: Direction | None = None
 
     needs = Needs(regularizer="smooth")
     exchanges_a_round = 2
@@ -65,19 +83,26 @@ class GradientTracking(TrackingSolver):
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         refuse_batches(self)
+        refuse_directions(self)
         power = 2 if self.order == "atc" else 0
         return step_below(problem, network, lambda values: (1 + values) ** 2 / (2 * values**power), lambda slow: slow)
 
-    def step(self, problem: BaseProblem, network: Network, state: TrackingState) -> TrackingState:
-        n, w, y, gradient = state
-        alpha, batch = value_at(self.step_size, n), draw(self.batch, problem, n + 1)
+    def init(self, problem: BaseProblem, w: np.ndarray) -> GradientTrackingState:
+        gradient = _checks.problem(problem).average_gradient(w, draw(self.batch, problem, 0))
+        return GradientTrackingState(0, w, gradient, gradient, self._memory(problem, w))
+
+    def step(self, problem: BaseProblem, network: Network, state: GradientTrackingState) -> GradientTrackingState:
+        n, w, y, gradient, memory = state
+        alpha, batch, d = value_at(self.step_size, n), draw(self.batch, problem, n + 1), y
+        if self.direction is not None:
+            memory, d = self.direction.step(problem, memory, y, w)
         if self.order == "atc":
-            (w,) = network.mix(n, w - alpha * y)
+            (w,) = network.mix(n, w - alpha * d)
             new = problem.average_gradient(w, batch)
             (y,) = network.mix(n, y + new - gradient)
         else:
             mixed_w, mixed_y = network.mix(n, w, y)
-            w = mixed_w - alpha * y
+            w = mixed_w - alpha * d
             new = problem.average_gradient(w, batch)
             y = mixed_y + new - gradient
-        return TrackingState(n + 1, w, y, new)
+        return GradientTrackingState(n + 1, w, y, new, memory)

@@ -1,19 +1,33 @@
 """K-GT: gradient tracking with local steps."""
 
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from consensus.communication.network import Network
+from consensus.directions import Direction
+from consensus.directions.base import NoMemory
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
-from consensus.solvers.bounds import gap, lowest_eigenvalue, refuse_batches, steepest, step_of_least
+from consensus.solvers.bounds import gap, lowest_eigenvalue, refuse_batches, refuse_directions, steepest, step_of_least
+from consensus.solvers.directed import DirectedSolver
 from consensus.solvers.needs import Needs
-from consensus.solvers.states import DualSolver, DualState
 from consensus.step_sizes import Rule, positive_at
 from topologies.schedules import ScheduleLike, is_static
 
 
-@dataclass(frozen=True)
-class KGT(DualSolver):
+class KGTState(NamedTuple):
+    """Iterates and corrections c of local gradients, which add up to zero, both (agents, P); what the direction remembers."""
+
+    round: int
+    w: np.ndarray
+    dual: np.ndarray
+    direction: Any = NoMemory()
+
+
+@dataclass(frozen=True, repr=False)
+class KGT(DirectedSolver):
     """K local steps between two exchanges, along local gradients corrected by their difference from the neighbours'.
 
     On the average form ``f_i = A g_i + r``, with C0 = 0 and x = x_i at first, every agent does K times
@@ -45,6 +59,9 @@ class KGT(DualSolver):
     batch : int or Minibatches, optional
         Number of samples of each agent in every local step, fresh ones each time, instead of all. There is no default step
         then, and a constant alpha leaves the agents in a neighbourhood whose square is of order alpha.
+    direction : Direction, optional
+        Rule that turns the corrected gradients into the directions of the local steps: see :mod:`consensus.directions`. Z then
+        is the mean of the K corrected gradients, as it is without one, so that gradients are tracked whatever the direction is.
 
     References
     ----------
@@ -65,6 +82,7 @@ class KGT(DualSolver):
     local_steps: int = field(default=4, metadata={"count": 1})
     scale: float = field(default=1.0, metadata={"above": 0})
     batch: int | Minibatches | None = None
+    direction: Direction | None = None
 
     needs = Needs(regularizer="smooth", static=True)
     exchanges_a_round = 1
@@ -73,6 +91,7 @@ class KGT(DualSolver):
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         refuse_batches(self)
+        refuse_directions(self)
         lowest, total = min(lowest_eigenvalue(network), -1e-9), self.local_steps * self.scale
         most = min(1.0, (1 - lowest**2) / -lowest)
         if not is_static(network):
@@ -81,11 +100,20 @@ class KGT(DualSolver):
             return step_of_least(problem, network, most / (2 * total), most / (2 * total), lambda slow: slow / total)
         return step_of_least(problem, network, 0.9 * most, most / total, lambda slow: slow / total)
 
-    def step(self, problem: BaseProblem, network: Network, state: DualState) -> DualState:
-        n, w, c = state
+    def init(self, problem: BaseProblem, w: np.ndarray) -> KGTState:
+        return KGTState(0, w, np.zeros_like(w), self._memory(problem, w))
+
+    def step(self, problem: BaseProblem, network: Network, state: KGTState) -> KGTState:
+        n, w, c, memory = state
+        total: Any = 0.0  # of the corrected gradients
         alpha, x = positive_at(self.step_size, n), w
         for k in range(n * self.local_steps, (n + 1) * self.local_steps):
-            x = x - alpha * (problem.average_gradient(x, draw(self.batch, problem, k)) + c)
-        z = (w - x) / (self.local_steps * alpha)
+            slope = problem.average_gradient(x, draw(self.batch, problem, k)) + c
+            if self.direction is None:
+                x = x - alpha * slope
+            else:
+                memory, d = self.direction.step(problem, memory, slope, x)
+                x, total = x - alpha * d, total + slope
+        z = (w - x) / (self.local_steps * alpha) if self.direction is None else total / self.local_steps
         w, mixed = network.mix(n, w + self.scale * (x - w), z)
-        return DualState(n + 1, w, c - z + mixed)
+        return KGTState(n + 1, w, c - z + mixed, memory)

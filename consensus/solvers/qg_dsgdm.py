@@ -1,17 +1,31 @@
 """QG-DSGDm: decentralised descent with quasi-global momentum."""
 
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from consensus.communication.network import Network
-from consensus.problems import BaseProblem
+from consensus.directions import Direction
+from consensus.directions.base import NoMemory
+from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
-from consensus.solvers.momentum import MomentumMethod, MomentumState
+from consensus.solvers.directed import DirectedSolver
 from consensus.solvers.needs import Needs
-from consensus.step_sizes import positive_at
+from consensus.step_sizes import Rule, positive_at
 
 
-@dataclass(frozen=True)
-class QGDSGDm(MomentumMethod):
+class QGDSGDmState(NamedTuple):
+    """Iterates w, momenta m, both (agents, P); and what the direction remembers."""
+
+    round: int
+    w: np.ndarray
+    m: np.ndarray
+    direction: Any = NoMemory()
+
+
+@dataclass(frozen=True, repr=False)
+class QGDSGDm(DirectedSolver):
     """Descent whose momentum follows the movement of mixed models, not an agent's own gradients.
 
     G stacks the gradients of the average form ``f_i = A g_i + r``, and M_0 = 0:
@@ -31,6 +45,8 @@ class QGDSGDm(MomentumMethod):
         Weight beta of the past, in [0, 1).
     averaging : float, optional
         Weight mu of the past, in [0, 1); ``momentum`` by default, as in the paper.
+    direction : Direction, optional
+        Rule that turns G(X) into directions D, which take its place: see :mod:`consensus.directions`.
 
     References
     ----------
@@ -48,14 +64,25 @@ class QGDSGDm(MomentumMethod):
     array([2.])
     """
 
+    step_size: float | Rule
+    batch: int | Minibatches | None = None
+    momentum: float = field(default=0.9, metadata={"least": 0, "below": 1})
     averaging: float | None = field(default=None, metadata={"least": 0, "below": 1})
+    direction: Direction | None = None
 
     needs = Needs(regularizer="smooth")
+    exchanges_a_round = 1
+    sends = "w"
 
-    def step(self, problem: BaseProblem, network: Network, state: MomentumState) -> MomentumState:
-        n, w, m = state
+    def init(self, problem: BaseProblem, w: np.ndarray) -> QGDSGDmState:
+        return QGDSGDmState(0, w, np.zeros_like(w), self._memory(problem, w))
+
+    def step(self, problem: BaseProblem, network: Network, state: QGDSGDmState) -> QGDSGDmState:
+        n, w, m, memory = state
         alpha, beta = positive_at(self.step_size, n), self.momentum
         mu = beta if self.averaging is None else self.averaging
-        gradient = problem.average_gradient(w, draw(self.batch, problem, n))
-        (new,) = network.mix(n, w - alpha * (beta * m + gradient))
-        return MomentumState(n + 1, new, mu * m + (1 - mu) / alpha * (w - new))
+        d = problem.average_gradient(w, draw(self.batch, problem, n))
+        if self.direction is not None:
+            memory, d = self.direction.step(problem, memory, d, w)
+        (new,) = network.mix(n, w - alpha * (beta * m + d))
+        return QGDSGDmState(n + 1, new, mu * m + (1 - mu) / alpha * (w - new), memory)

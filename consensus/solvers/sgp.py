@@ -1,29 +1,32 @@
 """SGP: stochastic gradient push over directed graphs."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from consensus.communication.network import Network
+from consensus.directions import Direction
+from consensus.directions.base import NoMemory
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
-from consensus.solvers.base import Solver
+from consensus.solvers.directed import DirectedSolver
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule, value_at
 
 
 class SGPState(NamedTuple):
-    """Iterates w, pushed sums u, both (agents, P); masses (agents, 1)."""
+    """Iterates w, pushed sums u, both (agents, P); masses (agents, 1); what the direction remembers."""
 
     round: int
     w: np.ndarray
     u: np.ndarray
     mass: np.ndarray
+    direction: Any = NoMemory()
 
 
-@dataclass(frozen=True)
-class SGP(Solver):
+@dataclass(frozen=True, repr=False)
+class SGP(DirectedSolver):
     """Stochastic gradient push: :class:`DGD` for directed graphs, on which agents know only the number of their receivers.
 
     G stacks the gradients of the average form ``f_i = A g_i + r``, C is the round's column stochastic matrix, V the diagonal
@@ -41,6 +44,8 @@ class SGP(Solver):
         Step alpha > 0.
     batch : int or Minibatches, optional
         Samples of each agent and round from which G is estimated; all by default.
+    direction : Direction, optional
+        Rule that turns G(X) into the directions D of the steps, ``U+ = C (U - alpha D)``: see :mod:`consensus.directions`.
 
     References
     ----------
@@ -62,15 +67,22 @@ class SGP(Solver):
 
     step_size: float | Rule
     batch: int | Minibatches | None = None
+    direction: Direction | None = None
 
     needs = Needs(regularizer="smooth", mixing="column stochastic")
     exchanges_a_round = 1
     sends = "mass, u"
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> SGPState:
-        return SGPState(0, w, w, np.ones((len(w), 1), w.dtype))
+        return SGPState(0, w, w, np.ones((len(w), 1), w.dtype), self._memory(problem, w))
 
     def step(self, problem: BaseProblem, network: Network, state: SGPState) -> SGPState:
-        n, w, u, mass = state
-        mass, u = network.mix(n, mass, problem.descended(u, value_at(self.step_size, n), w, draw(self.batch, problem, n)))
-        return SGPState(n + 1, u / mass, u, mass)
+        n, w, u, mass, memory = state
+        alpha, batch = value_at(self.step_size, n), draw(self.batch, problem, n)
+        if self.direction is None:
+            ahead = problem.descended(u, alpha, w, batch)
+        else:
+            memory, d = self.direction.step(problem, memory, problem.average_gradient(w, batch), w)
+            ahead = u - alpha * d
+        mass, u = network.mix(n, mass, ahead)
+        return SGPState(n + 1, u / mass, u, mass, memory)

@@ -140,7 +140,7 @@ def _settings(laws: Laws, solver: Any) -> None:
     laws.true("dataclasses.replace gives an equal solver", repr(again) == repr(solver), f"found {again!r}")
     if "<" not in repr(solver):  # a function of a user's own prints as <function>
         names = vars(np) | {name: getattr(consensus, name) for name in dir(consensus) if not name.startswith("_")}
-        for room in ("solvers", "step_sizes", "surrogates", "local", "compression", "robust"):
+        for room in ("solvers", "step_sizes", "surrogates", "local", "compression", "robust", "directions"):
             names |= vars(names[room])
         law, own = "eval(repr(solver)) gives an equal solver", {type(part).__module__ for part in parts(solver)}
         for module in own:

@@ -12,6 +12,7 @@ CONVEX = {
     "L1": L1(0.7),
     "L1 of no weight": L1(0),
     "L2": L2(0.4),
+    "L2 of each parameter": L2([0, 0.3, 1.3, 0.2, 0, 5.0, 0.4, 0]),
     "ElasticNet": ElasticNet(l1=0.6, l2=1.3),
     "ElasticNet without squares": ElasticNet(l1=0.6, l2=0),
     "ElasticNet without absolute values": ElasticNet(l1=0, l2=1.3),

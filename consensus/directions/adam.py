@@ -1,0 +1,89 @@
+"""Adam: gradients scaled by their own mean squares."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from consensus import _checks
+from consensus._rows import combined, rowwise
+from consensus.directions.base import Direction
+from consensus.problems import BaseProblem
+
+
+class AdamState(NamedTuple):
+    """Number of steps; means m of the gradients and v of their squares, both (agents, P)."""
+
+    steps: int
+    m: np.ndarray
+    v: np.ndarray
+
+
+@dataclass(frozen=True)
+class Adam(Direction):
+    """Step along a mean of the past gradients G over the root of a mean of their squares, coordinate by coordinate.
+
+    With M_0 = V_0 = 0, in step t = 1, 2, ...
+
+        M+ = beta_1 M + (1 - beta_1) G ,    V+ = beta_2 V + (1 - beta_2) G^2 ,
+
+        d = (M+ / (1 - beta_1^t)) / ((V+ / (1 - beta_2^t))^(1/2) + eps) ,
+
+    the rule of ``torch.optim.Adam``; its ``weight_decay`` is :class:`consensus.L2`. GTAdam, ``GradientTracking(alpha,
+    order="cta", direction=Adam(saturation=1e6))``, bounds V and corrects no bias:
+
+        V+ = min(beta_2 V + (1 - beta_2) G^2, saturation) ,    d = M+ / (V+ + eps)^(1/2) .
+
+    Parameters
+    ----------
+    betas : (float, float)
+        Weights beta_1 and beta_2 of the past, in [0, 1).
+    eps : float
+        Added to the root, or with a saturation under it; > 0.
+    saturation : float, optional
+        Largest entry of V, > 0, in the form of GTAdam.
+
+    References
+    ----------
+    Kingma, Ba, "Adam: a method for stochastic optimization", ICLR 2015, Algorithm 1; Carnevale, Farina, Notarnicola,
+    Notarstefano, "GTAdam: gradient tracking with adaptive momentum for distributed online optimization", IEEE Transactions on
+    Control of Network Systems, 2023, with a saturation.
+
+    Examples
+    --------
+    >>> from consensus.directions import Adam
+    >>> from consensus.solvers import GradientTracking
+    >>> GradientTracking(0.001, direction=Adam()).direction
+    Adam(betas=(0.9, 0.999), eps=1e-08, saturation=None)
+    """
+
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = field(default=1e-8, metadata={"above": 0})
+    saturation: float | None = field(default=None, metadata={"above": 0})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "betas", _betas(self.betas, type(self).__name__))
+
+    def init(self, problem: BaseProblem, w: np.ndarray) -> AdamState:
+        return AdamState(0, np.zeros_like(w), np.zeros_like(w))
+
+    def step(self, problem: BaseProblem, state: AdamState, gradient: np.ndarray, w: np.ndarray) -> tuple[AdamState, np.ndarray]:
+        one, two = self.betas
+        steps, m = state.steps + 1, combined(one, state.m, 1 - one, gradient)
+        v = rowwise(lambda v, g: two * v + (1 - two) * (g * g), state.v, gradient)
+        eps, most = self.eps, self.saturation
+        if most is not None:
+            v = np.minimum(v, most)
+            return AdamState(steps, m, v), rowwise(lambda m, v: m / np.sqrt(v + eps), m, v)
+        scale, root = 1 - one**steps, math.sqrt(1 - two**steps)
+        return AdamState(steps, m, v), rowwise(lambda m, v: m / scale / (np.sqrt(v) / root + eps), m, v)
+
+
+def _betas(value: object, who: str) -> tuple[float, float]:
+    if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != 2:
+        raise ValueError(f"betas of {who} must be two numbers, such as (0.9, 0.999); got {_checks.shown(value)}")
+    one, two = (_checks.number(f"betas[{place}] of {who}", beta, least=0, below=1) for place, beta in enumerate(value))
+    return one, two

@@ -1,0 +1,39 @@
+"""Names, places and shapes of a model's parameters."""
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+
+class NamedArray(NamedTuple):
+    """An array of parameters, which the parameter vector holds row by row.
+
+    Attributes
+    ----------
+    name : str
+        Its name, such as ``"0.weight"``.
+    start : int
+        Where it begins in the parameter vector.
+    shape : tuple of int
+        Its shape.
+    outputs : {0, -1}
+        The axis of a layer's outputs, if it has more than one.
+    """
+
+    name: str
+    start: int
+    shape: tuple[int, ...]
+    outputs: int
+
+
+def layout_of(leaves: Iterable[tuple[Iterable[object], object]], shapes: Iterable[tuple[int, ...]]) -> tuple[NamedArray, ...]:
+    """Return the layout of the leaves of a pytree with their paths, which follow each other; their last axes are outputs.
+
+    Names are the keys, indices and attributes of a path, joined by dots.
+    """
+    found, start = [], 0
+    for (path, _), shape in zip(leaves, shapes, strict=True):
+        keys = (next((getattr(key, kind) for kind in ("key", "idx", "name") if hasattr(key, kind)), key) for key in path)
+        found.append(NamedArray(".".join(map(str, keys)), start, shape, -1))
+        start += math.prod(shape)
+    return tuple(found)
