@@ -54,7 +54,7 @@ class Muon(Direction):
     scale : {"original", "match_rms_adamw", "none"}
         The factor s: as above, ``0.2 max(outputs, inputs)^(1/2)``, or 1.
     coefficients : (float, float, float)
-        a, b and c.
+        The numbers a, b and c.
     eps : float
         Least number by which B is divided, > 0.
     steps : int

@@ -74,7 +74,7 @@ def iteration_matrix(solver, problem, network):
     """That of the affine map from a state's arrays to those of the next one, in the order of its fields."""
     exchange = StackedNetwork(network, problem.dtype)
     first = solver.init(problem, np.zeros((problem.agents, problem.parameters)))
-    names = [name for name in first._fields if np.ndim(getattr(first, name))]
+    names = [name for name in first._fields if isinstance(getattr(first, name), np.ndarray)]
 
     def after(*arrays):
         state = solver.step(problem, exchange, first._replace(**{name: a.copy() for name, a in zip(names, arrays)}))

@@ -13,8 +13,9 @@ import topologies
 from consensus.cli import Config, ConfigError, info, main, run
 from consensus.cli.build import GRAPHS, LOSSES, REGULARIZERS, SCHEDULES, SOLVERS, WEIGHTS
 from consensus.cli.setting import setting
-from consensus.solvers import NEXT, Gossip
-from consensus.step_sizes import Diminishing
+from consensus.directions import AdamW, Clip
+from consensus.solvers import NEXT, Gossip, GradientTracking
+from consensus.step_sizes import Diminishing, TorchSchedule
 from consensus.surrogates import PartialLinearization
 
 
@@ -34,6 +35,24 @@ def test_a_file_says_what_the_same_lines_of_python_do(done):
     results, _ = done
     assert list(results) == ["DGD", "two exchanges"]
     np.testing.assert_array_equal(results["two exchanges"].w, wanted.w)
+
+
+def test_solvers_take_directions_and_schedules_of_pytorch(tmp_path):
+    pytest.importorskip("torch")
+    head = TEXT.partition("[[solver]]")[0]
+    text = f"""{head}
+[[solver]]
+kind = "GradientTracking"
+step_size = {{kind = "TorchSchedule", scheduler = "ExponentialLR", initial = 0.01, gamma = 0.9}}
+direction = {{kind = "Clip", norm = 1.0, direction = {{kind = "AdamW", betas = [0.8, 0.9]}}}}
+"""
+    found = config(tmp_path, text)
+    solver = GradientTracking(TorchSchedule("ExponentialLR", 0.01, gamma=0.9), direction=Clip(1.0, AdamW((0.8, 0.9))))
+    built = setting(found, 3)
+    wanted = consensus.solve(built.problem, built.network, solver, rounds=6, seed=3)
+    np.testing.assert_array_equal(run(found)["GradientTracking"].w, wanted.w)
+    with pytest.raises(ConfigError, match="gama"):
+        run(config(tmp_path, text.replace("gamma", "gama")))
 
 
 @pytest.mark.parametrize("seed", [None, 0, 5])

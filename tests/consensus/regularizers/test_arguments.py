@@ -54,7 +54,8 @@ def test_bad_bounds(bad):
         (lambda: Box([0.0, 2.0], 1.5), r"lower of Box must be <= upper, .* got 2.0 and 1.5 at coordinate 1"),
         (lambda: Box(np.inf, np.inf), "got inf and inf at coordinate 0"),
         (lambda: Box(np.zeros(2), np.ones(3)), "lower and upper of Box must have the same length; got 2 and 3"),
-        *((lambda bad=bad: L2(bad), "weight of L2 must be finite weights >= 0") for bad in ([-1.0, 0], [np.inf, 0], [[1.0]], [])),
+        *((lambda bad=bad: L2(bad), "weight of L2 must be finite weights >= 0")
+          for bad in ([-1.0, 0], [np.inf, 0], [[1.0]], [])),
         (lambda: L2([1.0, 2.0]).gradient(np.ones(3)), "w must have the 2 coordinates of L2"),
         (lambda: L2([1.0, 2.0]).prox(np.ones((4, 3)), 1.0), "v must have the 2 coordinates of L2"),
         (lambda: L2([1.0, 2.0]).split([slice(0, 3)]), "slices must cover the 2 coordinates of L2"),
