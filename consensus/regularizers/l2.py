@@ -59,7 +59,7 @@ class L2(Separable):
             object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
-        return f"L2(weight={self.weight!r})" if self.squares is None else f"L2(weight={digested(self.squares)})"
+        return f"{type(self).__qualname__}(weight={repr(self.weight) if self.squares is None else digested(self.squares)})"
 
     @classmethod
     def by_name(cls, model: Any, weight: Callable[[str, tuple[int, ...]], float]) -> Self:  # noqa: ANN401
