@@ -90,7 +90,7 @@ class Mixed(DGD):
     """Sends its iterate in packed rows of two kinds, of unequal sizes, between arrays."""
 
     def step(self, problem, network, state):
-        n, w = state
+        n, w, *_ = state
         k = 1 + problem.rows % 3
         sparse = Sparse.largest(w, 3)
         order = np.argsort(np.argsort(-np.abs(sparse.values), axis=1, kind="stable"), axis=1)
