@@ -54,8 +54,8 @@ class Clients:
     def __init__(self, system: Federated[S], problem: BaseProblem) -> None:
         self.system, self.problem = system, problem
         self.rule = None if system.batch is None else Minibatches(system.batch, system.seed)
-        sizes = problem.shards.sizes if hasattr(problem, "shards") else np.ones(problem.agents)
-        self.weights = sizes / sizes.sum()  #: n_i / n, a client's share of the samples; 1/A where costs are functions
+        sizes = problem.shards.weights.sum(axis=1, dtype=float) if hasattr(problem, "shards") else np.ones(problem.agents)
+        self.weights = sizes / sizes.sum()  #: n_i / n, a client's share of the samples' weight; 1/A where costs are functions
 
     def chosen(self, round: int) -> np.ndarray:
         """Return the numbers of the clients that take part in ``round``, in order."""

@@ -16,11 +16,9 @@ from numpy.typing import ArrayLike
 
 from consensus import _checks
 from consensus._npz import Claim
-from consensus.data.frames import Classes, Columns
+from consensus.data.folder_index import PLAIN, WEIGHTED, classes_in, columns_in, whole_index
 from consensus.data.shards import Shards, padded
 from consensus.data.tables import npz
-
-_FORMAT = 1
 
 
 def save_shards(shards: Shards, folder: str | os.PathLike[str], first: int | None = None) -> None:
@@ -56,8 +54,11 @@ def save_shards(shards: Shards, folder: str | os.PathLike[str], first: int | Non
     """
     _checks.shards(shards)
     folder = Path(_checks.path("folder", folder))
-    index: dict[str, Any] = {"format": _FORMAT, "agents": int(shards.network_size), "samples": int(shards.samples)}
+    about = {"format": PLAIN if shards.total_weight is None else WEIGHTED, "agents": int(shards.network_size)}
+    index: dict[str, Any] = about | {"samples": int(shards.samples)}
     index["most"] = int(shards.features.shape[1])
+    if shards.total_weight is not None:
+        index["total_weight"] = float(shards.total_weight)
     name, rows = "index.json", shards.rows
     if first is not None:
         if shards.agents != shards.network_size:
@@ -89,9 +90,11 @@ def save_shards(shards: Shards, folder: str | os.PathLike[str], first: int | Non
 
 
 def _save(shards: Shards, row: int, file: BinaryIO) -> None:
-    """Write an agent's samples as npz."""
+    """Write an agent's samples as npz, with their weights if they have any."""
     own = shards.weights[row] > 0
-    np.savez(file, features=shards.features[row, own], targets=shards.targets[row, own], indices=shards.indices[row, own])
+    arrays = {"features": shards.features, "targets": shards.targets, "indices": shards.indices}
+    arrays |= {} if shards.total_weight is None else {"weights": shards.weights}
+    np.savez(file, **{name: array[row, own] for name, array in arrays.items()})
 
 
 def _reject_other(path: Path, save: Callable[[BinaryIO], object]) -> None:
@@ -145,13 +148,14 @@ def load_shards(
     array([2])
     """
     folder = Path(_checks.path("folder", folder))
-    index = _whole_index(folder)
+    index = whole_index(folder)
     everyone = np.arange(index["agents"])
     rows = agents(index["agents"]) if callable(agents) else slice(None) if agents is None else agents
     rows = everyone[_checks.rows(rows, index["agents"], "agents")]
     if not len(rows):
         raise ValueError(f"agents must name at least one of the {index['agents']} agents of {folder}; got {agents!r}")
-    parts = [_agent(folder / f"agent-{agent}.npz", index["most"]) for agent in rows]
+    names = ("features", "targets", "indices", *(("weights",) if "total_weight" in index else ()))
+    parts = [_agent(folder / f"agent-{agent}.npz", names, index["most"]) for agent in rows]
     first = parts[0]
     for agent, part in zip(rows, parts, strict=True):
         for name in ("features", "targets"):
@@ -160,89 +164,31 @@ def load_shards(
                     f"{name} of agent {agent} in {folder} must be like those of agent {rows[0]}, {first[name].dtype} of shape "
                     f"{first[name].shape[1:]} a sample; got {part[name].dtype} of {part[name].shape[1:]}"
                 )
-    own = ((part["features"], part["targets"], part["indices"]) for part in parts)
+    own = (tuple(part[name] for name in names) for part in parts)
     arrays = padded(own, [len(part["indices"]) for part in parts], first["features"], first["targets"], index["most"])
-    about = {"samples": index["samples"], "columns": _columns(index), "classes": _classes(index)}
+    about = {"samples": index["samples"], "columns": columns_in(index), "classes": classes_in(index)}
+    about |= {"total_weight": index["total_weight"]} if "total_weight" in index else {}
     return Shards(**arrays | about, rows=rows, network_size=index["agents"])
 
 
-def _whole_index(folder: Path) -> dict[str, Any]:
-    """Return the index of a folder, joined from those of owners who each saved their own agents."""
-    parts = [_index(path) for path in folder.glob("index-*.json")]
-    if not parts:
-        return _index(folder / "index.json")
-    if (folder / "index.json").exists():
-        raise ValueError(
-            f"{folder} has an index.json of one network, and {parts[0]['path'].name} of owners who saved their own agents"
-        )
-    parts.sort(key=lambda part: part["first"])
-    ends = np.cumsum([0, *(part["agents"] for part in parts)]).tolist()
-    for part, end in zip(parts, ends, strict=False):
-        if part["first"] != end:
-            raise ValueError(
-                f"{folder} must have the agents 0, 1, 2, ... once each; after {end} of them comes {part['path'].name}, whose "
-                f"first is {part['first']}"
-            )
-        for name in ("columns", "classes"):
-            if part.get(name) != parts[0].get(name):
-                raise ValueError(
-                    f"{name} of all owners in {folder} must be the same; in {part['path'].name} they are "
-                    f"{_checks.shown(part.get(name))}, in {parts[0]['path'].name} {_checks.shown(parts[0].get(name))}"
-                )
-    samples, most = sum(part["samples"] for part in parts), max(part["most"] for part in parts)
-    return parts[0] | {"agents": ends[-1], "samples": samples, "most": most}
-
-
-def _index(path: Path) -> dict[str, Any]:
-    """Return the index in a file, and the ``path``."""
-    try:
-        index = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:  # text in another encoding, too
-        raise ValueError(f"{path} is not the JSON that save_shards writes: {error}") from error
-    if not isinstance(index, dict) or index.get("format") != _FORMAT:
-        got = index.get("format") if isinstance(index, dict) else index
-        raise ValueError(f"{path.parent} has shards of format {_checks.shown(got)}; this version reads format {_FORMAT}")
-    for name in ("agents", "samples", "most"):
-        _checks.count(f"{name} in {path}", index.get(name))
-    if path.name != "index.json":
-        _checks.count(f"first in {path}", index.get("first"), least=0)
-    return index | {"path": path}
-
-
-def _columns(index: dict[str, Any]) -> Columns | None:
-    """Return the columns of a data frame in the index, if any."""
-    if (found := index.get("columns")) is None:
-        return None
-    names, categories = (found.get(name) if isinstance(found, dict) else None for name in ("names", "categories"))
-    if isinstance(categories, dict) and isinstance(names, list):
-        lists = [names, *categories.values()]
-        if all(isinstance(words, list) and all(isinstance(word, str) for word in words) for words in lists):
-            return Columns(tuple(names), {name: tuple(words) for name, words in categories.items()})
-    raise ValueError(f"columns in {index['path']} must be names and categories; got {_checks.shown(found)}")
-
-
-def _classes(index: dict[str, Any]) -> Classes | None:
-    """Return the targets' classes in the index, if any."""
-    found = index.get("classes")
-    if found is not None and not (isinstance(found, list) and all(isinstance(name, str | int | float) for name in found)):
-        raise ValueError(f"classes in {index['path']} must be a list of names; got {_checks.shown(found)}")
-    return None if found is None else tuple(found)
-
-
-def _agent(path: Path, most: int) -> dict[str, np.ndarray]:
-    """Return the arrays of one agent's file, none longer than ``most``."""
+def _agent(path: Path, names: tuple[str, ...], most: int) -> dict[str, np.ndarray]:
+    """Return the arrays ``names`` of one agent's file, none longer than ``most``."""
 
     def check(own: dict[str, Claim]) -> None:
         x, d, indices = own["features"], own["targets"], own["indices"]
         good = indices.dtype.kind in "iu" and indices.ndim == 1 and indices.shape[0] <= most
         good = good and x.dtype.kind in "fi" and x.ndim >= 2 and d.dtype.kind == "f" and d.ndim == 2
+        if "weights" in own:
+            good = good and own["weights"].dtype == d.dtype and own["weights"].shape == indices.shape
         if not good or not x.shape[:1] == d.shape[:1] == indices.shape:
             found = ", ".join(f"{name} {array.dtype} {array.shape}" for name, array in own.items())
             wanted = f"at most {most} samples, features (samples, ...) and targets (samples, columns)"
             raise ValueError(f"{path} must hold {wanted}; it has {found}")
 
-    own = npz(path, "features", "targets", "indices", check=check)
+    own = npz(path, *names, check=check)
     for name in ("features", "targets"):
         if not np.isfinite(own[name]).all():
             raise ValueError(f"{path} must hold finite {name}; some are NaN or infinite")
+    if "weights" in own and not ((own["weights"] > 0) & np.isfinite(own["weights"])).all():
+        raise ValueError(f"{path} must hold finite weights above 0; some are not")
     return own

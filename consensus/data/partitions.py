@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks
-from consensus.data.frames import Classes, Columns, labels
-from consensus.data.owners import owned
-from consensus.data.samples import arrays
+from consensus.data.frames import Columns, labels
+from consensus.data.owners import numbered, owned
+from consensus.data.samples import arrays, weights_of
 from consensus.data.shards import Shards, padded
 
 SCHEMES = ("iid", "sorted", "dirichlet", "sizes")
@@ -27,6 +27,7 @@ def partition(
     sizes: ArrayLike | None = None,
     concentration: float = 0.5,
     groups: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
 ) -> Shards:
     """Give every sample to exactly one agent.
 
@@ -58,6 +59,9 @@ def partition(
         The group of each sample, as numbers or text, instead of a scheme. Agent i has the i-th group in sorted order, which is
         ``groups[shards.indices[i, 0]]``, with its samples in the order given. Fewer agents get several whole groups: these are
         dealt by decreasing size, each to the agent with the fewest samples so far (the first of these).
+    sample_weight : array_like (samples,), optional
+        Weight of each sample's loss, at least 0, as in scikit-learn: a whole number k counts as the sample repeated k times. A
+        sample of weight 0 is left out, as if it were not there. Schemes count samples, not weights.
 
     Returns
     -------
@@ -68,7 +72,7 @@ def partition(
     ------
     ValueError
         If shapes disagree, data are not finite, a column is neither numbers nor categories, there are more agents than samples
-        or groups, an agent would get no sample, or a sample has no group.
+        or groups, an agent would get no sample, a sample has no group, or a weight is below 0.
 
     References
     ----------
@@ -88,32 +92,57 @@ def partition(
     >>> shards = partition(np.eye(5), np.arange(5.0), groups=["Rome", "Oslo", "Rome", "Bonn", "Rome"])
     >>> shards.sizes, shards.indices[2]
     (array([1, 1, 3]), array([0, 2, 4]))
+
+    >>> shards = partition(np.eye(4), np.arange(4.0), agents=1, sample_weight=[1.0, 0.0, 2.5, 1.0])
+    >>> shards.samples, shards.total_weight
+    (3, 4.5)
     """
     columns = Columns.of(X, "X")
     y, classes = labels("y", y)
     X, y = arrays(X if columns is None else columns.transform(X, "X"), y)
     _checks.choice("scheme", scheme, SCHEMES)
+    if sample_weight is None:
+        members = _members(y, agents, scheme, seed, sizes, concentration, groups)
+        parts = ((X[own], y[own], own) for own in members)
+        return Shards(**padded(parts, [*map(len, members)], X, y), columns=columns, classes=classes)
+    weights = weights_of(sample_weight, len(X), y.dtype)
+    there = np.flatnonzero(weights)
+    owners = None if groups is None else numbered(groups, len(X))[1][there]
+    members = [there[own] for own in _members(y[there], agents, scheme, seed, sizes, concentration, owners)]
+    weighted = ((X[own], y[own], own, weights[own]) for own in members)
+    filled = padded(weighted, [*map(len, members)], X, y)
+    return Shards(**filled, columns=columns, classes=classes, total_weight=float(weights.sum(dtype=np.float64)))
+
+
+def _members(
+    y: np.ndarray,
+    agents: int | None,
+    scheme: str,
+    seed: int | np.random.Generator,
+    sizes: ArrayLike | None,
+    concentration: float,
+    groups: ArrayLike | None,
+) -> list[np.ndarray]:
+    """Return the samples of each agent, as places in ``y``."""
+    samples = len(y)
     if groups is not None:
         if scheme != "iid":
             raise ValueError(f"groups replace a scheme, and go with no scheme; got scheme={scheme!r}")
-        return _shards(X, y, owned(groups, agents, len(X)), columns, classes)
+        return owned(groups, agents, samples)
     if agents is None:
         raise ValueError("agents must be given, or groups, which assign each sample; got neither")
     agents = _checks.count("agents", agents)
-    if agents > len(X):
-        raise ValueError(f"agents must be at most the number of samples, {len(X)}, so that none is empty; got {agents}")
+    if agents > samples:
+        raise ValueError(f"agents must be at most the number of samples, {samples}, so that none is empty; got {agents}")
     if (sizes is not None) != (scheme == "sizes"):
         raise ValueError(f"sizes goes with scheme='sizes' and with no other; got scheme={scheme!r}, sizes={sizes!r}")
     rng = _checks.seed(seed)
     if scheme == "dirichlet":
-        members = _dirichlet(y[:, 0], agents, _checks.number("concentration", concentration, above=0), rng)
-    else:
-        order = np.argsort(y[:, 0], kind="stable") if scheme == "sorted" else rng.permutation(len(X))
-        if scheme == "sizes":
-            members = np.split(order, np.cumsum(_sizes(sizes, agents, len(X)))[:-1])
-        else:
-            members = np.array_split(order, agents)
-    return _shards(X, y, members, columns, classes)
+        return _dirichlet(y[:, 0], agents, _checks.number("concentration", concentration, above=0), rng)
+    order = np.argsort(y[:, 0], kind="stable") if scheme == "sorted" else rng.permutation(samples)
+    if scheme == "sizes":
+        return np.split(order, np.cumsum(_sizes(sizes, agents, samples))[:-1])
+    return np.array_split(order, agents)
 
 
 def _sizes(sizes: ArrayLike | None, agents: int, samples: int) -> np.ndarray:
@@ -145,11 +174,3 @@ def _dirichlet(labels: np.ndarray, agents: int, concentration: float, rng: np.ra
         f"{_DRAWS} Dirichlet splits over {agents} agents all left one without samples: raise concentration "
         f"(got {concentration}) or use fewer agents"
     )
-
-
-def _shards(
-    X: np.ndarray, y: np.ndarray, members: list[np.ndarray], columns: Columns | None, classes: Classes | None
-) -> Shards:
-    """Return the shards of agents that have the samples ``members``."""
-    parts = ((X[own], y[own], own) for own in members)
-    return Shards(**padded(parts, [len(own) for own in members], X, y), columns=columns, classes=classes)

@@ -39,3 +39,19 @@ def arrays(X: ArrayLike, y: ArrayLike, names: tuple[str, str] = ("X", "y")) -> t
     if X.dtype.name in _SMALL:
         logging.getLogger("consensus").info("%s in %s becomes float32, which holds its numbers exactly", names[0], X.dtype)
     return X if whole else X.astype(dtype, copy=False), y.reshape(len(y), -1).astype(dtype, copy=False)
+
+
+def weights_of(sample_weight: ArrayLike, samples: int, dtype: np.dtype, name: str = "sample_weight") -> np.ndarray:
+    """Return the weights (samples,) in ``dtype``; raise ``ValueError`` unless they are finite, at least 0 and not all 0."""
+    weights = _checks.floats(name, sample_weight)
+    if weights.shape != (samples,):
+        raise ValueError(f"{name} must have shape ({samples},), a weight for each row of X; got {weights.shape}")
+    with np.errstate(over="ignore", under="ignore"):
+        found: np.ndarray = weights.astype(dtype, copy=False)
+    wrong = ~np.isfinite(found) | (weights < 0) | ((found < np.finfo(dtype).tiny) & (weights > 0))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ValueError(f"{name} must be 0, or above 0 and finite in {dtype}; in row {row} it is {weights[row]}")
+    if not found.any():
+        raise ValueError(f"{name} must be above zero for some samples; all are zero")
+    return found

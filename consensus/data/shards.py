@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from consensus import _checks
 from consensus.data.frames import Classes, Columns, is_frame, labels
-from consensus.data.samples import arrays
+from consensus.data.samples import arrays, weights_of
 from consensus.workers import shared_memory
 
 
@@ -28,7 +28,7 @@ class Shards:
     targets : ndarray (agents, most, outputs)
         Targets in the dtype of the features, or float64 if these are whole numbers.
     weights : ndarray (agents, most)
-        1 for real samples, 0 for the padding of smaller shards.
+        Weights of the samples' losses, above 0, by default 1; 0 for the padding of smaller shards.
     indices : ndarray of int (agents, most)
         Each sample's row in the original data; -1 on padding.
     samples : int
@@ -43,6 +43,9 @@ class Shards:
         The columns of a data frame: ``columns.features`` are their names, and ``columns.transform(frame)`` converts another.
     classes : tuple or None
         The classes of targets that were categories.
+    total_weight : float or None
+        Sum of the weights of the whole network's samples, also in a block, by which a mean loss is divided; None if all are 1,
+        so that it is N.
     """
 
     features: np.ndarray
@@ -55,6 +58,7 @@ class Shards:
     memory: tuple[object, ...] = field(default=(), repr=False)
     columns: Columns | None = None
     classes: Classes | None = None
+    total_weight: float | None = None
 
     def __post_init__(self) -> None:
         if self.rows is None:  # no block, whose arrays may be set later
@@ -70,15 +74,16 @@ class Shards:
         return f"Shards({self.agents}{some} agents, {each} samples each, {shapes}, {self.features.dtype})"
 
     @classmethod
-    def from_list(cls, parts: Iterable[tuple[ArrayLike, ArrayLike]]) -> Shards:
+    def from_list(cls, parts: Iterable[tuple[ArrayLike, ...]]) -> Shards:
         """Return shards of data that are in separate arrays: agent i has the samples of the i-th pair.
 
         Parameters
         ----------
-        parts : iterable of (X, y)
+        parts : iterable of (X, y) or (X, y, sample_weight)
             The data of each agent, as :func:`consensus.partition` takes them, with at least one sample. All have the same
             features and outputs; data frames have the same columns, and the categories of the first agent's dtype. ``indices``
-            count through all samples, agent after agent.
+            count through all samples, agent after agent. Weights are those of :func:`consensus.partition`: 1 for agents that
+            give none if others do.
 
         Returns
         -------
@@ -88,9 +93,9 @@ class Shards:
         Raises
         ------
         ValueError
-            If shapes disagree, or data are not finite; the message names the agent.
+            If shapes disagree, data are not finite, or an agent has no samples but of weight 0; the message names the agent.
         TypeError
-            If ``parts`` are not pairs.
+            If ``parts`` are not pairs, or triples.
 
         Examples
         --------
@@ -101,14 +106,17 @@ class Shards:
         (array([3, 1]), array([2., 0., 0.]))
         """
         try:
-            pairs = [(X, y) for X, y in parts]
+            pairs = [(X, y, *some) for X, y, *some in parts]
+            weighted = max((len(some) for _, _, *some in pairs), default=0)
+            if weighted > 1:
+                raise ValueError("too many arrays")
         except (TypeError, ValueError) as error:
             raise TypeError(f"parts must be pairs (X, y), one for every agent; got {_checks.shown(parts)}") from error
         if not pairs:
             raise ValueError("parts must be pairs (X, y), one for every agent; got none")
         columns, classes = Columns.of(pairs[0][0], "X of parts[0]"), labels("y of parts[0]", pairs[0][1])[1]
         found = []
-        for agent, (X, y) in enumerate(pairs):
+        for agent, (X, y, *_) in enumerate(pairs):
             names = (f"X of parts[{agent}]", f"y of parts[{agent}]")
             if columns is not None and is_frame(X):
                 X = columns.transform(X, names[0])
@@ -122,9 +130,19 @@ class Shards:
                 )
         sizes = [len(X) for X, _ in found]
         indices = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
-        own = ((X, y, rows) for (X, y), rows in zip(found, indices, strict=True))
         X, y = (np.empty((0, *shape), np.result_type(*each)) for shape, each in zip(shapes[0], zip(*found, strict=True)))
-        return cls(**padded(own, sizes, X, y), columns=columns, classes=classes)
+        own = [(X, y, rows) for (X, y), rows in zip(found, indices, strict=True)]
+        if not weighted:
+            return cls(**padded(own, sizes, X, y), columns=columns, classes=classes)
+        called = [f"sample_weight of parts[{agent}]" for agent in range(len(pairs))]
+        weights = [
+            weights_of(some[0] if some else np.ones(size), size, y.dtype, name)
+            for (_, _, *some), size, name in zip(pairs, sizes, called, strict=True)
+        ]
+        there = [tuple(array[c > 0] for array in (*part, c)) for part, c in zip(own, weights, strict=True)]
+        total = float(sum(c.sum(dtype=np.float64) for c in weights))
+        arrays_of_all = padded(there, [len(part[0]) for part in there], X, y)
+        return cls(**arrays_of_all, columns=columns, classes=classes, total_weight=total)
 
     @property
     def agents(self) -> int:
@@ -178,9 +196,9 @@ def _check_shapes(shards: Shards) -> None:
 
 
 def padded(
-    parts: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]], sizes: list[int], X: np.ndarray, y: np.ndarray, most: int = 0
+    parts: Iterable[tuple[np.ndarray, ...]], sizes: list[int], X: np.ndarray, y: np.ndarray, most: int = 0
 ) -> dict[str, Any]:
-    """Return the arrays of :class:`Shards` by name, from the features, targets and indices of each agent.
+    """Return the arrays of :class:`Shards` by name, from the features, targets, indices and weights, if any, of each agent.
 
     ``X`` and ``y`` have the dtypes, and the shapes of a sample; ``most`` is the number of samples per agent with padding, if
     more than the largest size.
@@ -188,9 +206,9 @@ def padded(
     shape = len(sizes), max(most, *sizes)
     features, owner = shared_memory.zeros((*shape, *X.shape[1:]), X.dtype, sizes)
     targets, indices = np.zeros((*shape, *y.shape[1:]), y.dtype), np.full(shape, -1)
+    weights = (np.arange(shape[1]) < np.array(sizes)[:, None]).astype(targets.dtype)
     for row, part in enumerate(parts):
-        for array, own in zip((features, targets, indices), part, strict=True):
+        for array, own in zip((features, targets, indices, weights), part, strict=False):
             array[row, : len(own)] = own
-    real = indices >= 0
-    arrays = {"features": features, "targets": targets, "weights": real.astype(targets.dtype), "indices": indices}
-    return arrays | {"samples": int(real.sum()), "memory": (owner,)}
+    arrays = {"features": features, "targets": targets, "weights": weights, "indices": indices}
+    return arrays | {"samples": int(np.sum(sizes)), "memory": (owner,)}

@@ -68,7 +68,7 @@ class NetworkEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Let the agents train on ``X`` and ``y``.
 
         Parameters
@@ -79,22 +79,34 @@ class NetworkEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             Targets; for classification numbers or text.
         groups : array_like (samples,), optional
             Owner of each row: one agent per group. ``agents`` and ``scheme`` are then ignored.
+        sample_weight : array_like (samples,), optional
+            Weight of each row in the mean loss and in standardisation, at least 0; rows of weight 0 belong to no agent.
 
         Returns
         -------
         NetworkEstimator
             Itself.
         """
-        self._fit(X, y, groups)
+        self._fit(X, y, groups, sample_weight)
         return self
 
-    def _fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None) -> None:
+    def _fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
         raise NotImplementedError
 
     def _train(
-        self, X: np.ndarray, y: np.ndarray, loss: Loss, outputs: int, groups: ArrayLike | None, coordinates: Coordinates
+        self,
+        X: np.ndarray,
+        y: np.ndarray,
+        loss: Loss,
+        outputs: int,
+        groups: ArrayLike | None,
+        coordinates: Coordinates,
+        weights: np.ndarray | None,
     ) -> None:
-        """Train on features X in original units and targets y (samples, columns) in the agents' units, or classes."""
+        """Train on features X in original units and targets y (samples, columns) in the agents' units, or classes.
+
+        ``weights`` (samples,) are above 0.
+        """
         hidden = _checks.shape("hidden_layer_sizes", self.hidden_layer_sizes) if np.size(self.hidden_layer_sizes) else ()
         alpha = _checks.number("alpha", self.alpha, least=0)
         l1_ratio = _checks.number("l1_ratio", self.l1_ratio, least=0, most=1)
@@ -110,9 +122,9 @@ class NetworkEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         scheme: Any = _checks.choice("scheme", self.scheme, [name for name in SCHEMES if name != "sizes"])
         inputs = (X - coordinates.mean) / coordinates.scale
         if groups is None:
-            shards = partition(inputs, y, agents, scheme, of_partition)
+            shards = partition(inputs, y, agents, scheme, of_partition, sample_weight=weights)
         else:
-            shards = partition(inputs, y, agents, groups=groups)
+            shards = partition(inputs, y, agents, groups=groups, sample_weight=weights)
         model = MLP([X.shape[1], *hidden, outputs]) if hidden else Linear(X.shape[1], outputs)
         problem = Problem(model, loss, shards, coordinates.penalty(model, alpha, l1_ratio))
         network = networks.schedule(self.network, agents, of_network)

@@ -11,7 +11,7 @@ from sklearn.utils.validation import column_or_1d
 
 from consensus.estimators.base import NetworkEstimator
 from consensus.estimators.coordinates import Coordinates
-from consensus.estimators.validation import validated
+from consensus.estimators.validation import validated, weighed
 from consensus.losses import CrossEntropy, LogisticLoss
 from consensus.models import Linear
 
@@ -21,8 +21,8 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):  # type: ignore[misc
 
     The mean logistic loss of two classes, or the cross-entropy of more, plus a penalty is minimised. Features are standardised
     internally; results are in original units. With N samples and any network, a linear model equals
-    ``LogisticRegression(C=1 / (N * alpha), l1_ratio=l1_ratio)``. The weights of a neural network are penalised for standardised
-    features, as by ``MLPClassifier(alpha=N * alpha)`` on standardised data.
+    ``LogisticRegression(C=1 / (N * alpha), l1_ratio=l1_ratio)``, N their total weight if samples have weights. The weights of a
+    neural network are penalised for standardised features, as by ``MLPClassifier(alpha=N * alpha)`` on standardised data.
 
     Parameters
     ----------
@@ -48,10 +48,11 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):  # type: ignore[misc
     (True, 5, 'sepal length (cm)')
     """
 
-    def _fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None) -> None:
+    def _fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
         features, targets = validated(self, X, y)
         targets = column_or_1d(targets, warn=True)
         check_classification_targets(targets)
+        features, targets, groups, weights = weighed(features, targets, groups, sample_weight)
         self.classes_, codes = np.unique(targets, return_inverse=True)
         count = len(self.classes_)
         if count < 2:
@@ -60,7 +61,7 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):  # type: ignore[misc
                 f"{self.classes_.tolist()[0]!r}"
             )
         loss, outputs = (LogisticLoss(), 1) if count == 2 else (CrossEntropy(), count)
-        self._train(features, codes[:, None], loss, outputs, groups, Coordinates.of(features))
+        self._train(features, codes[:, None], loss, outputs, groups, Coordinates.of(features, weights=weights), weights)
         if count > 2 and isinstance(self.model_, Linear):  # the same number in all biases changes nothing
             self.intercept_ -= self.intercept_.mean()
 

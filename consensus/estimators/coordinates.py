@@ -17,14 +17,14 @@ class Coordinates(NamedTuple):
     spread: np.ndarray
 
     @classmethod
-    def of(cls, X: np.ndarray, y: np.ndarray | None = None) -> "Coordinates":
-        """Return coordinates in which features, and targets (samples, outputs) if given, are standardised."""
+    def of(cls, X: np.ndarray, y: np.ndarray | None = None, weights: np.ndarray | None = None) -> "Coordinates":
+        """Return coordinates in which features, and targets (samples, outputs) if given, are standardised, by their weights."""
         from sklearn.preprocessing import StandardScaler
 
-        features = StandardScaler().fit(X)
+        features = StandardScaler().fit(X, sample_weight=weights)
         if y is None:
             return cls(features.mean_, features.scale_, np.zeros(1), np.ones(1))
-        targets = StandardScaler().fit(y)
+        targets = StandardScaler().fit(y, sample_weight=weights)
         return cls(features.mean_, features.scale_, targets.mean_, targets.scale_)
 
     def penalty(self, model: Linear | MLP, alpha: float, l1_ratio: float) -> L2 | WeightedElasticNet:

@@ -12,7 +12,7 @@ from sklearn.utils.validation import column_or_1d
 from consensus import _checks
 from consensus.estimators.base import NetworkEstimator
 from consensus.estimators.coordinates import Coordinates
-from consensus.estimators.validation import validated
+from consensus.estimators.validation import validated, weighed
 from consensus.losses import SquaredLoss
 from consensus.models import Linear
 
@@ -21,7 +21,7 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):  # type: ignore[misc] 
     """Regression by a linear model or a neural network that agents train over a network, as a scikit-learn estimator.
 
     The mean of ``|f(x) - y|^2 / 2`` over all samples plus a penalty is minimised. Features and targets are standardised
-    internally; results are in original units. With N samples and any network, a linear model equals
+    internally; results are in original units. With N samples, or weights that sum to N, and any network, a linear model equals
 
     - ``Ridge(alpha=N * alpha)`` for ``l1_ratio=0``,
     - ``Lasso(alpha)`` for ``l1_ratio=1``, with one target,
@@ -55,14 +55,15 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):  # type: ignore[misc] 
     True
     """
 
-    def _fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None) -> None:
+    def _fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
         features, targets = validated(self, X, y, multi_output=True, y_numeric=True)
         if targets.ndim == 2 and targets.shape[1] == 1:
             targets = column_or_1d(targets, warn=True)
         self._single = targets.ndim == 1
         targets = _checks.floats("y", targets).astype(float, copy=False).reshape(len(targets), -1)
-        to = Coordinates.of(features, targets)
-        self._train(features, (targets - to.shift) / to.spread, SquaredLoss(), targets.shape[1], groups, to)
+        features, targets, groups, weights = weighed(features, targets, groups, sample_weight)
+        to = Coordinates.of(features, targets, weights)
+        self._train(features, (targets - to.shift) / to.spread, SquaredLoss(), targets.shape[1], groups, to, weights)
         if self._single and isinstance(self.model_, Linear):
             self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
 

@@ -11,6 +11,8 @@ from sklearn.base import BaseEstimator
 from consensus import _checks
 from consensus.data import Columns
 from consensus.data.frames import is_category, is_frame
+from consensus.data.owners import numbered
+from consensus.data.samples import weights_of
 
 
 def validated(
@@ -66,3 +68,15 @@ def _refuse(name: str, values: ArrayLike, numbers: bool) -> None:
             found.astype(float)
         except (TypeError, ValueError) as error:
             raise type(error)(f"{name} must hold real numbers: {error}") from error
+
+
+def weighed(
+    X: np.ndarray, y: np.ndarray, groups: ArrayLike | None, sample_weight: ArrayLike | None
+) -> tuple[np.ndarray, np.ndarray, ArrayLike | None, np.ndarray | None]:
+    """Return features, targets, groups and weights of the samples whose weight is above 0; all if there are no weights."""
+    if sample_weight is None:
+        return X, y, groups, None
+    weights = weights_of(sample_weight, len(X), np.dtype(np.float64))
+    there = weights > 0
+    owners = None if groups is None else numbered(groups, len(X))[1][there]
+    return X[there], y[there], owners, weights[there]

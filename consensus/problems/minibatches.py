@@ -23,7 +23,8 @@ class Minibatches:
     that of all shards is rejected.
 
     The sum over a batch of b samples is multiplied by n_i / b, so that its expectation is the agent's whole gradient; without
-    replacement the batches of an epoch, weighted by b / n_i, add up to it exactly.
+    replacement the batches of an epoch, weighted by b / n_i, add up to it exactly. Samples are drawn alike whatever their
+    weights, by which their gradients are multiplied.
 
     An agent's draws depend only on the seed, its number in the network and the epoch: not on the engine, nor on earlier rounds.
 

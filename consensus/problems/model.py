@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal, Self
@@ -15,6 +14,7 @@ from numpy.typing import ArrayLike
 from consensus import _checks
 from consensus._rows import taken
 from consensus.data import Shards
+from consensus.data.digests import digests
 from consensus.losses.base import Loss
 from consensus.models import Linearization, Model, linearize
 from consensus.problems.batch import Batch, checked
@@ -137,10 +137,7 @@ class Problem(SampleSums):
         return self.shards.sizes + 1.0
 
     def digests(self) -> list[str]:
-        shards = self.shards
-        real = shards.weights > 0
-        parts = zip(shards.features, shards.targets, real, strict=True)
-        return [hashlib.sha256(x[own].tobytes() + d[own].tobytes()).hexdigest() for x, d, own in parts]
+        return digests(self.shards)
 
     def linearize(self, w: np.ndarray, rows: slice | ArrayLike) -> tuple[np.ndarray, Linearization]:
         """Return outputs and their linearization at w, for some agents.

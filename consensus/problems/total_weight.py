@@ -13,7 +13,8 @@ def total_weight(loss: Loss, shards: Shards) -> float:
     """
     of_labels = loss.label_weights(shards.targets) if hasattr(loss, "label_weights") else 1.0
     if not isinstance(of_labels, np.ndarray):
-        return float(of_labels) * shards.samples
+        of_samples: float | None = getattr(shards, "total_weight", None)
+        return float(of_labels) * (shards.samples if of_samples is None else of_samples)
     if shards.agents < shards.network_size:
         raise ValueError(
             f"reduction='mean' divides by the weights of all labels of the network with {loss}, and these are shards of "

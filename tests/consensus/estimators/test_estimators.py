@@ -93,6 +93,8 @@ SMALL = {"hidden_layer_sizes": (), "agents": 2, "max_iter": 6, "tol": 1e-2, "ran
 
 @parametrize_with_checks([NetworkRegressor(**SMALL), NetworkClassifier(**SMALL)])
 def test_scikit_learns_checks(estimator, check):
+    if "equivalence" in str(check):  # of weights and repeated samples, which agents get by other draws: at the optimum
+        estimator = clone(estimator).set_params(alpha=0.1, max_iter=300, tol=1e-7)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         check(estimator)
