@@ -79,6 +79,7 @@ class ADPSGD(AsynchronousSolver):
         self, problem: BaseProblem, arcs: Arcs, state: ADPSGDState, mailbox: ADPSGDMessage
     ) -> tuple[ADPSGDState, ADPSGDMessage]:
         batch = None if self.batch is None else draw(self.batch, problem, int(state.wakes[0]))  # one agent at a time
+        gradient = problem.average_gradient(state.copy, batch)
         mean = (state.w + mailbox.w[:, 0]) / 2
-        w = mean - steps_at(self.step_size, state.wakes, mean.dtype) * problem.average_gradient(state.copy, batch)
+        w = mean - steps_at(self.step_size, state.wakes, mean.dtype) * gradient
         return ADPSGDState(w, w, state.wakes + 1), ADPSGDMessage(mean)

@@ -28,7 +28,7 @@ _EXACT, _NOTHING = Exact(), L2(0.0)  # of r only the gradient enters
 class ASYSONATAState(NamedTuple):
     """Iterates w, trackers z, running sums rho (agents, P); sums already read of each neighbour, seen (agents, D, P).
 
-    ``gradient`` has grad f_i at w, ``best`` the last local minimisers, ``wakes`` (agents,) how often each agent woke.
+    ``gradient`` has the last grad f_i, ``best`` the last local minimisers, ``wakes`` (agents,) how often each agent woke.
     """
 
     w: np.ndarray
@@ -54,15 +54,16 @@ class ASYSONATA(AsynchronousSolver):
     With ``f_i = g_i + r/A``, matrices R (rows sum to one) and C (columns do), and a hat for the newest message that arrived,
     agent i does at each of its wakes
 
+        h = z_i + sum_j C_ij (rho^_j - seen_ij) + grad f_i(x_i) - (grad f_i at the wake before),    seen_ij = rho^_j
+        rho_i <- rho_i + h,    z_i = C_ii h
         x~ = argmin_x  f~_i(x; x_i) + (z_i - grad f_i(x_i)) . (x - x_i)
-        v_i = x_i + alpha (x~ - x_i),                    x_i <- R_ii v_i + sum_j R_ij v^_j
-        h = z_i + sum_j C_ij (rho^_j - seen_ij) + grad f_i(x_i new) - grad f_i(x_i old),    seen_ij = rho^_j
-        rho_i <- rho_i + h,    z_i = C_ii h,             and sends (v_i, rho_i).
+        v_i = x_i + alpha (x~ - x_i),                    x_i <- R_ii v_i + sum_j R_ij v^_j,    and sends (v_i, rho_i).
 
-    z_i = grad f_i and rho = seen = 0 at the start, where a neighbour from whom nothing came yet counts with its start. As sums
-    are sent, a message that is lost or overtaken is made up for by the next one:
+    These are the paper's three steps; a wake begins with the tracker's, so that the gradient is computed before messages are
+    read, and what was read is sent at once. All but x_i is zero at the start, where a neighbour from whom nothing came yet
+    counts with its start. As sums are sent, a message that is lost or overtaken is made up for by the next one: at every wake
 
-        sum_i z_i + sum over arcs C_ij (rho_j - seen_ij) = sum_i grad f_i(x_i)    at every wake.
+        sum_i z_i + sum over arcs C_ij (rho_j - seen_ij) = sum_i grad f_i,    with the last gradient of each agent.
 
     z_i is a share of the *sum* of gradients, about 1/A of it. The graph is static and strongly connected; every agent keeps
     waking, and of so many messages along an arc one arrives. Then a constant, small alpha converges R-linearly on strongly
@@ -145,22 +146,22 @@ class ASYSONATA(AsynchronousSolver):
         return checked_weights("ASYSONATA", self.weights, graph_of("ASYSONATA", schedule))
 
     def init(self, problem: BaseProblem, arcs: Arcs, w: np.ndarray) -> tuple[ASYSONATAState, ASYSONATAMessage]:
-        wakes = np.zeros(len(w), int)
-        gradient, nothing = self._gradient(problem, w, wakes), np.zeros_like(w)
+        nothing, wakes = np.zeros_like(w), np.zeros(len(w), int)
         seen = np.zeros((*arcs.sources.shape, w.shape[1]), w.dtype)
-        return ASYSONATAState(w, gradient, nothing, seen, gradient, w, wakes), ASYSONATAMessage(w, nothing)
+        return ASYSONATAState(w, nothing, nothing, seen, nothing, w, wakes), ASYSONATAMessage(w, nothing)
 
     def wake(
         self, problem: BaseProblem, arcs: Arcs, state: ASYSONATAState, mailbox: ASYSONATAMessage
     ) -> tuple[ASYSONATAState, ASYSONATAMessage]:
-        x, z, rho, seen, gradient, best, wakes = state
+        x, z, rho, seen, before, best, wakes = state
+        gradient = self._gradient(problem, x, wakes)
+        h = z + received(arcs.c, mailbox.rho - seen) + gradient - before
+        rho, z = rho + h, arcs.c_own * h
+        state = ASYSONATAState(x, z, rho, mailbox.rho, gradient, best, wakes + 1)
         best = self._minimise(problem, state)
         v = x + steps_at(self.step_size, wakes, x.dtype) * (best - x)
         x = arcs.r_own * v + received(arcs.r, mailbox.v)
-        new = self._gradient(problem, x, wakes + 1)
-        h = z + received(arcs.c, mailbox.rho - seen) + new - gradient
-        rho = rho + h
-        return ASYSONATAState(x, arcs.c_own * h, rho, mailbox.rho, new, best, wakes + 1), ASYSONATAMessage(v, rho)
+        return state._replace(w=x, best=best), ASYSONATAMessage(v, rho)
 
     def _gradient(self, problem: BaseProblem, w: np.ndarray, wakes: np.ndarray) -> np.ndarray:
         """Return grad f_i, of the samples that belong to the agents' wakes if there are batches."""
@@ -168,7 +169,7 @@ class ASYSONATA(AsynchronousSolver):
         return problem.average_gradient(w, batch) / problem.network_size
 
     def _minimise(self, problem: AnyProblem, state: ASYSONATAState) -> np.ndarray:
-        batch = None if self.batch is None else draw(self.batch, problem, int(state.wakes[0]))
+        batch = None if self.batch is None else draw(self.batch, problem, int(state.wakes[0]) - 1)
         seen = problem if batch is None else problem.sampled(batch)
         model = self.surrogate.at(seen, state.w, state.gradient)
         problem.work.solves += 1
@@ -177,6 +178,6 @@ class ASYSONATA(AsynchronousSolver):
         try:
             best, iterations = self._solver.solve(model, state.z - state.gradient, _NOTHING, state.best, self.tolerance)
         except LocalSolveError as error:
-            raise LocalSolveError(f"at its wake {int(state.wakes[0]) + 1}, {error}") from error
+            raise LocalSolveError(f"at its wake {int(state.wakes[0])}, {error}") from error
         problem.work.iterations += int(iterations.sum())
         return best

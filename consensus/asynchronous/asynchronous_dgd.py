@@ -77,6 +77,6 @@ class AsynchronousDGD(AsynchronousSolver):
     ) -> tuple[AsynchronousDGDState, AsynchronousDGDMessage]:
         w, wakes = state
         batch = None if self.batch is None else draw(self.batch, problem, int(wakes[0]))  # one agent at a time
-        step = steps_at(self.step_size, wakes, w.dtype)
-        w = arcs.r_own * w + received(arcs.r, mailbox.w) - step * problem.average_gradient(w, batch)
+        descent = steps_at(self.step_size, wakes, w.dtype) * problem.average_gradient(w, batch)
+        w = arcs.r_own * w + received(arcs.r, mailbox.w) - descent
         return AsynchronousDGDState(w, wakes + 1), AsynchronousDGDMessage(w)

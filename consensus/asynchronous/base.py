@@ -38,9 +38,9 @@ def steps_at(step_size: float | Rule, wakes: np.ndarray, dtype: np.dtype) -> flo
 class AsynchronousSolver(SolverDefaults, ABC):
     """A method without rounds: settings, a state, and two pure functions of agents, :meth:`init` and :meth:`wake`.
 
-    *An agent wakes* when it has time, reads its mailbox, and sends messages along the arcs that leave it. Messages arrive late
-    or never; the mailbox has, for each arc that leads to the agent, the newest one that arrived: one that was sent earlier is
-    dropped. In a run ``rounds=n`` stands for ``n A`` wakes of the A agents together.
+    *An agent wakes* when it has computed, reads its mailbox, and sends messages along the arcs that leave it. Messages arrive
+    late or never; the mailbox has, for each arc that leads to the agent, the newest one that arrived: one that was sent earlier
+    is dropped. In a run ``rounds=n`` stands for ``n A`` wakes of the A agents together.
 
     *Settings* are the fields of a frozen dataclass, as those of :class:`consensus.solvers.Solver`.
 
@@ -163,7 +163,8 @@ class AsynchronousSolver(SolverDefaults, ABC):
         state : NamedTuple
             Their states; not to be changed.
         mailbox : NamedTuple
-            The newest messages that arrived, each field an array (agents, D, ...); not to be changed or kept.
+            The newest messages that arrived, each field an array (agents, D, ...); not to be changed or kept. Engines with a
+            clock on the wall read them when the first field is asked for: compute before that what does not depend on them.
 
         Returns
         -------

@@ -35,9 +35,9 @@ class OverlapSGP(AsynchronousSolver):
 
     With ``f_i = A g_i + r``, d_i the out-degree and S the messages that arrived since the last wake, agent i does
 
-        x_i <- x_i + sum_S x,    p_i <- p_i + sum_S p,    w_i = x_i / p_i
         x_i <- x_i - alpha grad f_i(w_i)
-        every so many wakes:  (x_i, p_i) <- (x_i, p_i) / (d_i + 1),    and sends that share to each neighbour.
+        every so many wakes:  (x_i, p_i) <- (x_i, p_i) / (d_i + 1),    and sends that share to each neighbour
+        x_i <- x_i + sum_S x,    p_i <- p_i + sum_S p,    w_i = x_i / p_i.
 
     Masses are kept if no message is lost, whatever the delays; a lost one would take its mass along, so losses are rejected.
     With a constant alpha it ends near a stationary point.
@@ -82,10 +82,10 @@ class OverlapSGP(AsynchronousSolver):
     def wake(
         self, problem: BaseProblem, arcs: Arcs, state: OverlapSGPState, mailbox: OverlapSGPMessage
     ) -> tuple[OverlapSGPState, OverlapSGPMessage]:
-        x, mass = state.x + mailbox.x.sum(axis=1), state.mass + mailbox.mass.sum(axis=1)
-        w = x / mass
         batch = None if self.batch is None else draw(self.batch, problem, int(state.wakes[0]))  # one agent at a time
-        x = x - steps_at(self.step_size, state.wakes, w.dtype) * problem.average_gradient(w, batch)
+        x = state.x - steps_at(self.step_size, state.wakes, state.w.dtype) * problem.average_gradient(state.w, batch)
         sent = np.array([[self.sends_at(int(count))] for count in state.wakes])
-        x, mass = np.where(sent, arcs.c_own * x, x), np.where(sent, arcs.c_own * mass, mass)
-        return OverlapSGPState(w, x, mass, state.wakes + 1), OverlapSGPMessage(x, mass)
+        x, mass = np.where(sent, arcs.c_own * x, x), np.where(sent, arcs.c_own * state.mass, state.mass)
+        message = OverlapSGPMessage(x, mass)
+        x, mass = x + mailbox.x.sum(axis=1), mass + mailbox.mass.sum(axis=1)
+        return OverlapSGPState(x / mass, x, mass, state.wakes + 1), message

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 
 from consensus.asynchronous.arcs import Arcs
 from consensus.asynchronous.base import AsynchronousSolver
 from consensus.asynchronous.blocks import Block, Blocks
+from consensus.asynchronous.mailbox import Mailbox
 from consensus.asynchronous.post import ANSWER, COUNT, MAIL, ORDER, Incoming, Outgoing, end, seconds_ahead
 from consensus.asynchronous.tally import WORK
-from consensus.engines.protocols import AnyProblem
+from consensus.engines.protocols import AnyProblem, AnyState
 from consensus.engines.ranks import Ranks
 from consensus.engines.rounds import all_small
 from consensus.errors import DivergenceError
@@ -91,6 +94,7 @@ class AgentsOfRank:
             part = _between(known, block)
             if part.stop > part.start:
                 self._letters.append(Incoming(ranks.communicator, rank, MAIL, self._here[part]))
+        self._arrived = 0
         self._order, self._orders = np.zeros(1, int), list[Incoming]()
         self._replies: dict[int, Outgoing] = {}
         if ranks.me:
@@ -111,9 +115,8 @@ class AgentsOfRank:
 
     def sweep(self) -> None:
         """Let each agent wake once, and send what can be sent without waiting."""
-        arrived = 0
+        self._arrived = 0
         for part in self._parts:
-            arrived += sum(box.take() for box in self._letters)
             self._wake(part)
         for box, agents, copies in self._mail:
             if box.free:
@@ -121,16 +124,14 @@ class AgentsOfRank:
                 box.send()
             else:
                 self.report["lost"][agents] += copies
-        if not arrived and self._letters:
+        if not self._arrived and self._letters:
             waiting.Wait(yields=1).pause()  # where ranks share a core, others have their turn
 
     def _wake(self, part: Block) -> None:
-        rows, places = part.rows, self._places[part.rows]
+        rows = part.rows
         own = self.state._make([value[rows] for value in self.state])
-        mailbox = self.messages._make([self._here[name][places] for name in self.messages._fields])
-        ages = np.where(self._unused[rows], 0.0, self.now() - self._here["sent"][places]).max(axis=1)
-        self.report["stale"][rows] = np.maximum(self.report["stale"][rows], ages)
-        new, messages = self.solver.wake(part.problem, part.arcs, own, mailbox)
+        mailbox = Mailbox(partial(self._newest, rows))
+        new, messages = self.solver.wake(part.problem, part.arcs, own, cast(Any, mailbox))
         for field, value in zip(self.state, new, strict=True):
             field[rows] = value
         if not all_small(new.w):
@@ -140,6 +141,14 @@ class AgentsOfRank:
             here[name] = value
         here["sent"] = self.now()
         self.report["wakes"][rows] += 1
+
+    def _newest(self, rows: slice) -> AnyState:
+        """Take the messages that have arrived; return the newest ones for agents, and keep the greatest age."""
+        self._arrived += sum(box.take() for box in self._letters)
+        places = self._places[rows]
+        ages = np.where(self._unused[rows], 0.0, self.now() - self._here["sent"][places]).max(axis=1)
+        self.report["stale"][rows] = np.maximum(self.report["stale"][rows], ages)
+        return self.messages._make([self._here[name][places] for name in self.messages._fields])
 
     def obey(self) -> bool:
         """Tell the first rank how often agents woke, and all if it asks; return whether it says that the run ends."""

@@ -17,7 +17,7 @@ class RASGPState(NamedTuple):
     """Ratios w = x / y, values x (agents, P) and masses y (agents, 1), running sums of what was sent, sums already read.
 
     ``seen_x`` is (agents, D, P), ``seen_y`` (agents, D, 1); ``time`` (agents, 1) has each agent's count of the network's wakes,
-    ``wakes`` (agents,) its own.
+    ``before`` what it was at the wake before, ``wakes`` (agents,) its own.
     """
 
     w: np.ndarray
@@ -27,6 +27,7 @@ class RASGPState(NamedTuple):
     sum_y: np.ndarray
     seen_x: np.ndarray
     seen_y: np.ndarray
+    before: np.ndarray
     time: np.ndarray
     wakes: np.ndarray
 
@@ -45,10 +46,10 @@ class RASGP(AsynchronousSolver):
 
     With ``f_i = A g_i + r`` and d_i the out-degree, agent i does at each of its wakes, with hats for the newest messages,
 
+        x_i <- (x_i - (alpha_{k'_i + 1} + ... + alpha_{k_i}) grad f_i(z_i)) / (d_i + 1),    y_i <- y_i / (d_i + 1)
+        sx_i <- sx_i + x_i,    sy_i <- sy_i + y_i,    and sends (sx_i, sy_i, k_i)
         x_i <- x_i + sum_j (sx^_j - seen_ij),    y_i <- y_i + sum_j (sy^_j - seen'_ij),    z_i = x_i / y_i
-        k <- max(k_i, k^_j) + 1
-        x_i <- (x_i - (alpha_{k_i + 1} + ... + alpha_k) grad f_i(z_i)) / (d_i + 1),    y_i <- y_i / (d_i + 1)
-        sx_i <- sx_i + x_i,    sy_i <- sy_i + y_i,    k_i = k,    and sends (sx_i, sy_i, k_i).
+        k'_i <- k_i,    k_i <- max(k_i, k^_j) + 1.
 
     Masses are kept under any delays and losses: ``sum_i y_i + sum over arcs (sy_j - seen'_ij) = A`` at every wake. An agent
     that wakes rarely makes up for the steps since its last wake; its time k_i is the largest number that it has heard of, as no
@@ -93,23 +94,23 @@ class RASGP(AsynchronousSolver):
         agents, places = arcs.sources.shape
         nothing, none, mass = np.zeros_like(w), np.zeros((agents, 1), w.dtype), np.ones((agents, 1), w.dtype)
         seen = np.zeros((agents, places, w.shape[1]), w.dtype), np.zeros((agents, places, 1), w.dtype)
-        state = RASGPState(w, w, mass, nothing, none, *seen, none, np.zeros(agents, int))
+        state = RASGPState(w, w, mass, nothing, none, *seen, none, none + 1, np.zeros(agents, int))
         return state, RASGPMessage(nothing, none, none)
 
     def wake(
         self, problem: BaseProblem, arcs: Arcs, state: RASGPState, mailbox: RASGPMessage
     ) -> tuple[RASGPState, RASGPMessage]:
         there = (arcs.c > 0).astype(state.w.dtype)
-        x = state.x + received(there, mailbox.sum_x - state.seen_x)
-        y = state.y + received(there, mailbox.sum_y - state.seen_y)
-        w = x / y
-        time = np.maximum(state.time, (there * mailbox.time).max(axis=1)) + 1
         batch = None if self.batch is None else draw(self.batch, problem, int(state.wakes[0]))  # one agent at a time
-        x = arcs.c_own * (x - self._steps(state.time, time) * problem.average_gradient(w, batch))
-        y = arcs.c_own * y
+        steps = self._steps(state.before, state.time)
+        x = arcs.c_own * (state.x - steps * problem.average_gradient(state.w, batch))
+        y = arcs.c_own * state.y
         sums = state.sum_x + x, state.sum_y + y
-        state = RASGPState(w, x, y, *sums, mailbox.sum_x, mailbox.sum_y, time, state.wakes + 1)
-        return state, RASGPMessage(*sums, time)
+        x = x + received(there, mailbox.sum_x - state.seen_x)
+        y = y + received(there, mailbox.sum_y - state.seen_y)
+        time = np.maximum(state.time, (there * mailbox.time).max(axis=1)) + 1
+        seen = mailbox.sum_x, mailbox.sum_y
+        return RASGPState(x / y, x, y, *sums, *seen, state.time, time, state.wakes + 1), RASGPMessage(*sums, state.time)
 
     def _steps(self, before: np.ndarray, now: np.ndarray) -> np.ndarray:
         """Return the sums of steps (agents, 1) from the wake ``before`` to that of ``now``."""

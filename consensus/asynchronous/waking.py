@@ -6,8 +6,10 @@ import os
 import signal
 import time
 import traceback
+from collections.abc import Callable
+from functools import partial
 from multiprocessing.connection import Connection
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import cloudpickle
 import numpy as np
@@ -17,8 +19,9 @@ from consensus.asynchronous.arcs import Arcs
 from consensus.asynchronous.base import AsynchronousSolver
 from consensus.asynchronous.blocks import Blocks
 from consensus.asynchronous.board import Board
+from consensus.asynchronous.mailbox import Mailbox
 from consensus.asynchronous.tally import WORK
-from consensus.engines.protocols import Sendable
+from consensus.engines.protocols import AnyState, Sendable
 from consensus.engines.rounds import all_small
 from consensus.errors import DivergenceError
 from consensus.workers.exceptions import parts_of
@@ -73,18 +76,24 @@ def _wake_until_done(task: Task) -> None:
         time.sleep(_POLL)
     while not stop[0] and os.getppid() == task.parent:
         for part, froms, none in zip(parts, sources, unused, strict=True):
-            values, times = board.read(froms, slice(None, -1))
+            here = slice(rows.start + part.rows.start, rows.start + part.rows.stop)
+            mailbox = Mailbox(partial(_newest, board, here, froms, none, messages._make))
             own = state._make([value[part.rows] for value in state])
-            new, messages = solver.wake(part.problem, part.arcs, own, messages._make(values))
+            new, messages = solver.wake(part.problem, part.arcs, own, cast(Any, mailbox))
             for field, value in zip(state, new, strict=True):
                 field[part.rows] = value
-            here = slice(rows.start + part.rows.start, rows.start + part.rows.stop)
             if not all_small(new.w):
                 raise DivergenceError(int(board.published[here].min()), solver)
-            ages = np.where(none, 0.0, time.monotonic() - times).max(axis=1)
-            board.stale[here] = np.maximum(board.stale[here], ages)
             board.publish(here, [*messages, new.w])
         counts = blocks.work()
         task.work.array[task.worker] = [counts[name] for name in WORK]
         if board.published.sum() >= task.most:
             return
+
+
+def _newest(board: Board, here: slice, sources: np.ndarray, none: np.ndarray, make: Callable[..., AnyState]) -> AnyState:
+    """Return what the sources of the agents ``here`` published last, and keep the greatest age."""
+    values, times = board.read(sources, slice(None, -1))
+    ages = np.where(none, 0.0, time.monotonic() - times).max(axis=1)
+    board.stale[here] = np.maximum(board.stale[here], ages)
+    return make(values)

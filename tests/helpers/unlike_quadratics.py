@@ -49,19 +49,19 @@ def events(solver, simulated, whole=QUADRATICS, graph=GRAPH, start=None):
 def asy_sonata_in_turn(H, b, start, step, rounds):
     """ASY-SONATA without delay or loss, agents in turn: iterates (rounds + 1, agents, unknowns)."""
     x = np.tile(start, (AGENTS, 1))
-    v, rho = x.copy(), np.zeros_like(x)
+    v = x.copy()
+    z, rho, gradient = np.zeros((3, AGENTS, UNKNOWNS))
     seen = np.zeros((AGENTS, AGENTS, UNKNOWNS))
-    z = np.array([H[i] @ x[i] - b[i] for i in range(AGENTS)])
     every = [x.copy()]
     for _ in range(rounds):
         for i in range(AGENTS):
-            v[i] = x[i] - step * z[i]
-            new = sum(R[i, j] * v[j] for j in range(AGENTS))
-            h = z[i] + H[i] @ new - H[i] @ x[i]
+            new = H[i] @ x[i] - b[i]
+            h = z[i] + new - gradient[i]
             for j in GRAPH.predecessors(i):
                 h = h + C[i, j] * (rho[j] - seen[i, j])
                 seen[i, j] = rho[j]
-            rho[i] = rho[i] + h
-            x[i], z[i] = new, C[i, i] * h
+            gradient[i], rho[i], z[i] = new, rho[i] + h, C[i, i] * h
+            v[i] = x[i] - step * z[i]
+            x[i] = sum(R[i, j] * v[j] for j in range(AGENTS))
         every.append(x.copy())
     return np.array(every)

@@ -94,12 +94,12 @@ def test_overlap_sgp_without_delay_is_a_loop_over_agents_in_turn():
     waiting = np.zeros((8, 6))
     for _ in range(15):
         for i in range(8):
-            x[i], mass[i], waiting[i] = x[i] + waiting[i, :5], mass[i] + waiting[i, 5], 0
-            w[i] = x[i] / mass[i]
             share = 1 / (1 + DIRECTED.out_degree(i))
             x[i], mass[i] = share * (x[i] - 0.01 * QUADRATICS.average_gradient(w)[i]), share * mass[i]
             for j in DIRECTED.successors(i):
                 waiting[j] += [*x[i], mass[i]]
+            x[i], mass[i], waiting[i] = x[i] + waiting[i, :5], mass[i] + waiting[i, 5], 0
+            w[i] = x[i] / mass[i]
     running = events(OverlapSGP(0.01), Simulated())
     while running.done < 15 * 8:
         running.advance(1)

@@ -56,24 +56,22 @@ def test_push_without_delay_is_a_loop_over_agents_in_turn():
     """Without losses sums are what plain push-sum sends; agents hear of all wakes but those of some after them."""
     x, y, w = np.ones((8, 5)), np.ones(8), np.ones((8, 5))
     waiting, masses = np.zeros((8, 5)), np.zeros(8)
-    times = np.zeros(8)
-    heard = np.zeros((8, 8))
+    before, times = np.zeros(8, int), np.ones(8, int)
+    heard = np.zeros((8, 8), int)
+    steps = Diminishing(0.002, 0.1)
     for _ in range(15):
         for i in range(8):
-            x[i], y[i], waiting[i], masses[i] = x[i] + waiting[i], y[i] + masses[i], 0, 0
-            w[i] = x[i] / y[i]
-            now = max(times[i], heard[i].max()) + 1
-            step = sum(
-                0.05 / (1 + 0.05 * 0.1 * k) if False else Diminishing(0.05, 0.1)(k) for k in range(int(times[i]), int(now))
-            )
+            step = sum(steps(k) for k in range(before[i], times[i]))
             x[i] = C[i, i] * (x[i] - step * QUADRATICS.average_gradient(w)[i])
             y[i] *= C[i, i]
             for j in DIRECTED.successors(i):
                 waiting[j] += x[i]
                 masses[j] += y[i]
-                heard[j, i] = now
-            times[i] = now
-    running = events(RASGP(Diminishing(0.05, 0.1)), Simulated())
+                heard[j, i] = times[i]
+            x[i], y[i], waiting[i], masses[i] = x[i] + waiting[i], y[i] + masses[i], 0, 0
+            w[i] = x[i] / y[i]
+            before[i], times[i] = times[i], max(times[i], heard[i].max()) + 1
+    running = events(RASGP(steps), Simulated())
     while running.done < 15 * 8:
         running.advance(1)
     np.testing.assert_allclose(running.state.w, w, rtol=1e-10)
