@@ -127,6 +127,7 @@ class Events:
             part = block.rows
             own, mailbox = self.state._make([v[part] for v in self.state]), self.mailbox._make([v[part] for v in self.mailbox])
             state, messages = self.solver.wake(block.problem, block.arcs, own, mailbox)
+            messages = messages._make([value if value.base is None else value.copy() for value in messages])  # parts of states
             for field, value in zip(self.state, state, strict=True):
                 field[part] = value
             if self.solver.adds:

@@ -132,14 +132,14 @@ class AgentsOfRank:
         own = self.state._make([value[rows] for value in self.state])
         mailbox = Mailbox(partial(self._newest, rows))
         new, messages = self.solver.wake(part.problem, part.arcs, own, cast(Any, mailbox))
-        for field, value in zip(self.state, new, strict=True):
-            field[rows] = value
         if not all_small(new.w):
             raise DivergenceError(int(self.report["wakes"][rows].min()), self.solver)
         here = self._here[self._own][rows]
         for name, value in zip(messages._fields, messages, strict=True):
             here[name] = value
         here["sent"] = self.now()
+        for field, value in zip(self.state, new, strict=True):
+            field[rows] = value
         self.report["wakes"][rows] += 1
 
     def _newest(self, rows: slice) -> AnyState:

@@ -110,7 +110,8 @@ class RASGP(AsynchronousSolver):
         y = y + received(there, mailbox.sum_y - state.seen_y)
         time = np.maximum(state.time, (there * mailbox.time).max(axis=1)) + 1
         seen = mailbox.sum_x, mailbox.sum_y
-        return RASGPState(x / y, x, y, *sums, *seen, state.time, time, state.wakes + 1), RASGPMessage(*sums, state.time)
+        before = state.time.copy()
+        return RASGPState(x / y, x, y, *sums, *seen, before, time, state.wakes + 1), RASGPMessage(*sums, before)
 
     def _steps(self, before: np.ndarray, now: np.ndarray) -> np.ndarray:
         """Return the sums of steps (agents, 1) from the wake ``before`` to that of ``now``."""

@@ -80,11 +80,11 @@ def _wake_until_done(task: Task) -> None:
             mailbox = Mailbox(partial(_newest, board, here, froms, none, messages._make))
             own = state._make([value[part.rows] for value in state])
             new, messages = solver.wake(part.problem, part.arcs, own, cast(Any, mailbox))
-            for field, value in zip(state, new, strict=True):
-                field[part.rows] = value
             if not all_small(new.w):
                 raise DivergenceError(int(board.published[here].min()), solver)
             board.publish(here, [*messages, new.w])
+            for field, value in zip(state, new, strict=True):
+                field[part.rows] = value
         counts = blocks.work()
         task.work.array[task.worker] = [counts[name] for name in WORK]
         if board.published.sum() >= task.most:
