@@ -27,15 +27,15 @@ ROUNDS = {"one slow agent": SLOW, "slow, late, lost": 3 * SLOW}  # seconds of a 
 ADAPTIVE = "AdaptiveNEXT"  # sets no level: it ends in other, often lower, minima
 STEP, TAU = Axis("step", (0.2, 0.4), most=1.0), Axis("tau", (0.01, 0.02), least=1e-4)
 GRADIENT = (Axis("step", (0.5, 1.0)),)
-FAMILIES = {
+FAMILIES = {  # the first two are those of the quadratics, in the same colours
+    "NEXT without rounds, full": Family(lambda step: ASYSONATA(FullLinearization(1 / step), 1.0), (Axis("step", (8.0, 16.0)),)),
+    "NEXT, full": Family(lambda step: NEXT(FullLinearization(1 / step), 1.0), GRADIENT),
     "NEXT without rounds": Family(
         lambda tau, step: ASYSONATA(PartialLinearization(tau, curvature="local"), step), (TAU, STEP), "partial"
     ),
     "NEXT": Family(
         lambda tau, step: NEXT(PartialLinearization(tau), step), (Axis("tau", (0.1, 0.2), least=1e-4), STEP), "partial"
     ),
-    "NEXT without rounds, full": Family(lambda step: ASYSONATA(FullLinearization(1 / step), 1.0), (Axis("step", (8.0, 16.0)),)),
-    "NEXT, full": Family(lambda step: NEXT(FullLinearization(1 / step), 1.0), GRADIENT),
     "gradient tracking": Family(GradientTracking, GRADIENT),
     ADAPTIVE: Family(AdaptiveNEXT),
     "AD-PSGD": Family(lambda step: ADPSGD(Diminishing(step, 0.001)), (Axis("first step", (0.1, 0.2)),)),
@@ -91,7 +91,7 @@ def of_networks(experiment):
 
 def of_quadratics(experiment):
     """Unlike quadratics: settings are tuned on the simulated clock, real processes take them over."""
-    seeds, agents, rounds = experiment.seeds, experiment.agents, max(6, experiment.rounds // 8)
+    seeds, agents, rounds = experiment.seeds, experiment.agents, max(6, experiment.rounds // 6)
     families = {(slowed.SIMULATED, name): family for name, family in slowed.FAMILIES.items()}
 
     def tried(points):
@@ -104,7 +104,7 @@ def of_quadratics(experiment):
     best = {(key, level): point for key in families for level, point in tuning.best(found, key, merits).items()}
     outcomes = {(key, level): found[key][point] for (key, level), point in best.items()}
     best |= {((slowed.REAL, name), level): point for ((_, name), level), point in best.items()}
-    real = {at for at in best.items() if at[0][0][0] == slowed.REAL}
+    real = [at for at in best.items() if at[0][0][0] == slowed.REAL]
     done = experiment.run(
         {
             (name, point, seed): slowed.run(slowed.REAL, name, point, agents, seed, rounds)
