@@ -13,7 +13,7 @@ import numpy as np
 
 from consensus.solvers.adaptive import curvature, filters
 from experiments import blocks, centralised, convergence, failures, scale, sparsity, stragglers, tangent
-from experiments.shared import cases, clusters
+from experiments.shared import cases, clusters, slowed
 from experiments.shared.tables import latex_text
 
 FIGURES = {
@@ -39,7 +39,7 @@ TABLES = {
     "failures": ("table",),
     "tangent": ("table",),
     "scale": ("table",),
-    "stragglers": ("table",),
+    "stragglers": ("table", "quadratics"),
     "centralised": ("table",),
 }
 SHORT = {
@@ -134,19 +134,24 @@ def _measured(results):
         if int(row["units"]) == tangent.SHOWN:
             columns = {"network": "network", "least": "tangent, least", "bound": "any quadratic, least"}
             found |= {f"tangent.{row['data set']}.{key}": f"{float(row[name]):.3g}" for key, name in columns.items()}
-    return found | _ahead(_rows(results / "stragglers" / "table.csv"))
+    return found | _ahead(results / "stragglers")
 
 
-def _ahead(rows):
-    """How many times the seconds of NEXT with rounds NEXT without rounds takes on each clock, the better surrogate of each."""
-    found = {}
-    for clock, name in zip((*stragglers.CLOCKS, stragglers.REAL), ("slow", "late", "real"), strict=True):
-        seconds = {row["solver"]: float(row[stragglers.LAST]) for row in rows if row["clock"] == clock}
-        least = [
-            min((value for solver, value in seconds.items() if solver.startswith("NEXT") and ("without" in solver) is without))
-            for without in (False, True)
-        ]
-        found[f"stragglers.{name}"] = f"{least[0] / least[1]:.2g}" if math.isfinite(least[0] + least[1]) else "unknown"
+def _ahead(folder):
+    """How many times the seconds of NEXT without rounds NEXT with rounds takes, the better surrogate of each, by clock."""
+    first, last = next(iter(stragglers.LEVELS)), list(slowed.LEVELS)[-1]
+    places = {
+        "slow": ("table", first),
+        "late": ("table", first),
+        "simulated": ("quadratics", last),
+        "real": ("quadratics", last),
+    }
+    clocks = (*stragglers.CLOCKS, slowed.SIMULATED, slowed.REAL)
+    found = {"stragglers.first": _percent(stragglers.LEVELS[first])}
+    for clock, (name, (table, level)) in zip(clocks, places.items(), strict=True):
+        rows = [row for row in _rows(folder / f"{table}.csv") if row["clock"] == clock and row["solver"].startswith("NEXT")]
+        sides = [[float(row[level]) for row in rows if ("without" in row["solver"]) is side] for side in (False, True)]
+        found[f"stragglers.{name}"] = f"{min(sides[0]) / min(sides[1]):.2g}"
     return found
 
 
