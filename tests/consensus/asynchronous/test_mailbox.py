@@ -43,7 +43,7 @@ def test_a_message_may_be_a_part_of_the_state():
     for _ in range(3 * 8):
         running.advance(1)
     np.testing.assert_array_equal(running.state.w, 3.0)
-    np.testing.assert_array_equal(running.mailbox.w[1], 2.0)  # of agent 0, which was 2 when it woke for the third time
+    np.testing.assert_array_equal(running.mailbox.w[1, 0], 2.0)  # of agent 0, which was 2 when it woke for the third time
 
 
 def test_it_is_read_once_when_the_first_field_is_asked_for():
