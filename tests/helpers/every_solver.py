@@ -2,6 +2,7 @@
 
 from consensus import Minibatches, solvers
 from consensus.compression import Half, LowRank, NoCompression, Quantize, RandomK, TopK
+from consensus.directions import Adam, AdamW, Clip, Momentum
 from consensus.robust import NNA, Attack, SignFlip
 from consensus.solvers import DGD, NEXT, SONATA, Compressed, Gossip, GradientTracking, PowerGossip
 from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
@@ -66,4 +67,7 @@ SOLVERS |= {  # settings by which a method takes another way
     "TreeLBFGS": solvers.TreeLBFGS(),
     "TreeNewton": solvers.TreeNewton(columns=4),
     "NetworkGIANT": solvers.NetworkGIANT(0.05),
+    "DGD, AdamW": DGD(0.01, 3, AdamW()),
+    "tracking, GTAdam": GradientTracking(0.01, "cta", direction=Adam(saturation=1e6)),
+    "KGT, clipped momentum": solvers.KGT(0.01, 3, direction=Clip(0.5, Momentum(0.5))),
 }
