@@ -13,7 +13,7 @@ from consensus.directions.adam import Adam, AdamState
 from consensus.directions.adamw import AdamW, as_decay, check_decay, decayed
 from consensus.directions.base import Direction
 from consensus.directions.newton_schulz import orthogonalized
-from consensus.directions.weights import Weights, weights_of
+from consensus.directions.weights import Chosen, Weights, weights_of
 from consensus.problems import BaseProblem
 from consensus.regularizers import L2
 
@@ -59,8 +59,11 @@ class Muon(Direction):
         Least number by which B is divided, > 0.
     steps : int
         Number of steps of Newton and Schulz.
+    layers : callable, optional
+        Takes the name and the shape of an array of parameters, as in :meth:`consensus.L2.by_name`, to whether it is a layer's
+        weights; by default all arrays with more than one axis are. Embeddings and last layers are better left to AdamW.
     others : AdamW
-        The rule for vectors, such as biases and norms.
+        The rule for all other parameters, such as biases and norms.
     others_step : float
         Their step as a multiple of the solver's, > 0.
 
@@ -96,6 +99,7 @@ class Muon(Direction):
     coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315)
     eps: float = field(default=1e-7, metadata={"above": 0})
     steps: int = field(default=5, metadata={"count": 1})
+    layers: Chosen | None = None
     others: AdamW = _ADAMW
     others_step: float = field(default=1.0, metadata={"above": 0})
 
@@ -107,19 +111,21 @@ class Muon(Direction):
             raise ValueError(f"coefficients of Muon must be three numbers (a, b, c); got {_checks.shown(self.coefficients)}")
         numbers = [_checks.number(f"coefficients[{place}] of Muon", one) for place, one in enumerate(self.coefficients)]
         object.__setattr__(self, "coefficients", tuple(numbers))
+        if self.layers is not None and not callable(self.layers):
+            raise TypeError(f"layers of Muon must be a function (name, shape) -> bool; got {_checks.shown(self.layers)}")
         if not isinstance(self.others, AdamW):
             raise TypeError(f"others of Muon must be an AdamW; got {_checks.shown(self.others)}")
 
     def check(self, problem: BaseProblem) -> None:
-        weights_of(problem, whole=True)
+        weights_of(problem, self.layers, whole=True)
         for decay in (self.weight_decay, self.others.weight_decay):
             check_decay(decay, problem, "Muon")
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> MuonState:
-        return MuonState(np.zeros_like(w), self.others.init(problem, weights_of(problem).taken(w)))
+        return MuonState(np.zeros_like(w), self.others.init(problem, weights_of(problem, self.layers).taken(w)))
 
     def step(self, problem: BaseProblem, state: MuonState, gradient: np.ndarray, w: np.ndarray) -> tuple[MuonState, np.ndarray]:
-        weights, mu = weights_of(problem), self.momentum
+        weights, mu = weights_of(problem, self.layers), self.momentum
         m = combined(mu, state.m, 1 - mu, gradient)
         d = combined(1 - mu, gradient, mu, m) if self.nesterov else m
         d = decayed(self._orthogonal(d, weights), self.weight_decay, w)

@@ -1,16 +1,21 @@
 """Which parameters are the weights of layers."""
 
 import math
-from typing import NamedTuple, Protocol
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from consensus.problems import BaseProblem
 
+Chosen: TypeAlias = Callable[[str, tuple[int, ...]], bool]  # of an array's name and shape
+
 
 class _Named(Protocol):
     """A named array in the parameter vector, as in :class:`consensus.Model`'s ``layout``."""
 
+    @property
+    def name(self) -> str: ...
     @property
     def start(self) -> int: ...
     @property
@@ -60,8 +65,10 @@ class Weights(NamedTuple):
             start = end
 
 
-def weights_of(problem: BaseProblem, whole: bool = False) -> Weights:
-    """Return where the layers' weights of a problem's model are; ``whole`` asks whether the layout covers all parameters.
+def weights_of(problem: BaseProblem, chosen: Chosen | None = None, whole: bool = False) -> Weights:
+    """Return where the layers' weights of a problem's model are, of all or of the ``chosen`` ones.
+
+    ``whole`` asks whether the layout covers all parameters.
 
     Raises
     ------
@@ -84,7 +91,7 @@ def weights_of(problem: BaseProblem, whole: bool = False) -> Weights:
     matrices, others = [], []
     for part in layout:
         size = math.prod(part.shape)
-        if len(part.shape) < 2:
+        if len(part.shape) < 2 or not (chosen is None or chosen(part.name, part.shape)):
             others.append(slice(part.start, part.start + size))
         else:
             outputs = part.shape[part.outputs]

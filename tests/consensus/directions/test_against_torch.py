@@ -90,6 +90,27 @@ def test_vectors_have_a_step_and_a_rule_of_their_own(monkeypatch):
     np.testing.assert_allclose(found, trained(own, [optim.Muon(matrices, lr=0.02), adamw]), rtol=0, atol=1e-12)
 
 
+def test_chosen_layers_are_muon_s_and_others_adamw_s(monkeypatch):
+    monkeypatch.setattr(torch.Tensor, "bfloat16", torch.Tensor.clone)
+    own = module()
+    found = solved(own, Muon(layers=lambda name, shape: name != "3.weight"))
+    first, *others = own.parameters()
+    np.testing.assert_allclose(
+        found, trained(own, [optim.Muon([first], lr=0.01), optim.AdamW(others, lr=0.01)]), rtol=0, atol=1e-12
+    )
+
+
+def test_convolutions_are_matrices_with_a_row_for_each_output(monkeypatch):
+    """PyTorch's refuses them: a convolution over whole images has the gradients of a linear layer."""
+    monkeypatch.setattr(torch.Tensor, "bfloat16", torch.Tensor.clone)
+    own = nn.Sequential(nn.Linear(4, 3)).double()
+    same = nn.Sequential(nn.Unflatten(1, (1, 2, 2)), nn.Conv2d(1, 3, 2), nn.Flatten()).double()
+    with torch.no_grad():
+        same[1].weight.copy_(own[0].weight.reshape(3, 1, 2, 2))
+        same[1].bias.copy_(own[0].bias)
+    np.testing.assert_allclose(solved(same, Muon()), solved(own, Muon()), rtol=0, atol=1e-12)
+
+
 def test_decay_by_names_is_that_of_groups_of_parameters():
     own = module()
     decay = consensus.L2.by_name(consensus.models.Torch(own), lambda name, shape: 0.3 if len(shape) > 1 else 0.0)

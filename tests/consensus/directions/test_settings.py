@@ -48,6 +48,7 @@ def test_bad_settings(make, match):
         (lambda: DGD(0.1, direction="adam"), "direction must be a direction, such as consensus.directions.AdamW"),
         (lambda: SGP(0.1, direction=Adam), r"direction must be .*; got the class Adam: call it"),
         (lambda: Clip(1.0, 2.0), "direction of Clip must be a direction"),
+        (lambda: Muon(layers="0.weight"), r"layers of Muon must be a function \(name, shape\) -> bool; got '0.weight'"),
         (lambda: Muon(others=Adam()), "others of Muon must be an AdamW; got Adam"),
         *(
             (
