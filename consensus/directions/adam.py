@@ -1,5 +1,6 @@
 """Adam: gradients scaled by their own mean squares."""
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -73,13 +74,28 @@ class Adam(Direction):
     def step(self, problem: BaseProblem, state: AdamState, gradient: np.ndarray, w: np.ndarray) -> tuple[AdamState, np.ndarray]:
         one, two = self.betas
         steps, m = state.steps + 1, combined(one, state.m, 1 - one, gradient)
-        v = rowwise(lambda v, g: two * v + (1 - two) * (g * g), state.v, gradient)
-        eps, most = self.eps, self.saturation
-        if most is not None:
-            v = np.minimum(v, most)
-            return AdamState(steps, m, v), rowwise(lambda m, v: m / np.sqrt(v + eps), m, v)
-        scale, root = 1 - one**steps, math.sqrt(1 - two**steps)
-        return AdamState(steps, m, v), rowwise(lambda m, v: m / scale / (np.sqrt(v) / root + eps), m, v)
+        v = rowwise(functools.partial(_mean, two, self.saturation), state.v, gradient)
+        if self.saturation is not None:
+            return AdamState(steps, m, v), rowwise(functools.partial(_over_root, 1.0, 0.0, self.eps), m, v)
+        scale = 1 - one**steps
+        factor = scale / math.sqrt(1 - two**steps)
+        return AdamState(steps, m, v), rowwise(functools.partial(_over_root, factor, self.eps * scale, 0.0), m, v)
+
+
+def _mean(weight: float, most: float | None, v: np.ndarray, g: np.ndarray) -> np.ndarray:
+    """Return ``weight v + (1 - weight) g^2``, at most ``most``."""
+    squares = g * g
+    squares *= 1 - weight
+    squares += weight * v
+    return np.asarray(squares if most is None else np.minimum(squares, most, out=squares))
+
+
+def _over_root(factor: float, after: float, inside: float, m: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Return ``m / (factor (v + inside)^(1/2) + after)``."""
+    root = np.sqrt(v + inside) if inside else np.sqrt(v)
+    root *= factor
+    root += after
+    return np.asarray(np.divide(m, root, out=root))
 
 
 def _betas(value: object, who: str) -> tuple[float, float]:
