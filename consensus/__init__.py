@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from consensus.losses import Huber as Huber
     from consensus.losses import LogisticLoss as LogisticLoss
     from consensus.losses import SquaredLoss as SquaredLoss
+    from consensus.losses import TorchLoss as TorchLoss
     from consensus.models import MLP as MLP
     from consensus.models import Linear as Linear
     from consensus.models import Model as Model
@@ -96,7 +97,7 @@ else:
             "data": ["Shards", "partition"],
             "errors": ["DivergenceError", "Interrupted", "LocalSolveError", "WorkerError"],
             "history": ["History"],
-            "losses": ["CrossEntropy", "Huber", "LogisticLoss", "SquaredLoss"],
+            "losses": ["CrossEntropy", "Huber", "LogisticLoss", "SquaredLoss", "TorchLoss"],
             "models": ["MLP", "Linear", "Model"],
             "problems": ["Minibatches", "Problem"],
             "regularizers": ["L1", "L2", "SCAD", "Box", "ElasticNet", "GroupL1", "L2Ball", "LogSum", "NonNegative"],

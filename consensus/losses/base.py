@@ -21,7 +21,7 @@ Curvatures: TypeAlias = "Float[np.ndarray, '*agents samples outputs'] | Float[np
 
 
 class Loss(ABC):
-    """A convex function ``l(f, d)`` of a sample's outputs f and its target d.
+    """A function ``l(f, d)`` of a sample's outputs f and its target d, convex in f unless it says otherwise.
 
     A subclass defines `value`, `gradient` and `curvature`; the other methods have defaults. `curvature_root` is called by
     :class:`consensus.solvers.AdaptiveNEXT` and by local solvers: a closed form saves them a factorization per sample if the
@@ -32,6 +32,9 @@ class Loss(ABC):
     ----------
     separable : bool
         Whether l is a sum over outputs, so that its curvature is diagonal. Default True.
+    convex : bool
+        Whether l is convex in the outputs. Default True. If it is False, solvers that use gradients only take the loss, and the
+        curvature is asked for by nobody else.
     quadratic : bool
         Whether the curvature is constant, so that local problems are linear systems. Default False.
     curvature_bound : float or None
@@ -49,6 +52,7 @@ class Loss(ABC):
     """
 
     separable: bool = True
+    convex: bool = True
     quadratic: bool = False
     curvature_bound: float | None = None
 

@@ -12,7 +12,16 @@ import numpy as np
 from consensus import _checks, kernels
 from consensus.losses.arrays import columns_of, summed
 from consensus.losses.base import Loss
-from consensus.losses.softmax import blocks_of_samples, by_label, diagonal_less_product, of_samples, shares, slope, softmax
+from consensus.losses.softmax import (
+    blocks_of_samples,
+    by_label,
+    check_order,
+    diagonal_less_product,
+    of_samples,
+    shares,
+    slope,
+    softmax,
+)
 
 if TYPE_CHECKING:
     import cvxpy
@@ -155,6 +164,7 @@ class CrossEntropy(Loss):
 
     def _bent(self, outputs: np.ndarray, targets: np.ndarray, root: bool) -> np.ndarray:
         logits, labels, count = by_label(outputs, targets)
+        check_order(count, logits.shape[-1])
         p = softmax(logits)
         # diag(q) - p q' with q the square root of p: its square is diag(p) - p p'.
         found = diagonal_less_product(p, np.sqrt(p) if root else p)

@@ -12,6 +12,8 @@ from numpy.typing import ArrayLike
 from consensus import _checks, kernels
 from consensus.losses.arrays import scores, shaped
 
+_LARGEST = 4096  # order of a sample's curvature with several labels
+
 
 def by_label(outputs: ArrayLike, targets: ArrayLike) -> tuple[np.ndarray, np.ndarray, int]:
     """Return the logits (..., labels, classes) and the labels (..., labels) of all samples, and how many labels a sample has.
@@ -49,6 +51,15 @@ def shares(
     if smoothing:
         q = q + smoothing / classes * v
     return q if ignored is None else q * (labels != ignored)[..., None]
+
+
+def check_order(count: int, classes: int) -> None:
+    """Raise ``ValueError`` if the curvature of a sample with so many labels is too large a matrix."""
+    if count > 1 and (order := count * classes) > _LARGEST:
+        raise ValueError(
+            f"the curvature of {count} labels with {classes} classes is a matrix of order {order} for each sample, and at most "
+            f"{_LARGEST} is allowed: take a solver that uses gradients only, such as GradientTracking(0.1)"
+        )
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:

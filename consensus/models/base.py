@@ -41,6 +41,9 @@ class Model(Protocol):
         cache, and so that test sets fit into memory; the cheapest way to solve local problems is estimated by it.
     ``together`` : int
         How many agents with little to do one call should have, at least: where so many take much less than each by itself.
+    ``output_shape`` : tuple of int
+        The shape of a sample's outputs, as (tokens, classes), whose product is ``outputs``: targets then have a column for each
+        token, or for each output.
     ``layout`` : sequence of :class:`consensus.models.NamedArray`
         Names, places and shapes of the arrays that the parameter vector holds: for :class:`consensus.directions.Muon`, which
         treats the weights of a layer as a matrix, and :meth:`consensus.L2.by_name`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import sys
 from contextlib import AbstractContextManager
 from typing import NamedTuple, NoReturn, Protocol, Self
@@ -36,8 +37,9 @@ class Framework(Linearized):
     """
 
     parameters: int  #: P
-    features: tuple[int, ...]  #: the shape of a sample; there, like the next two, on what :meth:`for_samples` returns
+    features: tuple[int, ...]  #: the shape of a sample; there, like the next three, on what :meth:`for_samples` returns
     outputs: int
+    output_shape: tuple[int, ...]  #: of a sample's outputs, which :meth:`predict` returns as one row
     widths: tuple[int, ...]  #: how many numbers a sample takes on its way
     whole: bool  #: whether features stay in int32 or int64, as for embeddings
     takes_integers = True  #: ``for_samples`` takes their dtype
@@ -56,12 +58,12 @@ class Framework(Linearized):
         Returns
         -------
         Framework
-            The model, with ``features``, ``outputs`` and ``widths``.
+            The model, with ``features``, ``outputs``, ``output_shape`` and ``widths``.
 
         Raises
         ------
         ValueError
-            If it fails on them, returns something else than (samples, outputs), writes over its arguments or its buffers, draws
+            If it fails on them, returns something else than (samples, ...), writes over its arguments or its buffers, draws
             random numbers, or if a sample's outputs depend on other samples, as they do with batch statistics.
         """
         shape = _checks.shape("shape", shape)
@@ -71,7 +73,8 @@ class Framework(Linearized):
             model = object.__new__(type(self))
             model.__dict__ |= self.__dict__ | {"features": shape, "whole": dtype.kind == "i"}
             try:
-                model.outputs, model.widths = tried(model, shape, dtype if model.whole else np.dtype(np.float32))
+                model.output_shape, model.widths = tried(model, shape, dtype if model.whole else np.dtype(np.float32))
+                model.outputs = math.prod(model.output_shape)
             except ValueError as error:
                 if not model.whole:
                     raise
@@ -83,7 +86,7 @@ class Framework(Linearized):
         return self._known[key]
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name in ("features", "outputs", "widths"):
+        if name in ("features", "outputs", "output_shape", "widths"):
             raise AttributeError(f"{name} of {self} are known for samples of a known shape: model.for_samples(shape)")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 

@@ -35,8 +35,8 @@ class Triable(Protocol):
     def _constants(self, w: np.ndarray) -> dict[str, str]: ...
 
 
-def tried(model: Triable, shape: tuple[int, ...], dtype: np.dtype) -> tuple[int, tuple[int, ...]]:
-    """Return the number of outputs and the ``widths`` of a model for samples of a shape and dtype, found by passes in float32.
+def tried(model: Triable, shape: tuple[int, ...], dtype: np.dtype) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the shape of a sample's outputs and the ``widths`` of a model for samples of a shape and dtype, in float32.
 
     It raises a ``ValueError`` if a pass fails, writes over its arguments or changes the model's constants, draws from a
     generator, or if the outputs for a sample depend on the other samples, on their order, or on earlier calls.
@@ -60,15 +60,15 @@ def tried(model: Triable, shape: tuple[int, ...], dtype: np.dtype) -> tuple[int,
             )
         in_turn = np.concatenate([trial.outputs(x[row : row + 1]) for row in range(len(x))])
         backwards = trial.outputs(x[::-1].copy())[::-1]
-        scale = 1e-3 * np.nan_to_num(np.abs(outputs)).max(axis=1, keepdims=True)
+        scale = 1e-3 * np.nan_to_num(np.abs(outputs)).max(axis=tuple(range(1, outputs.ndim)), keepdims=True)
         for other in (in_turn, backwards):
             if not (np.isclose(other, outputs, rtol=1e-3, atol=scale, equal_nan=True)).all():
                 raise ValueError(
                     f"{model}: a sample's outputs depend on the other samples or on their order, as batch statistics, "
                     "cumsum(0) and sort(0) do: normalise by GroupNorm, and work along the later axes"
                 )
-        trial.run(lambda w, x: model._backward(w, x, np.ones_like(outputs)), x)
-    return outputs.shape[1], widths
+        trial.run(lambda w, x: model._backward(w, x, np.ones((len(x), outputs[0].size), outputs.dtype)), x)
+    return outputs.shape[1:], widths
 
 
 class _Trial:
@@ -79,9 +79,9 @@ class _Trial:
         self.generators = _GENERATORS | model._generators()
 
     def outputs(self, x: np.ndarray) -> np.ndarray:
-        """Return the outputs of samples x; raise ``ValueError`` if they are no array (samples, outputs) in the dtype of w."""
+        """Return the outputs of samples x; raise ``ValueError`` if they are no array (samples, ...) in the dtype of w."""
         outputs, dtype = self.run(self.model._call, x), self.w.dtype
-        if isinstance(outputs, np.ndarray) and outputs.ndim == 2 and len(outputs) == len(x) and outputs.dtype == dtype:
+        if isinstance(outputs, np.ndarray) and outputs.ndim > 1 and len(outputs) == len(x) and outputs.dtype == dtype:
             return outputs
         if hasattr(outputs, "dtype") and hasattr(outputs, "shape"):
             found = f"{outputs.dtype} {tuple(outputs.shape)}"

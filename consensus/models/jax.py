@@ -144,7 +144,8 @@ class JAX(Framework):
         return self._tree.unflatten(leaves)
 
     def _outputs(self, w: Array, x: Array) -> Array:
-        return self._apply(self._unflatten(w), x)
+        outputs = self._apply(self._unflatten(w), x)
+        return outputs.reshape(len(x), -1) if getattr(outputs, "ndim", 0) > 2 else outputs
 
     @contextmanager
     def _context(self, dtype: DTypeLike) -> Iterator[None]:

@@ -14,6 +14,7 @@ from numpy.typing import DTypeLike
 
 from consensus import _checks
 from consensus._parallel import CHUNK_BYTES
+from consensus._torch import one_thread
 from consensus.models.framework_trial import Generators
 from consensus.models.layout import NamedArray
 from consensus.models.together import most_together
@@ -34,8 +35,9 @@ class Torch(ModuleCalls):
     Parameters
     ----------
     module : torch.nn.Module, or callable
-        Takes a batch of samples (samples, ...) to (samples, outputs); its parameters are the start of a run. A function or
-        class that makes such a module without arguments gives every seed its own start.
+        Takes a batch of samples (samples, ...) to (samples, outputs), or to outputs of any shape, such as (samples, tokens,
+        classes); its parameters are the start of a run. A function or class that makes such a module without arguments gives
+        every seed its own start.
     device : str
         Device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ....
 
@@ -53,7 +55,8 @@ class Torch(ModuleCalls):
     -----
     The parameter vector holds the trainable parameters (``requires_grad``) in the order of ``module.named_parameters()``, each
     row by row; :meth:`unflatten` takes them apart again. Other parameters and buffers are constants. The module is copied, so
-    that training does not change it. The number of outputs is known once the shape of a sample is: :class:`consensus.Problem`
+    that training does not change it. :meth:`predict` returns a sample's outputs as one row, of ``output_shape``, which is known
+    once the shape of a sample is: :class:`consensus.Problem`
     and :func:`consensus.testing.check_model` call :meth:`for_samples`. Results are equal to the bit on all engines, on CPUs of
     one kind with one version of PyTorch: a call uses one thread, and calls for several agents share the cores.
 
@@ -177,16 +180,8 @@ class Torch(ModuleCalls):
 
     @contextmanager
     def _context(self, dtype: DTypeLike) -> Iterator[None]:
-        torch = loaded()
-        threads = torch.get_num_threads()  # this thread's own
-        if threads != 1:
-            torch.set_num_threads(1)
-        try:
-            with torch.inference_mode(False), torch.enable_grad():
-                yield
-        finally:
-            if threads != 1:
-                torch.set_num_threads(threads)
+        with one_thread(loaded()):
+            yield
 
     def _predict(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
         with loaded().no_grad():
@@ -201,7 +196,7 @@ class Torch(ModuleCalls):
         function = self._function(leaves[0].dtype)
         rows_of = torch.func.jacrev(lambda leaves, sample: function(leaves, sample[None])[0])
         rows = torch.func.vmap(rows_of, in_dims=(None, 0))(leaves, samples)
-        parts = [part.detach().flatten(2) if part.ndim > 2 else part[..., None] for part in rows]
+        parts = [part.detach().reshape(len(x), self.outputs, -1) for part in rows]
         return np.asarray(torch.cat(parts, dim=2).cpu().numpy())
 
     def _call(self, w: np.ndarray, x: np.ndarray) -> object:

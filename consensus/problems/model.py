@@ -21,7 +21,8 @@ from consensus.problems.batch import Batch, checked
 from consensus.problems.cache import Cache
 from consensus.problems.curvature import largest_curvature, spectrum_ends
 from consensus.problems.functions import Function, FunctionProblem
-from consensus.problems.sample_shapes import fitted, misfit
+from consensus.problems.linearizable import check_convex
+from consensus.problems.sample_shapes import check_labels, fitted, misfit
 from consensus.problems.shared import SharedProblem
 from consensus.problems.sums import SampleSums
 from consensus.problems.total_weight import total_weight
@@ -86,6 +87,7 @@ class Problem(SampleSums):
             _checks.count(f"{name} of {type(model).__name__}", getattr(model, name))
         if shape != (wanted := _checks.shape(f"features of {model}", getattr(model, "features", shape))):
             raise ValueError(misfit(shape, model, wanted))
+        check_labels(model, shards.targets)
         loss.check(shards.targets[shards.weights > 0], model.outputs)
         super().__init__(shards.rows, shards.network_size, model.parameters, shards.targets.dtype, regularizer)
         self.model, self.loss, self.shards = model, loss, shards
@@ -106,6 +108,7 @@ class Problem(SampleSums):
     def _strong_convexity(self) -> np.ndarray:
         if not getattr(self.model, "jacobian_is_constant", False):
             raise TypeError(f"a loss of {self.model} need not be convex: give the solver a convexity=")
+        check_convex("a modulus of strong convexity", self.loss)
         bound, design = self._bound_and_design()  # the curvature of a quadratic loss
         if design is None or bound is None or not self.loss.quadratic:
             return np.zeros(self.agents)

@@ -30,6 +30,14 @@ def fitted(model: Model, shards: Shards) -> tuple[Model, Shards]:
     return model, replace(shards, features=features.astype(np.float64))
 
 
+def check_labels(model: Model, targets: np.ndarray) -> None:
+    """Raise ``ValueError`` if a model's outputs have a shape (tokens, ..., classes), and targets another number of columns."""
+    shape, columns = getattr(model, "output_shape", ()), targets.shape[-1]
+    if len(shape) > 1 and columns not in (math.prod(shape[:-1]), math.prod(shape)):
+        each = f"{math.prod(shape[:-1])} labels, or {math.prod(shape)} numbers"
+        raise ValueError(f"targets must have {each} for a sample's outputs {shape} of {model}; got {columns} columns")
+
+
 def misfit(shape: tuple[int, ...], model: Model, wanted: tuple[int, ...]) -> str:
     """Return the message that ``model`` takes samples of another shape, and how to reshape them if that is possible."""
     found, takes = (sizes if len(sizes) > 1 else sizes[0] for sizes in (shape, wanted))

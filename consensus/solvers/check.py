@@ -5,6 +5,7 @@ from scipy.sparse.csgraph import connected_components
 import topologies
 from consensus import _checks
 from consensus.problems import BaseProblem
+from consensus.problems.linearizable import check_convex
 from consensus.regularizers.base import Regularizer
 from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs, needs_of
@@ -96,11 +97,15 @@ def _check_costs(who: str, needs: Needs, problem: BaseProblem) -> None:
         )
     if loss is not None:
         _checks.needs(who, loss, *needs.loss)
+        if needs.loss:
+            check_convex(who, loss)
     if not needs.convex:
         return
     if getattr(problem, "nonconvex", None) is not None:
         _checks.warn(f"{who}'s theory needs a convex regularizer, and {problem.nonconvex} is not")
-    if model is not None and not getattr(model, "jacobian_is_constant", False):
+    if loss is not None and not getattr(loss, "convex", True):
+        _checks.warn(f"{who}'s theory needs convex costs, and {loss} need not be convex")
+    elif model is not None and not getattr(model, "jacobian_is_constant", False):
         _checks.warn(f"{who}'s theory needs convex costs, and a loss of {model}, which is not linear in w, need not be")
 
 

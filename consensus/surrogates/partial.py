@@ -7,7 +7,7 @@ import numpy as np
 
 from consensus import _checks
 from consensus.problems import BaseProblem, Problem
-from consensus.problems.linearizable import Linearizable
+from consensus.problems.linearizable import Linearizable, check_convex
 from consensus.surrogates.base import Surrogate
 
 
@@ -65,6 +65,7 @@ class PartialLinearization(Surrogate):
             raise TypeError(
                 f"PartialLinearization needs a model to linearise, and {problem} has none: use FullLinearization(tau)"
             )
+        check_convex("PartialLinearization", problem.loss)
         r = problem.regularizer
         if not hasattr(r, "quadratic"):
             raise TypeError(

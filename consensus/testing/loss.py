@@ -20,7 +20,7 @@ def check_loss(loss: Loss, targets: ArrayLike, outputs: int | None = None, *, se
     ``gradient`` is compared with differences of ``value``, ``curvature`` with differences of ``gradient``, its root, its bound
     and ``quadratic`` with the curvature. Agents and samples must not depend on each other, and values must be finite on the
     zeros of padding and never NaN. ``expression`` is compared with CVXPY's value, ``jax_gradient`` with ``gradient``, if the
-    loss has them; float32 with float64, copies with originals.
+    loss has them; float32 with float64, copies with originals. A loss whose ``convex`` is False needs no curvature.
 
     Parameters
     ----------
@@ -62,10 +62,12 @@ def check_loss(loss: Loss, targets: ArrayLike, outputs: int | None = None, *, se
     outputs = wanted.shape[1] if outputs is None else _checks.count("outputs", outputs)
     loss.check(wanted, outputs)
     trial = _Trial(loss, wanted.astype(float), outputs, _checks.seed(seed))
-    trial.forms("value", "gradient", "curvature")
+    trial.forms("value", "gradient", *(("curvature",) if loss.convex else ()))
     trial.derivatives()
-    trial.curvature()
-    trial.forms("curvature_root", "error")
+    if loss.convex:
+        trial.curvature()
+        trial.forms("curvature_root")
+    trial.forms("error")
     trial.weights("label_weights", "label_counts")
     trial.far()
     trial.expression()
@@ -123,11 +125,14 @@ class _Trial:
     def derivatives(self) -> None:
         """Compare ``gradient`` with differences of ``value``, ``curvature`` with differences of ``gradient``."""
         loss, f, d, h = self.loss, self.f, self.d, 1e-5
-        self.gradient, curvature = loss.gradient(f, d), loss.curvature(f, d)
+        self.gradient = loss.gradient(f, d)
         units = h * np.eye(self.outputs)
         slopes = np.stack([(loss.value(f + e, d) - loss.value(f - e, d)) / (2 * h) for e in units], axis=-1)
         close = self.laws.close
         close("gradient is the slope of value", self.gradient, slopes, 1e-7 + _rounding(loss.value(f, d), slopes) / h)
+        if not loss.convex:
+            return
+        curvature = loss.curvature(f, d)
         bends = np.stack([(loss.gradient(f + e, d) - loss.gradient(f - e, d)) / (2 * h) for e in units], axis=-1)
         diagonal, tolerance = np.diagonal(bends, axis1=-2, axis2=-1), 1e-6 + _rounding(self.gradient, bends) / h
         if loss.separable:
@@ -156,7 +161,7 @@ class _Trial:
     def far(self) -> None:
         """Check that nothing is NaN far from all targets."""
         for size in (1e2, 1e4, 1e8):
-            for name in ("value", "gradient", "curvature"):
+            for name in ("value", "gradient", "curvature") if self.loss.convex else ("value", "gradient"):
                 with np.errstate(all="ignore"):
                     found = getattr(self.loss, name)(size * self.f, self.d)
                 law = f"{name} is never NaN, however far the outputs are"
