@@ -90,6 +90,18 @@ def test_vectors_have_a_step_and_a_rule_of_their_own(monkeypatch):
     np.testing.assert_allclose(found, trained(own, [optim.Muon(matrices, lr=0.02), adamw]), rtol=0, atol=1e-12)
 
 
+def test_vectors_may_decay_by_names(monkeypatch):
+    monkeypatch.setattr(torch.Tensor, "bfloat16", torch.Tensor.clone)
+    own = module()
+    decay = consensus.L2.by_name(consensus.models.Torch(own), lambda name, shape: 0.3 if name == "2.weight" else 0.1)
+    found = solved(own, Muon(weight_decay=decay, others=AdamW(weight_decay=decay)))
+    matrices = [part for part in own.parameters() if part.ndim == 2]
+    vectors = [part for part in own.parameters() if part.ndim < 2]
+    groups = [{"params": [part], "weight_decay": 0.3 if part is own[2].weight else 0.1} for part in vectors]
+    optimisers = [optim.Muon(matrices, lr=0.01, weight_decay=0.1), optim.AdamW(groups, lr=0.01)]
+    np.testing.assert_allclose(found, trained(own, optimisers), rtol=0, atol=1e-12)
+
+
 def test_chosen_layers_are_muon_s_and_others_adamw_s(monkeypatch):
     monkeypatch.setattr(torch.Tensor, "bfloat16", torch.Tensor.clone)
     own = module()

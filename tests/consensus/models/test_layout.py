@@ -33,7 +33,8 @@ def tied():
 def jax_model():
     pytest.importorskip("jax")
     draw = np.random.default_rng(0).standard_normal
-    return JAX(lambda p, x: x @ p["b"][0]["kernel"] + p["b"][0]["bias"], {"b": [{"kernel": draw((3, 2)), "bias": draw(2)}]})
+    layer = {"kernel": draw((3, 2)), "bias": draw(2), "scale": draw(2)}
+    return JAX(lambda p, x: (x @ p["b"][0]["kernel"] + p["b"][0]["bias"]) * p["b"][0]["scale"], {"b": [layer]})
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -67,9 +68,13 @@ def test_layouts_are_the_places_of_the_arrays():
 
 def test_names_in_jax_are_the_paths_in_the_tree():
     model = jax_model()
-    assert [(part.name, part.shape) for part in model.layout] == [("b.0.bias", (2,)), ("b.0.kernel", (3, 2))]
-    w = np.arange(8.0)
-    np.testing.assert_array_equal(model.unflatten(w)["b"][0]["kernel"], w[2:].reshape(3, 2))
+    assert [tuple(part) for part in model.layout] == [
+        ("b.0.bias", 0, (2,), -1),
+        ("b.0.kernel", 2, (3, 2), -1),
+        ("b.0.scale", 8, (2,), -1),
+    ]
+    w = np.arange(10.0)
+    np.testing.assert_array_equal(model.unflatten(w)["b"][0]["kernel"], w[2:8].reshape(3, 2))
 
 
 @pytest.mark.parametrize("name", MODELS)
