@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import cvxpy
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class L2(Separable):
     """``r(w) = weight/2 |w|^2`` (ridge, weight decay), or ``sum_k weight_k/2 w_k^2`` with a weight for each parameter.
 
@@ -51,8 +51,7 @@ class L2(Separable):
     def __post_init__(self) -> None:
         weight, squares = self.weight, None
         if hasattr(weight, "__len__") and not isinstance(weight, str):
-            squares = weights_of_each("weight of L2", weight)
-            weight = tuple(squares.tolist())  # arrays can be neither compared nor hashed
+            weight = squares = weights_of_each("weight of L2", weight)
         else:
             weight = _checks.number("weight of L2", weight, least=0)
         for name, value in (("weight", weight), ("squares", squares), ("quadratic", squares is None)):
@@ -60,6 +59,12 @@ class L2(Separable):
 
     def __repr__(self) -> str:
         return f"{type(self).__qualname__}(weight={repr(self.weight) if self.squares is None else digested(self.squares)})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and np.array_equal(self.weight, vars(other)["weight"])
+
+    def __hash__(self) -> int:
+        return hash(self.weight if self.squares is None else self.squares.tobytes())
 
     @classmethod
     def by_name(cls, model: Any, weight: Callable[[str, tuple[int, ...]], float]) -> Self:  # noqa: ANN401
@@ -94,7 +99,7 @@ class L2(Separable):
         >>> model = consensus.MLP([2, 3, 1])
         >>> r = consensus.L2.by_name(model, lambda name, shape: 0.1 if len(shape) > 1 else 0.0)
         >>> r.weight
-        (0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.0, 0.0, 0.0, 0.1, 0.1, 0.1, 0.0)
+        array([0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0. , 0. , 0. , 0.1, 0.1, 0.1, 0. ])
         """
         layout = getattr(model, "layout", None)
         if layout is None:

@@ -91,6 +91,19 @@ def test_l2_by_name_weighs_each_array(name):
     np.testing.assert_allclose(r.value(w), value, rtol=1e-14)
 
 
+def test_weights_of_each_parameter_are_a_value():
+    one, other = consensus.L2([0.1, 0.0]), consensus.L2(np.array([0.1, 0.0]))
+    assert one == other
+    assert hash(one) == hash(other)
+    assert repr(one) == repr(other)
+    assert one != consensus.L2([0.1, 0.1])
+    assert one != consensus.L2([0.1])
+    assert consensus.L2([0.1]) != consensus.L2(0.2)
+    assert repr(one) != repr(consensus.L2([0.0, 0.1]))
+    with pytest.raises(ValueError, match="read-only"):
+        one.weight[0] = 1.0
+
+
 def test_bad_weights_by_name():
     model = consensus.MLP([3, 4, 2])
     with pytest.raises(ValueError, match=r"weight\('0.weight', \(3, 4\)\) must be a finite number >= 0; got -1"):
