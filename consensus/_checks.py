@@ -226,7 +226,9 @@ def solver(value: T, name: str = "solver") -> T:
 def engine(value: T, name: str = "engine") -> T:
     """Return ``value`` if it is an engine; raise ``TypeError`` otherwise."""
     needed = ("run", "root", "size", "check", "agreed", "allgather", "broadcast", "rows")
-    return _offering(name, value, needed, "'stacked', 'processes', 'mpi' or an engine, such as consensus.engines.Processes()")
+    return _offering(
+        name, value, needed, "'stacked', 'processes', 'mpi', 'torch' or an engine, such as consensus.engines.Processes()"
+    )
 
 
 def history(value: T, name: str = "history") -> T:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from consensus import _arguments, _checks
 from consensus._contents import digest
 from consensus.checkpoint import Checkpoint, fingerprint, known_by
-from consensus.engines import MPI, Engine, Processes, Stacked
+from consensus.engines import MPI, Engine, Processes, Stacked, Torch
 from consensus.engines.states import Begin
 from consensus.observe import Observer, RoundInfo
 from consensus.observe.honest import measured_agents
@@ -24,7 +24,7 @@ from consensus.solvers import AdaptiveNEXT, Solver, check_needs
 from consensus.solvers.needs import needs_of
 from topologies.schedules import ScheduleLike
 
-ENGINES = {"stacked": Stacked, "processes": Processes, "mpi": MPI}
+ENGINES = {"stacked": Stacked, "processes": Processes, "mpi": MPI, "torch": Torch}
 
 
 def solve(
@@ -68,7 +68,7 @@ def solve(
         all agents; for a problem given by functions it is a standard normal draw.
     seed : int or numpy.random.Generator
         Of the start that is drawn, nothing else.
-    engine : {"stacked", "processes", "mpi"} or engine object
+    engine : {"stacked", "processes", "mpi", "torch"} or engine object
         Where the run happens: see :mod:`consensus.engines`.
     record_every : int
         The history gets a row at the start, every so many rounds, and at the end.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from consensus.engines.ranks import Ranks
 from consensus.errors import WorkerError
 from consensus.observe import Observer
 from consensus.workers import waiting
+
+if TYPE_CHECKING:
+    from mpi4py.MPI import Comm
 
 
 class FirstRank:
@@ -28,6 +32,8 @@ class FirstRank:
         The agents of each rank.
     ranks : Ranks
         The ranks.
+    communicator : mpi4py.MPI.Comm
+        Theirs.
     tally : Tally
         Turns reports into rows.
     observer : Observer
@@ -49,6 +55,7 @@ class FirstRank:
         everyone: np.ndarray,
         blocks: list[slice],
         ranks: Ranks,
+        communicator: Comm,
         tally: Tally,
         observer: Observer,
         rounds: int,
@@ -56,10 +63,9 @@ class FirstRank:
         self._agents, self._everyone, self._own, self._ranks = agents, everyone, blocks[0], ranks
         self._tally, self._observer, self._rounds = tally, observer, rounds
         self._wakes, others = np.zeros(ranks.size, int), range(1, ranks.size)
-        to = ranks.communicator
-        counts = [Incoming(to, rank, COUNT, self._wakes[rank : rank + 1]) for rank in others]
-        self._answers = {rank: Incoming(to, rank, ANSWER, everyone[blocks[rank]]) for rank in others}
-        self._orders = {rank: Outgoing(to, rank, ORDER, np.zeros(1, int)) for rank in others}
+        counts = [Incoming(communicator, rank, COUNT, self._wakes[rank : rank + 1]) for rank in others]
+        self._answers = {rank: Incoming(communicator, rank, ANSWER, everyone[blocks[rank]]) for rank in others}
+        self._orders = {rank: Outgoing(communicator, rank, ORDER, np.zeros(1, int)) for rank in others}
         self.outgoing, self.incoming = [*self._orders.values()], [*counts, *self._answers.values()]
         self._counts, self._order = counts, 0
         self._untold: set[int] = set()

@@ -85,13 +85,15 @@ class Incoming:
         self._request.Free()
 
 
-def end(ranks: Ranks, outgoing: Sequence[Outgoing], incoming: Sequence[Incoming]) -> None:
+def end(ranks: Ranks, communicator: Comm, outgoing: Sequence[Outgoing], incoming: Sequence[Incoming]) -> None:
     """Take all that is still on its way to any rank, together with all ranks, and close everything.
 
     Parameters
     ----------
     ranks : Ranks
         The ranks.
+    communicator : mpi4py.MPI.Comm
+        Theirs.
     outgoing, incoming : sequence
         All of this rank.
 
@@ -105,7 +107,7 @@ def end(ranks: Ranks, outgoing: Sequence[Outgoing], incoming: Sequence[Incoming]
         for box in incoming:
             box.take()
         if barrier is None and all(box.free for box in outgoing):
-            barrier = ranks.communicator.Ibarrier()
+            barrier = communicator.Ibarrier()
         if wait.pause() > ranks.timeout:
             late = [ranks.names[box.rank] for box in outgoing if not box.free] or ["one of the others"]
             raise WorkerError(f"at the end, {late[0]} kept the others waiting for over {ranks.timeout:g} s")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from consensus.engines.ranks import Ranks
 from consensus.engines.rounds import all_small
 from consensus.errors import DivergenceError
 from consensus.workers import waiting
+
+if TYPE_CHECKING:
+    from mpi4py.MPI import Comm
 
 ANSWERS, ENDS = 1, 2  # what the first rank orders
 
@@ -38,6 +41,8 @@ class AgentsOfRank:
         The agents of each rank.
     ranks : Ranks
         The ranks.
+    communicator : mpi4py.MPI.Comm
+        Theirs.
     start : ndarray (A, P)
         Where all agents begin.
 
@@ -56,9 +61,10 @@ class AgentsOfRank:
         arcs: Arcs,
         blocks: list[slice],
         ranks: Ranks,
+        communicator: Comm,
         start: np.ndarray,
     ) -> None:
-        self.solver, self.ranks, rows = solver, ranks, blocks[ranks.me]
+        self.solver, self.ranks, self._communicator, rows = solver, ranks, communicator, blocks[ranks.me]
         own = arcs.block(rows)
         self._blocks = Blocks(problem.restrict(rows), own, single=getattr(solver, "batch", None) is not None)
         state, messages = solver.init(self._blocks.problem, own, start[rows])
@@ -89,18 +95,18 @@ class AgentsOfRank:
             theirs = arcs.sources[block]
             agents, copies = np.unique(theirs[(theirs >= rows.start) & (theirs < rows.stop)], return_counts=True)
             if len(agents):
-                box = Outgoing(ranks.communicator, rank, MAIL, np.zeros(len(agents), mail))
+                box = Outgoing(communicator, rank, MAIL, np.zeros(len(agents), mail))
                 self._mail.append((box, agents - rows.start, copies))
             part = _between(known, block)
             if part.stop > part.start:
-                self._letters.append(Incoming(ranks.communicator, rank, MAIL, self._here[part]))
+                self._letters.append(Incoming(communicator, rank, MAIL, self._here[part]))
         self._arrived = 0
         self._order, self._orders = np.zeros(1, int), list[Incoming]()
         self._replies: dict[int, Outgoing] = {}
         if ranks.me:
-            self._orders = [Incoming(ranks.communicator, 0, ORDER, self._order)]
+            self._orders = [Incoming(communicator, 0, ORDER, self._order)]
             buffers = {COUNT: np.zeros(1, int), ANSWER: np.zeros_like(self.report)}
-            self._replies = {tag: Outgoing(ranks.communicator, 0, tag, buffer) for tag, buffer in buffers.items()}
+            self._replies = {tag: Outgoing(communicator, 0, tag, buffer) for tag, buffer in buffers.items()}
 
     def begin(self) -> None:
         """Set the clock, which is zero on all ranks when the first one calls this; all call it together."""
@@ -176,7 +182,12 @@ class AgentsOfRank:
     def end(self, outgoing: list[Outgoing], incoming: list[Incoming]) -> None:
         """End all messages, and those given; all ranks call it together."""
         mail = [box for box, _, _ in self._mail]
-        end(self.ranks, [*mail, *self._replies.values(), *outgoing], [*self._letters, *self._orders, *incoming])
+        end(
+            self.ranks,
+            self._communicator,
+            [*mail, *self._replies.values(), *outgoing],
+            [*self._letters, *self._orders, *incoming],
+        )
 
 
 def _between(known: np.ndarray, rows: slice) -> slice:

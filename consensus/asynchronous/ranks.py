@@ -108,13 +108,14 @@ class AsyncMPI(MPI):
         blocks: list[slice],
     ) -> str | None:
         arcs, ranks = arcs_of(*solver.matrices(schedule), dtype=problem.dtype), self.ranks
-        own = AgentsOfRank(problem, solver, arcs, blocks, ranks, start)
+        own = AgentsOfRank(problem, solver, arcs, blocks, ranks, self.communicator, start)
         reports = own.answer()
         packed = reports.view(np.uint8).reshape(len(reports), -1)
         everyone = ranks.allgather_rows(packed, np.array([block.stop - block.start for block in blocks])).view(reports.dtype)
         first = None
         if self.root:
-            first = FirstRank(own, everyone[:, 0], blocks, ranks, Tally(arcs, own.messages), observer, rounds)
+            tally = Tally(arcs, own.messages)
+            first = FirstRank(own, everyone[:, 0], blocks, ranks, self.communicator, tally, observer, rounds)
         over = ranks.broadcast(first.record(0.0) if first else None)
         own.begin()
         while not over:

@@ -6,5 +6,6 @@ from consensus.engines.processes import Processes
 from consensus.engines.rounds import reports, run_rounds
 from consensus.engines.stacked import Stacked, StackedNetwork
 from consensus.engines.states import Begin
+from consensus.engines.torch import Torch
 
-__all__ = ["MPI", "Begin", "Engine", "Processes", "Stacked", "StackedNetwork", "reports", "run_rounds"]
+__all__ = ["MPI", "Begin", "Engine", "Processes", "Stacked", "StackedNetwork", "Torch", "reports", "run_rounds"]

@@ -1,4 +1,4 @@
-"""The network of agents on several MPI ranks: messages between agents become messages between their ranks."""
+"""The network of agents on several ranks: messages between agents become messages between their ranks."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -27,7 +27,7 @@ class Halo(NamedTuple):
     total: int
 
 
-class MPINetwork(BlockNetwork):
+class HaloNetwork(BlockNetwork):
     """A network of messages between ranks: a row goes once to each rank that needs it, however many edges need it.
 
     Every rank computes the plan from the schedule, without negotiation. Rows keep the order of agents, so that sums have the

@@ -1,37 +1,33 @@
-"""MPI ranks that wait for one another with a timeout, and name the ranks that are late."""
+"""Ranks that wait for one another with a timeout, and name the ranks that are late."""
 
 import pickle
 import sys
-import time
 import traceback
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
+from consensus.engines.transport import ENDS, GOES_ON, WAITS, LostRank, Pairs, Pending, Transport
 from consensus.errors import WorkerError
 from consensus.workers import waiting
 
-if TYPE_CHECKING:
-    from mpi4py.MPI import Comm, Request
-
 T = TypeVar("T")
-Pairs: TypeAlias = Sequence[tuple[int, np.ndarray]]  # a rank, and the rows that go to it or come from it
 _SPINS = 200  # polls of a message before a waiting rank offers its core to others
-_MIXED, _NOTES = 0, 1905  # tags: of rows to mix, and of notes between ranks that wait
-_MOMENT = 1.0  # seconds for such notes to arrive
-_FORWARDING = 0.2  # seconds for mpiexec to pass on the output, which it may drop when the job ends
+_MOMENT = 1.0  # seconds for notes between ranks that wait to arrive
+_FORWARDING = 0.2  # seconds for mpiexec or torchrun to pass on the output
 
 
 class Ranks:
-    """The communication of the ranks of a communicator, with a ``timeout``.
+    """The communication of ranks over a transport, with a ``timeout``.
 
     A rank that waits longer than usual sends a note to all others, and another one when it goes on. So each waiting rank knows
     which others wait; all the rest are late. The first of the waiting ranks warns of them.
 
     Parameters
     ----------
-    communicator : mpi4py.MPI.Comm
+    transport : Transport
+        What carries the messages.
     timeout : float
         Seconds.
 
@@ -47,14 +43,14 @@ class Ranks:
         Whether a wait that takes too long aborts the job. Otherwise it is an error for the caller, who can add to it.
     """
 
-    def __init__(self, communicator: "Comm", timeout: float) -> None:
-        self.communicator, self.timeout = communicator, timeout
-        self.me, self.size = communicator.Get_rank(), communicator.Get_size()
+    def __init__(self, transport: Transport, timeout: float) -> None:
+        self.transport, self.timeout = transport, timeout
+        self.me, self.size = transport.me, transport.size
         self.names = [f"rank {rank}" for rank in range(self.size)]
         self.leave("in consensus.solve")
         self._usual = waiting.Usual()
         self._waiting: set[int] = set()
-        self._sent: list[tuple[Request, np.ndarray]] = []
+        self._ended: set[int] = set()
 
     def enter(self, place: Callable[[], str], names: list[str]) -> None:
         """Begin the rounds: ``place()`` is the present one, ``names`` are those of the ranks."""
@@ -66,15 +62,13 @@ class Ranks:
 
     def exchange(self, receives: Pairs, sends: Pairs) -> None:
         """Receive arrays and send others: pairs of a rank and an array, which may be longer than the message that comes."""
-        requests = [self.communicator.Irecv(rows, rank, _MIXED) for rank, rows in receives]
-        requests += [self.communicator.Isend(rows, rank, _MIXED) for rank, rows in sends]
-        if requests:
-            self.wait(requests)
+        if receives or sends:
+            self.wait(self.transport.exchange(receives, sends))
 
     def allgather(self, value: object) -> list[Any]:
         """Return the values of all ranks, in order; they are pickled."""
         content, sizes = np.frombuffer(pickle.dumps(value), np.uint8), np.empty(self.size, np.int64)
-        self.wait([self.communicator.Iallgather(np.array([content.size]), sizes)])
+        self.wait(self.transport.allgather(np.array([content.size]), np.ones(self.size, np.int64), sizes))
         whole = self.allgather_rows(content, sizes)
         return [pickle.loads(part.data) for part in np.split(whole, np.cumsum(sizes)[:-1])]
 
@@ -82,43 +76,48 @@ class Ranks:
         """Return the rows of all ranks, in order, of which each has ``counts[rank]``."""
         rows = np.ascontiguousarray(rows)
         whole = np.empty((counts.sum(), *rows.shape[1:]), rows.dtype)
-        self.wait([self.communicator.Iallgatherv(rows, (whole, counts * int(np.prod(rows.shape[1:]))))])
+        self.wait(self.transport.allgather(rows, counts, whole))
         return whole
 
     def broadcast(self, value: T | None) -> T:
         """Return rank 0's value on all ranks; it is pickled."""
         content = np.array(bytearray(pickle.dumps(value) if self.me == 0 else b""), np.uint8)
         size = np.array([content.size])
-        self.wait([self.communicator.Ibcast(size)])
+        self.wait(self.transport.broadcast(size))
         if self.me:
             content = np.empty(size[0], np.uint8)
-        self.wait([self.communicator.Ibcast(content)])
+        self.wait(self.transport.broadcast(content))
         received: T = pickle.loads(content.data)
         return received
 
-    def wait(self, requests: "list[Request]") -> None:
-        """Complete MPI requests.
+    def wait(self, pending: Pending) -> None:
+        """Wait until messages have been sent and received.
 
         Raises
         ------
         WorkerError
-            If they take more than ``timeout`` seconds: it names the ranks that are late.
+            If it takes more than ``timeout`` seconds: it names the ranks that are late. If a rank has died.
         """
-        done = type(requests[0]).Testall
-        for _ in range(_SPINS):
-            if done(requests):
-                return
+        try:
+            if not self.transport.done(pending, _SPINS):
+                self._wait(pending)
+        except LostRank as lost:
+            self._lost(lost)
+
+    def _wait(self, pending: Pending) -> None:
         wait, noted, warned = waiting.Wait(), False, False
         late, moment = min(self._usual.late, self.timeout / 2), min(_MOMENT, self.timeout / 4)
         try:
-            while not done(requests):
+            while not self.transport.done(pending, 1):
                 seconds = wait.pause()
                 if seconds < late:
                     continue
                 if not noted:
                     noted = True
-                    self._send_notes(True)
+                    self.transport.note(WAITS)
                 self._read_notes()
+                if self._ended:
+                    raise LostRank(min(self._ended))
                 first = self.me == min(self._waiting | {self.me})
                 if first and not warned and seconds > late + moment:
                     warned = True
@@ -128,26 +127,34 @@ class Ranks:
                     self._give_up()
         finally:
             if noted:
-                self._send_notes(False)
+                self.transport.note(GOES_ON)
         self._usual.add(wait.seconds)
 
     def _give_up(self) -> NoReturn:
         error = WorkerError(
-            f"{self._late()} kept the others waiting for over {self.timeout:g} s; raise MPI(timeout=...) if that is what it "
-            "takes, or go on from a checkpoint with solve(..., resume=path). A rank never comes if it uses another engine, or "
-            "raised an error outside of consensus.solve: mpiexec python -m mpi4py script.py ends the job then"
+            f"{self._late()} kept the others waiting for over {self.timeout:g} s; raise {self.transport.engine}(timeout=...) "
+            f"if that is what it takes, or go on from a checkpoint with solve(..., resume=path). {self.transport.absent}"
         )
         if not self.fatal:
             raise error
         self.abort(error, f"{self.names[self.me]} gave up waiting; the job is aborted")
+
+    def _lost(self, lost: LostRank) -> NoReturn:
+        self._read_notes()
+        what = "has ended the job, and says why" if lost.rank in self._ended else "has ended, or its connection broke"
+        error = WorkerError(
+            f"{self.place()}: {self.names[lost.rank]} {what}; go on from a checkpoint with solve(..., resume=path)"
+        )
+        if not self.fatal:
+            raise error from lost
+        self.abort(error, f"{self.names[self.me]} cannot go on; the job is aborted")
 
     def abort(self, error: BaseException, said: str) -> NoReturn:
         """End the job on all ranks, after printing the traceback of ``error`` and ``said``."""
         print(*traceback.format_exception(error), said, sep="", file=sys.stderr)
         sys.stdout.flush()
         sys.stderr.flush()
-        time.sleep(_FORWARDING)
-        self.communicator.Abort(1)
+        self.transport.abort(_FORWARDING)
 
     def _late(self) -> str:
         """Return where this rank is, and which ranks do not wait."""
@@ -159,16 +166,8 @@ class Ranks:
         more = f" and {len(late) - 5} more" if len(late) > 5 else ""
         return f"{self.place()}: {', '.join(late[:5])}{more}"
 
-    def _send_notes(self, waiting: bool) -> None:
-        self._sent = [(request, note) for request, note in self._sent if not request.Test()]
-        note = np.array([waiting])  # kept until it is sent; the receiver need never read it
-        others = (rank for rank in range(self.size) if rank != self.me)
-        self._sent += [(self.communicator.Isend(note, rank, _NOTES), note) for rank in others]
-
     def _read_notes(self) -> None:
-        from mpi4py import MPI as mpi
-
-        status, note = mpi.Status(), np.empty(1, bool)
-        while self.communicator.Iprobe(tag=_NOTES, status=status):
-            self.communicator.Recv(note, status.source, _NOTES)
-            (self._waiting.add if note[0] else self._waiting.discard)(status.source)
+        for rank, note in self.transport.notes():
+            (self._waiting.add if note == WAITS else self._waiting.discard)(rank)
+            if note == ENDS:
+                self._ended.add(rank)

@@ -213,6 +213,9 @@ def special():
     }
 
 
+# Static, changing and directed graphs, sums over a tree, messages to neighbours alone, packed rows and minibatches.
+FEW = ("NEXT partial logistic L1, random, unequal", "directed, push-pull", "TreeLBFGS", "TreeNewton", "compressed SONATA")
+FEW += ("PowerGossip, tracking", "packed rows, float32", "batches, tracking", "directed, adaptive")
 UNTIL = 8  # rounds done before the checkpoint of which the runs below are resumed
 
 

@@ -4,10 +4,10 @@ import os
 
 import engine_cases
 import numpy as np
-from engine_harness import say
+from engine_harness import KIND, engine_here, say, write
 
 import topologies
-from consensus.engines import MPI
+from consensus.checkpoint import load
 from consensus.solvers import DGD, GradientTracking
 from consensus.workers import waiting
 
@@ -17,24 +17,24 @@ def callback_fails(_):
         if seen.round == 9:
             raise engine_cases.Trouble(0, seen.round)
 
-    engine_cases.watched()["functions, tracking"].run(engine="mpi", callbacks=[fails])
+    engine_cases.watched()["functions, tracking"].run(engine=os.environ[KIND], callbacks=[fails])
     print("never printed")
 
 
 def cheat(_):
-    engine_cases.cheating().run(engine=MPI(strict=True))
+    engine_cases.cheating().run(engine=engine_here(strict=True))
     print("never printed")
 
 
 def fail(_):
     case = engine_cases.special()["functions, DGD"]
-    case._replace(solver=engine_cases.Faulty(0.02)).run(engine="mpi")
+    case._replace(solver=engine_cases.Faulty(0.02)).run(engine=os.environ[KIND])
     print("never printed")
 
 
 def absent(_):
     """Rank 1 never comes to solve."""
-    engine = MPI(timeout=1.5)
+    engine = engine_here(timeout=1.5)
     if engine.rank == 1:
         raise ValueError("a fault in the script")
     engine_cases.slow(rounds=6).run(engine=engine)
@@ -43,7 +43,7 @@ def absent(_):
 
 def elsewhere(_):
     """Rank 1 runs alone."""
-    engine = MPI(timeout=1.5)
+    engine = engine_here(timeout=1.5)
     engine_cases.slow(rounds=6).run(engine="stacked" if engine.rank == 1 else engine)
     if engine.rank != 1:
         print("never printed")
@@ -52,17 +52,17 @@ def elsewhere(_):
 def stopped(_):
     """The last rank is stopped for good, in a row of ranks that exchange with their neighbours only."""
     path, solver = topologies.Static(topologies.path(engine_cases.AGENTS)), engine_cases.Stops(0.01, at=7, of=6)
-    engine_cases.slow(rounds=20)._replace(network=path, solver=solver).run(engine=MPI(timeout=2.0), record_every=5)
+    engine_cases.slow(rounds=20)._replace(network=path, solver=solver).run(engine=engine_here(timeout=2.0), record_every=5)
     print("never printed")
 
 
 def back(_):
     """The rank with agent 3 is stopped for a while."""
     waiting.PATIENCE = 0.5
-    engine, case = MPI(), engine_cases.slow(rounds=20)
+    engine, case = engine_here(), engine_cases.slow(rounds=20)
     result = case._replace(solver=engine_cases.Stops(0.01, at=7, of=3, seconds=2.5)).run(engine=engine)
     alone = case._replace(solver=engine_cases.Stops(0.01)).run()
-    say(engine.communicator.gather(np.array_equal(result.w, alone.w)))
+    say(engine.ranks.allgather(np.array_equal(result.w, alone.w)))
 
 
 def together(_):
@@ -75,7 +75,7 @@ def together(_):
             return super().step(problem, network, state)
 
     case = engine_cases.slow(rounds=20)._replace(network=engine_cases.NETWORKS["static"], solver=Uneven(0.01))
-    case.run(engine=MPI(timeout=1.5), record_every=20)
+    case.run(engine=engine_here(timeout=1.5), record_every=20)
 
 
 def diverge(folder):
@@ -87,14 +87,46 @@ def diverge(folder):
             return state._replace(w=np.where((problem.rows == 5)[:, None] & (state.round > 10), np.nan, state.w))
 
     case = engine_cases.slow(rounds=40)._replace(solver=Lost(0.01))
-    case.run(engine="mpi", record_every=2, checkpoint=folder / "run.ckpt" if (folder / "save").exists() else None)
+    case.run(engine=os.environ[KIND], record_every=2, checkpoint=folder / "run.ckpt" if (folder / "save").exists() else None)
+
+
+def _call(engine, folder):
+    """Write which process this rank is."""
+    part = folder / f".{engine.rank}"
+    part.write_text(str(os.getpid()))
+    part.rename(folder / f"rank-{engine.rank}")
 
 
 def slowly(folder):
     """A run to be hit in the middle."""
-    engine = MPI()
-    part = folder / f".{engine.rank}"
-    part.write_text(str(os.getpid()))
-    part.rename(folder / f"rank-{engine.rank}")
+    engine = engine_here()
+    _call(engine, folder)
     engine_cases.slow(0.02, record_every=1).run(engine=engine, checkpoint=folder / "run.ckpt")
     print("never printed")
+
+
+def restarted(folder):
+    """A run to be hit once, and then to be started again."""
+    engine, path = engine_here(), folder / "run.ckpt"
+    resumed = engine.broadcast(lambda: path.exists() and load(path).round)
+    if not resumed:
+        _call(engine, folder)
+    result = engine_cases.slow(0.02, rounds=100).run(engine=engine, checkpoint=path, resume=path if resumed else None)
+    if engine.root:
+        write(folder / "result.npz", result)
+    say({"resumed": resumed})
+
+
+def grouped(_):
+    """The script has its ranks already."""
+    from torch import distributed
+
+    distributed.init_process_group("gloo")
+    try:
+        engine_here(rank=0)
+    except ValueError as error:
+        said = [str(error)]
+    case = engine_cases.special()["functions, tracking"]
+    results = [case.run(engine=engine_here()), case.run(engine="torch"), case.run(engine=engine_here(cores=2))]
+    say(said + [np.array_equal(result.w, case.run().w) for result in results])
+    distributed.destroy_process_group()

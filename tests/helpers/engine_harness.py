@@ -13,6 +13,7 @@ import numpy as np
 HERE = Path(__file__).parent
 MPIEXEC = Path(sys.executable).parent / "mpiexec"
 MARK = "CONSENSUS_TEST_RUN"  # an environment variable that a run's processes inherit
+KIND = "CONSENSUS_TEST_ENGINE"  # another one: the engine of a script's ranks
 
 
 def environment(**more):
@@ -29,32 +30,50 @@ def environment(**more):
     }
 
 
+def command(kind, ranks, script, *arguments):
+    """What starts a script on ranks of the engine ``kind``."""
+    begin = [MPIEXEC, "-n", str(ranks), sys.executable]
+    if kind == "torch":  # a port that is free
+        begin = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
+    return [*begin, script, *map(str, arguments)]
+
+
+def started(kind, ranks, script, *arguments, timeout=180):
+    """Run a script on ranks; the completed process."""
+    options = {"capture_output": True, "text": True, "check": False, "env": environment(**{KIND: kind})}
+    return subprocess.run(command(kind, ranks, script, *arguments), timeout=timeout, **options)
+
+
 def mpiexec(ranks, script, *arguments, timeout=180):
     """Run a script on MPI ranks; the completed process."""
-    command = [MPIEXEC, "-n", str(ranks), sys.executable, script, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=environment(), check=False)
+    return started("mpi", ranks, script, *arguments, timeout=timeout)
 
 
-def on_ranks(ranks, task, folder):
+def on_ranks(ranks, task, folder, kind="mpi"):
     """What the ranks :func:`say` in a task of ``engine_ranks.py``, which ends well."""
-    done = mpiexec(ranks, HERE / "engine_ranks.py", task, folder)
+    done = started(kind, ranks, HERE / "engine_ranks.py", task, folder)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
-def ended(ranks, task, folder):
+def ended(ranks, task, folder, kind="mpi"):
     """What ranks write on standard error in a task that ends with an error."""
-    done = mpiexec(ranks, HERE / "engine_ranks.py", task, folder)
+    done = started(kind, ranks, HERE / "engine_ranks.py", task, folder)
     assert done.returncode != 0
     assert "never printed" not in done.stdout
     return done.stderr
 
 
+def engine_here(**settings):
+    """The engine of the ranks on which this script was started."""
+    from consensus.solve import ENGINES
+
+    return ENGINES[os.environ.get(KIND, "mpi")](**settings)
+
+
 def say(value):
     """Print a value on the first rank, for the test to read."""
-    from consensus.engines import MPI
-
-    if MPI().root:
+    if engine_here().root:
         print(json.dumps(value))
 
 

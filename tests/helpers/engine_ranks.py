@@ -10,13 +10,25 @@ from pathlib import Path
 import engine_cases
 import numpy as np
 import user_cases
-from engine_ends import absent, back, callback_fails, cheat, diverge, elsewhere, fail, slowly, stopped, together  # noqa: F401
-from engine_harness import columns, say, write
+from engine_ends import (  # noqa: F401
+    absent,
+    back,
+    callback_fails,
+    cheat,
+    diverge,
+    elsewhere,
+    fail,
+    grouped,
+    restarted,
+    slowly,
+    stopped,
+    together,
+)
+from engine_harness import KIND, columns, engine_here, say, write
 from engine_wire import packed, sent_each, summed  # noqa: F401
 
 import consensus
 import topologies
-from consensus.engines import MPI
 from consensus.solvers import DGD, OPAPC, AccGT, Gossip
 
 
@@ -24,13 +36,13 @@ def same_everywhere(engine, result):
     """Whether all ranks came to the same result."""
     everything = [result.w, *columns(result.history).values()]
     mine = (result.rounds, result.reason, *(array.tobytes() for array in everything))
-    return all(other == mine for other in engine.communicator.allgather(mine))
+    return all(other == mine for other in engine.ranks.allgather(mine))
 
 
 def equality(folder):
-    engine, report = MPI(strict=True), {"differ": [], "own rows": True, "steps": []}
+    engine, report = engine_here(strict=True), {"differ": [], "own rows": True, "steps": []}
     cases = engine_cases.compared()
-    for number, name in enumerate(engine_cases.part(cases, engine.communicator.size)):
+    for number, name in enumerate(engine_cases.part(cases, engine.size)):
         result = cases[name].run(engine=engine)
         if not same_everywhere(engine, result):
             report["differ"].append(name)
@@ -39,7 +51,7 @@ def equality(folder):
         if number == 0:  # without gathering, each rank has its own rows of the same
             own = cases[name].run(engine=engine, gather=False)
             equal = np.array_equal(own.w, result.w[engine.rows(engine_cases.AGENTS)])
-            report["own rows"] = all(engine.communicator.allgather(equal))
+            report["own rows"] = all(engine.ranks.allgather(equal))
     smooth = engine_cases.problem("logistic", consensus.L2(0.02), consensus.Linear(4))
     for solver, network in ((AccGT(), "random"), (Gossip(OPAPC(), 2, 0.3), "static")):
         # Ranks that hold their own agents alone find the step of the whole network.
@@ -47,16 +59,26 @@ def equality(folder):
         alone = case.run()
         shared = case._replace(problem=smooth.restrict(engine.rows(engine_cases.AGENTS))).run(engine=engine)
         equal = np.array_equal(shared.w, alone.w) and repr(shared.solver) == repr(alone.solver)
-        report["steps"] += engine.communicator.allgather(equal)
+        report["steps"] += engine.ranks.allgather(equal)
     say(report)
+
+
+def few(folder):
+    engine, differ = engine_here(strict=True), []
+    for name in engine_cases.FEW:
+        result = engine_cases.compared()[name].run(engine=engine)
+        differ += [] if same_everywhere(engine, result) else [name]
+        if engine.root:
+            write(folder / f"{name}.npz", result)
+    say({"differ": differ})
 
 
 def resume(folder):
     """Save what one process saves, and go on from what one process has saved."""
-    engine, differ = MPI(), []
+    engine, differ = engine_here(), []
     (folder / "resumed").mkdir(exist_ok=True)
     for name, case in engine_cases.saved().items():
-        case.run(engine=engine, rounds=engine_cases.UNTIL, checkpoint=folder / "mpi" / name)
+        case.run(engine=engine, rounds=engine_cases.UNTIL, checkpoint=folder / "ranks" / name)
         result = case.run(engine=engine, resume=folder / "stacked" / name)
         if not same_everywhere(engine, result):
             differ.append(name)
@@ -67,32 +89,32 @@ def resume(folder):
 
 def callbacks(folder):
     """Callbacks and metrics on the first rank; each run is stopped by a callback, saved, and resumed."""
-    engine = MPI()
+    engine = engine_here()
     report = {"differ": [], "elsewhere": 0, "seen": {}}
     for number, (name, case) in enumerate(engine_cases.watched().items()):
         watching, path = engine_cases.Watching(6), folder / f"{number}.ckpt"
         runs = {"stopped": case.run(engine=engine, callbacks=[watching], checkpoint=path)}
         runs["resumed"] = case.run(engine=engine, callbacks=[engine_cases.Watching()], resume=path)
         report["differ"] += [name for result in runs.values() if not same_everywhere(engine, result)]
-        report["elsewhere"] += sum(map(len, engine.communicator.allgather(watching.seen)[1:]))
+        report["elsewhere"] += sum(map(len, engine.ranks.allgather(watching.seen)[1:]))
         report["seen"][name] = watching.seen
         for which, result in runs.items() if engine.root else ():
             write(folder / f"{number} {which}.npz", result)
     timed = engine_cases.slow(0.02, record_every=3).run(engine=engine, seconds=0.3)
-    report["timed"] = engine.communicator.allgather((timed.reason, timed.rounds, timed.history["seconds"].tolist()))
+    report["timed"] = engine.ranks.allgather((timed.reason, timed.rounds, timed.history["seconds"].tolist()))
     say(report)
 
 
 def look(_):
     """Which attributes of a problem a rank sees differently from one process."""
-    engine, differ = MPI(), {}
+    engine, differ = engine_here(), {}
     for name, problem in user_cases.PROBLEMS.items():
         kept = []
         consensus.solve(problem, engine_cases.NETWORKS["static"], user_cases.Keep(kept), rounds=0, engine=engine)
         ((rows, seen),) = kept
         expected = user_cases.attributes(problem.restrict(rows))
         differ[name] = [key for key in {**seen, **expected} if repr(seen[key]) != repr(expected[key])]
-    say(engine.communicator.gather(differ))
+    say(engine.ranks.allgather(differ))
 
 
 def faulty(_):
@@ -100,7 +122,7 @@ def faulty(_):
     said = {}
     for name, (case, kind, _) in user_cases.FAULTY.items():
         try:
-            case.run(engine="mpi")
+            case.run(engine=os.environ[KIND])
         except kind as error:
             said[name] = type(error).__name__, str(error)
     say(said)
@@ -114,13 +136,13 @@ def _attempted(engine, attempts):
             said.append(attempt().reason)
         except (ValueError, TypeError, RuntimeError, OSError) as error:
             said.append(f"{type(error).__name__}: {error}")
-    everyone = engine.communicator.gather(said)
+    everyone = engine.ranks.allgather(said)
     say(everyone and list(zip(*everyone, strict=True)))
 
 
 def refuse(folder):
     """Arguments that are refused on one rank; the last attempt shows that the ranks can go on together."""
-    engine, case = MPI(), engine_cases.special()["tolerance"]
+    engine, case = engine_here(), engine_cases.special()["tolerance"]
     other = case.problem.restrict(slice(3, 5))  # held by no rank
     mixed = other if engine.rank == 1 else case.problem
     few = consensus.Problem.from_functions(lambda w: w[:, 0], np.ones_like, agents=3, parameters=1)
@@ -140,7 +162,7 @@ def refuse(folder):
 
 def differ(folder):
     """Arguments of which rank 1 has others than the rest."""
-    engine = MPI()
+    engine = engine_here()
     odd, case = engine.rank == 1, engine_cases.slow(rounds=6)
     X, y = np.random.default_rng(engine.rank).standard_normal((20, 4)), np.zeros(20)
     drawn = consensus.Problem(consensus.Linear(4), consensus.SquaredLoss(), consensus.partition(X, y, 7), consensus.L2(0.1))

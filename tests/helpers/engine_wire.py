@@ -2,35 +2,33 @@
 
 import engine_cases
 import numpy as np
-from engine_harness import say
+from engine_harness import engine_here, say
 
 from consensus.compression import Drawn, Factors, Halves, Quantised, Runs, Sparse, Whole
-from consensus.engines import MPI, ranks
 from consensus.solvers import DGD
 
 
 class Wire:
-    """A communicator that counts the bytes of messages from this rank; notes between ranks that wait are not counted."""
+    """A transport that counts the bytes of messages from this rank to others, as they are exchanged in rounds."""
 
-    def __init__(self, communicator):
-        self.communicator, self.sent = communicator, 0
+    def __init__(self, transport):
+        self.transport, self.sent = transport, 0
 
     def __getattr__(self, name):
-        return getattr(self.communicator, name)
+        return getattr(self.transport, name)
 
-    def Isend(self, rows, rank, tag):
-        self.sent += rows.nbytes * (tag == ranks._MIXED)
-        return self.communicator.Isend(rows, rank, tag)
+    def exchange(self, receives, sends):
+        self.sent += sum(rows.nbytes for _, rows in sends)
+        return self.transport.exchange(receives, sends)
 
 
 def sent(solver, rounds, network="static"):
     """The bytes that all ranks send in a run, and its last row of the history."""
-    wire = Wire(MPI().communicator)
-    engine, case = MPI(), engine_cases.grid()["DGD, static, equal"]
-    engine.ranks.communicator = wire
+    engine, case = engine_here(), engine_cases.grid()["DGD, static, equal"]
+    wire = engine.ranks.transport = Wire(engine.ranks.transport)
     case = case._replace(solver=solver, network=engine_cases.TREES[network])
     history = case.run(engine=engine, rounds=rounds).history
-    return engine.communicator.allreduce(wire.sent), {name: int(history[name][-1]) for name in ("messages", "floats", "bytes")}
+    return sum(engine.ranks.allgather(wire.sent)), {name: int(history[name][-1]) for name in ("messages", "floats", "bytes")}
 
 
 def packed(_):

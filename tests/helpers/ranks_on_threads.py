@@ -1,4 +1,4 @@
-"""What MPI's ranks compute, on threads of this process that hand each other what ranks would send."""
+"""What ranks compute, on threads of this process that hand each other what ranks would send."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -7,7 +7,7 @@ import numpy as np
 
 import consensus
 from consensus.engines import Begin, StackedNetwork, run_rounds
-from consensus.engines.halo import MPINetwork
+from consensus.engines.halo import HaloNetwork
 from consensus.observe import total
 from consensus.workers.blocks import blocks_of
 
@@ -71,7 +71,7 @@ def assert_bits_of_one_process(problem, network, solver, size, rounds=4):
 
     def run(ranks):
         rows, seen = blocks[ranks.me], []
-        own = MPINetwork(edges, rows, problem.dtype, False, ranks, blocks)
+        own = HaloNetwork(edges, rows, problem.dtype, False, ranks, blocks)
         run_rounds(problem.restrict(rows), own, ready, begin.block(rows), rounds, lambda *said: seen.append(said))
         state, counts, _ = seen[-1]
         return state.w, counts, ranks.wire

@@ -13,7 +13,7 @@ from ranks_on_threads import together as ranks_together
 import consensus
 import topologies
 from consensus.compression import IntegerRows
-from consensus.engines.halo import MPINetwork
+from consensus.engines.halo import HaloNetwork
 from consensus.engines.stacked import StackedNetwork
 from consensus.workers.blocks import blocks_of
 
@@ -113,22 +113,22 @@ def test_sums_of_a_diverging_run_have_the_same_bits_on_ranks():
         return np.stack([up, network.tree.broadcast(up, codec)])
 
     def on_rank(ranks):
-        return summed(MPINetwork(schedule, blocks[ranks.me], np.dtype(float), False, ranks, blocks))
+        return summed(HaloNetwork(schedule, blocks[ranks.me], np.dtype(float), False, ranks, blocks))
 
     found = np.concatenate(ranks_together(3, on_rank), axis=1)
     assert found.tobytes() == summed(StackedNetwork(schedule, np.float64)).tobytes()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ranks", [2, 3])
-def test_mpi_sends_the_bytes_that_are_counted(tmp_path, ranks):
+@pytest.mark.parametrize(("kind", "ranks"), [("mpi", 2), ("mpi", 3), ("torch", 3)])
+def test_processes_send_the_bytes_that_are_counted(tmp_path, kind, ranks):
     """Three numbers a message, up and down, and runs of solvers: of edges between ranks alone."""
     agents, parent = engine_cases.AGENTS, StackedNetwork(engine_cases.NETWORKS["static"], np.float64).tree.parent
     rank = np.repeat(np.arange(ranks), [rows.stop - rows.start for rows in blocks_of(agents, ranks)])
     up = sum(rank[agent] != rank[above] for agent, above in enumerate(parent) if above >= 0)
     down = len({(above, rank[agent]) for agent, above in enumerate(parent) if above >= 0 and rank[agent] != rank[above]})
     messages = 2 * (agents - 1)
-    three, runs = on_ranks(ranks, "summed", tmp_path)
+    three, runs = on_ranks(ranks, "summed", tmp_path, kind)
     assert three == [24 * (up + down), messages, 3 * messages, 24 * messages]
     p = engine_cases.grid()["DGD, static, equal"].problem
     for (name, network), sent in zip(engine_cases.TREES.items(), runs, strict=True):

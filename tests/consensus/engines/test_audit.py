@@ -15,8 +15,8 @@ import consensus
 import topologies
 from consensus.communication import Messages
 from consensus.engines import Processes, Stacked
-from consensus.engines.halo import MPINetwork
-from consensus.engines.mpi import AllRanks
+from consensus.engines.halo import HaloNetwork
+from consensus.engines.rank_engine import AllRanks
 from consensus.engines.shared import SharedState
 from consensus.engines.stacked import StackedNetwork
 from consensus.solvers import DGD, PowerGossip
@@ -88,7 +88,7 @@ def test_ranks_send_each_row_once_to_each_rank_that_needs_it(seed):
     x = rng.standard_normal((agents, 3))
 
     def on_rank(ranks):
-        network = MPINetwork(Given(whole), blocks[ranks.me], np.dtype(float), False, ranks, blocks)
+        network = HaloNetwork(Given(whole), blocks[ranks.me], np.dtype(float), False, ranks, blocks)
         return network.mix(0, x[network.rows])[0], network.messages, ranks.wire
 
     mixed, messages, wire = zip(*together(len(blocks), on_rank), strict=True)

@@ -40,11 +40,11 @@ def test_processes_started_afresh(workers, name, references):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
-def test_mpi(ranks, references, tmp_path):
-    assert on_ranks(ranks, "equality", tmp_path) == {"differ": [], "own rows": True, "steps": [True] * 2 * ranks}
+@pytest.mark.parametrize(("kind", "ranks"), [("mpi", 1), ("mpi", 2), ("mpi", 3), ("mpi", 4), ("torch", 2), ("torch", 3)])
+def test_ranks(kind, ranks, references, tmp_path):
+    assert on_ranks(ranks, "equality", tmp_path, kind) == {"differ": [], "own rows": True, "steps": [True] * 2 * ranks}
     for number, name in enumerate(engine_cases.part(references, ranks)):
-        assert_same(read(tmp_path / f"{number}.npz"), references[name], f"{ranks} ranks, {name}")
+        assert_same(read(tmp_path / f"{number}.npz"), references[name], f"{ranks} ranks of {kind}, {name}")
 
 
 def test_the_runs_compared_are_worth_comparing(references):

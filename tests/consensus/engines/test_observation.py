@@ -60,9 +60,9 @@ def test_worker_processes_show_and_do_the_same(name, references, forked, tmp_pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ranks", [1, 3])
-def test_ranks_do_the_same_and_the_first_alone_calls(ranks, references, tmp_path):
-    report = on_ranks(ranks, "callbacks", tmp_path)
+@pytest.mark.parametrize(("kind", "ranks"), [("mpi", 1), ("mpi", 3), ("torch", 2)])
+def test_ranks_do_the_same_and_the_first_alone_calls(kind, ranks, references, tmp_path):
+    report = on_ranks(ranks, "callbacks", tmp_path, kind)
     assert (report["differ"], report["elsewhere"]) == ([], 0)
     for number, name in enumerate(CASES):
         result, seen, stopped = references[name]

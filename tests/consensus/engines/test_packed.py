@@ -78,11 +78,12 @@ def test_several_exchanges_a_round_send_packed_rows_first():
 
 
 @pytest.mark.slow
-def test_ranks_send_packed_rows_as_they_are(tmp_path):
-    """Bytes handed to MPI in 5 rounds: a row goes once to each rank that needs it, in the form in which it is packed."""
+@pytest.mark.parametrize("kind", ["mpi", "torch"])
+def test_ranks_send_packed_rows_as_they_are(kind, tmp_path):
+    """Bytes sent in 5 rounds: a row goes once to each rank that needs it, in the form in which it is packed."""
     blocks, W = blocks_of(engine_cases.AGENTS, 3), engine_cases.NETWORKS["static"].weights(0).toarray()
     rows = 5 * sum(W[block][:, other].any(axis=0).sum() for block in blocks for other in blocks if other != block)
-    assert on_ranks(3, "packed", tmp_path) == {
+    assert on_ranks(3, "packed", tmp_path, kind) == {
         "arrays": 8 * 19 * rows,
         "4 of 19": (8 * 4 + 2) * rows,  # two bits a place, and 4 + 19 // 4
         "4 bits": (10 + 8) * rows,
@@ -95,12 +96,13 @@ def test_ranks_send_packed_rows_as_they_are(tmp_path):
 
 
 @pytest.mark.slow
-def test_messages_for_neighbours_go_to_them_alone(tmp_path):
-    """Three numbers a message, of which those between ranks are sent by MPI; and each comes to the end that it is for."""
+@pytest.mark.parametrize("kind", ["mpi", "torch"])
+def test_messages_for_neighbours_go_to_them_alone(kind, tmp_path):
+    """Three numbers a message, of which those between ranks alone are sent; and each comes to the end that it is for."""
     blocks, W = blocks_of(engine_cases.AGENTS, 3), engine_cases.NETWORKS["static"].weights(0).toarray()
     between = sum(np.count_nonzero(W[block][:, other]) for block in blocks for other in blocks if other != block)
     edges = np.count_nonzero(W - np.diag(np.diag(W)))
-    assert on_ranks(3, "sent_each", tmp_path) == [3 * 8 * between, edges, 3 * edges, 3 * 8 * edges]
+    assert on_ranks(3, "sent_each", tmp_path, kind) == [3 * 8 * between, edges, 3 * edges, 3 * 8 * edges]
     net = network(engine_cases.NETWORKS["static"])
     ends, me = net.edges(0), np.arange(engine_cases.AGENTS)[:, None]
     heard = net.send_each(0, ends, np.stack([me + 0 * ends.others, ends.others], axis=2).astype(float))

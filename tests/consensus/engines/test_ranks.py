@@ -5,13 +5,12 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 
 import engine_cases
 import numpy as np
 import pytest
-from engine_harness import HERE, MPIEXEC, columns, ended, environment, mpiexec, on_ranks, wait_for
+from engine_harness import HERE, KIND, MPIEXEC, columns, command, ended, environment, on_ranks, started, wait_for
 
 import consensus
 
@@ -26,8 +25,9 @@ def warned(said):
 
 
 @pytest.mark.slow
-def test_what_differs_between_ranks_is_named_on_all(tmp_path):
-    everyone = on_ranks(3, "differ", tmp_path)
+@pytest.mark.parametrize("kind", ["mpi", "torch"])
+def test_what_differs_between_ranks_is_named_on_all(kind, tmp_path):
+    everyone = on_ranks(3, "differ", tmp_path, kind)
     assert [said for said in everyone if len(set(said)) > 1] == []
     said = [texts[0] for texts in everyone]
     odd = "on rank 1 of 3"
@@ -81,35 +81,39 @@ def test_the_environment_that_the_docs_name_uses_all_hosts(slots):
     (policy,) = re.findall(r"PRTE_MCA_rmaps_default_mapping_policy=([\w:]+)", (ROOT / "docs/engines.md").read_text())
     hosts = {"ras_simulator_num_nodes": ",".join("1" for _ in slots), "ras_simulator_slots": ",".join(map(str, slots))}
     variables = {f"PRTE_MCA_{key}": value for key, value in (hosts | {"rmaps_default_mapping_policy": policy}).items()}
-    command = [MPIEXEC, "--display", "map", "--do-not-launch", "-n", str(sum(slots)), "true"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment(**variables), check=False)
+    shown = [MPIEXEC, "--display", "map", "--do-not-launch", "-n", str(sum(slots)), "true"]
+    done = subprocess.run(shown, capture_output=True, text=True, timeout=60, env=environment(**variables), check=False)
     assert [int(count) for count in re.findall(r"Num procs: (\d+)", done.stdout)] == slots
 
 
 @pytest.mark.slow
-def test_a_rank_that_comes_back_goes_on():
-    done = mpiexec(2, HERE / "engine_ranks.py", "back", ".")
+@pytest.mark.parametrize("kind", ["mpi", "torch"])
+def test_a_rank_that_comes_back_goes_on(kind):
+    done = started(kind, 2, HERE / "engine_ranks.py", "back", ".")
     assert (done.returncode, json.loads(done.stdout)) == (0, [True, True])
     assert re.search(r"in round 8: rank 1 \(agents 3 to 6\) kept the others waiting for [12] s so far", warned(done.stderr))
 
 
 @pytest.mark.slow
-def test_ranks_that_wait_for_each_other_say_so(tmp_path):
-    said = ended(2, "together", tmp_path)
+@pytest.mark.parametrize("kind", ["mpi", "torch"])
+def test_ranks_that_wait_for_each_other_say_so(kind, tmp_path):
+    said = ended(2, "together", tmp_path, kind)
     assert "which wait for each other as if they exchanged in different rounds" in said
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("killed", [0, 2, None], ids=["first", "last", "ctrl-C"])
-def test_the_history_of_a_killed_rank_is_written_by_the_others(killed, tmp_path):
-    command = [MPIEXEC, "-n", "3", sys.executable, HERE / "engine_ranks.py", "slowly", tmp_path]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    job = subprocess.Popen(command, env=environment(), start_new_session=True, **pipes)
+@pytest.mark.parametrize("kind", ["mpi", "torch"])
+def test_the_history_of_a_killed_rank_is_written_by_the_others(kind, killed, tmp_path):
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
+    job = subprocess.Popen(
+        command(kind, 3, HERE / "engine_ranks.py", "slowly", tmp_path), env=environment(**{KIND: kind}), **pipes
+    )
     pids = wait_for(lambda: len(found := sorted(tmp_path.glob("rank-*"))) == 3 and [int(file.read_text()) for file in found])
     wait_for((tmp_path / "run.ckpt").exists)
     time.sleep(0.5)  # some rounds
     os.kill(*((pids[killed], signal.SIGKILL) if killed is not None else (job.pid, signal.SIGINT)))
-    said, _ = job.communicate(timeout=60)  # whether mpiexec passes on what ranks say at their end is left to it
+    said, _ = job.communicate(timeout=60)  # whether what ranks say at their end is passed on is left to what started them
     assert job.returncode != 0
     assert said == ""
     kept = columns(consensus.History.from_csv(tmp_path / "run.ckpt.history.csv"))
@@ -120,11 +124,11 @@ def test_the_history_of_a_killed_rank_is_written_by_the_others(killed, tmp_path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("saved", [True, False])
-def test_the_history_of_a_diverged_run_survives(saved, tmp_path):
+@pytest.mark.parametrize(("kind", "saved"), [("mpi", True), ("mpi", False), ("torch", True)])
+def test_the_history_of_a_diverged_run_survives(kind, saved, tmp_path):
     if saved:
         (tmp_path / "save").touch()
-    said = ended(2, "diverge", tmp_path)
+    said = ended(2, "diverge", tmp_path, kind)
     path = tmp_path / ("run.ckpt.history.csv" if saved else "history-of-Lost-until-round-10.csv")
     assert "rank 1 (agents 3 to 6) failed in round 11; the job is aborted." in said
     assert "DivergenceError: " in said
@@ -138,28 +142,33 @@ def test_the_history_of_a_diverged_run_survives(saved, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("ranks", "where"), [(2, "rank 1 (agents 3 to 6)"), (3, "rank 2 (agents 4 to 6)")])
-def test_an_exception_on_one_rank_ends_the_job(ranks, where, mark, tmp_path):
+@pytest.mark.parametrize(
+    ("kind", "ranks", "where"),
+    [("mpi", 2, "rank 1 (agents 3 to 6)"), ("mpi", 3, "rank 2 (agents 4 to 6)"), ("torch", 3, "rank 2 (agents 4 to 6)")],
+)
+def test_an_exception_on_one_rank_ends_the_job(kind, ranks, where, mark, tmp_path):
     begin = time.monotonic()
-    said = ended(ranks, "fail", tmp_path)
+    said = ended(ranks, "fail", tmp_path, kind)
     assert time.monotonic() - begin < 120
     assert f"{where} failed in round 4; the job is aborted." in said
     assert "resume=path" in said
     assert "raise Trouble(5, state.round)" in said
     assert "Trouble: agent 5 gives up after round 3" in said
-    assert said.count("Traceback") == 1
+    assert said.count("Traceback") == 1 or kind == "torch"  # where others say, perhaps, that this rank ended the job
 
 
 @pytest.mark.slow
-def test_arguments_refused_on_one_rank_are_refused_on_all(mark, tmp_path):
+@pytest.mark.parametrize("kind", ["mpi", "torch"])
+def test_arguments_refused_on_one_rank_are_refused_on_all(kind, mark, tmp_path):
     (tmp_path / "nonsense").write_text("nonsense")
     engine_cases.special()["tolerance"].run(rounds=2, checkpoint=tmp_path / "other")
-    everyone = on_ranks(4, "refuse", tmp_path)
+    everyone = on_ranks(4, "refuse", tmp_path, kind)
     assert [said for said in everyone if len(set(said)) > 1] == []
     few, nobody, one, nonsense, absent, other, unknown, good = (texts[0] for texts in everyone)
     assert re.match("ValueError: 3 agents are too few for 4 ranks.*start at most 3 ranks", few)
+    name = {"mpi": "MPI", "torch": "Torch"}[kind]
     for rank, held in enumerate(["0 to 0", "1 to 2", "3 to 4", "5 to 6"]):
-        said = f"it holds the agents {held}, but its problem has [3, 4]: load those of MPI().rows(7) on rank {rank} of 4"
+        said = f"it holds the agents {held}, but its problem has [3, 4]: load those of {name}().rows(7) on rank {rank} of 4"
         assert (said in nobody) == (rank != 2)  # whose they are
         assert (said in one) == (rank == 1)
     assert "nonsense is no checkpoint of this package" in nonsense

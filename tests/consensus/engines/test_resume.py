@@ -41,11 +41,12 @@ def test_a_resumed_run_is_the_uninterrupted_one(engine, checkpoints, references,
 
 
 @pytest.mark.slow
-def test_ranks_save_and_resume_the_same(checkpoints, references, tmp_path):
+@pytest.mark.parametrize("kind", ["mpi", "torch"])
+def test_ranks_save_and_resume_the_same(kind, checkpoints, references, tmp_path):
     shutil.copytree(checkpoints, tmp_path / "stacked")
-    assert on_ranks(3, "resume", tmp_path) == {"differ": []}
+    assert on_ranks(3, "resume", tmp_path, kind) == {"differ": []}
     for name in SAVED:
-        assert without_times(tmp_path / "mpi" / name) == without_times(checkpoints / name), name
+        assert without_times(tmp_path / "ranks" / name) == without_times(checkpoints / name), name
         assert_same(read(tmp_path / "resumed" / f"{name}.npz"), references[name], name)
 
 

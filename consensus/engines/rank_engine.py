@@ -1,0 +1,190 @@
+"""Blocks of agents on ranks, of one machine or many, whatever carries their messages."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from consensus import _checks
+from consensus.engines.agreement import agree
+from consensus.engines.base import Engine
+from consensus.engines.halo import HaloNetwork
+from consensus.engines.protocols import Problem, Solver
+from consensus.engines.ranks import Ranks
+from consensus.engines.rounds import reports, run_rounds
+from consensus.engines.states import Begin
+from consensus.engines.transport import Transport
+from consensus.observe import Observer
+from consensus.observe.counts import total
+from consensus.workers.blocks import blocks_of
+from topologies.schedules import ScheduleLike
+
+T = TypeVar("T")
+
+
+class AllRanks:
+    """The :class:`consensus.observe.Gather` of ranks with blocks of ``sizes`` agents."""
+
+    def __init__(self, ranks: Ranks, sizes: np.ndarray) -> None:
+        self.ranks, self.sizes = ranks, sizes
+
+    def rows(self, block: np.ndarray) -> np.ndarray:
+        return self.ranks.allgather_rows(block, self.sizes)
+
+    def total(self, counts: dict[str, Any], seconds: float) -> tuple[dict[str, Any], float]:
+        theirs, times = zip(*self.ranks.allgather((counts, seconds)), strict=True)
+        return total(theirs), max(times)
+
+    def once(self, function: Callable[[], T]) -> T:
+        return self.ranks.broadcast(function() if self.ranks.me == 0 else None)
+
+
+class RankEngine(Engine):
+    """Base class of engines on ranks, each with a block of consecutive agents, that call :func:`consensus.solve` together.
+
+    Parameters
+    ----------
+    transport : Transport
+        What carries their messages.
+    cores : int
+        Threads inside a rank.
+    strict : bool
+        Whether to check in every exchange that each message runs along an edge of that round's graph.
+    timeout : float
+        Seconds that a rank waits for the others.
+
+    Attributes
+    ----------
+    rank : int
+        This rank.
+    ranks : Ranks
+        Its communication with the others.
+    """
+
+    def __init__(self, transport: Transport, cores: int, strict: bool, timeout: float) -> None:
+        self.cores, self.strict = _checks.count("cores", cores), _checks.flag("strict", strict)
+        self.timeout = _checks.number("timeout", timeout, above=0)
+        self.ranks = Ranks(transport, self.timeout)
+        self.size, self.rank = transport.size, transport.me
+        self.root = self.rank == 0
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(rank {self.rank} of {self.size}, cores={self.cores})"
+
+    def rows(self, agents: int) -> slice:
+        if _checks.count("agents", agents) < self.size:
+            raise ValueError(
+                f"{agents} agents are too few for {self.size} ranks, of which {self.size - agents} would have none: "
+                f"start at most {agents} ranks"
+            )
+        return blocks_of(agents, self.size)[self.rank]
+
+    def check(self, problem: Problem) -> None:
+        rows = self.rows(problem.network_size)
+        whole = problem.agents == problem.network_size
+        if not whole and not np.array_equal(problem.rows, np.arange(rows.start, rows.stop)):
+            raise ValueError(
+                f"it holds the agents {rows.start} to {rows.stop - 1}, but its problem has {problem.rows.tolist()}: "
+                f"load those of {self.ranks.transport.engine}().rows({problem.network_size})"
+            )
+
+    @contextmanager
+    def agreed(self) -> Iterator[dict[str, object]]:
+        given: dict[str, object] = {}
+        error: Exception | None = None
+        try:
+            yield given
+        except Exception as caught:
+            if self.size == 1:
+                raise
+            error = caught
+        if self.size == 1:
+            return
+        self.ranks.leave("at the beginning of consensus.solve")
+        agree(self.ranks, error, given)
+
+    def run(
+        self, problem: Problem, schedule: ScheduleLike, solver: Solver, begin: Begin, rounds: int, observer: Observer
+    ) -> str | None:
+        rows = self.rows(problem.network_size)
+        problem = problem.restrict(rows if problem.agents == problem.network_size else slice(0, problem.agents))
+        blocks = blocks_of(problem.network_size, self.size)
+        network = HaloNetwork(schedule, rows, problem.dtype, self.strict, self.ranks, blocks)
+        gather = AllRanks(self.ranks, network.counts_of_ranks)
+        observer.attach(problem.restrict(slice(0, problem.agents)), gather)
+        names = [f"rank {rank} (agents {block.start} to {block.stop - 1})" for rank, block in enumerate(blocks)]
+        self.ranks.enter(lambda: f"in round {observer.round + 1}", names)
+        try:
+            with threadpool_limits(self.cores, user_api="blas"), self._terminated(observer, names[self.rank]):
+                report = reports(observer, solver, gather)
+                return run_rounds(problem, network, solver, begin.block(rows), rounds, report, observer.due)
+        except BaseException as error:
+            if self.size == 1:
+                raise
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)  # others may have ended the job: this rank ends in a moment, too
+            self.ranks.abort(
+                error,
+                f"{names[self.rank]} failed in round {observer.round + 1}; the job is aborted. {self._keep_history(observer)}. "
+                "If there is a checkpoint, go on with solve(..., resume=path)",
+            )
+        finally:
+            self.ranks.leave("at the end of consensus.solve")
+
+    def allgather(self, items: Iterable[T]) -> list[T]:
+        return [item for part in self.ranks.allgather(list(items)) for item in part]
+
+    def broadcast(self, function: Callable[[], T]) -> T:
+        def outcome() -> tuple[T | None, Exception | None]:
+            try:
+                return function(), None
+            except Exception as caught:
+                return None, caught
+
+        value, error = self.ranks.broadcast(outcome() if self.root else None)
+        if error is not None:
+            raise error
+        return cast(T, value)
+
+    @contextmanager
+    def _terminated(self, observer: Observer, name: str) -> Iterator[None]:
+        """Write the history on SIGTERM, which all other ranks get when one dies."""
+
+        def write(number: int, _: object) -> None:
+            said = f"{name} was told to end in round {observer.round + 1}. {self._keep_history(observer)}.\n"
+            if self.rank < 2:  # one of the two lives, if one rank has died
+                os.write(2, said.encode())
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+        theirs = signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+        if self.size == 1 or theirs or threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        import pandas  # noqa: F401  there is no time to import what writes the history after the signal
+
+        signal.signal(signal.SIGTERM, write)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    def _keep_history(self, observer: Observer) -> str:
+        """Write the history, which is the same on all ranks, because its error ends with the job; return where it is."""
+        history = observer.history.copy()  # a signal may interrupt the appending of a row
+        if not history.rows:
+            return "Nothing was recorded yet"
+        path = Path(f"history-of-{type(observer.recorder.solver).__name__}-until-round-{history.last()['round']}.csv")
+        if observer.saver:
+            path = observer.saver.path.with_name(f"{observer.saver.path.name}.history.csv")
+        try:
+            history.to_csv(path)  # at the same time as other ranks, perhaps
+        except OSError as error:
+            return f"The history of its {history.rows} recorded rounds could not be written to {path} ({error})"
+        return f"The history of its {history.rows} recorded rounds is in {path.resolve()}"
