@@ -97,7 +97,7 @@ def solve(
         A checkpoint to go on from, written on any engine: the result is, to the bit, that of a run never stopped. The
         problem, network, solver, start and the columns asked for must be the same; ``rounds`` may be more.
     gather : bool
-        Under MPI: whether every rank's result holds all agents' ``w``, or only its own.
+        On ranks, by MPI or torchrun: whether every rank's result holds all agents' ``w``, or only its own.
     test : (X, y), optional
         A test set, X (samples, features), for the history's columns of test errors.
     agent_objectives : bool
@@ -149,7 +149,7 @@ def solve(
 
     Notes
     -----
-    Under MPI what is refused before any work is so on all ranks. An error later ends the job; the history is written before,
+    On ranks, by MPI or torchrun, what is refused before any work is so on all of them. An error later ends the job; the history is written before,
     beside the checkpoint or else into the working directory. Callbacks and metrics are called on the first rank alone, and
     all ranks hear what they return.
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from consensus import datasets
 from consensus.cli import Config, ConfigError, run
+from consensus.solve import ENGINES
 
 SETTINGS = Path(__file__).with_suffix(".toml")
 
@@ -21,7 +22,7 @@ def parse(arguments=None):
     parser.add_argument("--agents", type=int, default=10, help="agents in the network")
     parser.add_argument("--seed", type=int, default=0, help="of the split, the shards, the graphs and the start")
     parser.add_argument("--dataset", choices=datasets.NAMES, default="diabetes", help="regression or classification data")
-    parser.add_argument("--engine", choices=("stacked", "processes", "mpi"), default="stacked", help="where the agents run")
+    parser.add_argument("--engine", choices=tuple(ENGINES), default="stacked", help="where the agents run")
     parser.add_argument("--output", type=Path, default=Path("results/demo"), help="folder for the figure and histories")
     return parser.parse_args(arguments)
 

@@ -13,17 +13,17 @@ TOGETHER = {HERE / "consensus" / "engines": "processes", HERE / "campaign": "pro
 
 
 def pytest_addoption(parser):
-    parser.addoption("--engine", choices=["processes", "mpi", "threads"], help="where runs happen that name no engine")
+    parser.addoption("--engine", choices=["processes", "mpi", "torch", "threads"], help="where runs happen that name no engine")
 
 
 def pytest_configure(config):
     """``pytest tests/consensus/solvers --engine=processes``; ``mpiexec -n 2 pytest tests/consensus/solvers --engine=mpi``."""
     if config.getoption("--engine"):
         from consensus import solve
-        from consensus.engines import MPI, Processes
+        from consensus.engines import MPI, Processes, Torch
         from consensus.testing.threads import Threads
 
-        engines = {"processes": lambda: Processes(2), "mpi": MPI, "threads": lambda: Threads(2)}
+        engines = {"processes": lambda: Processes(2), "mpi": MPI, "torch": Torch, "threads": lambda: Threads(2)}
         solve.__kwdefaults__["engine"] = engines[config.getoption("--engine")]()
 
 

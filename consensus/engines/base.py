@@ -21,7 +21,7 @@ class Engine(ABC):
 
     If :func:`consensus.solve` is called in one process with all agents, a subclass defines :meth:`run` and a
     :class:`consensus.communication.Network` for its blocks. If several processes call it together, each with its block, as
-    MPI's ranks do, the subclass also defines how they communicate: ``size``, ``root``, :meth:`check`, :meth:`rows`,
+    ranks do, the subclass also defines how they communicate: ``size``, ``root``, :meth:`check`, :meth:`rows`,
     :meth:`agreed`, :meth:`allgather` and :meth:`broadcast`.
 
     Attributes

@@ -11,12 +11,10 @@ matplotlib.use("Agg")  # writes files, also where there is no screen
 import matplotlib.pyplot as plt
 from tqdm import tqdm
 
-import consensus
 from consensus import datasets
+from consensus.solve import ENGINES
 from experiments.shared import cases, results
 from experiments.shared.environment import environment
-
-ENGINES = {"stacked": consensus.engines.Stacked, "processes": consensus.engines.Processes, "mpi": consensus.engines.MPI}
 
 
 class Experiment:
@@ -158,5 +156,5 @@ def _engine(parser, options):
         parser.error(f"argument --workers: goes with --engine processes, not with {options.engine}")
     try:
         return ENGINES[options.engine](**({"workers": options.workers} if options.workers else {}))
-    except ImportError as error:
+    except (ImportError, ValueError) as error:
         parser.error(f"argument --engine: {error}")

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
 HERE = Path(__file__).parent
 MPIEXEC = Path(sys.executable).parent / "mpiexec"
@@ -34,6 +35,7 @@ def command(kind, ranks, script, *arguments):
     """What starts a script on ranks of the engine ``kind``."""
     begin = [MPIEXEC, "-n", str(ranks), sys.executable]
     if kind == "torch":  # a port that is free
+        pytest.importorskip("torch")
         begin = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
     return [*begin, script, *map(str, arguments)]
 
