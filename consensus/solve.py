@@ -149,9 +149,9 @@ def solve(
 
     Notes
     -----
-    On ranks, by MPI or torchrun, what is refused before any work is so on all of them. An error later ends the job; the history is written before,
-    beside the checkpoint or else into the working directory. Callbacks and metrics are called on the first rank alone, and
-    all ranks hear what they return.
+    On ranks, by MPI or torchrun, what is refused before any work is so on all of them. An error later ends the job; the history
+    is written before, beside the checkpoint or else into the working directory. Callbacks and metrics are called on the first
+    rank alone, and all ranks hear what they return.
 
     Examples
     --------

@@ -102,7 +102,7 @@ class Engine(ABC):
         if problem.agents != problem.network_size:
             raise ValueError(
                 f"the problem holds {problem.agents} of {problem.network_size} agents: give all of them, or run it under MPI "
-                "with the others on other ranks"
+                "or torchrun with the others on other ranks"
             )
 
     def rows(self, agents: int) -> slice:
