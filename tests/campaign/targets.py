@@ -128,6 +128,7 @@ LEFT_OUT = {
     "consensus.models.JAX", "consensus.models.Torch",  # their frameworks raise errors in words of their own
     *(f"consensus.{room}.{name}" for room in ("observe", "communication", "problems")
       for name in getattr(consensus, room).__all__),
+    "consensus.engines.Torch",  # raises an error without ranks
     *(f"consensus.engines.{name}" for name in ("Begin", "Engine", "StackedNetwork", "reports", "run_rounds")),
     *(f"topologies.analysis.{name}" for name in ("crossing", "parts")),
     *(f"topologies.schedules.{name}" for name in ("Schedule", "is_static", "labels")),
