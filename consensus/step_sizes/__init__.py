@@ -18,6 +18,6 @@ __all__ = [
     "value_at",
 ]
 
-for rule in (Constant, CosineAnnealing, Diminishing, InverseSqrt, StepDecay, TorchSchedule, Warmup):
+for rule in (Constant, CosineAnnealing, Diminishing, InverseSqrt, StepDecay, Warmup):
     rule.__module__ = __name__  # checkpoints and the folders of experiments identify a class by its module
 del rule
