@@ -9,6 +9,7 @@ import numpy as np
 
 from consensus import storage
 from consensus._contents import digest
+from consensus.best import Best, packed, unpacked
 from consensus.history import History
 from consensus.problems import BaseProblem
 from topologies.schedules import ScheduleLike
@@ -19,13 +20,14 @@ _SHOWN = 60  # characters
 
 
 class Checkpoint(NamedTuple):
-    """A run after ``round`` rounds: its solver's state by field, all agents stacked, and what was recorded and counted."""
+    """A run after ``round`` rounds: its solver's state by field, all agents stacked; what was recorded, counted, kept."""
 
     fields: dict[str, Any]
     history: History
     counts: dict[str, Any]
     seconds: float
     fingerprint: dict[str, str | None]
+    best: Best | None = None
 
     @property
     def round(self) -> int:
@@ -38,11 +40,13 @@ def write(path: Path, checkpoint: Checkpoint) -> None:
     The format is that of :mod:`consensus.storage`, with arrays ``state.<field>`` and ``history.<column>``. A state that holds
     anything but numbers and arrays with a row for each agent raises a ``TypeError``.
     """
-    fields, history, counts, seconds, fingerprint = checkpoint
+    fields, history, counts, seconds, fingerprint, best = checkpoint
     counted = {name: np.asarray(count).tolist() for name, count in counts.items()}
     about = {"format": FORMAT, "counts": counted, "seconds": seconds, "fingerprint": fingerprint}
     arrays = {f"state.{name}": np.asarray(value) for name, value in fields.items()}
     arrays |= {f"history.{name}": history[name] for name in history}
+    kept, point = packed(best)
+    about, arrays = about | kept, arrays | point
     objects = [name for name, array in arrays.items() if array.dtype.hasobject]
     if objects:
         raise TypeError(f"a checkpoint holds arrays of numbers only, without pickle; not so {', '.join(objects)}")
@@ -60,7 +64,8 @@ def load(path: str | os.PathLike[str]) -> Checkpoint:
     arrays, about = storage.read(path, "checkpoint", FORMAT, "; go on from another checkpoint")
     fields = {name: storage.number(value) for name, value in storage.part(arrays, "state.").items()}
     history = storage.history_of(storage.part(arrays, "history."))
-    return Checkpoint(fields, history, about["counts"], about["seconds"], about["fingerprint"])
+    best = unpacked(arrays, about)
+    return Checkpoint(fields, history, about["counts"], about["seconds"], about["fingerprint"], best)
 
 
 def check_fits(path: object, checkpoint: Checkpoint, ours: dict[str, str | None], rounds: int) -> None:

@@ -14,14 +14,28 @@ from consensus import _checks, _progress
 from consensus.checkpoint import Checkpoint, check_fits, load
 from consensus.observe import Observer, RoundInfo
 from consensus.observe.callbacks import checked_callbacks
+from consensus.observe.keeper import Keeper
 from consensus.observe.metrics import checked_metrics
 from consensus.observe.recorder import ALWAYS, ASKED_FOR, Method, Recorder, checked_test_set
 from consensus.observe.saver import Saver, check_writable
+from consensus.observe.stop_rule import StopRule, checked_column
 from consensus.observe.stopper import Stopper
 from consensus.problems import BaseProblem
 from consensus.result import Result, finish, warn_if_above
 
-_COMPARED = ("rounds", "record_every", "tolerance", "exchanges", "checkpoint", "every", "resume", "gather", "seconds")
+_COMPARED = (
+    "rounds",
+    "record_every",
+    "tolerance",
+    "exchanges",
+    "checkpoint",
+    "every",
+    "resume",
+    "gather",
+    "seconds",
+    "stop",
+    "keep",
+)
 T = TypeVar("T")
 
 
@@ -53,6 +67,8 @@ class RunOptions:
     gather: bool = True
     test: Any = None
     agent_objectives: bool = False
+    stop: str | None = None
+    keep: str | None = None
 
     def __post_init__(self) -> None:
         checked: dict[str, Any] = {"rounds": _checks.count("rounds", self.rounds, least=0)}
@@ -62,6 +78,8 @@ class RunOptions:
             checked[name] = _checks.optional_number(name, getattr(self, name), above=0)
         if self.exchanges is not None:
             checked["exchanges"] = _checks.count("exchanges", self.exchanges)
+        if self.stop is not None:
+            StopRule.parse(self.stop)
         checked["callbacks"] = checked_callbacks(self.callbacks)
         for name in ("checkpoint", "resume"):
             if getattr(self, name) is not None:
@@ -75,9 +93,16 @@ class RunOptions:
             check_writable(self.checkpoint)
 
     def fitted(self, problem: BaseProblem, method: Method) -> Self:
-        """Return these options with test set and metrics checked against ``problem`` and the columns of ``method``."""
+        """Return these options, checked against ``problem`` and the columns of ``method``: test set, metrics, stop and keep."""
         test = None if self.test is None else checked_test_set(problem, self.test)
-        return replace(self, test=test, metrics=checked_metrics(self.metrics, (*ALWAYS, *ASKED_FOR, *method.history_columns)))
+        metrics = checked_metrics(self.metrics, (*ALWAYS, *ASKED_FOR, *method.history_columns))
+        errors = () if test is None else ("test_error", "test_error_worst")
+        columns = (*ALWAYS, *errors, *method.history_columns, *metrics)
+        if self.stop is not None:
+            checked_column("stop", StopRule.parse(self.stop).column, columns)
+        if self.keep is not None:
+            checked_column("keep", self.keep, columns)
+        return replace(self, test=test, metrics=metrics)
 
     @property
     def compared(self) -> dict[str, object]:
@@ -113,8 +138,10 @@ class RunOptions:
                 ending.callback(saver.hold.release)
                 broadcast(saver.hold.take)
             recorder = Recorder(problem, method, self.test, self.agent_objectives, self.metrics, honest=honest)
-            stopper = Stopper(self.tolerance, self.exchanges, self.seconds)
-            observer = Observer(recorder, stopper, self.callbacks, saver, self.record_every, self.rounds, bar)
+            rule = None if self.stop is None else StopRule.parse(self.stop)
+            stopper = Stopper(self.tolerance, self.exchanges, self.seconds, rule)
+            keeper = None if self.keep is None else Keeper(self.keep)
+            observer = Observer(recorder, stopper, self.callbacks, saver, self.record_every, self.rounds, bar, keeper)
             if resumed:
                 observer.resume(resumed, path)
             result = finish(lambda: run(observer, resumed), observer, self.rounds, method, self.checkpoint)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from consensus import _checks, storage
+from consensus.best import Best, packed, unpacked
 from consensus.errors import Interrupted
 from consensus.history import History
 from consensus.observe.metrics import agents_mean
@@ -37,6 +38,8 @@ class Result:
         The solver as it ran: its ``repr`` shows the step size it was given, or found. In a result from a file, that text.
     honest : ndarray of int, optional
         The rows of ``w`` that the history measured, if other agents are Byzantine; None if all.
+    best : Best, optional
+        With ``solve(..., keep=column)`` the point at which the column was least: its ``mean`` (P,), ``round`` and ``value``.
     """
 
     w: np.ndarray
@@ -45,6 +48,7 @@ class Result:
     reason: str
     solver: Any = None
     honest: np.ndarray | None = None
+    best: Best | None = None
 
     @property
     def mean(self) -> np.ndarray:
@@ -82,11 +86,12 @@ class Result:
         solver = None if self.solver is None else str(self.solver)
         about = {"format": _FORMAT, "rounds": self.rounds, "reason": self.reason, "solver": solver}
         honest = {} if self.honest is None else {"honest": self.honest}
-        arrays = {"w": self.w, **honest, **{f"history.{name}": self.history[name] for name in self.history}}
+        kept, point = packed(self.best)
+        arrays = {"w": self.w, **honest, **point, **{f"history.{name}": self.history[name] for name in self.history}}
         file = Path(_checks.path("path", path))
         if not file.name:
             raise ValueError(f"path must be that of a file; got {path!r}")
-        storage.write(file, arrays, about)
+        storage.write(file, arrays, about | kept)
 
 
 def load(path: str | os.PathLike[str]) -> Result:
@@ -110,7 +115,8 @@ def load(path: str | os.PathLike[str]) -> Result:
     """
     arrays, about = storage.read(_checks.path("path", path), "result", _FORMAT)
     history = storage.history_of(storage.part(arrays, "history."))
-    return Result(arrays["w"], history, about["rounds"], about["reason"], about["solver"], arrays.get("honest"))
+    honest, best = arrays.get("honest"), unpacked(arrays, about)
+    return Result(arrays["w"], history, about["rounds"], about["reason"], about["solver"], honest, best)
 
 
 def finish(
@@ -124,7 +130,8 @@ def finish(
     def result(reason: str) -> Result:
         assert observer.latest is not None, "a run that ends has been seen"
         done, w = observer.latest
-        return Result(w, observer.history, done, reason, solver, observer.recorder.honest)
+        best = None if observer.keeper is None else observer.keeper.best
+        return Result(w, observer.history, done, reason, solver, observer.recorder.honest, best)
 
     try:
         reason = run()

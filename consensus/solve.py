@@ -50,6 +50,8 @@ def solve(
     test: tuple[ArrayLike, ArrayLike] | None = None,
     agent_objectives: bool = False,
     honest: Sequence[int] | None = None,
+    stop: str | None = None,
+    keep: str | None = None,
 ) -> Result:
     """Let the agents of ``network`` solve ``problem``.
 
@@ -105,6 +107,11 @@ def solve(
     honest : sequence of int, optional
         The agents that are measured. By default all but the Byzantine agents of a :class:`consensus.robust.Attack`; give it if
         agents' data are wrong (:func:`consensus.robust.flip_labels`).
+    stop : str, optional
+        Stop at the first recorded round where it holds: a column of the history, ``<=``, ``>=``, ``<`` or ``>``, and a number,
+        such as ``"test_error <= 0.08"``.
+    keep : str, optional
+        A column of the history: ``result.best`` is the recorded point at which it was least, beside the last one.
 
     Returns
     -------
@@ -185,6 +192,8 @@ def solve(
             gather=gather,
             test=test,
             agent_objectives=agent_objectives,
+            stop=stop,
+            keep=keep,
         )
         if where.root:
             options.check_writable()

@@ -40,6 +40,8 @@ def solve(
     every: int = 50,
     resume: str | os.PathLike[str] | None = None,
     test: tuple[ArrayLike, ArrayLike] | None = None,
+    stop: str | None = None,
+    keep: str | None = None,
 ) -> Result:
     """Let a ``system`` with a server solve ``problem``, as :func:`consensus.solve` does without one.
 
@@ -58,7 +60,7 @@ def solve(
         By default ``problem.model.init`` draws it from ``seed``, the same as :func:`consensus.solve` does.
     seed, record_every, tolerance, seconds, callbacks, metrics, progress : optional
         As in :func:`consensus.solve`.
-    checkpoint, every, resume, test : optional
+    checkpoint, every, resume, test, stop, keep : optional
         As in :func:`consensus.solve`. A checkpoint is also written when a worker that the system needs dies.
 
     Returns
@@ -106,6 +108,8 @@ def solve(
         every=every,
         resume=resume,
         test=test,
+        stop=stop,
+        keep=keep,
     )
     options.check_writable()
     system.check(problem)

@@ -145,6 +145,8 @@ class Torch(ModuleCalls):
             state |= {name: loaded().from_numpy(w[start:end].reshape(shape).copy()) for name in names}
         return state
 
+    state_dict = unflatten  # PyTorch's name
+
     def _most(self, samples: int, dtype: np.dtype) -> int:
         """Return how many agents of so many samples may share a call.
 

@@ -12,6 +12,7 @@ from consensus.history import History
 from consensus.observe.callbacks import Callback, RoundInfo, first_reason
 from consensus.observe.due import Due
 from consensus.observe.gather import Gather, Whole
+from consensus.observe.keeper import Keeper
 from consensus.observe.recorder import Costs, Recorder
 from consensus.observe.saver import Saver
 from consensus.observe.stopper import Stopper
@@ -82,6 +83,8 @@ class Observer:
         As in :class:`Due`.
     bar : tqdm
         Progress bar.
+    keeper : Keeper or None
+        Keeps the best point.
 
     Attributes
     ----------
@@ -102,8 +105,10 @@ class Observer:
         every: int,
         rounds: int,
         bar: tqdm,
+        keeper: Keeper | None = None,
     ) -> None:
         self.recorder, self.stopper, self.callbacks, self.saver, self.bar = recorder, stopper, callbacks, saver, bar
+        self.keeper = keeper
         self.due = Due(every, rounds, saver.every if saver else None)
         self.problem: Any = recorder.problem  # as the user gave it
         self.gather: Gather = Whole()
@@ -144,6 +149,8 @@ class Observer:
         self.recorder.resume(checkpoint.history, path)
         while self.history.rows and not self.due.recorded(self.history.last()["round"]):
             self.history.drop_last()  # the last row of a shorter run
+        if self.keeper is not None:
+            self.keeper.resume(checkpoint.best, path)
         self._before = checkpoint.counts, checkpoint.seconds
         self.tick(checkpoint.round)
 
@@ -188,7 +195,9 @@ class Observer:
             self.bar.set_postfix_str(f"{epochs}objective {row['objective']:.4g}", refresh=False)
             # One process decides, because rounding can differ between machines.
             info = RoundInfo(round, MappingProxyType(row), self.history, self.problem, w, self.recorder.honest)
-            reason = self.gather.once(lambda: self._reason(info))
+            reason, better = self.gather.once(lambda: (self._reason(info), self.keeper and self.keeper.better(row)))
+            if self.keeper and better:
+                self.keeper.keep(row, lambda: info.mean, self.due)
         return Decision(reason, self.due.saved(round) or (reason is not None and self.saver is not None))
 
     def _reason(self, info: RoundInfo) -> str | None:
@@ -204,4 +213,5 @@ class Observer:
             State of the solver by field, of all agents.
         """
         assert self.saver is not None, "without a saver no decision says that the state is to be saved"
-        self.saver.save(fields, self.history, *self._total)
+        best = None if self.keeper is None else self.keeper.regular
+        self.saver.save(fields, self.history, *self._total, best)

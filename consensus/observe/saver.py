@@ -7,6 +7,7 @@ from typing import Any
 
 from consensus import checkpoint
 from consensus._files import Hold
+from consensus.best import Best
 from consensus.checkpoint import Checkpoint
 from consensus.history import History
 
@@ -21,10 +22,12 @@ class Saver:
         self.path, self.every, self.fingerprint, self.root = Path(path), every, fingerprint, root
         self.hold = Hold(self.path)
 
-    def save(self, fields: dict[str, Any], history: History, counts: dict[str, Any], seconds: float) -> None:
+    def save(
+        self, fields: dict[str, Any], history: History, counts: dict[str, Any], seconds: float, best: Best | None = None
+    ) -> None:
         """Replace the file by a checkpoint of the state of all agents; raise TypeError if it holds anything but numbers."""
         if self.root:
-            checkpoint.write(self.path, Checkpoint(fields, history, counts, seconds, self.fingerprint))
+            checkpoint.write(self.path, Checkpoint(fields, history, counts, seconds, self.fingerprint, best))
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:

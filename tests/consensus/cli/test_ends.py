@@ -45,6 +45,20 @@ def test_every_solver_is_checked_before_the_first_runs(tmp_path, monkeypatch):
     assert not list((tmp_path / "out").iterdir())
 
 
+def test_a_stop_rule_and_the_best_point_are_settings_of_a_run(tmp_path):
+    text = TEXT.replace("seed = 3", 'seed = 3\nstop = "objective < 0.46"\nkeep = "test_error"')
+    results = run(config(tmp_path, text))
+    assert [result.reason.split(":")[0] for result in results.values()] == ["objective < 0.46", "objective < 0.46"]
+    saved = consensus.load(tmp_path / "out" / "dgd.npz")
+    assert saved.best.value == results["DGD"].best.value == results["DGD"].history["test_error"].min()
+    for wrong, words in (
+        ("objective = 3", "a number, as 'test_error <= 0.08'"),
+        ("loss < 3", "column of the history.* got 'loss'"),
+    ):
+        with pytest.raises(ConfigError, match=rf"run.toml, line \d+: stop must .*{words}"):
+            run(config(tmp_path, text.replace("objective < 0.46", wrong)))
+
+
 def test_a_run_that_diverges_has_an_exit_code_and_a_row(tmp_path, capsys):
     found = config(tmp_path, DIVERGES)
     with pytest.raises(SystemExit) as caught:

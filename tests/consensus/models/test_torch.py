@@ -49,7 +49,7 @@ def test_parameters_are_flattened_in_the_order_of_the_module_and_restored():
     x = np.random.default_rng(1).standard_normal((5, 4)).astype(np.float32)
     outputs = model.predict(w, x)
     assert not np.allclose(outputs, module(torch.from_numpy(x)).detach())
-    module.load_state_dict(model.unflatten(w))
+    module.load_state_dict(model.state_dict(w))
     np.testing.assert_allclose(outputs, module(torch.from_numpy(x)).detach(), rtol=1e-6, atol=1e-6)
     assert module.again.weight is module.first.weight
 

@@ -1,0 +1,43 @@
+"""Keeps the best point of a run, by a column of its history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from consensus.best import Best
+from consensus.observe.due import Due
+
+
+class Keeper:
+    """Keeps the ``best`` point of a run by a ``column``.
+
+    ``regular`` leaves out a last round that is recorded only because it is the last: a checkpoint has that one, so that a run
+    of more rounds, which does not record it, goes on as if it had never been stopped.
+    """
+
+    def __init__(self, column: str) -> None:
+        self.column = column
+        self.best: Best | None = None
+        self.regular: Best | None = None
+
+    def resume(self, best: Best | None, path: object) -> None:
+        """Go on from the best point in the checkpoint ``path``; raise ``ValueError`` if it kept none by this column."""
+        if best is None or best.column != self.column:
+            kept = "no best point" if best is None else f"the best point by {best.column}"
+            raise ValueError(f"{path} has {kept}, and this run keeps that by {self.column}: give the same keep=")
+        self.best = self.regular = best
+
+    def better(self, row: Mapping[str, Any]) -> bool:
+        """Return whether a recorded ``row`` is better than the best so far."""
+        value = float(row[self.column])
+        return value == value if self.best is None else value < self.best.value
+
+    def keep(self, row: Mapping[str, Any], mean: Callable[[], np.ndarray], due: Due) -> None:
+        """Keep the point of a ``row`` that is better."""
+        round = int(row["round"])
+        self.best = Best(self.column, float(row[self.column]), round, np.array(mean()))
+        if round % due.every == 0:
+            self.regular = self.best
