@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 PAGE = (Path(__file__).parents[2] / "docs" / "callbacks.md").read_text()
-STOPPING, TENSORBOARD, MLFLOW, WANDB = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+STOPPING, BEST, TENSORBOARD, MLFLOW, WANDB = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
 
 
 class Writer:
@@ -50,6 +50,13 @@ def test_a_run_is_stopped_by_what_was_measured(page):
     history = page["result"].history
     assert re.fullmatch(r"accuracy 0\.9\d\d at round \d+", page["result"].reason)
     assert history["accuracy"][-1] > 0.95 >= history["accuracy"][-2] or history["disagreement"][-2] >= 0.01
+
+
+def test_the_best_point_is_kept_and_a_rule_stops_the_run(page):
+    exec(BEST, page)
+    result = page["result"]
+    assert result.reason.startswith("epochs >= 20: it is ")
+    assert page["accuracy"](result.best.mean) == 1 - result.best.value
 
 
 @pytest.mark.parametrize("code", [TENSORBOARD, MLFLOW, WANDB], ids=["TensorBoard", "MLflow", "Weights & Biases"])
