@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from consensus.errors import DivergenceError as DivergenceError
     from consensus.errors import Interrupted as Interrupted
     from consensus.errors import LocalSolveError as LocalSolveError
+    from consensus.errors import Preempted as Preempted
     from consensus.errors import WorkerError as WorkerError
     from consensus.history import History as History
     from consensus.losses import CrossEntropy as CrossEntropy
@@ -95,7 +96,7 @@ else:
         ],
         submod_attrs={
             "data": ["Shards", "partition"],
-            "errors": ["DivergenceError", "Interrupted", "LocalSolveError", "WorkerError"],
+            "errors": ["DivergenceError", "Interrupted", "LocalSolveError", "Preempted", "WorkerError"],
             "history": ["History"],
             "losses": ["CrossEntropy", "Huber", "LogisticLoss", "SquaredLoss", "TorchLoss"],
             "models": ["MLP", "Linear", "Model"],

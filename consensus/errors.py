@@ -78,5 +78,31 @@ class Interrupted(KeyboardInterrupt):
         self.result, self.history = result, result.history
 
 
+class Preempted(SystemExit):
+    """Ranks were told to end, by SIGTERM or SIGUSR1, and have written a checkpoint: the exit code is 75, for schedulers.
+
+    Parameters
+    ----------
+    round : int
+        The round that the checkpoint holds.
+    checkpoint : path
+        Its file.
+
+    Attributes
+    ----------
+    history : History
+        What was recorded until then.
+    """
+
+    history: Any = None
+
+    def __init__(self, round: int, checkpoint: str | os.PathLike[str]) -> None:
+        super().__init__(75)  # EX_TEMPFAIL of sysexits.h: try again
+        self.round, self.checkpoint = round, os.fspath(_checks.path("checkpoint", checkpoint))
+
+    def __str__(self) -> str:
+        return f"told to end after round {self.round}; go on with solve(..., resume={str(self.checkpoint)!r})"
+
+
 class WorkerError(RunError, RuntimeError):
     """A worker process died, or one or an MPI rank kept the others waiting: the message names it, its agents and the round."""

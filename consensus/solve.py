@@ -142,6 +142,8 @@ def solve(
         If a worker process dies or keeps the others waiting for longer than the engine's ``timeout``.
     Interrupted
         On ctrl-C; it carries the result so far.
+    Preempted
+        On ranks with a checkpoint, which were told to end by SIGTERM or SIGUSR1: a ``SystemExit`` with the exit code 75.
     Exception
         Whatever a callback, a metric or a solver raises, ``SystemExit`` included. It has the history so far as its
         ``.history``, too.

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from consensus.engines.ranks import Ranks
 from consensus.engines.rounds import reports, run_rounds
 from consensus.engines.states import Begin
 from consensus.engines.transport import Transport
+from consensus.errors import Preempted
 from consensus.observe import Observer
 from consensus.observe.counts import total
 from consensus.workers.blocks import blocks_of
@@ -29,17 +31,26 @@ T = TypeVar("T")
 
 
 class AllRanks:
-    """The :class:`consensus.observe.Gather` of ranks with blocks of ``sizes`` agents."""
+    """The :class:`consensus.observe.Gather` of ranks with blocks of ``sizes`` agents.
+
+    ``signal`` is one by which the system has told this rank to end, 0 if there is none; ranks hear of it as they gather counts.
+    """
 
     def __init__(self, ranks: Ranks, sizes: np.ndarray) -> None:
         self.ranks, self.sizes = ranks, sizes
+        self.signal = self._signal_of_any = 0
 
     def rows(self, block: np.ndarray) -> np.ndarray:
         return self.ranks.allgather_rows(block, self.sizes)
 
     def total(self, counts: dict[str, Any], seconds: float) -> tuple[dict[str, Any], float]:
-        theirs, times = zip(*self.ranks.allgather((counts, seconds)), strict=True)
+        theirs, times, signals = zip(*self.ranks.allgather((counts, seconds, self.signal)), strict=True)
+        self._signal_of_any = max(signals)
         return total(theirs), max(times)
+
+    def preempted(self) -> str | None:
+        """Return which signal told one of the ranks to end, None if none did."""
+        return f"told to end by {signal.Signals(self._signal_of_any).name}" if self._signal_of_any else None
 
     def once(self, function: Callable[[], T]) -> T:
         return self.ranks.broadcast(function() if self.ranks.me == 0 else None)
@@ -121,9 +132,16 @@ class RankEngine(Engine):
         names = [f"rank {rank} (agents {block.start} to {block.stop - 1})" for rank, block in enumerate(blocks)]
         self.ranks.enter(lambda: f"in round {observer.round + 1}", names)
         try:
-            with threadpool_limits(self.cores, user_api="blas"), self._terminated(observer, names[self.rank]):
-                report = reports(observer, solver, gather)
-                return run_rounds(problem, network, solver, begin.block(rows), rounds, report, observer.due)
+            with threadpool_limits(self.cores, user_api="blas"), self._terminated(observer, names[self.rank], gather):
+                report = reports(observer, solver, gather, gather.preempted)
+                reason = run_rounds(problem, network, solver, begin.block(rows), rounds, report, observer.due)
+                told = None
+                if reason and reason == gather.preempted():
+                    assert observer.saver is not None, "without checkpoints a rank ends at once"
+                    told = Preempted(observer.round, observer.saver.path)
+                    if self.root:
+                        print(told, file=sys.stderr, flush=True)
+                    self.ranks.broadcast(None)  # the first rank has written the checkpoint: one that exits may end the job
         except BaseException as error:
             if self.size == 1:
                 raise
@@ -136,6 +154,9 @@ class RankEngine(Engine):
             )
         finally:
             self.ranks.leave("at the end of consensus.solve")
+        if told:
+            raise told
+        return reason
 
     def allgather(self, items: Iterable[T]) -> list[T]:
         return [item for part in self.ranks.allgather(list(items)) for item in part]
@@ -153,27 +174,41 @@ class RankEngine(Engine):
         return cast(T, value)
 
     @contextmanager
-    def _terminated(self, observer: Observer, name: str) -> Iterator[None]:
-        """Write the history on SIGTERM, which all other ranks get when one dies."""
+    def _terminated(self, observer: Observer, name: str, gather: AllRanks | None = None) -> Iterator[None]:
+        """Obey SIGTERM, which all other ranks get when one dies, and which schedulers send some time before they end a job.
 
-        def write(number: int, _: object) -> None:
-            said = f"{name} was told to end in round {observer.round + 1}. {self._keep_history(observer)}.\n"
-            if self.rank < 2:  # one of the two lives, if one rank has died
-                os.write(2, said.encode())
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
+        The history is written at once, as there may be no more time. With checkpoints the run goes on to the next observed
+        round, at which ``gather`` tells all ranks; on SIGUSR1 it does the same without haste.
+        """
+        saves = gather is not None and observer.saver is not None
 
-        theirs = signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
-        if self.size == 1 or theirs or threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        import pandas  # noqa: F401  there is no time to import what writes the history after the signal
+        def obey(number: int, _: object) -> None:
+            if gather and saves:
+                again, gather.signal = gather.signal == number, number
+                if again:  # a job's signals come twice, if torchrun gets and passes them on
+                    return
+            if number == signal.SIGTERM and self.size > 1:
+                said = f"{name} was told to end in round {observer.round + 1}. {self._keep_history(observer)}.\n"
+                if self.rank < 2:  # one of the two lives, if one rank has died
+                    os.write(2, said.encode())
+            if not saves:
+                signal.signal(number, signal.SIG_DFL)
+                os.kill(os.getpid(), number)
 
-        signal.signal(signal.SIGTERM, write)
+        wanted = [signal.SIGTERM] if saves or self.size > 1 else []
+        wanted += [signal.SIGUSR1] if saves and hasattr(signal, "SIGUSR1") else []
+        if threading.current_thread() is not threading.main_thread():
+            wanted = []
+        obeyed = [number for number in wanted if signal.getsignal(number) is signal.SIG_DFL]  # else they are the user's
+        if obeyed:
+            import pandas  # noqa: F401  there is no time to import what writes the history after the signal
+        for number in obeyed:
+            signal.signal(number, obey)
         try:
             yield
         finally:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            for number in obeyed:
+                signal.signal(number, signal.SIG_DFL)
 
     def _keep_history(self, observer: Observer) -> str:
         """Write the history, which is the same on all ranks, because its error ends with the job; return where it is."""

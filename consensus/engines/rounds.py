@@ -97,7 +97,9 @@ def all_small(w: np.ndarray) -> bool:
     return bool(-_LARGEST < w.min() <= w.max() < _LARGEST)
 
 
-def reports(observer: Observer, solver: Solver, gather: Gather | None = None) -> Report:
+def reports(
+    observer: Observer, solver: Solver, gather: Gather | None = None, preempted: Callable[[], str | None] = lambda: None
+) -> Report:
     """Return the ``report`` of :func:`run_rounds` for rounds that run in the processes which observe them.
 
     Parameters
@@ -108,6 +110,9 @@ def reports(observer: Observer, solver: Solver, gather: Gather | None = None) ->
         The solver, prepared.
     gather : Gather, optional
         How blocks are joined; by default the block holds all agents.
+    preempted : callable, optional
+        ``preempted()``, called after every due round was gathered, returns why the system ends the run, or None, the same in
+        all processes. The state is saved then, if checkpoints are.
 
     Returns
     -------
@@ -122,8 +127,9 @@ def reports(observer: Observer, solver: Solver, gather: Gather | None = None) ->
             return None
         own = gather.rows(solver.report(state)) if solver.history_columns else None
         decision = observer.see(Gathered(state.round, gather.rows(state.w), own, *gather.total(counts, seconds)))
-        if decision.save:
+        reason = decision.reason or preempted()
+        if decision.save or (reason and observer.saver):
             observer.save({name: gather.rows(value) if np.ndim(value) else value for name, value in flatten(state).items()})
-        return decision.reason
+        return reason
 
     return report

@@ -105,6 +105,17 @@ def slowly(folder):
     print("never printed")
 
 
+def preempted(folder):
+    """A run that is told to end, if it has not been before."""
+    engine, path = engine_here(), folder / "run.ckpt"
+    resume = path if engine.broadcast(lambda: (folder / "again").exists()) else None
+    _call(engine, folder)
+    case = engine_cases.slow(0.0 if resume else 0.02, record_every=20, every=30, rounds=300)
+    result = case.run(engine=engine, checkpoint=path, resume=resume)
+    if engine.root:
+        write(folder / "result.npz", result)
+
+
 def restarted(folder):
     """A run to be hit once, and then to be started again."""
     engine, path = engine_here(), folder / "run.ckpt"

@@ -19,6 +19,7 @@ from engine_ends import (  # noqa: F401
     elsewhere,
     fail,
     grouped,
+    preempted,
     restarted,
     slowly,
     stopped,
