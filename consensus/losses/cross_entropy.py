@@ -176,13 +176,13 @@ class CrossEntropy(Loss):
     def label_weights(self, targets: np.ndarray) -> np.ndarray | float:
         if self.weight is None:
             return self.label_counts(targets)
-        labels = _checks.array("targets", targets)
+        columns_of(labels := _checks.array("targets", targets))
         counted = self._counted(labels)
         return summed(counted * np.array(self.weight)[np.where(counted, labels, 0).astype(int)])
 
     def label_counts(self, targets: np.ndarray) -> np.ndarray | float:
-        labels = _checks.array("targets", targets)
-        return float(columns_of(labels)) if self.ignore_index is None else summed(self._counted(labels).astype(float))
+        columns = columns_of(labels := _checks.array("targets", targets))
+        return float(columns) if self.ignore_index is None else summed(self._counted(labels).astype(float))
 
     def _counted(self, labels: np.ndarray) -> np.ndarray:
         return np.ones(labels.shape, bool) if self.ignore_index is None else np.asarray(labels != self.ignore_index)

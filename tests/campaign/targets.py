@@ -89,6 +89,8 @@ SPECIAL = {
         "values": "np.ones((4, 2))", "indices": "np.zeros((4, 2), np.int32)", "columns": "4", "rows": "good.w()",
     },
     "consensus.compression.Whole": {"rows": "good.w()"},
+    "consensus.directions.Clip": {"norm": "1.0"},
+    "consensus.L2.by_name": {"weight": "lambda name, shape: 0.1"},
     "consensus.solvers.D2": {"schedule": LAZY, "network": LAZY},
     "consensus.data.Columns": {"names": "('a', 'b', 'c')", "categories": "{'b': ('u', 'v')}", "frame": "good.frame()"},
     "consensus.estimators.NetworkClassifier.fit": {"y": "good.y() > 0"},
@@ -125,7 +127,9 @@ LEFT_OUT = {
     "consensus.compression.Compressor", "consensus.compression.Factors", "consensus.compression.IntegerRows",
     "consensus.compression.LowRank", "consensus.solvers.PowerGossip",  # no matrix of the problem here is worth its factors
     "consensus.asynchronous.Arcs", "consensus.asynchronous.AsynchronousSolver",
+    "consensus.models.NamedArray", "consensus.directions.Direction",
     "consensus.models.JAX", "consensus.models.Torch",  # their frameworks raise errors in words of their own
+    "consensus.TorchLoss", "consensus.step_sizes.TorchSchedule",  # these, too
     *(f"consensus.{room}.{name}" for room in ("observe", "communication", "problems")
       for name in getattr(consensus, room).__all__),
     "consensus.engines.Torch",  # raises an error without ranks
