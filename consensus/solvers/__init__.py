@@ -12,6 +12,7 @@ from consensus.solvers.dadmm import DADMM
 from consensus.solvers.datos import DATOS
 from consensus.solvers.decent_lam import DecentLaM
 from consensus.solvers.dgd import DGD
+from consensus.solvers.diloco import DiLoCo
 from consensus.solvers.dinno import DiNNO
 from consensus.solvers.dlm import DLM
 from consensus.solvers.dsgdm import DSGDm
@@ -31,6 +32,7 @@ from consensus.solvers.network_giant import NetworkGIANT
 from consensus.solvers.newton_tracking import NewtonTracking
 from consensus.solvers.next import NEXT
 from consensus.solvers.nids import NIDS
+from consensus.solvers.noloco import NoLoCo
 from consensus.solvers.opapc import OPAPC
 from consensus.solvers.pgextra import PGEXTRA
 from consensus.solvers.prox_gt import ProxGT
@@ -50,8 +52,8 @@ from consensus.solvers.wang_elia import WangElia
 __all__ = [
     "ATG", "BEER", "CGT", "D2", "DADMM", "DATOS", "DGD", "DLM", "EXTRA", "GTHSGD", "GTSAGA", "GTSARAH", "GTVR", "KGT",
     "LEAD", "LED", "LTADMM", "NEXT", "NIDS", "OPAPC", "PGEXTRA", "SGP", "SONATA", "AccGT", "AdaptiveNEXT", "AutoGT",
-    "ChocoSGD", "Compressed", "DSGDm", "DecentLaM", "DiNNO", "ExactDiffusion", "Gossip", "GradientTracking", "MoTEF",
-    "Needs", "NetworkGIANT", "NewtonTracking", "PowerGossip", "ProxGT", "ProxSkip", "PushDIGing", "PushPull", "QGDSGDm",
-    "RelaySGD", "Solver", "TreeLBFGS", "TreeNewton", "WangElia", "check_needs", "table",
+    "ChocoSGD", "Compressed", "DSGDm", "DecentLaM", "DiLoCo", "DiNNO", "ExactDiffusion", "Gossip", "GradientTracking",
+    "MoTEF", "Needs", "NetworkGIANT", "NewtonTracking", "NoLoCo", "PowerGossip", "ProxGT", "ProxSkip", "PushDIGing",
+    "PushPull", "QGDSGDm", "RelaySGD", "Solver", "TreeLBFGS", "TreeNewton", "WangElia", "check_needs", "table",
 ]
 # fmt: on

@@ -8,14 +8,17 @@ import numpy as np
 from consensus.directions import Direction
 from consensus.directions.base import NoMemory, as_direction
 from consensus.problems import BaseProblem
+from consensus.problems.minibatches import draw
 from consensus.solvers.base import Solver
 from consensus.solvers.bounds import refuse_directions
+from consensus.step_sizes import value_at
 
 
 class DirectedSolver(Solver):
     """A method whose last setting is ``direction``, and whose state ends with what that remembers.
 
-    Without one it is what it was before there were directions: its text and what a checkpoint knows it by lack the setting.
+    Where none is the default, a method without one is what it was before there were directions: its text and what a checkpoint
+    knows it by lack the setting.
     """
 
     direction: Direction | None
@@ -28,11 +31,15 @@ class DirectedSolver(Solver):
 
     def __repr__(self) -> str:
         own: Any = self
-        names = [one.name for one in fields(own) if one.repr and (one.name != "direction" or self.direction is not None)]
+        names = [one.name for one in fields(own) if one.repr and not (one.name == "direction" and self._plain)]
         return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "direction" or value is not None}
+        return {name: value for name, value in vars(self).items() if not (name == "direction" and self._plain)}
+
+    @property
+    def _plain(self) -> bool:
+        return self.direction is None and getattr(type(self), "direction", None) is None
 
     def check(self, problem: BaseProblem) -> None:
         super().check(problem)
@@ -42,3 +49,20 @@ class DirectedSolver(Solver):
     def _memory(self, problem: BaseProblem, w: np.ndarray) -> Any:  # noqa: ANN401  # of its direction
         """Return what the direction remembers at the start."""
         return NoMemory() if self.direction is None else self.direction.init(problem, w)
+
+    def _local_steps(
+        self,
+        problem: BaseProblem,
+        x: np.ndarray,
+        memory: Any,  # noqa: ANN401  # of its direction
+        first: int,
+        steps: int,
+    ) -> tuple[np.ndarray, Any]:
+        """Return where steps along the agents' own gradients lead; rules and batches go by their numbers, from ``first`` on."""
+        own: Any = self
+        for k in range(first, first + steps):
+            d = problem.average_gradient(x, draw(own.batch, problem, k))
+            if self.direction is not None:
+                memory, d = self.direction.step(problem, memory, d, x)
+            x = x - value_at(own.step_size, k) * d
+        return x, memory

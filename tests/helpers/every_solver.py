@@ -30,6 +30,8 @@ SOLVERS = {
     "GT-VR": solvers.GTVR(0.02, 3, probability=0.3),
     "DecentLaM": solvers.DecentLaM(0.005, 3),
     "SGP": solvers.SGP(0.02, 3),
+    "NoLoCo": solvers.NoLoCo(0.01, 4, batch=3),
+    "DiLoCo": solvers.DiLoCo(0.01, 4),
     "RelaySGD": solvers.RelaySGD(0.02, 3),
     "gossip of tracking": Gossip(GradientTracking(0.02), 2),
     "gossip of NEXT": Gossip(NEXT(_PARTIAL, 0.2), 3),
@@ -69,5 +71,6 @@ SOLVERS |= {  # settings by which a method takes another way
     "NetworkGIANT": solvers.NetworkGIANT(0.05),
     "DGD, AdamW": DGD(0.01, 3, AdamW()),
     "tracking, GTAdam": GradientTracking(0.01, "cta", direction=Adam(saturation=1e6)),
+    "DiLoCo, plain": solvers.DiLoCo(0.01, 4, batch=3, direction=None),
     "KGT, clipped momentum": solvers.KGT(0.01, 3, direction=Clip(0.5, Momentum(0.5))),
 }

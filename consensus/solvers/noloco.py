@@ -1,0 +1,91 @@
+"""NoLoCo: local steps, and an outer step with momentum towards the neighbours."""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from consensus.communication.network import Network
+from consensus.directions import AdamW, Direction
+from consensus.directions.base import NoMemory
+from consensus.problems import BaseProblem, Minibatches
+from consensus.solvers.directed import DirectedSolver
+from consensus.solvers.needs import Needs
+from consensus.step_sizes import Rule
+
+_ADAMW = AdamW()
+
+
+class NoLoCoState(NamedTuple):
+    """Outer iterates w and momenta m, both (agents, P); and what the direction remembers."""
+
+    round: int
+    w: np.ndarray
+    m: np.ndarray
+    direction: Any = NoMemory()
+
+
+@dataclass(frozen=True, repr=False)
+class NoLoCo(DirectedSolver):
+    """Many local steps between two exchanges, then a step with momentum from where they began towards their mixed ends.
+
+    On the average form ``f_i = A g_i + r``, with M = 0 at first, every agent does H times, from x = w_i,
+
+        x <- x - alpha d,    d along grad f_i(x) by the direction, and then    M+ = beta M + a (W X - W0),   W0+ = W0 + M+ ,
+
+    with W0 the rows w_i and W the mixing matrix. On random pairs, :class:`topologies.Matchings`, it is the published method:
+    ``mean(x - w) + mean(w) - w`` of a pair is ``W X - W0``. Iterates are averaged with the movement, so that agents stay
+    together. Networks may change. Ends of local steps at a constant alpha are biased, as those of :class:`DGD`.
+
+    Parameters
+    ----------
+    step_size : float or rule
+        Step alpha > 0 of the local steps; a rule counts these.
+    local_steps : int
+        H.
+    outer : float
+        Step a > 0 of the outer steps.
+    momentum : float
+        beta, in [0, 1).
+    batch : int or Minibatches, optional
+        Number of samples of each agent in every local step, fresh ones each time, instead of all.
+    direction : Direction, optional
+        Rule of the local steps: see :mod:`consensus.directions`. It remembers from one round to the next.
+
+    References
+    ----------
+    Kolehmainen, Blagoev, Donaghy, Ersoy, Nies, "NoLoCo: no-all-reduce low communication training method for large models",
+    arXiv 2506.10911, 2025.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus, topologies
+    >>> from consensus.step_sizes import InverseSqrt
+    >>> centres = np.arange(5.0)[:, None]
+    >>> problem = consensus.Problem.from_functions(
+    ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=1)
+    >>> pairs, solver = topologies.Matchings(5), consensus.solvers.NoLoCo(InverseSqrt(0.02), local_steps=10)
+    >>> consensus.solve(problem, pairs, solver, rounds=400).mean.round(1)
+    array([2.])
+    """
+
+    step_size: float | Rule
+    local_steps: int = field(default=50, metadata={"count": 1})
+    outer: float = field(default=0.7, metadata={"above": 0})
+    momentum: float = field(default=0.5, metadata={"least": 0, "below": 1})
+    batch: int | Minibatches | None = None
+    direction: Direction | None = _ADAMW
+
+    needs = Needs(regularizer="smooth")
+    exchanges_a_round = 1
+    sends = "x"
+
+    def init(self, problem: BaseProblem, w: np.ndarray) -> NoLoCoState:
+        return NoLoCoState(0, w, np.zeros_like(w), self._memory(problem, w))
+
+    def step(self, problem: BaseProblem, network: Network, state: NoLoCoState) -> NoLoCoState:
+        n, w, m, memory = state
+        x, memory = self._local_steps(problem, w, memory, n * self.local_steps, self.local_steps)
+        (mixed,) = network.mix(n, x)
+        m = self.momentum * m + self.outer * (mixed - w)
+        return NoLoCoState(n + 1, w + m, m, memory)
