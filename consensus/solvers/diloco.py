@@ -36,8 +36,8 @@ class DiLoCo(DirectedSolver):
         M+ = beta M + D,     W0+ = W0 - a (D + beta M+) ,
 
     with W0 the rows w_i and W the mixing matrix. On the complete graph, where W averages all, it is the published method,
-    which has a server. On others the outer iterates are mixed together with their changes, as ``W X`` is: with ``W (W0 - X)``
-    in place of D agents drift apart. Networks may change.
+    which has a server. On others the outer iterates are mixed together with their changes, as in ``W X``: with the changes alone,
+    ``W (W0 - X)`` in place of D, agents would drift apart. Networks may change.
 
     Parameters
     ----------
@@ -62,12 +62,12 @@ class DiLoCo(DirectedSolver):
     Examples
     --------
     >>> import numpy as np, consensus, topologies
-    >>> from consensus.step_sizes import InverseSqrt
+    >>> from consensus.solvers import DiLoCo
     >>> centres = np.arange(5.0)[:, None]
     >>> problem = consensus.Problem.from_functions(
     ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=1)
-    >>> solver = consensus.solvers.DiLoCo(InverseSqrt(0.01), local_steps=10)
-    >>> consensus.solve(problem, topologies.ring(5), solver, rounds=400).mean.round(1)
+    >>> solver = DiLoCo(0.001, local_steps=10, direction=None)
+    >>> consensus.solve(problem, topologies.ring(5), solver, rounds=400).mean.round(6)
     array([2.])
     """
 

@@ -60,11 +60,11 @@ class NoLoCo(DirectedSolver):
     Examples
     --------
     >>> import numpy as np, consensus, topologies
-    >>> from consensus.step_sizes import InverseSqrt
+    >>> from consensus.solvers import NoLoCo
     >>> centres = np.arange(5.0)[:, None]
     >>> problem = consensus.Problem.from_functions(
     ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=1)
-    >>> pairs, solver = topologies.Matchings(5), consensus.solvers.NoLoCo(InverseSqrt(0.02), local_steps=10)
+    >>> pairs, solver = topologies.Matchings(5), NoLoCo(0.001, local_steps=10, direction=None)
     >>> consensus.solve(problem, pairs, solver, rounds=400).mean.round(1)
     array([2.])
     """
