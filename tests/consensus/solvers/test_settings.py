@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import consensus
-from consensus import compression, solvers, step_sizes, surrogates
+from consensus import compression, directions, solvers, step_sizes, surrogates
 from consensus.solvers import DGD, NEXT, GradientTracking
 from consensus.step_sizes import Diminishing
 from consensus.surrogates import FullLinearization, PartialLinearization
@@ -25,12 +25,11 @@ GIVEN = {
     "step_size": [(1, 1.0), (np.float64(0.5), 0.5), (Diminishing(0.5, 0.01), Diminishing(0.5, 0.01))],
     "batch": [(64, consensus.Minibatches(64)), (consensus.Minibatches(8, seed=3),) * 2],
     **dict.fromkeys(("averaging", "beta", "convexity", "damping", "dual", "gamma", "gap"), ((np.float64(0.5), 0.5),)),
-    **dict.fromkeys(("momentum", "penalty", "probability", "relaxation", "scale"), ((np.float32(0.5), 0.5),)),
+    **dict.fromkeys(("momentum", "outer", "penalty", "probability", "relaxation", "scale"), ((np.float32(0.5), 0.5),)),
     **dict.fromkeys(("columns", "exchanges", "local_steps", "memory", "period", "rank", "seed"), ((np.int64(3), 3),)),
 }
-SCOPE = {
-    name: getattr(module, name) for module in (consensus, compression, solvers, step_sizes, surrogates) for name in dir(module)
-} | {"FULL": FULL}
+ROOMS = (consensus, compression, directions, solvers, step_sizes, surrogates)
+SCOPE = {name: getattr(module, name) for module in ROOMS for name in dir(module)} | {"FULL": FULL}
 KINDS = [getattr(solvers, row.name) for row in solvers.table().rows]
 
 
