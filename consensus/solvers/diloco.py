@@ -36,8 +36,8 @@ class DiLoCo(DirectedSolver):
         M+ = beta M + D,     W0+ = W0 - a (D + beta M+) ,
 
     with W0 the rows w_i and W the mixing matrix. On the complete graph, where W averages all, it is the published method,
-    which has a server. On others the outer iterates are mixed together with their changes, as in ``W X``: with the changes alone,
-    ``W (W0 - X)`` in place of D, agents would drift apart. Networks may change.
+    which has a server. On others the outer iterates are mixed together with their changes, as in ``W X``: with the changes
+    alone, ``W (W0 - X)`` in place of D, agents would drift apart. Networks may change.
 
     Parameters
     ----------
