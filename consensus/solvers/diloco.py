@@ -48,7 +48,7 @@ class DiLoCo(DirectedSolver):
     outer : float
         Step a > 0 of the outer steps.
     momentum : float
-        beta, in [0, 1).
+        Weight beta of the past, in [0, 1).
     batch : int or Minibatches, optional
         Number of samples of each agent in every local step, fresh ones each time, instead of all.
     direction : Direction, optional
