@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from consensus import _arguments, _checks
 from consensus._contents import digest
+from consensus.asynchronous import AsyncMPI
 from consensus.checkpoint import Checkpoint, fingerprint, known_by
 from consensus.engines import MPI, Engine, Processes, Stacked, Torch
 from consensus.engines.states import Begin
@@ -178,6 +179,8 @@ def solve(
     True
     """
     where = ENGINES[_checks.choice("engine", engine, tuple(ENGINES))]() if isinstance(engine, str) else _checks.engine(engine)
+    if isinstance(where, MPI) and where.asynchronous:
+        where = AsyncMPI(where.communicator, where.cores, where.timeout)
     with where.agreed() as settings:
         options = RunOptions(
             rounds=rounds,
@@ -212,7 +215,7 @@ def solve(
         if needs.wakes and not where.without_rounds:
             raise TypeError(
                 f"{type(solver).__name__} wakes without rounds, and {where} has rounds: give "
-                "engine=consensus.asynchronous.Simulated(), AsyncProcesses() or AsyncMPI()"
+                "engine=consensus.asynchronous.Simulated(), AsyncProcesses() or AsyncMPI(), or MPI(asynchronous=True)"
             )
         where.check(problem)
         check_needs(solver, problem, network)

@@ -35,14 +35,15 @@ class MPI(RankEngine):
     timeout : float
         Seconds that a rank waits for the others, in :func:`consensus.solve` and in its rounds, before it aborts the job.
     asynchronous : bool
-        Not here: :class:`consensus.asynchronous.AsyncMPI` runs solvers without rounds.
+        Whether ranks wait for nobody: :func:`consensus.solve` then takes :class:`consensus.asynchronous.AsyncMPI`, for solvers
+        without rounds, with the same communicator, cores and timeout.
 
     Raises
     ------
     ImportError
         If mpi4py is missing.
     ValueError
-        If ``asynchronous`` is True.
+        If ``strict`` and ``asynchronous`` are both True: without rounds there are no exchanges to check.
     """
 
     def __init__(
@@ -53,8 +54,9 @@ class MPI(RankEngine):
         timeout: float = 600.0,
         asynchronous: bool = False,
     ) -> None:
-        if _checks.flag("asynchronous", asynchronous):
-            raise ValueError("MPI has rounds: give engine=consensus.asynchronous.AsyncMPI() for solvers without rounds")
+        self.asynchronous = _checks.flag("asynchronous", asynchronous)
+        if strict and asynchronous:
+            raise ValueError("strict checks the exchanges of rounds: leave it away with asynchronous=True")
         try:
             from mpi4py import MPI as mpi  # importing it starts MPI
         except ImportError as error:

@@ -35,7 +35,7 @@ def optimum(_):
     """Two runs in a row, the second with each rank's own rows, as messages of the first may not reach it."""
     engine, options = AsyncMPI(), {"rounds": 10**6, "tolerance": 1e-10, "record_every": 100, "start": np.ones(5)}
     result = consensus.solve(QUADRATICS, GRAPH, STEPS, engine=engine, **options)
-    own = consensus.solve(QUADRATICS, GRAPH, STEPS, engine=engine, gather=False, **options)
+    own = consensus.solve(QUADRATICS, GRAPH, STEPS, engine=MPI(asynchronous=True), gather=False, **options)
     same = (result.w.tobytes(), result.reason, result.rounds, *(column.tobytes() for column in result.history.values()))
     everyone = engine.communicator.gather((same, own.w))
     if engine.root:

@@ -73,8 +73,8 @@ def test_what_it_cannot_do_is_refused_on_all_ranks(tmp_path):
     assert "ASYSONATA wakes without rounds" in other
     assert "Simulated(), AsyncProcesses() or AsyncMPI()" in other
     assert (nothing, good) == ("all 0 rounds done", "all 5 rounds done")
-    with pytest.raises(ValueError, match=r"give engine=consensus\.asynchronous\.AsyncMPI\(\) for solvers without rounds"):
-        MPI(asynchronous=True)
+    with pytest.raises(ValueError, match=r"strict checks the exchanges of rounds: leave it away with asynchronous=True"):
+        MPI(strict=True, asynchronous=True)
 
 
 def test_an_error_on_one_rank_ends_all_and_names_it(tmp_path):
