@@ -80,25 +80,21 @@ def solve(
     exchanges : int, optional
         Stop at the first recorded round by whose end at least this many exchanges were made.
     seconds : float, optional
-        A time budget, on the clock of the history's column ``seconds``: stop at the first recorded round at or past it.
-        Seconds used before a checkpoint count.
+        Stop at the first recorded round where the history's column ``seconds`` is at least this.
     callbacks : sequence of callable
-        Functions f(info), called at every recorded round, the start included, with a :class:`consensus.observe.RoundInfo`: the
-        row just measured, and more. Each returns None, or a text that is the reason to stop. They see, and change nothing;
-        a run that is resumed calls them with the row it goes on from, if that was recorded. Their time is not counted.
+        Functions of a :class:`consensus.observe.RoundInfo`, called at every recorded round, the start or the row that a resumed
+        run goes on from included. Each returns None, or a text that is the reason to stop. Their time is not counted.
     metrics : mapping of str to callable, optional
         More columns of the history, off its clock: each a function of the agents' mean (P,) that returns a number, such as
         ``{"accuracy": lambda w: accuracy(w, X_test, y_test)}``.
     progress : bool
         Show a progress bar, if standard error is a terminal or a notebook's.
     checkpoint : path, optional
-        A file to which the run's state is written every ``every`` rounds and at its end, replaced as a whole each time. No
-        two runs write one file at the same time: the second gets a ``ValueError`` that names the first.
+        A file to which the run's state is written every ``every`` rounds and at its end. Two runs cannot write one file.
     every : int
         Rounds between two checkpoints.
     resume : path, optional
-        A checkpoint to go on from, written on any engine: the result is, to the bit, that of a run never stopped. The
-        problem, network, solver, start and the columns asked for must be the same; ``rounds`` may be more.
+        A checkpoint of the same run, written on any engine: the result is, to the bit, that of a run never stopped.
     gather : bool
         On ranks, by MPI or torchrun: whether every rank's result holds all agents' ``w``, or only its own.
     test : (X, y), optional
@@ -205,9 +201,8 @@ def solve(
         _checks.problem(problem)
         solver = AdaptiveNEXT() if solver is None else _checks.solver(solver)
         needs = needs_of(solver)
-        network = _arguments.schedule(
-            network, needs.directed if needs.mixing in ("column stochastic", "row stochastic") else None
-        )
+        directed = needs.directed if needs.mixing in ("column stochastic", "row stochastic") else None
+        network = _arguments.schedule(network, directed)
         if network.agents != problem.network_size:
             raise ValueError(
                 f"the network has {network.agents} agents, the problem {problem.network_size}: they must be the same"

@@ -157,27 +157,28 @@ class ASYSONATA(AsynchronousSolver):
         gradient = self._gradient(problem, x, wakes)
         h = z + received(arcs.c, mailbox.rho - seen) + gradient - before
         rho, z = rho + h, arcs.c_own * h
-        state = ASYSONATAState(x, z, rho, mailbox.rho, gradient, best, wakes + 1)
-        best = self._minimise(problem, state)
+        best = self._minimise(problem, x, z, gradient, best, wakes)
         v = x + steps_at(self.step_size, wakes, x.dtype) * (best - x)
         x = arcs.r_own * v + received(arcs.r, mailbox.v)
-        return state._replace(w=x, best=best), ASYSONATAMessage(v, rho)
+        return ASYSONATAState(x, z, rho, mailbox.rho, gradient, best, wakes + 1), ASYSONATAMessage(v, rho)
 
     def _gradient(self, problem: BaseProblem, w: np.ndarray, wakes: np.ndarray) -> np.ndarray:
         """Return grad f_i, of the samples that belong to the agents' wakes if there are batches."""
         batch = None if self.batch is None else draw(self.batch, problem, int(wakes[0]))  # one agent at a time
         return problem.average_gradient(w, batch) / problem.network_size
 
-    def _minimise(self, problem: AnyProblem, state: ASYSONATAState) -> np.ndarray:
-        batch = None if self.batch is None else draw(self.batch, problem, int(state.wakes[0]) - 1)
-        seen = problem if batch is None else problem.sampled(batch)
-        model = self.surrogate.at(seen, state.w, state.gradient)
+    def _minimise(
+        self, problem: AnyProblem, x: np.ndarray, z: np.ndarray, gradient: np.ndarray, best: np.ndarray, wakes: np.ndarray
+    ) -> np.ndarray:
+        """Return the minimisers x~ of the surrogates at x, looked for from the last ones on."""
+        batch = None if self.batch is None else draw(self.batch, problem, int(wakes[0]))
+        model = self.surrogate.at(problem if batch is None else problem.sampled(batch), x, gradient)
         problem.work.solves += 1
         if isinstance(model, ProximalModel):
-            return state.w - state.z / model.tau
+            return x - z / model.tau
         try:
-            best, iterations = self._solver.solve(model, state.z - state.gradient, _NOTHING, state.best, self.tolerance)
+            best, iterations = self._solver.solve(model, z - gradient, _NOTHING, best, self.tolerance)
         except LocalSolveError as error:
-            raise LocalSolveError(f"at its wake {int(state.wakes[0])}, {error}") from error
+            raise LocalSolveError(f"at its wake {int(wakes[0]) + 1}, {error}") from error
         problem.work.iterations += int(iterations.sum())
         return best

@@ -50,9 +50,8 @@ class JAX(Framework):
     puts them together again. In float64 runs JAX computes in float64 within the model's calls, whatever it does elsewhere.
 
     How many outputs there are is known once the shape of a sample is: :class:`consensus.Problem` and
-    :func:`consensus.testing.check_model` call :meth:`for_samples` with it. Every shape of arrays is compiled once in a process,
-    which takes seconds for large models. Results are equal to the bit on all engines, on CPUs of one kind with one version of
-    JAX.
+    :func:`consensus.testing.check_model` call :meth:`for_samples` with it. Every shape of arrays is compiled once in a process.
+    Results are equal to the bit on all engines, on CPUs of one kind with one version of JAX.
 
     Examples
     --------
@@ -222,8 +221,7 @@ class JAX(Framework):
         return (math.prod(x.shape[1:]), *sizes), "draws random numbers, as dropout does: leave that out" if random else ""
 
     def _backward(self, w: np.ndarray, x: np.ndarray, u: np.ndarray) -> None:  # traced: much faster than compiling
-        jax = loaded()
-        jax.eval_shape(lambda w: jax.vjp(lambda w: self._outputs(w, x), w)[1](u), w)
+        loaded().eval_shape(lambda w: loaded().vjp(lambda w: self._outputs(w, x), w)[1](u), w)
 
 
 class _Loss(Protocol):

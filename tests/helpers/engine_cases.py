@@ -240,13 +240,11 @@ def watched():
 
 
 def cheating():
-    network = Cheat(topologies.ring(AGENTS))
-    return Case(problem("squared", consensus.L2(0.02)), network, DGD(0.05), {"rounds": 4})
+    return Case(problem("squared", consensus.L2(0.02)), Cheat(topologies.ring(AGENTS)), DGD(0.05), {"rounds": 4})
 
 
 def slow(pause=0.0, record_every=5, every=7, rounds=500):
     """A run of about ``pause * rounds`` seconds at least, on a network that differs from round to round."""
     p = problem("squared", consensus.L2(0.02), consensus.Linear(4))
-    return Case(
-        p, NETWORKS["random"], Slow(0.01, pause=pause), {"rounds": rounds, "record_every": record_every, "every": every}
-    )
+    options = {"rounds": rounds, "record_every": record_every, "every": every}
+    return Case(p, NETWORKS["random"], Slow(0.01, pause=pause), options)
