@@ -37,7 +37,7 @@ class DiLoCo(DirectedSolver):
 
     with W0 the rows w_i and W the mixing matrix. On the complete graph, where W averages all, it is the published method,
     which has a server. On others the outer iterates are mixed together with their changes, as in ``W X``: with the changes
-    alone, ``W (W0 - X)`` in place of D, agents would drift apart. Networks may change.
+    alone, ``W (W0 - X)`` in place of D, agents would drift apart. Networks may change, with symmetric W.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class DiLoCo(DirectedSolver):
     batch: int | Minibatches | None = None
     direction: Direction | None = _ADAMW
 
-    needs = Needs(regularizer="smooth")
+    needs = Needs(regularizer="smooth", mixing="symmetric")  # its momentum swings where eigenvalues are complex
     exchanges_a_round = 1
     sends = "x"
 

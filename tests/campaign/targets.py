@@ -17,7 +17,7 @@ EXPRESSIONS = {
     "4": "agents bits parameters",
     "24": "samples",
     "'folder'": "folder",
-    "'written'": "path",
+    "'written'": "path checkpoint",
     "[1]": "byzantine",
     "[3, 2, 1]": "widths",
     "[0.0, 5.0, 20.0]": "times",
