@@ -52,6 +52,10 @@ class Model(Protocol):
     ``jacobian(w, x)``
         J (agents, samples * outputs, P), the outputs of a sample neighbouring rows. By default it is made by one call of
         ``vjp``, in which every output of every sample stands for an agent.
+    ``stochastic`` : bool
+        Whether f draws random numbers in training, as dropout does. The methods above then leave them out, and the model has
+        ``drawn(agent, draw)``: the same model with the random numbers of an agent of the network in a draw, the same ones in
+        every call. Gradients of batches are its; costs, metrics and gradients of all samples are without random numbers.
     ``gradient_of(loss)``
         A faster way to the gradient with this loss, ``gradient(w, x, targets, weights, out=)``: it writes
         ``sum_m weights_m J_m' l'(f(w, x_m), d_m)`` of each agent into ``out`` (agents, P). None if there is none. If it is a

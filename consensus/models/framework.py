@@ -41,6 +41,7 @@ class Framework(Linearized):
     output_shape: tuple[int, ...]  #: of a sample's outputs, which :meth:`predict` returns as one row
     widths: tuple[int, ...]  #: how many numbers a sample takes on its way
     whole: bool  #: whether features stay in int32 or int64, as for embeddings
+    stochastic = False  #: whether it draws random numbers in training, which ``drawn`` repeats
     takes_integers = True  #: ``for_samples`` takes their dtype
     _known: dict[tuple[tuple[int, ...], str], Self]  # the model for shapes of samples
 
@@ -63,7 +64,7 @@ class Framework(Linearized):
         ------
         ValueError
             If it fails on them, returns something else than (samples, ...), writes over its arguments or its buffers, draws
-            random numbers, or if a sample's outputs depend on other samples, as they do with batch statistics.
+            numbers that cannot be repeated, or if a sample's outputs depend on other samples, as with batch statistics.
         """
         shape = _checks.shape("shape", shape)
         dtype = np.dtype(dtype)

@@ -6,7 +6,7 @@ import pickle
 import random
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -26,6 +26,7 @@ class Triable(Protocol):
     """The part of a ``Framework`` model that its trial calls, for one agent, w (P,) and x (samples, ...)."""
 
     parameters: int
+    stochastic: bool
 
     def _context(self, dtype: np.dtype) -> AbstractContextManager[None]: ...
     def _call(self, w: np.ndarray, x: np.ndarray) -> object: ...
@@ -38,8 +39,9 @@ class Triable(Protocol):
 def tried(model: Triable, shape: tuple[int, ...], dtype: np.dtype) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the shape of a sample's outputs and the ``widths`` of a model for samples of a shape and dtype, in float32.
 
-    It raises a ``ValueError`` if a pass fails, writes over its arguments or changes the model's constants, draws from a
-    generator, or if the outputs for a sample depend on the other samples, on their order, or on earlier calls.
+    It sets ``stochastic`` if a call draws random numbers from the framework; the model is then tried without them, and with
+    those of a draw. It raises a ``ValueError`` if a pass fails, writes over its arguments or changes the model's constants,
+    draws from a generator, or if the outputs for a sample depend on the other samples, on their order, or on earlier calls.
     """
     rng = np.random.default_rng(0)
     x = np.multiply.outer(_SCALES, np.ones(shape)) * rng.standard_normal((len(_SCALES), *shape))
@@ -49,6 +51,7 @@ def tried(model: Triable, shape: tuple[int, ...], dtype: np.dtype) -> tuple[tupl
     x, w = x.astype(dtype), 0.3 * rng.standard_normal(model.parameters).astype(np.float32)
     with model._context(w.dtype):
         trial = _Trial(model, w)
+        model.stochastic = trial.draws(x)
         widths, remark = trial.run(model._path, x)
         if remark:
             raise ValueError(f"{model}: {remark}")
@@ -67,8 +70,28 @@ def tried(model: Triable, shape: tuple[int, ...], dtype: np.dtype) -> tuple[tupl
                     f"{model}: a sample's outputs depend on the other samples or on their order, as batch statistics, "
                     "cumsum(0) and sort(0) do: normalise by GroupNorm, and work along the later axes"
                 )
-        trial.run(lambda w, x: model._backward(w, x, np.ones((len(x), outputs[0].size), outputs.dtype)), x)
+        trial.backward(x, outputs)
+    if model.stochastic:
+        _try_draw(cast(Any, model).drawn(0, 0), w, x, outputs)
     return outputs.shape[1:], widths
+
+
+def _try_draw(model: Triable, w: np.ndarray, x: np.ndarray, outputs: np.ndarray) -> None:
+    """Raise ``ValueError`` if a model does not repeat its random numbers, or does what it must not while it draws them."""
+    trial, found = _Trial(model, w), list[np.ndarray]()
+    for _ in range(2):
+        with model._context(w.dtype):
+            found.append(trial.outputs(x))
+    if not np.array_equal(found[0], found[1], equal_nan=True):
+        raise ValueError(f"{model} returns other outputs for the same random numbers of PyTorch: draw from its generator alone")
+    if found[0].shape != outputs.shape:
+        shapes = f"{found[0].shape[1:]} in training, {outputs.shape[1:]} in evaluation"
+        raise ValueError(f"{model} must return outputs of one shape; got {shapes}")
+    with model._context(w.dtype):
+        _, remark = trial.run(model._path, x)
+        trial.backward(x, outputs)
+    if remark:
+        raise ValueError(f"{model}: {remark}")
 
 
 class _Trial:
@@ -92,6 +115,23 @@ class _Trial:
             f"{' '.join(found.split())}"
         )
 
+    def backward(self, x: np.ndarray, outputs: np.ndarray) -> None:
+        """Pass backwards from outputs like these."""
+        self.run(lambda w, x: self.model._backward(w, x, np.ones((len(x), outputs[0].size), outputs.dtype)), x)
+
+    def draws(self, x: np.ndarray) -> bool:
+        """Return whether a call draws from the framework's generators; other faults are left to :meth:`run`."""
+        before = {name: read() for name, (read, _) in self.generators.items()}
+        try:
+            self.model._call(self.w.copy(), x.copy())
+        except Exception:  # which the next call shows
+            return False
+        finally:
+            drawn = [name for name, (read, _) in self.generators.items() if pickle.dumps(read()) != pickle.dumps(before[name])]
+            for name in drawn:
+                self.generators[name][1](before[name])
+        return any(name not in _GENERATORS for name in drawn)
+
     def run(self, call: Callable[[np.ndarray, np.ndarray], Result], x: np.ndarray) -> Result:
         """Return ``call(w, x)``; raise ``ValueError`` if it fails or changes anything."""
         model, w, features = self.model, self.w.copy(), x.copy()
@@ -107,7 +147,8 @@ class _Trial:
                 self.generators[name][1](before[name])
         if drawn:
             raise ValueError(
-                f"{model} draws random numbers from {drawn[0]}, as dropout does: leave that out, or call it as in evaluation"
+                f"{model} draws random numbers from {drawn[0]}, as dropout does: leave that out in evaluation, as by "
+                "dropout(x, training=self.training), and draw from PyTorch's own generator"
             )
         for what, array, given in (("features", features, x), ("parameters", w, self.w)):
             if not np.array_equal(array, given):

@@ -6,7 +6,7 @@ import copy
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +22,7 @@ from consensus.models.torch_aligned import LINE, aligned
 from consensus.models.torch_calls import ModuleCalls, loaded
 from consensus.models.torch_checks import checked_device, constants, digest, generators, made, path, refuse, returned
 from consensus.models.torch_derivatives import Derivatives
+from consensus.models.torch_draws import seeded
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -40,14 +41,17 @@ class Torch(ModuleCalls):
         every seed its own start.
     device : str
         Device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ....
+    seed : int
+        Seed of the random numbers that the module draws in training, as for dropout; at least 0.
 
     Raises
     ------
     ImportError
         Without PyTorch: ``pip install consensus-opt[torch]``.
     ValueError
-        If the module has active dropout, batch statistics or no trainable parameters, or if the device does not exist.
-        :meth:`for_samples` rejects modules whose calls change anything but their result, draw random numbers or mix samples.
+        If the module has batch statistics, no trainable parameters, or active dropout on another device than the CPU; if the
+        device does not exist; if ``seed`` is below 0. :meth:`for_samples` rejects modules whose calls change anything but
+        their result, mix samples, or draw random numbers in evaluation mode or from another generator than PyTorch's.
     TypeError
         If ``module`` is no module and makes none.
 
@@ -72,14 +76,15 @@ class Torch(ModuleCalls):
     ['0.weight', '0.bias', '2.weight', '2.bias']
     """
 
-    def __init__(self, module: nn.Module | Callable[[], nn.Module], device: str = "cpu") -> None:
+    def __init__(self, module: nn.Module | Callable[[], nn.Module], device: str = "cpu", seed: int = 0) -> None:
         torch = loaded()
+        self.seed = _checks.count("seed of Torch", seed, least=0)
         self._make: Callable[[], nn.Module] | None = None if isinstance(module, torch.nn.Module) else module
         if self._make is not None and not callable(self._make):
             raise TypeError(f"module must be a torch.nn.Module, or a function that makes one; got {_checks.shown(module)}")
         self._module = copy.deepcopy(module) if self._make is None else made(torch, self._make, 0)
         self.device = checked_device(torch, device)
-        refuse(torch, self._module)
+        refuse(torch, self._module, self.device)
         trainable = {name: part for name, part in self._module.named_parameters() if part.requires_grad}
         if not trainable:
             raise ValueError(f"module must have parameters that require a gradient; got {self}")
@@ -99,7 +104,8 @@ class Torch(ModuleCalls):
         constants = [*self._module.buffers(), *(part for part in self._module.parameters() if not part.requires_grad)]
         text = " ".join(str(self._module).split())
         fixed = f", constants={digest(constants)}" if constants else ""
-        return f"Torch({text}, device={self.device!r}{fixed})"
+        drawn = f", seed={self.seed}" if self.stochastic else ""
+        return f"Torch({text}, device={self.device!r}{fixed}{drawn})"
 
     @property
     def layout(self) -> tuple[NamedArray, ...]:
@@ -154,6 +160,8 @@ class Torch(ModuleCalls):
         cache. Convolutions have few parameters, which many samples share: they do not count, and up to five agents are tried.
         Other modules have one agent in a call.
         """
+        if self._draw is not None:  # each agent draws by itself
+            return 1
         if self._linear and super()._most(samples, dtype) > 1:
             most = LINE // dtype.itemsize
             return sys.maxsize if self._tried(samples, dtype, most) == most else 1
@@ -182,7 +190,8 @@ class Torch(ModuleCalls):
 
     @contextmanager
     def _context(self, dtype: DTypeLike) -> Iterator[None]:
-        with one_thread(loaded()):
+        torch = loaded()
+        with one_thread(torch), nullcontext() if self._draw is None else seeded(torch, self._draw):
             yield
 
     def _predict(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -215,7 +224,7 @@ class Torch(ModuleCalls):
         Derivatives(self, w[None], x[None]).vjp(u[None])
 
     def _generators(self) -> Generators:
-        return generators(loaded())
+        return generators(loaded()) if self._draw is None else {}
 
     def _constants(self, w: np.ndarray) -> dict[str, str]:
         return constants(self._held(self._tensor(w).dtype), {name for names, *_ in self._spans for name in names})

@@ -7,13 +7,14 @@ import functools
 import threading
 from collections.abc import Callable
 from types import ModuleType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 import numpy as np
 
-from consensus import _extras
+from consensus import _checks, _extras
 from consensus.models.framework import Framework
 from consensus.models.torch_aligned import align_products, aligned, aligned_rows, whole, with_samples
+from consensus.models.torch_draws import seed_of
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -35,10 +36,47 @@ class ModuleCalls(Framework):
     """
 
     device: str
+    seed: int
     _module: nn.Module
+    _draw: int | None = None  # the seed of PyTorch's generator within calls, if there is one
     _linear: bool  # whether all parameters are of ``Linear`` layers
     _spans: list[tuple[list[str], int, int, tuple[int, ...]]]  # of each parameter: its names, its place in a row, its shape
     _here: threading.local  # a thread's own copies of the module, by dtype: a call of it sets its parameters
+
+    def draw_seed(self, agent: int, draw: int) -> int:
+        """Return the number that PyTorch's generator is seeded with for an agent's gradient in a draw.
+
+        Parameters
+        ----------
+        agent : int
+            The agent's number in the network.
+        draw : int
+            The batch's number, ``batch.draw``.
+
+        Returns
+        -------
+        int
+            The seed: ``torch.manual_seed(seed)`` before a call of the module in training mode draws the same numbers.
+        """
+        agent, draw = _checks.count("agent", agent, least=0), _checks.count("draw", draw, least=0)
+        return seed_of(self.seed, agent, draw)
+
+    def drawn(self, agent: int, draw: int) -> Self:
+        """Return the model with the random numbers of an agent in a draw, the same in every call.
+
+        Parameters
+        ----------
+        agent, draw : int
+            As in :meth:`draw_seed`.
+
+        Returns
+        -------
+        Torch
+            The model, for one agent at a time, in training mode.
+        """
+        model = object.__new__(type(self))
+        model.__dict__ |= self.__dict__ | {"_draw": self.draw_seed(agent, draw)}
+        return model
 
     def _tensor(self, array: np.ndarray) -> Tensor:
         """Return ``array`` on the device: on the CPU the same memory."""
@@ -47,13 +85,14 @@ class ModuleCalls(Framework):
         return loaded().from_dlpack(array).to(self.device)
 
     def _held(self, dtype: DType) -> nn.Module:
-        """Return this thread's own copy of the module."""
-        modules = self._here.__dict__.setdefault("modules", {})
-        if dtype not in modules:
-            modules[dtype] = copy.deepcopy(self._module).to(self.device, dtype).requires_grad_(False)
+        """Return this thread's own copy of the module, in evaluation mode if it is stochastic and no draw is given."""
+        modules, evaluated = self._here.__dict__.setdefault("modules", {}), self.stochastic and self._draw is None
+        if (dtype, evaluated) not in modules:
+            module = copy.deepcopy(self._module).to(self.device, dtype).requires_grad_(False)
+            modules[dtype, evaluated] = module.eval() if evaluated else module
             if self._linear:
-                align_products(loaded(), modules[dtype])
-        return modules[dtype]
+                align_products(loaded(), module)
+        return modules[dtype, evaluated]
 
     def _function(self, dtype: DType) -> Callable[[Leaves, Tensor], Tensor]:
         """Return the module's function ``(leaves, x) -> outputs``, with the tensors ``leaves`` as its parameters."""

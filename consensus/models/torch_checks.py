@@ -39,17 +39,18 @@ def made(torch: ModuleType, make: Callable[[], nn.Module], seed: int) -> nn.Modu
     return module
 
 
-def refuse(torch: ModuleType, module: nn.Module) -> None:
-    """Raise ``ValueError`` where the function of a batch depends on chance, or on more than a sample's own features."""
+def refuse(torch: ModuleType, module: nn.Module, device: str) -> None:
+    """Raise ``ValueError`` where a device draws numbers that are not repeated, or outputs depend on other samples."""
     nn = torch.nn
     for name, part in module.named_modules():
         where = f"{name or 'module'}, a {type(part).__name__},"
         if isinstance(part, nn.modules.lazy.LazyModuleMixin) and part.has_uninitialized_params():
             raise ValueError(f"{where} has no parameters yet: call the module on some samples first")
         dropout = part.p if isinstance(part, nn.modules.dropout._DropoutNd) else getattr(part, "dropout", 0)
-        if part.training and isinstance(dropout, float) and dropout > 0:
+        if device != "cpu" and part.training and isinstance(dropout, float) and dropout > 0:
             raise ValueError(
-                f"{where} drops out at random: call module.eval() first, or leave it out; weight decay is consensus.L2"
+                f"{where} drops out at random, which is repeated with device='cpu' alone: take that, or call "
+                "module.eval() first"
             )
         if isinstance(part, nn.modules.batchnorm._NormBase) and part.track_running_stats and part.training:
             raise ValueError(

@@ -16,10 +16,14 @@ class Batch(NamedTuple):
         The samples' places in the agents' shards.
     weights : ndarray (agents, size)
         Factors of the samples' gradients in the sum; zero where an agent uses fewer samples than others.
+    draw : int or None
+        The number of the draw, a round for most solvers, which identifies the random numbers of a model with dropout; only
+        such models need it.
     """
 
     indices: np.ndarray
     weights: np.ndarray
+    draw: int | None = None
 
 
 def checked(batch: object, agents: int, samples: int) -> Batch:

@@ -19,6 +19,7 @@ from consensus.losses.base import Loss
 from consensus.models import Model, linearize
 from consensus.problems.base import BaseProblem
 from consensus.problems.batch import Batch, checked
+from consensus.problems.draws import by_agent
 from consensus.regularizers import L2
 
 _FEW = 1 << 20  # bytes of features, of all agents: one core reads them in less time than it takes to distribute them
@@ -100,10 +101,16 @@ class SampleSums(BaseProblem):
         numbers = [np.array(number, self.dtype) for number in (alpha, self.network_size, self._ridge)]
 
         def descend(
-            features: np.ndarray, targets: np.ndarray, weights: np.ndarray, w: np.ndarray, x: np.ndarray, result: np.ndarray
+            features: np.ndarray,
+            targets: np.ndarray,
+            weights: np.ndarray,
+            w: np.ndarray,
+            x: np.ndarray,
+            result: np.ndarray,
+            model: Model | None = None,
         ) -> None:
             gradient = np.empty(w.shape, self.dtype)
-            self._linearized(features, targets, weights, w, gradient)
+            self._linearized(features, targets, weights, w, gradient, model=model)
             kernels.descended(x, gradient, w, *numbers, out=result)
 
         self._with_samples(descend, batch, (w, x, result))
@@ -140,7 +147,10 @@ class SampleSums(BaseProblem):
         batch = checked(batch, self.agents, c.shape[1])
         self.work.samples += int(np.count_nonzero(batch.weights))
         c, count = taken(c, batch.indices) * batch.weights, batch.indices.shape[1]
-        function = self._unpadded(function, count)
+        if getattr(self.model, "stochastic", False):
+            function, arrays = by_agent(function, self.model, batch), (self.rows, *arrays)
+        else:
+            function = self._unpadded(function, count)
 
         def of_batch(places: np.ndarray, x: np.ndarray, d: np.ndarray, *rest: np.ndarray) -> None:
             function(taken(x, places), taken(d, places), *rest)
@@ -189,19 +199,21 @@ class SampleSums(BaseProblem):
         out: np.ndarray,
         scale: float | None = None,
         ridge: float = 0.0,
+        model: Model | None = None,
     ) -> None:
         """Write the gradients of agents with samples (x, d), weights c and parameters w into ``out``.
 
-        The model's own function for the gradient is called if it has one, else its linearization.
+        The model's own function for the gradient is called if it has one, else its linearization, or that of another ``model``.
         """
         if self._fused is not None:
             self._fused(w, x, d, c, out, 1.0 if scale is None else scale, ridge)
             return
-        if gradient := self._model_gradient():
+        if model is None and (gradient := self._model_gradient()):
             gradient(w, x, d, c, out=out)
         else:
             # A single product with the Jacobian: a model's own linearization is enough.
-            at = getattr(self.model, "linearize", None) or functools.partial(linearize, self.model)
+            model = self.model if model is None else model
+            at = getattr(model, "linearize", None) or functools.partial(linearize, model)
             outputs, linearization = at(w, x)
             slopes = self.loss.gradient(outputs, d)
             slopes *= c[:, :, None]

@@ -30,8 +30,8 @@ def check_needs(solver: Solver, problem: BaseProblem, schedule: ScheduleLike) ->
     Raises
     ------
     ValueError
-        If the regularizer is not smooth, or not zero, and has to be; if mixing matrices do not sum to one, or are not
-        symmetric, where they have to; what the solver's own checks raise.
+        If the regularizer is not smooth, or not zero, and has to be; if the model is stochastic, and must not be; if mixing
+        matrices do not sum to one, or are not symmetric, where they have to; what the solver's own checks raise.
     TypeError
         If an argument is of another kind; if the problem has no model, and one is linearised; if the regularizer or the loss
         lacks a method that is needed.
@@ -39,7 +39,8 @@ def check_needs(solver: Solver, problem: BaseProblem, schedule: ScheduleLike) ->
     Warns
     -----
     UserWarning
-        If the solver's theory asks for something that does not hold, as convex costs; if the graphs never join all agents.
+        If the solver's theory asks for something that does not hold, as convex costs; if the graphs never join all agents; if a
+        model with dropout never draws, because there is no batch.
 
     Examples
     --------
@@ -59,6 +60,7 @@ def check_needs(solver: Solver, problem: BaseProblem, schedule: ScheduleLike) ->
     who, needs = _name(solver), needs_of(solver)
     _check_regularizer(who, needs, problem.regularizer)
     _check_costs(who, needs, problem)
+    _check_draws(who, solver, problem)
     solver.check(problem)
     _check_network(solver, schedule)
     if hasattr(solver, "check_network"):  # a solver that is not derived from Solver need not have it
@@ -107,6 +109,25 @@ def _check_costs(who: str, needs: Needs, problem: BaseProblem) -> None:
         _checks.warn(f"{who}'s theory needs convex costs, and {loss} need not be convex")
     elif model is not None and not getattr(model, "jacobian_is_constant", False):
         _checks.warn(f"{who}'s theory needs convex costs, and a loss of {model}, which is not linear in w, need not be")
+
+
+def _check_draws(who: str, solver: object, problem: BaseProblem) -> None:
+    """Refuse a model that draws random numbers where it must not, and warn if no batch lets it draw any."""
+    model, needs = getattr(problem, "model", None), needs_of(solver)
+    if not getattr(model, "stochastic", False):
+        return
+    if needs.model or needs.deterministic:
+        raise ValueError(
+            f"{who} needs a deterministic model, and {model} draws random numbers in training: take a solver of gradients "
+            "alone, such as GradientTracking(0.1, batch=32), or call module.eval() first"
+        )
+    while getattr(solver, "batch", None) is None and hasattr(solver, "solver"):
+        solver = solver.solver
+    if getattr(solver, "batch", None) is None:
+        _checks.warn(
+            f"{who} has no batch, and gradients of all samples are in evaluation mode: dropout and the like are left out; give "
+            "batch=, or call module.eval() first"
+        )
 
 
 def _check_network(solver: Solver, schedule: ScheduleLike) -> None:

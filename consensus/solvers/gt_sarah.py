@@ -68,7 +68,7 @@ class GTSARAH(Solver):
     batch: int | Minibatches | None = None
     period: int = field(default=10, metadata={"count": 1})
 
-    needs = Needs(regularizer="smooth")
+    needs = Needs(regularizer="smooth", deterministic=True)
     exchanges_a_round = 1
     sends = "w, y"
 

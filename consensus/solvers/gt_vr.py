@@ -78,7 +78,7 @@ class GTVR(Solver):
     probability: float = field(default=0.1, metadata={"above": 0, "most": 1})
     seed: int = field(default=0, metadata={"count": 0})
 
-    needs = Needs(regularizer="smooth")
+    needs = Needs(regularizer="smooth", deterministic=True)
     exchanges_a_round = 2
     sends = "w, y"
 

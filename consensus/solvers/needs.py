@@ -42,6 +42,9 @@ class Needs:
     each_message : bool
         Whether it takes its neighbours' messages one by one, by ``network.aggregate``: wrappers that change ``network.mix``, as
         Gossip does, refuse it.
+    deterministic : bool
+        Whether the costs must be one function throughout, because the method searches along a step or combines gradients of all
+        samples with those of batches: models with dropout are refused, as they are where a ``model`` is linearised.
     wakes : bool
         Whether its agents wake one by one, without rounds: an engine of :mod:`consensus.asynchronous` runs it, and no other.
 
@@ -66,12 +69,13 @@ class Needs:
     counts_exchanges: bool = False
     tree: bool = False
     each_message: bool = False
+    deterministic: bool = False
     wakes: bool = False
 
     def __post_init__(self) -> None:
         _checks.choice("regularizer of Needs", self.regularizer, get_args(Regularizers))
         _checks.choice("mixing of Needs", self.mixing, get_args(Matrices))
-        for name in ("convex", "model", "static", "counts_exchanges", "tree", "each_message", "wakes"):
+        for name in ("convex", "model", "static", "counts_exchanges", "tree", "each_message", "deterministic", "wakes"):
             _checks.flag(f"{name} of Needs", getattr(self, name))
         if not isinstance(self.loss, tuple) or not all(isinstance(name, str) for name in self.loss):
             raise TypeError(f"loss of Needs must be a tuple of attributes' names; got {_checks.shown(self.loss)}")

@@ -22,8 +22,6 @@ def mlp():
 @pytest.mark.parametrize(
     ("module", "message"),
     [
-        (lambda: nn.Sequential(nn.Linear(4, 3), nn.Dropout()), r"^1, a Dropout, drops out at random: call module.eval\(\)"),
-        (lambda: nn.GRU(4, 3, num_layers=2, dropout=0.5), "^module, a GRU, drops out at random"),
         (lambda: nn.Sequential(nn.BatchNorm1d(3)), "^0, a BatchNorm1d, changes with every batch: use GroupNorm"),
         (lambda: nn.BatchNorm1d(3, track_running_stats=False), "^module, a BatchNorm1d, takes the statistics of a batch"),
         (lambda: nn.LazyLinear(3), "^module, a LazyLinear, has no parameters yet: call the module on some samples first$"),
@@ -53,7 +51,7 @@ class Changed(nn.Linear):
         self.register_buffer("calls", torch.zeros(()))
 
     def forward(self, x):
-        return self.change(self, x) if self.change in (counting, clamping) else self.change(super().forward(x))
+        return self.change(self, x) if self.change in WHOLE else self.change(super().forward(x))
 
 
 def counting(layer, x):
@@ -73,6 +71,16 @@ def drawing_backwards(y):
     return y
 
 
+def drawing_on(layer, x):
+    """Noise in training from a generator that is not PyTorch's, beside one that is."""
+    return functional.linear(x, layer.weight) + (torch.rand(2) + float(np.random.rand()) if layer.training else 0)  # noqa: NPY002
+
+
+def drawing_unseen(layer, x):
+    return functional.linear(x, layer.weight) + (torch.rand(2) + float(OWN.random()) if layer.training else 0)
+
+
+WHOLE = counting, clamping, drawing_on, drawing_unseen
 MIXED = "a sample's outputs depend on the other samples or on their order, as batch statistics, "
 SHAPE = r"must return \(samples, outputs\) in the dtype of w, float32; of x .* it made "
 BEFORE = nn.ReLU(inplace=True), nn.Linear(4, 2)
@@ -81,7 +89,7 @@ BEFORE = nn.ReLU(inplace=True), nn.Linear(4, 2)
 @pytest.mark.parametrize(
     ("module", "message"),
     [
-        (functional.dropout, "draws random numbers from PyTorch's generator, as dropout does: leave"),
+        (functional.dropout, "draws random numbers from PyTorch's generator, as dropout does: leave that out in evaluation"),
         (lambda y: y - y.mean(0), MIXED),
         (lambda y: y.cumsum(0), MIXED + r"cumsum\(0\)"),
         (lambda y: y.sort(0).values, MIXED + r".*sort\(0\)"),
@@ -97,6 +105,8 @@ BEFORE = nn.ReLU(inplace=True), nn.Linear(4, 2)
         (lambda y: y.detach().numpy(), "it returns a NumPy array, through which there is no gradient: return the torch.Tensor"),
         (counting, "changes calls when it is called: buffers must stay as they are"),
         (clamping, "writes over the parameters that it gets"),
+        (drawing_on, "draws random numbers from NumPy's global generator"),
+        (drawing_unseen, "returns other outputs for the same random numbers of PyTorch: draw from its generator alone"),
         (drawing_backwards, "draws random numbers from PyTorch's generator"),
         (nn.Sequential(*BEFORE), ": 0, a ReLU, writes over the features: take inplace=False"),
         (nn.Sequential(nn.Flatten(), *BEFORE), ": 1, a ReLU, writes over the features"),
@@ -119,6 +129,11 @@ def test_what_only_a_call_shows_is_refused_with_the_shards(module, message):
         (lambda: Torch(3), TypeError, r"^module must be a torch.nn.Module, or a function that makes one; got 3"),
         (lambda: Torch(lambda: 3), TypeError, r"; it made 3"),
         (lambda: Torch(mlp(), "abacus"), ValueError, "^device must be one that PyTorch has here, such as 'cpu'; got 'abacus'"),
+        (lambda: Torch(mlp(), seed=-1), ValueError, "^seed of Torch must be"),
+        (
+            lambda: Torch(nn.Sequential(mlp(), nn.Dropout()), "meta"),
+            *(ValueError, r"^1, a Dropout, drops out at random, which is repeated with device='cpu' alone: take that, or call"),
+        ),
         (lambda: Torch(mlp(), None), TypeError, "device must be a name such as 'cpu' or 'cuda:1'; got None"),
         (
             lambda: Torch(mlp()).outputs,
