@@ -1,11 +1,21 @@
 """The problem that the agents solve together: a model on shards, or a user's own functions."""
 
 from consensus.problems.base import BaseProblem
-from consensus.problems.batch import Batch
+from consensus.problems.batch import Batch, NumberedBatch
 from consensus.problems.functions import FunctionProblem
 from consensus.problems.linearizable import Linearizable, has_model
 from consensus.problems.minibatches import Minibatches
 from consensus.problems.model import Problem
 from consensus.problems.work import Work
 
-__all__ = ["BaseProblem", "Batch", "FunctionProblem", "Linearizable", "Minibatches", "Problem", "Work", "has_model"]
+__all__ = [
+    "BaseProblem",
+    "Batch",
+    "FunctionProblem",
+    "Linearizable",
+    "Minibatches",
+    "NumberedBatch",
+    "Problem",
+    "Work",
+    "has_model",
+]

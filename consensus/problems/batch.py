@@ -1,6 +1,6 @@
 """Some of every agent's samples."""
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -16,14 +16,46 @@ class Batch(NamedTuple):
         The samples' places in the agents' shards.
     weights : ndarray (agents, size)
         Factors of the samples' gradients in the sum; zero where an agent uses fewer samples than others.
-    draw : int or None
-        The number of the draw, a round for most solvers, which identifies the random numbers of a model with dropout; only
-        such models need it.
     """
 
     indices: np.ndarray
     weights: np.ndarray
-    draw: int | None = None
+
+
+class NumberedBatch(Batch):
+    """A batch with the number of its draw, a round for most solvers, by which models with dropout seed their random numbers.
+
+    It unpacks into indices and weights alone, as every batch.
+
+    Attributes
+    ----------
+    indices, weights : ndarray (agents, size)
+        As in :class:`Batch`.
+    draw : int
+        The number of the draw, at least 0.
+    """
+
+    draw: int
+
+    @classmethod
+    def of(cls, indices: np.ndarray, weights: np.ndarray, draw: int) -> Self:
+        """Return the batch.
+
+        Parameters
+        ----------
+        indices, weights : ndarray (agents, size)
+            As in :class:`Batch`.
+        draw : int
+            The number of the draw.
+
+        Returns
+        -------
+        NumberedBatch
+            The batch.
+        """
+        batch = cls(indices, weights)
+        batch.draw = draw
+        return batch
 
 
 def checked(batch: object, agents: int, samples: int) -> Batch:

@@ -16,11 +16,11 @@ def by_agent(function: Callable[..., None], model: Model, batch: Batch) -> Calla
     of this agent and the batch's draw, and no padding: what is drawn depends on the shapes of arrays, which must not depend on
     how agents are spread over chunks and processes.
     """
-    draw, drawn = batch.draw, cast(Any, model).drawn
+    draw, drawn = getattr(batch, "draw", None), cast(Any, model).drawn
     if draw is None:
         raise ValueError(
-            f"batch must have its draw, as Batch(indices, weights, round), because {model} draws random numbers: by "
-            "consensus.Minibatches(32).at(problem, round), or model.eval() to switch its layers off"
+            f"batch must have the number of its draw, as NumberedBatch.of(indices, weights, round), because {model} draws "
+            "random numbers: take consensus.Minibatches(32).at(problem, round), or call module.eval() first"
         )
 
     def of_each(x: np.ndarray, d: np.ndarray, c: np.ndarray, numbers: np.ndarray, *rest: object) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from consensus import _checks
 from consensus.problems.base import BaseProblem
-from consensus.problems.batch import Batch
+from consensus.problems.batch import Batch, NumberedBatch
 
 
 @dataclass(frozen=True)
@@ -146,12 +146,12 @@ class _Order:
                 for row in range(len(self.samples)):
                     self._draw(row, epoch)
                 self.indices.flags.writeable = False
-            return Batch(self.indices[turn], self.weights[turn], round)
+            return NumberedBatch.of(self.indices[turn], self.weights[turn], round)
         epochs, turns = np.divmod(round, self.batches)
         epochs[self.batches == 1] = 0  # all samples, whose order does not matter
         for row in np.flatnonzero(epochs != self.epoch).tolist():
             self._draw(row, int(epochs[row]))
-        return Batch(self.indices[turns, self.everyone], self.weights[turns, self.everyone], round)
+        return NumberedBatch.of(self.indices[turns, self.everyone], self.weights[turns, self.everyone], round)
 
     def _draw(self, row: int, epoch: int) -> None:
         places, batches, size = self.places[row], self.batches[row], self.rule.size

@@ -184,8 +184,7 @@ class Problem(SampleSums):
         Problem
             A problem whose gradient is ``gradient(w, batch)``; of a stochastic model, that of its evaluation mode.
         """
-        batch = checked(batch, self.agents, self.weights.shape[1])
-        places, weights = batch.indices, batch.weights
+        places, weights = checked(batch, self.agents, self.weights.shape[1])
         problem, shards, real = copy.copy(self), self.shards, weights > 0
         features, targets = taken(shards.features, places), taken(shards.targets, places)
         features[~real], targets[~real] = 0, 0  # as the padding of shards

@@ -100,7 +100,7 @@ class GTSAGA(GradientEstimates):
 
     def estimated(self, problem: BaseProblem, w: np.ndarray, state: GTSAGAState) -> GTSAGAState:
         problem = cast(Problem, problem)
-        places, scale, _ = cast(Batch, draw(self.batch, problem, state.round + 1))
+        places, scale = cast(Batch, draw(self.batch, problem, state.round + 1))
         agents = np.arange(problem.agents)[:, None]
         c = np.take_along_axis(problem.weights, places, axis=1)
         weights = np.stack([c * scale, c * _first(places, scale > 0)], axis=1)

@@ -8,6 +8,7 @@ import topologies
 from consensus.engines import Processes
 from consensus.models import Torch
 from consensus.problems import Batch
+from consensus.problems.batch import NumberedBatch
 from consensus.solvers import DGD, GTSARAH, GTVR, NEXT, AdaptiveNEXT, GradientTracking, TreeLBFGS
 from consensus.surrogates import PartialLinearization
 
@@ -115,7 +116,7 @@ def test_all_samples_are_in_evaluation_mode():
         p.restrict(slice(1, 3)).gradient(w[1:3], consensus.Minibatches(4).at(p.restrict(slice(1, 3)), 7)),
     )
     assert not np.array_equal(p.gradient(w, batch), plain.gradient(w, batch))
-    other = p.gradient(w, batch._replace(draw=8))
+    other = p.gradient(w, NumberedBatch.of(*batch, 8))
     assert not np.array_equal(p.gradient(w, batch), other)
     with pytest.warns(UserWarning, match="^DGD has no batch, and gradients of all samples are in evaluation mode"):
         consensus.solve(p, RING, DGD(0.1), rounds=1)
@@ -133,5 +134,5 @@ def test_solvers_that_need_one_function_are_refused_by_name(solver):
 def test_a_batch_without_its_draw_is_refused():
     p = problem()
     batch = Batch(np.zeros((4, 2), int), np.ones((4, 2)))
-    with pytest.raises(ValueError, match=r"^batch must have its draw, as Batch\(indices, weights, round\)"):
+    with pytest.raises(ValueError, match=r"^batch must have the number of its draw, as NumberedBatch.of\(indices"):
         p.gradient(np.zeros((4, p.parameters)), batch)
