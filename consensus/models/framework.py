@@ -30,9 +30,8 @@ class Derivatives(Protocol):
 class Framework(Linearized):
     """A model whose outputs and derivatives another framework computes.
 
-    Agents that have much to do are worked one at a time; where a call costs more than the arithmetic in it, several at once.
-    How many that may be depends on the shapes of one agent's arrays alone, so that every engine does the same. Subclasses set
-    ``parameters`` and have the methods that are left open here.
+    Agents that have much to do are worked one at a time; where a call costs more than the arithmetic in it, several at once, as
+    the shapes of one agent's arrays say. Subclasses set ``parameters`` and have the methods that are left open here.
     """
 
     parameters: int  #: P
