@@ -63,6 +63,7 @@ def test_a_rank_that_never_comes_is_named(ranks, what):
     late = r"at the beginning of consensus\.solve: rank 1 kept the others waiting for "
     assert re.search(f"WorkerError: {late}" + r"over 1\.5 s;.*another engine", said)
     assert "rank 0 gave up waiting; the job is aborted" in said
+    late = late.replace("rank 1", "rank 1(, rank 2)?")  # which on a busy machine comes after more than a second
     assert re.search(late + "1 s so far", warned(said))
 
 
