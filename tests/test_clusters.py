@@ -18,7 +18,7 @@ from consensus.solvers import GradientTracking
 
 DOCS = Path(__file__).parents[1] / "docs"
 FILES = sorted((DOCS / "clusters").iterdir())
-pytestmark = pytest.mark.xdist_group("clusters")  # one at a time: the stub's jobs have one number, by which ranks choose their port
+pytestmark = pytest.mark.xdist_group("clusters")  # one at a time: ranks choose their port by the number of the job
 
 
 @pytest.fixture
