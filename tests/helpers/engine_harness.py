@@ -145,12 +145,14 @@ class Traces:
     """What is in the shared-memory folder now, to tell what a run leaves there."""
 
     folder = Path("/dev/shm")
+    others = ("joblib_", "sem.loky-")  # scikit-learn's workers, in tests that run beside this one, leave these to their exit
 
     def __init__(self):
         self.before = self._names()
 
     def _names(self):
-        return {entry.name: entry.inode() for entry in os.scandir(self.folder)} if self.folder.is_dir() else {}
+        entries = os.scandir(self.folder) if self.folder.is_dir() else ()
+        return {entry.name: entry.inode() for entry in entries if not entry.name.startswith(self.others)}
 
     def left(self):
         """New names that no living process uses: nobody will remove them any more."""
