@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from consensus import _checks
+from consensus._bounds import within
 from consensus.problems import BaseProblem
 
 if TYPE_CHECKING:
     from jaxtyping import Float
-
-_BOUNDS = ("least", "above", "most", "below")
 
 
 class NoMemory(NamedTuple):
@@ -61,13 +60,9 @@ class Direction(ABC):
         """
         own: Any = self
         for setting in fields(own):
-            bounds = {name: setting.metadata[name] for name in _BOUNDS if name in setting.metadata}
-            value, name = getattr(self, setting.name), f"{setting.name} of {type(self).__name__}"
-            if "count" in setting.metadata:
-                value = _checks.count(name, value, least=setting.metadata["count"])
-            elif bounds and not (value is None and setting.default is None):
-                value = _checks.number(name, value, **bounds)
-            elif isinstance(setting.default, bool):
+            name = f"{setting.name} of {type(self).__name__}"
+            value = within(setting, getattr(self, setting.name), name)
+            if isinstance(setting.default, bool):
                 value = _checks.flag(name, value)
             object.__setattr__(self, setting.name, value)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import numpy as np
 
 from consensus import _checks
+from consensus._bounds import within
 from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.problems.minibatches import as_minibatches
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
 Setting = TypeVar("Setting")
-_BOUNDS = ("least", "above", "most", "below")
 
 
 class Solver(SolverDefaults, ABC):
@@ -210,19 +210,15 @@ class Solver(SolverDefaults, ABC):
 def check_settings(solver: Any) -> None:  # noqa: ANN401  # a frozen dataclass, whose fields are set to what is checked
     """Check ``step_size``, ``batch`` and the fields of ``solver`` whose metadata state bounds, as :class:`Solver` says."""
     for setting in fields(solver):
-        name, metadata = setting.name, setting.metadata
-        bounds = {bound: metadata[bound] for bound in _BOUNDS if bound in metadata}
-        if name not in ("step_size", "batch") and "count" not in metadata and not bounds:
-            continue  # a field may have other metadata, or be set later
-        value = getattr(solver, name)
+        if not setting.init:
+            continue  # set later
+        name, value = setting.name, getattr(solver, setting.name)
         if name == "step_size":
             value = checked(value, optional=getattr(type(solver), "stable_step", Solver.stable_step) is not Solver.stable_step)
         elif name == "batch":
             value = as_minibatches(value)
-        elif "count" in metadata:
-            value = _checks.count(name, value, least=metadata["count"])
-        elif not (value is None and setting.default is None):
-            value = _checks.number(name, value, **bounds)
+        else:
+            value = within(setting, value, name)
         object.__setattr__(solver, name, value)
 
 

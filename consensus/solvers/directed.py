@@ -1,7 +1,7 @@
 """Solvers that may step along a direction."""
 
 from dataclasses import fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,15 @@ from consensus.problems.minibatches import draw
 from consensus.solvers.base import Solver
 from consensus.solvers.bounds import refuse_directions
 from consensus.step_sizes import value_at
+
+
+class OuterState(NamedTuple):
+    """Outer iterates w and momenta m of methods with many local steps, both (agents, P); and what the direction remembers."""
+
+    round: int
+    w: np.ndarray
+    m: np.ndarray
+    direction: Any = NoMemory()
 
 
 class DirectedSolver(Solver):

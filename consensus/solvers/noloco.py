@@ -1,28 +1,17 @@
 """NoLoCo: local steps, and an outer step with momentum towards the neighbours."""
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from consensus.communication.network import Network
 from consensus.directions import AdamW, Direction
-from consensus.directions.base import NoMemory
 from consensus.problems import BaseProblem, Minibatches
-from consensus.solvers.directed import DirectedSolver
+from consensus.solvers.directed import DirectedSolver, OuterState
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule
 
 _ADAMW = AdamW()
-
-
-class NoLoCoState(NamedTuple):
-    """Outer iterates w and momenta m, both (agents, P); and what the direction remembers."""
-
-    round: int
-    w: np.ndarray
-    m: np.ndarray
-    direction: Any = NoMemory()
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,12 +69,12 @@ class NoLoCo(DirectedSolver):
     exchanges_a_round = 1
     sends = "x"
 
-    def init(self, problem: BaseProblem, w: np.ndarray) -> NoLoCoState:
-        return NoLoCoState(0, w, np.zeros_like(w), self._memory(problem, w))
+    def init(self, problem: BaseProblem, w: np.ndarray) -> OuterState:
+        return OuterState(0, w, np.zeros_like(w), self._memory(problem, w))
 
-    def step(self, problem: BaseProblem, network: Network, state: NoLoCoState) -> NoLoCoState:
+    def step(self, problem: BaseProblem, network: Network, state: OuterState) -> OuterState:
         n, w, m, memory = state
         x, memory = self._local_steps(problem, w, memory, n * self.local_steps, self.local_steps)
         (mixed,) = network.mix(n, x)
         m = self.momentum * m + self.outer * (mixed - w)
-        return NoLoCoState(n + 1, w + m, m, memory)
+        return OuterState(n + 1, w + m, m, memory)
