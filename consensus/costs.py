@@ -14,7 +14,7 @@ from scipy.stats import norm
 
 from consensus import _arguments, _checks
 from consensus.history import History
-from consensus.problems import BaseProblem, Problem
+from consensus.problems import BaseProblem, LazyProblem, Problem
 from consensus.workers.blocks import blocks_by_load
 from topologies.schedules import ScheduleLike, is_static
 
@@ -198,7 +198,7 @@ def load(
     agents, parameters = _checks.problem(problem).agents, problem.parameters
     machines = agents if machines is None else _checks.count("machines", machines, most=agents)
     blocks = blocks_by_load(problem.load, machines)
-    sizes = problem.shards.sizes if isinstance(problem, Problem) else np.ones(agents)
+    sizes = problem.shards.sizes if isinstance(problem, Problem | LazyProblem) else np.ones(agents)
     most = max(float(sizes[rows].sum()) for rows in blocks) / sizes.sum()  # of all samples, those of the busiest
     flops = 6.0 * parameters * most * history["samples"]
     several = max(rows.stop - rows.start for rows in blocks)

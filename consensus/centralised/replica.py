@@ -7,7 +7,7 @@ import numpy as np
 
 from consensus.centralised.parameter_server import ParameterServer
 from consensus.centralised.rows import drawn
-from consensus.problems import Problem
+from consensus.problems import LazyProblem, Problem
 from consensus.problems.shared import SharedProblem
 from consensus.workers.shared_memory import SharedArray
 from consensus.workers.waiting import Wait
@@ -70,7 +70,7 @@ class _Training:
     def __init__(self, replica: Replica) -> None:
         self.of, self.server, self.board = replica, replica.server, replica.board
         self.whole = replica.problem.problem()
-        assert isinstance(self.whole, Problem), "it has samples"
+        assert isinstance(self.whole, Problem | LazyProblem), "it has samples"
         self.generation = -1
         self.gradient: np.ndarray | None = None
 

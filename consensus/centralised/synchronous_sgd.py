@@ -10,7 +10,7 @@ import numpy as np
 from consensus import _checks
 from consensus.centralised.rows import drawn, workers
 from consensus.centralised.system import Advance, System, Traffic, descend
-from consensus.problems import BaseProblem, Problem
+from consensus.problems import BaseProblem, LazyProblem, Problem
 from consensus.workers.pool import Pool, WorkerDied
 
 
@@ -89,7 +89,7 @@ class SynchronousSGD(System[MomentumState]):
 
     @contextmanager
     def running(self, problem: BaseProblem, traffic: Traffic, state: MomentumState) -> Iterator[Advance[MomentumState]]:
-        assert isinstance(problem, Problem), "it has samples"
+        assert isinstance(problem, Problem | LazyProblem), "it has samples"
         sizes, agents = problem.shards.sizes, problem.agents
         with workers(problem, self.workers, drawn(problem, self.batch, self.seed)) as started:
 

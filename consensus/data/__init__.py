@@ -2,7 +2,8 @@
 
 from consensus.data.folders import load_shards, save_shards
 from consensus.data.frames import Columns
+from consensus.data.lazy import LazyShards
 from consensus.data.partitions import partition
 from consensus.data.shards import Shards
 
-__all__ = ["Columns", "Shards", "load_shards", "partition", "save_shards"]
+__all__ = ["Columns", "LazyShards", "Shards", "load_shards", "partition", "save_shards"]

@@ -13,9 +13,18 @@ _SMALL = ("uint8", "int8", "uint16", "int16", "float16")  # float32 holds their 
 
 
 def arrays(X: ArrayLike, y: ArrayLike, names: tuple[str, str] = ("X", "y")) -> tuple[np.ndarray, np.ndarray]:
+    """Return features (samples, ...) and targets (samples, outputs) as :func:`converted` does; a new dtype is logged."""
+    X = _checks.array(names[0], X)
+    found = converted(X, y, names)
+    if X.dtype.name in _SMALL:
+        logging.getLogger("consensus").info("%s in %s becomes float32, which holds its numbers exactly", names[0], X.dtype)
+    return found
+
+
+def converted(X: ArrayLike, y: ArrayLike, names: tuple[str, str]) -> tuple[np.ndarray, np.ndarray]:
     """Return features (samples, ...) and targets (samples, outputs); raise ``ValueError`` if they are not finite or do not fit.
 
-    Features in float32, int32 and int64 keep their dtype; shorter numbers become float32, which is logged, and all others
+    Features in float32, int32 and int64 keep their dtype; shorter numbers become float32, and all others
     float64. Targets are in float32 if features are, otherwise in float64.
     """
     X, y = _checks.array(names[0], X), _checks.array(names[1], y)
@@ -36,8 +45,6 @@ def arrays(X: ArrayLike, y: ArrayLike, names: tuple[str, str] = ("X", "y")) -> t
             raise ValueError(
                 f"{name} must be finite in {np.dtype(dtype)}; {name}[{', '.join(map(str, where))}] is {array[tuple(where)]}"
             )
-    if X.dtype.name in _SMALL:
-        logging.getLogger("consensus").info("%s in %s becomes float32, which holds its numbers exactly", names[0], X.dtype)
     return X if whole else X.astype(dtype, copy=False), y.reshape(len(y), -1).astype(dtype, copy=False)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pickle
 import random
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -16,7 +16,7 @@ Generators: TypeAlias = dict[str, tuple[Callable[[], Any], Callable[[Any], None]
 Result = TypeVar("Result")
 
 _SCALES = (0, 0, 1, 3, 10)  # of the samples' random features; the second sample is of ones
-_GENERATORS: Generators = {  # by what a module may draw from: how their states are read and set
+GENERATORS: Generators = {  # by what a module may draw from: how their states are read and set
     "NumPy's global generator": (np.random.get_state, np.random.set_state),
     "Python's generator random": (random.getstate, random.setstate),
 }
@@ -34,6 +34,21 @@ class Triable(Protocol):
     def _backward(self, w: np.ndarray, x: np.ndarray, u: np.ndarray) -> None: ...
     def _generators(self) -> Generators: ...
     def _constants(self, w: np.ndarray) -> dict[str, str]: ...
+
+
+@contextmanager
+def watched(generators: Generators) -> Iterator[Callable[[], list[str]]]:
+    """Yield a function that returns the generators that were drawn from; afterwards these go on as if nothing had been."""
+    before = {name: read() for name, (read, _) in generators.items()}
+
+    def drawn() -> list[str]:
+        return [name for name, (read, _) in generators.items() if pickle.dumps(read()) != pickle.dumps(before[name])]
+
+    try:
+        yield drawn
+    finally:
+        for name in drawn():
+            generators[name][1](before[name])
 
 
 def tried(model: Triable, shape: tuple[int, ...], dtype: np.dtype) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -99,7 +114,7 @@ class _Trial:
 
     def __init__(self, model: Triable, w: np.ndarray) -> None:
         self.model, self.w = model, w
-        self.generators = _GENERATORS | model._generators()
+        self.generators = GENERATORS | model._generators()
 
     def outputs(self, x: np.ndarray) -> np.ndarray:
         """Return the outputs of samples x; raise ``ValueError`` if they are no array (samples, ...) in the dtype of w."""
@@ -121,30 +136,21 @@ class _Trial:
 
     def draws(self, x: np.ndarray) -> bool:
         """Return whether a call draws from the framework's generators; other faults are left to :meth:`run`."""
-        before = {name: read() for name, (read, _) in self.generators.items()}
-        try:
+        with suppress(Exception), watched(self.generators) as drawn:  # the next call shows errors
             self.model._call(self.w.copy(), x.copy())
-        except Exception:  # which the next call shows
-            return False
-        finally:
-            drawn = [name for name, (read, _) in self.generators.items() if pickle.dumps(read()) != pickle.dumps(before[name])]
-            for name in drawn:
-                self.generators[name][1](before[name])
-        return any(name not in _GENERATORS for name in drawn)
+            return any(name not in GENERATORS for name in drawn())
+        return False
 
     def run(self, call: Callable[[np.ndarray, np.ndarray], Result], x: np.ndarray) -> Result:
         """Return ``call(w, x)``; raise ``ValueError`` if it fails or changes anything."""
         model, w, features = self.model, self.w.copy(), x.copy()
-        before = {name: read() for name, (read, _) in self.generators.items()}
         constants = model._constants(w)
-        try:
-            result = call(w, features)
-        except Exception as error:
-            raise ValueError(f"{model} fails on samples of shape {x.shape[1:]}: {type(error).__name__}: {error}") from error
-        finally:
-            drawn = [name for name, (read, _) in self.generators.items() if pickle.dumps(read()) != pickle.dumps(before[name])]
-            for name in drawn:
-                self.generators[name][1](before[name])
+        with watched(self.generators) as changed_by:
+            try:
+                result = call(w, features)
+            except Exception as error:
+                raise ValueError(f"{model} fails on samples of shape {x.shape[1:]}: {type(error).__name__}: {error}") from error
+            drawn = changed_by()
         if drawn:
             raise ValueError(
                 f"{model} draws random numbers from {drawn[0]}, as dropout does: leave that out in evaluation, as by "

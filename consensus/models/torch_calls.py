@@ -100,7 +100,8 @@ class ModuleCalls(Framework):
 
         def function(leaves: Leaves, x: Tensor) -> Tensor:
             named = {name: leaf for names, leaf in zip(all_names, leaves, strict=True) for name in names}
-            return torch.func.functional_call(module, named, (x,), tie_weights=False)  # else it looks for tied ones every time
+            given = ((), x) if isinstance(x, dict) else ((x,), None)  # by name, as models of Hugging Face are called
+            return torch.func.functional_call(module, named, *given, tie_weights=False)  # else it looks for ties every time
 
         return function
 

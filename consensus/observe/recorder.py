@@ -17,7 +17,7 @@ from consensus.models import Model
 from consensus.observe.counts import NAMES
 from consensus.observe.gather import Gather, Whole
 from consensus.observe.metrics import Metric, agents_mean, disagreement, measure
-from consensus.problems import Problem
+from consensus.problems import LazyProblem, Problem
 from consensus.problems.base import BaseProblem
 from consensus.regularizers import Regularizer
 
@@ -193,8 +193,10 @@ def _test_errors(test: HeldOut, w: np.ndarray) -> np.ndarray:
 
 def checked_test_set(problem: BaseProblem, test: Any) -> HeldOut:  # noqa: ANN401  # arrays or frames of any library
     """Return a test set (X, y) with the model and loss of `problem`; raise TypeError or ValueError if it does not fit them."""
+    if isinstance(problem, LazyProblem) and problem.trial is not None:
+        problem = problem.trial  # whose samples are like all others
     if not isinstance(problem, Problem):
-        raise TypeError(f"test needs a problem with a model; got {problem}")
+        raise TypeError(f"test needs a problem with a model, and features of one shape; got {problem}: give metrics=")
     try:
         X, y = test
     except (TypeError, ValueError) as error:

@@ -3,6 +3,7 @@
 from consensus.problems.base import BaseProblem
 from consensus.problems.batch import Batch, NumberedBatch
 from consensus.problems.functions import FunctionProblem
+from consensus.problems.lazy import LazyProblem
 from consensus.problems.linearizable import Linearizable, has_model
 from consensus.problems.minibatches import Minibatches
 from consensus.problems.model import Problem
@@ -12,6 +13,7 @@ __all__ = [
     "BaseProblem",
     "Batch",
     "FunctionProblem",
+    "LazyProblem",
     "Linearizable",
     "Minibatches",
     "NumberedBatch",

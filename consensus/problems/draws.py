@@ -28,6 +28,7 @@ def by_agent(function: Callable[..., None], model: Model, batch: Batch) -> Calla
             used = np.flatnonzero(c[place])
             one, own = slice(place, place + 1), slice(0, used[-1] + 1 if len(used) else 1)
             others = [part[one] if isinstance(part, np.ndarray) else part for part in rest]
-            function(x[one, own], d[one, own], c[one, own], *others, model=drawn(agent, draw))
+            samples = (x, d, c) if isinstance(x, list) else (x[one, own], d[one, own], c[one, own])  # a collated one has none
+            function(*samples, *others, model=drawn(agent, draw))
 
     return of_each

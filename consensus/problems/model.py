@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal, Self
@@ -95,7 +96,7 @@ class Problem(SampleSums):
         scale = 1 / total_weight(loss, shards) if reduction == "mean" else 1.0
         self.weights = shards.weights * shards.weights.dtype.type(scale)  #: c on samples, zero on padding
         self._samples = int(np.count_nonzero(self.weights))
-        self._prepare_sums()
+        self._prepare_sums(math.prod(shape))
 
     def __repr__(self) -> str:
         size, r = f"{self.agents} agents, {self.shards.samples} samples", self.nonconvex or self.regularizer

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -35,8 +34,8 @@ class SampleSums(BaseProblem):
     weights: np.ndarray
     _samples: int
 
-    def _prepare_sums(self) -> None:
-        """Choose how to add, once the attributes above are set."""
+    def _prepare_sums(self, size: int) -> None:
+        """Choose how to add, once the attributes above are set; ``size`` is how many numbers a sample's features are."""
         gradient = self._model_gradient()
         self._fused = gradient if isinstance(gradient, FusedSums) else None
         # The number times w that the regularizer adds to gradients; None if that is not all.
@@ -44,7 +43,6 @@ class SampleSums(BaseProblem):
         self._ridge = r.weight if self.nonconvex is None and type(r) is L2 and type(r.weight) is float else None
         self._together: int = getattr(self.model, "together", 1)
         # The numbers that a gradient touches: for each sample, in all layers of the model, and once for each agent.
-        size = math.prod(self.shards.features.shape[2:])
         numbers = size + 2 * sum(getattr(self.model, "widths", (size, self.model.outputs))[1:])
         self._sample_bytes, self._agent_bytes = (count * self.dtype.itemsize for count in (numbers, 2 * self.parameters))
 
@@ -56,7 +54,7 @@ class SampleSums(BaseProblem):
     def _value(self, w: np.ndarray) -> np.ndarray:
         if prepared := self._prepared():
             return prepared.value(w)
-        values, x, d, c = np.empty(self.agents, self.dtype), self.shards.features, self.shards.targets, self.weights
+        values = np.empty(self.agents, self.dtype)
 
         def summed(x: np.ndarray, d: np.ndarray, c: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
             if self._fused is not None:
@@ -64,7 +62,7 @@ class SampleSums(BaseProblem):
             else:
                 np.vecdot(self.loss.value(self.model.predict(w, x), d), c, out)
 
-        self._over_all(summed, (x, d, c, w, values))
+        self._over_all(summed, (w, values))
         return values
 
     def gradient(self, w: ArrayLike, batch: Batch | None = None) -> np.ndarray:
@@ -138,12 +136,11 @@ class SampleSums(BaseProblem):
 
         These are features x (agents, samples, ...), targets d and weights c (agents, samples).
         """
-        x, d, c = self.shards.features, self.shards.targets, self.weights
         if batch is None:
             self.work.samples += self._samples
-            self._over_all(function, (x, d, c, *arrays), *settings)
+            self._over_all(function, arrays, *settings)
             return
-
+        x, d, c = self.shards.features, self.shards.targets, self.weights
         batch = checked(batch, self.agents, c.shape[1])
         self.work.samples += int(np.count_nonzero(batch.weights))
         c, count = taken(c, batch.indices) * batch.weights, batch.indices.shape[1]
@@ -159,8 +156,8 @@ class SampleSums(BaseProblem):
         self._by_rows(of_batch, (batch.indices, x, d, c, *arrays), touched, streamed, *settings)
 
     def _over_all(self, function: ChunkFunction, arrays: tuple[np.ndarray, ...], *settings: float | None) -> None:
-        """Call ``function(*arrays, *settings)`` for all samples, chunk by chunk."""
-        most = self.weights.shape[1]
+        """Call ``function(x, d, c, *arrays, *settings)`` for all samples, chunk by chunk."""
+        most, arrays = self.weights.shape[1], (self.shards.features, self.shards.targets, self.weights, *arrays)
         touched = self.bytes_touched(most)
         streamed = self._streamed(most) if self._fused is None else touched  # kernels need no chunks that fit into a cache
         self._by_rows(self._unpadded(function, most), arrays, touched, streamed, *settings)

@@ -4,7 +4,7 @@ from scipy.sparse.csgraph import connected_components
 
 import topologies
 from consensus import _checks
-from consensus.problems import BaseProblem
+from consensus.problems import BaseProblem, has_model
 from consensus.problems.linearizable import check_convex
 from consensus.regularizers.base import Regularizer
 from consensus.solvers.base import Solver
@@ -92,9 +92,10 @@ def _check_regularizer(who: str, needs: Needs, r: Regularizer) -> None:
 
 def _check_costs(who: str, needs: Needs, problem: BaseProblem) -> None:
     model, loss = getattr(problem, "model", None), getattr(problem, "loss", None)
-    if needs.model and model is None:
+    if needs.model and not has_model(problem):
+        lacks = "has none" if model is None else "reads its samples batch by batch"
         raise TypeError(
-            f"{who} needs a model to linearise, and {problem} has none: give a consensus.Problem(model, loss, shards), or use "
+            f"{who} needs a model to linearise, and {problem} {lacks}: give a consensus.Problem(model, loss, shards), or use "
             "NEXT(FullLinearization(tau), step_size)"
         )
     if loss is not None:

@@ -1,0 +1,111 @@
+"""Sums over samples that are read as they are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from consensus import kernels
+from consensus._rows import combined
+from consensus.data.lazy import LazyShards
+from consensus.problems.batch import Batch, checked
+from consensus.problems.draws import by_agent
+from consensus.problems.model import Problem
+from consensus.problems.sums import ChunkFunction, SampleSums
+
+
+class LazySums(SampleSums):
+    """How a :class:`consensus.problems.LazyProblem` adds over its samples.
+
+    Gradients of batches have the bits of those of a :class:`consensus.Problem` with the same samples. So have sums over all
+    samples if every shard is read at once; otherwise they are sums of parts.
+    """
+
+    shards: LazyShards  # type: ignore[assignment]  # what reads the features of Shards is overridden
+    trial: Problem | None  #: of the first samples alone, by which test sets are checked; None with a collate function
+    _scale: np.floating[Any]
+    _sample: tuple[int, ...]  # the shape of a sample's features, and their dtype, and how many targets it has
+    _features: np.dtype
+    _columns: int
+
+    def _prepare(self) -> None:
+        return None  # no kernel takes all samples at once
+
+    def descended(self, x: np.ndarray, alpha: float, w: np.ndarray, batch: Batch | None = None) -> np.ndarray:
+        if batch is None and self.shards.most > self.shards.chunk:  # the sum over all samples has several parts
+            return combined(1, x, -float(alpha), self.average_gradient(w))
+        return super().descended(x, alpha, w, batch)
+
+    def _with_samples(
+        self, function: ChunkFunction, batch: Batch | None, arrays: tuple[np.ndarray, ...], *settings: float | None
+    ) -> None:
+        if batch is None:
+            self.work.samples += self._samples
+            self._over_all(function, arrays, *settings)
+            return
+        batch = checked(batch, self.agents, self.shards.most)
+        self.work.samples += int(np.count_nonzero(batch.weights))
+        count = batch.indices.shape[1]
+        if getattr(self.model, "stochastic", False):
+            function, arrays = by_agent(function, self.model, batch), (self.rows, *arrays)
+        elif self.trial is not None:
+            function = self._unpadded(function, count)
+
+        def of_batch(agents: np.ndarray, places: np.ndarray, c: np.ndarray, *rest: np.ndarray | float | None) -> None:
+            for rows, x, d, own in self._read(agents, places, c):
+                function(x, d, own, *(part[rows] if isinstance(part, np.ndarray) else part for part in rest))
+
+        blocks = np.arange(self.agents), batch.indices, self._scale * batch.weights, *arrays
+        self._by_rows(of_batch, blocks, self.bytes_touched(count), self._streamed(count), *settings)
+
+    def _over_all(self, function: ChunkFunction, arrays: tuple[np.ndarray, ...], *settings: float | None) -> None:
+        most, chunk, sizes = self.shards.most, self.shards.chunk, self.shards.sizes
+        several, width = most > chunk, min(most, chunk)  # of the whole network, so that all engines have equal bits
+        if self.trial is not None:
+            function = self._unpadded(function, width)
+
+        def of_agents(agents: np.ndarray, *blocks: np.ndarray) -> None:
+            *given, out = blocks
+            for start in range(0, int(sizes[agents].max()), chunk):
+                places = np.arange(start, min(start + chunk, most))
+                c = np.where(places < sizes[agents, None], self._scale, 0).astype(self.dtype)
+                for rows, x, d, own in self._read(agents, np.broadcast_to(places, c.shape), c):
+                    part = np.empty_like(out[rows]) if start else out[rows]
+                    function(x, d, own, *(block[rows] for block in given), part, *(() if several else settings))
+                    if start:
+                        out[rows] += part
+            if several and settings and settings[0] is not None:  # as one part does by itself
+                scale, ridge = (np.array(number, self.dtype) for number in settings)
+                kernels.combined(out, given[0], scale, ridge, out=out)
+
+        self._by_rows(of_agents, (np.arange(self.agents), *arrays), self.bytes_touched(width), self._streamed(width))
+
+    def _read(
+        self, agents: np.ndarray, places: np.ndarray, c: np.ndarray
+    ) -> Iterator[tuple[slice, Any, np.ndarray, np.ndarray]]:
+        """Yield ``rows, x, d, c`` of the samples at ``places``, without those of weight zero: zeros in arrays of all agents.
+
+        Collated inputs x are of one agent at a time.
+        """
+        if self.trial is None:
+            for row, agent in enumerate(agents.tolist()):
+                real = c[row] != 0
+                real[0] |= not real.any()
+                inputs, targets = self.shards.read(agent, places[row, real])
+                yield slice(row, row + 1), [inputs], targets.astype(self.dtype)[None], c[row : row + 1, real]
+            return
+        x = np.zeros((*c.shape, *self._sample), self._features)
+        d = np.zeros((*c.shape, self._columns), self.dtype)
+        for row, agent in enumerate(agents.tolist()):
+            real = c[row] != 0
+            if real.any():
+                inputs, targets = self.shards.read(agent, places[row, real])
+                if inputs.shape[1:] != self._sample or targets.shape[1] != self._columns:
+                    raise ValueError(
+                        f"samples of agent {self.shards.rows[agent]} must have features {self._sample} and {self._columns} "
+                        f"targets, as those of the first agent; got {inputs.shape[1:]} and {targets.shape[1]}"
+                    )
+                x[row, real], d[row, real] = inputs, targets
+        yield slice(None), x, d, c
