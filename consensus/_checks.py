@@ -198,7 +198,7 @@ def problem(value: T, name: str = "problem") -> T:
 def shards(value: T, name: str = "shards") -> T:
     """Return ``value`` if it is shards; raise ``TypeError`` otherwise."""
     needed = ("features", "targets", "weights", "indices", "samples", "network_size", "rows")
-    return _offering(name, value, needed, "Shards, as consensus.partition(X, y, agents=10) returns")
+    return _offering(name, value, needed, "Shards, as consensus.partition(X, y, agents=10) returns; LazyProblem takes others")
 
 
 def model(value: T, name: str = "model") -> T:

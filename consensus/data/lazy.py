@@ -104,7 +104,8 @@ class LazyShards:
         found = list(_checks.offers("datasets", datasets, ("__len__", "__getitem__"), "a list of datasets, one per agent"))
         if not found:
             raise ValueError("datasets must be a list of datasets, one per agent; got none")
-        own = tuple(dataset_of(f"datasets[{agent}]", dataset) for agent, dataset in enumerate(found))
+        known = {id(dataset): dataset_of(f"datasets[{agent}]", dataset) for agent, dataset in enumerate(found)}
+        own = tuple(known[id(dataset)] for dataset in found)
         sizes = [len(dataset) for dataset in own]
         if 0 in sizes:
             raise ValueError(f"datasets must have a sample for every agent; datasets[{sizes.index(0)}] is empty")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
+from weakref import WeakSet
 
 import numpy as np
 
-_MOST = 1 << 28  # bytes of a file that stay in this process's memory
+_MOST = 1 << 28  # bytes of files that stay in this process's memory
 _AROUND = 1 << 16  # bytes that the system maps with those that are read
 
 
@@ -20,18 +20,27 @@ def file_of(array: np.ndarray) -> np.memmap | None:
     return whole if isinstance(whole, np.memmap) and isinstance(whole.base, mmap.mmap) and whole.mode != "c" else None
 
 
+class _Read:
+    """What has been read of files since their pages were given back to the system."""
+
+    files: ClassVar[WeakSet[mmap.mmap]] = WeakSet()
+    bytes = 0
+
+
 class Rows:
-    """Copies of rows of an ``array``. A mapped file's pages are given back to the system after 256 MB of reading."""
+    """Copies of rows of an ``array``. After every 256 MB of reading the pages of mapped files are given back to the system."""
 
     def __init__(self, array: np.ndarray) -> None:
-        self.array, self._read = array, 0
+        self.array = array
 
     def __call__(self, places: np.ndarray) -> np.ndarray:
         rows = np.asarray(self.array[places])
-        self._read += rows.nbytes + len(rows) * _AROUND
-        if self._read > _MOST:
-            self._read, file = 0, file_of(self.array)
-            forget: Callable[[int], None] | None = getattr(file.base, "madvise", None) if file is not None else None
-            if forget is not None and hasattr(mmap, "MADV_DONTNEED"):
-                forget(mmap.MADV_DONTNEED)  # nothing is lost: the mapping is the file's own
+        if (file := file_of(self.array)) is None or not hasattr(mmap, "MADV_DONTNEED"):
+            return rows
+        _Read.files.add(file.base)  # type: ignore[arg-type]
+        _Read.bytes += rows.nbytes + len(rows) * _AROUND
+        if _Read.bytes > _MOST:
+            for read in _Read.files:
+                read.madvise(mmap.MADV_DONTNEED)  # nothing is lost: these mappings are the files' own
+            _Read.bytes, _Read.files = 0, WeakSet()
         return rows

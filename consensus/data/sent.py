@@ -9,13 +9,23 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
+from consensus import _checks
 from consensus.data.mapped import file_of
 
 
-def dumps(thing: object) -> bytes:
-    """Return ``thing`` pickled, with the names of files that arrays are mapped to in place of what is in them."""
+def dumps(dataset: object) -> bytes:
+    """Return a dataset pickled, with the names of files that arrays are mapped to in place of what is in them.
+
+    It raises a ``TypeError`` if the dataset cannot be pickled.
+    """
     content = io.BytesIO()
-    _Pickler(content).dump(thing)
+    try:
+        _Pickler(content).dump(dataset)
+    except Exception as error:  # whatever a class of the user's raises
+        raise TypeError(
+            f"datasets must be such that pickle can send them to worker processes; {_checks.shown(dataset)} is not ({error}): "
+            "open files when they are first read, or use engine='stacked'"
+        ) from error
     return content.getvalue()
 
 

@@ -82,7 +82,6 @@ class LazyProblem(LazySums):
     ) -> None:
         if not isinstance(shards, LazyShards):
             raise TypeError(f"shards must be LazyShards; got {_checks.shown(shards)}: consensus.Problem takes Shards")
-        _checks.model(model)
         _checks.loss(loss)
         x, d = _first(shards)
         self.trial = None
@@ -100,7 +99,7 @@ class LazyProblem(LazySums):
         super().__init__(shards.rows, shards.network_size, model.parameters, dtype, regularizer)
         self.model, self.loss, self.shards = model, loss, shards
         self.reduction = _checks.choice("reduction", reduction, ("mean", "sum"))
-        self._scale = np.asarray(1 / self._total(d) if reduction == "mean" else 1.0, self.dtype)[()]
+        self._scale = np.array(1 / self._total(d) if reduction == "mean" else 1.0, self.dtype)
         self._samples = int(shards.sizes.sum())
         self._prepare_sums(math.prod(self._sample))
 
@@ -125,15 +124,13 @@ class LazyProblem(LazySums):
     def shared(self) -> SharedProblem:
         bare, shards = self.restrict(slice(None)), self.shards
         datasets = {id(dataset): dataset for dataset in shards.datasets}  # agents may have the same
-        contents, numbers = (
-            [np.frombuffer(dumps(dataset), np.uint8) for dataset in datasets.values()],
-            [np.empty(0, np.int64) if own is None else own for own in shards.indices],
-        )
-        places = dict(zip(datasets, _spans(contents), strict=True))
+        contents = [np.frombuffer(dumps(dataset), np.uint8) for dataset in datasets.values()]
+        numbers = [np.empty(0, np.int64) if own is None else own for own in shards.indices]
+        places, spans = dict(zip(datasets, _spans(contents), strict=True)), _spans(numbers)
         bare.shards = replace(
             shards,
             datasets=tuple(places[id(dataset)] for dataset in shards.datasets),
-            indices=tuple(None if own is None else np.array(span) for own, span in zip(shards.indices, _spans(numbers), strict=True)),
+            indices=tuple(np.array(span) if own is not None else None for own, span in zip(shards.indices, spans, strict=True)),
         )
         arrays = np.concatenate(contents), np.concatenate([*numbers, np.zeros(1, np.int64)])  # no array may be empty
         return SharedProblem(cloudpickle.dumps(bare), tuple(map(SharedArray.of, arrays)))
@@ -148,7 +145,7 @@ class LazyProblem(LazySums):
         numbers : ndarray of int
             The agents' samples in them.
         """
-        opened = {place: Pickled(contents[slice(*place)]) for place in self.shards.datasets}
+        opened = {place: Pickled(contents[slice(*place)]) for place in set(self.shards.datasets)}
         self.shards = replace(
             self.shards,
             datasets=tuple(opened[place] for place in self.shards.datasets),

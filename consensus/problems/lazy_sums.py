@@ -25,7 +25,7 @@ class LazySums(SampleSums):
 
     shards: LazyShards  # type: ignore[assignment]  # what reads the features of Shards is overridden
     trial: Problem | None  #: of the first samples alone, by which test sets are checked; None with a collate function
-    _scale: np.floating[Any]
+    _scale: np.ndarray  # c, a number
     _sample: tuple[int, ...]  # the shape of a sample's features, and their dtype, and how many targets it has
     _features: np.dtype
     _columns: int
@@ -45,7 +45,13 @@ class LazySums(SampleSums):
             self.work.samples += self._samples
             self._over_all(function, arrays, *settings)
             return
-        batch = checked(batch, self.agents, self.shards.most)
+        batch, sizes = checked(batch, self.agents, self.shards.most), self.shards.sizes[:, None]
+        if (batch.indices >= sizes).any():
+            agent, place = np.argwhere(batch.indices >= sizes)[0]
+            raise ValueError(
+                f"indices of batch must be samples of the agents; got {batch.indices[agent, place]} of agent "
+                f"{self.rows[agent]}, which has {sizes[agent, 0]}"
+            )
         self.work.samples += int(np.count_nonzero(batch.weights))
         count = batch.indices.shape[1]
         if getattr(self.model, "stochastic", False):
@@ -91,6 +97,8 @@ class LazySums(SampleSums):
         """
         if self.trial is None:
             for row, agent in enumerate(agents.tolist()):
+                if places[row, 0] >= self.shards.sizes[agent]:
+                    continue  # all of its samples have been read
                 real = c[row] != 0
                 real[0] |= not real.any()
                 inputs, targets = self.shards.read(agent, places[row, real])

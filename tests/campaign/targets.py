@@ -94,6 +94,12 @@ SPECIAL = {
     "consensus.solvers.D2": {"schedule": LAZY, "network": LAZY},
     "consensus.data.Columns": {"names": "('a', 'b', 'c')", "categories": "{'b': ('u', 'v')}", "frame": "good.frame()"},
     "consensus.estimators.NetworkClassifier.fit": {"y": "good.y() > 0"},
+    "consensus.data.LazyShards.from_list": {"datasets": "[(good.X()[:9], good.y()[:9]), (good.X()[9:], good.y()[9:])]"},
+    "consensus.data.LazyShards.split": {"dataset": "(good.X(), good.y())", "indices": "[[0, 1], [2, 5]]"},
+    "consensus.data.LazyShards": {
+        "datasets": "([(np.ones(3), 1.0)] * 4,)", "indices": "(None,)", "sizes": "np.array([4])", "collate": "None", "chunk": "2",
+        "most": "4", "rows": "np.arange(1)", "network_size": "1", "samples": "4", "agent": "0", "places": "np.arange(2)",
+    },
     "consensus.data.load_shards": {"folder": "files.write('shard').parent"},
     "consensus.datasets.load": {"target": "'target'"},
     "consensus.datasets.Split": {"X_scaler": "None"},

@@ -1,0 +1,209 @@
+"""Problems whose samples are read as they are needed, against the same samples in memory."""
+
+import numpy as np
+import pytest
+from every_solver import SOLVERS
+
+import consensus
+import topologies
+from consensus.data import LazyShards
+from consensus.engines import Processes
+from consensus.problems import Batch, LazyProblem
+from consensus.solvers import DGD, NEXT, AdaptiveNEXT, GradientTracking, NetworkGIANT
+from consensus.surrogates import FullLinearization, PartialLinearization
+
+SIZES = (5, 9, 12, 7, 11)
+RING = topologies.ring(5)
+RNG = np.random.default_rng(0)
+PARTS = [(RNG.standard_normal((size, 4)), RNG.standard_normal(size)) for size in SIZES]
+L2 = consensus.L2(0.1)
+METHODS = ("DGD", "tracking, batches", "GT-SARAH", "GT-HSGD", "KGT, batches", "NEXT full", "TreeLBFGS", "DiLoCo")
+
+
+class Items:
+    """A dataset without arrays, as most are, that counts what is read."""
+
+    def __init__(self, X, y):
+        self.X, self.y, self.read = X, y, []
+
+    def __len__(self):
+        return len(self.X)
+
+    def __getitem__(self, number):
+        assert type(number) is int
+        self.read.append(number)
+        return self.X[number], self.y[number]
+
+
+def memory(model=None, parts=PARTS, **options):
+    return consensus.Problem(
+        model or consensus.MLP([4, 3, 1]), consensus.SquaredLoss(), consensus.Shards.from_list(parts), **options
+    )
+
+
+def lazy(datasets=PARTS, model=None, chunk=256, **options):
+    shards = LazyShards.from_list(datasets, chunk=chunk)
+    return LazyProblem(model or consensus.MLP([4, 3, 1]), consensus.SquaredLoss(), shards, **options)
+
+
+def mapped(folder, dtype=np.float64):
+    """The same data in two files, of which agents have the rows of views."""
+    pairs = []
+    for name, whole in (("X", np.concatenate([X for X, _ in PARTS])), ("y", np.concatenate([y for _, y in PARTS]))):
+        np.save(folder / f"{name}.npy", whole.astype(dtype))
+        file = np.load(folder / f"{name}.npy", mmap_mode="r")
+        pairs.append(np.split(file, np.cumsum(SIZES)[:-1]))
+    return [*zip(*pairs, strict=True)]
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("model", [consensus.MLP([4, 3, 1]), consensus.Linear(4)], ids=str)
+def test_runs_have_the_bits_of_those_in_memory(name, model, tmp_path):
+    expected = consensus.solve(memory(model, regularizer=L2), RING, SOLVERS[name], rounds=6)
+    for datasets in (PARTS, [Items(*part) for part in PARTS], mapped(tmp_path)):
+        found = consensus.solve(lazy(datasets, model, regularizer=L2), RING, SOLVERS[name], rounds=6)
+        np.testing.assert_array_equal(found.w, expected.w)
+        for column in ("objective", "stationarity", "epochs", "samples", "gradients"):
+            np.testing.assert_array_equal(found.history[column], expected.history[column])
+
+
+def test_sums_in_parts_are_those_in_memory():
+    w = np.random.default_rng(1).standard_normal((5, 19))
+    for options in ({"regularizer": L2}, {"regularizer": consensus.SCAD(0.1)}, {"reduction": "sum"}):
+        one, other = memory(**options), lazy(chunk=5, **options)
+        pairs = [[p.value(w), p.gradient(w)] for p in (one, other)]
+        if one.regularizer.smooth:
+            pairs = [
+                [*found, p.average_gradient(w), p.descended(w, 0.3, w)] for found, p in zip(pairs, (one, other), strict=True)
+            ]
+        for expected, found in zip(*pairs, strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)  # added up in another order
+        for rows in (slice(1, 3), [4, 0]):
+            np.testing.assert_array_equal(other.restrict(rows).gradient(w[rows]), other.gradient(w)[rows])
+            np.testing.assert_array_equal(other.restrict(rows).value(w[rows]), other.value(w)[rows])
+
+
+def test_batches_read_their_samples_alone():
+    datasets = [Items(*part) for part in PARTS]
+    problem = lazy(datasets, regularizer=L2)
+    rule = consensus.Minibatches(8)
+    for dataset in datasets:
+        dataset.read.clear()
+    batch = rule.at(problem, 1)
+    problem.gradient(np.zeros((5, 19)), batch)
+    for agent, dataset in enumerate(datasets):
+        assert dataset.read == batch.indices[agent][batch.weights[agent] > 0].tolist()
+    assert problem.work.samples == sum(len(dataset.read) for dataset in datasets)
+
+
+def test_equal_bits_on_workers_and_after_a_checkpoint(tmp_path):
+    files, solver, path = mapped(tmp_path), GradientTracking(0.1, batch=4), tmp_path / "run.npz"
+    whole = consensus.solve(memory(regularizer=L2), RING, solver, rounds=8).w
+    order = np.random.default_rng(0).permutation(sum(SIZES))  # as another partition of a file would have it
+    for name in "Xy":
+        np.save(tmp_path / f"{name}_shuffled.npy", np.load(tmp_path / f"{name}.npy")[order])
+    everything = tuple(np.load(tmp_path / f"{name}_shuffled.npy", mmap_mode="r") for name in "Xy")
+    numbers = np.split(np.argsort(order), np.cumsum(SIZES)[:-1])
+    one = LazyProblem(consensus.MLP([4, 3, 1]), consensus.SquaredLoss(), LazyShards.split(everything, numbers), L2)
+    several = lazy([*files[:3], *(Items(*part) for part in PARTS[3:])], regularizer=L2)
+    for problem in (one, several):
+        np.testing.assert_array_equal(consensus.solve(problem, RING, solver, rounds=8, engine=Processes(2)).w, whole)
+    consensus.solve(several, RING, solver, rounds=5, checkpoint=path, every=5)
+    np.testing.assert_array_equal(consensus.solve(several, RING, solver, rounds=8, resume=path).w, whole)
+    changed = [(X + (agent == 3), y) for agent, (X, y) in enumerate(PARTS)]
+    with pytest.raises(ValueError, match=r"is a checkpoint of another run: data"):
+        consensus.solve(lazy(changed, regularizer=L2), RING, solver, rounds=8, resume=path)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.int64])
+def test_precision_is_that_of_the_data(dtype):
+    parts = [(np.arange(24).reshape(6, 4).astype(dtype) + agent, np.arange(6) % 2) for agent in range(3)]
+    one, other = memory(parts=parts), lazy([Items(*part) for part in parts])
+    w = np.full((3, 19), 0.1, one.dtype)
+    assert other.dtype == one.dtype
+    np.testing.assert_array_equal(other.gradient(w), one.gradient(w))
+
+
+def test_a_mean_is_over_labels_that_count():
+    y = [np.array([0, 1, -1, 2, 2]), np.array([-1, 1, 0]), np.array([2, 0])]
+    parts = [(np.random.default_rng(agent).standard_normal((len(own), 3)), own) for agent, own in enumerate(y)]
+    loss, model = consensus.CrossEntropy(weight=[1.0, 2.0, 0.5], ignore_index=-1), consensus.Linear(3, 3)
+    one = consensus.Problem(model, loss, consensus.Shards.from_list(parts))
+    other = LazyProblem(model, loss, LazyShards.from_list(parts, chunk=2))
+    w = np.random.default_rng(0).standard_normal((3, 12))
+    np.testing.assert_allclose(other.gradient(w), one.gradient(w), rtol=1e-12, atol=1e-15)
+    assert other.objective(w[0]) == pytest.approx(one.objective(w[0]), rel=1e-12)
+    with pytest.raises(ValueError, match=r"^reduction='mean' divides by the weights of all labels .* shards of 2 of 3 agents"):
+        LazyProblem(model, loss, LazyShards.from_list(parts).restrict([0, 2]))
+    nothing = [(np.zeros((2, 3)), np.array([-1, -1]))] * 2
+    with pytest.raises(ValueError, match=r"^samples must have labels that count"):
+        LazyProblem(model, loss, LazyShards.from_list(nothing))
+
+
+def test_test_sets_are_those_in_memory():
+    solver, test = DGD(0.1, batch=3), PARTS[2]
+    one, other = (consensus.solve(p, RING, solver, rounds=3, test=test).history for p in (memory(), lazy()))
+    np.testing.assert_array_equal(other["test_error_worst"], one["test_error_worst"])
+    with pytest.raises(ValueError, match=r"test features must have shape \(4,\)"):
+        consensus.solve(lazy(), RING, solver, rounds=3, test=(np.zeros((2, 3)), np.zeros(2)))
+
+
+@pytest.mark.slow
+def test_servers_take_them():
+    system = consensus.centralised.SynchronousSGD(batch=10, learning_rate=0.1, workers=2)
+    one, other = (consensus.centralised.solve(p, system, rounds=4).w for p in (memory(), lazy()))
+    np.testing.assert_array_equal(other, one)
+
+
+@pytest.mark.parametrize(
+    ("solver", "kind", "message"),
+    [
+        (NEXT(PartialLinearization(1.0), 0.1), TypeError, r"^NEXT\(PartialLinearization\) needs a model .* batch by batch"),
+        (SOLVERS["GT-SAGA"], TypeError, "^GTSAGA needs a model to linearise, and LazyProblem.* batch by batch"),
+        (SOLVERS["TreeNewton"], TypeError, "^TreeNewton needs a model to linearise"),
+        (NetworkGIANT(0.1), TypeError, "^NetworkGIANT needs a model to linearise"),
+        (
+            NEXT(FullLinearization(1.0), 0.1, batch=3),
+            TypeError,
+            "^batches of surrogates need a consensus.Problem",
+        ),
+        (SOLVERS["EXTRA"], TypeError, "^LazyProblem.* has no known Lipschitz constants .* give the solver a step_size="),
+        (DGD(0.1, batch=13), ValueError, "^size of Minibatches must be at most 12"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_solvers_that_need_all_samples_are_refused_by_name(solver, kind, message):
+    with pytest.raises(kind, match=message):
+        consensus.solve(lazy(model=consensus.Linear(4), regularizer=L2), RING, solver, rounds=1)
+
+
+def test_the_default_solver_learns_curvature_from_gradients():
+    problem = lazy(model=consensus.Linear(4), regularizer=L2)
+    found = consensus.solve(problem, RING, AdaptiveNEXT(), rounds=60).history
+    assert found["stationarity"][-1] < 1e-4 * found["stationarity"][0]
+
+
+def test_what_does_not_fit_is_refused():
+    model, loss, shards = consensus.Linear(4), consensus.SquaredLoss(), LazyShards.from_list(PARTS)
+    with pytest.raises(TypeError, match=r"^shards must be LazyShards; got .*: consensus.Problem takes Shards"):
+        LazyProblem(model, loss, consensus.Shards.from_list(PARTS))
+    with pytest.raises(TypeError, match=r"^shards must be Shards, .* LazyProblem takes others; LazyShards"):
+        consensus.Problem(model, loss, shards)
+    with pytest.raises(ValueError, match=r"^the shards have 4 features a sample, but Linear\(3"):
+        LazyProblem(consensus.Linear(3), loss, shards)
+    with pytest.raises(ValueError, match=r"^SquaredLoss needs a target for each of the model's 2 outputs"):
+        LazyProblem(consensus.Linear(4, 2), loss, shards)
+    with pytest.raises(TypeError, match=r"^a collate function goes with consensus.models.Torch\(module\); got Linear"):
+        LazyProblem(
+            model, loss, LazyShards.from_list([Items(*part) for part in PARTS], lambda items: (np.ones((3, 4)), [1, 2, 3]))
+        )
+    other = lazy([PARTS[0], (np.zeros((3, 5)), np.zeros(3))], model)
+    with pytest.raises(ValueError, match=r"^samples of agent 1 must have features \(4,\) and 1 targets, .* got \(5,\) and 1"):
+        other.value(np.zeros((2, 5)))
+    holed = lazy([PARTS[0], (np.full((3, 4), np.nan), np.zeros(3))], model)
+    with pytest.raises(ValueError, match=r"^X of the dataset of agent 1 must be finite"):
+        holed.value(np.zeros((2, 5)))
+    with pytest.raises(ValueError, match=r"^indices of batch must be places in a shard, 0 .. 11; got 12 of agent 0"):
+        lazy().gradient(np.zeros((5, 19)), Batch(np.full((5, 1), 12), np.ones((5, 1))))
+    with pytest.raises(ValueError, match=r"^indices of batch must be samples of the agents; got 8 of agent 0, which has 5"):
+        lazy().gradient(np.zeros((5, 19)), Batch(np.full((5, 1), 8), np.ones((5, 1))))
