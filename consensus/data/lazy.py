@@ -90,9 +90,9 @@ class LazyShards:
         Raises
         ------
         TypeError
-            If a dataset has no length or cannot be indexed, as an ``IterableDataset``.
+            If ``datasets`` is no list, or a dataset has no length or cannot be indexed, as an ``IterableDataset``.
         ValueError
-            If there is no dataset, or an empty one.
+            If a dataset is empty.
 
         Examples
         --------
@@ -101,11 +101,10 @@ class LazyShards:
         >>> LazyShards.from_list([(np.eye(5), np.ones(5)), [(np.zeros(5), 1.0), (np.ones(5), 2.0)]])
         LazyShards(2 agents, 2 to 5 samples each)
         """
-        found = list(_checks.offers("datasets", datasets, ("__len__", "__getitem__"), "a list of datasets, one per agent"))
-        if not found:
-            raise ValueError("datasets must be a list of datasets, one per agent; got none")
-        known = {id(dataset): dataset_of(f"datasets[{agent}]", dataset) for agent, dataset in enumerate(found)}
-        own = tuple(known[id(dataset)] for dataset in found)
+        if not isinstance(datasets, list | tuple) or not datasets:
+            raise TypeError(f"datasets must be a list of datasets, one per agent; got {_checks.shown(datasets)}")
+        known = {id(dataset): dataset_of(f"datasets[{agent}]", dataset) for agent, dataset in enumerate(datasets)}
+        own = tuple(known[id(dataset)] for dataset in datasets)
         sizes = [len(dataset) for dataset in own]
         if 0 in sizes:
             raise ValueError(f"datasets must have a sample for every agent; datasets[{sizes.index(0)}] is empty")
@@ -127,9 +126,10 @@ class LazyShards:
         dataset : object
             As in :meth:`from_list`.
         indices : iterable of array_like of int
-            The samples of each agent. Entries of -1 are left out, as in ``consensus.partition(...).indices``, which has them
-            as padding.
-        collate, chunk
+            The samples of each agent, without entries of -1, the padding in ``consensus.partition(...).indices``.
+        collate : callable, optional
+            As in :meth:`from_list`.
+        chunk : int
             As in :meth:`from_list`.
 
         Returns
@@ -142,15 +142,14 @@ class LazyShards:
         TypeError
             If the dataset has no length or cannot be indexed, or indices are no whole numbers.
         ValueError
-            If an agent has no samples, or one that the dataset has not.
+            If an agent has no samples, or has some that the dataset has not.
 
         Examples
         --------
         >>> import numpy as np
         >>> from consensus.data import LazyShards
         >>> X, y = np.arange(20.0).reshape(10, 2), np.arange(10.0)
-        >>> shards = LazyShards.split((X, y), np.array_split(np.random.default_rng(0).permutation(10), 3))
-        >>> shards.sizes
+        >>> LazyShards.split((X, y), np.array_split(np.random.default_rng(0).permutation(10), 3)).sizes
         array([4, 3, 3])
         """
         one, found = dataset_of("dataset", dataset), []

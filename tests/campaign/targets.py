@@ -97,8 +97,8 @@ SPECIAL = {
     "consensus.data.LazyShards.from_list": {"datasets": "[(good.X()[:9], good.y()[:9]), (good.X()[9:], good.y()[9:])]"},
     "consensus.data.LazyShards.split": {"dataset": "(good.X(), good.y())", "indices": "[[0, 1], [2, 5]]"},
     "consensus.data.LazyShards": {
-        "datasets": "([(np.ones(3), 1.0)] * 4,)", "indices": "(None,)", "sizes": "np.array([4])", "collate": "None", "chunk": "2",
-        "most": "4", "rows": "np.arange(1)", "network_size": "1", "samples": "4", "agent": "0", "places": "np.arange(2)",
+        "datasets": "([(np.ones(3), 1.0)] * 4,)", "indices": "(None,)", "sizes": "np.array([4])", "collate": "None",
+        "chunk": "2", "most": "4", "rows": "np.arange(1)", "network_size": "1", "samples": "4",
     },
     "consensus.data.load_shards": {"folder": "files.write('shard').parent"},
     "consensus.datasets.load": {"target": "'target'"},
@@ -149,8 +149,8 @@ INNER = {
     "active", "aggregate", "allgather", "around", "at", "average_form", "averaged", "broadcast", "cautious_step", "check",
     "clear", "constraints", "curvature", "curvature_root", "descended", "digests", "drop_last", "edges", "estimated",
     "exchange", "expression", "gamma_for", "gram", "init", "jacobian", "jax_gradient", "last", "linearize", "matrices",
-    "memory", "minimise", "of", "omega", "open", "pack", "pop", "popitem", "prepare", "prox_jvp", "prox_slope", "report",
-    "run", "running", "send", "sends_at", "setdefault", "share", "slices", "smooth_gradient", "smooth_value", "solve",
+    "memory", "minimise", "of", "omega", "open", "pack", "pop", "popitem", "prepare", "prox_jvp", "prox_slope", "read",
+    "report", "run", "running", "send", "sends_at", "setdefault", "share", "slices", "smooth_gradient", "smooth_value", "solve",
     "split", "step", "take", "union", "update", "wake", "weights", "width",
 }  # fmt: skip
 ARITHMETIC = ("consensus.losses", "consensus.regularizers", "consensus.models")

@@ -108,7 +108,7 @@ def test_workers_open_their_own_datasets_alone(tmp_path):
         ([(X, Y), iter([])], TypeError, r"^datasets\[1\] must have __len__"),
         ([(X, Y[:3])], ValueError, r"^datasets\[0\] must be a pair \(X, y\) .* shapes \(8, 3\) and \(3,\)"),
         ([(X, Y), Items([])], ValueError, r"^datasets must have a sample for every agent; datasets\[1\] is empty"),
-        ([], ValueError, "^datasets must be a list of datasets, one per agent; got none"),
+        ([], TypeError, r"^datasets must be a list of datasets, one per agent; got \[\]"),
         (3, TypeError, "^datasets must be a list of datasets"),
     ],
 )

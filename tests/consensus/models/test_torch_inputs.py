@@ -217,6 +217,7 @@ def test_modules_that_do_not_fit_are_refused(module, message):
         problem(made(module), padded)
 
 
+@pytest.mark.slow
 def test_datasets_of_hugging_face():
     hugging_face = pytest.importorskip("datasets")
     columns = [{"words": [text.tolist() for text in own.texts], "label": own.labels.tolist()} for own in datasets()]
