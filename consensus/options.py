@@ -21,6 +21,7 @@ from consensus.observe.saver import Saver, check_writable
 from consensus.observe.stop_rule import StopRule, checked_column
 from consensus.observe.stopper import Stopper
 from consensus.problems import BaseProblem
+from consensus.problems.minibatches import as_minibatches
 from consensus.result import Result, finish, warn_if_above
 
 _COMPARED = (
@@ -35,6 +36,7 @@ _COMPARED = (
     "seconds",
     "stop",
     "keep",
+    "metrics_on",
 )
 T = TypeVar("T")
 
@@ -67,6 +69,7 @@ class RunOptions:
     gather: bool = True
     test: Any = None
     agent_objectives: bool = False
+    metrics_on: Any = None
     stop: str | None = None
     keep: str | None = None
 
@@ -84,6 +87,8 @@ class RunOptions:
         for name in ("checkpoint", "resume"):
             if getattr(self, name) is not None:
                 _checks.path(name, getattr(self, name))
+        if self.metrics_on is not None:
+            checked["metrics_on"] = as_minibatches(self.metrics_on, "metrics_on")
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
@@ -98,6 +103,8 @@ class RunOptions:
         metrics = checked_metrics(self.metrics, (*ALWAYS, *ASKED_FOR, *method.history_columns))
         errors = () if test is None else ("test_error", "test_error_worst")
         columns = (*ALWAYS, *errors, *method.history_columns, *metrics)
+        if self.metrics_on is not None:
+            self.metrics_on.check(problem)
         if self.stop is not None:
             checked_column("stop", StopRule.parse(self.stop).column, columns)
         if self.keep is not None:
@@ -137,7 +144,7 @@ class RunOptions:
             if saver:
                 ending.callback(saver.hold.release)
                 broadcast(saver.hold.take)
-            recorder = Recorder(problem, method, self.test, self.agent_objectives, self.metrics, honest=honest)
+            recorder = Recorder(problem, method, self.test, self.agent_objectives, self.metrics, honest, self.metrics_on)
             rule = None if self.stop is None else StopRule.parse(self.stop)
             stopper = Stopper(self.tolerance, self.exchanges, self.seconds, rule)
             keeper = None if self.keep is None else Keeper(self.keep)

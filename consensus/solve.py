@@ -19,7 +19,7 @@ from consensus.engines.states import Begin
 from consensus.observe import Observer, RoundInfo
 from consensus.observe.honest import measured_agents
 from consensus.options import RunOptions
-from consensus.problems import BaseProblem
+from consensus.problems import BaseProblem, Minibatches
 from consensus.result import Result
 from consensus.solvers import AdaptiveNEXT, Solver, check_needs
 from consensus.solvers.needs import needs_of
@@ -50,6 +50,7 @@ def solve(
     gather: bool = True,
     test: tuple[ArrayLike, ArrayLike] | None = None,
     agent_objectives: bool = False,
+    metrics_on: int | Minibatches | None = None,
     honest: Sequence[int] | None = None,
     stop: str | None = None,
     keep: str | None = None,
@@ -101,6 +102,9 @@ def solve(
         A test set, X (samples, features), for the history's columns of test errors.
     agent_objectives : bool
         Also record U at every agent's own copy (as costly as A recordings).
+    metrics_on : int or Minibatches, optional
+        Number of samples of each agent by which ``objective``, ``stationarity`` and ``agent_objective`` are estimated, the same
+        ones in every row: the first batch of the rule, weighted as in batches. By default all, as costly as rounds on all.
     honest : sequence of int, optional
         The agents that are measured. By default all but the Byzantine agents of a :class:`consensus.robust.Attack`; give it if
         agents' data are wrong (:func:`consensus.robust.flip_labels`).
@@ -193,6 +197,7 @@ def solve(
             gather=gather,
             test=test,
             agent_objectives=agent_objectives,
+            metrics_on=metrics_on,
             stop=stop,
             keep=keep,
         )

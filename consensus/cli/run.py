@@ -25,7 +25,7 @@ from consensus.solve import ENGINES
 from consensus.solvers import Solver
 
 TABLES = ("data", "engine", "model", "network", "output", "run", "solver")
-RUN = ("rounds", "seed", "record_every", "tolerance", "exchanges", "seconds", "every", "stop", "keep")
+RUN = ("rounds", "seed", "record_every", "tolerance", "exchanges", "seconds", "every", "stop", "keep", "metrics_on")
 ROWS = 200  # of a history, where the file does not say
 LONGEST = 50  # characters of a file's name
 Folder: TypeAlias = str | os.PathLike[str] | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from consensus.observe.gather import Gather, Whole
 from consensus.observe.metrics import Metric, agents_mean, disagreement, measure
 from consensus.problems import LazyProblem, Problem
 from consensus.problems.base import BaseProblem
+from consensus.problems.minibatches import Minibatches, draw
 from consensus.regularizers import Regularizer
 
 if TYPE_CHECKING:
@@ -80,7 +81,8 @@ class Recorder:
     """Measures the iterates of the agents, and appends rows to ``history``.
 
     It records the objective of each agent if `agent_objectives` is True, and `metrics`, functions of the agents' mean (P,). If
-    some agents are Byzantine, only the iterates and costs of the `honest` ones are measured.
+    some agents are Byzantine, only the iterates and costs of the `honest` ones are measured. With `metrics_on` costs and their
+    gradients are those of its first batch.
     """
 
     def __init__(
@@ -91,17 +93,20 @@ class Recorder:
         agent_objectives: bool = False,
         metrics: Mapping[str, Metric] | None = None,
         honest: np.ndarray | None = None,
+        metrics_on: Minibatches | None = None,
     ) -> None:
-        self.problem, self.solver, self.test = problem, solver, test
+        self.solver, self.test, self.metrics_on = solver, test, metrics_on
         self.agent_objectives, self.metrics, self.honest = agent_objectives, metrics or {}, honest
-        self.gather: Gather = Whole()
+        self.attach(problem, Whole())
         self.history = History()
         shards = getattr(problem, "shards", None)
         self._samples = None if shards is None else shards.samples
 
     def attach(self, problem: Costs, gather: Gather) -> None:
         """Measure with this block of the problem; `gather` collects the others."""
-        self.problem, self.gather = problem, gather
+        batch = draw(self.metrics_on, cast(Problem, problem), 0)
+        self.problem = problem if batch is None else cast(Problem, problem).sampled(batch)
+        self.gather = gather
 
     def resume(self, history: History, path: object) -> None:
         """Continue the history of the checkpoint `path`; raise ValueError if this run has other columns."""

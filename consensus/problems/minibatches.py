@@ -170,13 +170,16 @@ class _Order:
         self.epoch[row] = epoch
 
 
-def as_minibatches(batch: int | Minibatches | None) -> Minibatches | None:
-    """Return ``batch`` as a rule: a number of samples becomes :class:`Minibatches`; None, for all samples, stays None."""
+def as_minibatches(batch: int | Minibatches | None, name: str = "batch") -> Minibatches | None:
+    """Return the setting ``batch``, or what ``name`` says, as a rule: a number of samples becomes :class:`Minibatches`.
+
+    None, for all samples, stays None.
+    """
     if batch is None:
         return None
     if isinstance(batch, Integral) and not isinstance(batch, bool):
-        return Minibatches(_checks.count("batch", batch))
-    rule: Minibatches = _checks.offers("batch", batch, ("at", "check"), "a number of samples or a rule such as Minibatches(32)")
+        return Minibatches(_checks.count(name, batch))
+    rule: Minibatches = _checks.offers(name, batch, ("at", "check"), "a number of samples or a rule such as Minibatches(32)")
     return rule
 
 
