@@ -60,8 +60,10 @@ class LazyShards:
     network_size: int
 
     def __repr__(self) -> str:
-        some = "" if self.agents == self.network_size else f" of {self.network_size}"
-        return f"LazyShards({self.agents}{some} agents, {self.sizes.min()} to {self.sizes.max()} samples each)"
+        some = f" of {self.network_size}" if self.agents < self.network_size else ""
+        return (
+            f"LazyShards({self.agents}{some} agents, {min(self.sizes, default=0)} to {max(self.sizes, default=0)} samples each)"
+        )
 
     @classmethod
     def from_list(

@@ -45,7 +45,11 @@ class TorchInputs(Torch):
         with suppress(Exception), watched(GENERATORS | found._generators()) as drawn:  # errors come again below
             found.predict(w, [inputs])
             found.stochastic = any(name not in GENERATORS for name in drawn())
-        outputs = found._try(w, inputs)
+        outputs, again = found._try(w, inputs), found._try(w, inputs)
+        if not np.array_equal(again, outputs, equal_nan=True):
+            raise ValueError(f"{found} returns other outputs when it is called again: they may depend on w and inputs alone")
+        if found.stochastic:
+            found.drawn(0, 0)._try(w, inputs)
         if len(outputs) != len(alone):
             raise ValueError(f"{found} must return outputs (samples, ...) of {len(alone)} samples; got {len(outputs)}")
         found.outputs = outputs.shape[1]
@@ -77,10 +81,11 @@ class TorchInputs(Torch):
                 linearization.vjp(np.ones_like(outputs), np.empty_like(w))
             except Exception as error:
                 raise ValueError(f"{self} fails on inputs {_shapes(inputs)}: {type(error).__name__}: {error}") from error
-            changed = [f"draws random numbers from {name} in evaluation mode" for name in drawn()]
+            mode = "evaluation mode" if self._draw is None else "training"
+            changed = [f"draws random numbers from {name} in {mode}" for name in drawn()]
         changed += [f"changes {name}" for name, value in self._constants(w[0]).items() if value != constants[name]]
         if changed:
-            raise ValueError(f"{self} {changed[0]}: outputs may depend on parameters and inputs alone")
+            raise ValueError(f"{self} {changed[0]}: draw from PyTorch's generator in training, and change nothing")
         return np.asarray(outputs[0])
 
     def _stack(self, array: Any, size: int | None = None) -> Any:  # noqa: ANN401

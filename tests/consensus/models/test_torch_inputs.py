@@ -204,10 +204,25 @@ class Restless(Means):
         return self.head(self.embed(input_ids).sum(1) + torch.rand(()))
 
 
+class Noisy(Means):
+    def forward(self, input_ids, attention_mask):
+        if self.training:
+            input_ids = torch.where(torch.rand(input_ids.shape) < 0.1 + np.random.rand(), input_ids, 1)  # noqa: NPY002
+        return super().forward(input_ids, attention_mask)
+
+
+class Counting(Means):
+    def forward(self, input_ids, attention_mask):
+        self.calls = getattr(self, "calls", 0) + 1
+        return super().forward(input_ids, attention_mask).logits + self.calls
+
+
 @pytest.mark.parametrize(
     ("module", "message"),
     [
         (Unmasked, "a sample's outputs depend on the other samples of a batch, or on its padding"),
+        (Noisy, "draws random numbers from NumPy's global generator in training"),
+        (Counting, "returns other outputs when it is called again"),
         (Restless, "draws random numbers from PyTorch's generator in evaluation mode"),
         (Recurrent, r"fails on inputs \{'input_ids': \(3, \d\), .*TypeError: .*unexpected keyword argument"),
     ],

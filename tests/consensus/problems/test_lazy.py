@@ -6,6 +6,7 @@ from every_solver import SOLVERS
 
 import consensus
 import topologies
+from consensus.asynchronous import ADPSGD, ASYSONATA, Simulated
 from consensus.data import LazyShards
 from consensus.engines import Processes
 from consensus.problems import Batch, LazyProblem
@@ -175,6 +176,14 @@ def test_servers_take_them():
 def test_solvers_that_need_all_samples_are_refused_by_name(solver, kind, message):
     with pytest.raises(kind, match=message):
         consensus.solve(lazy(model=consensus.Linear(4), regularizer=L2), RING, solver, rounds=1)
+
+
+def test_agents_that_wake_take_gradients_of_batches():
+    for solver in (ADPSGD(0.05, batch=3), ASYSONATA(FullLinearization(1.0), 0.1)):
+        one, other = (consensus.solve(p, RING, solver, rounds=4, engine=Simulated()).w for p in (memory(), lazy()))
+        np.testing.assert_array_equal(other, one)
+    with pytest.raises(TypeError, match=r"^batches of surrogates need a consensus.Problem, and LazyProblem"):
+        consensus.solve(lazy(), RING, ASYSONATA(FullLinearization(1.0), 0.1, batch=3), rounds=4, engine=Simulated())
 
 
 def test_the_default_solver_learns_curvature_from_gradients():
