@@ -69,6 +69,8 @@ class ADPSGD(AsynchronousSolver):
 
     def matrices(self, schedule: ScheduleLike) -> tuple[sparse.csr_array, sparse.csr_array]:
         graph_of("ADPSGD", schedule)  # refuses what changes or is not connected
+        if schedule.agents < 2:
+            raise ValueError("ADPSGD averages with a neighbour: give a network of two agents or more")
         weights = sparse.csr_array(schedule.weights(schedule.key(0)))
         return weights, weights
 

@@ -58,7 +58,9 @@ class AsynchronousSolver(SolverDefaults, ABC):
         Whether messages may be lost.
     pairs : bool
         Whether a wake is an event of two agents: the mailbox has the state of a random neighbour, the partner, in place of
-        messages, field by field as messages name it, and the partner takes what is sent.
+        messages, field by field as messages name it (``w`` among them), and the partner takes what is sent. On workers these
+        fields of the agent's own state are those of the moment at which the mailbox is read, as it must be at each wake:
+        whoever met the agent before has changed them.
     """
 
     history_columns = COLUMNS

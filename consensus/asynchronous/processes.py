@@ -17,6 +17,7 @@ from consensus._parallel import cores
 from consensus.asynchronous.arcs import arcs_of
 from consensus.asynchronous.base import AsynchronousSolver
 from consensus.asynchronous.board import Board
+from consensus.asynchronous.pair_board import PairBoard
 from consensus.asynchronous.tally import WORK, Seen, Tally, check_newest, check_wakes
 from consensus.asynchronous.waking import Task, work
 from consensus.engines import Begin, Engine
@@ -41,6 +42,10 @@ class AsyncProcesses(Engine):
     share. A slow or stopped worker holds nobody up. One that dies is named in a warning at the end: the others go on, its
     agents' last iterates stay in the result. The order of wakes is the machine's, so no two runs are equal.
 
+    Where a wake is an event of two agents, as of :class:`ADPSGD`, a worker locks both to average them, not while it computes;
+    the partner may belong to any worker, also to one that is slow, has stopped or died. A partner that cannot be had for 0.1 s,
+    because a worker was stopped in the middle of averaging it, is passed over, which counts as a lost message.
+
     The history has the columns of :class:`Simulated`, on the wall clock: a row is recorded when all agents together have woken
     as often as so many rounds say, or at the next look, a millisecond later; rows that were passed by then are left out.
 
@@ -52,7 +57,7 @@ class AsyncProcesses(Engine):
     Raises
     ------
     TypeError
-        If the solver has rounds.
+        If the solver has rounds, or adds up messages.
     ValueError
         If a checkpoint is asked for: there is no round at which all agents could be saved.
     WorkerError
@@ -85,8 +90,9 @@ class AsyncProcesses(Engine):
         arcs = arcs_of(*waking.matrices(schedule), dtype=problem.dtype)
         everyone = cast(Any, problem.restrict(slice(0, problem.agents)))
         state, messages = waking.init(everyone, arcs, start)
-        board = Board([*messages, state.w])
         blocks = blocks_by_load(problem.load, min(self.workers or cores(), problem.agents))
+        pairs = waking.pairs
+        board = PairBoard(state, messages._fields, arcs, len(blocks)) if pairs else Board([*messages, state.w])
         ready, stop = SharedArray((len(blocks) + 1,), np.int64), SharedArray((1,), np.int64)
         done = SharedArray((len(blocks), len(WORK)), np.float64)
         most, pickled, data = rounds * problem.agents, cloudpickle.dumps(solver), problem.shared()
@@ -149,8 +155,9 @@ class _Watch:
     def _gathered(self, round: int) -> Gathered:
         everyone = np.arange(len(self.board.published))
         (w,), _ = self.board.read(everyone, slice(-1, None))
-        seen = Seen(w, self.board.published.copy(), self.board.stale.copy(), np.zeros(len(w)))
-        self.board.stale[:] = 0
+        board = self.board
+        seen = Seen(w, board.published.copy(), board.stale.copy(), board.lost, board.along)
+        board.stale[:] = 0
         seconds = 0.0 if self.began is None else time.perf_counter() - self.began
         return self.tally.gathered(round, seen, self.done.array.sum(axis=0), seconds)
 

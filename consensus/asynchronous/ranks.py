@@ -79,6 +79,9 @@ class AsyncMPI(MPI):
     ) -> str | None:
         waking, agents = cast(AsynchronousSolver, solver), problem.network_size
         check_newest("AsyncMPI", waking, observer.saver is not None or begin.resumed)
+        if waking.pairs:
+            name = type(waking).__name__
+            raise TypeError(f"{name} needs two agents at once, and AsyncMPI has messages: use Simulated() or AsyncProcesses()")
         blocks = blocks_of(agents, self.size)
         names = [f"rank {rank} (agents {block.start} to {block.stop - 1})" for rank, block in enumerate(blocks)]
         self.ranks.enter(lambda: f"after {observer.round} rounds", names)

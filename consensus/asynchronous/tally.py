@@ -25,7 +25,7 @@ def check_wakes(engine: str, solver: Solver, instead: str) -> None:
 
 def check_newest(engine: str, solver: AsynchronousSolver, saves: bool) -> None:
     """Raise ``TypeError`` if the newest message of each agent is not enough for a solver, ``ValueError`` on checkpoints."""
-    if solver.pairs or solver.adds:
+    if solver.adds:
         name = type(solver).__name__
         raise TypeError(f"{engine} has the newest message of each agent alone; {name} needs more: use Simulated()")
     if saves:
@@ -33,12 +33,16 @@ def check_newest(engine: str, solver: AsynchronousSolver, saves: bool) -> None:
 
 
 class Seen(NamedTuple):
-    """What was seen of all agents: iterates (A, P), and by agent their wakes, oldest messages in seconds, and losses (A,)."""
+    """What was seen of all agents: iterates (A, P), and by agent their wakes, oldest messages in seconds, and losses (A,).
+
+    ``along`` has the messages along each arc, unless one goes along each at every wake of its source.
+    """
 
     w: np.ndarray
     wakes: np.ndarray
     stale: np.ndarray
     lost: np.ndarray
+    along: np.ndarray | None = None
 
 
 class Tally:
@@ -49,7 +53,7 @@ class Tally:
         self._size = sum(math.prod(value.shape[1:]) for value in messages)
 
     def gathered(self, round: int, seen: Seen, work: np.ndarray, seconds: float) -> Gathered:
-        """Return what the observer takes: a message was sent for each wake and arc, whether it arrived or not.
+        """Return what the observer takes; messages are counted whether they arrived or not.
 
         Parameters
         ----------
@@ -67,9 +71,9 @@ class Tally:
         Gathered
             The round.
         """
-        w, wakes, stale, lost = seen
+        w, wakes, stale, lost, along = seen
         size = self._size * w.itemsize
-        along = wakes[self._sources]  # messages along each arc
+        along = wakes[self._sources] if along is None else along
         sent = int(along.sum())
         traffic = np.zeros(len(w), int)
         np.add.at(traffic, self._sources, along * size)

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from consensus.centralised.locks import Locks
 from consensus.workers.blocks import blocks_of
+from consensus.workers.locks import Locks
 from consensus.workers.shared_memory import SharedArray
 
 

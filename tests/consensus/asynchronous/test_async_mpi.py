@@ -65,7 +65,7 @@ def test_what_it_cannot_do_is_refused_on_all_ranks(tmp_path):
     assert [texts for texts in everyone if len(set(texts)) > 1] == []
     rounds, pairs, adds, saved, own, differ, other, nothing, good = (texts[0] for texts in everyone)
     assert rounds == "TypeError: AsyncMPI runs solvers without rounds, and DGD has rounds: give engine='mpi'"
-    assert pairs == "TypeError: AsyncMPI has the newest message of each agent alone; ADPSGD needs more: use Simulated()"
+    assert pairs == "TypeError: ADPSGD needs two agents at once, and AsyncMPI has messages: use Simulated() or AsyncProcesses()"
     assert "alone; OverlapSGP needs more" in adds
     assert saved == "ValueError: AsyncMPI writes and resumes no checkpoints: Simulated() does"
     assert "AsyncMPI measures all agents on the first rank: give each rank the problem of all agents" in own

@@ -8,7 +8,7 @@ import pytest
 from problems import CIRCLE, problem
 from unlike_quadratics import STEPS, events
 
-from consensus.asynchronous import ASYSONATA, RASGP, OverlapSGP, Simulated
+from consensus.asynchronous import ADPSGD, ASYSONATA, RASGP, OverlapSGP, Simulated
 from consensus.asynchronous.base import AsynchronousSolver
 from consensus.asynchronous.mailbox import Mailbox
 from consensus.solvers.needs import Needs
@@ -67,8 +67,8 @@ def test_it_is_read_once_when_the_first_field_is_asked_for():
 
 @pytest.mark.parametrize(
     "solver",
-    [STEPS, ASYSONATA(PartialLinearization(0.1, curvature="local"), 0.2), RASGP(0.01), OverlapSGP(0.01)],
-    ids=["full", "partial", "RASGP", "OverlapSGP"],
+    [STEPS, ASYSONATA(PartialLinearization(0.1, curvature="local"), 0.2), RASGP(0.01), OverlapSGP(0.01), ADPSGD(0.01)],
+    ids=["full", "partial", "RASGP", "OverlapSGP", "ADPSGD"],
 )
 def test_the_gradient_is_computed_before_messages_are_read(solver):
     running = events(solver, Simulated(), problem(), CIRCLE)

@@ -1,5 +1,6 @@
 """AD-PSGD, an event of two agents, and overlap SGP, whose messages are added up."""
 
+import networkx as nx
 import numpy as np
 import pytest
 from problems import AGENTS, GRAPH, problem
@@ -130,3 +131,5 @@ def test_what_they_cannot_bear_is_refused():
         consensus.solve(QUADRATICS, DIRECTED, OverlapSGP(0.01), rounds=1, engine=Simulated(loss=0.1))
     with pytest.raises(TypeError, match="AsyncProcesses has the newest message of each agent alone"):
         consensus.solve(QUADRATICS, DIRECTED, OverlapSGP(0.01), rounds=1, engine=AsyncProcesses(2))
+    with pytest.raises(ValueError, match="ADPSGD averages with a neighbour: give a network of two agents or more"):
+        ADPSGD(0.01).matrices(topologies.Static(nx.empty_graph(1)))

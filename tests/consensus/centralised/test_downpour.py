@@ -12,13 +12,13 @@ import pytest
 import consensus
 from consensus.centralised import DownpourSGD, solve
 from consensus.centralised.downpour import _go
-from consensus.centralised.locks import Locks
 from consensus.centralised.parameter_server import ParameterServer
 from consensus.centralised.replica import Board, turn
 from consensus.checkpoint import load
 from consensus.problems import Minibatches
 from consensus.workers import pool
 from consensus.workers.blocks import blocks_by_load
+from consensus.workers.locks import Locks
 from consensus.workers.shared_memory import SharedArray
 
 pytestmark = pytest.mark.usefixtures("forked")

@@ -19,9 +19,24 @@ class Locks(NamedTuple):
     @contextmanager
     def held(self, number: int) -> Iterator[None]:
         """Wait for lock ``number``; inside, no other process has it."""
-        file = self.memory.buffer.descriptor
-        fcntl.lockf(file, fcntl.LOCK_EX, 1, number)
+        fcntl.lockf(self._file, fcntl.LOCK_EX, 1, number)
         try:
             yield
         finally:
-            fcntl.lockf(file, fcntl.LOCK_UN, 1, number)
+            self.release(number)
+
+    def take(self, number: int) -> bool:
+        """Take lock ``number`` unless another process has it; return whether this one has it now."""
+        try:
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, number)
+        except (BlockingIOError, PermissionError):  # systems differ
+            return False
+        return True
+
+    def release(self, number: int) -> None:
+        """Give lock ``number`` back."""
+        fcntl.lockf(self._file, fcntl.LOCK_UN, 1, number)
+
+    @property
+    def _file(self) -> int:
+        return self.memory.buffer.descriptor
