@@ -1,11 +1,15 @@
 """Locks that the system takes back from a process that dies."""
 
-import fcntl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from consensus.workers.shared_memory import SharedArray
+
+try:
+    import fcntl
+except ImportError:  # Windows, where engines without workers run
+    fcntl = None  # type: ignore[assignment]
 
 
 class Locks(NamedTuple):
