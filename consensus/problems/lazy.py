@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 from dataclasses import replace
@@ -20,6 +21,8 @@ from consensus.data.shards import Shards
 from consensus.losses.base import Loss
 from consensus.models import Model, Torch
 from consensus.models.torch_inputs import TorchInputs
+from consensus.problems.batch import Batch
+from consensus.problems.cache import Cache
 from consensus.problems.lazy_sums import LazySums
 from consensus.problems.model import Problem
 from consensus.problems.shared import SharedProblem
@@ -120,6 +123,23 @@ class LazyProblem(LazySums):
         block.shards = self.shards.restrict(rows)
         block._samples = int(block.shards.sizes.sum())
         return block
+
+    def sampled(self, batch: Batch) -> Self:
+        """Return the problem of the same agents with the samples of a batch only; its work counts as this problem's.
+
+        Parameters
+        ----------
+        batch : Batch
+            The samples.
+
+        Returns
+        -------
+        LazyProblem
+            A problem whose gradient is ``gradient(w, batch)``; of a stochastic model, that of its evaluation mode.
+        """
+        problem = copy.copy(self)
+        problem._only, problem.cache = batch, Cache()
+        return problem
 
     def shared(self) -> SharedProblem:
         bare, shards = self.restrict(slice(None)), self.shards

@@ -29,6 +29,7 @@ class LazySums(SampleSums):
     _sample: tuple[int, ...]  # the shape of a sample's features, and their dtype, and how many targets it has
     _features: np.dtype
     _columns: int
+    _only: Batch | None = None  # the samples that are all of a sampled problem
 
     def _prepare(self) -> None:
         return None  # no kernel takes all samples at once
@@ -45,6 +46,16 @@ class LazySums(SampleSums):
             self.work.samples += self._samples
             self._over_all(function, arrays, *settings)
             return
+        self.work.samples += int(np.count_nonzero(batch.weights))
+        if getattr(self.model, "stochastic", False):
+            function, arrays = by_agent(function, self.model, batch), (self.rows, *arrays)
+        elif self.trial is not None:
+            function = self._unpadded(function, batch.indices.shape[1])
+        self._over_batch(function, batch, arrays, *settings)
+
+    def _over_batch(
+        self, function: ChunkFunction, batch: Batch, arrays: tuple[np.ndarray, ...], *settings: float | None
+    ) -> None:
         batch, sizes = checked(batch, self.agents, self.shards.most), self.shards.sizes[:, None]
         if (batch.indices >= sizes).any():
             agent, place = np.argwhere(batch.indices >= sizes)[0]
@@ -52,12 +63,7 @@ class LazySums(SampleSums):
                 f"indices of batch must be samples of the agents; got {batch.indices[agent, place]} of agent "
                 f"{self.rows[agent]}, which has {sizes[agent, 0]}"
             )
-        self.work.samples += int(np.count_nonzero(batch.weights))
         count = batch.indices.shape[1]
-        if getattr(self.model, "stochastic", False):
-            function, arrays = by_agent(function, self.model, batch), (self.rows, *arrays)
-        elif self.trial is not None:
-            function = self._unpadded(function, count)
 
         def of_batch(agents: np.ndarray, places: np.ndarray, c: np.ndarray, *rest: np.ndarray | float | None) -> None:
             for rows, x, d, own in self._read(agents, places, c):
@@ -69,8 +75,13 @@ class LazySums(SampleSums):
     def _over_all(self, function: ChunkFunction, arrays: tuple[np.ndarray, ...], *settings: float | None) -> None:
         most, chunk, sizes = self.shards.most, self.shards.chunk, self.shards.sizes
         several, width = most > chunk, min(most, chunk)  # of the whole network, so that all engines have equal bits
+        if self._only is not None:
+            width = self._only.indices.shape[1]
         if self.trial is not None:
             function = self._unpadded(function, width)
+        if self._only is not None:
+            self._over_batch(function, self._only, arrays, *settings)
+            return
 
         def of_agents(agents: np.ndarray, *blocks: np.ndarray) -> None:
             *given, out = blocks

@@ -68,6 +68,12 @@ def test_runs_have_the_bits_of_those_in_memory(name, model, tmp_path):
             np.testing.assert_array_equal(found.history[column], expected.history[column])
 
 
+def test_surrogates_of_batches_have_the_bits_of_those_in_memory():
+    solver = NEXT(FullLinearization(1.0), 0.1, batch=3)
+    mine, theirs = (consensus.solve(one, RING, solver, rounds=4) for one in (lazy(regularizer=L2), memory(regularizer=L2)))
+    np.testing.assert_array_equal(mine.w, theirs.w)
+
+
 def test_sums_in_parts_are_those_in_memory():
     w = np.random.default_rng(1).standard_normal((5, 19))
     for options in ({"regularizer": L2}, {"regularizer": consensus.SCAD(0.1)}, {"reduction": "sum"}):
@@ -149,6 +155,21 @@ def test_test_sets_are_those_in_memory():
         consensus.solve(lazy(), RING, solver, rounds=3, test=(np.zeros((2, 3)), np.zeros(2)))
 
 
+def test_rows_of_a_sample_read_it_alone():
+    options = {"rounds": 4, "record_every": 2, "metrics_on": 3}
+    datasets = [Items(*part) for part in PARTS]
+    problem = lazy(datasets, chunk=2)
+    rule = consensus.Minibatches(3)
+    wanted = consensus.solve(memory(), RING, DGD(0.1, batch=2), **options)
+    for dataset in datasets:
+        dataset.read.clear()
+    result = consensus.solve(problem, RING, DGD(0.1, batch=rule), **options | {"rounds": 0})
+    for column in ("objective", "stationarity"):
+        assert result.history[column][0] == wanted.history[column][0]
+    places = rule.at(problem, 0).indices
+    assert [set(dataset.read) for dataset in datasets] == [set(own.tolist()) for own in places]
+
+
 @pytest.mark.slow
 def test_servers_take_them():
     system = consensus.centralised.SynchronousSGD(batch=10, learning_rate=0.1, workers=2)
@@ -163,11 +184,6 @@ def test_servers_take_them():
         (SOLVERS["GT-SAGA"], TypeError, "^GTSAGA needs a model to linearise, and LazyProblem.* batch by batch"),
         (SOLVERS["TreeNewton"], TypeError, "^TreeNewton needs a model to linearise"),
         (NetworkGIANT(0.1), TypeError, "^NetworkGIANT needs a model to linearise"),
-        (
-            NEXT(FullLinearization(1.0), 0.1, batch=3),
-            TypeError,
-            "^batches of surrogates need a consensus.Problem",
-        ),
         (SOLVERS["EXTRA"], TypeError, "^LazyProblem.* has no known Lipschitz constants .* give the solver a step_size="),
         (DGD(0.1, batch=13), ValueError, "^size of Minibatches must be at most 12"),
     ],
