@@ -61,9 +61,7 @@ class LazyShards:
 
     def __repr__(self) -> str:
         some = f" of {self.network_size}" if self.agents < self.network_size else ""
-        return (
-            f"LazyShards({self.agents}{some} agents, {min(self.sizes, default=0)} to {max(self.sizes, default=0)} samples each)"
-        )
+        return f"LazyShards({self.agents}{some} agents, {self.sizes.sum()} samples)"
 
     @classmethod
     def from_list(
@@ -101,7 +99,7 @@ class LazyShards:
         >>> import numpy as np
         >>> from consensus.data import LazyShards
         >>> LazyShards.from_list([(np.eye(5), np.ones(5)), [(np.zeros(5), 1.0), (np.ones(5), 2.0)]])
-        LazyShards(2 agents, 2 to 5 samples each)
+        LazyShards(2 agents, 7 samples)
         """
         if not isinstance(datasets, list | tuple) or not datasets:
             raise TypeError(f"datasets must be a list of datasets, one per agent; got {_checks.shown(datasets)}")

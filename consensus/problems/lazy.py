@@ -92,7 +92,7 @@ class LazyProblem(LazySums):
             self.trial = Problem(model, loss, Shards.from_list([(x, d)]), regularizer, "sum")
             model, dtype = self.trial.model, self.trial.dtype
             few = self.trial.shards
-            self._sample, self._features, self._columns = few.features.shape[2:], few.features.dtype, few.targets.shape[2]
+            self._sample, self._features = few.features.shape[2:], few.features.dtype
         elif isinstance(model, Torch):
             model = TorchInputs.of(model, x, [shards.read(0, np.array([place]))[0] for place in range(len(d))])
             dtype, self._sample = model.dtype, (_size(plain(x)) // len(d),)
@@ -100,7 +100,7 @@ class LazyProblem(LazySums):
         else:
             raise TypeError(f"a collate function goes with consensus.models.Torch(module); got {model}")
         super().__init__(shards.rows, shards.network_size, model.parameters, dtype, regularizer)
-        self.model, self.loss, self.shards = model, loss, shards
+        self.model, self.loss, self.shards, self._columns = model, loss, shards, d.shape[1]
         self.reduction = _checks.choice("reduction", reduction, ("mean", "sum"))
         self._scale = np.array(1 / self._total(d) if reduction == "mean" else 1.0, self.dtype)
         self._samples = int(shards.sizes.sum())

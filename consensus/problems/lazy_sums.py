@@ -10,6 +10,7 @@ import numpy as np
 from consensus import kernels
 from consensus._rows import combined
 from consensus.data.lazy import LazyShards
+from consensus.losses.torch_loss import TorchLoss
 from consensus.problems.batch import Batch, checked
 from consensus.problems.draws import by_agent
 from consensus.problems.model import Problem
@@ -113,7 +114,7 @@ class LazySums(SampleSums):
                 real = c[row] != 0
                 real[0] |= not real.any()
                 inputs, targets = self.shards.read(agent, places[row, real])
-                yield slice(row, row + 1), [inputs], targets.astype(self.dtype)[None], c[row : row + 1, real]
+                yield slice(row, row + 1), [inputs], self._checked(agent, targets)[None], c[row : row + 1, real]
             return
         x = np.zeros((*c.shape, *self._sample), self._features)
         d = np.zeros((*c.shape, self._columns), self.dtype)
@@ -126,5 +127,18 @@ class LazySums(SampleSums):
                         f"samples of agent {self.shards.rows[agent]} must have features {self._sample} and {self._columns} "
                         f"targets, as those of the first agent; got {inputs.shape[1:]} and {targets.shape[1]}"
                     )
-                x[row, real], d[row, real] = inputs, targets
+                x[row, real], d[row, real] = inputs, self._checked(agent, targets)
         yield slice(None), x, d, c
+
+    def _checked(self, agent: int, targets: np.ndarray) -> np.ndarray:
+        """Return targets in the run's dtype; raise ``ValueError`` if they are none of the loss's."""
+        d, outputs = targets.astype(self.dtype), self.model.outputs
+        if isinstance(self.loss, TorchLoss):  # which would try its function anew, and PyTorch checks targets by itself
+            return d
+        if outputs % self._columns == 0:  # those of ragged texts are as many as their tokens
+            outputs = outputs // self._columns * d.shape[1]
+        try:
+            self.loss.check(d, outputs)
+        except ValueError as error:
+            raise ValueError(f"targets of agent {self.rows[agent]} do not fit: {error}") from error
+        return d

@@ -50,7 +50,7 @@ def test_an_agent_reads_its_own_samples():
     features, targets = shards.restrict([2, 1]).read(1, np.array([2, 0]))
     np.testing.assert_array_equal(features, X[[5, 0]])
     np.testing.assert_array_equal(targets, [[5.0], [0.0]])
-    assert repr(shards.restrict(slice(1))) == "LazyShards(1 of 3 agents, 2 to 2 samples each)"
+    assert repr(shards.restrict(slice(1))) == "LazyShards(1 of 3 agents, 2 samples)"
 
 
 def test_partitions_are_those_of_partition():
@@ -199,7 +199,8 @@ def test_ten_gigabytes_are_read_in_two(tmp_path):
     name, size = tmp_path / "large", 4 * 2_500_000 * 1024
     with name.open("wb") as file:
         file.truncate(size)
-    if name.stat().st_blocks * 512 > size // 100:
+    np.memmap(name, np.uint8, "r")[: 1 << 20].sum()
+    if name.stat().st_blocks * 512 >= 1 << 20:  # or a tmpfs, where reading a hole fills it
         pytest.skip("this disk has no sparse files")
     for agent in range(agents):  # the label is a feature of each agent's first samples
         np.memmap(name, np.float32, "r+", shape=(rows, features))[agent * (rows // agents) :][:200, 0] = np.arange(200) % 2

@@ -225,6 +225,10 @@ def test_what_does_not_fit_is_refused():
     other = lazy([PARTS[0], (np.zeros((3, 5)), np.zeros(3))], model)
     with pytest.raises(ValueError, match=r"^samples of agent 1 must have features \(4,\) and 1 targets, .* got \(5,\) and 1"):
         other.value(np.zeros((2, 5)))
+    odd = LazyShards.from_list([(np.zeros((3, 4)), [0, 1, 0]), (np.zeros((3, 4)), [0, 1, 2])])
+    classes = LazyProblem(consensus.Linear(4, 2), consensus.CrossEntropy(), odd)
+    with pytest.raises(ValueError, match=r"^targets of agent 1 do not fit: CrossEntropy takes integer classes .* of sample 2"):
+        classes.value(np.zeros((2, 10)))
     holed = lazy([PARTS[0], (np.full((3, 4), np.nan), np.zeros(3))], model)
     with pytest.raises(ValueError, match=r"^X of the dataset of agent 1 must be finite"):
         holed.value(np.zeros((2, 5)))
