@@ -14,9 +14,10 @@ from consensus import _checks, _progress
 from consensus.checkpoint import Checkpoint, check_fits, load
 from consensus.observe import Observer, RoundInfo
 from consensus.observe.callbacks import checked_callbacks
+from consensus.observe.held_out import checked_test_set
 from consensus.observe.keeper import Keeper
 from consensus.observe.metrics import checked_metrics
-from consensus.observe.recorder import ALWAYS, ASKED_FOR, Method, Recorder, checked_test_set
+from consensus.observe.recorder import ALWAYS, ASKED_FOR, Method, Recorder
 from consensus.observe.saver import Saver, check_writable
 from consensus.observe.stop_rule import StopRule, checked_column
 from consensus.observe.stopper import Stopper

@@ -54,9 +54,10 @@ def watched(generators: Generators) -> Iterator[Callable[[], list[str]]]:
 def tried(model: Triable, shape: tuple[int, ...], dtype: np.dtype) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the shape of a sample's outputs and the ``widths`` of a model for samples of a shape and dtype, in float32.
 
-    It sets ``stochastic`` if a call draws random numbers from the framework; the model is then tried without them, and with
-    those of a draw. It raises a ``ValueError`` if a pass fails, writes over its arguments or changes the model's constants,
-    draws from a generator, or if the outputs for a sample depend on the other samples, on their order, or on earlier calls.
+    It sets ``stochastic`` if a call draws random numbers from the framework, and ``least`` if there is batch normalisation; the
+    model is then tried in training mode, too. It raises a ``ValueError`` if a pass fails, writes over its arguments or changes
+    the model's constants, draws from a generator, or if the outputs for a sample in evaluation mode depend on the other
+    samples, on their order, or on earlier calls.
     """
     rng = np.random.default_rng(0)
     x = np.multiply.outer(_SCALES, np.ones(shape)) * rng.standard_normal((len(_SCALES), *shape))
@@ -64,9 +65,10 @@ def tried(model: Triable, shape: tuple[int, ...], dtype: np.dtype) -> tuple[tupl
         x = np.where(x > 0, 1.0, 0.0)
     x[1] = 1
     x, w = x.astype(dtype), 0.3 * rng.standard_normal(model.parameters).astype(np.float32)
+    normalises = getattr(model, "buffers", None) is not None
     with model._context(w.dtype):
         trial = _Trial(model, w)
-        model.stochastic = trial.draws(x)
+        model.stochastic = (_Trial(cast(Any, model).in_training(), w) if normalises else trial).draws(x)
         widths, remark = trial.run(model._path, x)
         if remark:
             raise ValueError(f"{model}: {remark}")
@@ -86,8 +88,10 @@ def tried(model: Triable, shape: tuple[int, ...], dtype: np.dtype) -> tuple[tupl
                     "cumsum(0) and sort(0) do: normalise by GroupNorm, and work along the later axes"
                 )
         trial.backward(x, outputs)
-    if model.stochastic:
+    if model.stochastic or normalises:
         _try_draw(cast(Any, model).drawn(0, 0), w, x, outputs)
+    if normalises:
+        cast(Any, model).least = 1 if _takes_one(cast(Any, model).normalised(), w, x) else 2
     return outputs.shape[1:], widths
 
 
@@ -107,6 +111,16 @@ def _try_draw(model: Triable, w: np.ndarray, x: np.ndarray, outputs: np.ndarray)
         trial.backward(x, outputs)
     if remark:
         raise ValueError(f"{model}: {remark}")
+
+
+def _takes_one(model: Triable, w: np.ndarray, x: np.ndarray) -> bool:
+    """Return whether a batch may be a single sample, which has no variance unless it has several numbers a channel."""
+    try:
+        with model._context(w.dtype):
+            model._call(w.copy(), x[:1].copy())
+    except ValueError:
+        return False
+    return True
 
 
 class _Trial:

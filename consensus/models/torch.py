@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -15,12 +15,12 @@ from numpy.typing import DTypeLike
 from consensus import _checks
 from consensus._parallel import CHUNK_BYTES
 from consensus._torch import one_thread
-from consensus.models.framework_trial import Generators
 from consensus.models.layout import NamedArray
 from consensus.models.together import most_together
 from consensus.models.torch_aligned import LINE, aligned
+from consensus.models.torch_buffers import BatchLayers
 from consensus.models.torch_calls import ModuleCalls, loaded
-from consensus.models.torch_checks import checked_device, constants, digest, generators, made, path, refuse, returned
+from consensus.models.torch_checks import checked_device, digest, made, refuse
 from consensus.models.torch_derivatives import Derivatives
 from consensus.models.torch_draws import seeded
 
@@ -43,15 +43,19 @@ class Torch(ModuleCalls):
         Device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ....
     seed : int
         Seed of the random numbers that the module draws in training, as for dropout; at least 0.
+    buffers : {"average", "keep"}
+        By which means and variances layers of batch normalisation evaluate a point: those of the samples of all agents, or of
+        each agent's own.
 
     Raises
     ------
     ImportError
         Without PyTorch: ``pip install consensus-opt[torch]``.
     ValueError
-        If the module has batch statistics, no trainable parameters, or active dropout on another device than the CPU; if the
-        device does not exist; if ``seed`` is below 0. :meth:`for_samples` rejects modules whose calls change anything but
-        their result, mix samples, or draw random numbers in evaluation mode or from another generator than PyTorch's.
+        If the module has batch statistics without running buffers, no trainable parameters, or active dropout on another
+        device than the CPU; if the device does not exist; if ``seed`` or ``buffers`` is out of range. :meth:`for_samples`
+        rejects modules whose calls change anything but their result, mix samples, or draw random numbers in evaluation mode
+        or from another generator than PyTorch's.
     TypeError
         If ``module`` is no module and makes none.
 
@@ -76,7 +80,13 @@ class Torch(ModuleCalls):
     ['0.weight', '0.bias', '2.weight', '2.bias']
     """
 
-    def __init__(self, module: nn.Module | Callable[[], nn.Module], device: str = "cpu", seed: int = 0) -> None:
+    def __init__(
+        self,
+        module: nn.Module | Callable[[], nn.Module],
+        device: str = "cpu",
+        seed: int = 0,
+        buffers: Literal["average", "keep"] = "average",
+    ) -> None:
         torch = loaded()
         self.seed = _checks.count("seed of Torch", seed, least=0)
         self._make: Callable[[], nn.Module] | None = None if isinstance(module, torch.nn.Module) else module
@@ -85,6 +95,8 @@ class Torch(ModuleCalls):
         self._module = copy.deepcopy(module) if self._make is None else made(torch, self._make, 0)
         self.device = checked_device(torch, device)
         refuse(torch, self._module, self.device)
+        self._layers, self._given = BatchLayers(torch, self._module), {}
+        self.buffers = _checks.choice("buffers", buffers, ("average", "keep")) if self._layers.size else None
         trainable = {name: part for name, part in self._module.named_parameters() if part.requires_grad}
         if not trainable:
             raise ValueError(f"module must have parameters that require a gradient; got {self}")
@@ -101,11 +113,13 @@ class Torch(ModuleCalls):
         self._prepare()
 
     def __repr__(self) -> str:
-        constants = [*self._module.buffers(), *(part for part in self._module.parameters() if not part.requires_grad)]
+        fixed_parameters = (part for part in self._module.parameters() if not part.requires_grad)
+        constants = [*self._module.buffers(), *fixed_parameters, *map(loaded().from_numpy, self._given.values())]
         text = " ".join(str(self._module).split())
         fixed = f", constants={digest(constants)}" if constants else ""
         drawn = f", seed={self.seed}" if self.stochastic else ""
-        return f"Torch({text}, device={self.device!r}{fixed}{drawn})"
+        buffers = f", buffers={self.buffers!r}" if self.buffers else ""
+        return f"Torch({text}, device={self.device!r}{fixed}{drawn}{buffers})"
 
     @property
     def layout(self) -> tuple[NamedArray, ...]:
@@ -130,13 +144,15 @@ class Torch(ModuleCalls):
         values = dict(module.named_parameters())
         return np.concatenate([values[name].detach().cpu().numpy().ravel() for (name, *_), *_ in self._spans])
 
-    def unflatten(self, w: np.ndarray) -> dict[str, Tensor]:
+    def unflatten(self, w: np.ndarray, buffers: np.ndarray | None = None) -> dict[str, Tensor]:
         """Return the state dict of the module, for ``module.load_state_dict``.
 
         Parameters
         ----------
         w : ndarray (P,)
             Parameters.
+        buffers : ndarray (B,), optional
+            The running means and variances of batch normalisation, if there is any: ``problem.buffers(w)``.
 
         Returns
         -------
@@ -146,10 +162,13 @@ class Torch(ModuleCalls):
         w = _checks.floats("w", w)
         if w.shape != (self.parameters,):
             raise ValueError(f"w must have shape ({self.parameters},) for {self}, such as result.mean; got {w.shape}")
+        if buffers is None and self.buffers:
+            raise ValueError(f"buffers must be given for {self}, which normalises batches: those of problem.buffers(w)")
         state = {name: copy.deepcopy(value) for name, value in self._module.state_dict().items()}
         for names, start, end, shape in self._spans:
             state |= {name: loaded().from_numpy(w[start:end].reshape(shape).copy()) for name in names}
-        return state
+        arrays = self._given if buffers is None else self._named(buffers)
+        return state | {name: loaded().from_numpy(array.copy()) for name, array in arrays.items()}
 
     state_dict = unflatten  # PyTorch's name
 
@@ -160,7 +179,7 @@ class Torch(ModuleCalls):
         cache. Convolutions have few parameters, which many samples share: they do not count, and up to five agents are tried.
         Other modules have one agent in a call.
         """
-        if self._draw is not None:  # each agent draws by itself
+        if self._mode in ("training", "normalised"):  # each agent draws and normalises by itself
             return 1
         if self._linear and super()._most(samples, dtype) > 1:
             most = LINE // dtype.itemsize
@@ -205,26 +224,13 @@ class Torch(ModuleCalls):
     def _jacobian(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
         torch, leaves, samples = loaded(), self._leaves(w[None]), aligned(self._tensor(x))
         function = self._function(leaves[0].dtype)
-        rows_of = torch.func.jacrev(lambda leaves, sample: function(leaves, sample[None])[0])
-        rows = torch.func.vmap(rows_of, in_dims=(None, 0))(leaves, samples)
+        if self.buffers:  # samples depend on each other
+            rows = torch.func.jacrev(lambda leaves: function(leaves, samples))(leaves)
+        else:
+            rows_of = torch.func.jacrev(lambda leaves, sample: function(leaves, sample[None])[0])
+            rows = torch.func.vmap(rows_of, in_dims=(None, 0))(leaves, samples)
         parts = [part.detach().reshape(len(x), self.outputs, -1) for part in rows]
         return np.asarray(torch.cat(parts, dim=2).cpu().numpy())
 
-    def _call(self, w: np.ndarray, x: np.ndarray) -> object:
-        with loaded().no_grad():
-            given = self._tensor(w)  # itself, so that it shows who writes over it
-            leaves = [given[start:end].reshape(shape) for _, start, end, shape in self._spans]
-            outputs = self._outputs(leaves, self._tensor(x))
-        return returned(loaded(), outputs)
-
-    def _path(self, w: np.ndarray, x: np.ndarray) -> tuple[tuple[int, ...], str]:
-        return path(loaded(), self._held(self._tensor(w).dtype), lambda: self._call(w, x), x)
-
     def _backward(self, w: np.ndarray, x: np.ndarray, u: np.ndarray) -> None:
         Derivatives(self, w[None], x[None]).vjp(u[None])
-
-    def _generators(self) -> Generators:
-        return generators(loaded()) if self._draw is None else {}
-
-    def _constants(self, w: np.ndarray) -> dict[str, str]:
-        return constants(self._held(self._tensor(w).dtype), {name for names, *_ in self._spans for name in names})

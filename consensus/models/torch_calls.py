@@ -7,13 +7,16 @@ import functools
 import threading
 from collections.abc import Callable
 from types import ModuleType
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 import numpy as np
 
 from consensus import _checks, _extras
 from consensus.models.framework import Framework
+from consensus.models.framework_trial import Generators
 from consensus.models.torch_aligned import align_products, aligned, aligned_rows, whole, with_samples
+from consensus.models.torch_buffers import BatchLayers
+from consensus.models.torch_checks import constants, generators, path, returned
 from consensus.models.torch_draws import seed_of
 
 if TYPE_CHECKING:
@@ -37,8 +40,14 @@ class ModuleCalls(Framework):
 
     device: str
     seed: int
+    buffers: str | None  #: of which samples evaluation has the statistics of batch normalisation, if there is any
+    least: int  #: how many samples a batch needs
     _module: nn.Module
+    _layers: BatchLayers
+    # Calls of the module in training, by a batch's statistics; in evaluation with those of the batch, or with given buffers.
+    _mode: Literal["training", "normalised", "evaluated"] | None = None
     _draw: int | None = None  # the seed of PyTorch's generator within calls, if there is one
+    _given: dict[str, np.ndarray]  # the buffers of an evaluated module
     _linear: bool  # whether all parameters are of ``Linear`` layers
     _spans: list[tuple[list[str], int, int, tuple[int, ...]]]  # of each parameter: its names, its place in a row, its shape
     _here: threading.local  # a thread's own copies of the module, by dtype: a call of it sets its parameters
@@ -62,7 +71,7 @@ class ModuleCalls(Framework):
         return seed_of(self.seed, agent, draw)
 
     def drawn(self, agent: int, draw: int) -> Self:
-        """Return the model with the random numbers of an agent in a draw, the same in every call.
+        """Return the model in training mode, with the random numbers of an agent in a draw, the same in every call.
 
         Parameters
         ----------
@@ -72,11 +81,83 @@ class ModuleCalls(Framework):
         Returns
         -------
         Torch
-            The model, for one agent at a time, in training mode.
+            The model, for one agent at a time; batch normalisation is by the samples of a call.
         """
+        return self._like(_mode="training", _draw=self.draw_seed(agent, draw) if self.stochastic else None)
+
+    def in_training(self) -> Self:
+        return self._like(_mode="training") if self.buffers else self
+
+    def normalised(self) -> Self:
+        """Return the model in evaluation mode but for batch normalisation, which is by the samples of a call.
+
+        Returns
+        -------
+        Torch
+            The model, for one agent at a time.
+        """
+        return self._like(_mode="normalised")
+
+    def evaluated(self, buffers: np.ndarray) -> Self:
+        """Return the model in evaluation mode, with these running means and variances in batch normalisation.
+
+        Parameters
+        ----------
+        buffers : ndarray (B,)
+            The buffers, as :meth:`consensus.Problem.buffers` returns them.
+
+        Returns
+        -------
+        Torch
+            The model, a function of the parameters and of each sample by itself.
+        """
+        return self._like(_mode="evaluated", _given=self._named(buffers), buffers=None, stochastic=False, _known={})
+
+    def statistics(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """Return the means and variances in batch normalisation of one agent's samples, all else in evaluation mode.
+
+        Parameters
+        ----------
+        w : ndarray (1, P)
+            The parameters.
+        x : ndarray (1, samples, ...)
+            The samples.
+
+        Returns
+        -------
+        ndarray (B,)
+            The means of all layers, then the variances, which are divided by the number of values.
+        """
+        model = self.normalised()
+        with self._layers.watched(loaded(), model._held(self._tensor(w).dtype)) as seen:
+            model._predicted(w, x)
+        return self._layers.vector(self._module, seen).astype(w.dtype)
+
+    @property
+    def buffer_size(self) -> int:
+        """B, how many running means and variances batch normalisation has."""
+        return self._layers.size
+
+    def _like(self, **changed: object) -> Self:
         model = object.__new__(type(self))
-        model.__dict__ |= self.__dict__ | {"_draw": self.draw_seed(agent, draw)}
+        model.__dict__ |= self.__dict__ | changed
         return model
+
+    def _named(self, buffers: np.ndarray) -> dict[str, np.ndarray]:
+        """Return running means and variances by name."""
+        buffers = _checks.floats("buffers", buffers)
+        if buffers.shape != (self._layers.size,):
+            raise ValueError(f"buffers must have shape ({self._layers.size},) for {self}; got {buffers.shape}")
+        spans = self._layers.spans
+        return {name: buffers[start:end].reshape(shape).copy() for names, start, end, shape in spans for name in names}
+
+    def _check(self, w: np.ndarray, x: np.ndarray) -> tuple[Self, np.ndarray, np.ndarray]:
+        if self.buffers and self._mode is None:
+            raise ValueError(
+                f"{self} has batch normalisation, and no outputs without statistics: evaluate it by "
+                "model.evaluated(problem.buffers(w)); solvers need a step_size= and may take its gradients alone"
+            )
+        return super()._check(w, x)
 
     def _tensor(self, array: np.ndarray) -> Tensor:
         """Return ``array`` on the device: on the CPU the same memory."""
@@ -85,21 +166,27 @@ class ModuleCalls(Framework):
         return loaded().from_dlpack(array).to(self.device)
 
     def _held(self, dtype: DType) -> nn.Module:
-        """Return this thread's own copy of the module, in evaluation mode if it is stochastic and no draw is given."""
-        modules, evaluated = self._here.__dict__.setdefault("modules", {}), self.stochastic and self._draw is None
-        if (dtype, evaluated) not in modules:
+        """Return this thread's own copy of the module, in evaluation mode if that differs and training was not asked for."""
+        modules = self._here.__dict__.setdefault("modules", {})
+        evaluated = self._mode in ("normalised", "evaluated") or (self._mode is None and (self.stochastic or self.buffers))
+        key = dtype, bool(evaluated), self._mode in ("normalised", "training")
+        if key not in modules:
             module = copy.deepcopy(self._module).to(self.device, dtype).requires_grad_(False)
-            modules[dtype, evaluated] = module.eval() if evaluated else module
+            modules[key] = module.eval() if evaluated else module
+            if key[2]:
+                self._layers.strip(module)
             if self._linear:
                 align_products(loaded(), module)
-        return modules[dtype, evaluated]
+        return modules[key]
 
     def _function(self, dtype: DType) -> Callable[[Leaves, Tensor], Tensor]:
         """Return the module's function ``(leaves, x) -> outputs``, with the tensors ``leaves`` as its parameters."""
         torch, module, all_names = loaded(), self._held(dtype), [names for names, *_ in self._spans]
+        buffers = {name: self._tensor(array).to(dtype) for name, array in self._given.items()}
 
         def function(leaves: Leaves, x: Tensor) -> Tensor:
             named = {name: leaf for names, leaf in zip(all_names, leaves, strict=True) for name in names}
+            named |= buffers
             given = ((), x) if isinstance(x, dict) else ((x,), None)  # by name, as models of Hugging Face are called
             return torch.func.functional_call(module, named, *given, tie_weights=False)  # else it looks for ties every time
 
@@ -128,3 +215,21 @@ class ModuleCalls(Framework):
     def _array(self, outputs: Tensor, x: np.ndarray) -> np.ndarray:
         """Return the outputs for x (agents, samples, ...) as an array (agents, samples, outputs)."""
         return np.asarray(outputs.cpu().numpy()).reshape(len(x), -1, self.outputs)[:, : x.shape[1]]
+
+    # For the trial
+
+    def _call(self, w: np.ndarray, x: np.ndarray) -> object:
+        with loaded().no_grad():
+            given = self._tensor(w)  # itself, so that it shows who writes over it
+            leaves = [given[start:end].reshape(shape) for _, start, end, shape in self._spans]
+            outputs = self._outputs(leaves, self._tensor(x))
+        return returned(loaded(), outputs)
+
+    def _path(self, w: np.ndarray, x: np.ndarray) -> tuple[tuple[int, ...], str]:
+        return path(loaded(), self._held(self._tensor(w).dtype), lambda: self._call(w, x), x)
+
+    def _generators(self) -> Generators:
+        return generators(loaded()) if self._draw is None else {}
+
+    def _constants(self, w: np.ndarray) -> dict[str, str]:
+        return constants(self._held(self._tensor(w).dtype), {name for names, *_ in self._spans for name in names})

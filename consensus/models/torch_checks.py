@@ -52,14 +52,15 @@ def refuse(torch: ModuleType, module: nn.Module, device: str) -> None:
                 f"{where} drops out at random, which is repeated with device='cpu' alone: take that, or call "
                 "module.eval() first"
             )
-        if isinstance(part, nn.modules.batchnorm._NormBase) and part.track_running_stats and part.training:
+        tracks = isinstance(part, nn.modules.batchnorm._NormBase) and part.track_running_stats and part.training
+        if tracks and not isinstance(part, nn.modules.batchnorm._BatchNorm):
             raise ValueError(
-                f"{where} changes with every batch: use GroupNorm or LayerNorm, or module.eval() to keep the averages of a "
-                "trained one"
+                f"{where} changes with every batch: leave out track_running_stats, or call module.eval() to keep the averages "
+                "of a trained one"
             )
         if isinstance(part, nn.modules.batchnorm._BatchNorm) and part.running_mean is None:
             raise ValueError(
-                f"{where} takes the statistics of a batch, so that samples depend on each other: use GroupNorm in its place"
+                f"{where} has no running buffers, so that predictions depend on other samples: take track_running_stats=True"
             )
 
 

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
-from consensus import _checks
-from consensus._parallel import CHUNK_BYTES
-from consensus.data.frames import is_frame, labels
-from consensus.data.samples import arrays
 from consensus.history import History
-from consensus.losses import Loss
-from consensus.models import Model
+from consensus.models.torch_buffers import averaged
 from consensus.observe.counts import NAMES
 from consensus.observe.gather import Gather, Whole
+from consensus.observe.held_out import HeldOut
 from consensus.observe.metrics import Metric, agents_mean, disagreement, measure
-from consensus.problems import LazyProblem, Problem
-from consensus.problems.base import BaseProblem
+from consensus.problems import Problem
 from consensus.problems.minibatches import Minibatches, draw
 from consensus.regularizers import Regularizer
 
@@ -64,25 +59,13 @@ class Method(Protocol):
         ...
 
 
-class HeldOut(NamedTuple):
-    """A test set, and the model and loss that are evaluated on it.
-
-    ``shares`` (samples,) sum to one: the weights of the samples in the mean error; None if they are equal.
-    """
-
-    features: np.ndarray
-    targets: np.ndarray
-    model: Model
-    loss: Loss
-    shares: np.ndarray | None = None
-
-
 class Recorder:
     """Measures the iterates of the agents, and appends rows to ``history``.
 
     It records the objective of each agent if `agent_objectives` is True, and `metrics`, functions of the agents' mean (P,). If
     some agents are Byzantine, only the iterates and costs of the `honest` ones are measured. With `metrics_on` costs and their
-    gradients are those of its first batch.
+    gradients are those of its first batch. If a model's buffers are averaged for evaluation, each row counts what that sends
+    along a spanning tree.
     """
 
     def __init__(
@@ -101,12 +84,14 @@ class Recorder:
         self.history = History()
         shards = getattr(problem, "shards", None)
         self._samples = None if shards is None else shards.samples
+        self._model: Any = getattr(problem, "model", None)
+        self._kind: str | None = getattr(self._model, "buffers", None)
 
     def attach(self, problem: Costs, gather: Gather) -> None:
         """Measure with this block of the problem; `gather` collects the others."""
         batch = draw(self.metrics_on, cast(Problem, problem), 0)
         self.problem = problem if batch is None else cast(Problem, problem).sampled(batch)
-        self.gather = gather
+        self.gather, self._sizes = gather, getattr(getattr(problem, "shards", None), "sizes", None)
 
     def resume(self, history: History, path: object) -> None:
         """Continue the history of the checkpoint `path`; raise ValueError if this run has other columns."""
@@ -130,42 +115,77 @@ class Recorder:
         """
         if not self.history.rows or self.history.last()["round"] < round:
             own, users = {}, {}
-            if self.honest is not None:
-                w, report = w[self.honest], None if report is None else report[self.honest]
+            measured = self._measured(w)
             if report is not None:
+                report = self._measured(report)
                 own = {name: float(join(report[:, k])) for k, (name, join) in enumerate(self.solver.history_columns.items())}
             if self.metrics:
-                users = self.gather.once(lambda: measure(self.metrics, agents_mean(w), round))
+                users = self.gather.once(lambda: measure(self.metrics, agents_mean(measured), round))
             traffic = counts.get("traffic")
             if traffic is not None:
                 numbers = {name: count for name, count in counts.items() if name != "traffic"}
                 counts = numbers | {"bytes_busiest": int(np.max(traffic))}
+            if self._kind == "average":
+                counts = counts | self._sent(counts, len(measured), w.itemsize)
             clock = {"epochs": self._epochs(counts), "seconds": seconds}
             self.history.append({"round": round, **self.measure(w), **counts, **clock, **own, **users})
         return self.history.last()
 
     def measure(self, w: np.ndarray) -> dict[str, float | np.ndarray]:
-        """Return the measured quantities by name, at the iterates `w` of all agents that are measured."""
+        """Return the measured quantities by name, at the iterates `w` of all agents."""
+        everyone, w = w, self._measured(w)
         mean = agents_mean(w)
+        buffers = self._averaged(mean)
         row: dict[str, float | np.ndarray] = {
-            "objective": self._objective(mean),
+            "objective": self._objective(mean, buffers),
             "stationarity": self._stationarity(mean),
             "disagreement": disagreement(w, mean),
         }
         if self.agent_objectives:
-            row["agent_objective"] = np.array([self._objective(point) for point in w])
-        if self.test is not None:
-            row["test_error"] = float(_test_errors(self.test, mean[None])[0])
-            row["test_error_worst"] = float(_test_errors(self.test, w).max())
+            row["agent_objective"] = np.array([self._objective(point, self._averaged(point)) for point in w])
+        if self.test is not None and self._kind == "keep":  # each agent has a mean model of its own
+            means = np.broadcast_to(mean, everyone.shape)
+            row["test_error"] = float(self.test.errors(self._measured(means), self._buffers(means)).mean())
+            row["test_error_worst"] = float(self.test.errors(w, self._buffers(everyone)).max())
+        elif self.test is not None:
+            row["test_error"] = float(self.test.errors(mean[None], buffers)[0])
+            row["test_error_worst"] = float(self.test.errors(w, buffers).max())
         return row
+
+    def _measured(self, rows: np.ndarray) -> np.ndarray:
+        return rows if self.honest is None else rows[self.honest]
+
+    def _buffers(self, w: np.ndarray) -> np.ndarray:
+        """Return the buffers of each measured agent at its own of the points `w` of all agents."""
+        problem: Any = self.problem
+        return self._measured(self.gather.rows(problem.buffers(w[problem.rows])))
+
+    def _averaged(self, point: np.ndarray) -> np.ndarray | None:
+        """Return the buffers of all measured agents' samples at a point, if the model's are averaged."""
+        if self._kind != "average":
+            return None
+        problem: Any = self.problem
+        buffers = self._buffers(np.broadcast_to(point, (problem.network_size, len(point))))
+        assert self._sizes is not None, "a problem with samples"
+        return averaged(buffers, self._measured(self.gather.rows(self._sizes)))
+
+    def _sent(self, counts: dict[str, Any], agents: int, size: int) -> dict[str, int]:
+        """Return the counts with what it takes to average buffers for each row of the history and the next one."""
+        points = (self.history.rows + 1) * (1 + agents * self.agent_objectives)
+        messages = 2 * (agents - 1) * points
+        floats = messages * self._model.buffer_size
+        more = {"messages": messages, "floats": floats, "bytes": size * floats}
+        return {name: counts[name] + more[name] for name in more}
 
     def _epochs(self, counts: dict[str, Any]) -> float:
         """Return the passes over the data; if no samples are counted, one for each gradient."""
         return float(counts["samples"] / self._samples if counts["samples"] else counts["gradients"])
 
-    def _objective(self, point: np.ndarray) -> float:
-        same = np.broadcast_to(point, (self.problem.agents, len(point)))
-        return float(self._total(self.problem.value(same)) + self.problem.regularizer.value(point))
+    def _objective(self, point: np.ndarray, buffers: np.ndarray | None) -> float:
+        problem: Any = self.problem
+        same = np.broadcast_to(point, (problem.agents, len(point)))
+        costs = problem.value(same) if buffers is None else problem.evaluated(buffers).value(same)
+        return float(self._total(costs) + problem.regularizer.value(point))
 
     def _stationarity(self, point: np.ndarray) -> float:
         same = np.broadcast_to(point, (self.problem.agents, len(point)))
@@ -181,44 +201,3 @@ class Recorder:
         else:
             total = len(rows) / len(self.honest) * rows[self.honest].sum(axis=0)
         return total
-
-
-def _test_errors(test: HeldOut, w: np.ndarray) -> np.ndarray:
-    """Return the mean test error of every row of `w`, a few rows at a time."""
-    X, y, model, loss, shares = test
-    few = max(1, CHUNK_BYTES // (len(X) * max(getattr(model, "widths", [model.outputs])) * X.itemsize))
-    errors = []
-    for first in range(0, len(w), few):
-        rows = w[first : first + few]
-        outputs = model.predict(rows, np.broadcast_to(X, (len(rows), *X.shape)))
-        of_samples = loss.error(outputs, np.broadcast_to(y, (len(rows), *y.shape)))
-        errors.append(of_samples.mean(axis=1) if shares is None else of_samples @ shares)
-    return np.concatenate(errors)
-
-
-def checked_test_set(problem: BaseProblem, test: Any) -> HeldOut:  # noqa: ANN401  # arrays or frames of any library
-    """Return a test set (X, y) with the model and loss of `problem`; raise TypeError or ValueError if it does not fit them."""
-    if isinstance(problem, LazyProblem) and problem.trial is not None:
-        problem = problem.trial  # whose samples are like all others
-    if not isinstance(problem, Problem):
-        raise TypeError(f"test needs a problem with a model, and features of one shape; got {problem}: give metrics=")
-    try:
-        X, y = test
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"test must be a pair (X, y); got {_checks.shown(test)}") from error
-    _checks.needs("test", problem.loss, "error")
-    shards = problem.shards
-    if shards.columns is not None and is_frame(X):
-        X = shards.columns.transform(X, "X of test")
-    X, y = arrays(X, labels("y of test", y, shards.classes)[0], ("X of test", "y of test"))
-    features = shards.features.shape[2:]
-    if X.shape[1:] != features:
-        raise ValueError(f"test features must have shape {features} a sample, as in training; got {X.shape[1:]}")
-    problem.loss.check(y, problem.model.outputs)
-    counts = problem.loss.label_counts(y) if hasattr(problem.loss, "label_counts") else 1.0
-    shares = counts / counts.sum() if isinstance(counts, np.ndarray) and counts.any() else None
-    if isinstance(counts, np.ndarray) and shares is None:
-        raise ValueError(f"y of test must have labels that count with {problem.loss}; it ignores them all")
-    # Contiguous, because bits of products depend on the order in memory.
-    X, y = np.ascontiguousarray(X, shards.features.dtype), np.ascontiguousarray(y, problem.dtype)
-    return HeldOut(X, y, problem.model, problem.loss, shares)

@@ -88,6 +88,21 @@ class Minibatches:
         if self.size > most:
             raise ValueError(f"size of Minibatches must be at most {most}, the samples of the largest shard; got {self.size}")
 
+    def least(self, problem: BaseProblem) -> int:
+        """Return how many samples the smallest batch of an agent has.
+
+        Parameters
+        ----------
+        problem : BaseProblem
+            The problem, whose agents draw.
+
+        Returns
+        -------
+        int
+            The number.
+        """
+        return self._order(problem).least
+
     def at(self, problem: BaseProblem, round: int) -> Batch:
         """Return the batch of a round.
 
@@ -126,7 +141,10 @@ class _Order:
         width = min(rule.size, real.shape[1])  # the same on all processes, because the bits of sums depend on it
         self.everyone = np.arange(len(real))
         self.indices: np.ndarray = np.zeros((self.batches.max(), len(real), width), np.intp)
-        self.weights = self._weights().astype(problem.dtype)
+        factors = self._weights()
+        counts = (factors > 0).sum(axis=2)
+        self.least = int(counts.min(where=counts > 0, initial=width))
+        self.weights = factors.astype(problem.dtype)
         self.weights.flags.writeable = False
         self.epoch = np.full(len(real), -1)
 

@@ -19,19 +19,19 @@ from consensus.data.digests import digests
 from consensus.losses.base import Loss
 from consensus.models import Linearization, Model, linearize
 from consensus.problems.batch import Batch, checked
+from consensus.problems.buffers import BufferedSums
 from consensus.problems.cache import Cache
 from consensus.problems.curvature import largest_curvature, spectrum_ends
 from consensus.problems.functions import Function, FunctionProblem
 from consensus.problems.linearizable import check_convex
 from consensus.problems.sample_shapes import check_labels, fitted, misfit
 from consensus.problems.shared import SharedProblem
-from consensus.problems.sums import SampleSums
 from consensus.problems.total_weight import total_weight
 from consensus.regularizers import Regularizer
 from consensus.workers.shared_memory import SharedArray
 
 
-class Problem(SampleSums):
+class Problem(BufferedSums):
     """Training a model on shards: ``g_i(w) = c sum_m l(f(w, x_m), d_m)`` over the samples m of agent i.
 
     Parameters

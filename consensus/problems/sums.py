@@ -18,7 +18,7 @@ from consensus.losses.base import Loss
 from consensus.models import Model, linearize
 from consensus.problems.base import BaseProblem
 from consensus.problems.batch import Batch, checked
-from consensus.problems.draws import by_agent
+from consensus.problems.draws import by_agent, has_buffers
 from consensus.regularizers import L2
 
 _FEW = 1 << 20  # bytes of features, of all agents: one core reads them in less time than it takes to distribute them
@@ -56,11 +56,13 @@ class SampleSums(BaseProblem):
             return prepared.value(w)
         values = np.empty(self.agents, self.dtype)
 
-        def summed(x: np.ndarray, d: np.ndarray, c: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
+        def summed(
+            x: np.ndarray, d: np.ndarray, c: np.ndarray, w: np.ndarray, out: np.ndarray, model: Model = self.model
+        ) -> None:
             if self._fused is not None:
                 self._fused.value(w, x, d, c, out)
             else:
-                np.vecdot(self.loss.value(self.model.predict(w, x), d), c, out)
+                np.vecdot(self.loss.value(model.predict(w, x), d), c, out)
 
         self._over_all(summed, (w, values))
         return values
@@ -144,7 +146,7 @@ class SampleSums(BaseProblem):
         batch = checked(batch, self.agents, c.shape[1])
         self.work.samples += int(np.count_nonzero(batch.weights))
         c, count = taken(c, batch.indices) * batch.weights, batch.indices.shape[1]
-        if getattr(self.model, "stochastic", False):
+        if getattr(self.model, "stochastic", False) or has_buffers(self.model):
             function, arrays = by_agent(function, self.model, batch), (self.rows, *arrays)
         else:
             function = self._unpadded(function, count)
@@ -157,6 +159,8 @@ class SampleSums(BaseProblem):
 
     def _over_all(self, function: ChunkFunction, arrays: tuple[np.ndarray, ...], *settings: float | None) -> None:
         """Call ``function(x, d, c, *arrays, *settings)`` for all samples, chunk by chunk."""
+        if has_buffers(self.model):
+            function, arrays = by_agent(function, self.model, None), (self.rows, *arrays)
         most, arrays = self.weights.shape[1], (self.shards.features, self.shards.targets, self.weights, *arrays)
         touched = self.bytes_touched(most)
         streamed = self._streamed(most) if self._fused is None else touched  # kernels need no chunks that fit into a cache

@@ -1,11 +1,14 @@
 """Whether a solver fits a problem and a network."""
 
+from typing import Any
+
 from scipy.sparse.csgraph import connected_components
 
 import topologies
 from consensus import _checks
 from consensus.problems import BaseProblem, has_model
 from consensus.problems.linearizable import check_convex
+from consensus.problems.minibatches import Minibatches, as_minibatches
 from consensus.regularizers.base import Regularizer
 from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs, needs_of
@@ -113,21 +116,37 @@ def _check_costs(who: str, needs: Needs, problem: BaseProblem) -> None:
 
 
 def _check_draws(who: str, solver: object, problem: BaseProblem) -> None:
-    """Refuse a model that draws random numbers where it must not, and warn if no batch lets it draw any."""
+    """Refuse a model that draws random numbers or normalises batches where it must not, and warn if it never draws."""
     model, needs = getattr(problem, "model", None), needs_of(solver)
-    if not getattr(model, "stochastic", False):
+    stochastic, normalises = getattr(model, "stochastic", False), getattr(model, "buffers", None) is not None
+    if not stochastic and not normalises:
         return
     if needs.model or needs.deterministic:
+        why = "draws random numbers in training" if stochastic else "normalises batches in training"
         raise ValueError(
-            f"{who} needs a deterministic model, and {model} draws random numbers in training: take a solver of gradients "
-            "alone, such as GradientTracking(0.1, batch=32), or call module.eval() first"
+            f"{who} needs a deterministic model, and {model} {why}: take a solver of gradients alone, such as "
+            "GradientTracking(0.1, batch=32), or call module.eval() first"
         )
     while getattr(solver, "batch", None) is None and hasattr(solver, "solver"):
         solver = solver.solver
-    if getattr(solver, "batch", None) is None:
+    if normalises:
+        _check_batches(who, getattr(solver, "batch", None), problem)
+    if stochastic and getattr(solver, "batch", None) is None:
         _checks.warn(
             f"{who} has no batch, and gradients of all samples are in evaluation mode: dropout and the like are left out; give "
             "batch=, or call module.eval() first"
+        )
+
+
+def _check_batches(who: str, batch: int | Minibatches | None, problem: Any) -> None:  # noqa: ANN401  # one with samples
+    """Refuse batches of a single sample where the model needs two to normalise."""
+    rule, sizes = as_minibatches(batch), problem.shards.sizes
+    if rule is None and sizes.min() < problem.model.least:
+        raise ValueError(f"{problem.model} normalises two samples or more, and agent {problem.rows[sizes.argmin()]} has one")
+    if isinstance(rule, Minibatches) and rule.least(problem) < problem.model.least:
+        raise ValueError(
+            f"{problem.model} normalises two samples or more, and {who} with batch={batch} draws single ones: take another "
+            "size, which leaves no single sample at the end of an epoch, or Minibatches(size, replacement=True)"
         )
 
 

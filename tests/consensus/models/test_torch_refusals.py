@@ -22,8 +22,8 @@ def mlp():
 @pytest.mark.parametrize(
     ("module", "message"),
     [
-        (lambda: nn.Sequential(nn.BatchNorm1d(3)), "^0, a BatchNorm1d, changes with every batch: use GroupNorm"),
-        (lambda: nn.BatchNorm1d(3, track_running_stats=False), "^module, a BatchNorm1d, takes the statistics of a batch"),
+        (lambda: nn.InstanceNorm1d(3, track_running_stats=True), "^module, a InstanceNorm1d, changes with every batch: leave"),
+        (lambda: nn.BatchNorm1d(3, track_running_stats=False), "^module, a BatchNorm1d, has no running buffers, so that"),
         (lambda: nn.LazyLinear(3), "^module, a LazyLinear, has no parameters yet: call the module on some samples first$"),
         (nn.Tanh, "^module must have parameters that require a gradient"),
     ],
