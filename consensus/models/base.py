@@ -56,6 +56,12 @@ class Model(Protocol):
         Whether f draws random numbers in training, as dropout does. The methods above then leave them out, and the model has
         ``drawn(agent, draw)``: the same model with the random numbers of an agent of the network in a draw, the same ones in
         every call. Gradients of batches are its; costs, metrics and gradients of all samples are without random numbers.
+    ``buffers`` : {"average", "keep"} or None
+        If the model normalises batches, as batch normalisation does in training: whether points are evaluated by the statistics
+        of all agents' samples or of each agent's own; None if not. It then has ``buffer_size`` and ``least``, how many numbers
+        the statistics are and how many samples a batch needs; ``drawn``, for batches; ``normalised()``, the model in evaluation
+        mode but for its normalisation by the samples of a call, for all samples; ``statistics(w, x)`` of a call; and
+        ``evaluated(buffers)``, the model by given ones. Each call has the samples of one agent, without padding.
     ``gradient_of(loss)``
         A faster way to the gradient with this loss, ``gradient(w, x, targets, weights, out=)``: it writes
         ``sum_m weights_m J_m' l'(f(w, x_m), d_m)`` of each agent into ``out`` (agents, P). None if there is none. If it is a

@@ -53,8 +53,7 @@ class BufferedSums(SampleSums):
         >>> problem.buffers(np.zeros(7)).round(3)
         array([ 5.   ,  6.   , 11.667, 11.667])
         """
-        if not has_buffers(self.model):
-            raise TypeError(f"{self} has no buffers: its model has no batch normalisation in training mode")
+        self._check_buffers()
         w = _checks.array("w", w)
         if w.ndim != 1:
             return self._statistics(self._stack(w))
@@ -77,7 +76,15 @@ class BufferedSums(SampleSums):
         -------
         Problem
             The problem, whose costs are sums over samples that do not depend on each other.
+
+        Raises
+        ------
+        TypeError
+            If the model has no batch normalisation in training mode.
+        ValueError
+            If the buffers have another shape.
         """
+        self._check_buffers()
         problem = copy.copy(self)
         problem.model, problem.cache = cast(Any, self.model).evaluated(buffers), Cache()
         problem._prepare_sums()
@@ -87,6 +94,10 @@ class BufferedSums(SampleSums):
         if getattr(self.model, "buffers", None) != "average":
             return super().objective(point)
         return self.evaluated(self.buffers(point)).objective(point)
+
+    def _check_buffers(self) -> None:
+        if not has_buffers(self.model):
+            raise TypeError(f"{self} has no buffers: its model has no batch normalisation in training mode")
 
     def _statistics(self, w: np.ndarray) -> np.ndarray:
         """Return the buffers (agents, B) of each agent's samples at its own point."""

@@ -33,8 +33,9 @@ def check_needs(solver: Solver, problem: BaseProblem, schedule: ScheduleLike) ->
     Raises
     ------
     ValueError
-        If the regularizer is not smooth, or not zero, and has to be; if the model is stochastic, and must not be; if mixing
-        matrices do not sum to one, or are not symmetric, where they have to; what the solver's own checks raise.
+        If the regularizer is not smooth, or not zero, and has to be; if the model is stochastic or normalises batches, and must
+        not, or batches are too small to be normalised; if mixing matrices do not sum to one, or are not symmetric, where they
+        have to; what the solver's own checks raise.
     TypeError
         If an argument is of another kind; if the problem has no model, and one is linearised; if the regularizer or the loss
         lacks a method that is needed.

@@ -44,7 +44,8 @@ class Needs:
         Gossip does, refuse it.
     deterministic : bool
         Whether the costs must be one function throughout, because the method searches along a step or combines gradients of all
-        samples with those of batches: models with dropout are refused, as they are where a ``model`` is linearised.
+        samples with those of batches: models with dropout or batch normalisation are refused, as they are where a ``model`` is
+        linearised.
     wakes : bool
         Whether its agents wake one by one, without rounds: an engine of :mod:`consensus.asynchronous` runs it, and no other.
 

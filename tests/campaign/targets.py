@@ -144,13 +144,15 @@ LEFT_OUT = {
     *(f"topologies.schedules.{name}" for name in ("Schedule", "is_static", "labels")),
 }  # fmt: skip
 LEFT_OUT -= {"consensus.problems.Problem", "consensus.problems.Minibatches"}  # which consensus exports, too
-#: Methods that an engine calls with arguments that it has checked, and those that a read-only mapping refuses.
+#: Methods that an engine calls with arguments that it has checked, those that a read-only mapping refuses, and those that need
+#: a module of PyTorch.
 INNER = {
-    "active", "aggregate", "allgather", "around", "at", "average_form", "averaged", "broadcast", "cautious_step", "check",
-    "clear", "constraints", "curvature", "curvature_root", "descended", "digests", "drop_last", "edges", "estimated",
-    "exchange", "expression", "gamma_for", "gram", "init", "jacobian", "jax_gradient", "last", "linearize", "matrices",
-    "memory", "minimise", "of", "omega", "open", "pack", "pop", "popitem", "prepare", "prox_jvp", "prox_slope", "read",
-    "report", "run", "running", "send", "sends_at", "setdefault", "share", "slices", "smooth_gradient", "smooth_value", "solve",
+    "active", "aggregate", "allgather", "around", "at", "average_form", "averaged", "broadcast", "buffers", "cautious_step",
+    "check", "clear", "constraints", "curvature", "curvature_root", "descended", "digests", "drop_last", "edges", "estimated",
+    "evaluated", "exchange", "expression", "gamma_for", "gram", "init", "jacobian", "jax_gradient", "last", "linearize",
+    "matrices", "memory", "minimise", "of", "omega", "open", "pack", "pop", "popitem", "prepare", "prox_jvp", "prox_slope",
+    "read", "report", "run", "running", "send", "sends_at", "setdefault", "share", "slices", "smooth_gradient", "smooth_value",
+    "solve",
     "split", "step", "take", "union", "update", "wake", "weights", "width",
 }  # fmt: skip
 ARITHMETIC = ("consensus.losses", "consensus.regularizers", "consensus.models")

@@ -110,6 +110,8 @@ def test_other_normalisation_and_frozen_layers_have_no_buffers():
         check_model(p.model)
         with pytest.raises(TypeError, match="has no buffers: its model has no batch normalisation in training mode"):
             p.buffers(np.zeros(p.parameters))
+        with pytest.raises(TypeError, match="has no buffers: its model has no batch normalisation in training mode"):
+            p.evaluated(np.zeros(8))
 
 
 def test_what_needs_statistics_says_where_they_come_from():
