@@ -95,7 +95,7 @@ class Torch(ModuleCalls):
         self._module = copy.deepcopy(module) if self._make is None else made(torch, self._make, 0)
         self.device = checked_device(torch, device)
         refuse(torch, self._module, self.device)
-        self._layers, self._given = BatchLayers(torch, self._module), {}
+        self._layers, self._evaluated_by = BatchLayers(torch, self._module), {}
         self.buffers = _checks.choice("buffers", buffers, ("average", "keep")) if self._layers.size else None
         trainable = {name: part for name, part in self._module.named_parameters() if part.requires_grad}
         if not trainable:
@@ -114,7 +114,7 @@ class Torch(ModuleCalls):
 
     def __repr__(self) -> str:
         fixed_parameters = (part for part in self._module.parameters() if not part.requires_grad)
-        constants = [*self._module.buffers(), *fixed_parameters, *map(loaded().from_numpy, self._given.values())]
+        constants = [*self._module.buffers(), *fixed_parameters, *map(loaded().from_numpy, self._evaluated_by.values())]
         text = " ".join(str(self._module).split())
         fixed = f", constants={digest(constants)}" if constants else ""
         drawn = f", seed={self.seed}" if self.stochastic else ""
@@ -167,7 +167,7 @@ class Torch(ModuleCalls):
         state = {name: copy.deepcopy(value) for name, value in self._module.state_dict().items()}
         for names, start, end, shape in self._spans:
             state |= {name: loaded().from_numpy(w[start:end].reshape(shape).copy()) for name in names}
-        arrays = self._given if buffers is None else self._named(buffers)
+        arrays = self._evaluated_by if buffers is None else self._named(buffers)
         return state | {name: loaded().from_numpy(array.copy()) for name, array in arrays.items()}
 
     state_dict = unflatten  # PyTorch's name

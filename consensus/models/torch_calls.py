@@ -47,7 +47,7 @@ class ModuleCalls(Framework):
     # Calls of the module in training, by a batch's statistics; in evaluation with those of the batch, or with given buffers.
     _mode: Literal["training", "normalised", "evaluated"] | None = None
     _draw: int | None = None  # the seed of PyTorch's generator within calls, if there is one
-    _given: dict[str, np.ndarray]  # the buffers of an evaluated module
+    _evaluated_by: dict[str, np.ndarray]  # the buffers of an evaluated module
     _linear: bool  # whether all parameters are of ``Linear`` layers
     _spans: list[tuple[list[str], int, int, tuple[int, ...]]]  # of each parameter: its names, its place in a row, its shape
     _here: threading.local  # a thread's own copies of the module, by dtype: a call of it sets its parameters
@@ -111,7 +111,7 @@ class ModuleCalls(Framework):
         Torch
             The model, a function of the parameters and of each sample by itself.
         """
-        return self._like(_mode="evaluated", _given=self._named(buffers), buffers=None, stochastic=False, _known={})
+        return self._like(_mode="evaluated", _evaluated_by=self._named(buffers), buffers=None, stochastic=False, _known={})
 
     def statistics(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
         """Return the means and variances in batch normalisation of one agent's samples, all else in evaluation mode.
@@ -182,7 +182,7 @@ class ModuleCalls(Framework):
     def _function(self, dtype: DType) -> Callable[[Leaves, Tensor], Tensor]:
         """Return the module's function ``(leaves, x) -> outputs``, with the tensors ``leaves`` as its parameters."""
         torch, module, all_names = loaded(), self._held(dtype), [names for names, *_ in self._spans]
-        buffers = {name: self._tensor(array).to(dtype) for name, array in self._given.items()}
+        buffers = {name: self._tensor(array).to(dtype) for name, array in self._evaluated_by.items()}
 
         def function(leaves: Leaves, x: Tensor) -> Tensor:
             named = {name: leaf for names, leaf in zip(all_names, leaves, strict=True) for name in names}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from typing import Any, Self, cast
 
 import numpy as np
@@ -87,7 +88,7 @@ class BufferedSums(SampleSums):
         self._check_buffers()
         problem = copy.copy(self)
         problem.model, problem.cache = cast(Any, self.model).evaluated(buffers), Cache()
-        problem._prepare_sums()
+        problem._prepare_sums(math.prod(self.shards.features.shape[2:]))
         return problem
 
     def objective(self, point: ArrayLike) -> float:
@@ -106,5 +107,5 @@ class BufferedSums(SampleSums):
         def noted(x: np.ndarray, d: np.ndarray, c: np.ndarray, w: np.ndarray, out: np.ndarray, model: Model) -> None:
             out[0] = cast(Any, model).statistics(w, x)
 
-        self._over_all(noted, (self.shards.features, self.shards.targets, self.weights), (w, found))
+        self._over_all(noted, (w, found))
         return found

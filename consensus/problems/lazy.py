@@ -23,6 +23,7 @@ from consensus.models import Model, Torch
 from consensus.models.torch_inputs import TorchInputs
 from consensus.problems.batch import Batch
 from consensus.problems.cache import Cache
+from consensus.problems.draws import has_buffers
 from consensus.problems.lazy_sums import LazySums
 from consensus.problems.model import Problem
 from consensus.problems.shared import SharedProblem
@@ -58,7 +59,8 @@ class LazyProblem(LazySums):
     Raises
     ------
     ValueError
-        If the first agent's samples do not fit the model or the loss, or differ when they are read again.
+        If the first agent's samples do not fit the model or the loss, or differ when they are read again; if the model has
+        batch normalisation in training mode.
     TypeError
         If an argument lacks what is needed, or there is a collate function and another model.
 
@@ -86,6 +88,11 @@ class LazyProblem(LazySums):
         if not isinstance(shards, LazyShards):
             raise TypeError(f"shards must be LazyShards; got {_checks.shown(shards)}: consensus.Problem takes Shards")
         _checks.loss(loss)
+        if has_buffers(model):
+            raise ValueError(
+                f"{model} has batch normalisation, which is evaluated by statistics of all samples of an agent in one pass: "
+                "give them to consensus.Problem, normalise by GroupNorm or LayerNorm, or call module.eval() first"
+            )
         x, d = _first(shards)
         self.trial = None
         if shards.collate is None:

@@ -6,10 +6,11 @@ from ranks_on_threads import together
 
 import consensus
 import topologies
+from consensus.data import LazyShards
 from consensus.models import Torch
 from consensus.observe.recorder import Recorder
 from consensus.options import RunOptions
-from consensus.problems import Batch
+from consensus.problems import Batch, LazyProblem
 from consensus.solvers import DGD, GTSAGA, NEXT, AdaptiveNEXT, Gossip, GradientTracking, NewtonTracking, TreeLBFGS
 from consensus.surrogates import FullLinearization, PartialLinearization
 from consensus.testing import check_model
@@ -129,6 +130,11 @@ def test_what_needs_statistics_says_where_they_come_from():
         kept.buffers(w)
     with pytest.raises(ValueError, match=r"^buffers must be one of 'average', 'keep'; got 'share'"):
         Torch(mlp, buffers="share")
+    lazy = LazyShards.from_list([(X[:20], Y[:20]), (X[20:], Y[20:])])
+    with pytest.raises(ValueError, match="has batch normalisation, which is evaluated by statistics of all samples"):
+        LazyProblem(Torch(mlp), consensus.CrossEntropy(), lazy)
+    frozen = LazyProblem(Torch(mlp().eval()), consensus.CrossEntropy(), lazy)
+    assert frozen.gradient(np.zeros((2, 47))).shape == (2, 47)
     check_model(p.model.evaluated(p.buffers(w)))
     check_model(Torch(mlp).evaluated(p.buffers(w)), features=5)
 
