@@ -207,6 +207,13 @@ def test_metrics_are_those_of_the_users_module_in_evaluation_mode(module, dtype)
     assert last["test_error"] == pytest.approx(measured(p, mean, buffers, *TEST)[1])
     assert last["test_error_worst"] == pytest.approx(max(measured(p, w, buffers, *TEST)[1] for w in average.w))
 
+    on = consensus.Minibatches(5)
+    some = consensus.solve(p, RING, DGD(0.1, batch=3), start=points(p), metrics_on=on, **settings).history["objective"][-1]
+    means, variances = np.split(p.sampled(on.at(p, 0)).buffers(np.tile(mean, (4, 1))).astype(float), 2, axis=1)
+    few = np.array([*(shares @ means), *(shares @ (variances + (means - shares @ means) ** 2))], dtype)
+    losses = [measured(p, mean, few, *data(p, agent, own))[0] / 5 for agent, own in enumerate(on.at(p, 0).indices)]
+    np.testing.assert_allclose(some, shares @ losses + penalty(mean), rtol=10 * tolerance)
+
     p = problem(module, dtype, buffers="keep")
     kept = consensus.solve(p, RING, DGD(0.1, batch=3), start=points(p), **settings)
     np.testing.assert_array_equal(kept.w, average.w)
