@@ -136,8 +136,6 @@ class ASYSONATA(AsynchronousSolver):
 
     def check(self, problem: BaseProblem) -> None:
         super().check(problem)
-        if self.batch is not None and not hasattr(problem, "sampled"):
-            raise TypeError(f"batches of surrogates need a consensus.Problem, and {problem} is none: leave batch out")
         linear = problem.restrict(slice(0, problem.agents))
         linear.regularizer = _NOTHING
         self._solver.check(self.surrogate, linear)

@@ -129,7 +129,7 @@ class LazyProblem(LazySums):
         block = super().restrict(rows)
         block.shards = self.shards.restrict(rows)
         block._samples = int(block.shards.sizes.sum())
-        return block
+        return block if self._only is None else block.sampled(Batch(*(array[rows] for array in self._only)))
 
     def sampled(self, batch: Batch) -> Self:
         """Return the problem of the same agents with the samples of a batch only; its work counts as this problem's.
@@ -145,7 +145,7 @@ class LazyProblem(LazySums):
             A problem whose gradient is ``gradient(w, batch)``; of a stochastic model, that of its evaluation mode.
         """
         problem = copy.copy(self)
-        problem._only, problem.cache = batch, Cache()
+        problem._only, problem._samples, problem.cache = batch, int(np.count_nonzero(batch.weights)), Cache()
         return problem
 
     def shared(self) -> SharedProblem:

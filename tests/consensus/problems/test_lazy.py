@@ -155,6 +155,16 @@ def test_test_sets_are_those_in_memory():
         consensus.solve(lazy(), RING, solver, rounds=3, test=(np.zeros((2, 3)), np.zeros(2)))
 
 
+def test_problems_of_a_batch_have_blocks_and_counts():
+    w = np.random.default_rng(1).standard_normal((5, 19))
+    batch = consensus.Minibatches(6).at(memory(), 1)
+    one, other = memory().sampled(batch), lazy(chunk=2).sampled(batch)
+    np.testing.assert_array_equal(other.gradient(w), one.gradient(w))
+    np.testing.assert_array_equal(other.restrict([3, 1]).value(w[[3, 1]]), one.value(w)[[3, 1]])
+    assert other.work == one.work
+    assert other.restrict([3])._samples == one.restrict([3])._samples
+
+
 def test_rows_of_a_sample_read_it_alone():
     options = {"rounds": 4, "record_every": 2, "metrics_on": 3}
     datasets = [Items(*part) for part in PARTS]
@@ -195,11 +205,9 @@ def test_solvers_that_need_all_samples_are_refused_by_name(solver, kind, message
 
 
 def test_agents_that_wake_take_gradients_of_batches():
-    for solver in (ADPSGD(0.05, batch=3), ASYSONATA(FullLinearization(1.0), 0.1)):
+    for solver in (ADPSGD(0.05, batch=3), ASYSONATA(FullLinearization(1.0), 0.1, batch=3)):
         one, other = (consensus.solve(p, RING, solver, rounds=4, engine=Simulated()).w for p in (memory(), lazy()))
         np.testing.assert_array_equal(other, one)
-    with pytest.raises(TypeError, match=r"^batches of surrogates need a consensus.Problem, and LazyProblem"):
-        consensus.solve(lazy(), RING, ASYSONATA(FullLinearization(1.0), 0.1, batch=3), rounds=4, engine=Simulated())
 
 
 def test_the_default_solver_learns_curvature_from_gradients():
