@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from consensus.models.torch_checks import batch_norms
+
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
@@ -23,7 +25,7 @@ class BatchLayers:
 
     def __init__(self, torch: ModuleType, module: nn.Module) -> None:
         parts = list(module.named_modules(remove_duplicate=False))  # a layer may have several names
-        kind = torch.nn.modules.batchnorm._BatchNorm
+        kind = batch_norms(torch)
         layers = {id(part): part for _, part in parts if isinstance(part, kind) and part.training and part.track_running_stats}
         self.names = [[name for name, part in parts if part is layer] for layer in layers.values()]
         self.channels: list[int] = [layer.num_features for layer in layers.values()]

@@ -39,26 +39,36 @@ def made(torch: ModuleType, make: Callable[[], nn.Module], seed: int) -> nn.Modu
     return module
 
 
+def kinds(torch: ModuleType, *names: str) -> tuple[type[nn.Module], ...]:
+    """Return the layers of these names for one, two and three dimensions, such as ``BatchNorm1d`` to ``BatchNorm3d``."""
+    return tuple(getattr(torch.nn, f"{name}{dimensions}d") for name in names for dimensions in (1, 2, 3))
+
+
+def batch_norms(torch: ModuleType) -> tuple[type[nn.Module], ...]:
+    """Return the layers that normalise by the statistics of a batch."""
+    return (*kinds(torch, "BatchNorm"), torch.nn.SyncBatchNorm)
+
+
 def refuse(torch: ModuleType, module: nn.Module, device: str) -> None:
     """Raise ``ValueError`` where a device draws numbers that are not repeated, or outputs depend on other samples."""
     nn = torch.nn
+    dropouts = (nn.Dropout, *kinds(torch, "Dropout"), nn.AlphaDropout, nn.FeatureAlphaDropout)
     for name, part in module.named_modules():
         where = f"{name or 'module'}, a {type(part).__name__},"
         if isinstance(part, nn.modules.lazy.LazyModuleMixin) and part.has_uninitialized_params():
             raise ValueError(f"{where} has no parameters yet: call the module on some samples first")
-        dropout = part.p if isinstance(part, nn.modules.dropout._DropoutNd) else getattr(part, "dropout", 0)
+        dropout = part.p if isinstance(part, dropouts) else getattr(part, "dropout", 0)
         if device != "cpu" and part.training and isinstance(dropout, float) and dropout > 0:
             raise ValueError(
                 f"{where} drops out at random, which is repeated with device='cpu' alone: take that, or call "
                 "module.eval() first"
             )
-        tracks = isinstance(part, nn.modules.batchnorm._NormBase) and part.track_running_stats and part.training
-        if tracks and not isinstance(part, nn.modules.batchnorm._BatchNorm):
+        if isinstance(part, kinds(torch, "InstanceNorm")) and part.track_running_stats and part.training:
             raise ValueError(
                 f"{where} changes with every batch: leave out track_running_stats, or call module.eval() to keep the averages "
                 "of a trained one"
             )
-        if isinstance(part, nn.modules.batchnorm._BatchNorm) and part.running_mean is None:
+        if isinstance(part, batch_norms(torch)) and part.running_mean is None:
             raise ValueError(
                 f"{where} has no running buffers, so that predictions depend on other samples: take track_running_stats=True"
             )
