@@ -86,8 +86,7 @@ def solve(
         Functions of a :class:`consensus.observe.RoundInfo`, called at every recorded round, the start or the row that a resumed
         run goes on from included. Each returns None, or a text that is the reason to stop. Their time is not counted.
     metrics : mapping of str to callable, optional
-        More columns of the history, off its clock: each a function of the agents' mean (P,) that returns a number, such as
-        ``{"accuracy": lambda w: accuracy(w, X_test, y_test)}``.
+        More columns of the history, off its clock: each a function of the agents' mean (P,) that returns a number.
     progress : bool
         Show a progress bar, if standard error is a terminal or a notebook's.
     checkpoint : path, optional
@@ -103,8 +102,7 @@ def solve(
     agent_objectives : bool
         Also record U at every agent's own copy (as costly as A recordings).
     metrics_on : int or Minibatches, optional
-        Number of samples of each agent by which ``objective``, ``stationarity`` and ``agent_objective`` are estimated, the same
-        ones in every row: the first batch of the rule, weighted as in batches. By default all, as costly as rounds on all.
+        Samples of each agent by which objectives and ``stationarity`` are estimated in every row: the rule's first batch.
     honest : sequence of int, optional
         The agents that are measured. By default all but the Byzantine agents of a :class:`consensus.robust.Attack`; give it if
         agents' data are wrong (:func:`consensus.robust.flip_labels`).
@@ -135,10 +133,8 @@ def solve(
     ------
     ValueError, TypeError
         If the arguments do not fit each other, or ``checkpoint`` cannot be written; before any work.
-    DivergenceError
-        If an iterate becomes NaN, infinite or larger than 1e150; it carries the history.
-    LocalSolveError
-        If a local problem has no solution; it carries the history.
+    DivergenceError, LocalSolveError
+        If an iterate is NaN, infinite or above 1e150, if a local problem has no solution; they carry the history.
     WorkerError
         If a worker process dies or keeps the others waiting for longer than the engine's ``timeout``.
     Interrupted
@@ -146,8 +142,7 @@ def solve(
     Preempted
         On ranks with a checkpoint, which were told to end by SIGTERM or SIGUSR1: a ``SystemExit`` with the exit code 75.
     Exception
-        Whatever a callback, a metric or a solver raises, ``SystemExit`` included. It has the history so far as its
-        ``.history``, too.
+        Whatever a callback, a metric or a solver raises, ``SystemExit`` included, with the history so far as ``.history``.
 
     Warns
     -----
@@ -233,8 +228,7 @@ def solve(
             identity = fingerprint(problem, network, solver, start, data)
             if measured is not None:
                 identity["honest"] = str(measured.tolist())
-            settings |= identity | options.compared
-            settings |= {"problem": "of all agents" if whole else "of its own agents"}
+            settings |= identity | options.compared | {"problem": "of all agents" if whole else "of its own agents"}
 
     solver = where.prepare(solver, problem, network)
     edges = solver.edges(network) if hasattr(solver, "edges") else network

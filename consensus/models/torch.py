@@ -20,7 +20,7 @@ from consensus.models.together import most_together
 from consensus.models.torch_aligned import LINE, aligned
 from consensus.models.torch_buffers import BatchLayers
 from consensus.models.torch_calls import ModuleCalls, loaded
-from consensus.models.torch_checks import checked_device, digest, made, refuse
+from consensus.models.torch_checks import checked_device, digest, kinds, made, refuse
 from consensus.models.torch_derivatives import Derivatives
 from consensus.models.torch_draws import seeded
 
@@ -109,7 +109,7 @@ class Torch(ModuleCalls):
         ]
         owners = {type(self._module.get_submodule(name.rpartition(".")[0])) for name in trainable}
         self._linear = owners == {torch.nn.Linear}
-        self.together = _TOGETHER if any(issubclass(owner, torch.nn.modules.conv._ConvNd) for owner in owners) else 1
+        self.together = _TOGETHER if any(issubclass(owner, kinds(torch, "Conv", "ConvTranspose")) for owner in owners) else 1
         self._prepare()
 
     def __repr__(self) -> str:
