@@ -8,6 +8,7 @@ import pytest
 NEEDS = {
     "torch": ["consensus/models/torch.py", "consensus/losses/torch_loss.py", "consensus/step_sizes/torch_schedule.py"],
     "jax": ["consensus/models/jax.py"],
+    "safetensors": ["consensus/models/safetensors.py"],
 }
 collect_ignore = [file for name, files in NEEDS.items() if find_spec(name) is None for file in files]
 

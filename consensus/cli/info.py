@@ -10,7 +10,8 @@ from consensus import kernels
 from consensus._parallel import cores
 
 NEEDED = ("numpy", "scipy", "networkx", "cvxpy", "scikit-learn", "matplotlib")
-OPTIONAL = {"mpi4py": "mpi", "pandas": "pandas", "pyarrow": "parquet", "plotly": "experiments", "torch": "torch", "jax": "jax"}
+OPTIONAL = {"mpi4py": "mpi", "pandas": "pandas", "pyarrow": "parquet", "safetensors": "safetensors"}
+OPTIONAL |= {"plotly": "experiments", "torch": "torch", "jax": "jax"}
 
 
 def info() -> str:

@@ -90,6 +90,7 @@ SPECIAL = {
     },
     "consensus.compression.Whole": {"rows": "good.w()"},
     "consensus.directions.Clip": {"norm": "1.0"},
+    "consensus.models.save_safetensors": {"w": "good.point()"},
     "consensus.L2.by_name": {"weight": "lambda name, shape: 0.1"},
     "consensus.solvers.D2": {"schedule": LAZY, "network": LAZY},
     "consensus.data.Columns": {"names": "('a', 'b', 'c')", "categories": "{'b': ('u', 'v')}", "frame": "good.frame()"},
