@@ -132,7 +132,7 @@ class RunOptions:
 
         ``run(observer, resumed)`` does the rounds, from the checkpoint ``resumed`` if there is one, and returns the reason to
         stop early, or None. ``identity`` is the run's fingerprint, for its checkpoints; ``honest`` are the agents that are
-        measured; ``root`` says whether this process shows the progress bar and writes; ``broadcast`` calls a function in one
+        measured; ``root`` says whether this process shows the progress and writes; ``broadcast`` calls a function in one
         process, for all.
         """
         resumed: Checkpoint | None = None
@@ -140,7 +140,7 @@ class RunOptions:
             resumed = broadcast(lambda: load(path))
             check_fits(path, resumed, identity, self.rounds)
         shown = self.progress and root
-        with _progress.bar(shown, total=self.rounds, desc=type(method).__name__, unit="round") as bar, ExitStack() as ending:
+        with _progress.of_run(shown, self.rounds, type(method).__name__) as bar, ExitStack() as ending:
             saver = Saver(self.checkpoint, self.every, identity, root) if self.checkpoint else None
             if saver:
                 ending.callback(saver.hold.release)

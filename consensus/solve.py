@@ -88,7 +88,8 @@ def solve(
     metrics : mapping of str to callable, optional
         More columns of the history, off its clock: each a function of the agents' mean (P,) that returns a number.
     progress : bool
-        Show a progress bar, if standard error is a terminal or a notebook's.
+        Show a progress bar if standard error is a terminal or a notebook's. Elsewhere the logger ``consensus`` gets a line with
+        level INFO every ten seconds or so: round, rounds, time left and the latest objective.
     checkpoint : path, optional
         A file to which the run's state is written every ``every`` rounds and at its end. Two runs cannot write one file.
     every : int

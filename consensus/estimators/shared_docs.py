@@ -24,7 +24,7 @@ PARAMETERS = """
     random_state : int, RandomState or None
         Seed of the partition, a random network and the start.
     verbose : bool
-        Show a progress bar.
+        Show progress, as ``progress`` of :func:`consensus.solve`.
 """.strip()
 ATTRIBUTES = """
     history_ : History

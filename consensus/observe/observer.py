@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from tqdm import tqdm
 
+from consensus._progress import Lines
 from consensus.checkpoint import Checkpoint
 from consensus.history import History
 from consensus.observe.callbacks import Callback, RoundInfo, first_reason
@@ -81,8 +82,8 @@ class Observer:
         Writes checkpoints.
     every, rounds : int
         As in :class:`Due`.
-    bar : tqdm
-        Progress bar.
+    bar : tqdm or Lines
+        Progress bar, or progress as lines of the log.
     keeper : Keeper or None
         Keeps the best point.
 
@@ -104,7 +105,7 @@ class Observer:
         saver: Saver | None,
         every: int,
         rounds: int,
-        bar: tqdm,
+        bar: tqdm | Lines,
         keeper: Keeper | None = None,
     ) -> None:
         self.recorder, self.stopper, self.callbacks, self.saver, self.bar = recorder, stopper, callbacks, saver, bar
