@@ -1,4 +1,4 @@
-"""The page on callbacks, run as it stands, with stand-ins for the libraries that it logs to."""
+"""The page on callbacks, run as it stands, with stand-ins for the libraries that it names and with installed ones."""
 
 import re
 import sys
@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 PAGE = (Path(__file__).parents[2] / "docs" / "callbacks.md").read_text()
-STOPPING, BEST, TENSORBOARD, MLFLOW, WANDB = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+STOPPING, BEST, TENSORBOARD, MLFLOW, WANDB, OPTUNA = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
 
 
 class Writer:
@@ -72,3 +72,73 @@ def test_every_number_is_logged_with_its_round(code, page, monkeypatch):
     for name in set(history) - {"seconds"}:
         assert [value for tag, value, _ in writer.logged if tag == name] == history[name].tolist()
     assert writer.closed or writer.params == {"stopped because": "all 50 rounds done"}
+
+
+def objectives(page, step_size):
+    solver = page["consensus"].solvers.DGD(step_size)
+    return page["consensus"].solve(page["problem"], page["network"], solver, rounds=50, record_every=10).history["objective"]
+
+
+class Study:
+    """Tries two step sizes as Optuna does, and prunes the run of the second at round 20."""
+
+    def __init__(self):
+        self.ends, self.reported = [], []
+
+    def suggest_float(self, name, low, high, log):
+        return [0.5, 0.01][len(self.ends)]
+
+    def report(self, value, step):
+        self.reported.append((len(self.ends), step, value))
+
+    def should_prune(self):
+        return len(self.ends) == 1 and self.reported[-1][1] == 20
+
+    def optimize(self, objective, n_trials):
+        for _ in range(2):
+            try:
+                self.ends.append(objective(self))
+            except StopIteration as pruned:
+                self.ends.append(pruned)
+
+    best_params = None
+
+
+def test_a_run_is_pruned_in_its_middle(page, monkeypatch):
+    study = Study()
+    stand_in = SimpleNamespace(TrialPruned=StopIteration, create_study=lambda sampler, pruner: study)
+    stand_in.samplers = SimpleNamespace(TPESampler=lambda seed: None)
+    stand_in.pruners = SimpleNamespace(MedianPruner=lambda: None)
+    monkeypatch.setitem(sys.modules, "optuna", stand_in)
+    exec(OPTUNA, page)
+    whole, pruned = objectives(page, 0.5), objectives(page, 0.01)
+    assert study.reported[:6] == [(0, 10 * k, value) for k, value in enumerate(whole)]
+    assert study.reported[6:] == [(1, 10 * k, value) for k, value in enumerate(pruned[:3])]
+    assert study.ends[0] == whole[-1]
+    assert type(study.ends[1]) is StopIteration
+
+
+def test_optuna_keeps_what_was_reported_and_prunes(page):
+    optuna = pytest.importorskip("optuna")
+    exec(OPTUNA, page)
+    states = [trial.state for trial in page["study"].trials]
+    assert set(states) == {optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED}
+    for trial in page["study"].trials[:3]:  # the median needs some trials before it prunes
+        reported = objectives(page, trial.params["step_size"])
+        assert list(trial.intermediate_values.values()) == reported.tolist()
+        assert trial.value == reported[-1]
+
+
+def test_tensorboard_reads_what_was_logged(page, tmp_path, monkeypatch):
+    pytest.importorskip("tensorboard")
+    pytest.importorskip("torch")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    monkeypatch.chdir(tmp_path)
+    exec(TENSORBOARD, page)
+    events = EventAccumulator("runs/ring")
+    events.Reload()
+    history = page["consensus"].solve(page["problem"], page["network"], rounds=50, record_every=10).history
+    assert set(events.Tags()["scalars"]) == set(history)
+    logged = [(event.step, event.value) for event in events.Scalars("objective")]
+    assert logged == [(10 * k, pytest.approx(value, rel=1e-6)) for k, value in enumerate(history["objective"])]
