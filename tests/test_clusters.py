@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from engine_harness import HERE, environment, wait_for
 
 import consensus
@@ -37,7 +38,7 @@ def sbatch(*arguments):
     """The stub, which ``communicate``s all that the job prints; python, torchrun and mpiexec are those beside this Python."""
     path = os.pathsep.join([str(HERE / "slurm"), str(Path(sys.executable).parent), os.environ["PATH"]])
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    return subprocess.Popen([HERE / "slurm" / "sbatch", *arguments], env=environment(PATH=path), **options)
+    return subprocess.Popen([HERE / "slurm" / "sbatch", "--wait", *arguments], env=environment(PATH=path), **options)
 
 
 def assert_bits_of_one_process(folder, seed=0):
@@ -64,7 +65,6 @@ def test_batch_scripts_are_bash(name):
 
 
 def test_the_kubernetes_job_is_indexed_with_a_headless_service():
-    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
     service, job = yaml.safe_load_all((DOCS / "clusters" / "job.yaml").read_text())
     assert (service["kind"], job["kind"]) == ("Service", "Job")
     name, spec = job["metadata"]["name"], job["spec"]

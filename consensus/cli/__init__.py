@@ -10,11 +10,12 @@ from pathlib import Path
 import consensus
 from consensus.cli.config import Config, ConfigError
 from consensus.cli.info import info
-from consensus.cli.run import run
+from consensus.cli.run import all_done, run
+from consensus.cli.submit import UNFINISHED, submit
 
-__all__ = ["Config", "ConfigError", "info", "main", "run"]
+__all__ = ["Config", "ConfigError", "info", "main", "run", "submit"]
 
-UNFINISHED, STOPPED = 3, 130  # exit codes: a run diverged or failed; ctrl-C, as shells have it
+STOPPED = 130  # exit code: ctrl-C, as shells have it
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -37,10 +38,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
     runs.add_argument("config", type=Path, metavar="config.toml", help="see docs/command.md")
     runs.add_argument("--checkpoint", type=Path, metavar="FOLDER", help="write the state of every solver's run there")
     runs.add_argument("--resume", type=Path, metavar="FOLDER", help="go on from the checkpoints in there")
+    jobs = commands.add_parser("submit", help="let SLURM run a file", description=(submit.__doc__ or "").partition("\n")[0])
+    jobs.add_argument("config", type=Path, metavar="config.toml", help="see docs/command.md")
+    jobs.add_argument("--checkpoint", type=Path, metavar="FOLDER", help="default: checkpoints, in the folder of the results")
+    jobs.add_argument("--cluster", choices=("slurm", "local"), default="slurm", help="local: a job on this machine")
+    for name, default, what in (
+        ("nodes", 1, "machines"),
+        ("tasks-per-node", 1, "ranks on each"),
+        ("cpus-per-task", 1, "cores of a rank"),
+        ("time", 60, "minutes, after which the job is queued again and goes on"),
+    ):
+        jobs.add_argument(f"--{name}", type=int, default=default, metavar="N", help=f"{what}; default {default}")
+    jobs.add_argument("--partition", metavar="NAME", help="of SLURM; its default one otherwise")
     commands.add_parser("info", help="print versions, cores, MPI and accelerators")
     options = parser.parse_args(arguments)
     if options.command == "info":
         print(info())
+        return
+    if options.command == "submit":
+        _submit(options)
         return
     try:
         config = Config.read(options.config)
@@ -51,5 +67,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         again = f": go on with --resume {options.checkpoint}" if options.checkpoint else ""
         print(f"\nstopped by the user{again}", file=sys.stderr)
         sys.exit(STOPPED)
-    if len(results) < max(1, len(config.at(("solver",), []))):
+    if not all_done(config, results):
         sys.exit(UNFINISHED)
+
+
+def _submit(options: argparse.Namespace) -> None:
+    asked = {name: value for name, value in vars(options).items() if name not in ("command", "config")}
+    try:
+        job = submit(Config.read(options.config), **asked)
+    except (ValueError, ImportError) as error:  # the user's file or cluster, not our code: no traceback
+        sys.exit(f"error: {error}")
+    print(f"job {job.job_id}: its output goes to {job.paths.stdout}")

@@ -11,7 +11,7 @@ from consensus._parallel import cores
 
 NEEDED = ("numpy", "scipy", "networkx", "cvxpy", "scikit-learn", "matplotlib")
 OPTIONAL = {"mpi4py": "mpi", "pandas": "pandas", "pyarrow": "parquet", "safetensors": "safetensors"}
-OPTIONAL |= {"plotly": "experiments", "torch": "torch", "jax": "jax"}
+OPTIONAL |= {"plotly": "experiments", "torch": "torch", "jax": "jax", "submitit": "slurm"}
 
 
 def info() -> str:

@@ -7,10 +7,10 @@ import re
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import consensus
 from consensus import _checks
@@ -19,6 +19,7 @@ from consensus.cli.build import SOLVERS, attempt, make
 from consensus.cli.config import Config, Key
 from consensus.cli.report import figure, table
 from consensus.cli.setting import Setting, setting
+from consensus.engines import Engine
 from consensus.errors import DivergenceError, Interrupted, RunError
 from consensus.history import History
 from consensus.solve import ENGINES
@@ -60,22 +61,11 @@ def run(config: Config, checkpoint: Folder = None, resume: Folder = None) -> dic
             _checks.path(name, place)
     config.table((), TABLES)
     engine = make(config, ("engine",), ENGINES) if config.at(("engine",)) else ENGINES["stacked"]()
-    options = dict(config.table(("run",), RUN))
-    if "rounds" not in options:
-        raise config.error(("run",), "[run] needs rounds = the number of rounds at most")
-    attempt(config, ("run",), _checks.count, "rounds", options["rounds"])
-    seed = options.setdefault("seed", 0)
-    options.setdefault("record_every", max(1, options["rounds"] // ROWS))
-    solvers = _solvers(config)
-    files = _files(solvers)
-    folder = config.table(("output",), ("folder",)).get("folder", f"results/{config.path.stem}")
-    if not isinstance(folder, str):
-        raise config.error(("output", "folder"), f"folder must be a text, the path of a folder; got {folder!r}")
-    where = setting(config, seed)
-    problem, test, network = where
-    options |= {"engine": engine, "test": test}
-    places = engine.broadcast(lambda: _places(config, Path(folder), files, checkpoint, resume))
-    _check(config, where, solvers, options, places)
+    plan = _plan(config, engine, checkpoint, resume)
+    if len(plan.solvers) > 1:  # else solve itself looks first
+        _check(config, plan)
+    problem, _, network = plan.setting
+    folder, files = plan.folder, plan.files
     if engine.root:  # under MPI every rank comes here
         sizes = problem.shards.sizes
         print(
@@ -85,11 +75,11 @@ def run(config: Config, checkpoint: Folder = None, resume: Folder = None) -> dic
 
     results: dict[str, consensus.Result] = {}
     histories: dict[str, History] = {}
-    ends = dict.fromkeys(solvers, "not run")
+    ends = dict.fromkeys(plan.solvers, "not run")
     try:
-        for label, (key, solver) in solvers.items():  # all from the same start, which the seed draws
+        for label, (key, solver) in plan.solvers.items():  # all from the same start, which the seed draws
             try:
-                arguments = options | places[label] | {"progress": True}
+                arguments = plan.options | plan.places[label] | {"progress": True}
                 results[label] = attempt(config, key, consensus.solve, problem, network, solver, **arguments)
                 histories[label], ends[label] = results[label].history, "done"
             except Interrupted as stopped:
@@ -116,6 +106,56 @@ def run(config: Config, checkpoint: Folder = None, resume: Folder = None) -> dic
             figure(histories).savefig(path, dpi=150)
             print(f"\nThe figure is in {path}, histories and results beside it.")
     return results
+
+
+class _Plan(NamedTuple):
+    """What a file asks for: the solvers, and by label their files' names and their checkpoints, as arguments of ``solve``."""
+
+    setting: Setting
+    solvers: dict[str, tuple[Key, Solver | None]]
+    options: dict[str, Any]
+    folder: Path
+    files: dict[str, str]
+    places: dict[str, dict[str, Path]]
+
+
+def check(config: Config, checkpoint: Folder = None, resume: Folder = None) -> None:
+    """Raise the errors of :func:`run`, whatever the engine, without a run; make its folders."""
+    config.table((), TABLES)
+    _check(config, _plan(config, ENGINES["stacked"](), checkpoint, resume))
+
+
+def all_done(config: Config, results: Mapping[str, consensus.Result]) -> bool:
+    """Return whether every solver of a file has a result."""
+    return len(results) >= max(1, len(config.at(("solver",), [])))
+
+
+def output(config: Config) -> Path:
+    """Return the folder of a file's results."""
+    folder = config.table(("output",), ("folder",)).get("folder", f"results/{config.path.stem}")
+    if not isinstance(folder, str):
+        raise config.error(("output", "folder"), f"folder must be a text, the path of a folder; got {folder!r}")
+    return Path(folder)
+
+
+def begun(config: Config, checkpoint: Path) -> bool:
+    """Return whether any of a file's solvers has a checkpoint in a folder."""
+    return any(Path(checkpoint, f"{file}.ckpt").is_file() for file in _files(_solvers(config)).values())
+
+
+def _plan(config: Config, engine: Engine, checkpoint: Folder, resume: Folder) -> _Plan:
+    options = dict(config.table(("run",), RUN))
+    if "rounds" not in options:
+        raise config.error(("run",), "[run] needs rounds = the number of rounds at most")
+    attempt(config, ("run",), _checks.count, "rounds", options["rounds"])
+    seed = options.setdefault("seed", 0)
+    options.setdefault("record_every", max(1, options["rounds"] // ROWS))
+    solvers = _solvers(config)
+    files, folder = _files(solvers), output(config)
+    where = setting(config, seed)
+    options |= {"engine": engine, "test": where.test}
+    places = engine.broadcast(lambda: _places(config, folder, files, checkpoint, resume))
+    return _Plan(where, solvers, options, folder, files, places)
 
 
 def _solvers(config: Config) -> dict[str, tuple[Key, Solver | None]]:
@@ -172,22 +212,14 @@ def _places(
     return found
 
 
-def _check(
-    config: Config,
-    where: Setting,
-    solvers: dict[str, tuple[Key, Solver | None]],
-    options: dict[str, Any],
-    places: dict[str, dict[str, Path]],
-) -> None:
-    """Raise the errors of ``solve`` for any of several solvers before the first one runs, by runs of no rounds."""
-    if len(solvers) == 1:  # solve itself looks first
-        return
-    for label, (key, solver) in solvers.items():
-        resume = places[label].get("resume")
+def _check(config: Config, plan: _Plan) -> None:
+    """Raise the errors of ``solve`` for any of the solvers before the first one runs, by runs of no rounds."""
+    for label, (key, solver) in plan.solvers.items():
+        resume = plan.places[label].get("resume")
         with warnings.catch_warnings(), suppress(RunError):  # these are the run's own
             warnings.simplefilter("ignore")
             rounds = attempt(config, key, checkpoints.load, resume).round if resume else 0
-            arguments = options | {"rounds": rounds, "resume": resume}
-            if options["engine"].size == 1:
+            arguments = plan.options | {"rounds": rounds, "resume": resume}
+            if plan.options["engine"].size == 1:
                 arguments["engine"] = "stacked"
-            attempt(config, key, consensus.solve, where.problem, where.network, solver, **arguments)
+            attempt(config, key, consensus.solve, plan.setting.problem, plan.setting.network, solver, **arguments)
