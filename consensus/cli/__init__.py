@@ -21,8 +21,8 @@ STOPPED = 130  # exit code: ctrl-C, as shells have it
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command ``consensus-opt``.
 
-    The process ends with 0 if all runs ended well, 1 if the settings cannot be run, 2 if the arguments are wrong, 3 if a run
-    diverged or failed, and 130 on ctrl-C.
+    The process ends with 0 if all runs ended well or a job was submitted, 1 if the settings cannot be run or submitted, 2 if
+    the arguments are wrong, 3 if a run diverged or failed, and 130 on ctrl-C.
 
     Parameters
     ----------

@@ -132,8 +132,11 @@ def submit(
 
 def _engine(config: Config) -> dict[str, Any]:
     """Return the engine's table for ranks: the file's if its engine is Torch."""
-    kind = config.at(("engine", "kind"), "torch")
+    found = config.at(("engine",))
+    kind = found if isinstance(found, str) else config.at(("engine", "kind"), "torch")
     config.one_of(("engine", "kind"), kind, ENGINES, "kind for [engine]")
+    if isinstance(found, str):  # a text alone is a kind without settings
+        return {"kind": "torch"}
     given = config.table(("engine",), ("kind", *ENGINE)) if kind == "torch" else {}
     for name in given.keys() - {"kind"}:
         attempt(config, ("engine", name), ENGINE[name], name, given[name])

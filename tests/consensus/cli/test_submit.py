@@ -88,6 +88,7 @@ def test_what_cannot_run_is_never_submitted(folder, monkeypatch):
         (LONG.replace("DGD", "GDG"), r"line \d+: 'GDG' is no kind for \[solver\]; did you mean DGD\?"),
         (LONG.replace("step_size = 0.1", "step_size = -1"), r"line \d+: .*step_size"),
         (LONG.replace("every = 100", "every = 0"), r"every must be a whole number"),
+        ('engine = "prcesses"\n' + LONG, r"'prcesses' is no kind for \[engine\]; did you mean processes\?"),
         (LONG + '\n[engine]\nkind = "torch"\ntimeout = 0\n', r"line \d+: timeout must be"),
         (LONG + '\n[engine]\nkind = "torch"\nworkers = 2\n', r"line \d+: 'workers' is no setting of \[engine\]"),
     ):
