@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import signal
@@ -169,6 +170,10 @@ class _Rank:
         signal.signal(
             signal.SIGUSR2, lambda *_: os.kill(os.getpid(), signal.SIGUSR1)
         )  # submitit's own, of jobs on this machine
+        logger, handler = logging.getLogger("consensus"), logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)  # of lines that show the progress
         config = self.config
         if self.meeting:
             here = submitit.JobEnvironment()
