@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import consensus
+from consensus._progress import logged
 from consensus.cli.config import Config, ConfigError
 from consensus.cli.info import info
 from consensus.cli.run import all_done, run
@@ -60,7 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     try:
         config = Config.read(options.config)
-        results = run(config, options.checkpoint, options.resume)
+        with logged():
+            results = run(config, options.checkpoint, options.resume)
     except ConfigError as error:  # the user's file, not our code: no traceback
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:

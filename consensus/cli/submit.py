@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import shutil
 import signal
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from consensus import _checks
+from consensus._progress import logged
 from consensus.cli.build import attempt
 from consensus.cli.config import Config
 from consensus.cli.run import Folder, all_done, begun, check, output, run
@@ -170,17 +170,14 @@ class _Rank:
         signal.signal(
             signal.SIGUSR2, lambda *_: os.kill(os.getpid(), signal.SIGUSR1)
         )  # submitit's own, of jobs on this machine
-        logger, handler = logging.getLogger("consensus"), logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-        logger.addHandler(handler)
-        logger.setLevel(logging.INFO)  # of lines that show the progress
         config = self.config
         if self.meeting:
             here = submitit.JobEnvironment()
             start = {"init_method": self.meeting.as_uri(), "rank": here.global_rank, "size": here.num_tasks}
             config = replace(config, values=config.values | {"engine": config.values["engine"] | start})
         try:
-            results = run(config, self.checkpoint, self.checkpoint if begun(config, self.checkpoint) else None)
+            with logged():
+                results = run(config, self.checkpoint, self.checkpoint if begun(config, self.checkpoint) else None)
         finally:
             if self.meeting:
                 self.meeting.unlink(missing_ok=True)

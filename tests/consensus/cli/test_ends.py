@@ -1,5 +1,7 @@
 """How commands end: exit codes, and what is written before."""
 
+import itertools
+import logging
 import re
 import signal
 import subprocess
@@ -11,6 +13,7 @@ import pytest
 from settings_files import TEXT, config
 
 import consensus
+from consensus import _progress
 from consensus.cli import Config, ConfigError, main, run
 from consensus.solvers import Gossip
 
@@ -132,3 +135,15 @@ def test_ctrl_c_ends_with_130_and_the_run_goes_on_from_its_checkpoints(tmp_path)
     run(again, checkpoint=tmp_path / "out")  # beside the results, which have other names
     assert [result.reason for result in run(again, resume=tmp_path / "out").values()] == [f"all {done + 5} rounds done"] * 2
     assert list(whole) == list(resumed)
+
+
+def test_without_a_terminal_the_log_is_on_standard_error(tmp_path, capsys, monkeypatch):
+    clock = itertools.count(step=20.0)
+    monkeypatch.setattr(_progress, "monotonic", lambda: next(clock))
+    logger = logging.getLogger("consensus")
+    before = logger.level, [*logger.handlers]
+    main(["run", str(config(tmp_path, TEXT).path)])
+    shown = capsys.readouterr().err.splitlines()
+    line = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+ (DGD|Gossip): round \d of 6, about \d+ s left; at round \d objective 0\.\d+"
+    assert {re.fullmatch(line, one).group(1) for one in shown} == {"DGD", "Gossip"}
+    assert (logger.level, logger.handlers) == before
