@@ -6,7 +6,12 @@ import pytest
 
 # Their examples need packages which not every installation has.
 NEEDS = {
-    "torch": ["consensus/models/torch.py", "consensus/losses/torch_loss.py", "consensus/step_sizes/torch_schedule.py"],
+    "torch": [
+        "consensus/models/torch.py",
+        "consensus/losses/torch_loss.py",
+        "consensus/problems/buffers.py",
+        "consensus/step_sizes/torch_schedule.py",
+    ],
     "jax": ["consensus/models/jax.py"],
     "safetensors": ["consensus/models/safetensors.py"],
 }
