@@ -105,7 +105,10 @@ class RunOptions:
         errors = () if test is None else ("test_error", "test_error_worst")
         columns = (*ALWAYS, *errors, *method.history_columns, *metrics)
         if self.metrics_on is not None:
-            self.metrics_on.check(problem)
+            try:
+                self.metrics_on.check(problem)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"metrics_on does not fit: {error}") from error
         if self.stop is not None:
             checked_column("stop", StopRule.parse(self.stop).column, columns)
         if self.keep is not None:

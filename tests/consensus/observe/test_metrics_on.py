@@ -53,7 +53,7 @@ def test_engines_and_resumed_runs_measure_on_the_same_samples(tmp_path):
     ("value", "error", "message"),
     [
         (0, ValueError, "metrics_on must be a whole number >= 1; got 0"),
-        (1000, ValueError, "must be at most"),
+        (1000, ValueError, "^metrics_on does not fit: size of Minibatches must be at most"),
         ("some", TypeError, "metrics_on must be a number of samples or a rule"),
     ],
 )
