@@ -103,7 +103,7 @@ def solve(
     agent_objectives : bool
         Also record U at every agent's own copy (as costly as A recordings).
     metrics_on : int or Minibatches, optional
-        Samples of each agent by which objectives and ``stationarity`` are estimated in every row: the rule's first batch.
+        Samples of each agent by which objectives and ``stationarity`` are estimated, the same in each row; all by default.
     honest : sequence of int, optional
         The agents that are measured. By default all but the Byzantine agents of a :class:`consensus.robust.Attack`; give it if
         agents' data are wrong (:func:`consensus.robust.flip_labels`).
