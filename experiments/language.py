@@ -23,7 +23,7 @@ OWN_DATA = True
 LENGTH, CHARACTERS = 64, 128  # of a sequence; of ASCII
 SEQUENCES, TEST = 2000, 200  # of an agent; of the test set
 MEASURED = 40  # sequences of an agent by which the loss is estimated
-BATCH, LOCAL_STEPS, RECORDS = 8, 50, 10
+BATCH, LOCAL_STEPS, RECORDS = 4, 30, 10
 WIDTH, BLOCKS, HEADS = 128, 5, 4  # a million parameters
 STOCHASTIC, GOSSIP, PAIRS, SERVER = "D-PSGD", "AdamW by gossip", "NoLoCo", "DiLoCo with a server"
 FALLING = "cosine"
@@ -52,7 +52,7 @@ def network(name, agents, seed):
 
 def main(arguments=None):
     quick = {"agents": 4, "rounds": 4}
-    experiment = Experiment("language", __doc__, arguments, agents=8, repeats=1, rounds=500, quick=quick)
+    experiment = Experiment("language", __doc__, arguments, agents=8, repeats=1, rounds=300, quick=quick)
     agents, steps, seeds = experiment.agents, experiment.rounds, experiment.seeds
     size = {"width": 16, "blocks": 1, "heads": 2} if experiment.quick else {"width": WIDTH, "blocks": BLOCKS, "heads": HEADS}
     cases = {seed: texts(agents, seed, 20 if experiment.quick else SEQUENCES, **size) for seed in seeds}

@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from topologies.graphs import torus as torus
     from topologies.pattern import adjacency as adjacency
     from topologies.schedules import AgentFailure as AgentFailure
+    from topologies.schedules import BaseGraph as BaseGraph
+    from topologies.schedules import EquiDyn as EquiDyn
+    from topologies.schedules import EquiStatic as EquiStatic
+    from topologies.schedules import HyperHypercube as HyperHypercube
     from topologies.schedules import LinkFailure as LinkFailure
     from topologies.schedules import Matchings as Matchings
     from topologies.schedules import Mobile as Mobile
@@ -43,6 +47,7 @@ if TYPE_CHECKING:
     from topologies.schedules import RandomEdges as RandomEdges
     from topologies.schedules import ScheduleLike as ScheduleLike
     from topologies.schedules import Sequence as Sequence
+    from topologies.schedules import SimpleBaseGraph as SimpleBaseGraph
     from topologies.schedules import Static as Static
     from topologies.schedules import Temporal as Temporal
     from topologies.schedules import schedule_from_matrix as schedule_from_matrix
@@ -91,6 +96,10 @@ else:
             "pattern": ["adjacency"],
             "schedules": [
                 "AgentFailure",
+                "BaseGraph",
+                "EquiDyn",
+                "EquiStatic",
+                "HyperHypercube",
                 "LinkFailure",
                 "Matchings",
                 "Mobile",
@@ -99,6 +108,7 @@ else:
                 "RandomEdges",
                 "ScheduleLike",
                 "Sequence",
+                "SimpleBaseGraph",
                 "Static",
                 "Temporal",
                 "schedule_from_matrix",

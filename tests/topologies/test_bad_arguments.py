@@ -72,6 +72,8 @@ SEEDED = [
     (t.RandomEdges, GRAPH, 0.5),
     (t.LinkFailure, RING, 0.5),
     (t.Matchings, 4),
+    (t.EquiStatic, 4, 2),
+    (t.EquiDyn, 4),
     (t.Mobile, 5, 0.1, 0.1),
     (t.contraction, RING, 9),
     (t.estimate_gap, RING),
@@ -92,6 +94,11 @@ TOO_LARGE = {
     "barabasi_albert": (HUGE, 2),
     "Matchings": (HUGE,),
     "OnePeerExponential": (HUGE,),
+    "HyperHypercube": (HUGE,),
+    "SimpleBaseGraph": (HUGE,),
+    "BaseGraph": (HUGE,),
+    "EquiStatic": (HUGE, 2),
+    "EquiDyn": (HUGE,),
     "Mobile": (HUGE, 0.1, 0.1),
 }
 
@@ -107,7 +114,7 @@ def test_graphs_that_exceed_the_memory_are_rejected_at_once(name):
     [
         *[
             (partial(make, agents), message)
-            for make in (t.ring, t.path, t.star, t.complete, t.Matchings, t.OnePeerExponential)
+            for make in (t.ring, t.path, t.star, t.complete, t.Matchings, t.OnePeerExponential, t.BaseGraph, t.HyperHypercube)
             for agents, message in (
                 (0, "agents must be at least 1, got 0"),
                 (2.5, "agents must be an integer of at least 1, got"),
@@ -196,6 +203,11 @@ def test_graphs_that_exceed_the_memory_are_rejected_at_once(name):
         (lambda: t.AgentFailure(RING, [(0, 1.5, 3)]), r"first round of outages\[0\] must be an integer of at least 0, got 1.5"),
         (lambda: t.AgentFailure(RING, [(0, 1)]), r"outages\[0\] must be \(agent, first, last\), got \(0, 1\)"),
         (lambda: t.AgentFailure(RING, [7]), r"outages\[0\] must be \(agent, first, last\), got 7"),
+        (lambda: t.BaseGraph(4, peers=0), "peers must be at least 1, got 0"),
+        (lambda: t.HyperHypercube(10, 2), r"no prime factor above peers \+ 1 = 3, got 10; use BaseGraph\(10, peers=2\)"),
+        (lambda: t.EquiDyn(1), "agents must be at least 2, got 1"),
+        (lambda: t.EquiStatic(4, shifts=0), "shifts must be at least 1, got 0"),
+        (lambda: t.EquiStatic(4, 2, symmetric=1), "symmetric must be True or False"),
         (lambda: t.Matchings(4, graph=t.ring(5)), "graph has 5 agents, but agents=4"),
         (lambda: t.Matchings(2, graph=nx.DiGraph([(0, 1)])), "graph must be undirected"),
         (lambda: t.Matchings(2, graph=np.array([[0, 1], [0, 0]])), "graph must be undirected"),

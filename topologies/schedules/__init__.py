@@ -6,6 +6,9 @@ pickle, and are equal if they have the same class and settings. They may return 
 
 from topologies.schedules.agent_failure import AgentFailure
 from topologies.schedules.base import Schedule
+from topologies.schedules.base_graph import BaseGraph, SimpleBaseGraph
+from topologies.schedules.equitopo import EquiDyn, EquiStatic
+from topologies.schedules.finite_time import HyperHypercube
 from topologies.schedules.link_failure import LinkFailure
 from topologies.schedules.mobile import Mobile
 from topologies.schedules.pairwise import Matchings, OnePeerExponential
@@ -17,6 +20,10 @@ from topologies.schedules.temporal import Temporal
 
 __all__ = [
     "AgentFailure",
+    "BaseGraph",
+    "EquiDyn",
+    "EquiStatic",
+    "HyperHypercube",
     "LinkFailure",
     "Matchings",
     "Mobile",
@@ -26,6 +33,7 @@ __all__ = [
     "Schedule",
     "ScheduleLike",
     "Sequence",
+    "SimpleBaseGraph",
     "Static",
     "Temporal",
     "is_static",

@@ -35,6 +35,13 @@ DIFFERENT = [
     (topologies.Matchings(6, seed=1), "Matchings(agents=6, seed=1)"),
     (topologies.Matchings(6, graph=RING), "Matchings(agents=6, edges=6, seed=0)"),
     (topologies.OnePeerExponential(6), "OnePeerExponential(agents=6)"),
+    (topologies.BaseGraph(6), "BaseGraph(agents=6, peers=1)"),
+    (topologies.SimpleBaseGraph(6, 2), "SimpleBaseGraph(agents=6, peers=2)"),
+    (topologies.HyperHypercube(6, peers=2), "HyperHypercube(agents=6, peers=2)"),
+    (topologies.EquiStatic(6, 2), "EquiStatic(agents=6, shifts=2, seed=0, symmetric=True)"),
+    (topologies.EquiDyn(6, 1, symmetric=False), "EquiDyn(agents=6, seed=1, symmetric=False)"),
+    *[(topologies.BaseGraph(*made), None) for made in ((7,), (6, 2))],
+    *[(topologies.EquiDyn(*made), None) for made in ((6, 1), (6, 2), (7, 1))],
     (topologies.Mobile(10, 0.3, 0.1, seed=4), "Mobile(agents=10, radius=0.3, speed=0.1, seed=4)"),
     (topologies.Temporal(TIMES, CONTACTS, 20), "Temporal(agents=4, edges=4, rounds=6, window=20.0, cyclic=True)"),
     (topologies.LinkFailure(STATIC, 0.5), f"LinkFailure({STATIC}, probability=0.5, seed=0, symmetric=True)"),
@@ -137,7 +144,7 @@ def test_graphs_keep_node_attributes():
         assert dict(schedule.graph(2).nodes(data="pos")) == {0: (0.0, 1.0), 1: (2.0, 3.0)}
 
 
-@pytest.mark.parametrize("name", [name for name, found in EXAMPLES.items() if type(found) is not topologies.Static])
+@pytest.mark.parametrize("name", [name for name, found in EXAMPLES.items() if not isinstance(found, topologies.Static)])
 def test_negative_rounds_are_rejected(name):
     with pytest.raises(ValueError, match="round must be at least 0, got -1"):
         EXAMPLES[name].key(-1)
