@@ -113,6 +113,7 @@ SPECIAL = {
     "consensus.testing.check_robust": {"rule": "consensus.robust.NNA(good.solver(), 0.25)"},
     "topologies.Temporal.from_csv": {"path": "files.write('contacts')"},
     "topologies.grid": {"rows": "2"},
+    "topologies.EquiStatic": {"shifts": "2"},
     "topologies.torus": {"rows": "3", "columns": "3"},
     "topologies.pull": {"graph": "good.directed()"},
     "topologies.push": {"graph": "good.directed()"},
