@@ -49,7 +49,7 @@ class EquiStatic(Static):
     >>> network
     EquiStatic(agents=300, shifts=20, seed=0, symmetric=True)
     >>> round(spectral_gap(network.weights(0)), 2)
-    0.21
+    0.55
     """
 
     def __init__(self, agents: int, shifts: int, seed: int = 0, symmetric: bool = True) -> None:

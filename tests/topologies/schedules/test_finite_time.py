@@ -115,3 +115,26 @@ def test_directed_shifts_contract_in_expectation_as_computed_by_their_fourier_mo
     mean = sum((m := network.weights((shift, 0)).toarray()).T @ m for shift in range(1, agents)) / (agents - 1)
     assert np.allclose(identity @ mean @ identity, expected * identity, rtol=0, atol=1e-12)
     assert network.weights(network.key(5)).sum(axis=0) == pytest.approx(1, abs=1e-15)
+
+
+HUGE = 10**30
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: BaseGraph(4, peers=0), "peers must be at least 1, got 0"),
+        (lambda: HyperHypercube(10, 2), r"no prime factor above peers \+ 1 = 3, got 10; use BaseGraph\(10, peers=2\)"),
+        (lambda: EquiDyn(1), "agents must be at least 2, got 1"),
+        (lambda: EquiDyn(4, seed=-1), "seed must be at least 0, got -1"),
+        (lambda: EquiStatic(4, shifts=0), "shifts must be at least 1, got 0"),
+        (lambda: EquiStatic(4, 2, symmetric=1), "symmetric must be True or False"),
+        *[
+            (lambda kind=kind, rest=rest: kind(HUGE, *rest), r"\(agents=1000.* would take .* bytes of memory; there are")
+            for kind, rest in ((HyperHypercube, ()), (BaseGraph, (2,)), (EquiStatic, (2,)), (EquiDyn, ()))
+        ],
+    ],
+)
+def test_wrong_arguments_are_rejected(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
