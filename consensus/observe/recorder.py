@@ -45,6 +45,12 @@ class Costs(Protocol):
         """Return the gradients of the agents' costs."""
         ...
 
+    def value_and_gradient(
+        self, w: Float[np.ndarray, "agents parameters"]
+    ) -> tuple[Float[np.ndarray, " agents"], Float[np.ndarray, "agents parameters"]]:
+        """Return both."""
+        ...
+
 
 class Method(Protocol):
     """What is observed of a solver, or of a centralised system."""
@@ -136,9 +142,10 @@ class Recorder:
         everyone, w = w, self._measured(w)
         mean = agents_mean(w)
         buffers = self._averaged(mean)
+        objective, stationarity = self._at(mean, buffers)
         row: dict[str, float | np.ndarray] = {
-            "objective": self._objective(mean, buffers),
-            "stationarity": self._stationarity(mean),
+            "objective": objective,
+            "stationarity": stationarity,
             "disagreement": disagreement(w, mean),
         }
         if self.agent_objectives:
@@ -181,16 +188,25 @@ class Recorder:
         """Return the passes over the data; if no samples are counted, one for each gradient."""
         return float(counts["samples"] / self._samples if counts["samples"] else counts["gradients"])
 
+    def _at(self, point: np.ndarray, buffers: np.ndarray | None) -> tuple[float, float]:
+        """Return objective and stationarity at a point."""
+        same = np.broadcast_to(point, (self.problem.agents, len(point)))
+        if buffers is None:
+            costs, gradients = self.problem.value_and_gradient(same)
+            objective = self._with_regularizer(costs, point)
+        else:  # batches normalise by other statistics in gradients
+            objective, gradients = self._objective(point, buffers), self.problem.gradient(same)
+        step = point - self._total(gradients)
+        return objective, float(np.linalg.norm(point - self.solver.prox(self.problem)(step, 1.0)))
+
     def _objective(self, point: np.ndarray, buffers: np.ndarray | None) -> float:
         problem: Any = self.problem
         same = np.broadcast_to(point, (problem.agents, len(point)))
         costs = problem.value(same) if buffers is None else problem.evaluated(buffers).value(same)
-        return float(self._total(costs) + problem.regularizer.value(point))
+        return self._with_regularizer(costs, point)
 
-    def _stationarity(self, point: np.ndarray) -> float:
-        same = np.broadcast_to(point, (self.problem.agents, len(point)))
-        step = point - self._total(self.problem.gradient(same))
-        return float(np.linalg.norm(point - self.solver.prox(self.problem)(step, 1.0)))
+    def _with_regularizer(self, costs: np.ndarray, point: np.ndarray) -> float:
+        return float(self._total(costs) + self.problem.regularizer.value(point))
 
     def _total(self, costs: np.ndarray) -> np.ndarray:
         """Return the sum over all A agents, or A / H times the sum over H honest ones if others are Byzantine."""

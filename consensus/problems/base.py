@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from consensus import _checks
-from consensus.problems.average import AverageForm
 from consensus.problems.batch import Batch
 from consensus.problems.cache import Cache
+from consensus.problems.one_point import AtOnePoint
 from consensus.problems.shared import SharedProblem
 from consensus.problems.work import Work
 from consensus.regularizers import L2, DifferenceOfConvex, Regularizer
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int, Real
 
 
-class BaseProblem(AverageForm):
+class BaseProblem(AtOnePoint):
     """``minimise U(w) = sum_i g_i(w) + r(w)`` over w in R^P, where agent i alone knows the smooth cost g_i.
 
     A problem holds a *block* of agents: all of them, or the rows that one process owns (:meth:`restrict`).
@@ -82,6 +82,12 @@ class BaseProblem(AverageForm):
     def _gradient(self, w: Float[np.ndarray, "agents P"]) -> Float[np.ndarray, "agents P"]:
         """Return their gradients, a new array."""
 
+    one_pass = False  #: whether :meth:`value_and_gradient` costs no more than the gradient
+
+    def _value_and_gradient(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return :meth:`_value` and :meth:`_gradient`, new arrays."""
+        return self._value(w), self._gradient(w)
+
     def _batch_gradient(self, w: np.ndarray, batch: Batch) -> np.ndarray:
         """Return the estimate of :meth:`_gradient` from the samples of a ``batch``."""
         raise TypeError(f"{self} has no samples of which a batch could be taken: leave batch out")
@@ -100,10 +106,7 @@ class BaseProblem(AverageForm):
             The costs.
         """
         w = self._stack(w)
-        value = self._value(w)
-        if self.nonconvex is not None:
-            value -= self.nonconvex.smooth_value(w) / self.network_size
-        return value
+        return self._with_share(self._value(w), w)
 
     def gradient(self, w: ArrayLike, batch: Batch | None = None) -> Float[np.ndarray, "agents P"]:
         """Return the gradients grad g_i(w_i).
@@ -130,6 +133,32 @@ class BaseProblem(AverageForm):
         gradient = self._gradient(w) if batch is None else self._batch_gradient(w, batch)
         self.work.gradients += 1
         return self._add_share(gradient, w)
+
+    def value_and_gradient(self, w: ArrayLike) -> tuple[Float[np.ndarray, " agents"], Float[np.ndarray, "agents P"]]:
+        """Return the costs g_i(w_i) and their gradients, by one pass over the samples where the model allows it.
+
+        Parameters
+        ----------
+        w : array_like (agents, P)
+            The points w_i.
+
+        Returns
+        -------
+        value : ndarray (agents,)
+            The costs.
+        gradient : ndarray (agents, P)
+            The gradients.
+        """
+        w = self._stack(w)
+        value, gradient = self._value_and_gradient(w)
+        self.work.gradients += 1
+        return self._with_share(value, w), self._add_share(gradient, w)
+
+    def _with_share(self, value: np.ndarray, w: np.ndarray) -> np.ndarray:
+        """Return costs with a nonconvex regularizer's share."""
+        if self.nonconvex is not None:
+            value -= self.nonconvex.smooth_value(w) / self.network_size
+        return value
 
     def restrict(self, rows: slice | ArrayLike) -> Self:
         """Return the same problem for some of its agents.
@@ -174,61 +203,6 @@ class BaseProblem(AverageForm):
         list of str
             One for each agent.
         """
-
-    def objective(self, point: ArrayLike) -> float:
-        """Return ``U(point) = sum_i g_i(point) + r(point)``, over the agents held here.
-
-        Parameters
-        ----------
-        point : array_like (P,)
-            The point.
-
-        Returns
-        -------
-        float
-            The objective.
-        """
-        point = _checks.floats("point", point)
-        return float(self.value(self._everywhere(point)).sum() + self.regularizer.value(point))
-
-    def total_gradient(self, point: ArrayLike) -> Float[np.ndarray, " P"]:
-        """Return ``grad G(point) = sum_i grad g_i(point)``, over the agents held here.
-
-        Parameters
-        ----------
-        point : array_like (P,)
-            The point.
-
-        Returns
-        -------
-        ndarray (P,)
-            The gradient.
-        """
-        return np.asarray(self.gradient(self._everywhere(_checks.floats("point", point))).sum(axis=0))
-
-    def stationarity(self, point: ArrayLike) -> float:
-        """Return ``|w - prox_r(w - grad G(w))|`` at w = ``point``: zero exactly at stationary points of U.
-
-        Parameters
-        ----------
-        point : array_like (P,)
-            The point.
-
-        Returns
-        -------
-        float
-            The norm.
-        """
-        point = _checks.floats("point", point)
-        step = point - self.total_gradient(point)
-        return float(np.linalg.norm(point - self.regularizer.prox(step, 1.0)))
-
-    def _everywhere(self, point: np.ndarray) -> np.ndarray:
-        """Return ``point`` as the w_i of every agent."""
-        point = point.astype(self.dtype, copy=False)
-        if point.shape != (self.parameters,):
-            raise ValueError(f"point must have shape ({self.parameters},); got {point.shape}")
-        return np.broadcast_to(point, (self.agents, self.parameters))
 
     def _stack(self, w: ArrayLike) -> np.ndarray:
         if type(w) is not np.ndarray or w.dtype != self.dtype:

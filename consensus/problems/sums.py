@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -15,10 +14,11 @@ from consensus._rows import combined, empty, taken
 from consensus.data import Shards
 from consensus.kernels.fused import FusedSums, Prepared
 from consensus.losses.base import Loss
-from consensus.models import Model, linearize
+from consensus.models import Model
 from consensus.problems.base import BaseProblem
 from consensus.problems.batch import Batch, checked
 from consensus.problems.draws import by_agent, has_buffers
+from consensus.problems.pulled_back import pulled_back
 from consensus.regularizers import L2
 
 _FEW = 1 << 20  # bytes of features, of all agents: one core reads them in less time than it takes to distribute them
@@ -80,6 +80,24 @@ class SampleSums(BaseProblem):
 
     def _batch_gradient(self, w: np.ndarray, batch: Batch) -> np.ndarray:
         return self._sum(w, batch)
+
+    @property
+    def one_pass(self) -> bool:  # type: ignore[override]  # whether the model's outputs are at hand
+        return self._fused is None
+
+    def _value_and_gradient(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if self._fused is not None:  # a kernel for each
+            return super()._value_and_gradient(w)
+        both = np.empty((self.agents, 1 + self.parameters), self.dtype)  # one array, as sums over parts of shards add up one
+
+        def summed(
+            x: np.ndarray, d: np.ndarray, c: np.ndarray, w: np.ndarray, out: np.ndarray, model: Model = self.model
+        ) -> None:
+            outputs = pulled_back(model, self.loss, x, d, c, w, out[:, 1:])
+            np.vecdot(self.loss.value(outputs, d), c, out[:, 0])
+
+        self._with_samples(summed, None, (w, both))
+        return both[:, 0], both[:, 1:]
 
     def average_gradient(self, w: np.ndarray, batch: Batch | None = None) -> np.ndarray:
         if self._ridge is None:
@@ -212,13 +230,7 @@ class SampleSums(BaseProblem):
         if model is None and (gradient := self._model_gradient()):
             gradient(w, x, d, c, out=out)
         else:
-            # A single product with the Jacobian: a model's own linearization is enough.
-            model = self.model if model is None else model
-            at = getattr(model, "linearize", None) or functools.partial(linearize, model)
-            outputs, linearization = at(w, x)
-            slopes = self.loss.gradient(outputs, d)
-            slopes *= c[:, :, None]
-            linearization.vjp(slopes, out=out)
+            pulled_back(self.model if model is None else model, self.loss, x, d, c, w, out)
         if scale is not None:
             kernels.combined(out, w, np.array(scale, out.dtype), np.array(ridge, out.dtype), out=out)
 
