@@ -19,6 +19,7 @@ from consensus.observe.keeper import Keeper
 from consensus.observe.metrics import checked_metrics
 from consensus.observe.recorder import ALWAYS, ASKED_FOR, Method, Recorder
 from consensus.observe.saver import Saver, check_writable
+from consensus.observe.spacing import Spacing, cost_of_row
 from consensus.observe.stop_rule import StopRule, checked_column
 from consensus.observe.stopper import Stopper
 from consensus.problems import BaseProblem
@@ -57,7 +58,7 @@ class RunOptions:
     """When a run stops, what it records and where it is saved; parameters and errors are those of :func:`consensus.solve`."""
 
     rounds: int
-    record_every: int = 1
+    record_every: int | None = None
     tolerance: float | None = None
     exchanges: int | None = None
     seconds: float | None = None
@@ -76,7 +77,9 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         checked: dict[str, Any] = {"rounds": _checks.count("rounds", self.rounds, least=0)}
-        checked |= {name: _checks.count(name, getattr(self, name)) for name in ("record_every", "every")}
+        checked |= {"every": _checks.count("every", self.every)}
+        if self.record_every is not None:
+            checked["record_every"] = _checks.count("record_every", self.record_every)
         checked |= {name: _checks.flag(name, getattr(self, name)) for name in ("progress", "gather", "agent_objectives")}
         for name in ("tolerance", "seconds"):
             checked[name] = _checks.optional_number(name, getattr(self, name), above=0)
@@ -130,13 +133,14 @@ class RunOptions:
         honest: np.ndarray | None = None,
         root: bool = True,
         broadcast: Broadcast = _here,
+        points: int | None = None,
     ) -> Result:
         """Call ``run`` under an observer and return its result; warn if it ended above its start.
 
         ``run(observer, resumed)`` does the rounds, from the checkpoint ``resumed`` if there is one, and returns the reason to
         stop early, or None. ``identity`` is the run's fingerprint, for its checkpoints; ``honest`` are the agents that are
         measured; ``root`` says whether this process shows the progress and writes; ``broadcast`` calls a function in one
-        process, for all.
+        process, for all; ``points`` is the number of iterates, by default one of each agent.
         """
         resumed: Checkpoint | None = None
         if (path := self.resume) is not None:
@@ -152,7 +156,10 @@ class RunOptions:
             rule = None if self.stop is None else StopRule.parse(self.stop)
             stopper = Stopper(self.tolerance, self.exchanges, self.seconds, rule)
             keeper = None if self.keep is None else Keeper(self.keep)
-            observer = Observer(recorder, stopper, self.callbacks, saver, self.record_every, self.rounds, bar, keeper)
+            points = points or (problem.network_size if honest is None else len(honest))
+            cost = cost_of_row(problem, points, self.test, self.agent_objectives, self.metrics_on)
+            spacing = Spacing(self.record_every, cost, problem.network_size)
+            observer = Observer(recorder, stopper, self.callbacks, saver, spacing, self.rounds, bar, keeper)
             if resumed:
                 observer.resume(resumed, path)
             result = finish(lambda: run(observer, resumed), observer, self.rounds, method, self.checkpoint)

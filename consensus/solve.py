@@ -37,7 +37,7 @@ def solve(
     start: ArrayLike | None = None,
     seed: int | np.random.Generator = 0,
     engine: str | Engine = "stacked",
-    record_every: int = 1,
+    record_every: int | None = None,
     tolerance: float | None = None,
     exchanges: int | None = None,
     seconds: float | None = None,
@@ -74,8 +74,10 @@ def solve(
         Of the start that is drawn, nothing else.
     engine : {"stacked", "processes", "mpi", "torch"} or engine object
         Where the run happens: see :mod:`consensus.engines`.
-    record_every : int
-        The history gets a row at the start, every so many rounds, and at the end.
+    record_every : int, optional
+        The history gets a row at the start, every so many rounds, and at the end. By default rows are so far apart that they
+        take at most a tenth of the work, by counts of samples (:class:`consensus.observe.spacing.Spacing`). What stops a run,
+        and callbacks, act at recorded rounds alone: with 1 they do so in every round.
     tolerance : float, optional
         Stop at the first recorded round where stationarity and disagreement are both at most this.
     exchanges : int, optional
@@ -88,8 +90,7 @@ def solve(
     metrics : mapping of str to callable, optional
         More columns of the history, off its clock: each a function of the agents' mean (P,) that returns a number.
     progress : bool
-        Show a progress bar if standard error is a terminal or a notebook's. Elsewhere the logger ``consensus`` gets a line with
-        level INFO every ten seconds or so: round, rounds, time left and the latest objective.
+        Show a progress bar in a terminal or notebook. Elsewhere the logger ``consensus`` gets a line every ten seconds or so.
     checkpoint : path, optional
         A file to which the run's state is written every ``every`` rounds and at its end. Two runs cannot write one file.
     every : int
@@ -116,7 +117,7 @@ def solve(
     Returns
     -------
     Result
-        Its history has the columns ``round``; at the agents' mean ``objective`` (U) and ``stationarity``
+        Its history has the columns ``round``, of the rows; at the agents' mean ``objective`` (U) and ``stationarity``
         (``|w - prox_r(w - grad G(w))|``); ``disagreement`` (``sqrt(mean_i |w_i - mean|^2)``); what was sent so far in the
         whole network: ``exchanges`` (each between every agent and its neighbours), ``messages`` (edges used, both ways),
         ``floats`` and ``bytes`` in them, and ``bytes_busiest``, those that the busiest agent sent and received; the work so
@@ -164,13 +165,12 @@ def solve(
     >>> import consensus, topologies
     >>> from sklearn.datasets import load_diabetes
     >>> from sklearn.preprocessing import scale
-    >>> from consensus import solve
     >>> X, y = load_diabetes(return_X_y=True)
     >>> shards = consensus.partition(scale(X), scale(y), agents=10, seed=0)
     >>> problem = consensus.Problem(consensus.Linear(10), consensus.SquaredLoss(), shards, consensus.L2(0.01))
     >>> from consensus.solvers import NEXT
     >>> from consensus.surrogates import PartialLinearization
-    >>> result = solve(problem, topologies.ring(10), NEXT(PartialLinearization(tau=0.1), 0.2), rounds=300)
+    >>> result = consensus.solve(problem, topologies.ring(10), NEXT(PartialLinearization(tau=0.1), 0.2), rounds=300)
     >>> bool(result.history["stationarity"][-1] < 1e-6)
     True
     """

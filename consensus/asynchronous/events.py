@@ -90,10 +90,11 @@ class Events:
                     raise DivergenceError(round, self.solver)
                 observer.tick(round, w)
                 if observer.due(round):
+                    recorded = observer.due.recorded(round)
                     decision = observer.see(Gathered(round, w, self.report(), self.counts(), seconds))
                     if decision.save:
                         observer.save(self._saved(round))
-                    if observer.due.recorded(round):
+                    if recorded:
                         self.stale = [0.0] * agents
                     if decision.reason:
                         return decision.reason

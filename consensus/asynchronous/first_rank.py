@@ -71,7 +71,6 @@ class FirstRank:
         self._untold: set[int] = set()
         self._unanswered: set[int] = set()
         self._asked: float | None = None
-        self._last = -1
         self.reason: str | None = None
 
     def look(self) -> bool:
@@ -81,7 +80,7 @@ class FirstRank:
         self._wakes[0] = self._agents.report["wakes"].sum()
         round = self._round(self._wakes)
         self._observer.tick(max(self._observer.round, round))
-        if self._asked is None and self._due(round) is not None:
+        if self._asked is None and self._observer.due.passed(round) is not None:
             self._asked, self._unanswered = time.monotonic(), set(self._answers)
             self._tell(ANSWERS)
         elif self._untold:
@@ -112,9 +111,8 @@ class FirstRank:
     def record(self, seconds: float) -> bool:
         """Record the newest due round of the reports; return whether the run has ended."""
         wakes = self._everyone["wakes"].copy()
-        due = self._due(self._round(wakes))
+        due = self._observer.due.passed(self._round(wakes))
         assert due is not None, "the agents have woken as often as it took to ask"
-        self._last = due
         seen = Seen(self._everyone["w"].copy(), wakes, self._everyone["stale"].copy(), self._everyone["lost"].copy())
         work = self._everyone["work"].sum(axis=0)
         self.reason = self._observer.see(self._tally.gathered(due, seen, work, seconds)).reason
@@ -122,9 +120,6 @@ class FirstRank:
 
     def _round(self, wakes: np.ndarray) -> int:
         return min(int(wakes.sum()) // len(self._everyone), self._rounds)
-
-    def _due(self, round: int) -> int | None:
-        return next((number for number in range(round, self._last, -1) if self._observer.due(number)), None)
 
     def _tell(self, order: int, again: bool = False) -> None:
         """Send an order to all, or again to those whose last message is still on its way."""

@@ -134,13 +134,12 @@ class _Watch:
 
     def observe(self, observer: Observer, rounds: int, ready: np.ndarray) -> str | None:
         """Record due rounds until all are done, the start before any wakes; return the reason to stop early, or None."""
-        agents, last = len(self.board.published), -1
+        agents = len(self.board.published)
         while True:
             round = min(int(self.board.published.sum()) // agents, rounds)
             observer.tick(max(observer.round, round))
-            due = next((number for number in range(round, last, -1) if observer.due(number)), None)
+            due = observer.due.passed(round)
             if due is not None:
-                last = due
                 reason = observer.see(self._gathered(due)).reason
                 if reason or due >= rounds:
                     self._name_the_dead()

@@ -30,7 +30,7 @@ def solve(
     rounds: int,
     start: ArrayLike | None = None,
     seed: int | np.random.Generator = 0,
-    record_every: int = 1,
+    record_every: int | None = None,
     tolerance: float | None = None,
     seconds: float | None = None,
     callbacks: Sequence[Callable[[RoundInfo], str | None]] = (),
@@ -120,7 +120,7 @@ def solve(
 
     problem = problem.restrict(slice(0, problem.agents))  # counts the work of this run alone
     identity = fingerprint(problem, None, system, w) if checkpoint or resume else {}
-    return options.result(problem, system, identity, functools.partial(_run, problem, system, w, options.rounds))
+    return options.result(problem, system, identity, functools.partial(_run, problem, system, w, options.rounds), points=1)
 
 
 def _run(
@@ -152,8 +152,7 @@ def _run(
                         state = advance(state, due)
                     except WorkerError:
                         if observer.saver is not None:
-                            if not observer.due(state.round):
-                                see()  # what was counted until then
+                            see()  # what was counted until then
                             observer.save(flatten(state))
                         raise
                     elapsed += time.perf_counter() - since

@@ -27,7 +27,6 @@ from consensus.solvers import Solver
 
 TABLES = ("data", "engine", "model", "network", "output", "run", "solver")
 RUN = ("rounds", "seed", "record_every", "tolerance", "exchanges", "seconds", "every", "stop", "keep", "metrics_on")
-ROWS = 200  # of a history, where the file does not say
 LONGEST = 50  # characters of a file's name
 Folder: TypeAlias = str | os.PathLike[str] | None
 
@@ -149,7 +148,6 @@ def _plan(config: Config, engine: Engine, checkpoint: Folder, resume: Folder) ->
         raise config.error(("run",), "[run] needs rounds = the number of rounds at most")
     attempt(config, ("run",), _checks.count, "rounds", options["rounds"])
     seed = options.setdefault("seed", 0)
-    options.setdefault("record_every", max(1, options["rounds"] // ROWS))
     solvers = _solvers(config)
     files, folder = _files(solvers), output(config)
     where = setting(config, seed)

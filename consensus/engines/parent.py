@@ -60,7 +60,7 @@ class Parent:
             round, report = int(shared.round.array[0]), shared.report.array.copy()
             reason, save = observer.see(Gathered(round, shared.iterates.array.copy(), report, *shared.totals()))
             stop = reason is not None or round >= self.rounds
-            shared.answer.array[:] = stop, save
+            shared.answer.array[:] = stop, save, observer.due.next
             shared.barrier.arrive(shared.parent, number)
             if save:
                 observer.save(self._state())

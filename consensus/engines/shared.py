@@ -51,7 +51,8 @@ class SharedState(NamedTuple):
             counts=SharedArray((workers, len(NAMES)), np.int64),
             traffic=SharedArray((agents,), np.int64),
             seconds=SharedArray((workers,), np.float64),
-            answer=SharedArray((2,), np.int64),  # of the parent to the newest reports: whether to stop, and to send the state
+            # The parent's to the newest reports: whether to stop, whether to send the state, and the next round to record.
+            answer=SharedArray((3,), np.int64),
         )
 
     def name(self, worker: int) -> str:

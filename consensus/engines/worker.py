@@ -126,7 +126,7 @@ class _Reports:
         with shared.barrier.lock:
             shared.reported.array[worker] = self.reports
         shared.barrier.wait(self.reports, slice(shared.parent, None), None, self.parent)
-        stop, save = shared.answer.array
+        stop, save, self.due.next = shared.answer.array.tolist()
         if save:
             self.sender.send_bytes(cloudpickle.dumps(("state", flatten(state))))
         return "told to stop" if stop else None

@@ -3,30 +3,36 @@
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass
 class Due:
-    """The rounds that are observed; it can be sent to other processes.
+    """The rounds that are observed: a row is recorded at the ``next`` one and at the last.
+
+    The observer sets ``next`` whenever it has recorded a row. A copy in another process has to be told of it.
 
     Parameters
     ----------
-    every : int
-        A row is recorded at the start, after every so many rounds and at the last.
     rounds : int
         Number of rounds of the run.
     saves : int or None
         A checkpoint is written after every so many rounds and at the last; None: never.
+    every : int or None
+        The distance of two rows, if it is fixed.
+    next : int
+        The next round of which a row is recorded.
 
     Examples
     --------
     >>> from consensus.observe import Due
-    >>> due = Due(every=10, rounds=25, saves=None)
-    >>> [round for round in range(26) if due(round)]
-    [0, 10, 20, 25]
+    >>> due = Due(rounds=25, saves=10)
+    >>> due.next = 4
+    >>> [round for round in range(1, 26) if due(round)]
+    [4, 10, 20, 25]
     """
 
-    every: int
     rounds: int
-    saves: int | None
+    saves: int | None = None
+    every: int | None = None
+    next: int = 0
 
     def recorded(self, round: int) -> bool:
         """Return whether a row is recorded at a round.
@@ -41,7 +47,7 @@ class Due:
         bool
             Whether it is.
         """
-        return round % self.every == 0 or round == self.rounds
+        return round == self.next or round == self.rounds
 
     def saved(self, round: int) -> bool:
         """Return whether a checkpoint is written at a round.
@@ -58,6 +64,26 @@ class Due:
         """
         return self.saves is not None and (round % self.saves == 0 or round == self.rounds)
 
+    def passed(self, round: int) -> int | None:
+        """Return the newest round up to this one of which a row is due, for engines that may pass one; None if there is none.
+
+        Parameters
+        ----------
+        round : int
+            Number of rounds done.
+
+        Returns
+        -------
+        int or None
+            The round.
+        """
+        if round >= self.rounds:
+            return self.rounds
+        if round < self.next:
+            return None
+        return round if self.every is None else round - round % self.every
+
     def __call__(self, round: int) -> bool:
-        last = round == self.rounds  # not by the two methods, because it is called in every round
-        return last or round % self.every == 0 or (self.saves is not None and round % self.saves == 0)
+        if round == self.next or round == self.rounds:  # not by the two methods, because it is called in every round
+            return True
+        return self.saves is not None and round % self.saves == 0

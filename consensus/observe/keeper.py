@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from consensus.best import Best
-from consensus.observe.due import Due
 
 
 class Keeper:
@@ -35,9 +34,9 @@ class Keeper:
         value = float(row[self.column])
         return value == value if self.best is None else value < self.best.value
 
-    def keep(self, row: Mapping[str, Any], mean: Callable[[], np.ndarray], due: Due) -> None:
-        """Keep the point of a ``row`` that is better."""
+    def keep(self, row: Mapping[str, Any], mean: Callable[[], np.ndarray], regular: bool) -> None:
+        """Keep the point of a ``row`` that is better; ``regular`` says whether a run of more rounds records it, too."""
         round = int(row["round"])
         self.best = Best(self.column, float(row[self.column]), round, np.array(mean()))
-        if round % due.every == 0:
+        if regular:
             self.regular = self.best

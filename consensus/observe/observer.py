@@ -16,6 +16,7 @@ from consensus.observe.gather import Gather, Whole
 from consensus.observe.keeper import Keeper
 from consensus.observe.recorder import Costs, Recorder
 from consensus.observe.saver import Saver
+from consensus.observe.spacing import Spacing
 from consensus.observe.stopper import Stopper
 
 
@@ -80,8 +81,10 @@ class Observer:
         Functions of a :class:`RoundInfo`.
     saver : Saver or None
         Writes checkpoints.
-    every, rounds : int
-        As in :class:`Due`.
+    spacing : Spacing
+        Distance of recorded rounds.
+    rounds : int
+        Number of rounds of the run.
     bar : tqdm or Lines
         Progress bar, or progress as lines of the log.
     keeper : Keeper or None
@@ -103,14 +106,14 @@ class Observer:
         stopper: Stopper,
         callbacks: Sequence[Callback],
         saver: Saver | None,
-        every: int,
+        spacing: Spacing,
         rounds: int,
         bar: tqdm | Lines,
         keeper: Keeper | None = None,
     ) -> None:
         self.recorder, self.stopper, self.callbacks, self.saver, self.bar = recorder, stopper, callbacks, saver, bar
-        self.keeper = keeper
-        self.due = Due(every, rounds, saver.every if saver else None)
+        self.keeper, self.spacing = keeper, spacing
+        self.due = Due(rounds, saver.every if saver else None, spacing.every)
         self.problem: Any = recorder.problem  # as the user gave it
         self.gather: Gather = Whole()
         self.round = 0
@@ -148,8 +151,13 @@ class Observer:
             Its file, for messages.
         """
         self.recorder.resume(checkpoint.history, path)
-        while self.history.rows and not self.due.recorded(self.history.last()["round"]):
-            self.history.drop_last()  # the last row of a shorter run
+        last = self.history.last()["round"]
+        if last == checkpoint.round and self.spacing.regular(self.history):
+            self.due.next = last  # seen again, but not recorded
+        else:
+            if last == checkpoint.round:
+                self.history.drop_last()  # the last row of a shorter run
+            self.due.next = max(self.spacing.after(self.history), checkpoint.round)
         if self.keeper is not None:
             self.keeper.resume(checkpoint.best, path)
         self._before = checkpoint.counts, checkpoint.seconds
@@ -190,7 +198,9 @@ class Observer:
         self._total = counts, seconds + seconds_before
         reason = None
         if self.due.recorded(round):
+            regular = round == self.due.next
             row = self.recorder.record(round, w, report, *self._total)
+            self.due.next = self.spacing.after(self.history)
             batches = row["epochs"] != row["gradients"]
             epochs = f"epoch {row['epochs']:.2f}, " if batches else ""
             self.bar.set_postfix_str(f"{epochs}objective {row['objective']:.4g}", refresh=False)
@@ -198,7 +208,7 @@ class Observer:
             info = RoundInfo(round, MappingProxyType(row), self.history, self.problem, w, self.recorder.honest)
             reason, better = self.gather.once(lambda: (self._reason(info), self.keeper and self.keeper.better(row)))
             if self.keeper and better:
-                self.keeper.keep(row, lambda: info.mean, self.due)
+                self.keeper.keep(row, lambda: info.mean, regular)
         return Decision(reason, self.due.saved(round) or (reason is not None and self.saver is not None))
 
     def _reason(self, info: RoundInfo) -> str | None:

@@ -75,7 +75,8 @@ def exchanges_needed(problem, solver, best, most):
     """Exchanges until U at the mean is within ACCURACY of the optimum, and the agents of each other; infinite if never."""
     start = np.zeros(problem.parameters)
     try:
-        result = consensus.solve(problem, topologies.ring(AGENTS), solver, rounds=most, exchanges=most, start=start)
+        options = {"rounds": most, "exchanges": most, "record_every": 1, "start": start}
+        result = consensus.solve(problem, topologies.ring(AGENTS), solver, **options)
     except consensus.DivergenceError:
         return math.inf
     history = result.history

@@ -121,7 +121,8 @@ def run(task):
             warnings.filterwarnings("ignore", ".*'s theory needs")  # rivals run on all cases, those beyond their theory, too
             warnings.filterwarnings("ignore", ".*ended above its start")  # the table counts them
             warnings.simplefilter("ignore", consensus.errors.UnfinishedWarning)  # of the smallest tau
-            history = consensus.solve(problem, network, method, rounds=MARKS[-1], start=start, exchanges=MARKS[-1]).history
+            options = {"rounds": MARKS[-1], "exchanges": MARKS[-1], "record_every": 1, "start": start}
+            history = consensus.solve(problem, network, method, **options).history
     except consensus.errors.RunError as error:
         history = error.history
     named = (key[0], FAMILIES[key].shown(point), *case)

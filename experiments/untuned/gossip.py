@@ -55,7 +55,14 @@ def history_of(problem, network, solver, start, most, stop=None):
         warnings.simplefilter("ignore")  # rivals for convex costs warn
         try:
             return consensus.solve(
-                problem, network, solver, rounds=most, exchanges=most, start=start.astype(problem.dtype), callbacks=[stopped]
+                problem,
+                network,
+                solver,
+                rounds=most,
+                record_every=1,
+                exchanges=most,
+                start=start.astype(problem.dtype),
+                callbacks=[stopped],
             ).history
         except consensus.DivergenceError as error:
             return error.result.history

@@ -23,6 +23,7 @@ def needed(case, solver):
         network,
         solver,
         rounds=ROUNDS,
+        record_every=1,
         start=start,
         callbacks=[lambda seen: "there" if seen.row["objective"] <= goals[-1] else None],
     ).history

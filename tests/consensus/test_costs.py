@@ -20,7 +20,7 @@ def problem():
 
 
 def history(problem, network, solver=None):
-    return consensus.solve(problem, network, solver or DGD(0.01), rounds=10).history
+    return consensus.solve(problem, network, solver or DGD(0.01), rounds=10, record_every=1).history
 
 
 def test_the_hub_of_a_star_is_its_busiest_machine(problem):

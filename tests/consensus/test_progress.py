@@ -69,7 +69,7 @@ def lines(monkeypatch, caplog):
 
     def made(rounds, **settings):
         caplog.clear()
-        options = {"rounds": rounds, "progress": True, "callbacks": [tick]} | settings
+        options = {"rounds": rounds, "record_every": 1, "progress": True, "callbacks": [tick]} | settings
         result = consensus.solve(problem(), topologies.ring(6), consensus.solvers.DGD(0.1), **options)
         assert {(record.name, record.levelname) for record in caplog.records} <= {("consensus", "INFO")}
         return result, caplog.messages

@@ -82,7 +82,7 @@ def test_communication_and_work_are_counted():
 
 def test_messages_of_a_random_schedule_are_the_edges_that_were_there():
     p, network = problem("squared", consensus.L2(0.02)), NETWORKS["random"]
-    history = consensus.solve(p, network, DGD(0.05), rounds=12).history
+    history = consensus.solve(p, network, DGD(0.05), rounds=12, record_every=1).history
     up = [network.graph(round).number_of_edges() for round in range(12)]
     assert history["messages"].tolist() == [0, *(2 * n for n in itertools.accumulate(up))]
 

@@ -41,7 +41,7 @@ def test_divergence_keeps_the_history(solver):
         consensus.L2(1e-3),
     )
     with pytest.raises(consensus.DivergenceError, match=r"diverged in round \d+.*1e150.*smaller step") as caught:
-        consensus.solve(p, GRAPH, solver, rounds=3000)
+        consensus.solve(p, GRAPH, solver, rounds=3000, record_every=1)
     error = caught.value
     assert type(solver).__name__ in str(error)
     assert error.solver is solver
@@ -68,7 +68,7 @@ class _InterruptedRound(DGD):
 def test_interruption_keeps_everything():
     p = problem("squared", consensus.L2(0.02))
     with pytest.raises(KeyboardInterrupt, match="after round 3") as caught:
-        consensus.solve(p, GRAPH, _InterruptedRound(0.1), rounds=10)
+        consensus.solve(p, GRAPH, _InterruptedRound(0.1), rounds=10, record_every=1)
     result = caught.value.result
     assert result.history["round"].tolist() == [0, 1, 2, 3]
     np.testing.assert_array_equal(result.w, consensus.solve(p, GRAPH, DGD(0.1), rounds=3).w)

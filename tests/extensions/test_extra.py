@@ -65,6 +65,6 @@ def test_it_is_listed_where_it_is_given():
 
 def test_gossip_takes_it():
     p = problem("squared")
-    history = consensus.solve(p, STATIC, Gossip(EXTRA(0.1), 3), rounds=10).history
+    history = consensus.solve(p, STATIC, Gossip(EXTRA(0.1), 3), rounds=10, record_every=1).history
     assert history["exchanges"][-1] == 30
     assert topologies.check(STATIC, Gossip(EXTRA(0.1), 3)).refusal is None

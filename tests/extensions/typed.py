@@ -120,7 +120,9 @@ def main() -> consensus.Result:
     surrogate: Surrogate = Linearised(tau=20.0)
     local: LocalSolver = OneProx(tau=20.0)
     for solver in (Diffusion(step_size=0.01), NEXT(surrogate, 0.5, local)):
-        result = consensus.solve(problem, network, solver, rounds=20, callbacks=[enough], metrics={"norm": norm})
+        result = consensus.solve(
+            problem, network, solver, rounds=20, record_every=1, callbacks=[enough], metrics={"norm": norm}
+        )
         final: float = result.history["objective"][-1]
         print(f"{solver}: {final:.3g} after {result.rounds} rounds, at {result.mean.round(2)}: {result.reason}")
     return result

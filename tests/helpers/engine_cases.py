@@ -46,8 +46,6 @@ NETWORKS = {
 TREES = {"static": NETWORKS["static"], "path": topologies.Static(topologies.path(AGENTS))}
 TREE_SOLVERS = [TreeLBFGS(), TreeLBFGS(rounded=False), TreeNewton(columns=3)]
 MLP = consensus.MLP([4, 3, 1])
-
-
 OBSERVED = {"rounds": 7, "record_every": 3, "agent_objectives": True}  # a last row off the grid
 
 
@@ -210,6 +208,7 @@ def special():
         "TreeLBFGS, float64 messages": Case(wide, static, TreeLBFGS(rounded=False)),
         "TreeNewton": Case(problem("logistic", consensus.L2(0.02)), static, TreeNewton(columns=4)),
         "tolerance": Case(smooth, static, GradientTracking(0.05), {"rounds": 400, "record_every": 7, "tolerance": 1e-3}),
+        "spaced rows": Case(problem(), random, GradientTracking(0.05, batch=8), {"rounds": 90, "test": _test_set("squared")}),
     }
 
 
@@ -229,7 +228,8 @@ def saved():
     chosen |= {name: grid()[f"{name}, random, unequal"] for name in names}
     # Neither is a multiple of the other, nor ``UNTIL`` or the number of rounds of either.
     options = {"rounds": 13, "record_every": 3, "every": 5}
-    return {name: case._replace(options=case.options | options) for name, case in chosen.items()}
+    spaced = special()["spaced rows"]
+    return {name: case._replace(options=case.options | options) for name, case in chosen.items()} | {"spaced rows": spaced}
 
 
 def watched():

@@ -77,7 +77,14 @@ def test_without_delay_agents_take_turns_as_in_a_loop_by_hand():
     expected = asy_sonata_in_turn(H, B, start, 0.4 / L, rounds=60)
     seen = []
     result = consensus.solve(
-        QUADRATICS, GRAPH, STEPS, rounds=60, start=start, engine=Simulated(), callbacks=[lambda info: seen.append(info.w)]
+        QUADRATICS,
+        GRAPH,
+        STEPS,
+        rounds=60,
+        record_every=1,
+        start=start,
+        engine=Simulated(),
+        callbacks=[lambda info: seen.append(info.w)],
     )
     np.testing.assert_allclose(seen, expected, atol=1e-13)
     np.testing.assert_allclose(result.w, expected[-1], atol=1e-13)

@@ -75,7 +75,9 @@ def test_a_slow_agent_wakes_less_often_and_the_clock_goes_by_the_others():
 
 
 def test_staleness_is_the_greatest_age_of_a_message_when_it_was_read():
-    np.testing.assert_allclose(run(Simulated(delay=2.5)).history["staleness"][5:], 3.0)  # read at the next whole second
+    np.testing.assert_allclose(
+        run(Simulated(delay=2.5), record_every=1).history["staleness"][5:], 3.0
+    )  # read at the next whole second
     assert run(Simulated(delay=2.5)).history["staleness"][1] == 1.0  # of the start
     assert run(LATE, rounds=300).history["staleness"].max() > 10  # a lost one in between
 

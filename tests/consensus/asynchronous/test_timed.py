@@ -17,11 +17,13 @@ def test_a_round_lasts_as_long_as_its_slowest_agent_and_message():
     delay[2, 3] = 2.0
     descent = DGD(0.02)
     plain = consensus.solve(whole, ring, descent, rounds=5)
-    timed = consensus.solve(whole, ring, descent, rounds=5, engine=Simulated([1.0, 3.0, 1.0, 1.0, 1.0, 1.0], delay))
+    timed = consensus.solve(
+        whole, ring, descent, rounds=5, record_every=1, engine=Simulated([1.0, 3.0, 1.0, 1.0, 1.0, 1.0], delay)
+    )
     assert timed.w.tobytes() == plain.w.tobytes()
     np.testing.assert_allclose(timed.history["clock"], 5.0 * np.arange(6))
     np.testing.assert_array_equal(timed.history["wakes"], AGENTS * np.arange(6))
-    several = consensus.solve(whole, ring, Gossip(descent, 3), rounds=5, engine=Simulated(1.0, 0.25))
+    several = consensus.solve(whole, ring, Gossip(descent, 3), rounds=5, record_every=1, engine=Simulated(1.0, 0.25))
     np.testing.assert_allclose(several.history["clock"], 1.75 * np.arange(6))
     assert repr(timed.solver) == repr(descent)
 

@@ -161,7 +161,7 @@ def test_without_any_replica_it_ends(problem, start, pids):
             os.kill(pid, signal.SIGKILL)
 
     with pytest.raises(consensus.WorkerError, match=r"replica . .* died"):
-        solve(problem, SEEDED, rounds=3, start=start, callbacks=[kill])
+        solve(problem, SEEDED, rounds=3, record_every=1, start=start, callbacks=[kill])
 
 
 def test_a_lock_of_a_killed_process_is_free_again():

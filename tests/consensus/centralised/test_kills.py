@@ -75,11 +75,11 @@ def descriptors():
 
 def ends_with_a_checkpoint(problem, start, system, path, message, kill=condemn):
     with pytest.raises(consensus.WorkerError, match=message) as caught:
-        solve(problem, system, rounds=ROUNDS, start=start, callbacks=[kill], checkpoint=path, every=100)
+        solve(problem, system, rounds=ROUNDS, record_every=1, start=start, callbacks=[kill], checkpoint=path, every=100)
     assert caught.match(r"the run cannot go on .*resume=path")
     assert caught.value.history["round"].tolist() == [0, 1, 2, 3]
-    again = solve(problem, system, rounds=ROUNDS, start=start, resume=path)
-    assert_same(again, solve(problem, system, rounds=ROUNDS, start=start))
+    again = solve(problem, system, rounds=ROUNDS, record_every=1, start=start, resume=path)
+    assert_same(again, solve(problem, system, rounds=ROUNDS, record_every=1, start=start))
 
 
 @pytest.mark.usefixtures("nothing_left")
@@ -120,7 +120,7 @@ def test_and_a_federated_run_of_a_split_network(problem, start, tmp_path, pids):
 @pytest.mark.usefixtures("nothing_left")
 @pytest.mark.parametrize("name", GOING_ON)
 def test_the_others_go_on(deadly, start, name):
-    run = solve(deadly, GOING_ON[name], rounds=ROUNDS, start=start, callbacks=[condemn])
+    run = solve(deadly, GOING_ON[name], rounds=ROUNDS, record_every=1, start=start, callbacks=[condemn])
     assert not os.path.exists(deadly.loss.path), "one has died"
     assert run.rounds == ROUNDS
     assert run.history["objective"][-1] < run.history["objective"][3]

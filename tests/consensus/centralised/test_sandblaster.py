@@ -25,7 +25,7 @@ def whole(problem, start):
     with pytest.MonkeyPatch.context() as patch:
         fork = multiprocessing.get_context("fork")
         patch.setattr(multiprocessing, "get_context", lambda method=None: fork)
-        return solve(problem, SYSTEM, rounds=ROUNDS, start=start)
+        return solve(problem, SYSTEM, rounds=ROUNDS, record_every=1, start=start)
 
 
 def test_the_direction_by_inner_products_is_that_of_the_two_loops():
@@ -59,7 +59,7 @@ def test_it_ends_where_scipys_ends_with_about_as_many_gradients(problem):
 
 def test_every_step_satisfies_the_strong_wolfe_conditions(problem, start, slope):
     points = []
-    solve(problem, SYSTEM, rounds=ROUNDS, start=start, callbacks=[lambda seen: points.append(seen.mean)])
+    solve(problem, SYSTEM, rounds=ROUNDS, record_every=1, start=start, callbacks=[lambda seen: points.append(seen.mean)])
     assert len(points) == ROUNDS + 1
     for before, after in itertools.pairwise(points):
         move = after - before
@@ -81,7 +81,7 @@ def test_a_late_replica_changes_no_column_but_that_of_copies_and_a_killed_one_no
             if seen.round == round:
                 os.kill(pids[0][1], number)
 
-    run = solve(problem, SYSTEM, rounds=ROUNDS, start=start, callbacks=[signals])
+    run = solve(problem, SYSTEM, rounds=ROUNDS, record_every=1, start=start, callbacks=[signals])
     np.testing.assert_array_equal(run.w, whole.w)
     assert run.history["duplicated"][9] > 0
     for name in set(run.history) - {"seconds", "duplicated"}:
@@ -97,7 +97,7 @@ def test_without_replicas_or_a_shard_it_ends_with_a_checkpoint(problem, start, w
                 os.kill(pid, signal.SIGKILL)
 
     with pytest.raises(consensus.WorkerError, match=who):
-        solve(problem, SYSTEM, rounds=ROUNDS, start=start, callbacks=[kill], checkpoint=tmp_path / "run")
+        solve(problem, SYSTEM, rounds=ROUNDS, record_every=1, start=start, callbacks=[kill], checkpoint=tmp_path / "run")
     again = solve(problem, SYSTEM, rounds=ROUNDS, start=start, resume=tmp_path / "run")
     np.testing.assert_array_equal(again.w, whole.w)
 

@@ -32,7 +32,7 @@ def test_ctrl_c_gives_the_result_so_far_and_a_checkpoint_goes_on(problem, start,
 
     path = tmp_path / "run"
     with pytest.raises(consensus.Interrupted, match="resume=") as caught:
-        solve(problem, SYSTEM, rounds=6, start=start, callbacks=[stop], checkpoint=path, every=2)
+        solve(problem, SYSTEM, rounds=6, record_every=1, start=start, callbacks=[stop], checkpoint=path, every=2)
     partial = caught.value.result
     assert (partial.rounds, partial.reason) == (3, "stopped by the user")
     np.testing.assert_array_equal(partial.w, solve(problem, SYSTEM, rounds=3, start=start).w)
@@ -52,10 +52,10 @@ def test_a_callback_ends_it_with_its_reason_or_an_error_that_has_the_history(pro
         if seen.round == 2:
             raise LookupError("of the user's")
 
-    run = solve(problem, SYSTEM, rounds=6, start=start, callbacks=[end])
+    run = solve(problem, SYSTEM, rounds=6, record_every=1, start=start, callbacks=[end])
     assert (run.rounds, run.reason) == (4, "enough")
     with pytest.raises(LookupError, match="of the user's") as caught:
-        solve(problem, SYSTEM, rounds=6, start=start, callbacks=[fail])
+        solve(problem, SYSTEM, rounds=6, record_every=1, start=start, callbacks=[fail])
     assert caught.value.history["round"].tolist() == [0, 1, 2]
 
 

@@ -92,7 +92,7 @@ def test_what_was_computed_before_an_error_is_written(tmp_path, monkeypatch):
     def fails_late(problem, network, solver, **options):
         if isinstance(solver, Gossip) and options["rounds"]:
             assert (tmp_path / "out" / "dgd.npz").is_file()  # as soon as the first is done
-            options["callbacks"] = [lambda seen: [][seen.round] if seen.round == 4 else None]
+            options |= {"record_every": 1, "callbacks": [lambda seen: [][seen.round] if seen.round == 4 else None]}
         return solve(problem, network, solver, **options)
 
     monkeypatch.setattr(consensus, "solve", fails_late)

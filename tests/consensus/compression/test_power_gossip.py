@@ -70,7 +70,7 @@ def test_sums_are_kept_though_agents_differ_by_no_more_than_rounding():
 
 def test_bytes_by_hand():
     """Of 4 x 5 and 5 x 2 one side in even rounds, the other in odd ones; and ten numbers as they are."""
-    history = consensus.solve(P, STATIC, PowerGossip(DGD(ALPHA)), rounds=3).history
+    history = consensus.solve(P, STATIC, PowerGossip(DGD(ALPHA)), rounds=3, record_every=1).history
     edges = 2 * STATIC.graph(0).number_of_edges()
     assert np.diff(history["floats"]).tolist() == [edges * (m + 10) for m in (4 + 5, 5 + 2, 4 + 5)]
     assert np.diff(history["bytes"]).tolist() == [8 * edges * (m + 10) for m in (4 + 5, 5 + 2, 4 + 5)]

@@ -170,11 +170,11 @@ def test_the_second_run_with_a_path_is_told_of_the_first(path):
                 run(checkpoint=path, resume=path)
             refused.append(caught)
 
-    result = run(rounds=4, checkpoint=path, every=1, callbacks=[another])
+    result = run(rounds=4, record_every=1, checkpoint=path, every=1, callbacks=[another])
     assert len(refused) == 1
     assert os.listdir(path.parent) == ["run.ckpt"]
-    assert_same(run(rounds=4, resume=path), result)
-    assert_same(run(rounds=6, resume=path, checkpoint=path), run(rounds=6))  # it is free again
+    assert_same(run(rounds=4, record_every=1, resume=path), result)
+    assert_same(run(rounds=6, record_every=1, resume=path, checkpoint=path), run(rounds=6, record_every=1))  # it is free again
 
 
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])

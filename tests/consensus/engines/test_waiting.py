@@ -116,7 +116,7 @@ def test_observing_takes_as_long_as_it_takes(forked, mark):
         return w[:, 0]
 
     problem = consensus.Problem.from_functions(value, np.ones_like, agents=7, parameters=1)
-    result = consensus.solve(problem, engine_cases.GRAPH, DGD(0.1), rounds=2, engine=Processes(2, timeout=0.2))
+    result = consensus.solve(problem, engine_cases.GRAPH, DGD(0.1), rounds=2, record_every=1, engine=Processes(2, timeout=0.2))
     assert result.history["round"].tolist() == [0, 1, 2]
 
 

@@ -13,8 +13,8 @@ from consensus.solvers import DGD, AdaptiveNEXT
 RING = topologies.ring(6)
 
 
-def run(rounds=6, solver=None, **options):
-    return consensus.solve(problem(), RING, solver or DGD(0.05), rounds=rounds, **options)
+def run(rounds=6, solver=None, record_every=1, **options):
+    return consensus.solve(problem(), RING, solver or DGD(0.05), rounds=rounds, record_every=record_every, **options)
 
 
 def test_a_callback_cannot_change_the_run():
@@ -33,7 +33,7 @@ def test_a_callback_cannot_change_the_run():
         info.w[...] = 0
         assert info.problem is p
 
-    result = consensus.solve(p, RING, DGD(0.05), rounds=4, callbacks=[meddle], agent_objectives=True)
+    result = consensus.solve(p, RING, DGD(0.05), rounds=4, record_every=1, callbacks=[meddle], agent_objectives=True)
     np.testing.assert_array_equal(result.w, run(4).w)
     np.testing.assert_array_equal(result.history["objective"], run(4).history["objective"])
     for number, (info, _, mean, row) in enumerate(infos):

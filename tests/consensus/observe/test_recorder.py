@@ -17,11 +17,11 @@ RING = topologies.ring(6)
 
 
 def test_due_rounds():
-    due = Due(every=3, rounds=10, saves=4)
-    assert [round for round in range(11) if due.recorded(round)] == [0, 3, 6, 9, 10]
+    due = Due(rounds=10, saves=4, next=3)
+    assert [round for round in range(11) if due.recorded(round)] == [3, 10]
     assert [round for round in range(11) if due.saved(round)] == [0, 4, 8, 10]
-    assert [round for round in range(11) if due(round)] == [0, 3, 4, 6, 8, 9, 10]
-    assert not Due(every=3, rounds=10, saves=None).saved(10)
+    assert [round for round in range(11) if due(round)] == [0, 3, 4, 8, 10]
+    assert not Due(rounds=10).saved(10)
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def test_an_adaptation_shows_tau_local_solves_and_exchanges_of_a_run():
     rng = np.random.default_rng(0)
     shards = consensus.partition(rng.standard_normal((30, 3)), rng.standard_normal(30), agents=5, seed=0)
     problem = consensus.Problem(consensus.MLP([3, 4, 1]), consensus.SquaredLoss(), shards, consensus.L2(0.1))
-    run = consensus.solve(problem, RING, rounds=12).history
+    run = consensus.solve(problem, RING, rounds=12, record_every=1).history
     axes = plotting.adaptation(run).axes
     assert [ax.get_ylabel() for ax in axes[2:]] == ["local solves in a round, at most", "exchanges in a round"]
     for ax, column in zip(axes[1:], ("tau_largest", "tries", "exchanges_a_round"), strict=True):

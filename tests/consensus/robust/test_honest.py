@@ -64,7 +64,9 @@ def test_a_solvers_own_columns_are_of_the_honest_agents_and_a_file_keeps_who_the
             return np.arange(20.0)[:, None]
 
     problem, network, weight = case()
-    result = consensus.solve(problem, network, Attack(CSPlus(Rows(0.05), weight), [19, 18], SignFlip()), rounds=2)
+    result = consensus.solve(
+        problem, network, Attack(CSPlus(Rows(0.05), weight), [19, 18], SignFlip()), rounds=2, record_every=1
+    )
     assert result.history["first"].tolist() == [17.0] * 3
     result.save(tmp_path / "run.npz")
     again = consensus.load(tmp_path / "run.npz")

@@ -74,11 +74,11 @@ def test_a_number_of_samples_is_a_rule(make):
 def test_the_history_counts_samples():
     """3 of 4, 16, 9, 11, 7 and 13 samples in each of 13 rounds, less in the last round of an epoch."""
     ring, sizes = topologies.ring(6), [4, 16, 9, 11, 7, 13]
-    history = consensus.solve(P, ring, solvers.DGD(0.05, batch=3), rounds=13).history
+    history = consensus.solve(P, ring, solvers.DGD(0.05, batch=3), rounds=13, record_every=1).history
     expected = [sum(min(3, n - round % -(-n // 3) * 3) for n in sizes) for round in range(13)]
     assert history["samples"].tolist() == [0, *np.cumsum(expected)]
     assert history["gradients"].tolist() == list(range(14))
-    whole = consensus.solve(P, ring, solvers.GradientTracking(0.05), rounds=2).history
+    whole = consensus.solve(P, ring, solvers.GradientTracking(0.05), rounds=2, record_every=1).history
     assert whole["samples"].tolist() == [60, 120, 180]
     assert history["epochs"].tolist() == (history["samples"] / 60).tolist()
     assert whole["epochs"].tolist() == [1, 2, 3]
@@ -92,7 +92,7 @@ def test_estimates_count_every_sample_that_they_look_at():
         (solvers.GTHSGD(0.02, two), 24),
         (solvers.GTSARAH(0.02, two, period=2), 24),
     ):
-        samples = np.diff(consensus.solve(P, LAZY, solver, rounds=4).history["samples"], prepend=0)
+        samples = np.diff(consensus.solve(P, LAZY, solver, rounds=4, record_every=1).history["samples"], prepend=0)
         expected = [60, rounds, 60, rounds, 60] if isinstance(solver, solvers.GTSARAH) else [60] + 4 * [rounds]
         assert samples.tolist() == expected
 

@@ -53,7 +53,7 @@ def test_the_squared_error_of_proxskip_shrinks_as_its_theory_says():
 
 def test_a_round_that_is_skipped_costs_no_exchange():
     p = problem("squared", L2)
-    history = consensus.solve(p, SCHEDULES["static"], SKIPPING, rounds=200).history
+    history = consensus.solve(p, SCHEDULES["static"], SKIPPING, rounds=200, record_every=1).history
     made = np.diff(history["exchanges"]).astype(bool)
     assert made.tolist() == [SKIPPING.communicates(n) for n in range(200)]
     assert 40 < made.sum() < 80
@@ -65,5 +65,5 @@ def test_a_round_that_is_skipped_costs_no_exchange():
 
 @pytest.mark.parametrize("solver", [KGT(0.02, local_steps=3), LED(0.02, local_steps=3)], ids=str)
 def test_local_steps_are_counted(solver):
-    history = consensus.solve(problem("squared", L2), SCHEDULES["static"], solver, rounds=10).history
+    history = consensus.solve(problem("squared", L2), SCHEDULES["static"], solver, rounds=10, record_every=1).history
     assert (history["gradients"][-1], history["exchanges"][-1]) == (30, 10)

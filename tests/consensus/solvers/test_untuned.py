@@ -135,7 +135,7 @@ def test_with_exact_averages_autogt_is_as_fast_as_its_theory_says():
 def test_the_flood_of_datos_is_counted():
     """On a path of four: one exchange of two vectors a round and three of a number, first six of two numbers."""
     p = problem("squared", consensus.L1(0.1), agents=4)
-    history = consensus.solve(p, topologies.path(4), DATOS(), rounds=5).history
+    history = consensus.solve(p, topologies.path(4), DATOS(), rounds=5, record_every=1).history
     np.testing.assert_array_equal(np.diff(history["exchanges"]), [7, 4, 4, 4, 4])
     np.testing.assert_array_equal(np.diff(history["messages"]), 6 * np.array([7, 4, 4, 4, 4]))
     vectors = 2 * p.parameters
@@ -145,7 +145,7 @@ def test_the_flood_of_datos_is_counted():
 
 def test_on_changing_networks_the_flood_waits_until_all_have_heard_from_all():
     with pytest.warns(UserWarning, match="condition 'static'"):
-        history = consensus.solve(problem("squared", L2), SCHEDULES["random"], DATOS(), rounds=6).history
+        history = consensus.solve(problem("squared", L2), SCHEDULES["random"], DATOS(), rounds=6, record_every=1).history
     sent = 0
     for made in np.diff(history["exchanges"]):
         assert made == 1 + topologies.analysis.crossing(SCHEDULES["random"], sent + 1)

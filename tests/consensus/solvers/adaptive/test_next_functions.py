@@ -34,7 +34,7 @@ def quadratics(regularizer=None, size=P):
 @pytest.mark.parametrize(("weight", "network"), in_turn([0.0, 0.5], NETWORKS))
 def test_quadratics_end_in_the_closed_form(weight, network):
     problem, hessian, right = quadratics(consensus.L2(weight))
-    result = consensus.solve(problem, NETWORKS[network], rounds=180)
+    result = consensus.solve(problem, NETWORKS[network], rounds=180, record_every=1)
     expected = np.linalg.solve(hessian + weight * np.eye(P), right)
     np.testing.assert_allclose(result.w, np.tile(expected, (AGENTS, 1)), rtol=0, atol=1e-10)
     objective = result.history["objective"]
@@ -60,7 +60,7 @@ def test_a_nonconvex_smooth_sum(network):
     p = given(
         lambda w: np.log1p(np.square(w - c)).sum(axis=1), lambda w: 2 * (w - c) / (1 + np.square(w - c)), consensus.L2(0.05)
     )
-    result = consensus.solve(p, NETWORKS[network], rounds=260)
+    result = consensus.solve(p, NETWORKS[network], rounds=260, record_every=1)
     objective = result.history["objective"]
     assert result.history["stationarity"][-1] < 1e-9
     assert objective.max() <= objective[0] * (1 + 1e-12)
@@ -72,7 +72,7 @@ def test_least_squares_by_functions_end_where_the_model_does():
     model = problem("squared", consensus.L2(0.05))
     known = consensus.solve(model, GRAPH, rounds=80)
     functions = given(model.value, model.gradient, consensus.L2(0.05), 5)
-    found = consensus.solve(functions, GRAPH, rounds=120, start=np.zeros(5))
+    found = consensus.solve(functions, GRAPH, rounds=120, record_every=1, start=np.zeros(5))
     np.testing.assert_allclose(found.w, known.w, rtol=0, atol=1e-10)
     sent, messages = (np.diff(found.history[name])[-20:] for name in ("floats", "messages"))
     np.testing.assert_array_equal(sent, (2 * 5 + 5) * messages)  # neither curvature nor probes

@@ -1,0 +1,131 @@
+"""The distance of two recorded rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from consensus.observe.held_out import HeldOut
+from consensus.problems.minibatches import Minibatches
+
+WORK = 10  # the work between two rows, in rows
+GRADIENT = 3  # the gradient of a sample's loss, in evaluations of it: one pass forwards, and backwards twice as much
+
+
+@dataclass(frozen=True)
+class Spacing:
+    """Says which round is recorded next: by a fixed distance, or so that rows take at most a tenth of the work.
+
+    Work is counted, never timed, in evaluations of a sample's loss: all processes, and a resumed run, find the same rounds. A
+    gradient counts as three. A local solve, and an iteration inside it, count as a gradient of as many samples as gradients
+    have had on average. With a row of c evaluations at round n, by which rounds have taken W since the start, the next one is
+    at ``n + ceil(10 c n / W)``; the first is at round 1.
+
+    Parameters
+    ----------
+    every : int or None
+        The fixed distance.
+    cost : int
+        Evaluations that a row takes, as :func:`cost_of_row` returns them.
+    agents : int
+        Number of agents, A.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from consensus.observe.spacing import Spacing
+    >>> history = {"round": [0, 1], "samples": [0, 80], "gradients": [0, 1], "solves": [0, 0], "iterations": [0, 0]}
+    >>> Spacing(None, cost=3 * 400, agents=8).after({name: np.array(column) for name, column in history.items()})
+    51
+    """
+
+    every: int | None
+    cost: int
+    agents: int
+
+    def after(self, history: Mapping[str, np.ndarray], row: int = -1) -> int:
+        """Return the round that is recorded next.
+
+        Parameters
+        ----------
+        history : mapping of str to ndarray (rows,)
+            Columns of the history.
+        row : int
+            The row from which it is counted, by default the last.
+
+        Returns
+        -------
+        int
+            The round.
+        """
+        round = int(history["round"][row])
+        if self.every is not None:
+            return round - round % self.every + self.every
+        if round == 0:
+            return 1  # tells what a round takes
+        names = ("samples", "gradients", "solves", "iterations")
+        samples, gradients, solves, iterations = (int(history[name][row]) - int(history[name][0]) for name in names)
+        each = self.agents * gradients  # gradients of single agents
+        if each <= 0:
+            return round + WORK  # work that is not counted is taken to be that of a row
+        work = GRADIENT * (samples or each) * (each + self.agents * solves + iterations)
+        return round - (-WORK * self.cost * round * each // work)
+
+    def regular(self, history: Mapping[str, np.ndarray]) -> bool:
+        """Return whether the last row is none that only the last round of a run has.
+
+        Parameters
+        ----------
+        history : mapping of str to ndarray (rows,)
+            Columns of the history.
+
+        Returns
+        -------
+        bool
+            Whether a run of more rounds records it, too.
+        """
+        rounds = history["round"]
+        if self.every is not None:
+            return bool(rounds[-1] % self.every == 0)
+        return len(rounds) < 2 or self.after(history, -2) == rounds[-1]
+
+
+def cost_of_row(
+    problem: Any,  # noqa: ANN401  # a problem, or a block of its agents
+    points: int,
+    test: HeldOut | None,
+    agent_objectives: bool,
+    metrics_on: Minibatches | None,
+) -> int:
+    """Return how many evaluations of a sample's loss a row takes, metrics of the user's left out.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem of all agents or some.
+    points : int
+        Iterates that are measured: one of each agent, or the server's.
+    test : HeldOut or None
+        The test set.
+    agent_objectives : bool
+        Whether the objective is measured at every iterate.
+    metrics_on : Minibatches or None
+        Of which samples; all by default. Costs given by functions count as one sample an agent.
+
+    Returns
+    -------
+    int
+        The number.
+    """
+    agents, shards = problem.network_size, getattr(problem, "shards", None)
+    samples = agents if shards is None else int(shards.samples)
+    if isinstance(metrics_on, Minibatches):
+        samples = min(samples, agents * metrics_on.size)
+    kind = getattr(getattr(problem, "model", None), "buffers", None)
+    objective = 2 if kind == "average" else 1  # the buffers of a point are a pass of their own
+    apart = kind == "average" or not getattr(problem, "one_pass", False)
+    passes = GRADIENT + objective * (apart + points * agent_objectives) + 2 * (kind == "keep" and test is not None)
+    return samples * passes + (0 if test is None else len(test.targets) * (1 + points))
