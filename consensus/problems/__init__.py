@@ -2,22 +2,28 @@
 
 from consensus.problems.base import BaseProblem
 from consensus.problems.batch import Batch, NumberedBatch
+from consensus.problems.convex_costs import ConvexCosts
+from consensus.problems.coupled import Coupled
 from consensus.problems.functions import FunctionProblem
 from consensus.problems.lazy import LazyProblem
 from consensus.problems.linearizable import Linearizable, has_model
 from consensus.problems.minibatches import Minibatches
 from consensus.problems.model import Problem
+from consensus.problems.quadratic_costs import QuadraticCosts
 from consensus.problems.work import Work
 
 __all__ = [
     "BaseProblem",
     "Batch",
+    "ConvexCosts",
+    "Coupled",
     "FunctionProblem",
     "LazyProblem",
     "Linearizable",
     "Minibatches",
     "NumberedBatch",
     "Problem",
+    "QuadraticCosts",
     "Work",
     "has_model",
 ]

@@ -44,6 +44,7 @@ from consensus.solvers.relay_sgd import RelaySGD
 from consensus.solvers.sgp import SGP
 from consensus.solvers.sonata import SONATA
 from consensus.solvers.table import table
+from consensus.solvers.tracking_admm import TrackingADMM
 from consensus.solvers.tree_lbfgs import TreeLBFGS
 from consensus.solvers.tree_newton import TreeNewton
 from consensus.solvers.wang_elia import WangElia
@@ -54,6 +55,7 @@ __all__ = [
     "LEAD", "LED", "LTADMM", "NEXT", "NIDS", "OPAPC", "PGEXTRA", "SGP", "SONATA", "AccGT", "AdaptiveNEXT", "AutoGT",
     "ChocoSGD", "Compressed", "DSGDm", "DecentLaM", "DiLoCo", "DiNNO", "ExactDiffusion", "Gossip", "GradientTracking",
     "MoTEF", "Needs", "NetworkGIANT", "NewtonTracking", "NoLoCo", "PowerGossip", "ProxGT", "ProxSkip", "PushDIGing",
-    "PushPull", "QGDSGDm", "RelaySGD", "Solver", "TreeLBFGS", "TreeNewton", "WangElia", "check_needs", "table",
+    "PushPull", "QGDSGDm", "RelaySGD", "Solver", "TrackingADMM", "TreeLBFGS", "TreeNewton", "WangElia", "check_needs",
+    "table",
 ]
 # fmt: on

@@ -6,7 +6,7 @@ from scipy.sparse.csgraph import connected_components
 
 import topologies
 from consensus import _checks
-from consensus.problems import BaseProblem, has_model
+from consensus.problems import BaseProblem, Coupled, has_model
 from consensus.problems.linearizable import check_convex
 from consensus.problems.minibatches import Minibatches, as_minibatches
 from consensus.regularizers.base import Regularizer
@@ -96,6 +96,10 @@ def _check_regularizer(who: str, needs: Needs, r: Regularizer) -> None:
 
 def _check_costs(who: str, needs: Needs, problem: BaseProblem) -> None:
     model, loss = getattr(problem, "model", None), getattr(problem, "loss", None)
+    if needs.coupled and not isinstance(problem, Coupled):
+        raise TypeError(
+            f"{who} needs a problem with coupled constraints, consensus.problems.Coupled(costs, A, b); got {problem}"
+        )
     if needs.model and not has_model(problem):
         lacks = "has none" if model is None else "reads its samples batch by batch"
         raise TypeError(

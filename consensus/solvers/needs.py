@@ -48,6 +48,8 @@ class Needs:
         linearised.
     wakes : bool
         Whether its agents wake one by one, without rounds: an engine of :mod:`consensus.asynchronous` runs it, and no other.
+    coupled : bool
+        Whether the problem must be a :class:`consensus.problems.Coupled`, whose agents have variables of their own.
 
     Raises
     ------
@@ -72,11 +74,22 @@ class Needs:
     each_message: bool = False
     deterministic: bool = False
     wakes: bool = False
+    coupled: bool = False
 
     def __post_init__(self) -> None:
         _checks.choice("regularizer of Needs", self.regularizer, get_args(Regularizers))
         _checks.choice("mixing of Needs", self.mixing, get_args(Matrices))
-        for name in ("convex", "model", "static", "counts_exchanges", "tree", "each_message", "deterministic", "wakes"):
+        for name in (
+            "convex",
+            "model",
+            "static",
+            "counts_exchanges",
+            "tree",
+            "each_message",
+            "deterministic",
+            "wakes",
+            "coupled",
+        ):
             _checks.flag(f"{name} of Needs", getattr(self, name))
         if not isinstance(self.loss, tuple) or not all(isinstance(name, str) for name in self.loss):
             raise TypeError(f"loss of Needs must be a tuple of attributes' names; got {_checks.shown(self.loss)}")
