@@ -1,4 +1,4 @@
-# make demo, make test, make test-slow, make test-lowest, make campaign, make lint, make figures (QUICK=1: small ones), make paper,
+# make demo, make test, make test-slow, make test-lowest, make test-mpich (ranks under MPICH), make campaign, make lint, make figures (QUICK=1: small ones), make paper,
 # make benchmarks:
 # each sets up what it needs in a virtual environment first.
 PYTHON ?= python3
@@ -9,7 +9,7 @@ TESTS = -m pytest --numprocesses auto --dist loadgroup $(PICK)
 PICK ?=
 BUILT = setup.py consensus/kernels/_kernels.c
 
-.PHONY: demo test test-slow test-lowest campaign lint figures paper benchmarks clean
+.PHONY: demo test test-slow test-lowest test-mpich campaign lint figures paper benchmarks clean
 
 demo: $(VENV)/installed
 	$(RUN) -m experiments.demo --rounds $(ROUNDS)
@@ -22,6 +22,9 @@ test-slow: $(VENV)/installed
 
 test-lowest: $(VENV)-lowest/installed
 	$(VENV)-lowest/bin/python $(TESTS) -m "not slow"
+
+test-mpich: $(VENV)/installed $(VENV)-mpich/installed
+	CONSENSUS_TEST_MPICH=$(VENV)-mpich $(RUN) -m pytest --numprocesses auto -k mpi $(addprefix tests/consensus/engines/test_,equality.py packed.py resume.py)
 
 campaign: $(VENV)/installed
 	$(RUN) -m tests.campaign
@@ -62,6 +65,11 @@ $(VENV)-lowest/installed: pyproject.toml tests/lowest.py $(BUILT)
 	$(VENV)-lowest/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(VENV)-lowest/constraints.txt --editable '.[test]'
 	@touch $@
 
+$(VENV)-mpich/installed:
+	$(PYTHON) -m venv $(VENV)-mpich
+	$(VENV)-mpich/bin/python -m pip install --quiet --disable-pip-version-check 'mpich>=4.3'
+	@touch $@
+
 clean:
 	cd paper && rm -f paper.pdf *.aux *.bbl *.blg *.fdb_latexmk *.fls *.log *.out
-	rm -rf $(VENV) $(VENV)-lowest build *.egg-info consensus/kernels/*.so .pytest_cache .ruff_cache .mypy_cache
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-mpich build *.egg-info consensus/kernels/*.so .pytest_cache .ruff_cache .mypy_cache

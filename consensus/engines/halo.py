@@ -11,6 +11,7 @@ from consensus.communication.codec import Codec
 from consensus.communication.edges import Edges
 from consensus.communication.plans import Plan
 from consensus.engines.ranks import Ranks
+from consensus.engines.transport import Pairs
 from topologies.schedules import ScheduleLike
 
 
@@ -38,9 +39,20 @@ class HaloNetwork(BlockNetwork):
         self, schedule: ScheduleLike, rows: slice, dtype: np.dtype, strict: bool, ranks: Ranks, blocks: list[slice]
     ) -> None:
         super().__init__(schedule, rows, dtype, strict)
-        self.ranks, self.me = ranks, ranks.me
+        self.ranks, self.me, self.bytes_between_hosts = ranks, ranks.me, 0
         self.counts_of_ranks = np.array([block.stop - block.start for block in blocks])
         self.owner = np.repeat(np.arange(len(blocks)), self.counts_of_ranks)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return super().counts | ({"bytes_between_hosts": self.bytes_between_hosts} if self.ranks.elsewhere else {})
+
+    def _transfer(self, receives: Pairs, sends: Pairs) -> None:
+        """Exchange arrays with other ranks, and count what goes to other machines."""
+        elsewhere = self.ranks.elsewhere
+        if elsewhere:
+            self.bytes_between_hosts += sum(rows.nbytes for rank, rows in sends if rank in elsewhere)
+        self.ranks.exchange(receives, sends)
 
     def _prepare(self, whole: sp.csr_array, matrix: sp.csr_array) -> tuple[sp.csr_array, Halo]:
         first, count = self.rows.start, self.rows.stop - self.rows.start
@@ -70,7 +82,7 @@ class HaloNetwork(BlockNetwork):
         joined = flat[0] if len(flat) == 1 else np.concatenate(flat, axis=1)
         received = np.empty((halo.total, joined.shape[1]), joined.dtype)
         receives = [(rank, received[part]) for rank, part in halo.receives]
-        self.ranks.exchange(receives, [(rank, joined[rows]) for rank, rows in halo.sends])
+        self._transfer(receives, [(rank, joined[rows]) for rank, rows in halo.sends])
         wholes, start = [], 0
         for block, columns in zip(blocks, flat, strict=True):
             end = start + columns.shape[1]
@@ -86,7 +98,7 @@ class HaloNetwork(BlockNetwork):
         sends = [(r, np.frombuffer(b"".join(messages[row] for row in some.tolist()), np.uint8)) for r, some in halo.sends]
         most = codec.most(columns)
         arrived = [(rank, np.empty((part.stop - part.start) * most, np.uint8)) for rank, part in halo.receives]
-        self.ranks.exchange(arrived, sends)
+        self._transfer(arrived, sends)
         received = np.empty((halo.total, columns))
         for (_, part), (_, message) in zip(halo.receives, arrived, strict=True):
             end = 0
@@ -110,7 +122,7 @@ class HaloNetwork(BlockNetwork):
         arrivals = {rank: some[np.lexsort((back[some], others[some]))] for rank, some in ranks.items()}
         buffers = {rank: np.empty((len(some), messages.shape[2]), messages.dtype) for rank, some in arrivals.items()}
         sends = [(rank, messages[agents[some], places[some]]) for rank, some in ranks.items()]
-        self.ranks.exchange(list(buffers.items()), sends)
+        self._transfer(list(buffers.items()), sends)
         for rank, some in arrivals.items():
             arrived[agents[some], places[some]] = buffers[rank]
         return arrived

@@ -62,7 +62,7 @@ class MPI(RankEngine):
         except ImportError as error:
             raise ImportError("the MPI engine needs mpi4py and an MPI: pip install consensus-opt[mpi]") from error
         if communicator is not None:
-            needed = ("Get_size", "Get_rank", "Iallgather", "Abort")
+            needed = ("Get_size", "Get_rank", "Isend", "Abort")
             _checks.offers("communicator", communicator, needed, "a communicator, such as mpi4py.MPI.COMM_WORLD")
         self.communicator = mpi.COMM_WORLD if communicator is None else communicator
         super().__init__(MPITransport(self.communicator), cores, strict, timeout)

@@ -126,6 +126,7 @@ class RankEngine(Engine):
         rows = self.rows(problem.network_size)
         problem = problem.restrict(rows if problem.agents == problem.network_size else slice(0, problem.agents))
         blocks = blocks_of(problem.network_size, self.size)
+        self.ranks.meet()
         network = HaloNetwork(schedule, rows, problem.dtype, self.strict, self.ranks, blocks)
         gather = AllRanks(self.ranks, network.counts_of_ranks)
         observer.attach(problem.restrict(slice(0, problem.agents)), gather)

@@ -1,14 +1,17 @@
 """Ranks that wait for one another with a timeout, and name the ranks that are late."""
 
 import pickle
+import platform
 import sys
 import traceback
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from consensus.engines.transport import ENDS, GOES_ON, WAITS, LostRank, Pairs, Pending, Transport
+from consensus.engines.routes import routes
+from consensus.engines.transport import COLLECTED, ENDS, GOES_ON, MIXED, WAITS, LostRank, Pairs, Pending, Transport
 from consensus.errors import WorkerError
 from consensus.workers import waiting
 
@@ -39,6 +42,8 @@ class Ranks:
         ``place()`` is where this rank is, for messages.
     names : list of str
         The ranks' names.
+    elsewhere : frozenset of int
+        The ranks on other machines; none until the ranks :meth:`meet`.
     fatal : bool
         Whether a wait that takes too long aborts the job. Otherwise it is an error for the caller, who can add to it.
     """
@@ -47,6 +52,8 @@ class Ranks:
         self.transport, self.timeout = transport, timeout
         self.me, self.size = transport.me, transport.size
         self.names = [f"rank {rank}" for rank in range(self.size)]
+        self.elsewhere: frozenset[int] = frozenset()
+        self._routes = routes(self.me, [""] * self.size)
         self.leave("in consensus.solve")
         self._usual = waiting.Usual()
         self._waiting: set[int] = set()
@@ -60,23 +67,32 @@ class Ranks:
         """End the rounds: this rank is ``where`` from now on."""
         self.place, self.fatal = (lambda: where), self.size > 1
 
-    def exchange(self, receives: Pairs, sends: Pairs) -> None:
+    def meet(self) -> None:
+        """Learn which ranks run on one machine."""
+        hosts = self.allgather(platform.node())
+        self._routes = routes(self.me, hosts)
+        self.elsewhere = frozenset(rank for rank, host in enumerate(hosts) if host != hosts[self.me])
+
+    def exchange(self, receives: Pairs, sends: Pairs, kind: int = MIXED) -> None:
         """Receive arrays and send others: pairs of a rank and an array, which may be longer than the message that comes."""
         if receives or sends:
-            self.wait(self.transport.exchange(receives, sends))
+            self.wait(self.transport.exchange(kind, receives, sends))
 
     def allgather(self, value: object) -> list[Any]:
         """Return the values of all ranks, in order; they are pickled."""
-        content, sizes = np.frombuffer(pickle.dumps(value), np.uint8), np.empty(self.size, np.int64)
-        self.wait(self.transport.allgather(np.array([content.size]), np.ones(self.size, np.int64), sizes))
+        content = np.frombuffer(pickle.dumps(value), np.uint8)
+        sizes = self.allgather_rows(np.array([content.size]), np.ones(self.size, np.int64))
         whole = self.allgather_rows(content, sizes)
         return [pickle.loads(part.data) for part in np.split(whole, np.cumsum(sizes)[:-1])]
 
     def allgather_rows(self, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        """Return the rows of all ranks, in order, of which each has ``counts[rank]``."""
-        rows = np.ascontiguousarray(rows)
+        """Return the rows of all ranks, in order, of which each has ``counts[rank]``; they travel to each machine once."""
         whole = np.empty((counts.sum(), *rows.shape[1:]), rows.dtype)
-        self.wait(self.transport.allgather(rows, counts, whole))
+        parts = [whole[start:stop] for start, stop in pairwise([0, *np.cumsum(counts).tolist()])]
+        parts[self.me][...] = rows
+        for receives, sends in self._routes:
+            arrived = [(rank, parts[owner]) for rank, owner in receives]
+            self.exchange(arrived, [(rank, parts[owner]) for rank, owner in sends], COLLECTED)
         return whole
 
     def broadcast(self, value: T | None) -> T:

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from consensus.engines.transport import ENDS, LostRank, Pairs
+from consensus.engines.transport import COLLECTED, ENDS, NOTES, LostRank, Pairs
 
 if TYPE_CHECKING:
     from torch import Tensor
     from torch.distributed import ProcessGroup, Work
 
-_MIXED, _COLLECTED, _NOTES = 1904, 1906, 1905  # tags: of rows to mix, of what all ranks collect, of notes between ranks
 _EVER = timedelta(days=365)  # a timeout of gloo's would break all its connections; ours names who is late
 _MOMENT = 1e-3  # seconds
 _NOTHING = -1  # where no note has arrived
@@ -74,19 +73,13 @@ class TorchTransport:
         self._queue, self._sent = _waited(), list[Messages]()
         self._notes = {rank: self._listen(rank) for rank in self._others()}
 
-    def exchange(self, receives: Pairs, sends: Pairs) -> Messages:
-        return self._begin(receives, sends, _MIXED)
-
-    def allgather(self, rows: np.ndarray, counts: np.ndarray, whole: np.ndarray) -> Messages:
-        ends = np.append(0, np.cumsum(counts)).tolist()
-        whole[ends[self.me] : ends[self.me + 1]] = rows
-        receives = [(rank, whole[ends[rank] : ends[rank + 1]]) for rank in self._others()]
-        return self._begin(receives, [(rank, rows) for rank in self._others()], _COLLECTED)
+    def exchange(self, kind: int, receives: Pairs, sends: Pairs) -> Messages:
+        return self._begin(receives, sends, kind)
 
     def broadcast(self, rows: np.ndarray) -> Messages:
         if self.me:
-            return self._begin([(0, rows)], [], _COLLECTED)
-        return self._begin([], [(rank, rows) for rank in self._others()], _COLLECTED)
+            return self._begin([(0, rows)], [], COLLECTED)
+        return self._begin([], [(rank, rows) for rank in self._others()], COLLECTED)
 
     def done(self, pending: Messages, polls: int) -> bool:
         if not pending.waiting:
@@ -102,7 +95,7 @@ class TorchTransport:
         for rank in self._others():
             with suppress(LostRank):
                 # Kept for ever, as it may be read late or never: no rank sends two of them in less than seconds.
-                self._sent.append(self._begin([], [(rank, np.array([note], np.int8))], _NOTES))
+                self._sent.append(self._begin([], [(rank, np.array([note], np.int8))], NOTES))
 
     def notes(self) -> list[tuple[int, int]]:
         arrived = []
@@ -143,7 +136,7 @@ class TorchTransport:
     def _listen(self, rank: int) -> tuple[np.ndarray, Work]:
         """Ask a rank for its next note. Gloo writes it here, where it can be seen without waiting for it."""
         note = np.full(1, _NOTHING, np.int8)
-        return note, self._dist.irecv(self._tensor(note), rank, self._group, _NOTES)
+        return note, self._dist.irecv(self._tensor(note), rank, self._group, NOTES)
 
 
 def _waited() -> queue.SimpleQueue[Messages]:

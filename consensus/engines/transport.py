@@ -9,6 +9,8 @@ import numpy as np
 
 Pairs: TypeAlias = Sequence[tuple[int, np.ndarray]]  # a rank, and the rows that go to it or come from it
 Pending: TypeAlias = Any  # messages on their way, of a type that only their transport knows
+MIXED, COLLECTED = 1904, 1903  # kinds of messages: rows that agents mix, and what all ranks collect; they are tags as well
+NOTES = 1905  # the tag of notes
 GOES_ON, WAITS, ENDS = 0, 1, 2  # notes: of ranks that wait longer than usual, that no longer do, and that end the job
 
 
@@ -30,7 +32,7 @@ class Transport(Protocol):
     """Messages between ranks. Nothing waits here but :meth:`done`, for a moment, and nothing is reduced on the way.
 
     Messages of one kind between two ranks arrive in the order in which they were sent. Arrays are contiguous, and must not
-    change before :meth:`done` says so. All ranks call :meth:`allgather` and :meth:`broadcast` together.
+    change before :meth:`done` says so. All ranks call :meth:`broadcast` together.
 
     Attributes
     ----------
@@ -47,33 +49,17 @@ class Transport(Protocol):
     engine: str
     absent: str
 
-    def exchange(self, receives: Pairs, sends: Pairs) -> Pending:
+    def exchange(self, kind: int, receives: Pairs, sends: Pairs) -> Pending:
         """Begin to receive arrays and to send others.
 
         Parameters
         ----------
+        kind : int
+            ``MIXED`` or ``COLLECTED``.
         receives : sequence of (int, ndarray)
             Ranks, and the arrays to be filled, which may be longer than the messages that come.
         sends : sequence of (int, ndarray)
             Ranks, and what is sent to them.
-
-        Returns
-        -------
-        pending
-            The messages.
-        """
-
-    def allgather(self, rows: np.ndarray, counts: np.ndarray, whole: np.ndarray) -> Pending:
-        """Begin to collect the rows of all ranks.
-
-        Parameters
-        ----------
-        rows : ndarray (counts[me], ...)
-            Of this rank.
-        counts : ndarray of int (size,)
-            How many rows each rank has.
-        whole : ndarray (counts.sum(), ...)
-            Filled with the rows of all ranks, in order.
 
         Returns
         -------
@@ -113,7 +99,7 @@ class Transport(Protocol):
         Raises
         ------
         LostRank
-            If a message cannot arrive any more. Under MPI the whole job ends instead.
+            If a message cannot arrive any more. Most MPIs end the whole job instead.
         """
 
     def note(self, note: int) -> None:

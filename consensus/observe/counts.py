@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 
 NAMES = ("exchanges", "messages", "floats", "bytes", "gradients", "samples", "solves", "iterations", "unfinished")
-_SUMMED = ("messages", "floats", "bytes", "samples", "iterations", "unfinished")  # the others are the same in all blocks
+BETWEEN_HOSTS = "bytes_between_hosts"  # only where agents are on several machines
+# The others are the same in all blocks.
+_SUMMED = ("messages", "floats", "bytes", BETWEEN_HOSTS, "samples", "iterations", "unfinished")
 
 
 def total(counts: Sequence[dict[str, Any]]) -> dict[str, Any]:

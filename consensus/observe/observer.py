@@ -11,6 +11,7 @@ from consensus._progress import Lines
 from consensus.checkpoint import Checkpoint
 from consensus.history import History
 from consensus.observe.callbacks import Callback, RoundInfo, first_reason
+from consensus.observe.counts import BETWEEN_HOSTS
 from consensus.observe.due import Due
 from consensus.observe.gather import Gather, Whole
 from consensus.observe.keeper import Keeper
@@ -194,6 +195,8 @@ class Observer:
         round, w, report, counts, seconds = gathered
         self.tick(round, w)
         counts_before, seconds_before = self._before
+        if BETWEEN_HOSTS in counts_before:  # and perhaps on one machine now
+            counts = {BETWEEN_HOSTS: 0} | counts
         counts = {name: count + counts_before.get(name, 0) for name, count in counts.items()}
         self._total = counts, seconds + seconds_before
         reason = None

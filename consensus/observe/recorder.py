@@ -9,13 +9,14 @@ import numpy as np
 
 from consensus.history import History
 from consensus.models.torch_buffers import averaged
-from consensus.observe.counts import NAMES
+from consensus.observe.counts import BETWEEN_HOSTS, NAMES
 from consensus.observe.gather import Gather, Whole
 from consensus.observe.held_out import HeldOut
 from consensus.observe.metrics import Metric, agents_mean, disagreement, measure
 from consensus.problems import Problem
 from consensus.problems.minibatches import Minibatches, draw
 from consensus.regularizers import Regularizer
+from consensus.storage import history_of
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -104,8 +105,9 @@ class Recorder:
         columns = {*ALWAYS, *self.solver.history_columns, *self.metrics}
         columns |= {"agent_objective"} if self.agent_objectives else set()
         columns |= {"test_error", "test_error_worst"} if self.test is not None else set()
-        if columns ^ set(history):
-            there, here = sorted(set(history) - columns), sorted(columns - set(history))
+        given = set(history) - {BETWEEN_HOSTS}
+        if columns ^ given:
+            there, here = sorted(given - columns), sorted(columns - given)
             raise ValueError(
                 f"{path} has a history with other columns: only there {there}, only here {here}; give the same metrics, test "
                 "and agent_objectives"
@@ -133,6 +135,10 @@ class Recorder:
                 counts = numbers | {"bytes_busiest": int(np.max(traffic))}
             if self._kind == "average":
                 counts = counts | self._sent(counts, len(measured), w.itemsize)
+            if BETWEEN_HOSTS in counts and self.history.rows and BETWEEN_HOSTS not in self.history:
+                # It was resumed on more machines: until then all agents were on one.
+                zeros = np.zeros(self.history.rows, np.int64)
+                self.history = history_of(dict(self.history) | {BETWEEN_HOSTS: zeros})
             clock = {"epochs": self._epochs(counts), "seconds": seconds}
             self.history.append({"round": round, **self.measure(w), **counts, **clock, **own, **users})
         return self.history.last()

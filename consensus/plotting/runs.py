@@ -22,6 +22,7 @@ LABELS = {
     "exchanges": "exchanges with neighbours",
     "messages": "messages sent in the network",
     "bytes_busiest": "bytes through the busiest agent",
+    "bytes_between_hosts": "bytes sent between machines",
     "floats": "numbers sent in the network",
     "bytes": "bytes sent in the network",
     "gradients": "gradients per agent",

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 HERE = Path(__file__).parent
-MPIEXEC = Path(sys.executable).parent / "mpiexec"
+MPICH = os.environ.get("CONSENSUS_TEST_MPICH")  # the folder of an environment with MPICH, which tests use instead of Open MPI
+MPIEXEC = (Path(MPICH).resolve() / "bin" if MPICH else Path(sys.executable).parent) / "mpiexec"
 MARK = "CONSENSUS_TEST_RUN"  # an environment variable that a run's processes inherit
 KIND = "CONSENSUS_TEST_ENGINE"  # another one: the engine of a script's ranks
 
@@ -27,6 +28,7 @@ def environment(**more):
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         "PRTE_MCA_rmaps_default_mapping_policy": "slot:oversubscribe",
+        **({"MPI4PY_LIBMPI": str(MPIEXEC.parents[1] / "lib" / "libmpi.so.12")} if MPICH else {}),
         **more,
     }
 

@@ -5,6 +5,7 @@ import numpy as np
 from engine_harness import engine_here, say
 
 from consensus.compression import Drawn, Factors, Halves, Quantised, Runs, Sparse, Whole
+from consensus.engines.transport import MIXED
 from consensus.solvers import DGD
 
 
@@ -17,9 +18,9 @@ class Wire:
     def __getattr__(self, name):
         return getattr(self.transport, name)
 
-    def exchange(self, receives, sends):
-        self.sent += sum(rows.nbytes for _, rows in sends)
-        return self.transport.exchange(receives, sends)
+    def exchange(self, kind, receives, sends):
+        self.sent += sum(rows.nbytes for _, rows in sends) if kind == MIXED else 0
+        return self.transport.exchange(kind, receives, sends)
 
 
 def sent(solver, rounds, network="static"):

@@ -17,7 +17,7 @@ class Ranks:
 
     def __init__(self, me, size, brought, barrier):
         self.me, self.size, self.brought, self.barrier = me, size, brought, barrier
-        self.wire = 0  # bytes sent
+        self.wire, self.elsewhere = 0, frozenset()  # bytes sent; ranks on other machines
 
     def allgather(self, mine):
         self.brought[self.me] = mine

@@ -70,3 +70,37 @@ def test_all_agents_together_move_twice_what_is_sent(name, forked):
     assert (np.diff(history["bytes_busiest"]) >= 0).all()
     two = consensus.solve(problem, network, solver, rounds=12, record_every=1, engine=consensus.engines.Processes(2)).history
     np.testing.assert_array_equal(two["bytes_busiest"], history["bytes_busiest"])
+
+
+class Apart(Kept):
+    """As if every exchange sent 100 bytes to another machine."""
+
+    class Network(StackedNetwork):
+        @property
+        def counts(self):
+            return super().counts | {"bytes_between_hosts": 100 * self.exchanges}
+
+    def run(self, problem, schedule, solver, begin, rounds, observer):
+        network, everyone = self.Network(schedule, problem.dtype), problem.restrict(slice(0, problem.agents))
+        return run_rounds(everyone, network, solver, begin, rounds, reports(observer, solver))
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "expected"),
+    [
+        (Apart(), Apart(), [0, 200, 400, 600, 800]),
+        ("stacked", Apart(), [0, 0, 0, 200, 400]),  # until then nothing left the machine
+        (Apart(), "stacked", [0, 200, 400, 400, 400]),
+    ],
+)
+def test_bytes_between_hosts_add_up_when_a_run_goes_on_elsewhere(first, then, expected, tmp_path):
+    rng = np.random.default_rng(1)
+    shards = consensus.partition(rng.standard_normal((40, 3)), rng.standard_normal(40), agents=8, seed=0)
+    problem, path = consensus.Problem(consensus.Linear(3), consensus.SquaredLoss(), shards), tmp_path / "run.ckpt"
+    consensus.solve(problem, RANDOM, DGD(0.01), rounds=4, record_every=2, engine=first, checkpoint=path)
+    resumed = consensus.solve(problem, RANDOM, DGD(0.01), rounds=8, record_every=2, engine=then, resume=path).history
+    assert resumed["bytes_between_hosts"].tolist() == expected
+    alone = consensus.solve(problem, RANDOM, DGD(0.01), rounds=8, record_every=2).history
+    assert set(resumed) - set(alone) == {"bytes_between_hosts"}
+    for name in set(alone) - {"seconds"}:
+        np.testing.assert_array_equal(resumed[name], alone[name])
