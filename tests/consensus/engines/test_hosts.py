@@ -18,7 +18,7 @@ import consensus
 
 BETWEEN = "bytes_between_hosts"
 SCRIPT = HERE / "engine_hosts.py"
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("hosts")]  # one at a time: ranks that are late are given up
 starting = pytest.mark.parametrize("how", ["mpiexec", "by hand"])
 
 
