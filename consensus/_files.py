@@ -49,19 +49,41 @@ def whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             os.close(opened)
 
 
+class Held(ValueError):
+    """Another process has the path; it is the ``holder``'s, None if that has just begun."""
+
+    def __init__(self, path: Path, holder: str | None) -> None:
+        super().__init__(
+            f"checkpoint must be a file of this run alone; {path} is that of another run, "
+            f"{holder or 'which has just begun'}: wait for its end, or give this run another path"
+        )
+        self.holder = holder
+
+
 class Hold:
     """Keeps a path for one run, from :meth:`take` to :meth:`release`.
 
     The lock is on a file ``.<name>.lock`` beside it, and ends with the process, however that ends. The next run removes the
-    file, and parts that a process left when it was killed.
+    file, and what a process left unfinished when it was killed.
+
+    Attributes
+    ----------
+    path : Path
+        The path.
+    holder : str or None
+        Text that identifies this process, if it has the lock.
+    shared : bool
+        Whether another process of the same run keeps the path: that one writes the file.
     """
 
     def __init__(self, path: Path) -> None:
         self.path, self.lock = path, path.with_name(f".{path.name}.lock")
+        self.holder: str | None = None
+        self.shared = False
         self._descriptor: int | None = None
 
     def take(self) -> None:
-        """Take the path, or raise a ``ValueError`` if another run on a machine that shares the folder has it."""
+        """Take the path, or raise :class:`Held` if another process on a machine that shares the folder has it."""
         if fcntl is None:
             return
         while self._descriptor is None:
@@ -75,18 +97,14 @@ class Hold:
                     return
                 if not isinstance(error, BlockingIOError):
                     raise
-                holder = os.read(found, 500).decode(errors="replace") or "which has just begun"
-                raise ValueError(
-                    f"checkpoint must be a file of this run alone; {self.path} is that of another run, {holder}: wait for its "
-                    "end, or give this run another path"
-                ) from None
+                raise Held(self.path, os.read(found, 500).decode(errors="replace") or None) from None
             finally:
                 os.close(found)
         os.ftruncate(self._descriptor, 0)
-        os.write(self._descriptor, f"process {os.getpid()} on {socket.gethostname()} since {time.ctime()}".encode())
-        left = re.compile(
-            re.escape(f".{self.path.name}") + r"(\.history\.csv)?\.[0-9a-f]{16}\.part"
-        )  # MPI writes that beside it
+        self.holder = f"process {os.getpid()} on {socket.gethostname()} since {time.ctime()}"
+        os.write(self._descriptor, self.holder.encode())
+        beside = r"(\.history\.csv|\.\d+-[0-9a-f]+\.\d+-of-\d+)?"  # ranks write these
+        left = re.compile(re.escape(f".{self.path.name}") + beside + r"\.[0-9a-f]{16}\.part")
         for part in self.path.parent.iterdir():
             if left.fullmatch(part.name):
                 part.unlink(missing_ok=True)
@@ -97,4 +115,4 @@ class Hold:
             with suppress(OSError):  # a folder that is gone
                 self.lock.unlink(missing_ok=True)
             os.close(self._descriptor)
-            self._descriptor = None
+            self._descriptor = self.holder = None

@@ -2,25 +2,32 @@
 
 import os
 import re
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from consensus import storage
+from consensus import checkpoint_parts, storage
 from consensus._contents import digest
 from consensus.best import Best, packed, unpacked
+from consensus.checkpoint_parts import Part
+from consensus.communication.states import joined
 from consensus.history import History
 from consensus.problems import BaseProblem
 from topologies.schedules import ScheduleLike
 
-FORMAT = 5
+FORMAT = 6
 _ROUNDS = 8  # whose mixing matrices, the first, stand for the schedule
 _SHOWN = 60  # characters
 
 
 class Checkpoint(NamedTuple):
-    """A run after ``round`` rounds: its solver's state by field, all agents stacked; what was recorded, counted, kept."""
+    """A run after ``round`` rounds: its solver's state by field, all agents stacked; what was recorded, counted, kept.
+
+    If it is in ``parts``, these have the rows of agents, and ``fields`` has single numbers only.
+    """
 
     fields: dict[str, Any]
     history: History
@@ -28,44 +35,64 @@ class Checkpoint(NamedTuple):
     seconds: float
     fingerprint: dict[str, str | None]
     best: Best | None = None
+    parts: tuple[Part, ...] = ()
 
     @property
     def round(self) -> int:
         return int(self.fields["round"])
 
 
-def write(path: Path, checkpoint: Checkpoint) -> None:
-    """Write ``checkpoint`` to ``path``, atomically.
+def write(path: Path, checkpoint: Checkpoint, saved: int | None = None) -> None:
+    """Write ``checkpoint`` to ``path``, atomically; its parts are there already, and those of the one before are removed.
+
+    It was ``saved`` at a time in nanoseconds, by default now: of several the latest is the one to go on from.
 
     The format is that of :mod:`consensus.storage`, with arrays ``state.<field>`` and ``history.<column>``. A state that holds
     anything but numbers and arrays with a row for each agent raises a ``TypeError``.
     """
-    fields, history, counts, seconds, fingerprint, best = checkpoint
+    fields, history, counts, seconds, fingerprint, best, parts = checkpoint
     counted = {name: np.asarray(count).tolist() for name, count in counts.items()}
-    about = {"format": FORMAT, "counts": counted, "seconds": seconds, "fingerprint": fingerprint}
-    arrays = {f"state.{name}": np.asarray(value) for name, value in fields.items()}
+    saved = time.time_ns() if saved is None else saved
+    about = {"format": FORMAT, "saved": saved, "counts": counted, "seconds": seconds, "fingerprint": fingerprint}
+    arrays = checkpoint_parts.state_arrays(fields, 0 if parts else len(fields["w"]))
     arrays |= {f"history.{name}": history[name] for name in history}
     kept, point = packed(best)
-    about, arrays = about | kept, arrays | point
-    objects = [name for name, array in arrays.items() if array.dtype.hasobject]
-    if objects:
-        raise TypeError(f"a checkpoint holds arrays of numbers only, without pickle; not so {', '.join(objects)}")
-    agents = len(fields["w"])
-    odd = [f"{name} {np.shape(value)}" for name, value in fields.items() if np.shape(value)[:1] not in ((), (agents,))]
-    if odd:  # resumed, each process takes its agents' rows of it
-        raise TypeError(
-            f"a state must hold arrays of shape (agents, ...), or single numbers, to be saved; not so {', '.join(odd)}"
-        )
-    storage.write(path, arrays, about)
+    storage.write(path, arrays | point, about | kept | ({"parts": parts} if parts else {}))
+    checkpoint_parts.remove_others(path, parts)
 
 
-def load(path: str | os.PathLike[str]) -> Checkpoint:
-    """Read a checkpoint; a file that is none, has another format, or differs in a bit from what was written is rejected."""
+def read(path: str | os.PathLike[str]) -> Checkpoint:
+    """Read the file of a checkpoint, and not its parts, if it has any.
+
+    A file that is none, has another format, or differs in a bit from what was written raises a ``ValueError``.
+    """
     arrays, about = storage.read(path, "checkpoint", FORMAT, "; go on from another checkpoint")
     fields = {name: storage.number(value) for name, value in storage.part(arrays, "state.").items()}
     history = storage.history_of(storage.part(arrays, "history."))
-    best = unpacked(arrays, about)
-    return Checkpoint(fields, history, about["counts"], about["seconds"], about["fingerprint"], best)
+    parts = tuple(Part(*part) for part in about.get("parts", ()))
+    return Checkpoint(fields, history, about["counts"], about["seconds"], about["fingerprint"], unpacked(arrays, about), parts)
+
+
+def saved_at(path: str | os.PathLike[str]) -> int | None:
+    """Return when the checkpoint at a path was saved, in nanoseconds; None if there is no file."""
+    try:
+        saved: int = storage.about(path, "checkpoint", FORMAT)["saved"]
+    except FileNotFoundError:
+        return None
+    return saved
+
+
+def load(path: str | os.PathLike[str], check: Callable[[Checkpoint], None] = lambda _: None) -> Checkpoint:
+    """Read a checkpoint and its parts, if it has any; a file that is none, is damaged or missing is rejected.
+
+    ``check(found)``, called before parts are read, may reject it, too.
+    """
+    found = read(path)
+    check(found)
+    if not found.parts:
+        return found
+    rows = joined([checkpoint_parts.read(Path(path), part) for part in found.parts])
+    return found._replace(fields=found.fields | rows, parts=())
 
 
 def check_fits(path: object, checkpoint: Checkpoint, ours: dict[str, str | None], rounds: int) -> None:

@@ -6,11 +6,12 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self
 
 import numpy as np
 
 from consensus import _checks, _progress
+from consensus._files import Hold
 from consensus.checkpoint import Checkpoint, check_fits, load
 from consensus.observe import Observer, RoundInfo
 from consensus.observe.callbacks import checked_callbacks
@@ -40,17 +41,12 @@ _COMPARED = (
     "keep",
     "metrics_on",
 )
-T = TypeVar("T")
 
 
-class Broadcast(Protocol):
-    """Calls a function in one process, for all."""
+class Load(Protocol):
+    """Reads a checkpoint; ``check(found)`` raises an error if it is no checkpoint of this run."""
 
-    def __call__(self, function: Callable[[], T]) -> T: ...
-
-
-def _here(function: Callable[[], T]) -> T:
-    return function()
+    def __call__(self, path: str | os.PathLike[str], check: Callable[[Checkpoint], None]) -> Checkpoint: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,26 +128,26 @@ class RunOptions:
         run: Callable[[Observer, Checkpoint | None], str | None],
         honest: np.ndarray | None = None,
         root: bool = True,
-        broadcast: Broadcast = _here,
+        load: Load = load,
+        hold: Callable[[Hold], None] = Hold.take,
         points: int | None = None,
     ) -> Result:
         """Call ``run`` under an observer and return its result; warn if it ended above its start.
 
         ``run(observer, resumed)`` does the rounds, from the checkpoint ``resumed`` if there is one, and returns the reason to
         stop early, or None. ``identity`` is the run's fingerprint, for its checkpoints; ``honest`` are the agents that are
-        measured; ``root`` says whether this process shows the progress and writes; ``broadcast`` calls a function in one
-        process, for all; ``points`` is the number of iterates, by default one of each agent.
+        measured; ``root`` says whether this process shows the progress; ``load`` and ``hold`` are those of the engine, if
+        several processes call this together; ``points`` is the number of iterates, by default one of each agent.
         """
         resumed: Checkpoint | None = None
         if (path := self.resume) is not None:
-            resumed = broadcast(lambda: load(path))
-            check_fits(path, resumed, identity, self.rounds)
+            resumed = load(path, lambda found: check_fits(path, found, identity, self.rounds))
         shown = self.progress and root
         with _progress.of_run(shown, self.rounds, type(method).__name__) as bar, ExitStack() as ending:
-            saver = Saver(self.checkpoint, self.every, identity, root) if self.checkpoint else None
+            saver = Saver(self.checkpoint, self.every, identity) if self.checkpoint else None
             if saver:
                 ending.callback(saver.hold.release)
-                broadcast(saver.hold.take)
+                hold(saver.hold)
             recorder = Recorder(problem, method, self.test, self.agent_objectives, self.metrics, honest, self.metrics_on)
             rule = None if self.stop is None else StopRule.parse(self.stop)
             stopper = Stopper(self.tolerance, self.exchanges, self.seconds, rule)

@@ -92,11 +92,12 @@ def solve(
     progress : bool
         Show a progress bar in a terminal or notebook. Elsewhere the logger ``consensus`` gets a line every ten seconds or so.
     checkpoint : path, optional
-        A file to which the run's state is written every ``every`` rounds and at its end. Two runs cannot write one file.
+        A file to which the run's state is written every ``every`` rounds and at its end. Two runs cannot write one file. Ranks
+        write a file each beside it, with the rows of their own agents, on disks that need not be shared.
     every : int
         Rounds between two checkpoints.
     resume : path, optional
-        A checkpoint of the same run, written on any engine: the result is, to the bit, that of a run never stopped.
+        A checkpoint of the same run, written on any engine or ranks: the result is, to the bit, that of a run never stopped.
     gather : bool
         On ranks, by MPI or torchrun: whether every rank's result holds all agents' ``w``, or only its own.
     test : (X, y), optional
@@ -197,8 +198,7 @@ def solve(
             stop=stop,
             keep=keep,
         )
-        if where.root:
-            options.check_writable()
+        options.check_writable()
         _checks.problem(problem)
         solver = AdaptiveNEXT() if solver is None else _checks.solver(solver)
         needs = needs_of(solver)
@@ -242,7 +242,7 @@ def solve(
         begin = Begin(resumed.fields, resumed=True) if resumed else Begin.start(start)
         return where.run(problem, edges, solver, begin, options.rounds, observer)
 
-    result = options.result(problem, solver, identity, run, measured, where.root, where.broadcast)
+    result = options.result(problem, solver, identity, run, measured, where.root, where.load, where.hold)
     if options.gather:
         return result
     rows = where.rows(problem.network_size)

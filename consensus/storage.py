@@ -3,7 +3,8 @@
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,24 +36,46 @@ def read(
     Errors call the file ``what``, and say ``remedy`` about a damaged one. A file of another kind, with a ``format`` other than
     ``form``, or whose checksum does not fit raises a ``ValueError``.
     """
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            claims(file, packed=False)  # before any array takes memory
-            arrays = {name: file[name] for name in file.files}
+    with _opened(path, what) as file:
+        claims(file, packed=False)  # before any array takes memory
+        arrays = {name: file[name] for name in file.files}
         checksum = arrays.pop("checksum", None)
         whole = checksum is not None and np.array_equal(checksum, _checksum(arrays))
         about = json.loads(arrays.pop("about").tobytes())
         found = about["format"]
+    if found != form:
+        raise _of_format(path, what, found, form)
+    if not whole:
+        raise ValueError(f"{path} is damaged: its checksum is not that of its contents{remedy}")
+    return arrays, about
+
+
+def about(path: str | os.PathLike[str], what: str, form: int | str) -> dict[str, Any]:
+    """Return what ``about`` says in a file whose arrays, and checksum, are not read; errors are those of :func:`read`."""
+    with _opened(path, what) as file:
+        claims(file, packed=False)
+        about: dict[str, Any] = json.loads(file["about"].tobytes())
+        found = about["format"]
+    if found != form:
+        raise _of_format(path, what, found, form)
+    return about
+
+
+@contextmanager
+def _opened(path: str | os.PathLike[str], what: str) -> Iterator[np.lib.npyio.NpzFile]:
+    """Open a file of arrays; whatever goes wrong inside means that it is no ``what``."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            yield file
     except FileNotFoundError:
         raise
     except Exception as error:
         inside = isinstance(error, ValueError | KeyError)  # what NumPy makes of another file, and advises, helps nobody here
         raise ValueError(f"{path} is no {what} of this package" + ("" if inside else f" ({error})")) from error
-    if found != form:
-        raise ValueError(f"{path} has {what} format {found}; this version reads format {form}")
-    if not whole:
-        raise ValueError(f"{path} is damaged: its checksum is not that of its contents{remedy}")
-    return arrays, about
+
+
+def _of_format(path: str | os.PathLike[str], what: str, found: object, form: int | str) -> ValueError:
+    return ValueError(f"{path} has {what} format {found}; this version reads format {form}")
 
 
 def part(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:

@@ -14,7 +14,7 @@ from engine_harness import HERE, environment, wait_for
 
 import consensus
 import topologies
-from consensus.checkpoint import load
+from consensus.checkpoint import read
 from consensus.solvers import GradientTracking
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -103,7 +103,7 @@ def test_ranks_that_srun_starts_have_the_bits_of_one_process(tasks, folder):
 def test_a_job_whose_time_is_over_queues_itself_again_and_has_the_same_bits(script, nodes, options, folder):
     pytest.importorskip("mpi4py" if "mpi" in script else "torch")
     job = sbatch(f"--nodes={nodes}", *options, script)
-    wait_for(lambda: (folder / "run-0.ckpt").exists() and load(folder / "run-0.ckpt").round >= 200)
+    wait_for(lambda: (folder / "run-0.ckpt").exists() and read(folder / "run-0.ckpt").round >= 200)
     job.send_signal(signal.SIGUSR1)
     said, _ = job.communicate(timeout=180)
     assert job.returncode == 0, said
@@ -122,7 +122,7 @@ def test_a_job_whose_time_is_over_queues_itself_again_and_has_the_same_bits(scri
 def test_an_array_runs_every_seed_and_queues_one_element_again(folder):
     pytest.importorskip("torch")
     job = sbatch("--array=0-1", "--ntasks-per-node=2", "sbatch-seeds.sh")
-    wait_for(lambda: (folder / "run-1.ckpt").exists() and load(folder / "run-1.ckpt").round >= 200)
+    wait_for(lambda: (folder / "run-1.ckpt").exists() and read(folder / "run-1.ckpt").round >= 200)
     job.send_signal(signal.SIGUSR1)
     said, _ = job.communicate(timeout=180)
     assert job.returncode == 0, said

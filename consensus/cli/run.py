@@ -216,7 +216,7 @@ def _check(config: Config, plan: _Plan) -> None:
         resume = plan.places[label].get("resume")
         with warnings.catch_warnings(), suppress(RunError):  # these are the run's own
             warnings.simplefilter("ignore")
-            rounds = attempt(config, key, checkpoints.load, resume).round if resume else 0
+            rounds = attempt(config, key, checkpoints.read, resume).round if resume else 0
             arguments = plan.options | {"rounds": rounds, "resume": resume}
             if plan.options["engine"].size == 1:
                 arguments["engine"] = "stacked"

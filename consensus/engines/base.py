@@ -1,14 +1,16 @@
 """The base class of engines."""
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-import numpy as np
-
+from consensus._files import Hold
+from consensus.checkpoint import Checkpoint, load
 from consensus.engines.protocols import Problem, Solver
 from consensus.engines.states import Begin
+from consensus.engines.whole_network import WholeNetwork
 from consensus.observe import Observer
 from topologies.schedules import ScheduleLike
 
@@ -166,6 +168,44 @@ class Engine(ABC):
         """
         return function()
 
+    def load(self, path: str | os.PathLike[str], check: Callable[[Checkpoint], None]) -> Checkpoint:
+        """Read a checkpoint, for all processes.
+
+        Parameters
+        ----------
+        path : path
+            The checkpoint.
+        check : callable
+            ``check(found)`` raises an error if it is no checkpoint of this run.
+
+        Returns
+        -------
+        Checkpoint
+            With the rows of all agents; ranks return those of this process.
+
+        Raises
+        ------
+        FileNotFoundError
+        ValueError
+            If there is none, or it is not whole.
+        """
+        return self.broadcast(lambda: load(path, check))
+
+    def hold(self, hold: Hold) -> None:
+        """Keep other runs from the path of the checkpoint.
+
+        Parameters
+        ----------
+        hold : Hold
+            Its lock.
+
+        Raises
+        ------
+        ValueError
+            If another run has the path.
+        """
+        self.broadcast(hold.take)
+
     def prepare(self, solver: S, problem: Problem, network: ScheduleLike) -> S:
         """Return ``solver.prepared`` for the whole network, the same in all processes, each of which may hold some agents.
 
@@ -185,29 +225,8 @@ class Engine(ABC):
         """
         if not hasattr(solver, "prepared"):  # solvers that do not derive from Solver may lack it
             return solver
-        whole: Any = problem if problem.agents == problem.network_size else _WholeNetwork(problem, self)
+        whole: Any = problem if problem.agents == problem.network_size else WholeNetwork(problem, self)
         with self.agreed() as settings:
             solver = solver.prepared(whole, network)
             settings["solver"] = solver
         return solver
-
-
-class _WholeNetwork:
-    """A problem of some agents with the constants of all: every process asks for them at the same time."""
-
-    def __init__(self, problem: Any, engine: Engine) -> None:  # noqa: ANN401  its constants are optional
-        self._problem, self._engine = problem, engine
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._problem, name)
-
-    def lipschitz(self, w: np.ndarray | None = None) -> np.ndarray:
-        return self._collected(lambda: self._problem.lipschitz(w))
-
-    def strong_convexity(self) -> np.ndarray:
-        return self._collected(self._problem.strong_convexity)
-
-    def _collected(self, constants: Callable[[], np.ndarray]) -> np.ndarray:
-        with self._engine.agreed():  # an error on one rank is an error on all
-            own = constants()
-        return np.array(self._engine.allgather(own))

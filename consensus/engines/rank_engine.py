@@ -13,6 +13,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from consensus import _checks
+from consensus._files import Hold
+from consensus.checkpoint import Checkpoint, write
+from consensus.engines import rank_files
 from consensus.engines.agreement import agree
 from consensus.engines.base import Engine
 from consensus.engines.halo import HaloNetwork
@@ -54,6 +57,12 @@ class AllRanks:
 
     def once(self, function: Callable[[], T]) -> T:
         return self.ranks.broadcast(function() if self.ranks.me == 0 else None)
+
+    def save(self, hold: Hold, checkpoint: Checkpoint) -> None:
+        if self.ranks.size == 1:
+            write(hold.path, checkpoint)
+        else:
+            rank_files.save(self.ranks, self.sizes, hold, checkpoint)
 
 
 class RankEngine(Engine):
@@ -135,14 +144,15 @@ class RankEngine(Engine):
         try:
             with threadpool_limits(self.cores, user_api="blas"), self._terminated(observer, names[self.rank], gather):
                 report = reports(observer, solver, gather, gather.preempted)
-                reason = run_rounds(problem, network, solver, begin.block(rows), rounds, report, observer.due)
+                own = begin if begin.resumed else begin.block(rows)  # a checkpoint is loaded with the rows of this rank
+                reason = run_rounds(problem, network, solver, own, rounds, report, observer.due)
                 told = None
                 if reason and reason == gather.preempted():
                     assert observer.saver is not None, "without checkpoints a rank ends at once"
                     told = Preempted(observer.round, observer.saver.path)
                     if self.root:
                         print(told, file=sys.stderr, flush=True)
-                    self.ranks.broadcast(None)  # the first rank has written the checkpoint: one that exits may end the job
+                    self.ranks.allgather(None)  # all have written the checkpoint: one that exits may end the job
         except BaseException as error:
             if self.size == 1:
                 raise
@@ -158,6 +168,17 @@ class RankEngine(Engine):
         if told:
             raise told
         return reason
+
+    def load(self, path: str | os.PathLike[str], check: Callable[[Checkpoint], None]) -> Checkpoint:
+        if self.size == 1:
+            return super().load(path, check)
+        return rank_files.load(self.ranks, self.agreed, Path(path), check, lambda agents: blocks_of(agents, self.size))
+
+    def hold(self, hold: Hold) -> None:
+        if self.size == 1:
+            super().hold(hold)
+        else:
+            rank_files.hold(self.ranks, self.agreed, hold)
 
     def allgather(self, items: Iterable[T]) -> list[T]:
         return [item for part in self.ranks.allgather(list(items)) for item in part]

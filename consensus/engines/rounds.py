@@ -129,7 +129,7 @@ def reports(
         decision = observer.see(Gathered(state.round, gather.rows(state.w), own, *gather.total(counts, seconds)))
         reason = decision.reason or preempted()
         if decision.save or (reason and observer.saver):
-            observer.save({name: gather.rows(value) if np.ndim(value) else value for name, value in flatten(state).items()})
+            observer.save(flatten(state))
         return reason
 
     return report

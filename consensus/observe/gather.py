@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
+from consensus._files import Hold
+from consensus.checkpoint import Checkpoint, write
+
 if TYPE_CHECKING:
     from jaxtyping import Shaped
 
@@ -66,6 +69,18 @@ class Gather(Protocol):
         """
         ...
 
+    def save(self, hold: Hold, checkpoint: Checkpoint) -> None:
+        """Replace the checkpoint of the run.
+
+        Parameters
+        ----------
+        hold : Hold
+            Its path, and whether another process of this run writes it.
+        checkpoint : Checkpoint
+            The rows in its fields are those of the agents of this process; everything else is that of the network.
+        """
+        ...
+
 
 class Whole:
     """The :class:`Gather` of an engine that observes all agents in one process."""
@@ -78,3 +93,6 @@ class Whole:
 
     def once(self, function: Callable[[], Result]) -> Result:
         return function()
+
+    def save(self, hold: Hold, checkpoint: Checkpoint) -> None:
+        write(hold.path, checkpoint)

@@ -224,8 +224,8 @@ class Observer:
         Parameters
         ----------
         fields : dict
-            State of the solver by field, of all agents.
+            State of the solver by field, of all agents; of those of this process if several observe together.
         """
         assert self.saver is not None, "without a saver no decision says that the state is to be saved"
         best = None if self.keeper is None else self.keeper.regular
-        self.saver.save(fields, self.history, *self._total, best)
+        self.saver.save(self.gather, fields, self.history, *self._total, best)

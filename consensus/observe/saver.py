@@ -5,29 +5,37 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from consensus import checkpoint
 from consensus._files import Hold
 from consensus.best import Best
 from consensus.checkpoint import Checkpoint
 from consensus.history import History
+from consensus.observe.gather import Gather
 
 
 class Saver:
-    """Writes the checkpoints of a run to `path`, after every so many rounds, in the process that is `root`.
+    """Writes the checkpoints of a run to `path`, after every so many rounds.
 
     `fingerprint` identifies the run: see :func:`consensus.checkpoint.fingerprint`. ``hold`` keeps other runs from the path.
     """
 
-    def __init__(self, path: str | os.PathLike[str], every: int, fingerprint: dict[str, str | None], root: bool = True) -> None:
-        self.path, self.every, self.fingerprint, self.root = Path(path), every, fingerprint, root
+    def __init__(self, path: str | os.PathLike[str], every: int, fingerprint: dict[str, str | None]) -> None:
+        self.path, self.every, self.fingerprint = Path(path), every, fingerprint
         self.hold = Hold(self.path)
 
     def save(
-        self, fields: dict[str, Any], history: History, counts: dict[str, Any], seconds: float, best: Best | None = None
+        self,
+        gather: Gather,
+        fields: dict[str, Any],
+        history: History,
+        counts: dict[str, Any],
+        seconds: float,
+        best: Best | None = None,
     ) -> None:
-        """Replace the file by a checkpoint of the state of all agents; raise TypeError if it holds anything but numbers."""
-        if self.root:
-            checkpoint.write(self.path, Checkpoint(fields, history, counts, seconds, self.fingerprint, best))
+        """Replace the checkpoint by one of this state, of which each process that observes has its own agents' rows.
+
+        Raise TypeError if it holds anything but numbers.
+        """
+        gather.save(self.hold, Checkpoint(fields, history, counts, seconds, self.fingerprint, best))
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from engine_harness import KIND, engine_here, say, write
 
 import topologies
-from consensus.checkpoint import load
+from consensus.checkpoint import read
 from consensus.solvers import DGD, GradientTracking
 from consensus.workers import waiting
 
@@ -119,7 +119,7 @@ def preempted(folder):
 def restarted(folder):
     """A run to be hit once, and then to be started again."""
     engine, path = engine_here(), folder / "run.ckpt"
-    resumed = engine.broadcast(lambda: path.exists() and load(path).round)
+    resumed = engine.broadcast(lambda: path.exists() and read(path).round)
     if not resumed:
         _call(engine, folder)
     result = engine_cases.slow(0.02, rounds=100).run(engine=engine, checkpoint=path, resume=path if resumed else None)

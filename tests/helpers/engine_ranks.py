@@ -10,6 +10,7 @@ from pathlib import Path
 import engine_cases
 import numpy as np
 import user_cases
+from engine_disks import killed_apart, resume_apart, save_apart  # noqa: F401
 from engine_ends import (  # noqa: F401
     absent,
     back,

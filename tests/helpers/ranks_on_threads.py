@@ -33,14 +33,18 @@ class Ranks:
 
     def exchange(self, receives, sends):
         assert self.me not in [rank for rank, _ in (*receives, *sends)]
-        everyone = self.allgather({rank: rows.copy() for rank, rows in sends})
+        everyone = self.allgather([(rank, rows.copy()) for rank, rows in sends])
+        arrived = [[rows for rank, rows in sent if rank == self.me] for sent in everyone]  # in their order
         for rank, room in receives:
-            message = everyone[rank].pop(self.me)
+            message = arrived[rank].pop(0)
             self.wire += message.nbytes
             assert message.dtype == room.dtype
             assert message.shape == room.shape or room.dtype == np.uint8, "only bytes may be fewer than there is room for"
             room.reshape(-1)[: message.size] = message.ravel()
-        assert not any(self.me in sent for sent in everyone), "what is sent is received"
+        assert not any(arrived), "what is sent is received"
+
+    def broadcast(self, mine):
+        return self.allgather(mine)[0]
 
 
 def together(size, function):

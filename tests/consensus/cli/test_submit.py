@@ -13,7 +13,7 @@ from engine_harness import HERE, MARK, environment, living, wait_for
 from settings_files import TEXT, config
 
 import consensus
-from consensus.checkpoint import load
+from consensus.checkpoint import read
 from consensus.cli import ConfigError, main, run, submit
 
 pytestmark = pytest.mark.xdist_group("clusters")  # one at a time: ranks choose their port by the number of the job
@@ -41,7 +41,7 @@ def assert_bits_of_one_process(folder):
 
 def saved(folder):
     path = folder / "out" / "checkpoints" / "dgd.ckpt"
-    return path.exists() and load(path).round
+    return path.exists() and read(path).round
 
 
 @pytest.mark.slow

@@ -89,7 +89,7 @@ SPOILT = {
     "pickle": (lambda path: np.savez(path.open("wb"), about=np.array([{"format": 1}], dtype=object)), NONE),
     "another format": (
         lambda path: rewrite(path, lambda _, about: about.update(format=9)),
-        "has checkpoint format 9; this version reads format 5",
+        f"has checkpoint format 9; this version reads format {FORMAT}",
     ),
     "another array": (lambda path: rewrite(path, lambda a, _: a | {"state.w": a["state.y"]}), DAMAGED),
     "another dtype": (lambda path: rewrite(path, lambda a, _: a | {"state.w": a["state.w"].astype(">f8")}), DAMAGED),

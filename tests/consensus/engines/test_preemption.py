@@ -9,7 +9,7 @@ import pytest
 from engine_harness import HERE, KIND, assert_same, command, environment, read, wait_for
 
 import consensus
-from consensus.checkpoint import load
+from consensus.checkpoint import read as read_checkpoint
 
 SCRIPT = HERE / "engine_ranks.py"
 
@@ -19,7 +19,7 @@ def start(kind, folder):
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
     job = subprocess.Popen(command(kind, 2, SCRIPT, "preempted", folder), env=environment(**{KIND: kind}), **options)
     pids = wait_for(lambda: len(found := sorted(folder.glob("rank-*"))) == 2 and [int(file.read_text()) for file in found])
-    wait_for(lambda: (folder / "run.ckpt").exists() and load(folder / "run.ckpt").round)  # 30 at first
+    wait_for(lambda: (folder / "run.ckpt").exists() and read_checkpoint(folder / "run.ckpt").round)  # 30 at first
     return job, pids
 
 
@@ -33,7 +33,7 @@ def test_one_rank_that_is_told_to_end_saves_and_ends_all(kind, rank, told, tmp_p
     assert job.returncode == (75 if kind == "mpi" else 1)  # torchrun has one code for all failures, and prints ranks' own
     if kind == "torch":
         assert "exitcode  : 75" in said  # the last one may be on its way out when torchrun ends it
-    saved = load(tmp_path / "run.ckpt")
+    saved = read_checkpoint(tmp_path / "run.ckpt")
     assert f"told to end after round {saved.round}; go on with solve(..., resume='{tmp_path}/run.ckpt')" in said
     assert 30 < saved.round < 300
     assert saved.round % 20 == 0 or saved.round % 30 == 0
@@ -50,11 +50,11 @@ def test_one_rank_that_is_told_to_end_saves_and_ends_all(kind, rank, told, tmp_p
 @pytest.mark.slow
 def test_torchrun_passes_on_that_the_job_ends(tmp_path):
     job, _ = start("torch", tmp_path)
-    before = load(tmp_path / "run.ckpt").round
+    before = read_checkpoint(tmp_path / "run.ckpt").round
     job.terminate()
     _, said = job.communicate(timeout=60)
-    assert f"told to end after round {load(tmp_path / 'run.ckpt').round}" in said
-    assert load(tmp_path / "run.ckpt").round > before
+    assert f"told to end after round {read_checkpoint(tmp_path / 'run.ckpt').round}" in said
+    assert read_checkpoint(tmp_path / "run.ckpt").round > before
     kept = consensus.History.from_csv(tmp_path / "run.ckpt.history.csv")
     assert kept["round"][-1] >= 20
 
