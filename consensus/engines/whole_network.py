@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from consensus.engines.base import Engine
+
+class Together(Protocol):
+    """What is needed of an engine: see :class:`consensus.engines.Engine`."""
+
+    def agreed(self) -> AbstractContextManager[object]: ...
+
+    def allgather(self, items: Iterable[Any]) -> list[Any]: ...
 
 
 class WholeNetwork:
     """A problem of some agents with the constants of all: every process asks for them at the same time."""
 
-    def __init__(self, problem: Any, engine: Engine) -> None:  # noqa: ANN401  its constants are optional
+    def __init__(self, problem: Any, engine: Together) -> None:  # noqa: ANN401  its constants are optional
         self._problem, self._engine = problem, engine
 
     def __getattr__(self, name: str) -> object:
