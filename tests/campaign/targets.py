@@ -151,7 +151,8 @@ LEFT_OUT -= {"consensus.problems.Problem", "consensus.problems.Minibatches"}  # 
 INNER = {
     "active", "aggregate", "allgather", "around", "at", "average_form", "averaged", "broadcast", "buffers", "cautious_step",
     "check", "clear", "constraints", "curvature", "curvature_root", "descended", "digests", "drop_last", "edges", "estimated",
-    "evaluated", "exchange", "expression", "gamma_for", "gram", "init", "jacobian", "jax_gradient", "last", "linearize",
+    "evaluated", "exchange", "expression", "gamma_for", "gram", "hold", "init", "jacobian", "jax_gradient", "last", "linearize",
+    "load",
     "matrices", "memory", "minimise", "of", "omega", "open", "pack", "pop", "popitem", "prepare", "prox_jvp", "prox_slope",
     "read", "report", "run", "running", "send", "sends_at", "setdefault", "share", "slices", "smooth_gradient", "smooth_value",
     "solve",
