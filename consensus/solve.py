@@ -126,8 +126,8 @@ def solve(
         ``iterations`` inside the solves and how many of these were left ``unfinished``, not as near their optimum as was
         asked; ``epochs``, the passes over all the data that these samples amount to (of costs given by functions, the
         gradients per agent); ``seconds`` of wall time in rounds, observation left out. On several machines there is
-        ``bytes_between_hosts``, with a test set ``test_error`` of the mean and ``test_error_worst`` of the worst agent: the mean
-        squared error or the fraction of wrong labels; with ``agent_objectives`` ``agent_objective`` (rows, agents).
+        ``bytes_between_hosts``, with a test set ``test_error`` of the mean and ``test_error_worst`` of the worst agent: the
+        mean squared error or the fraction of wrong labels; with ``agent_objectives`` ``agent_objective`` (rows, agents).
         A solver may add columns of its own, as :class:`consensus.solvers.AdaptiveNEXT` does; ``metrics`` are the last ones.
         If some of the A agents are Byzantine, the columns and ``result.mean`` describe the H honest ones: their mean and
         disagreement, and the objective ``A/H sum_i g_i + r`` over them. Messages and gradients are those of all agents.
