@@ -134,9 +134,14 @@ def threads() -> int:
 
 
 def for_chunks(
-    function: Callable[[slice], None], agents: int, bytes_per_agent: int, operations_per_agent: float = 0, streamed: int = 0
+    function: Callable[[slice], None],
+    agents: int,
+    bytes_per_agent: int,
+    operations_per_agent: float = 0,
+    streamed: int = 0,
+    shared: bool = True,
 ) -> None:
-    """Call ``function(rows)`` for slices ``rows`` that cover ``range(agents)``, on all cores if that is worth it.
+    """Call ``function(rows)`` for slices ``rows`` that cover ``range(agents)``, on all cores if ``shared`` and worth it.
 
     A chunk holds as many agents as fit in a core's cache, at least one: the function touches ``bytes_per_agent``, of which
     ``streamed`` bytes are touched but once and need not fit. ``operations_per_agent`` are multiply-adds, where they are many
@@ -158,6 +163,7 @@ def for_chunks(
             each = 4 if operations_per_agent else 2 if agents * bytes_per_agent > 2 * threads * _WORTH_BYTES else 1
             most = -(-agents // (each * threads))
             size = max(1, min(size, most))
+        threads = threads if shared else 1
         chunks = -(-agents // size)
         fewer = chunks - chunks % threads  # as many for each: where they are then hardly larger, less is handed out
         chunks = fewer if fewer and 4 * -(-agents // fewer) <= 5 * size else min(agents, chunks + -chunks % threads)

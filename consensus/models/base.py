@@ -41,6 +41,10 @@ class Model(Protocol):
         cache, and so that test sets fit into memory; the cheapest way to solve local problems is estimated by it.
     ``together`` : int
         How many agents with little to do one call should have, at least: where so many take much less than each by itself.
+    ``little`` : int
+        How many bytes such an agent touches at most, in a pass there and back; by default ``together`` times those of a cache.
+    ``worth_a_thread(samples)``
+        Whether agents with so many samples are shared out among threads; by default they are, if they are enough together.
     ``output_shape`` : tuple of int
         The shape of a sample's outputs, as (tokens, classes), whose product is ``outputs``: targets then have a column for each
         token, or for each output.

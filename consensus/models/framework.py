@@ -16,6 +16,8 @@ from consensus._parallel import CHUNK_BYTES
 from consensus.models.framework_trial import Generators, tried
 from consensus.models.linearized import Linearized
 
+_OWN = "_known", "_here", "_counts", "_plain", "_seconds"  # what a process finds out by itself
+
 
 class Derivatives(Protocol):
     """Products with the Jacobian J of a part of a block."""
@@ -30,8 +32,8 @@ class Derivatives(Protocol):
 class Framework(Linearized):
     """A model whose outputs and derivatives another framework computes.
 
-    Agents that have much to do are worked one at a time; where a call costs more than the arithmetic in it, several at once, as
-    the shapes of one agent's arrays say. Subclasses set ``parameters`` and have the methods that are left open here.
+    Agents with much to do are worked one by one; where a call costs more than its arithmetic, several at once. Subclasses set
+    ``parameters`` and the methods that are left open here.
     """
 
     parameters: int  #: P
@@ -65,8 +67,7 @@ class Framework(Linearized):
             If it fails on them, returns something else than (samples, ...), writes over its arguments or its buffers, draws
             numbers that cannot be repeated, or if a sample's outputs depend on other samples, as with batch statistics.
         """
-        shape = _checks.shape("shape", shape)
-        dtype = np.dtype(dtype)
+        shape, dtype = _checks.shape("shape", shape), np.dtype(dtype)
         key = shape, dtype.name if dtype.kind == "i" else ""
         if key not in self._known:
             model = object.__new__(type(self))
@@ -158,7 +159,6 @@ class Framework(Linearized):
         raise NotImplementedError
 
     # For the trial: w is (P,) and x (samples, ...), of one agent.
-
     def _call(self, w: np.ndarray, x: np.ndarray) -> object:
         """Return what the function returns, as a NumPy array if it is an array of the framework."""
         raise NotImplementedError
@@ -180,14 +180,14 @@ class Framework(Linearized):
         return {}
 
     def __getstate__(self) -> dict[str, object]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("_known", "_here", "_counts")}
+        return {name: value for name, value in self.__dict__.items() if name not in _OWN}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__ |= state
         self._prepare()
 
     def _prepare(self) -> None:
-        """Set what is not sent to other processes: ``_known``, ``_here`` and ``_counts``."""
+        """Set what is not sent to other processes."""
         self._known = {}
 
 

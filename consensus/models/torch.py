@@ -19,18 +19,20 @@ from consensus.models.layout import NamedArray
 from consensus.models.together import most_together
 from consensus.models.torch_aligned import LINE, aligned
 from consensus.models.torch_buffers import BatchLayers
-from consensus.models.torch_calls import ModuleCalls, loaded
+from consensus.models.torch_calls import loaded
 from consensus.models.torch_checks import checked_device, digest, kinds, made, refuse
 from consensus.models.torch_derivatives import Derivatives
 from consensus.models.torch_draws import seeded
+from consensus.models.torch_gradients import ModuleGradients
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-_TOGETHER = 5  # agents in a call: half as many take longer each, twice as many hardly less
+_TOGETHER = 5  # agents in a call with convolutions: half as many take longer each, twice as many hardly less
+_LAYERS = 8  # with Linear layers alone: as many take half the time of three
 
 
-class Torch(ModuleCalls):
+class Torch(ModuleGradients):
     """A PyTorch module as a model: ``f(w, x) = module(x)`` with the trainable parameters w.
 
     Parameters
@@ -109,7 +111,9 @@ class Torch(ModuleCalls):
         ]
         owners = {type(self._module.get_submodule(name.rpartition(".")[0])) for name in trainable}
         self._linear = owners == {torch.nn.Linear}
-        self.together = _TOGETHER if any(issubclass(owner, kinds(torch, "Conv", "ConvTranspose")) for owner in owners) else 1
+        convolves = any(issubclass(owner, kinds(torch, "Conv", "ConvTranspose")) for owner in owners)
+        self.together = _LAYERS if self._linear else _TOGETHER if convolves else 1
+        self.little = (self.together if convolves else 1) * CHUNK_BYTES
         self._prepare()
 
     def __repr__(self) -> str:
@@ -181,9 +185,9 @@ class Torch(ModuleCalls):
         """
         if self._mode in ("training", "normalised"):  # each agent draws and normalises by itself
             return 1
-        if self._linear and super()._most(samples, dtype) > 1:
-            most = LINE // dtype.itemsize
-            return sys.maxsize if self._tried(samples, dtype, most) == most else 1
+        if self._linear:
+            most = LINE // dtype.itemsize if super()._most(samples, dtype) > 1 else 1
+            return sys.maxsize if most > 1 and self._tried(samples, dtype, most) == most else 1
         if self.together == 1 or 2 * samples * sum(self.widths) * dtype.itemsize > self.together * CHUNK_BYTES // 2:
             return 1
         return self._tried(samples, dtype, self.together)
@@ -205,7 +209,7 @@ class Torch(ModuleCalls):
     def _prepare(self) -> None:
         super()._prepare()
         self._counts: dict[tuple[tuple[int, ...], int, np.dtype], int] = {}  # how many agents may share a call, by shapes
-        self._here = threading.local()
+        self._here, self._plain, self._seconds = threading.local(), {}, {}
 
     @contextmanager
     def _context(self, dtype: DTypeLike) -> Iterator[None]:

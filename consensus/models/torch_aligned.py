@@ -42,7 +42,7 @@ def whole(numbers: int, size: int) -> int:
 def align_products(torch: ModuleType, module: nn.Module) -> None:
     """Let the ``Linear`` layers of ``module`` work with inputs of whole lines, so that gradients are aligned, too."""
     for part in module.modules():
-        if type(part) is torch.nn.Linear:
+        if type(part) is torch.nn.Linear and whole(part.in_features, part.weight.element_size()) > part.in_features:
             part.forward = functools.partial(_linear, torch.nn.functional, part)
 
 

@@ -167,17 +167,24 @@ class ModuleCalls(Framework):
 
     def _held(self, dtype: DType) -> nn.Module:
         """Return this thread's own copy of the module, in evaluation mode if that differs and training was not asked for."""
+        return self._own(dtype)[0]
+
+    def _own(self, dtype: DType) -> tuple[nn.Module, list[nn.Parameter]]:
+        """Return this thread's own copy of the module, and its trainable parameters in the order of a row."""
         modules = self._here.__dict__.setdefault("modules", {})
         evaluated = self._mode in ("normalised", "evaluated") or (self._mode is None and (self.stochastic or self.buffers))
         key = dtype, bool(evaluated), self._mode in ("normalised", "training")
         if key not in modules:
-            module = copy.deepcopy(self._module).to(self.device, dtype).requires_grad_(False)
-            modules[key] = module.eval() if evaluated else module
+            module = copy.deepcopy(self._module).to(self.device, dtype)
+            if evaluated:
+                module.eval()
             if key[2]:
                 self._layers.strip(module)
             if self._linear:
                 align_products(loaded(), module)
-        return modules[key]
+            modules[key] = module, [module.get_parameter(names[0]) for names, *_ in self._spans]
+        found: tuple[nn.Module, list[nn.Parameter]] = modules[key]
+        return found
 
     def _function(self, dtype: DType) -> Callable[[Leaves, Tensor], Tensor]:
         """Return the module's function ``(leaves, x) -> outputs``, with the tensors ``leaves`` as its parameters."""

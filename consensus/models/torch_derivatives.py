@@ -13,6 +13,19 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+def slopes(
+    outputs: Sequence[Tensor], cotangents: Sequence[Tensor], leaves: Sequence[Tensor], **settings: bool
+) -> Sequence[Tensor]:
+    """Return the derivatives in the leaves of the sum of products of outputs and cotangents.
+
+    PyTorch takes both by themselves, too; but then it looks for symbolic shapes in them, which loads 50 MB the first time.
+    """
+    torch = loaded()
+    products = [torch.dot(one.reshape(-1), u.reshape(-1)) for one, u in zip(outputs, cotangents, strict=True)]
+    found: Sequence[Tensor] = torch.autograd.grad(sum(products[1:], products[0]), leaves, materialize_grads=True, **settings)
+    return found
+
+
 class Derivatives:
     """Products with the Jacobian, by PyTorch's tape of one forward pass."""
 
@@ -34,13 +47,11 @@ class Derivatives:
             u = torch.zeros_like(self.outputs, requires_grad=True)
             self._transposed = u, self._back(u, create_graph=True)
         u, products = self._transposed
-        (moved,) = torch.autograd.grad(products, u, self._model._leaves(v), retain_graph=True, materialize_grads=True)
+        (moved,) = slopes(products, self._model._leaves(v), [u], retain_graph=True)
         return self._model._array(moved, self._x)
 
     def _back(self, u: Tensor, create_graph: bool = False) -> Sequence[Tensor]:
-        settings = {"retain_graph": True, "create_graph": create_graph, "materialize_grads": True}
-        products: Sequence[Tensor] = loaded().autograd.grad(self.outputs, self._leaves, u, **settings)
-        return products
+        return slopes([self.outputs], [u], self._leaves, retain_graph=True, create_graph=create_graph)
 
     def _flat(self, parts: Sequence[Tensor]) -> np.ndarray:
         return np.asarray(loaded().cat([part.reshape(len(self._x), -1) for part in parts], dim=1).cpu().numpy())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
@@ -9,14 +10,16 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from consensus import _checks
+from consensus._torch import one_thread
 from consensus.models.framework_trial import GENERATORS, watched
 from consensus.models.torch import Torch
 from consensus.models.torch_aligned import aligned
 from consensus.models.torch_calls import Leaves, loaded
 from consensus.models.torch_derivatives import Derivatives
+from consensus.models.torch_gradients import Differentiable
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
 
 
 class TorchInputs(Torch):
@@ -72,6 +75,20 @@ class TorchInputs(Torch):
             derivatives = Derivatives(self, w, x)
             return self._array(derivatives.outputs.detach(), x), _Backward(self, derivatives)
 
+    def _gradient(
+        self,
+        loss: Differentiable,
+        w: np.ndarray,
+        x: Any,  # noqa: ANN401
+        targets: np.ndarray,
+        weights: np.ndarray,
+        out: np.ndarray,
+    ) -> None:
+        since = time.perf_counter()
+        with one_thread(loaded()):
+            self._write_one(loss, w, x, targets, weights, out)
+        self._note(weights.shape[1], time.perf_counter() - since)
+
     def _try(self, w: np.ndarray, inputs: object) -> np.ndarray:
         """Return the outputs (samples, outputs); raise ``ValueError`` if a call fails, or changes anything."""
         constants = self._constants(w[0])
@@ -107,7 +124,12 @@ class TorchInputs(Torch):
         return aligned(inputs.to(self.device, floats))
 
     def _outputs(self, leaves: Leaves, x: Any) -> Tensor:  # noqa: ANN401
-        found = self._function(leaves[0].dtype)(leaves, x)
+        return self._logits(self._function(leaves[0].dtype)(leaves, x))
+
+    def _returned(self, module: nn.Module, x: Any) -> Tensor:  # noqa: ANN401
+        return self._logits(module(**x) if isinstance(x, dict) else module(x))
+
+    def _logits(self, found: Any) -> Tensor:  # noqa: ANN401
         found = getattr(found, "logits", found)
         if not isinstance(found, loaded().Tensor) or not found.ndim:
             raise TypeError(f"it must return a tensor (samples, ...), or have one as .logits; got {_checks.shown(found)}")

@@ -71,7 +71,7 @@ class LazySums(SampleSums):
                 function(x, d, own, *(part[rows] if isinstance(part, np.ndarray) else part for part in rest))
 
         blocks = np.arange(self.agents), batch.indices, self._scale * batch.weights, *arrays
-        self._by_rows(of_batch, blocks, self.bytes_touched(count), self._streamed(count), *settings)
+        self._by_rows(of_batch, blocks, count, self._streamed(count), *settings)
 
     def _over_all(self, function: ChunkFunction, arrays: tuple[np.ndarray, ...], *settings: float | None) -> None:
         most, chunk, sizes = self.shards.most, self.shards.chunk, self.shards.sizes
@@ -98,7 +98,7 @@ class LazySums(SampleSums):
                 scale, ridge = (np.array(number, self.dtype) for number in settings)
                 kernels.combined(out, given[0], scale, ridge, out=out)
 
-        self._by_rows(of_agents, (np.arange(self.agents), *arrays), self.bytes_touched(width), self._streamed(width))
+        self._by_rows(of_agents, (np.arange(self.agents), *arrays), width, self._streamed(width))
 
     def _read(
         self, agents: np.ndarray, places: np.ndarray, c: np.ndarray

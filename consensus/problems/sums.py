@@ -36,19 +36,20 @@ class SampleSums(BaseProblem):
 
     def _prepare_sums(self, size: int) -> None:
         """Choose how to add, once the attributes above are set; ``size`` is how many numbers a sample's features are."""
-        gradient = self._model_gradient()
+        gradient = self._gradient_of(self.model)
         self._fused = gradient if isinstance(gradient, FusedSums) else None
         # The number times w that the regularizer adds to gradients; None if that is not all.
         r = self.regularizer
         self._ridge = r.weight if self.nonconvex is None and type(r) is L2 and type(r.weight) is float else None
         self._together: int = getattr(self.model, "together", 1)
+        self._little: int = getattr(self.model, "little", self._together * CHUNK_BYTES)
         # The numbers that a gradient touches: for each sample, in all layers of the model, and once for each agent.
         numbers = size + 2 * sum(getattr(self.model, "widths", (size, self.model.outputs))[1:])
         self._sample_bytes, self._agent_bytes = (count * self.dtype.itemsize for count in (numbers, 2 * self.parameters))
 
-    def _model_gradient(self) -> Callable[..., None] | None:
-        """Return the model's own function for the gradient with this loss, if it has one."""
-        gradient_of = getattr(self.model, "gradient_of", None)
+    def _gradient_of(self, model: Model) -> Callable[..., None] | None:
+        """Return a model's own function for the gradient with this loss, if it has one."""
+        gradient_of = getattr(model, "gradient_of", None)
         return gradient_of(self.loss) if gradient_of else None
 
     def _value(self, w: np.ndarray) -> np.ndarray:
@@ -127,9 +128,8 @@ class SampleSums(BaseProblem):
             result: np.ndarray,
             model: Model | None = None,
         ) -> None:
-            gradient = np.empty(w.shape, self.dtype)
-            self._linearized(features, targets, weights, w, gradient, model=model)
-            kernels.descended(x, gradient, w, *numbers, out=result)
+            self._linearized(features, targets, weights, w, result, model=model)
+            kernels.descended(x, result, w, *numbers, out=result)  # number by number: the gradient is where the point goes
 
         self._with_samples(descend, batch, (w, x, result))
         return result
@@ -172,27 +172,27 @@ class SampleSums(BaseProblem):
         def of_batch(places: np.ndarray, x: np.ndarray, d: np.ndarray, *rest: np.ndarray) -> None:
             function(taken(x, places), taken(d, places), *rest)
 
-        touched, streamed = self.bytes_touched(count), self._streamed(count)
-        self._by_rows(of_batch, (batch.indices, x, d, c, *arrays), touched, streamed, *settings)
+        self._by_rows(of_batch, (batch.indices, x, d, c, *arrays), count, self._streamed(count), *settings)
 
     def _over_all(self, function: ChunkFunction, arrays: tuple[np.ndarray, ...], *settings: float | None) -> None:
         """Call ``function(x, d, c, *arrays, *settings)`` for all samples, chunk by chunk."""
         if has_buffers(self.model):
             function, arrays = by_agent(function, self.model, None), (self.rows, *arrays)
         most, arrays = self.weights.shape[1], (self.shards.features, self.shards.targets, self.weights, *arrays)
-        touched = self.bytes_touched(most)
-        streamed = self._streamed(most) if self._fused is None else touched  # kernels need no chunks that fit into a cache
-        self._by_rows(self._unpadded(function, most), arrays, touched, streamed, *settings)
+        # Kernels need no chunks that fit into a cache.
+        streamed = self._streamed(most) if self._fused is None else self.bytes_touched(most)
+        self._by_rows(self._unpadded(function, most), arrays, most, streamed, *settings)
 
     def _by_rows(
-        self, function: ChunkFunction, arrays: tuple[np.ndarray, ...], touched: int, streamed: int, *settings: float | None
+        self, function: ChunkFunction, arrays: tuple[np.ndarray, ...], count: int, streamed: int, *settings: float | None
     ) -> None:
-        """Call ``function(*blocks, *settings)`` for the same rows of all ``arrays`` (agents, ...)."""
+        """Call ``function(*blocks, *settings)`` for the same rows of all ``arrays``, agents with ``count`` samples each."""
 
         def chunk(rows: slice) -> None:
             function(*[array[rows] for array in arrays], *settings)
 
-        for_chunks(chunk, self.agents, touched, streamed=streamed)
+        shared = getattr(self.model, "worth_a_thread", None)
+        for_chunks(chunk, self.agents, self.bytes_touched(count), 0, streamed, shared is None or shared(count))
 
     def _unpadded(self, function: ChunkFunction, count: int) -> ChunkFunction:
         """Return ``function`` without the samples of weight zero at an agent's end, where a chunk is one agent."""
@@ -207,7 +207,7 @@ class SampleSums(BaseProblem):
 
     def _fills_cache(self, count: int) -> bool:
         """Return whether so many samples are a chunk alone; asked of the largest shard, so that all engines have equal bits."""
-        return 2 * count * self._sample_bytes > self._together * CHUNK_BYTES
+        return 2 * count * self._sample_bytes > self._little
 
     def _linearized(
         self,
@@ -227,10 +227,11 @@ class SampleSums(BaseProblem):
         if self._fused is not None:
             self._fused(w, x, d, c, out, 1.0 if scale is None else scale, ridge)
             return
-        if model is None and (gradient := self._model_gradient()):
+        model = self.model if model is None else model
+        if gradient := self._gradient_of(model):
             gradient(w, x, d, c, out=out)
         else:
-            pulled_back(self.model if model is None else model, self.loss, x, d, c, w, out)
+            pulled_back(model, self.loss, x, d, c, w, out)
         if scale is not None:
             kernels.combined(out, w, np.array(scale, out.dtype), np.array(ridge, out.dtype), out=out)
 
