@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from consensus import models as models
     from consensus import observe as observe
     from consensus import plotting as plotting
+    from consensus import privacy as privacy
     from consensus import problems as problems
     from consensus import regularizers as regularizers
     from consensus import robust as robust
@@ -86,6 +87,7 @@ else:
             "models",
             "observe",
             "plotting",
+            "privacy",
             "problems",
             "regularizers",
             "robust",

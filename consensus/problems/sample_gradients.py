@@ -23,18 +23,24 @@ def changes(
     Samples are at ``places`` (agents, samples) of their agents' shards; ``old`` (agents, samples, numbers) has the numbers of
     their earlier gradients; ``weights`` are (agents, sums, samples), the sums (agents, sums, P).
     """
-    x, targets = taken(problem.shards.features, places), taken(problem.shards.targets, places)
     if _linear(problem):
+        x, targets = taken(problem.shards.features, places), taken(problem.shards.targets, places)
         outputs, linearization = linearize(problem.model, w, x)
         new = problem.loss.gradient(outputs, targets)
         return new, linearization.vjp(weights[..., None] * (new - old)[:, None])
-    # Every sample counts as an agent of its own, whose gradient is one product with its Jacobian.
+    new = sample_gradients(problem, w, places)
+    return new, weights @ (new - old)
+
+
+def sample_gradients(problem: Problem, w: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Return the gradients of single samples' losses (agents, samples, P), at ``places`` (agents, samples) of the shards."""
     count = places.shape[1]
+    x, targets = taken(problem.shards.features, places), taken(problem.shards.targets, places)
+    # Every sample counts as an agent of its own, whose gradient is one product with its Jacobian.
     alone = x.reshape(-1, 1, *x.shape[2:])
     outputs, linearization = linearize(problem.model, np.repeat(w, count, axis=0), alone)
     slopes = problem.loss.gradient(outputs, targets.reshape(-1, 1, targets.shape[2]))
-    new = linearization.vjp(slopes).reshape(len(w), count, -1)
-    return new, weights @ (new - old)
+    return linearization.vjp(slopes).reshape(len(w), count, -1)
 
 
 def _linear(problem: Problem) -> bool:

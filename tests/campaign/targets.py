@@ -111,6 +111,8 @@ SPECIAL = {
     "consensus.regularizers.WeightedElasticNet": {"l1": "np.full(4, 0.1)", "l2": "[0.0, 1.0, 0.5, 0.0]"},
     "consensus.partition": {"agents": "4"},
     "consensus.testing.check_robust": {"rule": "consensus.robust.NNA(good.solver(), 0.25)"},
+    "consensus.privacy.Private": {"clip": "1.0", "noise": "1.0", "gradients": "10"},
+    "consensus.privacy.epsilon": {"gradients": "10", "clip": "1.0", "noise": "1.0"},
     "topologies.Temporal.from_csv": {"path": "files.write('contacts')"},
     "topologies.grid": {"rows": "2"},
     "topologies.EquiStatic": {"shifts": "2"},

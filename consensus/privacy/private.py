@@ -1,0 +1,156 @@
+"""A solver whose agents take noisy gradients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Self, cast
+
+import networkx as nx
+import numpy as np
+
+from consensus import _checks
+from consensus.communication.network import Network
+from consensus.privacy.accountant import checked, epsilon, noisy_edges
+from consensus.privacy.gradients import Noise, PrivateProblem
+from consensus.problems import BaseProblem, Problem
+from consensus.solvers.needs import needs_of
+from consensus.solvers.wrapper import Wrapper
+from topologies.schedules import ScheduleLike, is_static
+
+
+@dataclass(frozen=True)
+class Private(Wrapper):
+    """Another solver, with differentially private gradients: what an agent sends depends on its data through them alone.
+
+    The gradient of every sample, times ``a_i = A n_i / N`` for n_i of N samples, is clipped to norm C. To their mean the agent
+    adds independent noise of standard deviation s, and for each of its edges correlated noise of standard deviation c, which
+    its neighbour subtracts:
+
+        mean_m { h_m min(1, C / |h_m|) }  +  s z_i  +  c sum_{j > i} v_ij  -  c sum_{j < i} v_ji,      h_m = a_i grad l_m,
+
+    with z, v ~ N(0, I).
+
+    Exchanges cancel the correlated noise, so that s may be several times less than without, for the same privacy. In a
+    deployment both ends of an edge draw v from a seed that they share; here it comes from ``seed``.
+
+    Private are all messages, against who sees them all and knows no edge's noise. Not private are the history, which a simulation
+    measures on the data, the numbers of samples, and settings that were tuned on the data.
+
+    Parameters
+    ----------
+    solver : Solver
+        The solver, with a ``step_size``, as ``DGD(0.1, batch=8)``: of gradients alone, and mixing with neighbours.
+    clip : float
+        Norm C > 0.
+    noise, correlated : float
+        Standard deviations s > 0 and c >= 0, in the units of gradients.
+    seed : int
+        Of the noise, at least 0.
+
+    Raises
+    ------
+    TypeError
+        If ``solver`` needs more than gradients.
+    ValueError
+        If a number is out of range.
+
+    References
+    ----------
+    Allouah, Koloskova, El Firdoussi, Jaggi, Guerraoui, "The privacy power of correlated noise in decentralized learning",
+    ICML 2024, Algorithm 1 (DECOR); Abadi et al., "Deep learning with differential privacy", CCS 2016, for the clipping.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus, topologies
+    >>> from consensus.privacy import Private
+    >>> from consensus.solvers import DGD
+    >>> X, y = np.arange(80.0).reshape(40, 2) / 40, np.arange(40.0) / 40
+    >>> problem = consensus.Problem(
+    ...     consensus.Linear(2), consensus.SquaredLoss(), consensus.partition(X, y, agents=4), consensus.L2(0.1))
+    >>> solver = Private(DGD(0.05, batch=5), clip=1.0, noise=0.5, correlated=20.0)
+    >>> network = topologies.ring(4)
+    >>> result = consensus.solve(problem, network, solver, rounds=50)
+    >>> round(solver.epsilon(network, gradients=50), 1)
+    168.0
+    """
+
+    clip: float
+    noise: float
+    correlated: float = 0.0
+    seed: int = 0
+    edges_of_noise: tuple[np.ndarray, np.ndarray] | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        needs, inner = needs_of(self.solver), type(self.solver).__name__
+        if needs.model or needs.deterministic or needs.coupled:
+            raise TypeError(
+                f"solver of Private must be one of gradients alone, such as DGD or GradientTracking; {inner} needs more"
+            )
+        if getattr(self.solver, "step_size", 0) is None:
+            raise ValueError(f"solver of Private must have a step_size: the default of {inner} would depend on the data")
+        for name, value in zip(("clip", "noise", "correlated"), checked(self.clip, self.noise, self.correlated), strict=True):
+            object.__setattr__(self, name, value)
+        _checks.count("seed", self.seed, least=0)
+
+    def around(self, network: Network) -> Network:
+        return network
+
+    def check(self, problem: BaseProblem) -> None:
+        super().check(problem)
+        model = getattr(problem, "model", None)
+        if not isinstance(problem, Problem):
+            raise TypeError(
+                f"Private clips the gradients of samples, and {problem} has none in memory: give a consensus.Problem"
+            )
+        if getattr(model, "stochastic", False) or getattr(model, "buffers", None) is not None:
+            raise TypeError(f"Private needs gradients of single samples, and {model} has dropout or batch normalisation")
+
+    def check_network(self, schedule: ScheduleLike) -> None:
+        super().check_network(schedule)
+        if self.correlated and not is_static(schedule):
+            raise ValueError(
+                f"correlated noise cancels between neighbours on a static network, and {schedule} changes or loses messages: "
+                "give correlated=0.0, or a static network"
+            )
+
+    def prepared(self, problem: BaseProblem, network: ScheduleLike) -> Self:
+        ready = super().prepared(problem, network)
+        none = np.zeros(0, int)
+        ready = replace(ready) if ready is self else ready
+        object.__setattr__(ready, "edges_of_noise", noisy_edges(network) if self.correlated else (none, none))
+        return ready
+
+    def epsilon(self, network: ScheduleLike | nx.Graph, gradients: int, delta: float = 1e-5) -> float:
+        """Return the epsilon of (epsilon, delta)-differential privacy after so many gradients: see :func:`epsilon`.
+
+        Parameters
+        ----------
+        network : schedule or networkx.Graph
+            The network.
+        gradients : int
+            The ``gradients`` of a run's history.
+        delta : float
+            In (0, 1).
+
+        Returns
+        -------
+        float
+            Epsilon.
+        """
+        return epsilon(network, gradients, self.clip, self.noise, self.correlated, delta)
+
+    def _seen(self, problem: BaseProblem, draw: int) -> BaseProblem:
+        if self.edges_of_noise is None:
+            raise TypeError("the edges are not known yet: solver.prepared(problem, network) is the solver that has them")
+        noise = Noise(self.clip, self.noise, self.correlated, self.seed, *self.edges_of_noise)
+        return cast(BaseProblem, PrivateProblem(cast(Problem, problem), noise, draw))
+
+    def init(self, problem: BaseProblem, w: np.ndarray) -> Any:  # noqa: ANN401
+        return self.solver.init(self._seen(problem, 0), w)
+
+    def step(self, problem: BaseProblem, network: Network, state: Any) -> Any:  # noqa: ANN401
+        return self.solver.step(self._seen(problem, (state.round + 1) * _A_ROUND), self.around(network), state)
+
+
+_A_ROUND = 1 << 20  # gradients of a round at most, so that no two of a run have the same noise
