@@ -26,8 +26,8 @@ def epsilon(
         e = 2 C^2 max_i [(s^2 I + c^2 L)^-1]_ii,        epsilon = T e + 2 sqrt(T e log(1 / delta)) .
 
     An agent's whole data may be exchanged for others: gradients then move by 2 C at most. The adversary sees all
-    that agents send, and knows the noise of no edge; an agent knows that of its own edges, which hide nothing from it. Composition
-    is that of Renyi divergences, which are alpha e for a gradient, minimised over alpha.
+    that agents send, and knows the noise of no edge; an agent knows that of its own edges, which hide nothing from it.
+    Composition is that of Renyi divergences, which are alpha e for a gradient, minimised over alpha.
 
     Parameters
     ----------

@@ -33,8 +33,8 @@ class Private(Wrapper):
     Exchanges cancel the correlated noise, so that s may be several times less than without, for the same privacy. In a
     deployment both ends of an edge draw v from a seed that they share; here it comes from ``seed``.
 
-    Private are all messages, against who sees them all and knows no edge's noise. Not private are the history, which a simulation
-    measures on the data, the numbers of samples, and settings that were tuned on the data.
+    Private are all messages, against who sees them all and knows no edge's noise. Not private are the history, which a
+    simulation measures on the data, the numbers of samples, and settings that were tuned on the data.
 
     Parameters
     ----------
