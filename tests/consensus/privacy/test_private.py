@@ -54,7 +54,7 @@ def test_local_noise_agrees_with_a_public_accountant():
     accountant = rdp.RdpAccountant(orders, accounting.NeighboringRelation.REPLACE_SPECIAL).compose(event)
     sharp = accountant.get_epsilon(1e-5)  # by a later conversion, which is never worse
     ours = epsilon(topologies.ring(5), 40, clip=1.0, noise=20.0)
-    assert sharp <= ours <= 1.15 * sharp
+    assert sharp <= ours <= 1.2 * sharp
 
 
 @pytest.mark.parametrize("kind", ["MLP", "Linear"])
