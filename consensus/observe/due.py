@@ -35,7 +35,7 @@ class Due:
     next: int = 0
 
     def recorded(self, round: int) -> bool:
-        """Return whether a row is recorded at a round.
+        """Return whether a row is recorded at a round: the next one, or one that an engine reached instead.
 
         Parameters
         ----------
@@ -47,7 +47,7 @@ class Due:
         bool
             Whether it is.
         """
-        return round == self.next or round == self.rounds
+        return round >= self.next or round == self.rounds  # engines without rounds may pass the next one
 
     def saved(self, round: int) -> bool:
         """Return whether a checkpoint is written at a round.

@@ -141,7 +141,7 @@ def test_a_run_is_what_solve_does_and_is_done_once(tmp_path, monkeypatch):
     task = (("DGD", "constant"), (0.1,), CASE)
     found = runs.run(task)
     problem, network, start = cases.make(CASE)
-    history = runs.consensus.solve(problem, network, runs.DGD(0.1), rounds=20, start=start).history
+    history = runs.consensus.solve(problem, network, runs.DGD(0.1), rounds=20, start=start, record_every=1).history
     assert [found["at_10"], found["at_20"]] == list(history["objective"][[10, 20]])
     assert found["highest"] == history["objective"].max()
     assert found["at_100000_bytes"] == history["objective"][history["bytes"] <= 10**5][-1]
