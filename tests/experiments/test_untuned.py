@@ -84,6 +84,7 @@ def test_float32_problems_are_the_same_in_half_the_bytes_with_few_bits_on_static
     assert len(rivals.few_bits(case, single, "cta")) == (3 if case.network in gossip_cases.STATIC else 0)
 
 
+@pytest.mark.slow
 def test_the_quick_version_has_all_tables(capsys):
     command.main(["gossip", "--quick"])
     printed = capsys.readouterr().out

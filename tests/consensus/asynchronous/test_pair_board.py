@@ -31,6 +31,7 @@ def average(board, agents, rows, place=0):
     return board.commit(agents, rows, [np.tile(w.mean(axis=0), (len(w), 1))], place)
 
 
+@pytest.mark.slow
 def test_the_mean_is_kept_over_all_events_of_three_workers():
     free = consensus.Problem.from_functions(
         lambda w: 0 * w[:, 0], lambda w: 0 * w, agents=8, parameters=START.shape[1]

@@ -66,6 +66,7 @@ def test_federated_averaging_weighs_clients_by_their_samples_weights():
     np.testing.assert_allclose(runs[0].mean, runs[1].mean, rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", [DGD(0.2, batch=3), GTSAGA(0.1), NEXT(PartialLinearization(0.5), 0.3, batch=3)], ids=repr)
 def test_processes_have_the_bits_of_one_process(solver):
     problem = pair("weighted cross-entropy", "mlp")[0]

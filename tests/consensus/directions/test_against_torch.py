@@ -90,6 +90,7 @@ def test_vectors_have_a_step_and_a_rule_of_their_own(monkeypatch):
     np.testing.assert_allclose(found, trained(own, [optim.Muon(matrices, lr=0.02), adamw]), rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_vectors_may_decay_by_names(monkeypatch):
     monkeypatch.setattr(torch.Tensor, "bfloat16", torch.Tensor.clone)
     own = module()

@@ -36,6 +36,7 @@ def by_hand(ranks, variables, task, folder):
     return [subprocess.Popen(run, env=environment(**{KIND: "torch"}, **variables(rank)), **options) for rank in range(ranks)]
 
 
+@pytest.mark.slow
 def test_ranks_have_the_bits_of_one_process(tmp_path):
     """A few solvers; ``test_equality.py`` has all of them, in the slow tests."""
     shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(port())}

@@ -114,6 +114,7 @@ def test_exact_local_solves_are_those_of_cvxpy(regularizer):
     np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_processes_have_the_bits_of_one_process():
     options = {"weight": WEIGHTS, "label_smoothing": 0.1, "ignore_index": -100}
     X = np.random.default_rng(3).standard_normal((30, 3))

@@ -97,7 +97,7 @@ def jax_embedding():
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
-@pytest.mark.parametrize("make", [torch_embedding, jax_embedding])
+@pytest.mark.parametrize("make", [torch_embedding, pytest.param(jax_embedding, marks=pytest.mark.slow)])
 def test_whole_numbers_stay_so_for_modules_and_runs_have_their_precision(make, dtype, forked):
     pytest.importorskip(make.__name__.partition("_")[0])
     shards = consensus.partition(TOKENS.astype(dtype), TOKENS[:, 0] % 3, 3, "sizes", sizes=[40, 1, 19])

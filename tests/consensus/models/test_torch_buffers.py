@@ -114,7 +114,7 @@ def momentum(w, gradients, alpha, rounds):
     return w
 
 
-@pytest.mark.parametrize("module", [cnn, mlp])
+@pytest.mark.parametrize("module", [pytest.param(cnn, marks=pytest.mark.slow), mlp])
 @pytest.mark.parametrize(("solver", "loop"), [(DGD, descent), (GradientTracking, tracking), (QGDSGDm, momentum)])
 @pytest.mark.parametrize("batch", [3, None])
 @pytest.mark.filterwarnings("ignore:.* has no batch, and gradients of all samples")

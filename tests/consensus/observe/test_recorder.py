@@ -18,7 +18,10 @@ RING = topologies.ring(6)
 
 def test_due_rounds():
     due = Due(rounds=10, saves=4, next=3)
-    assert [round for round in range(11) if due.recorded(round)] == [3, 10]
+    assert [round for round in range(11) if due.recorded(round)] == [3, 4, 5, 6, 7, 8, 9, 10]  # one of them, and next moves on
+    late = Due(rounds=100, every=10, next=30)
+    assert [late.passed(round) for round in (29, 30, 73, 100)] == [None, 30, 70, 100]
+    assert late.recorded(70)  # workers that never stop may have passed the next one
     assert [round for round in range(11) if due.saved(round)] == [0, 4, 8, 10]
     assert [round for round in range(11) if due(round)] == [0, 3, 4, 8, 10]
     assert not Due(rounds=10).saved(10)

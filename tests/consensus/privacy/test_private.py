@@ -105,6 +105,7 @@ def test_correlated_noise_has_the_covariance_of_the_laplacian_and_sums_to_zero()
     assert np.array_equal(some, Noise(1.0, 0.5, 2.0, 0, first, second).drawn(agents, 50, 0)[[4, 1]])
 
 
+@pytest.mark.slow
 def test_correlated_noise_hurts_less_than_local_noise_of_the_same_privacy():
     p, network = problem("Linear"), topologies.Static(topologies.complete(AGENTS))
     rounds, clip = 400, 0.5

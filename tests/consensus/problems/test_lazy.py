@@ -103,6 +103,7 @@ def test_batches_read_their_samples_alone():
     assert problem.work.samples == sum(len(dataset.read) for dataset in datasets)
 
 
+@pytest.mark.slow
 def test_equal_bits_on_workers_and_after_a_checkpoint(tmp_path):
     files, solver, path = mapped(tmp_path), GradientTracking(0.1, batch=4), tmp_path / "run.npz"
     whole = consensus.solve(memory(regularizer=L2), RING, solver, rounds=8).w
