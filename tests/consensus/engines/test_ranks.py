@@ -139,7 +139,9 @@ def test_the_history_of_a_diverged_run_survives(kind, saved, tmp_path):
     for name, column in columns(reference).items():
         np.testing.assert_array_equal(kept[name], column)
     lock = ".run.ckpt.lock"  # free, but only the next run removes it
-    assert {entry.name for entry in tmp_path.iterdir()} <= {path.name, "save", "run.ckpt", lock}
+    parts = {entry.name for entry in tmp_path.glob("run.ckpt.*.?-of-2")}
+    assert len(parts) == 2 * saved
+    assert {entry.name for entry in tmp_path.iterdir()} <= {path.name, "save", "run.ckpt", lock, *parts}
 
 
 @pytest.mark.slow
