@@ -25,29 +25,31 @@ class Noise(NamedTuple):
     first: np.ndarray
     second: np.ndarray
 
-    def drawn(self, agents: np.ndarray, size: int, draw: int) -> np.ndarray:
+    def drawn(self, agents: np.ndarray, size: int, *draw: int) -> np.ndarray:
         """Return the noise of some agents (agents, size): their own, plus or minus that of each of their edges."""
         found = np.empty((len(agents), size))
         for row, agent in enumerate(agents.tolist()):
-            np.multiply(self.noise, np.random.default_rng([self.seed, _OWN, agent, draw]).standard_normal(size), out=found[row])
+            np.multiply(
+                self.noise, np.random.default_rng([self.seed, _OWN, agent, *draw]).standard_normal(size), out=found[row]
+            )
         if not self.correlated:
             return found
         place = {agent: row for row, agent in enumerate(agents.tolist())}
-        for i, j in zip(self.first.tolist(), self.second.tolist(), strict=True):
-            if i in place or j in place:
-                shared = self.correlated * np.random.default_rng([self.seed, _EDGE, i, j, draw]).standard_normal(size)
-                if i in place:
-                    found[place[i]] += shared
-                if j in place:
-                    found[place[j]] -= shared
+        touched = np.isin(self.first, agents) | np.isin(self.second, agents)
+        for i, j in zip(self.first[touched].tolist(), self.second[touched].tolist(), strict=True):
+            shared = self.correlated * np.random.default_rng([self.seed, _EDGE, i, j, *draw]).standard_normal(size)
+            if i in place:
+                found[place[i]] += shared
+            if j in place:
+                found[place[j]] -= shared
         return found
 
 
 class PrivateProblem:
     """What a solver sees of a problem: noisy gradients, sizes, the regularizer. Anything else raises a ``TypeError``.
 
-    The gradients of the samples, times A times the agent's share of all samples, are clipped to norm C, averaged, and get the
-    noise of the ``draw``-th gradient; the next one has that of the next draw.
+    The gradients of the samples, times A times the agent's share of all samples, are clipped to norm C, averaged, and get
+    noise that depends on the round and on how many gradients were taken in it before.
 
     Parameters
     ----------
@@ -55,12 +57,12 @@ class PrivateProblem:
         The problem.
     noise : Noise
         The noise.
-    draw : int
-        Number of the first gradient.
+    round : int
+        The round.
     """
 
-    def __init__(self, problem: Problem, noise: Noise, draw: int) -> None:
-        self._problem, self._noise, self._next = problem, noise, draw
+    def __init__(self, problem: Problem, noise: Noise, round: int) -> None:
+        self._problem, self._noise, self._round, self._taken = problem, noise, round, 0
         self.rows, self.agents, self.network_size = problem.rows, problem.agents, problem.network_size
         self.parameters, self.dtype = problem.parameters, problem.dtype
         self.regularizer: Regularizer = problem.regularizer
@@ -113,7 +115,7 @@ class PrivateProblem:
             np.matmul(kept[:, None], each, out=mean[rows][:, None])
 
         for_chunks(chunk, self.agents, places.shape[1] * self.parameters * w.itemsize)
-        mean += self._noise.drawn(self.rows, self.parameters, self._next).astype(w.dtype)
-        self._next += 1
+        mean += self._noise.drawn(self.rows, self.parameters, self._round, self._taken).astype(w.dtype)
+        self._taken += 1
         mean /= self.network_size
         return mean

@@ -140,17 +140,14 @@ class Private(Wrapper):
         """
         return epsilon(network, gradients, self.clip, self.noise, self.correlated, delta)
 
-    def _seen(self, problem: BaseProblem, draw: int) -> BaseProblem:
+    def _seen(self, problem: BaseProblem, round: int) -> BaseProblem:
         if self.edges_of_noise is None:
             raise TypeError("the edges are not known yet: solver.prepared(problem, network) is the solver that has them")
         noise = Noise(self.clip, self.noise, self.correlated, self.seed, *self.edges_of_noise)
-        return cast(BaseProblem, PrivateProblem(cast(Problem, problem), noise, draw))
+        return cast(BaseProblem, PrivateProblem(cast(Problem, problem), noise, round))
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> Any:  # noqa: ANN401
         return self.solver.init(self._seen(problem, 0), w)
 
     def step(self, problem: BaseProblem, network: Network, state: Any) -> Any:  # noqa: ANN401
-        return self.solver.step(self._seen(problem, (state.round + 1) * _A_ROUND), self.around(network), state)
-
-
-_A_ROUND = 1 << 20  # gradients of a round at most, so that no two of a run have the same noise
+        return self.solver.step(self._seen(problem, state.round + 1), network, state)

@@ -3,6 +3,7 @@
 from consensus.problems.base import BaseProblem
 from consensus.problems.batch import Batch, NumberedBatch
 from consensus.problems.convex_costs import ConvexCosts
+from consensus.problems.costs import Costs
 from consensus.problems.coupled import Coupled
 from consensus.problems.functions import FunctionProblem
 from consensus.problems.lazy import LazyProblem
@@ -16,6 +17,7 @@ __all__ = [
     "BaseProblem",
     "Batch",
     "ConvexCosts",
+    "Costs",
     "Coupled",
     "FunctionProblem",
     "LazyProblem",

@@ -12,6 +12,7 @@ import numpy as np
 from consensus import _checks
 from consensus._contents import digest
 from consensus.errors import LocalSolveError
+from consensus.problems.costs import Costs, Rows
 
 if TYPE_CHECKING:
     import cvxpy
@@ -21,7 +22,7 @@ Cost: TypeAlias = "Callable[[cvxpy.Variable], Stated]"
 _SHARP = {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10}  # a strongly convex minimiser has half the digits
 
 
-class ConvexCosts:
+class ConvexCosts(Costs):
     """Costs of the agents' own variables, each given by a function that states it in CVXPY.
 
     For :class:`consensus.problems.Coupled`. A compiled program is solved for every agent in every round, by Clarabel: quadratic
@@ -47,8 +48,6 @@ class ConvexCosts:
     >>> ConvexCosts([lambda x: -cp.sum(cp.log(x)), lambda x: (cp.sum_squares(x), [x >= 1])], sizes=[1, 2])
     ConvexCosts(2 agents)
     """
-
-    strong_convexity: np.ndarray | None = None  # not known
 
     def __init__(self, functions: Sequence[Cost], sizes: Sequence[int]) -> None:
         import cvxpy as cp
@@ -87,54 +86,18 @@ class ConvexCosts:
         return cost, list(constraints)
 
     def restrict(self, rows: np.ndarray | slice) -> Self:
-        """Return the costs of some of the agents.
-
-        Parameters
-        ----------
-        rows : slice or ndarray of int
-            The agents.
-
-        Returns
-        -------
-        ConvexCosts
-            Theirs.
-        """
         block = object.__new__(type(self))
         kept = np.arange(len(self.sizes))[rows]
         block.functions, block.sizes, block._programs = [self.functions[agent] for agent in kept], self.sizes[rows], {}
         return block
 
-    def with_slack(self, count: int) -> ConvexCosts:
-        """Return the same costs of ``(x_i, s_i)`` with ``count`` further variables s_i >= 0, which cost nothing.
-
-        Parameters
-        ----------
-        count : int
-            Number of slack variables of each agent.
-
-        Returns
-        -------
-        ConvexCosts
-            The wider costs.
-        """
+    def with_slack(self, count: int) -> Self:
         wide = object.__new__(type(self))
         wide.functions = [partial(_slackened, self._stated, agent, int(n)) for agent, n in enumerate(self.sizes)]
         wide.sizes, wide._programs = self.sizes + count, {}
         return wide
 
-    def value(self, x: np.ndarray) -> np.ndarray:
-        """Return the costs f_i(x_i).
-
-        Parameters
-        ----------
-        x : ndarray (agents, n)
-            The points, with zeros after the first n_i.
-
-        Returns
-        -------
-        ndarray (agents,)
-            The costs.
-        """
+    def value(self, x: Rows) -> np.ndarray:
         found = np.empty(len(x))
         for agent, point in enumerate(x):
             program = self._program(agent, False)
@@ -143,27 +106,6 @@ class ConvexCosts:
         return found
 
     def minimise(self, slope: np.ndarray, root: np.ndarray | None, start: np.ndarray) -> np.ndarray:
-        """Return ``argmin f_i(x_i) + slope_i . x_i + 1/2 |root_i x_i|^2`` under the constraints.
-
-        Parameters
-        ----------
-        slope : ndarray (agents, n)
-            Linear terms.
-        root : ndarray (agents, m, n), optional
-            Matrices of the quadratic term.
-        start : ndarray (agents, n)
-            Not used.
-
-        Returns
-        -------
-        ndarray (agents, n)
-            The minimisers.
-
-        Raises
-        ------
-        LocalSolveError
-            If a program is infeasible, unbounded or not solved; it names the agent.
-        """
         import cvxpy as cp
 
         x = np.zeros_like(start)
@@ -198,13 +140,6 @@ class ConvexCosts:
         return self._programs[agent, quadratic]
 
     def digests(self) -> list[str]:
-        """Return a digest of each agent's cost.
-
-        Returns
-        -------
-        list of str
-            One for each agent.
-        """
         return [digest(function, int(size)) for function, size in zip(self.functions, self.sizes, strict=True)]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,13 +12,8 @@ from consensus import _checks
 from consensus._contents import digest
 from consensus.problems.base import BaseProblem
 from consensus.problems.convex_costs import ConvexCosts, Cost
-from consensus.problems.quadratic_costs import QuadraticCosts
+from consensus.problems.costs import Costs, Rows
 from consensus.regularizers import NonNegative
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
-
-Rows: TypeAlias = "Float[np.ndarray, 'agents _']"
 
 
 class Coupled(BaseProblem):
@@ -33,7 +28,7 @@ class Coupled(BaseProblem):
 
     Parameters
     ----------
-    costs : QuadraticCosts, ConvexCosts, or sequence of callable
+    costs : QuadraticCosts, ConvexCosts, other Costs, or sequence of callable
         The f_i, strictly convex on their domains; functions are taken as those of :class:`ConvexCosts`.
     A : sequence of array_like (m, n_i)
         The agents' matrices; (n_i,) means one constraint.
@@ -68,7 +63,7 @@ class Coupled(BaseProblem):
 
     def __init__(
         self,
-        costs: QuadraticCosts | ConvexCosts | Sequence[Cost],
+        costs: Costs | Sequence[Cost],
         A: Sequence[ArrayLike],
         b: ArrayLike,
         inequality: bool = False,
@@ -76,8 +71,8 @@ class Coupled(BaseProblem):
         matrices = [np.atleast_2d(_checks.floats(f"A[{agent}]", matrix)) for agent, matrix in enumerate(A)]
         if not matrices:
             raise ValueError("A must have a matrix for each agent; got none")
-        if isinstance(costs, QuadraticCosts | ConvexCosts):
-            self.costs: QuadraticCosts | ConvexCosts = costs
+        if isinstance(costs, Costs):
+            self.costs: Costs = costs
         elif isinstance(costs, Sequence):
             self.costs = ConvexCosts(costs, [matrix.shape[1] for matrix in matrices])
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,14 +12,13 @@ from numpy.typing import ArrayLike
 from consensus import _checks
 from consensus._contents import digest
 from consensus.problems.box import minimise_in_box
+from consensus.problems.costs import Costs, Rows
 
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-Rows: TypeAlias = "Float[np.ndarray, 'agents n']"
 
-
-class QuadraticCosts:
+class QuadraticCosts(Costs):
     """Costs ``f_i(x_i) = 1/2 x_i' Q_i x_i + q_i . x_i`` of the agents' own variables in boxes ``lower_i <= x_i <= upper_i``.
 
     For :class:`consensus.problems.Coupled`. Agents may have different numbers n_i of variables.
@@ -68,49 +67,24 @@ class QuadraticCosts:
         for agent, n in enumerate(self.sizes):
             self._Q[agent, :n, :n], self._q[agent, :n] = matrices[agent], linear[agent]
             self._lower[agent, :n], self._upper[agent, :n] = bounds[0][agent], bounds[1][agent]
-        self.strong_convexity: np.ndarray = np.linalg.eigvalsh(self._Q)[:, 0]
-        if (self.strong_convexity <= 0).any():
-            agent = int(self.strong_convexity.argmin())
-            raise ValueError(
-                f"Q[{agent}] must be positive definite; its least eigenvalue is {self.strong_convexity[agent]:.3g}"
-            )
+        least = np.linalg.eigvalsh(self._Q)[:, 0]
+        if (least <= 0).any():
+            agent = int(least.argmin())
+            raise ValueError(f"Q[{agent}] must be positive definite; its least eigenvalue is {least[agent]:.3g}")
+        self.strong_convexity = least
 
     def __repr__(self) -> str:
         return f"QuadraticCosts({len(self.sizes)} agents, {_range(self.sizes)} each)"
 
     def restrict(self, rows: np.ndarray | slice) -> Self:
-        """Return the costs of some of the agents.
-
-        Parameters
-        ----------
-        rows : slice or ndarray of int
-            The agents.
-
-        Returns
-        -------
-        QuadraticCosts
-            Theirs.
-        """
         block = object.__new__(type(self))
         for name, value in vars(self).items():
             setattr(block, name, value[rows])
         return block
 
-    def with_slack(self, count: int) -> QuadraticCosts:
-        """Return the same costs of ``(x_i, s_i)`` with ``count`` further variables s_i >= 0, which cost nothing.
-
-        Parameters
-        ----------
-        count : int
-            Number of slack variables of each agent.
-
-        Returns
-        -------
-        QuadraticCosts
-            The wider costs.
-        """
+    def with_slack(self, count: int) -> Self:
         wide = copy.copy(self)
-        wide.sizes = self.sizes + count
+        wide.sizes, wide.strong_convexity = self.sizes + count, np.zeros(len(self.sizes))
         size, tail = self._Q.shape[1], (len(self.sizes), count)
         wide._Q = np.zeros((len(self.sizes), size + count, size + count))
         wide._Q[:, :size, :size] = self._Q
@@ -123,49 +97,14 @@ class QuadraticCosts:
         return wide
 
     def value(self, x: Rows) -> Float[np.ndarray, " agents"]:
-        """Return the costs f_i(x_i).
-
-        Parameters
-        ----------
-        x : ndarray (agents, n)
-            The points, with zeros after the first n_i.
-
-        Returns
-        -------
-        ndarray (agents,)
-            The costs.
-        """
         values: np.ndarray = (x * (np.matmul(self._Q, x[:, :, None])[:, :, 0] / 2 + self._q)).sum(axis=1)
         return values
 
     def minimise(self, slope: Rows, root: Float[np.ndarray, "agents m n"] | None, start: Rows) -> Rows:
-        """Return ``argmin f_i(x_i) + slope_i . x_i + 1/2 |root_i x_i|^2`` over the boxes.
-
-        Parameters
-        ----------
-        slope : ndarray (agents, n)
-            Linear terms.
-        root : ndarray (agents, m, n), optional
-            Matrices of the quadratic term.
-        start : ndarray (agents, n)
-            Where to begin.
-
-        Returns
-        -------
-        ndarray (agents, n)
-            The minimisers, exact up to rounding.
-        """
         H = self._Q if root is None else self._Q + np.matmul(root.swapaxes(1, 2), root)
         return minimise_in_box(H, self._q + slope, self._lower, self._upper, start)
 
     def digests(self) -> list[str]:
-        """Return a digest of each agent's cost.
-
-        Returns
-        -------
-        list of str
-            One for each agent.
-        """
         parts = (self._Q, self._q, self._lower, self._upper)
         return [digest(*(part[agent] for part in parts)) for agent in range(len(self.sizes))]
 

@@ -15,13 +15,13 @@ from topologies.schedules import ScheduleLike
 
 
 class TrackingADMMState(NamedTuple):
-    """Multipliers ``w`` (agents, m), estimates ``d`` (agents, m) of the mean excess, own variables ``x``, with slack; costs."""
+    """Multipliers ``w``, estimates ``d`` of the mean excess, own variables ``x`` with slack; ``measured`` f_i(x_i), A |d_i|."""
 
     round: int
     w: np.ndarray
     d: np.ndarray
     x: np.ndarray
-    cost: np.ndarray
+    measured: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class TrackingADMM(Solver):
     history_columns = MappingProxyType({"cost": np.sum, "violation": np.max})
 
     def report(self, state: TrackingADMMState) -> np.ndarray:
-        return np.stack([state.cost, np.linalg.norm(state.d, axis=1)], axis=1)
+        return state.measured
 
     def prepared(self, problem: BaseProblem, network: ScheduleLike) -> Self:
         if self.penalty is not None:
@@ -83,13 +83,20 @@ class TrackingADMM(Solver):
     def init(self, problem: BaseProblem, w: np.ndarray) -> TrackingADMMState:
         problem = cast(Coupled, problem)  # as needs says
         x = np.pad(problem.minimiser(w), ((0, 0), (0, problem.parameters * problem.inequality)))
-        return TrackingADMMState(0, w, problem.equality.excess(x), x, problem.equality.costs.value(x))
+        d = problem.equality.excess(x)
+        return TrackingADMMState(0, w, d, x, _measured(problem, d, x))
 
     def step(self, problem: BaseProblem, network: Network, state: TrackingADMMState) -> TrackingADMMState:
         n, w, d, x, _ = state
-        own, c = cast(Coupled, problem).equality, settled(self.penalty, "penalty")
+        problem, c = cast(Coupled, problem), settled(self.penalty, "penalty")
+        own = problem.equality
         w, d = network.mix(n, w, d)
         new = own.augmented(w, d, x, c)
         problem.work.solves += 1
         d = d + own.excess(new) - own.excess(x)
-        return TrackingADMMState(n + 1, w + c * d, d, new, own.costs.value(new))
+        return TrackingADMMState(n + 1, w + c * d, d, new, _measured(problem, d, new))
+
+
+def _measured(problem: Coupled, d: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Return f_i(x_i) and A |d_i|, (agents, 2)."""
+    return np.stack([problem.equality.costs.value(x), problem.network_size * np.linalg.norm(d, axis=1)], axis=1)

@@ -11,6 +11,7 @@ from topologies._checks import flag, integer
 from topologies.pattern import complete_pattern, off_diagonal, with_edges
 from topologies.schedules.base import Schedule, stream
 from topologies.schedules.static import Static
+from topologies.weights.base import balanced
 from topologies.weights.given import from_matrix
 
 _SHIFTS, _PAIRS = b"equi", b"eqdy"  # tags of random streams
@@ -65,9 +66,8 @@ class EquiStatic(Static):
         rows = np.tile(own, self.shifts)
         columns = (rows + np.repeat(drawn, self.agents)) % self.agents
         share = (1 - 1 / self.agents) / self.shifts
-        matrix = sparse.coo_array((np.full(len(rows), share), (rows, columns)), shape=(self.agents, self.agents)).tocsr()
-        matrix = matrix + sparse.eye_array(self.agents, format="csr") / self.agents
-        matrix = (matrix + matrix.T) / 2 if self.symmetric else matrix
+        shifted = sparse.csr_array((np.full(len(rows), share), (rows, columns)), shape=(self.agents, self.agents))
+        matrix = balanced(sparse.csr_array(shifted + shifted.T) / 2 if self.symmetric else shifted)
         super().__init__(off_diagonal(matrix).T.tocsr(), from_matrix(matrix))
 
     def __repr__(self) -> str:
@@ -153,14 +153,8 @@ class EquiDyn(Schedule):
 
     def weights(self, key: tuple[int, int]) -> sparse.csr_array:
         senders, receivers = self._edges(key)
-        weight = (1 - 1 / self.agents) / 2
-        own = 1 - weight * np.bincount(receivers, minlength=self.agents)
-        everyone = np.arange(self.agents)
-        data = np.concatenate([own, np.full(len(senders), weight)])
-        places = np.concatenate([everyone, receivers]), np.concatenate([everyone, senders])
-        matrix = sparse.coo_array((data, places), shape=(self.agents, self.agents)).tocsr()
-        matrix.indices, matrix.indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)
-        return matrix
+        weights = np.full(len(senders), (1 - 1 / self.agents) / 2)
+        return balanced(sparse.coo_array((weights, (receivers, senders)), shape=(self.agents, self.agents)).tocsr())
 
     def graph(self, round: int) -> nx.Graph:
         nodes = nx.empty_graph(self.agents, create_using=nx.Graph if self.symmetric else nx.DiGraph)

@@ -12,6 +12,7 @@ from topologies import _checks
 from topologies._checks import integer
 from topologies.pattern import off_diagonal, union_pattern, with_edges
 from topologies.schedules.base import Schedule
+from topologies.weights.base import balanced
 
 Edges: TypeAlias = tuple[np.ndarray, np.ndarray, float]
 """Agents at both ends of edges, and the weight of each edge."""
@@ -118,18 +119,11 @@ class HyperHypercube(FiniteTime):
 
 def mixing_matrix(agents: int, edges: Iterable[Edges]) -> sparse.csr_array:
     """Return the symmetric matrix (A, A) with the weights of `edges`, whose diagonal completes its rows to one."""
-    own = np.arange(agents)
-    rows, columns = [own], [own]
-    data = [np.ones(agents)]
-    for first, second, weight in edges:
-        rows += [first, second]
-        columns += [second, first]
-        data += [np.full(len(first), weight)] * 2
-        data[0] = data[0] - weight * np.bincount(np.concatenate([first, second]), minlength=agents)
-    entries = np.concatenate(data), (np.concatenate(rows), np.concatenate(columns))
-    matrix = sparse.coo_array(entries, shape=(agents, agents)).tocsr()
-    matrix.indices, matrix.indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)
-    return matrix
+    parts = [(first, second, np.full(len(first), weight)) for first, second, weight in edges]
+    none = np.zeros(0, int)
+    first, second, weights = map(np.concatenate, zip((none, none, none), *parts, strict=True))
+    half = sparse.coo_array((weights, (first, second)), shape=(agents, agents)).tocsr()
+    return balanced(half + half.T)
 
 
 def cliques(groups: np.ndarray) -> Edges:

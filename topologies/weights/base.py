@@ -91,7 +91,7 @@ def mixing_matrix(weights: Weights, graph: GraphLike, pattern: sparse.csr_array)
 
 
 def balanced(weights: sparse.csr_array) -> sparse.csr_array:
-    """Return the mixing matrix with the given symmetric weights between agents, and the rest of each row on the diagonal.
+    """Return the mixing matrix with the given weights between agents, and the rest of each row on the diagonal.
 
     Zeros are dropped, because every stored entry off the diagonal is a message.
     """

@@ -76,7 +76,7 @@ def test_gradients_are_means_of_clipped_ones_with_the_noise(kind, batch):
             gradient = AGENTS * size / sum(SIZES) * alone.gradient(w[[agent]])[0]
             clipped.append(gradient * min(1, 1.5 / np.linalg.norm(gradient)))
         norms += map(np.linalg.norm, clipped)
-        own = np.random.default_rng([5, 0x6F776E, agent, 11]).standard_normal(p.parameters)
+        own = np.random.default_rng([5, 0x6F776E, agent, 11, 0]).standard_normal(p.parameters)
         expected = np.mean(clipped, axis=0) + 0.3 * own + 0.1 * w[agent]
         assert np.allclose(found[agent], expected, rtol=0, atol=1e-12)
     assert 0 < np.isclose(norms, 1.5).sum() < len(norms)  # some were clipped

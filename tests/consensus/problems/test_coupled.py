@@ -73,6 +73,7 @@ def test_estimates_of_the_excess_sum_to_it_in_every_round(inequality):
         excess = problem.equality.excess(x).sum(axis=0)
         assert np.allclose(state.d.sum(axis=0), excess, rtol=0, atol=1e-13)
         assert state.round == n + 1
+        assert solver.report(state)[:, 1].max() >= np.linalg.norm(excess) - 1e-12  # the largest estimate is no less
 
 
 class Given:
