@@ -74,8 +74,9 @@ def test_least_squares_by_functions_end_where_the_model_does():
     functions = given(model.value, model.gradient, consensus.L2(0.05), 5)
     found = consensus.solve(functions, GRAPH, rounds=120, record_every=1, start=np.zeros(5))
     np.testing.assert_allclose(found.w, known.w, rtol=0, atol=1e-10)
-    sent, messages = (np.diff(found.history[name])[-20:] for name in ("floats", "messages"))
-    np.testing.assert_array_equal(sent, (2 * 5 + 5) * messages)  # neither curvature nor probes
+    # Neither curvature nor probes once both are known, until gradients differ by rounding alone.
+    sent, messages = (np.diff(found.history[name])[10:60] for name in ("floats", "messages"))
+    np.testing.assert_array_equal(sent, (2 * 5 + 5) * messages)
 
 
 def test_a_start_that_is_stationary_for_one_agent():
