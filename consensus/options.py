@@ -15,7 +15,7 @@ from consensus._files import Hold
 from consensus.checkpoint import Checkpoint, check_fits, load
 from consensus.observe import Observer, RoundInfo
 from consensus.observe.callbacks import checked_callbacks
-from consensus.observe.held_out import checked_test_set
+from consensus.observe.held_out_checked import checked_test_set
 from consensus.observe.keeper import Keeper
 from consensus.observe.metrics import checked_metrics
 from consensus.observe.recorder import ALWAYS, ASKED_FOR, Method, Recorder

@@ -100,8 +100,8 @@ def solve(
         A checkpoint of the same run, written on any engine or ranks: the result is, to the bit, that of a run never stopped.
     gather : bool
         On ranks, by MPI or torchrun: whether every rank's result holds all agents' ``w``, or only its own.
-    test : (X, y), optional
-        A test set, X (samples, features), for the history's columns of test errors.
+    test : (X, y) or dataset, optional
+        A test set, X (samples, features), for the history's columns of test errors; of a ``LazyProblem`` also a dataset.
     agent_objectives : bool
         Also record U at every agent's own copy (as costly as A recordings).
     metrics_on : int or Minibatches, optional

@@ -1,4 +1,4 @@
-"""A test set, and the errors of points on it."""
+"""A test set in memory, and the errors of points on it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,9 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from consensus import _checks
 from consensus._parallel import CHUNK_BYTES
-from consensus.data.frames import is_frame, labels
-from consensus.data.samples import arrays
 from consensus.losses import Loss
 from consensus.models import Model
-from consensus.problems import LazyProblem, Problem
-from consensus.problems.base import BaseProblem
 
 
 class HeldOut(NamedTuple):
@@ -27,6 +22,10 @@ class HeldOut(NamedTuple):
     model: Model
     loss: Loss
     shares: np.ndarray | None = None
+
+    @property
+    def samples(self) -> int:
+        return len(self.targets)
 
     def errors(self, w: np.ndarray, buffers: np.ndarray | None = None) -> np.ndarray:
         """Return the mean error of every row of `w`, a few rows at a time.
@@ -50,31 +49,3 @@ class HeldOut(NamedTuple):
             of_samples = loss.error(outputs, np.broadcast_to(y, (len(rows), *y.shape)))
             errors.append(of_samples.mean(axis=1) if shares is None else of_samples @ shares)
         return np.concatenate(errors)
-
-
-def checked_test_set(problem: BaseProblem, test: Any) -> HeldOut:  # noqa: ANN401  # arrays or frames of any library
-    """Return a test set (X, y) with the model and loss of `problem`; raise TypeError or ValueError if it does not fit them."""
-    if isinstance(problem, LazyProblem) and problem.trial is not None:
-        problem = problem.trial  # whose samples are like all others
-    if not isinstance(problem, Problem):
-        raise TypeError(f"test needs a problem with a model, and features of one shape; got {problem}: give metrics=")
-    try:
-        X, y = test
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"test must be a pair (X, y); got {_checks.shown(test)}") from error
-    _checks.needs("test", problem.loss, "error")
-    shards = problem.shards
-    if shards.columns is not None and is_frame(X):
-        X = shards.columns.transform(X, "X of test")
-    X, y = arrays(X, labels("y of test", y, shards.classes)[0], ("X of test", "y of test"))
-    features = shards.features.shape[2:]
-    if X.shape[1:] != features:
-        raise ValueError(f"test features must have shape {features} a sample, as in training; got {X.shape[1:]}")
-    problem.loss.check(y, problem.model.outputs)
-    counts = problem.loss.label_counts(y) if hasattr(problem.loss, "label_counts") else 1.0
-    shares = counts / counts.sum() if isinstance(counts, np.ndarray) and counts.any() else None
-    if isinstance(counts, np.ndarray) and shares is None:
-        raise ValueError(f"y of test must have labels that count with {problem.loss}; it ignores them all")
-    # Contiguous, because bits of products depend on the order in memory.
-    X, y = np.ascontiguousarray(X, shards.features.dtype), np.ascontiguousarray(y, problem.dtype)
-    return HeldOut(X, y, problem.model, problem.loss, shares)

@@ -12,6 +12,7 @@ from consensus.models.torch_buffers import averaged
 from consensus.observe.counts import BETWEEN_HOSTS, NAMES
 from consensus.observe.gather import Gather, Whole
 from consensus.observe.held_out import HeldOut
+from consensus.observe.held_out_read import ReadTest
 from consensus.observe.metrics import Metric, agents_mean, disagreement, measure
 from consensus.problems import Problem
 from consensus.problems.minibatches import Minibatches, draw
@@ -79,7 +80,7 @@ class Recorder:
         self,
         problem: Costs,
         solver: Method,
-        test: HeldOut | None = None,
+        test: HeldOut | ReadTest | None = None,
         agent_objectives: bool = False,
         metrics: Mapping[str, Metric] | None = None,
         honest: np.ndarray | None = None,

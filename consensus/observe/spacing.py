@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from consensus.observe.held_out import HeldOut
+from consensus.observe.held_out_read import ReadTest
 from consensus.problems.minibatches import Minibatches
 
 WORK = 10  # the work between two rows, in rows
@@ -96,7 +97,7 @@ class Spacing:
 def cost_of_row(
     problem: Any,  # noqa: ANN401  # a problem, or a block of its agents
     points: int,
-    test: HeldOut | None,
+    test: HeldOut | ReadTest | None,
     agent_objectives: bool,
     metrics_on: Minibatches | None,
 ) -> int:
@@ -108,7 +109,7 @@ def cost_of_row(
         The problem of all agents or some.
     points : int
         Iterates that are measured: one of each agent, or the server's.
-    test : HeldOut or None
+    test : HeldOut, ReadTest or None
         The test set.
     agent_objectives : bool
         Whether the objective is measured at every iterate.
@@ -128,4 +129,4 @@ def cost_of_row(
     objective = 2 if kind == "average" else 1  # the buffers of a point are a pass of their own
     apart = kind == "average" or not getattr(problem, "one_pass", False)
     passes = GRADIENT + objective * (apart + points * agent_objectives) + 2 * (kind == "keep" and test is not None)
-    return samples * passes + (0 if test is None else len(test.targets) * (1 + points))
+    return samples * passes + (0 if test is None else test.samples * (1 + points))

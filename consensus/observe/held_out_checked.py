@@ -1,0 +1,45 @@
+"""Test sets that fit a problem."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from consensus import _checks
+from consensus.data.frames import is_frame, labels
+from consensus.data.samples import arrays
+from consensus.observe.held_out import HeldOut
+from consensus.observe.held_out_read import ReadTest, read_test
+from consensus.problems import LazyProblem, Problem
+from consensus.problems.base import BaseProblem
+
+
+def checked_test_set(problem: BaseProblem, test: Any) -> HeldOut | ReadTest:  # noqa: ANN401  # arrays or frames of any library
+    """Return a test set with the model and loss of ``problem``; raise TypeError or ValueError if it does not fit them."""
+    if isinstance(problem, LazyProblem):
+        if (found := read_test(problem, test)) is not None:
+            return found
+        problem = problem.trial or problem  # whose samples are like all others
+    if not isinstance(problem, Problem):
+        raise TypeError(f"test needs a problem with a model, and features of one shape; got {problem}: give metrics=")
+    try:
+        X, y = test
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"test must be a pair (X, y); got {_checks.shown(test)}") from error
+    _checks.needs("test", problem.loss, "error")
+    shards = problem.shards
+    if shards.columns is not None and is_frame(X):
+        X = shards.columns.transform(X, "X of test")
+    X, y = arrays(X, labels("y of test", y, shards.classes)[0], ("X of test", "y of test"))
+    features = shards.features.shape[2:]
+    if X.shape[1:] != features:
+        raise ValueError(f"test features must have shape {features} a sample, as in training; got {X.shape[1:]}")
+    problem.loss.check(y, problem.model.outputs)
+    counts = problem.loss.label_counts(y) if hasattr(problem.loss, "label_counts") else 1.0
+    shares = counts / counts.sum() if isinstance(counts, np.ndarray) and counts.any() else None
+    if isinstance(counts, np.ndarray) and shares is None:
+        raise ValueError(f"y of test must have labels that count with {problem.loss}; it ignores them all")
+    # Contiguous, because bits of products depend on the order in memory.
+    X, y = np.ascontiguousarray(X, shards.features.dtype), np.ascontiguousarray(y, problem.dtype)
+    return HeldOut(X, y, problem.model, problem.loss, shares)
