@@ -3,7 +3,9 @@
 from consensus.data.folders import load_shards, save_shards
 from consensus.data.frames import Columns
 from consensus.data.lazy import LazyShards
+from consensus.data.owned import Owned, own
 from consensus.data.partitions import partition
+from consensus.data.pipeline import Pipeline
 from consensus.data.shards import Shards
 
-__all__ = ["Columns", "LazyShards", "Shards", "load_shards", "partition", "save_shards"]
+__all__ = ["Columns", "LazyShards", "Owned", "Pipeline", "Shards", "load_shards", "own", "partition", "save_shards"]

@@ -206,8 +206,9 @@ def padded(
     shape = len(sizes), max(most, *sizes)
     features, owner = shared_memory.zeros((*shape, *X.shape[1:]), X.dtype, sizes)
     targets, indices = np.zeros((*shape, *y.shape[1:]), y.dtype), np.full(shape, -1)
-    weights = (np.arange(shape[1]) < np.array(sizes)[:, None]).astype(targets.dtype)
+    weights = np.zeros(shape, targets.dtype)  # its padding is never touched, as that of the others
     for row, part in enumerate(parts):
+        weights[row, : len(part[0])] = 1
         for array, own in zip((features, targets, indices, weights), part, strict=False):
             array[row, : len(own)] = own
     arrays = {"features": features, "targets": targets, "weights": weights, "indices": indices}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import pandas
 
 T = TypeVar("T")
+Where: TypeAlias = Path | str  # what a table is called in messages
+Features: TypeAlias = "dict[int, np.ndarray | pandas.Series]"  # columns by their place
 
 SUFFIXES = (".csv", ".tsv", ".parquet", ".npz")
 _SHOWN = 20  # names in a message
@@ -48,36 +50,56 @@ def read(
         for place, column in enumerate(X.T):
             _check_finite(path, f"column {place}", column)
     else:
-        is_text = suffix != ".parquet"
-        frame = readers.text(path, words=bool(categories)) if is_text else readers.parquet(path)
-        if not len(frame):
-            raise ValueError(f"{path} has no rows")
-        names, table = list(frame.columns), [column for _, column in frame.items()]
-        position = _position(path, "target", names, target)
-        marked = {_position(path, "categories", names, one) for one in categories}
-        if position in marked:
-            raise ValueError(f"categories must be features; got the target, {names[position]!r}")
-        y, label = readers.values(table[position], is_text), f"column {names[position]!r}"
-        features = {
-            place: _category(path, names[place], column)
-            if place in marked or is_category(column)
-            else readers.values(column, is_text)
-            for place, column in enumerate(table)
-            if place != position
-        }
+        frame = opened(path, words=bool(categories))
+        names, label, y, features = parts(path, frame, target, categories, is_text(path))
         X, columns = _features(path, names, features)
     if X.size == 0:
         raise ValueError(f"{path} has no {'features besides the target' if len(X) else 'rows'}")
     X = X.astype(np.float32 if X.dtype == np.float32 else float, copy=False)
-    return Table(X, *_target(path, label, y, classification), columns)
+    return Table(X, *target_of(path, label, y, classification), columns)
 
 
-def _check_finite(path: Path, label: str, column: np.ndarray) -> None:
+def is_text(path: Path) -> bool:
+    """Return whether a table's file is delimited text."""
+    return path.suffix.lower() != ".parquet"
+
+
+def opened(path: Path, words: bool) -> pandas.DataFrame:
+    """Return the columns in a file of text or Parquet; ``words`` says whether text is left as it is, for categories."""
+    frame = readers.text(path, words) if is_text(path) else readers.parquet(path)
+    if not len(frame):
+        raise ValueError(f"{path} has no rows")
+    return frame
+
+
+def parts(
+    path: Where, frame: pandas.DataFrame, target: str | int | None, categories: Sequence[str | int], words: bool
+) -> tuple[list[str | int], str, np.ndarray, Features]:
+    """Return the names of all columns, the target's name for messages, the target, and the other columns by place.
+
+    With ``words`` text may be numbers.
+    """
+    names, table = list(frame.columns), [column for _, column in frame.items()]
+    position = position_of(path, "target", names, target)
+    marked = {position_of(path, "categories", names, one) for one in categories}
+    if position in marked:
+        raise ValueError(f"categories must be features; got the target, {names[position]!r}")
+    features = {
+        place: _category(path, names[place], column)
+        if place in marked or is_category(column)
+        else readers.values(column, words)
+        for place, column in enumerate(table)
+        if place != position
+    }
+    return names, f"column {names[position]!r}", readers.values(table[position], words), features
+
+
+def _check_finite(path: Where, label: str, column: np.ndarray) -> None:
     if not (finite := np.isfinite(column)).all():
         raise _unknown(path, label, finite.argmin(), column[finite.argmin()])
 
 
-def _position(path: Path, argument: str, names: list[str | int], target: str | int | None) -> int:
+def position_of(path: Where, argument: str, names: list[str | int], target: str | int | None) -> int:
     """Return the place of the column ``target``, given by name or index in ``argument``."""
     count = len(names)
     if isinstance(target, Integral) and not isinstance(target, bool) and -count <= target < count:
@@ -91,17 +113,15 @@ def _position(path: Path, argument: str, names: list[str | int], target: str | i
     )
 
 
-def _category(path: Path, name: str | int, column: pandas.Series) -> pandas.Series:
+def _category(path: Where, name: str | int, column: pandas.Series) -> pandas.Series:
     """Return the column in pandas' ``category`` dtype."""
     if (missing := column.isna().to_numpy()).any():
         raise _unknown(path, f"column {name!r}", missing.argmax(), np.nan)
     return column if is_category(column) else column.astype("category")
 
 
-def _features(
-    path: Path, names: list[str | int], table: dict[int, np.ndarray | pandas.Series]
-) -> tuple[np.ndarray, Columns | None]:
-    """Return the features, and their columns unless several of these share a name; ``table`` has them by place."""
+def checked_frame(path: Where, names: list[str | int], table: Features) -> pandas.DataFrame:
+    """Return features by place as a data frame of finite numbers and categories."""
     import pandas
 
     numbers = {place: column for place, column in table.items() if not is_category(column)}
@@ -112,20 +132,24 @@ def _features(
             f"features must be numbers or categories; these columns of {path} are not: {_listed(cells)}. Name them in "
             "categories, or remove them"
         )
-    if not table:
-        return np.empty((1, 0)), None
     for place, column in numbers.items():
         _check_finite(path, f"column {names[place]!r}", column)
-    labels = [str(names[place]) for place in table]
-    if len(numbers) == len(table) and len(set(labels)) < len(labels):
+    return pandas.DataFrame(table).set_axis([str(names[place]) for place in table], axis=1)
+
+
+def _features(path: Path, names: list[str | int], table: Features) -> tuple[np.ndarray, Columns | None]:
+    """Return the features, and their columns unless several of these share a name; ``table`` has them by place."""
+    if not table:
+        return np.empty((1, 0)), None
+    frame = checked_frame(path, names, table)
+    if not any(is_category(column) for column in table.values()) and not frame.columns.is_unique:
         return np.column_stack(list(table.values())), None
-    frame = pandas.DataFrame(table).set_axis(labels, axis=1)
     columns = Columns.of(frame, str(path))
     assert columns is not None, "it is a data frame"
     return columns.transform(frame, str(path)), columns
 
 
-def _target(path: Path, label: str, y: np.ndarray, classification: bool | None) -> tuple[np.ndarray, Classes | None]:
+def target_of(path: Where, label: str, y: np.ndarray, classification: bool | None) -> tuple[np.ndarray, Classes | None]:
     """Return the target as numbers, or as codes of its sorted classes and these."""
     words = y.dtype.kind in "US" or (y.dtype.kind == "O" and all(cell is None or isinstance(cell, str) for cell in y))
     if not words and y.dtype.kind not in "fiub":
@@ -207,7 +231,7 @@ def _npz(path: Path, target: str | int) -> tuple[str, np.ndarray, np.ndarray]:
     return f"array {target!r}", arrays["X"], arrays[target]
 
 
-def _unknown(path: Path, label: str, row: int, value: float) -> ValueError:
+def _unknown(path: Where, label: str, row: int, value: float) -> ValueError:
     what = "a missing" if np.isnan(value) else "an infinite"
     return ValueError(f"{label} of {path} has {what} value in row {row} (the first is 0): fill it in or remove the row")
 

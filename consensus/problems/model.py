@@ -26,7 +26,7 @@ from consensus.problems.functions import Function, FunctionProblem
 from consensus.problems.linearizable import check_convex
 from consensus.problems.sample_shapes import check_labels, fitted, misfit
 from consensus.problems.shared import SharedProblem
-from consensus.problems.total_weight import total_weight
+from consensus.problems.total_weight import scaled, total_weight
 from consensus.regularizers import Regularizer
 from consensus.workers.shared_memory import SharedArray
 
@@ -94,7 +94,7 @@ class Problem(BufferedSums):
         self.model, self.loss, self.shards = model, loss, shards
         self.reduction = _checks.choice("reduction", reduction, ("mean", "sum"))
         scale = 1 / total_weight(loss, shards) if reduction == "mean" else 1.0
-        self.weights = shards.weights * shards.weights.dtype.type(scale)  #: c on samples, zero on padding
+        self.weights = scaled(shards.weights, scale)  #: c on samples, zero on padding
         self._samples = int(np.count_nonzero(self.weights))
         self._prepare_sums(math.prod(shape))
 

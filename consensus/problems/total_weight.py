@@ -24,3 +24,10 @@ def total_weight(loss: Loss, shards: Shards) -> float:
     if not total:
         raise ValueError(f"samples must have labels that count with {loss}; in these shards all have the weight zero")
     return total
+
+
+def scaled(weights: np.ndarray, factor: float) -> np.ndarray:
+    """Return weights times a factor; zeros, the padding of smaller shards, are not touched, and take no memory."""
+    found: np.ndarray = np.zeros(weights.shape, weights.dtype)
+    np.multiply(weights, weights.dtype.type(factor), out=found, where=weights != 0)
+    return found

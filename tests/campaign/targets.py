@@ -94,6 +94,11 @@ SPECIAL = {
     "consensus.L2.by_name": {"weight": "lambda name, shape: 0.1"},
     "consensus.solvers.D2": {"schedule": LAZY, "network": LAZY},
     "consensus.data.Columns": {"names": "('a', 'b', 'c')", "categories": "{'b': ('u', 'v')}", "frame": "good.frame()"},
+    "consensus.data.own": {"data": "[good.frame(), good.frame()]", "target": "'a'"},
+    "consensus.data.Pipeline": {
+        "columns": "consensus.data.Columns(('a', 'b', 'c'), {'b': ('u', 'v')})", "target": "'d'", "mean": "np.zeros(4)",
+        "scale": "np.ones(4)", "frame": "good.frame().assign(d=1.0)",
+    },
     "consensus.estimators.NetworkClassifier.fit": {"y": "good.y() > 0"},
     "consensus.data.LazyShards.from_list": {"datasets": "[(good.X()[:9], good.y()[:9]), (good.X()[9:], good.y()[9:])]"},
     "consensus.data.LazyShards.split": {"dataset": "(good.X(), good.y())", "indices": "[[0, 1], [2, 5]]"},
@@ -137,7 +142,7 @@ LEFT_OUT = {
     "consensus.compression.Compressor", "consensus.compression.Factors", "consensus.compression.IntegerRows",
     "consensus.compression.LowRank", "consensus.solvers.PowerGossip",  # no matrix of the problem here is worth its factors
     "consensus.asynchronous.Arcs", "consensus.asynchronous.AsynchronousSolver",
-    "consensus.models.NamedArray", "consensus.directions.Direction",
+    "consensus.data.Owned", "consensus.models.NamedArray", "consensus.directions.Direction",
     "consensus.models.JAX", "consensus.models.Torch",  # their frameworks raise errors in words of their own
     "consensus.TorchLoss", "consensus.step_sizes.TorchSchedule",  # these, too
     *(f"consensus.{room}.{name}" for room in ("observe", "communication", "problems")

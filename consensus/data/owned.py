@@ -1,0 +1,151 @@
+"""Data of owners, each of whom keeps its table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from consensus import _checks
+from consensus.data.agreement import Agreement, Scaler, agree, agreed_sizes, scaler
+from consensus.data.exchanges import Exchanges, OneProcess, Together
+from consensus.data.frames import codes
+from consensus.data.own_table import OwnTable, announced
+from consensus.data.pipeline import Given, Pipeline
+from consensus.data.shards import Shards, padded
+
+if TYPE_CHECKING:
+    import pandas
+
+
+@dataclass(frozen=True, eq=False)
+class Owned:
+    """The data of owners who have agreed on columns and scalers: what :func:`consensus.data.own` returns.
+
+    Parameters
+    ----------
+    shards : Shards
+        Standardised samples, one agent an owner; on ranks those of this rank's owners alone.
+    pipeline : Pipeline
+        Columns, categories, scalers and classes: it turns new tables into inputs, and outputs into predictions.
+    revealed : pandas.DataFrame
+        The exchanges: for each what it reveals, and how many numbers or names, and bytes, all owners sent.
+    """
+
+    shards: Shards
+    pipeline: Pipeline
+    revealed: pandas.DataFrame
+
+
+def own(
+    data: Given | Sequence[Given],
+    target: str | int,
+    *,
+    engine: Together | None = None,
+    categories: Sequence[str | int] = (),
+    classification: bool | None = None,
+) -> Owned:
+    """Let owners agree on columns, categories, classes and scalers, while each keeps its table.
+
+    Every process reads the tables of its own owners. What they exchange is printed before anything is sent, and returned as
+    ``revealed``: names of columns, texts of categories and classes, numbers of rows, and for each number the sum and the sum of
+    squared distances to the common mean. Every owner learns what each other one sends, not the totals alone. No row is sent.
+
+    The result is that of one process with all tables, to the bit: sums are added in the order of owners.
+
+    Parameters
+    ----------
+    data : pandas.DataFrame, path, or list of them
+        On ranks the table of this rank's owner: a data frame, or a CSV, TSV or Parquet file as
+        :func:`consensus.datasets.load` reads them. In one process, for a rehearsal, a list of the tables of all owners. A rank
+        with several owners gives a list, too. All have the same columns, in any order.
+    target : str or int
+        The column to predict, by name or index.
+    engine : MPI or Torch, optional
+        The ranks that agree, such as ``consensus.engines.MPI()``; by default all owners are in this process.
+    categories : sequence of str or int
+        Columns whose values are categories, as text; each category of any owner becomes a feature. Columns of pandas'
+        ``category`` dtype are categories by themselves.
+    classification : bool, optional
+        Whether the target is classes; by default it is if it is text, booleans or of ``category`` dtype.
+
+    Returns
+    -------
+    Owned
+        The shards, which :class:`consensus.Problem` takes, the pipeline, and what was revealed.
+
+    Raises
+    ------
+    ValueError
+        On all ranks, if columns or kinds of columns differ between owners, which are named, or arguments do. If a table cannot
+        be read, or has missing or infinite values; other ranks hear which owner's it is, and nothing of what is in it.
+    FileNotFoundError
+        If a file is not there, on its rank.
+    TypeError
+        If ``data`` is neither a table nor a list of tables.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from consensus.data import own
+    >>> oslo = pd.DataFrame({"age": [30.0, 50.0], "ward": ["A", "B"], "days": [2.0, 4.0]})
+    >>> rome = pd.DataFrame({"age": [70.0, 90.0, 60.0], "ward": ["C", "A", "A"], "days": [9.0, 7.0, 8.0]})
+    >>> owned = own([oslo, rome], "days", categories=["ward"])
+    2 owners agree in this process: nothing leaves it. On ranks each would send to all others, as the first one:
+      columns     names of columns: 'age', 'ward', 'days'
+      kinds       categories are 'ward'; the target is 'days', of numbers
+      categories  'ward': 'A', 'B'
+      rows        number of rows: 2
+      sums        a sum over these rows for each number and each category, and for the target
+      squares     a sum of squared distances to the common mean for each of these
+    >>> owned.pipeline.columns.features
+    ('age', 'ward_A', 'ward_B', 'ward_C')
+    >>> owned.shards.sizes
+    array([2, 3])
+    """
+    together = OneProcess() if engine is None else engine
+    _checks.offers("engine", together, ("size", "rows", "agreed", "allgather"), "an engine, such as consensus.engines.MPI()")
+    given = list(data) if isinstance(data, list | tuple) else [data]
+    _checks.choice("classification", classification, (None, True, False))
+    named = [f"data[{place}]" if len(given) > 1 else "data" for place in range(len(given))]
+    tables = [OwnTable.of(name, table, target, categories, classification) for name, table in zip(named, given, strict=True)]
+    with together.agreed():
+        if not tables:
+            raise ValueError("data must be a table, or a list of tables with one for each owner; got none")
+        print(announced(tables[0], len(tables), together.size == 1), flush=True)
+    counts = together.allgather([len(tables)]) if together.size > 1 else [len(tables)]
+    with together.agreed():
+        rows = together.rows(sum(counts))
+        if rows.stop - rows.start != len(tables):
+            raise ValueError(
+                f"data must be {rows.stop - rows.start} tables on this rank, as owners are dealt; got {len(tables)}"
+            )
+    exchange = Exchanges(together)
+    agreement = agree(tables, rows.start, exchange)
+    shards, pipeline = _standardised(tables, agreement, np.arange(rows.start, rows.stop), exchange)
+    return Owned(shards, pipeline, exchange.revealed)
+
+
+def _standardised(
+    tables: Sequence[OwnTable], agreement: Agreement, rows: np.ndarray, exchange: Exchanges
+) -> tuple[Shards, Pipeline]:
+    """Return standardised shards of the owners here, numbers ``rows`` of all, and the pipeline that makes them."""
+    columns, target, classes = agreement
+    X = [columns.transform(table.features).astype(float) for table in tables]
+    sizes = agreed_sizes(X, exchange)
+    samples = int(sizes.sum())
+    features, goal = scaler(X, samples, "features", exchange), Scaler(np.zeros(1), np.ones(1))
+    if classes is None:
+        goal = scaler([table.y.astype(float)[:, None] for table in tables], samples, "the target", exchange)
+    pipeline = Pipeline(columns, target, *features, float(goal.mean[0]), float(goal.scale[0]), classes)
+    texts, ends, parts = tuple(map(str, classes or ())), np.cumsum(sizes), []
+    for row, table, x in zip(rows.tolist(), tables, X, strict=True):
+        y = (table.y - pipeline.shift) / pipeline.spread
+        if table.classes is not None:
+            y = codes(f"column {target!r}", table.classes, texts)[table.y].astype(float)
+        parts.append(((x - features.mean) / features.scale, y[:, None], np.arange(ends[row] - sizes[row], ends[row])))
+    about = {"samples": samples, "classes": classes, "rows": rows, "network_size": len(sizes)}
+    arrays = padded(parts, sizes[rows].tolist(), X[0], np.empty((0, 1)), int(sizes.max()))
+    return Shards(**arrays | about), pipeline

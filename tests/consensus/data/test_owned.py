@@ -1,0 +1,196 @@
+"""Owners who keep their tables: equal to the pooled run, refused by name on all, and nothing revealed that is not listed."""
+
+import numpy as np
+import owners
+import pandas as pd
+import pytest
+from owners_on_threads import OnThreads, on_ranks
+from ranks_on_threads import together
+from sklearn.linear_model import Ridge
+from sklearn.preprocessing import StandardScaler
+
+import consensus
+import topologies
+from consensus.data import own
+
+
+@pytest.fixture
+def tables():
+    return [table.drop(columns="outcome") for table in owners.hospitals()]
+
+
+def pooled(tables, target):
+    """Standardised features and target of all tables in one, by pandas and scikit-learn alone."""
+    frame = pd.concat(tables, ignore_index=True)[tables[0].columns]
+    X = pd.get_dummies(frame.drop(columns=target), columns=["ward"], dtype=float)
+    X = X[["age", "pressure", "smokes", "ward_A", "ward_B", "ward_C", "site"]].to_numpy(float)
+    y = frame[[target]].to_numpy(float)
+    return StandardScaler().fit_transform(X), StandardScaler().fit_transform(y)
+
+
+def test_shards_are_the_pooled_table_standardised(tables):
+    owned = own(tables, "days", categories=["ward"])
+    X, y = pooled(tables, "days")
+    real = owned.shards.weights > 0
+    assert owned.shards.sizes.tolist() == list(owners.SIZES)
+    assert owned.pipeline.columns.features == ("age", "pressure", "smokes", "ward_A", "ward_B", "ward_C", "site")
+    np.testing.assert_allclose(owned.shards.features[real], X, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(owned.shards.targets[real], y, rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(owned.shards.indices[real], np.arange(sum(owners.SIZES)))
+    assert (owned.shards.features[..., -1] == 0).all(), "a constant column becomes zero"
+
+
+def test_ridge_is_that_of_scikit_learn_on_the_pooled_table(tables):
+    owned = own(tables, "days", categories=["ward"])
+    result = owners.solved(owned, "ridge", tolerance=1e-14)
+    X, y = pooled(tables, "days")
+    ones = np.column_stack([X, np.ones(len(X))])  # the bias is penalised, as in the problem
+    exact = Ridge(alpha=owners.RIDGE * len(X), fit_intercept=False, solver="svd").fit(ones, y[:, 0])
+    np.testing.assert_allclose(result.mean, exact.coef_, rtol=0, atol=1e-12)
+
+
+def test_a_network_of_neurons_trains_as_on_the_pooled_table(tables):
+    owned = own(tables, "days", categories=["ward"])
+    X, y = pooled(tables, "days")
+    whose = np.repeat(np.arange(4), owners.SIZES)
+    split = consensus.data.Owned(consensus.partition(X, y, groups=whose), owned.pipeline, owned.revealed)
+    here, there = (owners.solved(each, "mlp") for each in (owned, split))
+    np.testing.assert_allclose(here.w, there.w, rtol=0, atol=1e-12)
+    assert here.history["objective"][-1] < 0.7 * here.history["objective"][0]
+
+
+def test_each_rank_has_the_bits_of_one_process_and_its_own_rows_only(tables):
+    alone, ranks = own(tables, "days", categories=["ward"]), on_ranks(tables, "days", categories=["ward"])
+    for owner, owned in enumerate(ranks):
+        expected = alone.shards.restrict([owner])
+        for name in ("features", "targets", "weights", "indices", "rows"):
+            np.testing.assert_array_equal(getattr(owned.shards, name), getattr(expected, name))
+        assert (owned.shards.samples, owned.shards.network_size) == (sum(owners.SIZES), 4)
+        for name in ("mean", "scale", "shift", "spread"):
+            np.testing.assert_array_equal(getattr(owned.pipeline, name), getattr(alone.pipeline, name))
+        assert owned.pipeline.columns == alone.pipeline.columns
+        pd.testing.assert_frame_equal(owned.revealed, alone.revealed)
+
+
+def test_files_are_read_as_frames_are(tables, tmp_path):
+    paths = owners.write(tmp_path)
+    frames, files = own(tables, "days", categories=["ward"]), own(list(map(str, paths)), "days", categories=["ward"])
+    np.testing.assert_array_equal(frames.shards.features, files.shards.features)
+    np.testing.assert_array_equal(frames.shards.targets, files.shards.targets)
+
+
+def test_a_rank_may_hold_several_owners(tables):
+    alone = own(tables, "days", categories=["ward"])
+    mine = [tables[:2], tables[2:]]
+    two = together(2, lambda ranks: own(mine[ranks.me], "days", categories=["ward"], engine=OnThreads(ranks)))
+    np.testing.assert_array_equal(np.concatenate([each.shards.features for each in two]), alone.shards.features)
+    uneven = [tables[:1], tables[1:]]
+    told = together(2, lambda ranks: errors_of_one(ranks, uneven[ranks.me]))
+    assert told[0] == told[1]
+    assert "data must be 2 tables on this rank, as owners are dealt; got 1 on rank 0 of 2" in told[0]
+
+
+def errors_of_one(ranks, table):
+    with pytest.raises(ValueError, match="data must be") as error:
+        own(table, "days", categories=["ward"], engine=OnThreads(ranks))
+    return str(error.value)
+
+
+def test_classes_are_those_of_all_owners(tables):
+    kinds = [["a", "b"], ["c"], ["b"], ["a", "c"]]
+    frames = [table[["age"]].assign(kind=np.resize(kind, len(table))) for table, kind in zip(tables, kinds, strict=True)]
+    for owned in (own(frames, "kind"), *on_ranks(frames, "kind")):
+        assert owned.pipeline.classes == owned.shards.classes == ("a", "b", "c")
+        for row, owner in enumerate(owned.shards.rows):
+            codes = owned.shards.targets[row, : owners.SIZES[owner], 0].astype(int)
+            assert [owned.pipeline.classes[code] for code in codes] == frames[owner].kind.tolist()
+    numbers = [frame.assign(kind=frame.kind.map({"a": 10, "b": 9, "c": 2})) for frame in frames]
+    assert own(numbers, "kind", classification=True).pipeline.classes == (2, 9, 10)
+    one = [frame.assign(kind="a") for frame in frames]
+    with pytest.raises(ValueError, match="'kind' must have at least 2 classes; all owners have only 'a'"):
+        own(one, "kind")
+    both = [numbers[0], *frames[1:]]
+    with pytest.raises(ValueError, match="classes of 'kind' must be all text or all numbers"):
+        own(both, "kind", classification=True)
+
+
+def test_scalers_are_stable_far_from_zero():
+    rng = np.random.default_rng(1)
+    parts = [1e9 + rng.standard_normal((size, 1)) for size in (50_000, 11, 3_000)]
+    tables = [pd.DataFrame({"x": part[:, 0], "y": part[:, 0]}) for part in parts]
+    pipeline, everything = own(tables, "y").pipeline, np.concatenate(parts)[:, 0] - 1e9
+    np.testing.assert_allclose(pipeline.scale[0], everything.std(), rtol=1e-12)  # a sum of squares alone has no digit here
+    np.testing.assert_allclose(pipeline.mean[0] - 1e9, everything.mean(), atol=3e-7)
+
+
+def test_what_is_revealed_is_printed_before_it_is_sent_and_counted(tables, capsys):
+    class Recording(OnThreads):
+        def __init__(self, ranks, sent):
+            super().__init__(ranks)
+            self.sent = sent
+
+        def allgather(self, items):
+            self.sent.append((capsys.readouterr().out if not self.sent and self.ranks.me == 0 else "", list(items)))
+            return super().allgather(items)
+
+    sent = [[] for _ in tables]
+    owned = together(
+        4, lambda ranks: own(tables[ranks.me], "days", categories=["ward"], engine=Recording(ranks, sent[ranks.me]))
+    )[0]
+    assert "consensus.data.own sends to all other owners, who learn what each one sends:" in sent[0][0][0]
+    assert owned.revealed.exchange.tolist() == [
+        "columns", "kinds", "categories of 'ward'", "rows", "sums of features", "squares of features", "sums of the target",
+        "squares of the target",
+    ]  # fmt: skip
+    assert owned.revealed.numbers.tolist() == [24, 12, 9, 4, 28, 28, 4, 4]
+    largest = max(item.size for own_sent in sent for _, items in own_sent for item in items if isinstance(item, np.ndarray))
+    assert largest == 7, "no owner sends more numbers at once than there are columns, whatever its rows"
+    assert len(sent[0]) == 1 + len(owned.revealed)
+
+
+def test_new_tables_become_inputs_as_the_old_ones(tables, tmp_path):
+    owned = own(tables, "days", categories=["ward"])
+    pipeline, paths = owned.pipeline, owners.write(tmp_path)
+    for frame in (tables[1], tables[1].drop(columns="days"), paths[1]):
+        np.testing.assert_array_equal(pipeline.transform(frame), owned.shards.features[1, : owners.SIZES[1]])
+    for frame in (tables[1], paths[1]):
+        np.testing.assert_array_equal(pipeline.targets(frame), owned.shards.targets[1, : owners.SIZES[1]])
+    np.testing.assert_allclose(pipeline.original(pipeline.targets(tables[1])), tables[1].days, rtol=1e-14)
+    for frame, error in (
+        (tables[1].assign(ward="D"), "must be one of 'A', 'B', 'C'; in row 0"),
+        (tables[1].drop(columns="age"), "missing: 'age'"),
+        (tables[1].assign(age=np.inf), "frame must have finite numbers; 'age' is inf in row 0"),
+        (None, "frame must be a data frame, or the path of a file; got None"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=error):
+            pipeline.transform(frame)
+    with pytest.raises(ValueError, match="frame must have the column 'days' once"):
+        pipeline.targets(tables[1].drop(columns="days"))
+
+
+def test_padding_to_a_large_owner_elsewhere_takes_no_memory():
+    """An owner of 5 rows beside one of 5 million: what its rank touches, of 200 MB of features, targets and weights."""
+    from consensus.data.shards import padded
+
+    def resident():
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * 4096
+
+    part, most = (np.ones((5, 3)), np.ones((5, 1)), np.arange(5)), 5_000_000
+    before = resident()
+    arrays = padded([part], [5], *part[:2], most)
+    shards = consensus.Shards(**arrays | {"rows": np.array([0]), "network_size": 2, "samples": most + 5})
+    problem = consensus.Problem(consensus.Linear(3), consensus.SquaredLoss(), shards)
+    problem.gradient(np.zeros((1, 4)))
+    taken = resident() - before
+    assert shards.features.nbytes + shards.targets.nbytes + shards.weights.nbytes == 5 * 8 * most
+    assert taken < 10 * most, f"{taken / 1e6:.0f} MB: the indices, 8 bytes a sample, and little else"
+
+
+def test_owners_reach_consensus_on_a_topology(tables):
+    owned = own(tables, "days", categories=["ward"])
+    problem = consensus.Problem(consensus.Linear(7), consensus.SquaredLoss(), owned.shards, consensus.L2(1e-2))
+    result = consensus.solve(problem, topologies.ring(4), rounds=60)
+    outputs = problem.model.predict(result.mean, owned.pipeline.transform(tables[0]))
+    error = owned.pipeline.original(outputs) - tables[0].days
+    assert float(np.sqrt((error**2).mean())) < 0.7, "the noise has a deviation of 0.5"
