@@ -15,6 +15,7 @@ from consensus._files import Hold
 from consensus.checkpoint import Checkpoint, check_fits, load
 from consensus.observe import Observer, RoundInfo
 from consensus.observe.callbacks import checked_callbacks
+from consensus.observe.early_stopping import EarlyStopping
 from consensus.observe.held_out_checked import checked_test_set
 from consensus.observe.keeper import Keeper
 from consensus.observe.metrics import checked_metrics
@@ -84,6 +85,8 @@ class RunOptions:
         if self.stop is not None:
             StopRule.parse(self.stop)
         checked["callbacks"] = checked_callbacks(self.callbacks)
+        early = [callback.column for callback in checked["callbacks"] if isinstance(callback, EarlyStopping)]
+        checked["keep"] = self.keep if self.keep is not None or not early else early[0]
         for name in ("checkpoint", "resume"):
             if getattr(self, name) is not None:
                 _checks.path(name, getattr(self, name))
@@ -112,6 +115,9 @@ class RunOptions:
             checked_column("stop", StopRule.parse(self.stop).column, columns)
         if self.keep is not None:
             checked_column("keep", self.keep, columns)
+        for callback in self.callbacks:
+            if isinstance(callback, EarlyStopping):
+                checked_column("EarlyStopping", callback.column, columns)
         return replace(self, test=test, metrics=metrics)
 
     @property

@@ -3,18 +3,21 @@
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from consensus import _checks, storage
+from consensus import _checks, predictor_file, storage
 from consensus.best import Best, packed, unpacked
+from consensus.data.pipeline import Pipeline
 from consensus.errors import Interrupted
 from consensus.history import History
+from consensus.models import Model
 from consensus.observe.metrics import agents_mean
 from consensus.observe.observer import Observer
+from consensus.predictor import Predictor
 
 _FORMAT = "result 1"
 _NOISE = 1e-6  # by which, relatively, a run that began at a stationary point may end above it
@@ -40,6 +43,8 @@ class Result:
         The rows of ``w`` that the history measured, if other agents are Byzantine; None if all.
     best : Best, optional
         With ``solve(..., keep=column)`` the point at which the column was least: its ``mean`` (P,), ``round`` and ``value``.
+    model : Model, optional
+        The model of the problem, if it has one. Files of results do not have it.
     """
 
     w: np.ndarray
@@ -49,6 +54,7 @@ class Result:
     solver: Any = None
     honest: np.ndarray | None = None
     best: Best | None = None
+    model: Model | None = field(default=None, repr=False)
 
     @property
     def mean(self) -> np.ndarray:
@@ -61,6 +67,42 @@ class Result:
 
     def __repr__(self) -> str:
         return f"Result({self.reason}; w {self.w.shape}, {self.history})"
+
+    def predictor(self, pipeline: Pipeline, model: Model | None = None) -> Predictor:
+        """Return the trained model with what turns tables into its inputs; ``predictor.save(path)`` writes one file of both.
+
+        Its parameters are those of ``best`` if the run kept a best point, otherwise the ``mean``.
+
+        Parameters
+        ----------
+        pipeline : Pipeline
+            As :func:`consensus.data.own` returns it, or ``consensus.datasets.split(...).pipeline``.
+        model : Model, optional
+            The model, by default that of the run. A result from a file needs it.
+
+        Returns
+        -------
+        Predictor
+            The predictor.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If there is no model, or it does not fit the pipeline.
+
+        Examples
+        --------
+        >>> import consensus, topologies
+        >>> parts = consensus.datasets.split(*consensus.datasets.load("diabetes"))
+        >>> problem = consensus.Problem(consensus.Linear(10), consensus.SquaredLoss(), consensus.partition(parts.X, parts.y, 4))
+        >>> predictor = consensus.solve(problem, topologies.ring(4), rounds=50).predictor(parts.pipeline)
+        >>> predictor.predict(consensus.datasets.load("diabetes").X).shape
+        (442,)
+        """
+        model = self.model if model is None else model
+        if model is None:
+            raise TypeError("model must be given, because a result of costs by functions, or from a file, has none")
+        return Predictor(model, self.mean if self.best is None else self.best.mean, pipeline)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the result to a file, for :func:`consensus.load`: NumPy's npz, without pickle, with a checksum.
@@ -94,26 +136,36 @@ class Result:
         storage.write(file, arrays, about | kept)
 
 
-def load(path: str | os.PathLike[str]) -> Result:
-    """Read a result that :meth:`Result.save` wrote.
+def load(path: str | os.PathLike[str], model: Model | None = None) -> Result | Predictor:
+    """Read a result that :meth:`Result.save` wrote, or a predictor that :meth:`Predictor.save` wrote.
 
     Parameters
     ----------
     path : path
         The file.
+    model : Model, optional
+        For a predictor of a model whose code no file has, such as one of PyTorch: the model.
 
     Returns
     -------
-    Result
-        With the solver's text as its ``solver``.
+    Result or Predictor
+        A result has the solver's text as its ``solver``.
 
     Raises
     ------
     FileNotFoundError
     ValueError
-        If the file is no result, such as a checkpoint (of which ``solve(..., resume=path)`` goes on), or is damaged.
+        If the file is neither, such as a checkpoint (of which ``solve(..., resume=path)`` goes on), has a format of another
+        version, which is named, or is damaged. If ``model`` is another one than was saved.
+    TypeError
+        If a predictor needs a ``model``, which is named, or a result is given one.
     """
-    arrays, about = storage.read(_checks.path("path", path), "result", _FORMAT)
+    found = storage.format_of(_checks.path("path", path), "result")
+    if isinstance(found, str) and found.startswith("predictor"):
+        return Predictor(*predictor_file.read(path, model))
+    arrays, about = storage.read(path, "result", _FORMAT)
+    if model is not None:
+        raise TypeError(f"model goes with a predictor; {path} is a result: result.predictor(pipeline, model)")
     history = storage.history_of(storage.part(arrays, "history."))
     honest, best = arrays.get("honest"), unpacked(arrays, about)
     return Result(arrays["w"], history, about["rounds"], about["reason"], about["solver"], honest, best)
@@ -131,7 +183,8 @@ def finish(
         assert observer.latest is not None, "a run that ends has been seen"
         done, w = observer.latest
         best = None if observer.keeper is None else observer.keeper.best
-        return Result(w, observer.history, done, reason, solver, observer.recorder.honest, best)
+        model = getattr(observer.problem, "model", None)
+        return Result(w, observer.history, done, reason, solver, observer.recorder.honest, best, model)
 
     try:
         reason = run()

@@ -61,6 +61,14 @@ def about(path: str | os.PathLike[str], what: str, form: int | str) -> dict[str,
     return about
 
 
+def format_of(path: str | os.PathLike[str], what: str) -> object:
+    """Return the ``format`` of a file, whatever it is; errors are those of :func:`read`."""
+    with _opened(path, what) as file:
+        claims(file, packed=False)
+        found: object = json.loads(file["about"].tobytes())["format"]
+    return found
+
+
 @contextmanager
 def _opened(path: str | os.PathLike[str], what: str) -> Iterator[np.lib.npyio.NpzFile]:
     """Open a file of arrays; whatever goes wrong inside means that it is no ``what``."""

@@ -42,6 +42,9 @@ def test_hospitals_in_their_own_folders_get_the_bits_of_the_rehearsal(tmp_path):
     said = ended([started([sys.executable, SCRIPT, "rehearsal", *files], tmp_path)])
     assert "4 owners agree in this process: nothing leaves it" in said
     rehearsed = consensus.load(tmp_path / "result.npz")
+    table = owners.hospitals()[2].drop(columns="outcome")
+    predicted = consensus.load(tmp_path / "days.predictor").predict(table)
+    assert np.sqrt(np.square(predicted - table.days).mean()) < 0.7, "the noise has a deviation of 0.5"
     assert (tmp_path / "convergence.png").stat().st_size > 5000
     assert rehearsed.history["objective"][-1] < 0.3 * rehearsed.history["objective"][0]
 
@@ -62,3 +65,6 @@ def test_hospitals_in_their_own_folders_get_the_bits_of_the_rehearsal(tmp_path):
         np.testing.assert_array_equal(consensus.load(folders[0] / "result.npz").w, rehearsed.w)
         assert not [folder for folder in folders[1:] if (folder / "result.npz").exists()]
         (folders[0] / "result.npz").unlink()
+        for folder in folders:
+            np.testing.assert_array_equal(consensus.load(folder / "days.predictor").predict(table), predicted)
+            (folder / "days.predictor").unlink()

@@ -139,7 +139,7 @@ def _standardised(
     features, goal = scaler(X, samples, "features", exchange), Scaler(np.zeros(1), np.ones(1))
     if classes is None:
         goal = scaler([table.y.astype(float)[:, None] for table in tables], samples, "the target", exchange)
-    pipeline = Pipeline(columns, target, *features, float(goal.mean[0]), float(goal.scale[0]), classes)
+    pipeline = Pipeline(columns, *features, target, float(goal.mean[0]), float(goal.scale[0]), classes)
     texts, ends, parts = tuple(map(str, classes or ())), np.cumsum(sizes), []
     for row, table, x in zip(rows.tolist(), tables, X, strict=True):
         y = (table.y - pipeline.shift) / pipeline.spread

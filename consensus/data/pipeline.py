@@ -1,4 +1,4 @@
-"""From data frames to a model's inputs, and from its outputs to predictions."""
+"""From tables to a model's inputs, and from its outputs to predictions."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Pipeline:
 
     Parameters
     ----------
-    columns : Columns
-        The columns of features, and their categories.
-    target : str
-        The column that is predicted.
+    columns : Columns or None
+        The columns of features, and their categories; None for data that are arrays (samples, features).
     mean, scale : ndarray (features,)
         The scaler of the features.
-    shift, spread : float
-        The scaler of a target of numbers; 0 and 1 for classes.
+    target : str or None
+        The column that is predicted, if it has a name.
+    shift, spread : float, or ndarray (outputs,)
+        The scaler of targets that are numbers; 0 and 1 for classes.
     classes : tuple or None
         The C classes behind the codes 0 .. C - 1; None if the target is numbers.
 
@@ -43,7 +43,7 @@ class Pipeline:
     --------
     >>> import numpy as np, pandas as pd
     >>> from consensus.data import Columns, Pipeline
-    >>> pipeline = Pipeline(Columns(("age",), {}), "days", np.array([40.0]), np.array([10.0]), shift=5.0, spread=2.0)
+    >>> pipeline = Pipeline(Columns(("age",), {}), np.array([40.0]), np.array([10.0]), "days", shift=5.0, spread=2.0)
     >>> pipeline.transform(pd.DataFrame({"age": [30, 60]}))
     array([[-1.],
            [ 2.]])
@@ -51,38 +51,45 @@ class Pipeline:
     array([3., 9.])
     """
 
-    columns: Columns
-    target: str
+    columns: Columns | None
     mean: np.ndarray
     scale: np.ndarray
-    shift: float = 0.0
-    spread: float = 1.0
+    target: str | None = None
+    shift: float | np.ndarray = 0.0
+    spread: float | np.ndarray = 1.0
     classes: Classes | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.columns, Columns):
-            raise TypeError(f"columns must be Columns, as Columns.of(frame) returns; got {_checks.shown(self.columns)}")
-        if not isinstance(self.target, str):
-            raise TypeError(f"target must be the name of a column; got {_checks.shown(self.target)}")
-        features = (len(self.columns.features),)
-        for name in ("mean", "scale"):
+        if self.columns is not None and not isinstance(self.columns, Columns):
+            raise TypeError(
+                f"columns must be Columns, as Columns.of(frame) returns, or None; got {_checks.shown(self.columns)}"
+            )
+        if self.target is not None and not isinstance(self.target, str):
+            raise TypeError(f"target must be the name of a column, or None; got {_checks.shown(self.target)}")
+        for name in ("mean", "scale", "shift", "spread"):
             numbers = _checks.floats(name, getattr(self, name))
-            if numbers.shape != features or not np.isfinite(numbers).all() or (name == "scale" and (numbers <= 0).any()):
-                wanted = f"{features[0]} finite numbers{' above 0' * (name == 'scale')}, one for each feature"
+            positive = name in ("scale", "spread")
+            fits = numbers.ndim < 2 and numbers.size > 0
+            if name in ("mean", "scale"):
+                fits = numbers.ndim == 1 and numbers.shape == (
+                    (len(self.columns.features),) if self.columns else np.shape(self.mean)
+                )
+            if not fits or not np.isfinite(numbers).all() or (positive and (numbers <= 0).any()):
+                each = "feature" if name in ("mean", "scale") else "output"
+                wanted = f"finite numbers{' above 0' * positive}, one for each {each}"
                 raise ValueError(f"{name} must be {wanted}; got {_checks.shown(getattr(self, name))}")
-            object.__setattr__(self, name, numbers)
-        _checks.number("shift", self.shift)
-        _checks.number("spread", self.spread, above=0)
+            object.__setattr__(self, name, numbers if numbers.ndim else float(numbers))
         if self.classes is not None and (not isinstance(self.classes, tuple) or len(self.classes) < 2):
             raise ValueError(f"classes must be a tuple of at least 2 classes, or None; got {_checks.shown(self.classes)}")
 
-    def transform(self, frame: Given) -> np.ndarray:
+    def transform(self, data: Given | ArrayLike) -> np.ndarray:
         """Return the model's inputs.
 
         Parameters
         ----------
-        frame : pandas.DataFrame or path
-            A table with these columns in any order, or its file. The target may be there, and is not read.
+        data : pandas.DataFrame, path or array_like (samples, features)
+            A table with these columns in any order, or its file; the target may be there, and is not read. An array if there
+            are no columns.
 
         Returns
         -------
@@ -92,27 +99,30 @@ class Pipeline:
         Raises
         ------
         TypeError
-            If it is neither a data frame nor a path.
+            If it is neither a data frame nor a path, although there are columns.
         ValueError
-            If a column is missing or unknown, is neither numbers nor categories, or has an unknown category.
+            If a column is missing or unknown, is neither finite numbers nor categories, or has an unknown category.
         """
-        table = self._table(frame)
-        found = self.columns.transform(table.drop(columns=[name for name in table.columns if str(name) == self.target]))
+        if self.columns is None:
+            found, names = _checks.floats("data", data), [f"feature {place}" for place in range(len(self.mean))]
+            if found.ndim != 2 or found.shape[1] != len(self.mean):
+                raise ValueError(f"data must have shape (samples, {len(self.mean)}); got {found.shape}")
+        else:
+            table, names = self._table(data), list(map(repr, self.columns.features))
+            known = [str(name) != self.target or self.target in self.columns.names for name in table.columns]
+            found = self.columns.transform(table.loc[:, known], "data")
         if not np.isfinite(found).all():
             row, place = np.argwhere(~np.isfinite(found))[0]
-            raise ValueError(
-                f"frame must have finite numbers; {self.columns.features[place]!r} is {found[row, place]} in row {row} (the "
-                "first is 0)"
-            )
+            raise ValueError(f"data must be finite; {names[place]} is {found[row, place]} in row {row} (the first is 0)")
         return np.asarray((found.astype(float, copy=False) - self.mean) / self.scale)
 
-    def targets(self, frame: Given) -> np.ndarray:
+    def targets(self, data: Given) -> np.ndarray:
         """Return the model's targets.
 
         Parameters
         ----------
-        frame : pandas.DataFrame or path
-            A table with the target.
+        data : pandas.DataFrame or path
+            A table with the target, or its file.
 
         Returns
         -------
@@ -126,15 +136,17 @@ class Pipeline:
         ValueError
             If there is no such column, or its values are no finite numbers, or none of the classes.
         """
-        table = self._table(frame)
+        if self.target is None:
+            raise ValueError("target must be the name of a column, so that it is found; this pipeline has none")
+        table = self._table(data)
         where = [place for place, name in enumerate(table.columns) if str(name) == self.target]
         if len(where) != 1:
-            raise ValueError(f"frame must have the column {self.target!r} once; it has {list(map(str, table.columns))}")
+            raise ValueError(f"data must have the column {self.target!r} once; got the columns {list(map(str, table.columns))}")
         column = table.iloc[:, where[0]]
         if self.classes is not None:
             texts = tuple(map(str, self.classes))
             return codes(f"column {self.target!r}", column.astype(object), texts)[:, None].astype(float)
-        numbers = _checks.floats(f"column {self.target!r}", readers.values(column, isinstance(frame, str | os.PathLike)))
+        numbers = _checks.floats(f"column {self.target!r}", readers.values(column, isinstance(data, str | os.PathLike)))
         if not np.isfinite(numbers).all():
             raise ValueError(f"column {self.target!r} must have finite numbers; got {numbers[~np.isfinite(numbers)][0]}")
         return np.asarray((numbers - self.shift) / self.spread)[:, None]
@@ -144,13 +156,13 @@ class Pipeline:
 
         Parameters
         ----------
-        outputs : array_like (samples, 1)
+        outputs : array_like (samples, outputs)
             A model's outputs.
 
         Returns
         -------
-        ndarray (samples,)
-            ``shift + spread outputs``.
+        ndarray (samples,) or (samples, outputs)
+            ``shift + spread outputs``; the first shape for one output.
 
         Raises
         ------
@@ -158,21 +170,22 @@ class Pipeline:
             If they have another shape.
         """
         numbers = _checks.floats("outputs", outputs)
-        if numbers.ndim != 2 or numbers.shape[1] != 1:
-            raise ValueError(f"outputs must have shape (samples, 1); got {numbers.shape}")
-        return np.asarray(self.shift + self.spread * numbers[:, 0])
+        count = max(np.size(self.shift), np.size(self.spread))
+        if numbers.ndim != 2 or (count > 1 and numbers.shape[1] != count):
+            raise ValueError(f"outputs must have shape (samples, {count if count > 1 else 'outputs'}); got {numbers.shape}")
+        found = np.asarray(self.shift + self.spread * numbers)
+        return found[:, 0] if found.shape[1] == 1 else found
 
-    def _table(self, frame: Any) -> pandas.DataFrame:  # noqa: ANN401  # frames of any library
-        if is_frame(frame):
-            return frame
-        if not isinstance(frame, str | os.PathLike):
-            raise TypeError(f"frame must be a data frame, or the path of a file; got {_checks.shown(frame)}")
-        path = Path(frame).expanduser()
-        table = tables.opened(path, words=bool(self.columns.categories))
-        is_text, numbers = tables.is_text(path), {}
-        for place, (name, column) in enumerate(table.items()):
-            if str(name) in self.columns.names and str(name) not in self.columns.categories:
-                numbers[place] = readers.values(column, is_text)
-        for place, column in numbers.items():
-            table.isetitem(place, column)
+    def _table(self, data: Any) -> pandas.DataFrame:  # noqa: ANN401  # frames of any library
+        if is_frame(data):
+            return data
+        names = self.columns.names if self.columns else ()
+        if not isinstance(data, str | os.PathLike):
+            raise TypeError(f"data must be a data frame with the columns {list(names)}, or its file; got {_checks.shown(data)}")
+        path = Path(data).expanduser()
+        categories = self.columns.categories if self.columns else {}
+        table = tables.opened(path, words=bool(categories))
+        for place, name in enumerate(map(str, table.columns)):
+            if name in names and name not in categories:
+                table.isetitem(place, readers.values(table.iloc[:, place], tables.is_text(path)))
         return table

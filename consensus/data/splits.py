@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks
-from consensus.data.frames import Classes, Columns, labels
-from consensus.data.owners import numbered
+from consensus.data.frames import Classes, Columns
+from consensus.data.pipeline import Pipeline
+from consensus.data.whole_data import WholeData, whole_data
 
 if TYPE_CHECKING:
     from sklearn.preprocessing import StandardScaler
@@ -62,6 +63,18 @@ class Split:
     classes: Classes | None = None
     groups: np.ndarray | None = None
     groups_test: np.ndarray | None = None
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """What turns new tables into inputs, and outputs into predictions, for ``result.predictor``.
+
+        The classes of whole numbers that are no categories are 0, 1, ... up to the largest.
+        """
+        shift, spread = (0.0, 1.0) if self.y_scaler is None else (self.y_scaler.mean_, self.y_scaler.scale_)
+        classes = self.classes
+        if self.y_scaler is None and classes is None and self.y.dtype.kind in "iub":
+            classes = tuple(range(int(max(self.y.max(), self.y_test.max())) + 1))
+        return Pipeline(self.columns, self.X_scaler.mean_, self.X_scaler.scale_, None, shift, spread, classes)
 
     def __getitem__(self, index: int) -> np.ndarray:
         return (self.X, self.y, self.X_test, self.y_test)[index]
@@ -128,7 +141,7 @@ def split(
     """
     from sklearn.model_selection import train_test_split
 
-    data = _samples(X, y, classification, groups)
+    data = whole_data(X, y, classification, groups)
     X, y = data.X, data.y
     test_size = _checks.number("test_size", test_size, above=0, below=1)
     stratify = y if classification else None
@@ -179,7 +192,7 @@ def folds(
     """
     from sklearn.model_selection import KFold, StratifiedKFold
 
-    data = _samples(X, y, classification, groups)
+    data = whole_data(X, y, classification, groups)
     X, y = data.X, data.y
     k = _checks.count("k", k, least=2)
     most, what = len(X), "samples"
@@ -199,35 +212,7 @@ def _state(seed: Seed) -> Seed:
     return _checks.count("seed", seed, least=0, most=2**32 - 1)
 
 
-class _Data(NamedTuple):
-    """The data to be cut."""
-
-    X: np.ndarray
-    y: np.ndarray
-    classification: bool
-    columns: Columns | None
-    classes: Classes | None
-    groups: np.ndarray | None
-
-
-def _samples(X: ArrayLike, y: ArrayLike, classification: bool, groups: ArrayLike | None) -> _Data:
-    classification, columns = _checks.flag("classification", classification), Columns.of(X, "X")
-    X = _checks.array("X", X) if columns is None else columns.transform(X, "X")
-    y, classes = labels("y", y)
-    if classes is not None and not classification:
-        raise ValueError(f"y has the categories {classes}: pass classification=True; got {classification}")
-    y = _checks.dense("y", y) if classification else _checks.array("y", y)
-    if X.ndim != 2 or y.ndim not in (1, 2) or len(X) != len(y):
-        raise ValueError(
-            f"X must have shape (samples, features), and y (samples,) or (samples, outputs); got {X.shape} and {y.shape}"
-        )
-    if groups is not None:
-        numbered(groups, len(X))  # raises an error for invalid groups
-        groups = np.asarray(groups)
-    return _Data(X, y, classification, columns, classes, groups)
-
-
-def _standardised(data: _Data, train: np.ndarray, test: np.ndarray) -> Split:
+def _standardised(data: WholeData, train: np.ndarray, test: np.ndarray) -> Split:
     from sklearn.preprocessing import StandardScaler
 
     X, y, groups, groups_test = data.X, data.y, None, None

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from consensus import _checks
-from consensus.data import partition
+from consensus.data import Columns, Pipeline, partition
 from consensus.data.owners import numbered
 from consensus.data.partitions import SCHEMES
 from consensus.estimators import networks
@@ -24,6 +24,7 @@ from consensus.estimators.shared_docs import ATTRIBUTES, PARAMETERS
 from consensus.estimators.validation import validated
 from consensus.losses.base import Loss
 from consensus.models import MLP, Linear
+from consensus.predictor import Predictor
 from consensus.problems import Problem
 from consensus.solve import solve
 from consensus.solvers import Solver
@@ -141,6 +142,28 @@ class NetworkEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         if not hidden:
             ((weights, biases),) = model._split(self.parameters_)
             self.coef_, self.intercept_ = weights.T, biases[0]  # views: changes of them change the model
+
+    def predictor(self) -> Predictor:
+        """Return what was fitted as a predictor, which ``save`` writes to one file for :func:`consensus.load`.
+
+        Returns
+        -------
+        Predictor
+            Its predictions are those of the estimator, of data frames with the columns of the fit or of arrays.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before ``fit``.
+        """
+        check_is_fitted(self)
+        columns = self.columns_
+        if columns is None and hasattr(self, "feature_names_in_"):
+            columns = Columns(tuple(map(str, self.feature_names_in_)), {})
+        features = len(columns.features) if columns is not None else self.n_features_in_
+        classes = tuple(self.classes_.tolist()) if hasattr(self, "classes_") else None
+        pipeline = Pipeline(columns, np.zeros(features), np.ones(features), classes=classes)
+        return Predictor(self.model_, self.parameters_, pipeline)
 
     def _agents(self, samples: int, groups: ArrayLike | None) -> int:
         """Return the number of agents; raise ``ValueError`` if some would have no samples."""

@@ -3,7 +3,8 @@
 from consensus.observe.callbacks import RoundInfo
 from consensus.observe.counts import total
 from consensus.observe.due import Due
+from consensus.observe.early_stopping import EarlyStopping
 from consensus.observe.gather import Gather
 from consensus.observe.observer import Decision, Gathered, Observer
 
-__all__ = ["Decision", "Due", "Gather", "Gathered", "Observer", "RoundInfo", "total"]
+__all__ = ["Decision", "Due", "EarlyStopping", "Gather", "Gathered", "Observer", "RoundInfo", "total"]

@@ -13,6 +13,7 @@ features = len(owned.pipeline.columns.features)
 problem = consensus.Problem(consensus.MLP([features, 8, 1]), consensus.SquaredLoss(), owned.shards, consensus.L2(1e-3))
 result = consensus.solve(problem, topologies.ring(owned.shards.network_size), rounds=300, engine=engine)
 
+result.predictor(owned.pipeline).save("days.predictor")  # each hospital gets one
 if engine.root:
     print(owned.revealed.to_string(index=False))
     result.save("result.npz")

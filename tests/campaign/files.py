@@ -75,6 +75,13 @@ def _load_result(path):
     return [result.w, np.array([result.rounds, result.reason]), *_columns(result.history)]
 
 
+def _load_predictor(path):
+    predictor = consensus.load(path)
+    pipeline = predictor.pipeline
+    numbers = [predictor.w, pipeline.mean, pipeline.scale, np.array([pipeline.shift, pipeline.spread])]
+    return [*numbers, np.array([*predictor.columns.names, *predictor.classes, pipeline.target, repr(predictor.model)])]
+
+
 def _write_shards(path):
     consensus.data.save_shards(good.shards(), path.parent)
 
@@ -104,6 +111,7 @@ PACKED = gzip.compress(CONTACTS.encode(), mtime=0)
 FORMATS = {
     "checkpoint": Format("run.ckpt", lambda path: path.write_bytes(_checkpoint()), _resume, True),
     "result": Format("run.npz", lambda path: good.result().save(path), _load_result, True),
+    "predictor": Format("run.predictor", lambda path: good.predictor().save(path), _load_predictor, True),
     "shard": Format("agent-1.npz", _write_shards, _load_shards, True),
     "shard index": Format("index.json", _write_shards, _load_shards),
     "npz data": Format("data.npz", lambda path: np.savez(path, X=good.X(), y=good.y()), _load_data, True),

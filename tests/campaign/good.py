@@ -58,3 +58,16 @@ def classifier():
 
 def frame():
     return pd.DataFrame({"a": _X[:, 0], "b": pd.Categorical(["u", "v"] * 12), "c": _X[:, 2]})
+
+
+def table():
+    return pd.DataFrame(_X, columns=["a", "b", "c"]).assign(target=np.where(_Y > 0, "u", "v"))
+
+
+def pipeline():
+    columns = consensus.data.Columns(("a", "b", "c"), {})
+    return consensus.data.Pipeline(columns, np.zeros(3), np.ones(3), "target", classes=("u", "v"))
+
+
+def predictor():
+    return consensus.Predictor(model(), point(), pipeline())

@@ -69,7 +69,9 @@ SPECIAL = {
         "indices": "np.arange(24).reshape(4, 6)", "rows": "np.arange(4)", "network_size": "4",
     },
     "consensus.Shards.from_list": {"parts": "[(good.X()[:9], good.y()[:9]), (good.X()[9:], good.y()[9:])]"},
-    "consensus.Result": {"reason": "'done'"},
+    "consensus.Result": {"reason": "'done'", "pipeline": "good.pipeline()"},
+    "consensus.Result.predictor": {"model": "good.model()"},
+    "consensus.Predictor": {"w": "good.point()", "pipeline": "good.pipeline()", "data": "good.table()"},
     "consensus.load": {"path": "files.write('result')"},
     "consensus.centralised.SynchronousSGD": {"batch": "4"},
     "consensus.compression.Drawn": {
@@ -97,7 +99,7 @@ SPECIAL = {
     "consensus.data.own": {"data": "[good.frame(), good.frame()]", "target": "'a'"},
     "consensus.data.Pipeline": {
         "columns": "consensus.data.Columns(('a', 'b', 'c'), {'b': ('u', 'v')})", "target": "'d'", "mean": "np.zeros(4)",
-        "scale": "np.ones(4)", "frame": "good.frame().assign(d=1.0)",
+        "scale": "np.ones(4)", "data": "good.frame().assign(d=1.0)",
     },
     "consensus.estimators.NetworkClassifier.fit": {"y": "good.y() > 0"},
     "consensus.data.LazyShards.from_list": {"datasets": "[(good.X()[:9], good.y()[:9]), (good.X()[9:], good.y()[9:])]"},

@@ -159,12 +159,12 @@ def test_new_tables_become_inputs_as_the_old_ones(tables, tmp_path):
     for frame, error in (
         (tables[1].assign(ward="D"), "must be one of 'A', 'B', 'C'; in row 0"),
         (tables[1].drop(columns="age"), "missing: 'age'"),
-        (tables[1].assign(age=np.inf), "frame must have finite numbers; 'age' is inf in row 0"),
-        (None, "frame must be a data frame, or the path of a file; got None"),
+        (tables[1].assign(age=np.inf), "data must be finite; 'age' is inf in row 0"),
+        (None, "data must be a data frame with the columns .*, or its file; got None"),
     ):
         with pytest.raises((ValueError, TypeError), match=error):
             pipeline.transform(frame)
-    with pytest.raises(ValueError, match="frame must have the column 'days' once"):
+    with pytest.raises(ValueError, match="data must have the column 'days' once"):
         pipeline.targets(tables[1].drop(columns="days"))
 
 

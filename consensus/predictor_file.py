@@ -1,0 +1,83 @@
+"""Files of predictors: parameters, scalers, columns, classes, and the settings of the model."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from consensus import _checks, storage
+from consensus.data.frames import Columns
+from consensus.data.pipeline import Pipeline
+from consensus.models import MLP, Linear, Model
+
+FORMAT = "predictor 1"
+_SCALERS = ("mean", "scale", "shift", "spread")
+_SETTINGS = {"Linear": (Linear, ("features", "outputs", "bias")), "MLP": (MLP, ("widths", "activation"))}
+
+
+def write(path: Path, model: Model, w: np.ndarray, pipeline: Pipeline) -> None:
+    """Write what a predictor is made of; a class that is no text, number or boolean raises a ``TypeError``."""
+    odd = [one for one in pipeline.classes or () if not isinstance(one, str | bool | int | float)]
+    if odd:
+        raise TypeError(f"classes must be text, numbers or booleans to be saved; got {_checks.shown(odd[0])}")
+    about = {
+        "format": FORMAT,
+        "model": _described(model),
+        "columns": None if pipeline.columns is None else asdict(pipeline.columns),
+        "target": pipeline.target,
+        "classes": pipeline.classes,
+    }
+    storage.write(path, {"w": w, **{name: np.asarray(getattr(pipeline, name)) for name in _SCALERS}}, about)
+
+
+def read(path: str | os.PathLike[str], given: Model | None) -> tuple[Model, np.ndarray, Pipeline]:
+    """Return what a predictor is made of; ``given`` is the model, if the file has no settings of one."""
+    arrays, about = storage.read(path, "predictor", FORMAT)
+    try:
+        columns, classes = about["columns"], about["classes"]
+        if columns is not None:
+            categories = {name: tuple(texts) for name, texts in columns["categories"].items()}
+            columns = Columns(tuple(columns["names"]), categories)
+        mean, scale, shift, spread = (arrays[name] for name in _SCALERS)
+        labels = None if classes is None else tuple(classes)
+        pipeline = Pipeline(columns, mean, scale, about["target"], shift, spread, labels)
+        return _model(path, about["model"], given), arrays["w"], pipeline
+    except (KeyError, AttributeError) as error:
+        raise ValueError(f"{path} is no predictor of this package: {error!r}") from error
+
+
+def _described(model: Model) -> dict[str, Any]:
+    """Return what a file says of a model: its class, the settings of a native one, and the shapes of its parameters."""
+    name = type(model).__name__
+    about: dict[str, Any] = {"class": name, "parameters": int(model.parameters)}
+    layout = getattr(model, "layout", None)
+    if layout is not None:
+        about["layout"] = [[part.name, list(part.shape)] for part in layout]
+    kind, settings = _SETTINGS.get(name, (None, ()))
+    if type(model) is kind:
+        values = {setting: getattr(model, setting) for setting in settings}
+        about["settings"] = {setting: list(value) if isinstance(value, tuple) else value for setting, value in values.items()}
+    return about
+
+
+def _model(path: object, described: dict[str, Any], given: Model | None) -> Model:
+    name = described["class"]
+    if given is None:
+        if "settings" not in described:
+            raise TypeError(
+                f"{path} has the parameters of a model of the class {name}, and no file has its code: give the model as "
+                f"consensus.load(path, model=model), made as for training, with {described['parameters']} parameters"
+            )
+        return cast(Model, _SETTINGS[name][0](**described["settings"]))
+    found = _described(_checks.offers("model", given, ("parameters", "predict"), "the model that was trained"))
+    for what in ("class", "parameters", "layout", "settings"):
+        if found.get(what) != described.get(what):
+            raise ValueError(
+                f"model must be the one that {path} was saved with, whose {what} is {_checks.shown(described.get(what))}; got "
+                f"{_checks.shown(found.get(what))}"
+            )
+    return given
