@@ -30,7 +30,10 @@ def schedule(network: object, directed: str | None = None) -> ScheduleLike:
 
 
 def start(problem: BaseProblem, start: ArrayLike | None, seed: int | np.random.Generator) -> np.ndarray:
-    """Return the start as a stack (agents, P) in the problem's dtype; draw it where none is given."""
+    """Return the start as a stack (agents, P) in the problem's dtype; draw it where none is given.
+
+    One start for all agents is in memory once: the stack is a view of it that cannot be written.
+    """
     rng = _checks.seed(seed)
     if start is None:
         model = getattr(problem, "model", None)
@@ -41,4 +44,4 @@ def start(problem: BaseProblem, start: ArrayLike | None, seed: int | np.random.G
         raise ValueError(f"start must have shape (P,) = {shape[1:]} or (agents, P) = {shape}; got {start.shape}")
     if start.dtype.kind not in "fiu" or not np.isfinite(start).all():
         raise ValueError(f"start must hold finite real numbers; got {start!r}")
-    return np.array(np.broadcast_to(start, shape), problem.dtype, order="C")  # not that of what is broadcast
+    return np.broadcast_to(np.array(start, problem.dtype, order="C"), shape)

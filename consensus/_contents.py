@@ -16,6 +16,7 @@ import numpy as np
 from scipy import sparse
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented))
+_COPIED = 1 << 20  # bytes
 _OURS = ("consensus", "topologies", "builtins")
 _DOCSTRING = 0x4000000  # a flag of code since Python 3.13
 _MADE = (FunctionType, property, classmethod, staticmethod, functools.cached_property)  # code in the namespace of a class
@@ -48,6 +49,14 @@ class _Writer:
         content = content.encode(errors="surrogatepass") if isinstance(content, str) else content
         self.hash.update(f"{kind} {len(content)}:".encode())
         self.hash.update(content)
+
+    def put_numbers(self, array: np.ndarray) -> None:
+        """Write an array's bytes, with a copy of some at a time at most."""
+        self.hash.update(f"bytes {array.nbytes}:".encode())
+        array = np.atleast_1d(array)
+        few = max(1, _COPIED // max(1, array[:1].nbytes))
+        for first in range(0, len(array), few):
+            self.hash.update(array[first : first + few].tobytes())
 
     def add(self, thing: Any, place: str) -> None:  # noqa: ANN401  # of the class that is looked up
         """Write ``thing``; errors call it ``place``."""
@@ -102,7 +111,7 @@ class _Writer:
             if thing.dtype.hasobject:
                 self.add_all(thing.ravel().tolist(), place)
             else:
-                self.put("bytes", thing.tobytes())
+                self.put_numbers(thing)
         elif sparse.issparse(thing):  # which note in attributes whether they are sorted when they are asked for the first time
             entries = thing.tocoo()
             self.put("sparse", f"{thing.format} {thing.shape}")

@@ -19,7 +19,8 @@ from consensus.observe.early_stopping import EarlyStopping
 from consensus.observe.held_out_checked import checked_test_set
 from consensus.observe.keeper import Keeper
 from consensus.observe.metrics import checked_metrics
-from consensus.observe.recorder import ALWAYS, ASKED_FOR, Method, Recorder
+from consensus.observe.protocols import Method
+from consensus.observe.recorder import ALWAYS, ASKED_FOR, Recorder
 from consensus.observe.saver import Saver, check_writable
 from consensus.observe.spacing import Spacing, cost_of_row
 from consensus.observe.stop_rule import StopRule, checked_column
@@ -124,7 +125,8 @@ class RunOptions:
     def compared(self) -> dict[str, object]:
         """What must be the same in all processes that call :func:`consensus.solve` together."""
         names = (*_COMPARED, "agent_objectives")
-        return {name: getattr(self, name) for name in names} | {"metrics": list(self.metrics or ())}
+        given = {"metrics": list(self.metrics or ()), "test": None if self.test is None else "a test set"}
+        return {name: getattr(self, name) for name in names} | given
 
     def result(
         self,
@@ -143,7 +145,8 @@ class RunOptions:
         ``run(observer, resumed)`` does the rounds, from the checkpoint ``resumed`` if there is one, and returns the reason to
         stop early, or None. ``identity`` is the run's fingerprint, for its checkpoints; ``honest`` are the agents that are
         measured; ``root`` says whether this process shows the progress; ``load`` and ``hold`` are those of the engine, if
-        several processes call this together; ``points`` is the number of iterates, by default one of each agent.
+        several processes call this together; ``points`` is the number of iterates, by default one of each agent. Processes
+        that observe together each have their own agents' rows in the result, or with ``gather`` all agents'.
         """
         resumed: Checkpoint | None = None
         if (path := self.resume) is not None:
@@ -154,17 +157,20 @@ class RunOptions:
             if saver:
                 ending.callback(saver.hold.release)
                 hold(saver.hold)
-            recorder = Recorder(problem, method, self.test, self.agent_objectives, self.metrics, honest, self.metrics_on)
+            points = points or (problem.network_size if honest is None else len(honest))
+            asked = self.test, self.agent_objectives, self.metrics, honest, self.metrics_on
+            recorder = Recorder(problem, method, *asked, points)
             rule = None if self.stop is None else StopRule.parse(self.stop)
             stopper = Stopper(self.tolerance, self.exchanges, self.seconds, rule)
             keeper = None if self.keep is None else Keeper(self.keep)
-            points = points or (problem.network_size if honest is None else len(honest))
             cost = cost_of_row(problem, points, self.test, self.agent_objectives, self.metrics_on)
             spacing = Spacing(self.record_every, cost, problem.network_size)
             observer = Observer(recorder, stopper, self.callbacks, saver, spacing, self.rounds, bar, keeper)
             if resumed:
                 observer.resume(resumed, path)
             result = finish(lambda: run(observer, resumed), observer, self.rounds, method, self.checkpoint)
+            if self.gather:
+                result = replace(result, w=observer.gather.rows(result.w))
         if root:
             warn_if_above(result)
         return result

@@ -99,7 +99,7 @@ def solve(
     resume : path, optional
         A checkpoint of the same run, written on any engine or ranks: the result is, to the bit, that of a run never stopped.
     gather : bool
-        On ranks, by MPI or torchrun: whether every rank's result holds all agents' ``w``, or only its own.
+        On ranks: whether every rank's result holds all agents' ``w``, or its own alone. Then no rank needs memory for all.
     test : (X, y) or dataset, optional
         A test set, X (samples, features), for the history's columns of test errors; of a ``LazyProblem`` also a dataset.
     agent_objectives : bool
@@ -218,7 +218,7 @@ def solve(
         measured = measured_agents(honest, solver, network.agents)
         settings["seed of the start"] = seed if start is None else None
         start = _arguments.start(problem, start, seed)
-        if needs.tree and not (start == start[0]).all():
+        if needs.tree and start.strides[0] and not (start == start[0]).all():
             raise ValueError(f"start must be the same for all agents, (P,): {type(solver).__name__} has one point for all")
         options = options.fitted(problem, solver)
         whole = problem.agents == problem.network_size
@@ -239,7 +239,7 @@ def solve(
         identity["data"] = digest(*where.allgather(problem.digests()))
 
     def run(observer: Observer, resumed: Checkpoint | None) -> str | None:
-        begin = Begin(resumed.fields, resumed=True) if resumed else Begin.start(start)
+        begin = Begin(resumed.fields, resumed=True) if resumed else Begin.start(start if where.size > 1 else np.array(start))
         return where.run(problem, edges, solver, begin, options.rounds, observer)
 
     result = options.result(problem, solver, identity, run, measured, where.root, where.load, where.hold)
@@ -247,4 +247,4 @@ def solve(
         return result
     rows = where.rows(problem.network_size)
     own = None if measured is None else np.flatnonzero(np.isin(np.arange(rows.start, rows.stop), measured))
-    return replace(result, w=result.w[rows].copy(), honest=own)
+    return replace(result, w=result.w if len(result.w) < problem.network_size else result.w[rows].copy(), honest=own)

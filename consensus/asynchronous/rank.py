@@ -67,7 +67,7 @@ class AgentsOfRank:
         self.solver, self.ranks, self._communicator, rows = solver, ranks, communicator, blocks[ranks.me]
         own = arcs.block(rows)
         self._blocks = Blocks(problem.restrict(rows), own, single=getattr(solver, "batch", None) is not None)
-        state, messages = solver.init(self._blocks.problem, own, start[rows])
+        state, messages = solver.init(self._blocks.problem, own, start[rows].copy())
         self.state = state._make([np.array(value) for value in state])
         self.messages = messages
         self._parts = self._blocks.of(range(own.sources.shape[0]))

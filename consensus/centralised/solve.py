@@ -113,7 +113,7 @@ def solve(
     )
     options.check_writable()
     system.check(problem)
-    w = _arguments.start(problem, start, seed)[:1]
+    w = _arguments.start(problem, start, seed)[:1].copy()
     if start is not None and np.ndim(start) != 1:
         raise ValueError(f"start must have shape (P,) = ({problem.parameters},): the server has one; got {np.shape(start)}")
     options = options.fitted(problem, system)

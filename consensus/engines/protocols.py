@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 import numpy as np
 
 from consensus.communication import Network
-from consensus.observe.recorder import Costs, Method
+from consensus.observe.protocols import Costs, Method
 from consensus.workers.shared_memory import SharedArray
 from topologies.schedules import ScheduleLike
 

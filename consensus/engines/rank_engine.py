@@ -7,16 +7,17 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from consensus import _checks
 from consensus._files import Hold
-from consensus.checkpoint import Checkpoint, write
+from consensus.checkpoint import Checkpoint
 from consensus.engines import rank_files
 from consensus.engines.agreement import agree
+from consensus.engines.all_ranks import AllRanks
 from consensus.engines.base import Engine
 from consensus.engines.halo import HaloNetwork
 from consensus.engines.protocols import Problem, Solver
@@ -26,43 +27,10 @@ from consensus.engines.states import Begin
 from consensus.engines.transport import Transport
 from consensus.errors import Preempted
 from consensus.observe import Observer
-from consensus.observe.counts import total
 from consensus.workers.blocks import blocks_of
 from topologies.schedules import ScheduleLike
 
 T = TypeVar("T")
-
-
-class AllRanks:
-    """The :class:`consensus.observe.Gather` of ranks with blocks of ``sizes`` agents.
-
-    ``signal`` is one by which the system has told this rank to end, 0 if there is none; ranks hear of it as they gather counts.
-    """
-
-    def __init__(self, ranks: Ranks, sizes: np.ndarray) -> None:
-        self.ranks, self.sizes = ranks, sizes
-        self.signal = self._signal_of_any = 0
-
-    def rows(self, block: np.ndarray) -> np.ndarray:
-        return self.ranks.allgather_rows(block, self.sizes)
-
-    def total(self, counts: dict[str, Any], seconds: float) -> tuple[dict[str, Any], float]:
-        theirs, times, signals = zip(*self.ranks.allgather((counts, seconds, self.signal)), strict=True)
-        self._signal_of_any = max(signals)
-        return total(theirs), max(times)
-
-    def preempted(self) -> str | None:
-        """Return which signal told one of the ranks to end, None if none did."""
-        return f"told to end by {signal.Signals(self._signal_of_any).name}" if self._signal_of_any else None
-
-    def once(self, function: Callable[[], T]) -> T:
-        return self.ranks.broadcast(function() if self.ranks.me == 0 else None)
-
-    def save(self, hold: Hold, checkpoint: Checkpoint) -> None:
-        if self.ranks.size == 1:
-            write(hold.path, checkpoint)
-        else:
-            rank_files.save(self.ranks, self.sizes, hold, checkpoint)
 
 
 class RankEngine(Engine):

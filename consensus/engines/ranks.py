@@ -90,10 +90,35 @@ class Ranks:
         whole = np.empty((counts.sum(), *rows.shape[1:]), rows.dtype)
         parts = [whole[start:stop] for start, stop in pairwise([0, *np.cumsum(counts).tolist()])]
         parts[self.me][...] = rows
-        for receives, sends in self._routes:
-            arrived = [(rank, parts[owner]) for rank, owner in receives]
-            self.exchange(arrived, [(rank, parts[owner]) for rank, owner in sends], COLLECTED)
+        for step in self._routes:
+            receives, sends = ([(rank, parts[owner]) for rank, owner in way if counts[owner]] for way in step)
+            self.exchange(receives, sends, COLLECTED)
         return whole
+
+    def gather_rows(self, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        """Return the rows of all ranks, in order, on rank 0; on the others their own."""
+        if self.me:
+            self.exchange([], [(0, np.ascontiguousarray(rows))], COLLECTED)
+            return rows
+        whole = np.empty((counts.sum(), *rows.shape[1:]), rows.dtype)
+        whole[: len(rows)] = rows
+        parts = np.split(whole, np.cumsum(counts)[:-1])
+        self.exchange([(rank, parts[rank]) for rank in range(1, self.size)], [], COLLECTED)
+        return whole
+
+    def chain(self, step: Callable[[np.ndarray], np.ndarray], value: np.ndarray) -> np.ndarray:
+        """Return what the last rank makes of an array by ``step``; each gets it from the one before, the first ``value``."""
+        last = self.size - 1
+        if self.me:
+            value = np.empty_like(value)
+            self.exchange([(self.me - 1, value)], [], COLLECTED)
+        value = np.ascontiguousarray(step(value))
+        if self.me < last:
+            self.exchange([], [(self.me + 1, value)], COLLECTED)
+        counts = np.zeros(self.size, np.int64)
+        counts[last] = 1
+        (value,) = self.allgather_rows(value[None][: int(counts[self.me])], counts)
+        return value
 
     def broadcast(self, value: T | None) -> T:
         """Return rank 0's value on all ranks; it is pickled."""

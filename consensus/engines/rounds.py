@@ -126,7 +126,7 @@ def reports(
         if not observer.due(state.round):
             return None
         own = gather.rows(solver.report(state)) if solver.history_columns else None
-        decision = observer.see(Gathered(state.round, gather.rows(state.w), own, *gather.total(counts, seconds)))
+        decision = observer.see(Gathered(state.round, state.w, own, *gather.total(counts, seconds)))
         reason = decision.reason or preempted()
         if decision.save or (reason and observer.saver):
             observer.save(flatten(state))

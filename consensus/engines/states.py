@@ -59,10 +59,10 @@ class Begin(NamedTuple):
         Returns
         -------
         Begin
-            With their rows.
+            With their rows, in memory that may be written.
         """
-        numbers = {name: np.ascontiguousarray(value[rows]) if np.ndim(value) else value for name, value in self.numbers.items()}
-        return Begin(numbers, self.resumed)
+        own = {name: np.require(value[rows], requirements=["C", "W"]) for name, value in self.numbers.items() if np.ndim(value)}
+        return Begin(self.numbers | own, self.resumed)
 
     def state(self, problem: Problem, solver: Solver) -> State:
         """Return the solver's state; the work at a start counts as ``problem``'s.

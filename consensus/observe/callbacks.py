@@ -9,7 +9,7 @@ import numpy as np
 
 from consensus import _checks
 from consensus.history import History
-from consensus.observe.metrics import agents_mean, call, check_function, read_only
+from consensus.observe.metrics import call, check_function, read_only
 from consensus.problems.base import BaseProblem
 
 
@@ -29,28 +29,31 @@ class RoundInfo:
         History of the run, which grows: keep ``info.history.copy()``.
     problem : Problem
         Problem that was given to :func:`consensus.solve`.
-    _iterates : ndarray (A, P)
-        Iterates of all agents.
-    _honest : ndarray of int, optional
-        The honest agents, if some are Byzantine.
+    _mean : ndarray (P,)
+        Mean of the agents that are measured.
+    _everyone : callable
+        ``_everyone()`` returns the iterates (A, P) of all agents.
     """
 
     round: int
     row: Mapping[str, Any]
     history: History
     problem: BaseProblem
-    _iterates: np.ndarray = field(repr=False)
-    _honest: np.ndarray | None = field(default=None, repr=False)
+    _mean: np.ndarray = field(repr=False)
+    _everyone: Callable[[], np.ndarray] = field(repr=False)
 
     @cached_property
     def w(self) -> np.ndarray:
-        """A read-only copy of the parameters of all agents, shape (A, P)."""
-        return read_only(self._iterates.copy())
+        """A read-only copy of the parameters of all agents, shape (A, P).
+
+        On ranks the first one collects them from the others when a callback asks for them, not later.
+        """
+        return read_only(self._everyone().copy())
 
     @cached_property
     def mean(self) -> np.ndarray:
         """Mean of the agents, or of the honest ones if some are Byzantine, shape (P,); read-only."""
-        return read_only(agents_mean(self._iterates if self._honest is None else self._iterates[self._honest]))
+        return read_only(self._mean.copy())
 
     def __getitem__(self, column: str) -> Any:  # noqa: ANN401  # a number or an array
         if column not in self.row:

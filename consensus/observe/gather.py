@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
@@ -23,7 +23,7 @@ class Gather(Protocol):
     """
 
     def rows(self, block: Shaped[np.ndarray, "agents ..."]) -> Shaped[np.ndarray, "all_agents ..."]:
-        """Return the rows of all agents.
+        """Return the rows of all agents: of few numbers each, unless every process is to have them all.
 
         Parameters
         ----------
@@ -34,6 +34,38 @@ class Gather(Protocol):
         -------
         ndarray (A, ...)
             Rows of all agents.
+        """
+        ...
+
+    def parts(self, block: Shaped[np.ndarray, "agents ..."]) -> Iterator[Shaped[np.ndarray, "some_agents ..."]]:
+        """Yield the rows of all agents in their order, so few at a time that no process holds many.
+
+        Parameters
+        ----------
+        block : ndarray (agents, ...)
+            Rows of the agents of this process.
+
+        Yields
+        ------
+        ndarray (agents, ...)
+            Rows of the next agents.
+        """
+        ...
+
+    def chain(self, step: Callable[[np.ndarray], np.ndarray], value: np.ndarray) -> np.ndarray:
+        """Pass an array from process to process, in the order of their agents; return what the last one makes of it.
+
+        Parameters
+        ----------
+        step : callable
+            ``step(value)`` is what this process makes of the array: a new one of the same shape and dtype.
+        value : ndarray
+            What the first process gets, the same in all of them.
+
+        Returns
+        -------
+        ndarray
+            The last process's.
         """
         ...
 
@@ -69,6 +101,28 @@ class Gather(Protocol):
         """
         ...
 
+    def decide(
+        self,
+        function: Callable[[Callable[[], Shaped[np.ndarray, "all_agents ..."]]], Result],
+        block: Shaped[np.ndarray, "agents ..."],
+    ) -> Result:
+        """Return the result of a function as :meth:`once` does; it may ask for the rows of all agents.
+
+        Parameters
+        ----------
+        function : callable
+            ``function(everyone)`` is called in the process that reports to the user. ``everyone()`` returns the rows (A, ...)
+            of all agents there, while the function runs.
+        block : ndarray (agents, ...)
+            Rows of the agents of this process.
+
+        Returns
+        -------
+        object
+            The function's result.
+        """
+        ...
+
     def save(self, hold: Hold, checkpoint: Checkpoint) -> None:
         """Replace the checkpoint of the run.
 
@@ -88,11 +142,20 @@ class Whole:
     def rows(self, block: np.ndarray) -> np.ndarray:
         return block
 
+    def parts(self, block: np.ndarray) -> Iterator[np.ndarray]:
+        yield block
+
+    def chain(self, step: Callable[[np.ndarray], np.ndarray], value: np.ndarray) -> np.ndarray:
+        return step(value)
+
     def total(self, counts: dict[str, Any], seconds: float) -> tuple[dict[str, Any], float]:
         return counts, seconds
 
     def once(self, function: Callable[[], Result]) -> Result:
         return function()
+
+    def decide(self, function: Callable[[Callable[[], np.ndarray]], Result], block: np.ndarray) -> Result:
+        return function(lambda: block)
 
     def save(self, hold: Hold, checkpoint: Checkpoint) -> None:
         write(hold.path, checkpoint)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -34,9 +34,9 @@ class Keeper:
         value = float(row[self.column])
         return value == value if self.best is None else value < self.best.value
 
-    def keep(self, row: Mapping[str, Any], mean: Callable[[], np.ndarray], regular: bool) -> None:
+    def keep(self, row: Mapping[str, Any], mean: np.ndarray, regular: bool) -> None:
         """Keep the point of a ``row`` that is better; ``regular`` says whether a run of more rounds records it, too."""
         round = int(row["round"])
-        self.best = Best(self.column, float(row[self.column]), round, np.array(mean()))
+        self.best = Best(self.column, float(row[self.column]), round, np.array(mean))
         if regular:
             self.regular = self.best

@@ -9,6 +9,7 @@ import numpy as np
 from consensus import _checks
 from consensus._parallel import for_chunks
 from consensus._rows import rowwise
+from consensus.observe.sums import added
 
 Metric: TypeAlias = Callable[[np.ndarray], float]
 Argument = TypeVar("Argument")
@@ -63,20 +64,34 @@ def call(name: str, round: int, function: Callable[[Argument], Result], argument
 
 def agents_mean(w: np.ndarray) -> np.ndarray:
     """Return the mean of the rows of `w`: exactly the common row if all are equal, so that the disagreement is zero."""
-    first = w[0]
-    mean: np.ndarray = first + rowwise(lambda w: w - first, w).mean(axis=0)
+    return mean_of(begun(w), len(w))
+
+
+def begun(w: np.ndarray, before: np.ndarray | None = None) -> np.ndarray:
+    """Return a row, by default the first of `w`, and the sum (2, P) of what rows differ from it by.
+
+    If `before` is what this returned for rows before those of `w`, both are in the sum.
+    """
+    first, total = (w[0], np.zeros_like(w[0])) if before is None else before
+    return np.stack([first, added(total, rowwise(lambda w: w - first, w))])
+
+
+def mean_of(sums: np.ndarray, agents: int) -> np.ndarray:
+    """Return the mean of so many `agents` from the `sums` of :func:`begun`."""
+    first, total = sums
+    mean: np.ndarray = first + total / agents
     return mean
 
 
-def disagreement(w: np.ndarray, mean: np.ndarray) -> float:
-    """Return ``sqrt(mean_i |w_i - mean|^2)``."""
+def squared_distances(w: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Return ``|w_i - mean|^2`` (agents,)."""
     squares = np.empty(len(w), w.dtype)
 
     def chunk(rows: slice) -> None:
         squares[rows] = np.square(w[rows] - mean).sum(axis=1)
 
-    for_chunks(chunk, len(w), 3 * w[0].nbytes)
-    return float(np.sqrt(squares.mean()))
+    for_chunks(chunk, len(w), 3 * mean.nbytes)
+    return squares
 
 
 def read_only(array: np.ndarray) -> np.ndarray:

@@ -1,6 +1,6 @@
 """The observer, which engines call at due rounds: it records, decides when to stop and saves."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -15,7 +15,8 @@ from consensus.observe.counts import BETWEEN_HOSTS
 from consensus.observe.due import Due
 from consensus.observe.gather import Gather, Whole
 from consensus.observe.keeper import Keeper
-from consensus.observe.recorder import Costs, Recorder
+from consensus.observe.protocols import Costs
+from consensus.observe.recorder import Recorder
 from consensus.observe.saver import Saver
 from consensus.observe.spacing import Spacing
 from consensus.observe.stopper import Stopper
@@ -29,7 +30,7 @@ class Gathered(NamedTuple):
     round : int
         Number of rounds done.
     w : ndarray (A, P)
-        Iterates of all agents.
+        Iterates of all agents; of those of this process, if processes observe together.
     report : ndarray (A, columns) or None
         Numbers for the columns of the solver, if it has any.
     counts : dict
@@ -172,7 +173,7 @@ class Observer:
         round : int
             Number of rounds done.
         w : ndarray (A, P), optional
-            Iterates of the round, to keep as the latest ones.
+            Iterates of the round, to keep as the latest ones; of the agents that :meth:`see` gets.
         """
         self.bar.update(round - self.round)
         self.round = round
@@ -202,21 +203,24 @@ class Observer:
         reason = None
         if self.due.recorded(round):
             regular = round == self.due.next
-            row = self.recorder.record(round, w, report, *self._total)
+            mean = self.recorder.mean(w)
+            row = self.recorder.record(round, w, mean, report, *self._total)
             self.due.next = self.spacing.after(self.history)
             batches = row["epochs"] != row["gradients"]
             epochs = f"epoch {row['epochs']:.2f}, " if batches else ""
             self.bar.set_postfix_str(f"{epochs}objective {row['objective']:.4g}", refresh=False)
             # One process decides, because rounding can differ between machines.
-            info = RoundInfo(round, MappingProxyType(row), self.history, self.problem, w, self.recorder.honest)
-            reason, better = self.gather.once(lambda: (self._reason(info), self.keeper and self.keeper.better(row)))
+            reason, better = self.gather.decide(lambda everyone: self._decided(row, mean, everyone), w)
             if self.keeper and better:
-                self.keeper.keep(row, lambda: info.mean, regular)
+                self.keeper.keep(row, mean, regular)
         return Decision(reason, self.due.saved(round) or (reason is not None and self.saver is not None))
 
-    def _reason(self, info: RoundInfo) -> str | None:
+    def _decided(self, row: dict[str, Any], mean: np.ndarray, everyone: Callable[[], np.ndarray]) -> tuple[str | None, bool]:
+        """Return the reason to stop after a recorded row, and whether its point is the best so far."""
+        info = RoundInfo(self.round, MappingProxyType(row), self.history, self.problem, mean, everyone)
         users = first_reason(self.callbacks, info)  # called although a bound may be reached: the last row is theirs, too
-        return self.stopper.reason(info.row) or users
+        better = self.keeper is not None and self.keeper.better(row)
+        return self.stopper.reason(row) or users, better
 
     def save(self, fields: dict[str, Any]) -> None:
         """Write a checkpoint of the round that was observed last.

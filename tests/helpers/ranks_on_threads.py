@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 import consensus
-from consensus.engines import Begin, StackedNetwork, run_rounds
+from consensus.engines import Begin, StackedNetwork, ranks, run_rounds
 from consensus.engines.halo import HaloNetwork
 from consensus.observe import total
 from consensus.workers.blocks import blocks_of
@@ -31,7 +31,7 @@ class Ranks:
         assert [len(part) for part in everyone] == counts.tolist()
         return np.concatenate(everyone)
 
-    def exchange(self, receives, sends):
+    def exchange(self, receives, sends, kind=None):
         assert self.me not in [rank for rank, _ in (*receives, *sends)]
         everyone = self.allgather([(rank, rows.copy()) for rank, rows in sends])
         arrived = [[rows for rank, rows in sent if rank == self.me] for sent in everyone]  # in their order
@@ -45,6 +45,8 @@ class Ranks:
 
     def broadcast(self, mine):
         return self.allgather(mine)[0]
+
+    gather_rows = ranks.Ranks.gather_rows
 
 
 def together(size, function):

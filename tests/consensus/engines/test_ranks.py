@@ -49,7 +49,7 @@ def test_what_differs_between_ranks_is_named_on_all(kind, tmp_path):
     assert said[12].startswith("TypeError: network must be a schedule or a networkx graph")
     assert said[12].endswith(odd)
     assert said[13] == f"RuntimeError: KeyError: 'colour' {odd}"
-    assert said[14] == "all 6 rounds done"  # what only that rank records may differ
+    assert said[14] == SAME + f"test: None on ranks 0, 2 of 3, a test set {odd}"
     assert said[15] == f"ValueError: test features must have shape (4,) a sample, as in training; got (2,) {odd}"
     assert said[16] == "all 6 rounds done"
     assert said[17] == SAME + f"seed of the start: 0 on ranks 0, 2 of 3, 1 {odd}"  # though a linear model starts at zero

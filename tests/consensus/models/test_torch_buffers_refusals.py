@@ -149,6 +149,14 @@ class Together:
     def rows(self, block):
         return np.concatenate(self.ranks.allgather(block))
 
+    def parts(self, block):
+        yield from self.ranks.allgather(block)
+
+    def chain(self, step, value):
+        for their in self.ranks.allgather(step):
+            value = their(value)
+        return value
+
 
 @pytest.mark.parametrize("honest", [None, np.array([0, 2, 3])])
 @pytest.mark.parametrize("buffers", ["average", "keep"])
@@ -159,10 +167,12 @@ def test_ranks_measure_what_one_process_does(buffers, honest):
 
     def measured(ranks):
         recorder = Recorder(p, DGD(0.1), test, agent_objectives=True, honest=honest)
-        recorder.attach(p.restrict(slice(2 * ranks.me, 2 * ranks.me + 2)), Together(ranks))
-        return recorder.measure(w)
+        own = slice(2 * ranks.me, 2 * ranks.me + 2)
+        recorder.attach(p.restrict(own), Together(ranks))
+        return recorder.measure(w[own], recorder.mean(w[own]))
 
-    alone = Recorder(p, DGD(0.1), test, agent_objectives=True, honest=honest).measure(w)
+    alone = Recorder(p, DGD(0.1), test, agent_objectives=True, honest=honest)
+    alone = alone.measure(w, alone.mean(w))
     for row in together(2, measured):
         for name in alone:
             np.testing.assert_array_equal(row[name], alone[name], err_msg=name)
