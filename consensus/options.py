@@ -17,6 +17,7 @@ from consensus.observe import Observer, RoundInfo
 from consensus.observe.callbacks import checked_callbacks
 from consensus.observe.early_stopping import EarlyStopping
 from consensus.observe.held_out_checked import checked_test_set
+from consensus.observe.held_out_owned import OwnedTest
 from consensus.observe.keeper import Keeper
 from consensus.observe.metrics import checked_metrics
 from consensus.observe.protocols import Method
@@ -125,7 +126,8 @@ class RunOptions:
     def compared(self) -> dict[str, object]:
         """What must be the same in all processes that call :func:`consensus.solve` together."""
         names = (*_COMPARED, "agent_objectives")
-        given = {"metrics": list(self.metrics or ()), "test": None if self.test is None else "a test set"}
+        kind = None if self.test is None else "test sets of owners" if isinstance(self.test, OwnedTest) else "a test set"
+        given = {"metrics": list(self.metrics or ()), "test": kind}
         return {name: getattr(self, name) for name in names} | given
 
     def result(

@@ -71,7 +71,8 @@ class Result:
     def predictor(self, pipeline: Pipeline, model: Model | None = None) -> Predictor:
         """Return the trained model with what turns tables into its inputs; ``predictor.save(path)`` writes one file of both.
 
-        Its parameters are those of ``best`` if the run kept a best point, otherwise the ``mean``.
+        Its parameters are those of ``best`` if the run kept a best point, otherwise the ``mean``, which after
+        ``solve(..., gather=False)`` on ranks is that of this rank's agents alone.
 
         Parameters
         ----------

@@ -14,8 +14,8 @@ from consensus import _arguments, _checks
 from consensus._contents import digest
 from consensus.asynchronous import AsyncMPI
 from consensus.checkpoint import Checkpoint, fingerprint, known_by
-from consensus.engines import MPI, Engine, Processes, Stacked, Torch
-from consensus.engines.states import Begin
+from consensus.data import Shards
+from consensus.engines import MPI, Begin, Engine, Processes, Stacked, Torch
 from consensus.observe import Observer, RoundInfo
 from consensus.observe.honest import measured_agents
 from consensus.options import RunOptions
@@ -48,7 +48,7 @@ def solve(
     every: int = 50,
     resume: str | os.PathLike[str] | None = None,
     gather: bool = True,
-    test: tuple[ArrayLike, ArrayLike] | None = None,
+    test: tuple[ArrayLike, ArrayLike] | Shards | None = None,
     agent_objectives: bool = False,
     metrics_on: int | Minibatches | None = None,
     honest: Sequence[int] | None = None,
@@ -100,8 +100,8 @@ def solve(
         A checkpoint of the same run, written on any engine or ranks: the result is, to the bit, that of a run never stopped.
     gather : bool
         On ranks: whether every rank's result holds all agents' ``w``, or its own alone. Then no rank needs memory for all.
-    test : (X, y) or dataset, optional
-        A test set, X (samples, features), for the history's columns of test errors; of a ``LazyProblem`` also a dataset.
+    test : (X, y), dataset or Shards, optional
+        For columns of test errors: X (samples, features), for a ``LazyProblem`` also a dataset; or shards, a set an agent.
     agent_objectives : bool
         Also record U at every agent's own copy (as costly as A recordings).
     metrics_on : int or Minibatches, optional
@@ -122,12 +122,12 @@ def solve(
         (``|w - prox_r(w - grad G(w))|``); ``disagreement`` (``sqrt(mean_i |w_i - mean|^2)``); what was sent so far in the
         whole network: ``exchanges`` (each between every agent and its neighbours), ``messages`` (edges used, both ways),
         ``floats`` and ``bytes`` in them, and ``bytes_busiest``, those that the busiest agent sent and received; the work so
-        far: ``gradients`` and local ``solves`` per agent, and over all agents the ``samples`` in these gradients,
-        ``iterations`` inside the solves and how many of these were left ``unfinished``, not as near their optimum as was
-        asked; ``epochs``, the passes over all the data that these samples amount to (of costs given by functions, the
-        gradients per agent); ``seconds`` of wall time in rounds, observation left out. On several machines there is
-        ``bytes_between_hosts``, with a test set ``test_error`` of the mean and ``test_error_worst`` of the worst agent: the
-        mean squared error or the fraction of wrong labels; with ``agent_objectives`` ``agent_objective`` (rows, agents).
+        far: ``gradients`` and local ``solves`` per agent, over all agents the ``samples`` in these gradients, ``iterations``
+        inside the solves and how many of these were left ``unfinished``, short of what was asked; ``epochs``, the passes over
+        all the data that these samples amount to (of costs given by functions, the gradients per agent); ``seconds`` of wall
+        time in rounds, observation left out. On several machines there is ``bytes_between_hosts``, with a test set
+        ``test_error`` of the mean and ``test_error_worst`` of the worst agent: mean squared errors or fractions of wrong
+        labels; with ``agent_objectives`` or test shards ``agent_objective`` or ``agent_test_error`` (rows, agents).
         A solver may add columns of its own, as :class:`consensus.solvers.AdaptiveNEXT` does; ``metrics`` are the last ones.
         If some of the A agents are Byzantine, the columns and ``result.mean`` describe the H honest ones: their mean and
         disagreement, and the objective ``A/H sum_i g_i + r`` over them. Messages and gradients are those of all agents.

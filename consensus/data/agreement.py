@@ -9,7 +9,7 @@ import numpy as np
 
 from consensus.data.exchanges import Exchanges, total
 from consensus.data.frames import Classes, Columns
-from consensus.data.own_table import OwnTable
+from consensus.data.own_table import Kinds, OwnTable
 
 T = TypeVar("T")
 _EPS = np.finfo(float).eps
@@ -41,14 +41,14 @@ def agree(tables: Sequence[OwnTable], first: int, exchange: Exchanges) -> Agreem
     _check_columns(columns)
     kinds = exchange(
         "kinds",
-        "target, and which columns are categories",
+        "target, which columns are categories, share of test rows",
         [table.kinds for table in tables],
-        lambda own: 2 + len(own[1]) if own else 0,
+        lambda own: 3 + len(own[1]) if own else 0,
     )
     _reject(tables, first, [own is None for own in kinds])
     agreed = [own for own in kinds if own is not None]
     _check_kinds(agreed)
-    target, marked, classification = agreed[0]
+    target, marked, classification, _ = agreed[0]
     every = [table.categories or {} for table in tables]
     categories: dict[str, tuple[str, ...]] = {}
     for name in [name for name in columns[0] if name in marked]:
@@ -61,9 +61,9 @@ def agree(tables: Sequence[OwnTable], first: int, exchange: Exchanges) -> Agreem
     return Agreement(Columns(tuple(name for name in columns[0] if name != target), categories), target, classes)
 
 
-def agreed_sizes(parts: Sequence[np.ndarray], exchange: Exchanges) -> np.ndarray:
-    """Return the number of rows of each owner."""
-    return np.array(exchange("rows", "number of rows", [len(part) for part in parts]))
+def agreed_sizes(counts: Sequence[list[int]], exchange: Exchanges) -> np.ndarray:
+    """Return the numbers of rows of each owner, for training and for tests, shape (owners, 2)."""
+    return np.array(exchange("rows", "numbers of rows, for training and for tests", counts, len))
 
 
 def scaler(parts: Sequence[np.ndarray], samples: int, what: str, exchange: Exchanges) -> Scaler:
@@ -102,8 +102,8 @@ def _check_columns(columns: Sequence[tuple[str, ...]]) -> None:
         raise ValueError(f"all {len(columns)} owners must have the same columns: {shown}")
 
 
-def _check_kinds(kinds: Sequence[tuple[str, list[str], bool]]) -> None:
-    targets, marked, classification = zip(*kinds, strict=True)
+def _check_kinds(kinds: Sequence[Kinds]) -> None:
+    targets, marked, classification, test_sizes = zip(*kinds, strict=True)
     if len(set(targets)) > 1:
         raise ValueError(f"target must be the same column at all owners; got {_differing(targets)}")
     for name in sorted(set().union(*marked)):
@@ -118,6 +118,8 @@ def _check_kinds(kinds: Sequence[tuple[str, list[str], bool]]) -> None:
         raise ValueError(
             f"the target {targets[0]!r} must be classes or numbers at all owners; got {what}: give classification="
         )
+    if len(set(test_sizes)) > 1:
+        raise ValueError(f"test_size must be the same at all owners; got {_differing(test_sizes)}")
 
 
 def _union(classes: Sequence[Classes], target: str) -> Classes:

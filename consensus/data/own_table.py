@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pandas
 
 _SHOWN = 8  # names in a line
+Kinds: TypeAlias = tuple[str, list[str], bool, float | None]  # target, categories, whether it is classes, share of test rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +39,8 @@ class OwnTable:
         The columns of features, checked.
     y : ndarray (samples,)
         The target as numbers, or codes of ``classes``.
+    test_size : float or None
+        The share of its rows that are test rows.
     error : Exception or None
         Why the table is rejected.
     """
@@ -48,11 +51,18 @@ class OwnTable:
     classes: Classes | None = None
     features: pandas.DataFrame = None  # of a table that is rejected there is none
     y: np.ndarray = None  # type: ignore[assignment]
+    test_size: float | None = None
     error: Exception | None = None
 
     @classmethod
     def of(
-        cls, name: str, table: object, target: str | int, categories: Sequence[str | int], classification: bool | None
+        cls,
+        name: str,
+        table: object,
+        target: str | int,
+        categories: Sequence[str | int],
+        classification: bool | None,
+        test_size: float | None,
     ) -> OwnTable:
         """Return what is in a table, the argument ``name``; an error is kept, so that other owners hear that there is one."""
         names = None
@@ -73,14 +83,18 @@ class OwnTable:
             y, classes = tables.target_of(where, label, y, classification)
             found = Columns.of(checked, str(where))
             assert found is not None, "it is a data frame"
-            return cls(names, str(goal), found.categories, classes, checked, y)
+            if test_size is not None and len(y) < 2:
+                raise ValueError(f"{where} must have at least 2 rows, one of them for the test; got {len(y)}")
+            return cls(names, str(goal), found.categories, classes, checked, y, test_size)
         except Exception as error:  # whatever reading a file raises
             return cls(names, error=error)
 
     @property
-    def kinds(self) -> tuple[str, list[str], bool] | None:
-        """The target, the columns of categories, and whether the target is classes; None if the table is rejected."""
-        return None if self.categories is None else (self.target, sorted(self.categories), self.classes is not None)
+    def kinds(self) -> Kinds | None:
+        """What others learn of its columns; None if the table is rejected."""
+        if self.categories is None:
+            return None
+        return self.target, sorted(self.categories), self.classes is not None, self.test_size
 
 
 def announced(table: OwnTable, owners: int, alone: bool) -> str:
@@ -90,7 +104,7 @@ def announced(table: OwnTable, owners: int, alone: bool) -> str:
     lines.append(f"  columns     names of columns: {_listed(table.names or ['none, as the table is rejected'])}")
     if table.kinds is None:
         return "\n".join([*lines, "  kinds       that the table is rejected, and nothing of what is in it"])
-    target, categories, classification = table.kinds
+    target, categories, classification, test_size = table.kinds
     what = "classes" if classification else "numbers"
     lines.append(f"  kinds       categories are {_listed(categories) or 'none'}; the target is {target!r}, of {what}")
     for name in categories:
@@ -99,7 +113,8 @@ def announced(table: OwnTable, owners: int, alone: bool) -> str:
     if table.classes is not None:
         lines.append(f"  classes     {target!r}: {_listed(table.classes)}")
     goal = "" if classification else ", and for the target"
-    lines.append(f"  rows        number of rows: {len(table.y)}")
+    apart = "" if test_size is None else f", and how many of them are put aside for the test, about {test_size:.0%}"
+    lines.append(f"  rows        number of rows: {len(table.y)}{apart}")
     lines.append(f"  sums        a sum over these rows for each number and each category{goal}")
     return "\n".join([*lines, "  squares     a sum of squared distances to the common mean for each of these"])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -32,11 +32,14 @@ class Owned:
         Columns, categories, scalers and classes: it turns new tables into inputs, and outputs into predictions.
     revealed : pandas.DataFrame
         The exchanges: for each what it reveals, and how many numbers or names, and bytes, all owners sent.
+    test : Shards or None
+        Each owner's own test rows, for ``solve(..., test=owned.test)``, if ``test_size`` was given.
     """
 
     shards: Shards
     pipeline: Pipeline
     revealed: pandas.DataFrame
+    test: Shards | None = None
 
 
 def own(
@@ -46,6 +49,8 @@ def own(
     engine: Together | None = None,
     categories: Sequence[str | int] = (),
     classification: bool | None = None,
+    test_size: float | None = None,
+    seed: int = 0,
 ) -> Owned:
     """Let owners agree on columns, categories, classes and scalers, while each keeps its table.
 
@@ -70,6 +75,11 @@ def own(
         ``category`` dtype are categories by themselves.
     classification : bool, optional
         Whether the target is classes; by default it is if it is text, booleans or of ``category`` dtype.
+    test_size : float, optional
+        Share of each owner's rows, between 0 and 1, that it puts aside as its own test set, at least one; scalers do not depend
+        on them.
+    seed : int
+        Seed of each owner's draw of test rows.
 
     Returns
     -------
@@ -109,8 +119,11 @@ def own(
     _checks.offers("engine", together, ("size", "rows", "agreed", "allgather"), "an engine, such as consensus.engines.MPI()")
     given = list(data) if isinstance(data, list | tuple) else [data]
     _checks.choice("classification", classification, (None, True, False))
+    _checks.optional_number("test_size", test_size, above=0, below=1)
+    _checks.count("seed", seed, least=0)
     named = [f"data[{place}]" if len(given) > 1 else "data" for place in range(len(given))]
-    tables = [OwnTable.of(name, table, target, categories, classification) for name, table in zip(named, given, strict=True)]
+    settings = (target, categories, classification, test_size)
+    tables = [OwnTable.of(name, table, *settings) for name, table in zip(named, given, strict=True)]
     with together.agreed():
         if not tables:
             raise ValueError("data must be a table, or a list of tables with one for each owner; got none")
@@ -124,28 +137,49 @@ def own(
             )
     exchange = Exchanges(together)
     agreement = agree(tables, rows.start, exchange)
-    shards, pipeline = _standardised(tables, agreement, np.arange(rows.start, rows.stop), exchange)
-    return Owned(shards, pipeline, exchange.revealed)
+    return _standardised(tables, agreement, np.arange(rows.start, rows.stop), exchange, seed)
+
+
+class _Rows(NamedTuple):
+    """Rows of a table, by place, that are for training or for the test."""
+
+    training: np.ndarray
+    test: np.ndarray
 
 
 def _standardised(
-    tables: Sequence[OwnTable], agreement: Agreement, rows: np.ndarray, exchange: Exchanges
-) -> tuple[Shards, Pipeline]:
-    """Return standardised shards of the owners here, numbers ``rows`` of all, and the pipeline that makes them."""
+    tables: Sequence[OwnTable], agreement: Agreement, owners: np.ndarray, exchange: Exchanges, seed: int
+) -> Owned:
+    """Return the shards of the ``owners`` here, standardised by the training rows of all."""
     columns, target, classes = agreement
+    rows = [_dealt(len(table.y), table.test_size, [seed, owner]) for table, owner in zip(tables, owners.tolist(), strict=True)]
+    sizes = agreed_sizes([list(map(len, own)) for own in rows], exchange)  # (owners, 2)
     X = [columns.transform(table.features).astype(float) for table in tables]
-    sizes = agreed_sizes(X, exchange)
-    samples = int(sizes.sum())
-    features, goal = scaler(X, samples, "features", exchange), Scaler(np.zeros(1), np.ones(1))
+    samples = int(sizes[:, 0].sum())
+    features = scaler([x[own.training] for x, own in zip(X, rows, strict=True)], samples, "features", exchange)
+    y, goal = [table.y.astype(float)[:, None] for table in tables], Scaler(np.zeros(1), np.ones(1))
     if classes is None:
-        goal = scaler([table.y.astype(float)[:, None] for table in tables], samples, "the target", exchange)
+        goal = scaler([own[place.training] for own, place in zip(y, rows, strict=True)], samples, "the target", exchange)
+    else:
+        texts, name = tuple(map(str, classes)), f"column {target!r}"
+        y = [codes(name, table.classes or (), texts)[table.y].astype(float)[:, None] for table in tables]
     pipeline = Pipeline(columns, *features, target, float(goal.mean[0]), float(goal.scale[0]), classes)
-    texts, ends, parts = tuple(map(str, classes or ())), np.cumsum(sizes), []
-    for row, table, x in zip(rows.tolist(), tables, X, strict=True):
-        y = (table.y - pipeline.shift) / pipeline.spread
-        if table.classes is not None:
-            y = codes(f"column {target!r}", table.classes, texts)[table.y].astype(float)
-        parts.append(((x - features.mean) / features.scale, y[:, None], np.arange(ends[row] - sizes[row], ends[row])))
-    about = {"samples": samples, "classes": classes, "rows": rows, "network_size": len(sizes)}
-    arrays = padded(parts, sizes[rows].tolist(), X[0], np.empty((0, 1)), int(sizes.max()))
-    return Shards(**arrays | about), pipeline
+    X, y = [(x - features.mean) / features.scale for x in X], [(own - goal.mean) / goal.scale for own in y]
+    ends = np.cumsum(sizes.sum(axis=1))
+    found = []
+    for part in (0, 1) if sizes[:, 1].any() else (0,):
+        begins = ends[owners] - sizes[owners].sum(axis=1)  # rows are counted through all tables
+        own = [(x[at[part]], t[at[part]], begin + at[part]) for x, t, at, begin in zip(X, y, rows, begins, strict=True)]
+        arrays = padded(own, sizes[owners, part].tolist(), X[0], np.empty((0, 1)), int(sizes[:, part].max()))
+        about = {"samples": int(sizes[:, part].sum()), "classes": classes, "rows": owners, "network_size": len(sizes)}
+        found.append(Shards(**arrays | about))
+    return Owned(found[0], pipeline, exchange.revealed, *found[1:])
+
+
+def _dealt(count: int, test_size: float | None, seed: list[int]) -> _Rows:
+    """Return which of ``count`` rows are for training, and which for the test, each in the order of the table."""
+    if test_size is None:
+        return _Rows(np.arange(count), np.arange(0))
+    drawn = np.random.default_rng(seed).permutation(count)
+    tested = min(max(1, round(test_size * count)), count - 1)
+    return _Rows(np.sort(drawn[tested:]), np.sort(drawn[:tested]))

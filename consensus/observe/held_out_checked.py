@@ -9,14 +9,18 @@ import numpy as np
 from consensus import _checks
 from consensus.data.frames import is_frame, labels
 from consensus.data.samples import arrays
+from consensus.data.shards import Shards
 from consensus.observe.held_out import HeldOut
+from consensus.observe.held_out_owned import OwnedTest, owned_test
 from consensus.observe.held_out_read import ReadTest, read_test
 from consensus.problems import LazyProblem, Problem
 from consensus.problems.base import BaseProblem
 
 
-def checked_test_set(problem: BaseProblem, test: Any) -> HeldOut | ReadTest:  # noqa: ANN401  # arrays or frames of any library
+def checked_test_set(problem: BaseProblem, test: Any) -> HeldOut | ReadTest | OwnedTest:  # noqa: ANN401  # arrays or frames of any library
     """Return a test set with the model and loss of ``problem``; raise TypeError or ValueError if it does not fit them."""
+    if isinstance(test, Shards):
+        return owned_test(problem, test)
     if isinstance(problem, LazyProblem):
         if (found := read_test(problem, test)) is not None:
             return found

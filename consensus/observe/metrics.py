@@ -40,7 +40,7 @@ def checked_metrics(metrics: Mapping[str, Metric] | None, taken: Sequence[str]) 
         raise TypeError(f"{wanted}; got {_checks.shown(metrics)}")
     for name, metric in metrics.items():
         check_function(wanted, metric)
-        if name in taken or name.startswith("agent_objective_"):
+        if name in taken or name.startswith(("agent_objective_", "agent_test_error_")):
             raise ValueError(f"metrics must have names of their own; {name!r} is taken, as are {', '.join(taken)}")
     return dict(metrics)
 

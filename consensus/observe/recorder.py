@@ -13,6 +13,7 @@ from consensus.models.torch_buffers import averaged
 from consensus.observe.counts import BETWEEN_HOSTS, NAMES
 from consensus.observe.gather import Gather, Whole
 from consensus.observe.held_out import HeldOut
+from consensus.observe.held_out_owned import OwnedTest
 from consensus.observe.held_out_read import ReadTest
 from consensus.observe.metrics import Metric, begun, mean_of, measure, squared_distances
 from consensus.observe.protocols import Costs, Method
@@ -22,7 +23,7 @@ from consensus.problems.minibatches import Minibatches, draw
 from consensus.storage import history_of
 
 ALWAYS = ("round", "objective", "stationarity", "disagreement", *NAMES, "bytes_busiest", "epochs", "seconds")
-ASKED_FOR = ("agent_objective", "test_error", "test_error_worst")
+ASKED_FOR = ("agent_objective", "test_error", "test_error_worst", "agent_test_error")
 
 
 class Recorder:
@@ -39,7 +40,7 @@ class Recorder:
         self,
         problem: Costs,
         solver: Method,
-        test: HeldOut | ReadTest | None = None,
+        test: HeldOut | ReadTest | OwnedTest | None = None,
         agent_objectives: bool = False,
         metrics: Mapping[str, Metric] | None = None,
         honest: np.ndarray | None = None,
@@ -60,6 +61,8 @@ class Recorder:
         """Measure with this block of the problem; `gather` collects the others."""
         batch = draw(self.metrics_on, cast(Problem, problem), 0)
         self.problem = problem if batch is None else cast(Problem, problem).sampled(batch)
+        if isinstance(self.test, OwnedTest):
+            self.test = self.test.restrict(cast(Problem, problem).rows)
         self.gather, self._sizes = gather, getattr(getattr(problem, "shards", None), "sizes", None)
         first = 0 if self.honest is None else self.honest[0]
         self._begins = bool(problem.rows[0] <= first <= problem.rows[-1])  # whether the first of the measured agents is here
@@ -70,6 +73,7 @@ class Recorder:
         columns = {*ALWAYS, *self.solver.history_columns, *self.metrics}
         columns |= {"agent_objective"} if self.agent_objectives else set()
         columns |= {"test_error", "test_error_worst"} if self.test is not None else set()
+        columns |= {"agent_test_error"} if isinstance(self.test, OwnedTest) else set()
         given = set(history) - {BETWEEN_HOSTS}
         if columns ^ given:
             there, here = sorted(given - columns), sorted(columns - given)
@@ -134,6 +138,8 @@ class Recorder:
         }
         if self.agent_objectives:
             row["agent_objective"] = np.array([self._objective(point, self._averaged(point)) for point in self._points(w)])
+        if isinstance(self.test, OwnedTest):
+            return row | self._of_owners(self.test, w, mean, buffers)
         if (test := self.test) is None:
             return row
         keeps = self._kind == "keep"  # each agent has a mean model of its own
@@ -149,6 +155,20 @@ class Recorder:
         row["test_error"] = float(errors(means, around).mean() if keeps else test.errors(means, buffers)[0])
         row["test_error_worst"] = float(errors(w, there).max())
         return row
+
+    def _of_owners(
+        self, test: OwnedTest, w: np.ndarray, mean: np.ndarray, buffers: np.ndarray | None
+    ) -> dict[str, float | np.ndarray]:
+        """Return the errors on the owners' test sets: of the mean on all and on each, and of the worst agent's point on all."""
+        points = itertools.chain([mean], self._points(w))  # one by one, as no process holds them all
+        sums = [test.sums(point[None], buffers)[:, 0] for point in points]
+        weights, *errors = self._measured(self.gather.rows(np.column_stack([test.weights, *sums]))).T
+        of_points = [float(of_point.sum() / weights.sum()) for of_point in errors]
+        return {
+            "test_error": of_points[0],
+            "test_error_worst": max(of_points[1:]),
+            "agent_test_error": errors[0] / weights,
+        }
 
     def _measured(self, rows: np.ndarray) -> np.ndarray:
         return rows if self.honest is None else rows[self.honest]

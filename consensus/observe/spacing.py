@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from consensus.observe.held_out import HeldOut
+from consensus.observe.held_out_owned import OwnedTest
 from consensus.observe.held_out_read import ReadTest
 from consensus.problems.minibatches import Minibatches
 
@@ -97,7 +98,7 @@ class Spacing:
 def cost_of_row(
     problem: Any,  # noqa: ANN401  # a problem, or a block of its agents
     points: int,
-    test: HeldOut | ReadTest | None,
+    test: HeldOut | ReadTest | OwnedTest | None,
     agent_objectives: bool,
     metrics_on: Minibatches | None,
 ) -> int:
@@ -109,7 +110,7 @@ def cost_of_row(
         The problem of all agents or some.
     points : int
         Iterates that are measured: one of each agent, or the server's.
-    test : HeldOut, ReadTest or None
+    test : HeldOut, ReadTest, OwnedTest or None
         The test set.
     agent_objectives : bool
         Whether the objective is measured at every iterate.

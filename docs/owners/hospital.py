@@ -8,13 +8,15 @@ import topologies
 how, *files = sys.argv[1:]
 engine = {"rehearsal": consensus.engines.Stacked, "mpi": consensus.engines.MPI, "torch": consensus.engines.Torch}[how]()
 
-owned = consensus.data.own(files, target="days", categories=["ward"], engine=engine)
+owned = consensus.data.own(files, target="days", categories=["ward"], engine=engine, test_size=0.2)
 features = len(owned.pipeline.columns.features)
 problem = consensus.Problem(consensus.MLP([features, 8, 1]), consensus.SquaredLoss(), owned.shards, consensus.L2(1e-3))
-result = consensus.solve(problem, topologies.ring(owned.shards.network_size), rounds=300, engine=engine)
+network = topologies.ring(owned.shards.network_size)
+stopping = consensus.observe.EarlyStopping(column="test_error", patience=10)
+result = consensus.solve(problem, network, rounds=300, engine=engine, test=owned.test, callbacks=[stopping])
 
 result.predictor(owned.pipeline).save("days.predictor")  # each hospital gets one
 if engine.root:
-    print(owned.revealed.to_string(index=False))
+    print(owned.revealed.to_string(index=False), result.reason, result.best.value, sep="\n")
     result.save("result.npz")
-    consensus.plotting.convergence(result.history).figure.savefig("convergence.png")
+    consensus.plotting.convergence(result.history, "test_error").figure.savefig("convergence.png")

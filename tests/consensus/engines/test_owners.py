@@ -8,6 +8,8 @@ import pandas as pd
 import pytest
 from engine_harness import HERE, started
 
+from consensus.observe import EarlyStopping
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["mpi", "torch"])
@@ -26,8 +28,11 @@ def test_four_files_on_four_ranks_are_as_in_one_process(kind, tmp_path):
             np.testing.assert_array_equal(found["mean"], alone.pipeline.mean)
             np.testing.assert_array_equal(found["scale"], alone.pipeline.scale)
             np.testing.assert_array_equal(found["w"], owners.solved(alone, run).w)
+    alone = owners.agreed(paths, "mlp", test_size=0.3)
+    result = owners.solved(alone, "mlp", test=alone.test, callbacks=[EarlyStopping(patience=4)], record_every=2)
+    assert said["tested"] == [result.rounds, result.history["agent_test_error"].tolist(), alone.revealed.to_dict("list")]
     lacking = "ValueError: all 4 owners must have the same columns: 'age' is missing at owner 1"
     elsewhere = "ValueError: the table of owner 1 is rejected there: its own process says why"
     absent = f"FileNotFoundError: data must be a file that exists; got '{paths[1].with_name('absent.csv')}'"
     assert said["refused"] == [[lacking, absent if rank == 1 else elsewhere] for rank in range(4)]
-    assert (tmp_path / "announced").read_text().count("consensus.data.own sends to all other owners") == 4 * 5
+    assert (tmp_path / "announced").read_text().count("consensus.data.own sends to all other owners") == 4 * 6
