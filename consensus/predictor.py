@@ -184,8 +184,8 @@ class Predictor:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the predictor to a file, for :func:`consensus.load`: NumPy's npz, without pickle, with a checksum.
 
-        Of ``Linear`` and ``MLP`` the file has the settings. Other models, those of PyTorch and JAX among them, are given to
-        ``consensus.load(path, model=model)`` again, because code is not saved.
+        Of ``Linear``, ``MLP`` and ``models.ResNet`` the file has the settings. Other models, those of PyTorch and JAX among
+        them, are given to ``consensus.load(path, model=model)`` again, because code is not saved.
 
         Parameters
         ----------

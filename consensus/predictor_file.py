@@ -5,18 +5,22 @@ from __future__ import annotations
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from consensus import _checks, storage
 from consensus.data.frames import Columns
 from consensus.data.pipeline import Pipeline
-from consensus.models import MLP, Linear, Model
+from consensus.models import MLP, Linear, Model, ResNet
 
 FORMAT = "predictor 1"
 _SCALERS = ("mean", "scale", "shift", "spread")
-_SETTINGS = {"Linear": (Linear, ("features", "outputs", "bias")), "MLP": (MLP, ("widths", "activation"))}
+_SETTINGS: dict[str, tuple[type[Model], tuple[str, ...]]] = {
+    "Linear": (Linear, ("features", "outputs", "bias")),
+    "MLP": (MLP, ("widths", "activation")),
+    "ResNet": (ResNet, ("features", "width", "layers", "outputs", "step", "activation")),
+}
 
 
 def write(path: Path, model: Model, w: np.ndarray, pipeline: Pipeline) -> None:
@@ -72,7 +76,7 @@ def _model(path: object, described: dict[str, Any], given: Model | None) -> Mode
                 f"{path} has the parameters of a model of the class {name}, and no file has its code: give the model as "
                 f"consensus.load(path, model=model), made as for training, with {described['parameters']} parameters"
             )
-        return cast(Model, _SETTINGS[name][0](**described["settings"]))
+        return _SETTINGS[name][0](**described["settings"])
     found = _described(_checks.offers("model", given, ("parameters", "predict"), "the model that was trained"))
     for what in ("class", "parameters", "layout", "settings"):
         if found.get(what) != described.get(what):

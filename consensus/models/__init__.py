@@ -6,7 +6,8 @@ from consensus.models.layout import NamedArray
 from consensus.models.linear import Linear
 from consensus.models.linearization import Linearization, linearize
 from consensus.models.mlp import MLP
+from consensus.models.resnet import ResNet
 from consensus.models.safetensors import save_safetensors
 from consensus.models.torch import Torch
 
-__all__ = ["JAX", "MLP", "Linear", "Linearization", "Model", "NamedArray", "Torch", "linearize", "save_safetensors"]
+__all__ = ["JAX", "MLP", "Linear", "Linearization", "Model", "NamedArray", "ResNet", "Torch", "linearize", "save_safetensors"]

@@ -1,11 +1,11 @@
-"""Layers of affine maps and activations on stacked parameters: the arithmetic behind Linear and MLP.
+"""Layers of affine maps and activations on stacked parameters: the arithmetic behind Linear, MLP and ResNet.
 
 A layer l takes inputs h (samples, m) to a = h W + b, with W (m, k) stored row by row and then b (k,) in the parameter
 vector, and to its activation. Everything is a batched matrix product over agents; NumPy hands each agent's to BLAS.
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,8 @@ class Layered(Linearized):
 
     Subclasses set ``widths``, ``bias`` and ``activation``: an ``Activation``, or None of a single layer. Several have biases.
     """
+
+    _linearization = LayeredLinearization
 
     def __init__(self, widths: Sequence[int], bias: bool, activation: Activation | None) -> None:
         self.widths, self.bias, self._activation = tuple(widths), bias, activation
@@ -48,6 +50,14 @@ class Layered(Linearized):
             found += [NamedArray(f"{layer}.bias", weights, (k,), -1)] if end > weights else []
         return tuple(found)
 
+    def _random_start(self, rng: np.random.Generator) -> np.ndarray:
+        """Return weights (P,) normal with variance gain * 2 / (inputs + outputs), biases zero."""
+        _checks.offers("rng", rng, ("normal",), "a NumPy generator, such as numpy.random.default_rng(0)")
+        w, gain = np.zeros(self.parameters), 1.0 if self._activation is None else self._activation.gain
+        for weights, _ in self._split(w):
+            weights[...] = rng.normal(scale=np.sqrt(gain * 2 / sum(weights.shape)), size=weights.shape)
+        return w
+
     def _split(self, w: np.ndarray) -> list[tuple[np.ndarray, Any]]:
         """Return views of every layer's weights (..., m, k) and biases (..., 1, k) or None, for w (..., P)."""
         parts, of = [], w.shape[:-1]
@@ -56,28 +66,33 @@ class Layered(Linearized):
             parts.append((w[..., start:weights].reshape(*of, m, k), bias))
         return parts
 
-    def _forward(self, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
-        """Return the outputs, and per layer its weights, its inputs and the argument of the derivative of its activation."""
-        matrices, inputs, kept, last = [], [], [], len(self._spans) - 1
-        h = x
+    def _passed(self, w: np.ndarray, x: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]]:
+        """Yield each layer's weights, inputs and outputs, and the argument of its activation's derivative (None: the last)."""
+        last, h = len(self._spans) - 1, x
         for layer, (weights, bias) in enumerate(self._split(w)):
-            matrices.append(weights)
-            inputs.append(h)
+            inputs, keep = h, None
             h = h @ weights
             if layer < last and self._activation is not None:
                 h, keep = self._activation.apply(h, bias)
-                kept.append(keep)
+                h = self._joined(layer, inputs, h)
             elif bias is not None:
                 h += bias
-        return h, matrices, inputs, kept
+            yield weights, inputs, h, keep
+
+    def _joined(self, layer: int, inputs: np.ndarray, h: np.ndarray) -> np.ndarray:
+        """Return the outputs of ``layer`` from its inputs and its activation h, which stays as it is."""
+        return h
 
     def _predicted(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
-        return self._forward(*self._check(w, x))[0]
+        outputs = x
+        for _, _, outputs, _ in self._passed(*self._check(w, x)):  # noqa: B007 (states are freed on the way)
+            pass
+        return outputs
 
     def linearize(self, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, LayeredLinearization]:
         w, x = self._check(w, x)
-        outputs, *parts = self._forward(w, x)
-        return outputs, LayeredLinearization(self, w, *parts)
+        weights, inputs, outputs, kept = zip(*self._passed(w, x), strict=True)
+        return outputs[-1], self._linearization(self, w, weights, inputs, kept[:-1])
 
     def _check(self, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return ``w`` and ``x`` as arrays of floats; raise ``TypeError`` or ``ValueError`` if they do not fit the model."""

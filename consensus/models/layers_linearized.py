@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -25,7 +25,12 @@ class LayeredLinearization:
     several = True  # vjp and jvp take several (co)tangents of an agent at once
 
     def __init__(
-        self, model: Layers, w: np.ndarray, weights: list[np.ndarray], inputs: list[np.ndarray], kept: list[np.ndarray]
+        self,
+        model: Layers,
+        w: np.ndarray,
+        weights: Sequence[np.ndarray],
+        inputs: Sequence[np.ndarray],
+        kept: Sequence[np.ndarray],
     ) -> None:
         self._model, self._w, self._weights, self._inputs, self._kept = model, w, weights, inputs, kept
         self._slopes: dict[int, np.ndarray] = {}
@@ -49,16 +54,24 @@ class LayeredLinearization:
         if out is None:
             out = np.empty((*u.shape[:-2], self._model.parameters), u.dtype)
         targets = self._model._split(out)
-        for layer in reversed(range(len(targets))):
+        for layer, d in self._cotangents(u, of):
             weights, bias = targets[layer]
-            np.matmul(of(self._inputs[layer]).swapaxes(-1, -2), u, out=weights)
+            np.matmul(of(self._inputs[layer]).swapaxes(-1, -2), d, out=weights)
             if bias is not None:
-                np.matmul(_ones(wanted[1], u.dtype), u, out=bias)
-            if layer > 0:
-                weights = of(self._weights[layer]).swapaxes(-1, -2)
-                u = kernels.outer(u[..., 0], weights[..., 0, :]) if u.shape[-1] == 1 else u @ weights
-                u = self._backward(u, layer - 1, of)
+                np.matmul(_ones(wanted[1], d.dtype), d, out=bias)
         return out
+
+    def _cotangents(self, u: np.ndarray, of: Axis) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield each layer and the cotangents of its a = h W + b, from those of the outputs, u; backwards."""
+        for layer in reversed(range(len(self._weights))):
+            yield layer, u
+            if layer > 0:
+                u = self._backward(self._below(u, layer, of), layer - 1, of)
+
+    def _below(self, d: np.ndarray, layer: int, of: Axis) -> np.ndarray:
+        """Return the cotangents d W' of a layer's inputs."""
+        weights = of(self._weights[layer]).swapaxes(-1, -2)
+        return kernels.outer(d[..., 0], weights[..., 0, :]) if d.shape[-1] == 1 else d @ weights
 
     def _backward(self, u: np.ndarray, layer: int, of: Axis) -> np.ndarray:
         """Multiply u by the slope of ``layer`` in place; slopes not needed elsewhere are not stored."""
@@ -86,8 +99,12 @@ class LayeredLinearization:
                 moved += bias
             if layer < len(self._kept):
                 moved *= of(self._slope(layer))
-            tangent = moved
+            tangent = self._joined(layer, tangent, moved)
         return np.asarray(tangent)
+
+    def _joined(self, layer: int, tangent: np.ndarray | None, moved: np.ndarray) -> np.ndarray:
+        """Return the tangents of a layer's outputs from those of its inputs and of its activation, which may be changed."""
+        return moved
 
     def _sensitivities(self) -> Iterator[np.ndarray]:
         """Yield df/da (agents, samples, outputs, k) of every layer but the last, where it is the identity; backwards."""

@@ -17,3 +17,9 @@ class Layers(Protocol):
     _activation: Activation | None
 
     def _split(self, w: np.ndarray) -> list[tuple[np.ndarray, Any]]: ...
+
+
+class ResidualLayers(Layers, Protocol):
+    """Layers of which all but the first and the last add a step to their inputs."""
+
+    step: float

@@ -64,9 +64,4 @@ class MLP(Layered):
         Glorot, Bengio, "Understanding the difficulty of training deep feedforward neural networks", AISTATS 2010, eq. (12);
         He, Zhang, Ren, Sun, "Delving deep into rectifiers", ICCV 2015, for the gain.
         """
-        _checks.offers("rng", rng, ("normal",), "a NumPy generator, such as numpy.random.default_rng(0)")
-        w, gain = np.zeros((1, self.parameters)), ACTIVATIONS[self.activation].gain
-        for weights, _ in self._split(w):
-            _, inputs, outputs = weights.shape
-            weights[...] = rng.normal(scale=np.sqrt(gain * 2 / (inputs + outputs)), size=weights.shape)
-        return np.asarray(w[0])
+        return self._random_start(rng)

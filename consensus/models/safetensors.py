@@ -16,7 +16,7 @@ def save_safetensors(path: str | os.PathLike[str], model: Model, w: np.ndarray, 
     """Write the parameters of one agent, or of the mean, to a file in the format safetensors.
 
     The names and shapes are those of the module's state dict for ``models.Torch``, and those of ``model.layout`` for MLP,
-    Linear and ``models.JAX``. The file is replaced as a whole.
+    ResNet, Linear and ``models.JAX``. The file is replaced as a whole.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ EXPRESSIONS = {
     "0.1": "byzantine_weight decay epsilon initial l1 l2 learning_rate speed step step_size value weight",
     "0.5": "bandwidth flops latency probability radius tau upper window",
     "2": "columns count degree dimension edges exchanges machines neighbours number replicas round size",
-    "3": "every features iterations k rounds",
+    "3": "every features iterations k layers rounds",
     "4": "agents bits parameters",
     "24": "samples",
     "'folder'": "folder",
@@ -92,6 +92,9 @@ SPECIAL = {
     },
     "consensus.compression.Whole": {"rows": "good.w()"},
     "consensus.directions.Clip": {"norm": "1.0"},
+    "consensus.models.ResNet": {
+        "width": "3", "outputs": "1", "w": "np.full((4, 52), 0.5)", "v": "np.ones((4, 52))",
+    },
     "consensus.models.save_safetensors": {"w": "good.point()"},
     "consensus.L2.by_name": {"weight": "lambda name, shape: 0.1"},
     "consensus.solvers.D2": {"schedule": LAZY, "network": LAZY},

@@ -7,7 +7,7 @@ import pytest
 
 import consensus
 import topologies
-from consensus.models import MLP, Linear, linearize
+from consensus.models import MLP, Linear, ResNet, linearize
 from consensus.solvers import NEXT
 from consensus.solvers.adaptive import gauss_newton
 from consensus.solvers.adaptive.curvature import directions
@@ -45,7 +45,9 @@ class Single(Bare):
 
 
 @pytest.mark.parametrize("kind", [lambda model: model, Bare, Single], ids=["whole", "bare", "single"])
-@pytest.mark.parametrize("model", [Linear(4, outputs=3), Linear(4, bias=False), MLP([3, 5, 4, 2]), MLP([4, 6, 1], "softplus")])
+@pytest.mark.parametrize(
+    "model", [Linear(4, outputs=3), Linear(4, bias=False), MLP([3, 5, 4, 2]), MLP([4, 6, 1], "softplus"), ResNet(3, 4, 3, 2)]
+)
 def test_products_with_several_tangents_are_those_with_each(model, kind):
     rng = np.random.default_rng(5)
     w, x = rng.standard_normal((3, model.parameters)), rng.standard_normal((3, 4, model.features))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from consensus.models import MLP, Linear, linearize
+from consensus.models import MLP, Linear, ResNet, linearize
 from consensus.testing import check_model
 
 AGENTS, SAMPLES = 3, 4
@@ -22,6 +22,8 @@ SHAPES = [3, 4, 1], [3, 5, 4, 2], [2, 3, 3, 2, 3], [1, 1, 1], [4, 6, 2]
 MODELS = [
     *(Linear(1), Linear(1, bias=False), Linear(4), Linear(4, outputs=3), Linear(4, outputs=3, bias=False), MLP([3, 2])),
     *(MLP(widths, activation) for activation in ACTIVATIONS for widths in SHAPES),
+    *(ResNet(3, 4, 3, outputs, activation=activation) for activation in ACTIVATIONS for outputs in (1, 2)),
+    *(ResNet(1, 1, 1, 1), ResNet(4, 1, 2, 3, step=0.7), ResNet(2, 3, 1, 2, step=1.5)),
 ]
 every_model = pytest.mark.parametrize("model", MODELS, ids=str)
 
@@ -35,7 +37,7 @@ def draw(model, agents=AGENTS, samples=SAMPLES, seed=0):
 
 def plain(model, w, x):
     """f(w, x) for one agent, sample by sample: layer after layer, weights row by row and then biases."""
-    biased = isinstance(model, MLP) or model.bias
+    biased = model.bias
     results = []
     for sample in x:
         h, start = sample, 0
@@ -46,7 +48,11 @@ def plain(model, w, x):
             if biased:
                 a = a + w[start : start + outputs]
                 start += outputs
-            h = a if layer == len(model.widths) - 2 else ACTIVATIONS[model.activation](a)
+            if layer < len(model.widths) - 2:
+                a = ACTIVATIONS[model.activation](a)
+                if layer > 0 and isinstance(model, ResNet):
+                    a = h + model.step * a
+            h = a
         assert start == len(w) == model.parameters
         results.append(h)
     return np.array(results)
@@ -103,7 +109,9 @@ def test_a_linearization_serves_products_in_any_order(model):
 
 
 @pytest.mark.parametrize(
-    "large", [Linear(40), Linear(40, outputs=7, bias=False), MLP([13, 20, 1]), MLP([30, 50, 40, 10], "relu")], ids=str
+    "large",
+    [Linear(40), Linear(40, outputs=7, bias=False), MLP([13, 20, 1]), MLP([30, 50, 40, 10], "relu"), ResNet(13, 20, 6, 3)],
+    ids=str,
 )
 def test_an_agent_alone_gives_the_same_bits_as_in_a_batch(large):
     w, x, v, u = draw(large, agents=7, samples=33)
@@ -163,7 +171,9 @@ def test_random_starts_are_normal_with_the_variance_of_glorot_and_he(activation)
     assert start.size == 0
 
 
-@pytest.mark.parametrize("model", [MLP([3, 8, 5, 2]), MLP([3, 9, 1]), Linear(3, 2, bias=False)], ids=str)
+@pytest.mark.parametrize(
+    "model", [MLP([3, 8, 5, 2]), MLP([3, 9, 1]), ResNet(3, 5, 3, 2), ResNet(3, 6, 2, 1), Linear(3, 2, bias=False)], ids=str
+)
 def test_the_upper_triangle_of_a_scaled_gram_matrix(model):
     """Over more than one block of rows; entries below the diagonal are undefined."""
     rng = np.random.default_rng(0)
@@ -176,7 +186,7 @@ def test_the_upper_triangle_of_a_scaled_gram_matrix(model):
 
 
 @pytest.mark.parametrize("method", ["predict", "linearize", "vjp", "jvp", "jacobian", "gram"])
-@pytest.mark.parametrize("model", [Linear(2, outputs=2), MLP([2, 3, 2])], ids=str)
+@pytest.mark.parametrize("model", [Linear(2, outputs=2), MLP([2, 3, 2]), ResNet(2, 3, 4, 2)], ids=str)
 def test_wrong_shapes_are_named(method, model):
     p = model.parameters
     good = {"w": (3, p), "x": (3, 4, 2), "v": (3, p), "u": (3, 4, 2)}
@@ -195,7 +205,7 @@ def test_wrong_shapes_are_named(method, model):
     for words, cases in wrong.items():
         for name, shape in cases:
             shapes = good | {name: shape}
-            with pytest.raises(ValueError, match=rf"{words}(Linear|MLP).*; got \({', '.join(map(str, shape))},?\)"):
+            with pytest.raises(ValueError, match=rf"{words}(Linear|MLP|ResNet).*; got \({', '.join(map(str, shape))},?\)"):
                 getattr(model, method)(*(np.zeros(shapes[name]) for name in ("w", "x", *of)))
 
 
@@ -212,6 +222,13 @@ def test_wrong_shapes_are_named(method, model):
         (lambda: MLP([3, 0, 1]), r"widths\[1\] must be a whole number >= 1; got 0"),
         (lambda: MLP([3, 4, 1.5]), r"widths\[2\] must be a whole number >= 1; got 1\.5"),
         (lambda: MLP([3, 1], "gelu"), r"activation must be one of 'tanh', 'relu', 'sigmoid', .*; got 'gelu'"),
+        (lambda: ResNet(0, 4, 3, 1), r"features must be a whole number >= 1; got 0"),
+        (lambda: ResNet(2, 4.0, 3, 1), r"width must be a whole number >= 1; got 4\.0"),
+        (lambda: ResNet(2, 4, 0, 1), r"layers must be a whole number >= 1; got 0"),
+        (lambda: ResNet(2, 4, 3, None), r"outputs must be a whole number >= 1; got None"),
+        (lambda: ResNet(2, 4, 3, 1, step=0), r"step must be a finite number > 0; got 0"),
+        (lambda: ResNet(2, 4, 3, 1, step=np.inf), r"step must be a finite number > 0; got inf"),
+        (lambda: ResNet(2, 4, 3, 1, activation="swish"), r"activation must be one of 'tanh', .*; got 'swish'"),
         (lambda: MLP([3, 1], None), r"activation must be one of 'tanh', .*; got None"),
     ],
 )
