@@ -18,6 +18,8 @@ from consensus.problems import BaseProblem, LazyProblem, Problem
 from consensus.workers.blocks import blocks_by_load
 from topologies.schedules import ScheduleLike, is_static
 
+__all__ = ["Cluster", "Load", "load"]
+
 _ROUNDS = 8  # whose graphs, the first, stand for a schedule's
 _UNLIKE = 0.01  # of all bytes: by so much compressed messages may differ in length
 

@@ -5,6 +5,8 @@ from typing import Any
 
 from consensus import _checks
 
+__all__ = ["DivergenceError", "Interrupted", "LocalSolveError", "Preempted", "RunError", "UnfinishedWarning", "WorkerError"]
+
 
 class RunError(Exception):
     """A run could not go on.

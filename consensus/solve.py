@@ -76,8 +76,8 @@ def solve(
         Where the run happens: see :mod:`consensus.engines`.
     record_every : int, optional
         The history gets a row at the start, every so many rounds, and at the end. By default rows are so far apart that they
-        take at most a tenth of the work, by counts of samples (:class:`consensus.observe.spacing.Spacing`). What stops a run,
-        and callbacks, act at recorded rounds alone: with 1 they do so in every round.
+        take at most a tenth of the work, by counts of samples. What stops a run, and callbacks, act at recorded rounds alone:
+        with 1 they do so in every round.
     tolerance : float, optional
         Stop at the first recorded round where stationarity and disagreement are both at most this.
     exchanges : int, optional

@@ -36,7 +36,7 @@ def steps_at(step_size: float | Rule, wakes: np.ndarray, dtype: np.dtype) -> flo
 
 
 class AsynchronousSolver(SolverDefaults, ABC):
-    """A method without rounds: settings, a state, and two pure functions of agents, :meth:`init` and :meth:`wake`.
+    """A method without rounds: settings, a state, and two pure functions of agents, ``init`` and ``wake``.
 
     *An agent wakes* when it has computed, reads its mailbox, and sends messages along the arcs that leave it. Messages arrive
     late or never; the mailbox has, for each arc that leads to the agent, the newest one that arrived: one that was sent earlier

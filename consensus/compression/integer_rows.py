@@ -12,7 +12,7 @@ from consensus.compression.runs import length, longest, pack, packed_bytes, unpa
 class IntegerRows(Codec):
     """Writes rows of ``small``, then ``powers``, then ``floats`` numbers, then vectors of integers in few bits.
 
-    Each vector is written by itself, as :func:`consensus.compression.runs.pack` does.
+    Each vector is written by itself, as ``pack`` of ``consensus.compression.runs`` does.
 
     Parameters
     ----------

@@ -109,7 +109,7 @@ def _used(widths: np.ndarray, count: int) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Runs(PackedRows):
-    """Rows as whole multiples of units, in runs of 32 that share a width, as :func:`pack` writes them.
+    """Rows as whole multiples of units, in runs of 32 that share a width, as ``pack`` writes them.
 
     A row is divided into parts of equal length, each with a unit of its own, a power of two. A message holds the packed
     multiples of each part, and two bytes for the exponent of each unit.

@@ -29,7 +29,7 @@ class LocalSolution(NamedTuple):
 
 
 class LocalSolver(Protocol):
-    """Minimises the agents' local problems, ``argmin_w g~_i(w; w_i) + linear_i . (w - w_i) + r(w)``, for NEXT and SONATA.
+    """Minimises the agents' local problems, ``argmin_w g~_i(w; w_i) + linear_i' (w - w_i) + r(w)``, for NEXT and SONATA.
 
     Your own is a frozen dataclass of its settings. An agent's result must depend only on its rows of the arguments, so that
     engines agree. It is called by one thread, and may use several.

@@ -27,7 +27,7 @@ from consensus.surrogates.partial import LinearizedModel
 
 @dataclass(frozen=True)
 class Exact:
-    """Solves every agent's local problem, ``argmin_w g~_i(w; w_i) + linear_i . (w - w_i) + r(w)``, to an accuracy.
+    """Solves every agent's local problem, ``argmin_w g~_i(w; w_i) + linear_i' (w - w_i) + r(w)``, to an accuracy.
 
     - full linearization: one prox, in closed form;
     - partial linearization, squared loss, quadratic r (L2): one linear system;
@@ -93,7 +93,7 @@ class Exact:
         start : ndarray (agents, P), optional
             Where iterations begin, if that is better than w_i.
         tolerance : float
-            An agent is done when its residual (:meth:`Subproblem.residual`) is at most this part of that at w_i.
+            An agent is done when its residual (``Subproblem.residual``) is at most this part of that at w_i.
 
         Returns
         -------

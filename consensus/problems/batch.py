@@ -8,7 +8,7 @@ from consensus import _checks
 
 
 class Batch(NamedTuple):
-    """Some samples of every agent of a block, for :meth:`consensus.Problem.gradient`.
+    """Some samples of every agent of a block, for :meth:`consensus.problems.BaseProblem.gradient`.
 
     Attributes
     ----------

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class QuadraticCosts(Costs):
-    """Costs ``f_i(x_i) = 1/2 x_i' Q_i x_i + q_i . x_i`` of the agents' own variables in boxes ``lower_i <= x_i <= upper_i``.
+    """Costs ``f_i(x_i) = 1/2 x_i' Q_i x_i + q_i' x_i`` of the agents' own variables in boxes ``lower_i <= x_i <= upper_i``.
 
     For :class:`consensus.problems.Coupled`. Agents may have different numbers n_i of variables.
 

@@ -49,7 +49,7 @@ class Regularizer(ABC):
     squares : ndarray (P,) or None
         The weights s if r is ``sum_k s_k/2 w_k^2`` and not ``quadratic``; otherwise None.
     strong_convexity : float
-        An m for which r - m/2 |w|^2 is still convex; below zero if r is not convex.
+        An m for which ``r - m/2 |w|^2`` is still convex; below zero if r is not convex.
     curvature_bound : float or None
         A Lipschitz constant of the gradient of a smooth r, by which steps are chosen; None if none is known.
 
@@ -59,7 +59,7 @@ class Regularizer(ABC):
       not changed. A ``prox`` lies where ``value`` is finite.
     - The attributes are the settings: a run is resumed with a regularizer that has the same ones.
     - ``value``, ``prox`` and ``gradient`` of the package's regularizers also take lists, and reject everything else by
-      `points` and `to_prox` of :mod:`consensus.regularizers.points`. Local solvers pass arrays of floats only.
+      `points` and `to_prox` of ``consensus.regularizers.points``. Local solvers pass arrays of floats only.
     """
 
     is_convex: bool = True

@@ -25,11 +25,11 @@ class LogSum(DifferenceOfConvex):
     weight : float
         Weight, at least 0.
     epsilon : float
-        Scale, above 0, in units of w: coordinates well below it are penalised like weight/epsilon |w_p|.
+        Scale, above 0, in units of w: coordinates well below it are penalised like ``weight/epsilon |w_p|``.
 
     Notes
     -----
-    With a = |v| and c = weight step, prox is zero or the larger root of ``(w - a) (epsilon + w) + c = 0``,
+    With ``a = |v|`` and c = weight step, prox is zero or the larger root of ``(w - a) (epsilon + w) + c = 0``,
 
         w = (a - epsilon + sqrt((a + epsilon)^2 - 4 c)) / 2 ,
 

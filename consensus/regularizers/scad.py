@@ -35,7 +35,7 @@ class SCAD(DifferenceOfConvex):
 
     Notes
     -----
-    For a step < a - 1, prox is the only minimiser: soft-thresholding by ``weight step`` up to |v| = (1 + step) weight,
+    For a step < a - 1, prox is the only minimiser: soft-thresholding by ``weight step`` up to ``|v| = (1 + step) weight``,
     ``|v| - step (a weight - |v|) / (a - 1 - step)`` up to a weight, and v beyond. Longer steps raise ``ValueError``.
 
     References

@@ -25,7 +25,7 @@ SLACK = 1e-6  # relative: sums of weights are compared up to rounding, in float3
 
 @dataclass(frozen=True)
 class Robust(MessageWrapper):
-    """Another solver that mixes by a robust rule: :meth:`aggregate` takes the place of W x.
+    """Another solver that mixes by a robust rule: ``aggregate`` takes the place of W x.
 
     Each block that is mixed is aggregated by itself, as one vector per agent. If an agent of a time-varying network receives
     in some round no more weight than the rule excludes, it keeps its own row in that round. The theory covers methods that

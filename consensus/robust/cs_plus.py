@@ -16,7 +16,7 @@ class CSPlus(Robust):
 
         x_i+ = x_i + sum_j W_ij min(1, t_i / |x_j - x_i|) (x_j - x_i)
 
-    where t_i is the largest distance |x_j - x_i| such that rows of weight at least 2b are farther away, or zero if there is
+    where t_i is the largest distance ``|x_j - x_i|`` such that rows of weight at least 2b are farther away, or zero if there is
     none. Byzantine agents of weight at most b then move an agent by no more than the clipped honest rows would. With
     :func:`topologies.max_degree` every edge weighs 1 / (1 + d), with d the largest degree, and k Byzantine neighbours weigh
     k / (1 + d).

@@ -24,7 +24,7 @@ Setting = TypeVar("Setting")
 
 
 class Solver(SolverDefaults, ABC):
-    """A method: settings, a state, and two functions of a block of agents, :meth:`init` and :meth:`step`.
+    """A method: settings, a state, and two functions of a block of agents, ``init`` and ``step``.
 
     :func:`consensus.testing.check_solver` tries one of your own.
 

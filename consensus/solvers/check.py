@@ -19,7 +19,7 @@ from topologies.schedules import ScheduleLike, is_static
 def check_needs(solver: Solver, problem: BaseProblem, schedule: ScheduleLike) -> None:
     """Refuse what ``solver`` cannot run on, warn of what its theory misses; :func:`consensus.solve` does so before any work.
 
-    The solver's :class:`Needs` are tested first, then its own :meth:`Solver.check` and :meth:`Solver.check_network`.
+    The solver's :class:`Needs` are tested first, then its own :meth:`Solver.check` and ``check_network``.
 
     Parameters
     ----------

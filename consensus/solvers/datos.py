@@ -52,7 +52,7 @@ class DATOS(Solver):
     knows of. In the first round agents find the diameter in twice as many exchanges, with messages that also carry a bitmask of
     the agents heard from; on networks that change every round has such messages.
 
-    Near the optimum a cost's values differ by no more than their rounding. An agent whose |p|^2 / a_i is so small keeps the
+    Near the optimum a cost's values differ by no more than their rounding. An agent whose ``|p|^2 / a_i`` is so small keeps the
     last common step.
 
     Theory is of convex, locally smooth f_i and a fixed symmetric W: the rate is sublinear, and linear if the sum of the costs

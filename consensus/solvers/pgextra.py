@@ -37,7 +37,7 @@ class PGEXTRA(DualSolver):
 
     Examples
     --------
-    The sum of |w - centre|^2 / 2 and 2 |w|: the mean of the centres, 2, less 2 / 5.
+    The sum of ``|w - centre|^2 / 2`` and ``2 |w|``: the mean of the centres, 2, less 2 / 5.
 
     >>> import numpy as np, consensus, topologies
     >>> centres = np.arange(5.0)[:, None]

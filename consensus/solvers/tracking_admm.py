@@ -37,7 +37,7 @@ class TrackingADMM(Solver):
 
     so that ``sum_i d_i = sum_i (A_i x_i - b_i)`` in every round. For <=, x_i includes slack variables s_i >= 0, and A_i is
     ``[A_i, I]``. W doubly stochastic; f_i convex. The history has the columns ``cost``, sum_i f_i(x_i), and
-    ``violation``, the largest A |d_i|, by which agent i estimates |sum_j (A_j x_j - b_j)|.
+    ``violation``, the largest ``A |d_i|``, by which agent i estimates ``|sum_j (A_j x_j - b_j)|``.
 
     Parameters
     ----------

@@ -62,9 +62,9 @@ class TreeLBFGS(Solver):
         q_i = rint((grad g_i - s_i) / a) ,    s_i <- s_i + a q_i ,    a = 2^floor(log2(0.02 |grad U| sqrt(12 / (A P)))) ,
 
     so that errors do not add up, and all rounding together moves the gradient by about 2% of the last one's norm. Sums of
-    integers are exact, in any order. Runs of 32 share a width (:mod:`consensus.compression.runs`). Values are sent in float64,
-    and with ``rounded=False`` gradients, too. At first |grad U| is replaced by A times the norm of the root's gradient, which
-    the root sends down, after the agents have found the tree in as many exchanges as the diameter. All this is counted.
+    integers are exact, in any order. Runs of 32 share a width (``consensus.compression.runs``). Values are sent in float64,
+    and with ``rounded=False`` gradients, too. At first ``|grad U|`` is replaced by A times the norm of the root's gradient,
+    which the root sends down, after the agents have found the tree in as many exchanges as the diameter. All this is counted.
 
     The network must be static, undirected and connected, without lost messages. The root is a single point of failure. r must
     be smooth. Convergence of L-BFGS to stationary points of nonconvex costs is not proved in general.

@@ -23,7 +23,7 @@ def mixing_time(matrix: MatrixLike, accuracy: float = 1e-2) -> float:
 
         rho^k <= accuracy,        rho = rho(W - 1 1' / A) = 1 - spectral gap.
 
-    For a symmetric W, |W^k - 1 1' / A|_2 = rho^k [1]_; for other matrices rho is the asymptotic contraction.
+    For a symmetric W, ``|W^k - 1 1' / A|_2 = rho^k`` [1]_; for other matrices rho is the asymptotic contraction.
 
     Parameters
     ----------
@@ -60,8 +60,8 @@ def mixing_time(matrix: MatrixLike, accuracy: float = 1e-2) -> float:
 def contraction(schedule: ScheduleLike, rounds: int, seed: int = 0) -> float:
     """Return the measured contraction of the disagreement per round, a geometric mean over rounds.
 
-    Random values x (A, 8) are mixed. After a warm-up of half of the rounds, the mean factor of sqrt(sum_i |x_i - mean|^2) is
-    measured, so that
+    Random values x (A, 8) are mixed. After a warm-up of half of the rounds, the mean factor of ``sqrt(sum_i |x_i - mean|^2)``
+    is measured, so that
 
         disagreement after k rounds  ~  factor^k times the initial disagreement.
 

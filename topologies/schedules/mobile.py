@@ -24,7 +24,7 @@ class Mobile(Schedule):
 
         x_i(n) = fold(p_i + n speed u_i),        fold(s) = the distance from s to the nearest even integer,
 
-    so at all times agents are uniformly distributed. Agents i and j are adjacent in round n if |x_i(n) - x_j(n)| <= radius.
+    so at all times agents are uniformly distributed. Agents i and j are adjacent in round n if ``|x_i(n) - x_j(n)| <= radius``.
     With probability one, every two agents meet again and again, so the agents are jointly connected for any radius.
 
     Parameters

@@ -51,22 +51,22 @@ class AdaptiveNEXT(Solver):
     a trial point x_i, a tracker y_i of the average gradient, a damping tau_i and a matrix ``M_i = V V'`` of 64 columns, at
     first from the Gauss-Newton curvature of f_i. A round is
 
-    1.  a few exchanges (:func:`consensus.solvers.adaptive.averaging.average`), which give estimates w_i and G_i of the means of
+    1.  a few exchanges (``adaptive.averaging.average``), which give estimates w_i and G_i of the means of
         x and y, Z_i of products ``H_j O`` of the own Gauss-Newton curvatures with eight random directions O, the same for all
         agents, and tau_i from the mean of tau_i^2. Everything is sent in whole multiples of units;
-    2.  a judgement of the last step (:func:`consensus.solvers.adaptive.judging.judge`): tau_i halves or grows, and where U rose
+    2.  a judgement of the last step (``adaptive.judging.judge``): tau_i halves or grows, and where U rose
         the agent goes back to its last w_i and G_i; then ``M <- M - M O (O'M O)^-1 O'M + Z (O'Z)^-1 Z'``, and the same with the
         last step and the change of G along it;
     3.  the local problem ``d_i = argmin_d G_i . d + 1/2 d'M_i d + tau_i/2 |d|^2 + r(w_i + d)``, with twice the tau, at most
-        twice, while the own cost doubts its own model (:func:`consensus.solvers.adaptive.local.solve`);
+        twice, while the own cost doubts its own model (``adaptive.local.solve``);
     4.  ``x_i = w_i + a d_i``,  ``y_i <- y_i + grad f_i(x_i new) - grad f_i(x_i old)``, with y_i as mixing left it.
 
-    A round takes one exchange at first, with a = 1/2, later up to 64 (:meth:`consensus.solvers.adaptive.averaging.Pace.next`)
+    A round takes one exchange at first, with a = 1/2, later up to 64 (``adaptive.averaging.Pace.next``)
     with a = 1. Where ``F_i = r(w_i) - r(w_i + d_i) - G_i . d_i`` is over 1.2 times the larger of the last F_i and its mean over
     agents (0.8 times in rounds of one and two exchanges, while averages are rough), a is divided by the root of the excess, or
     tau_i multiplied by it, up to 16, if r is in step 3: points that drift apart stop each other. On a static
     network with a doubly stochastic W the agents find in the first exchanges which combination of what they held during a round
-    is nearest to the average (:func:`consensus.solvers.adaptive.filters.weights`).
+    is nearest to the average (``adaptive.filters.weights``).
 
     Nobody knows the network, and no agent is special; it may change, lose messages, or be directed (column stochastic weights;
     masses go along). Where costs are given by functions M comes from steps alone. The history gets the columns ``tau_least``,

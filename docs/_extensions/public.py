@@ -1,0 +1,124 @@
+"""The public names of the packages, where the reference has a page for each; as a script, whether it has them all."""
+
+import importlib
+import inspect
+import pkgutil
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from docutils.nodes import Element
+from sphinx.addnodes import pending_xref
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+
+PACKAGES = ("consensus", "topologies")
+REFERENCE = Path(__file__).parents[1] / "reference"
+HIDDEN = {"consensus.cli.__main__"}
+
+
+def exported() -> dict[str, Any]:
+    """Return everything that a module's ``__all__`` names, by its dotted name, modules left out."""
+    found = {}
+    for package in PACKAGES:
+        folder = importlib.import_module(package)
+        inside = (module.name for module in pkgutil.walk_packages(folder.__path__, f"{package}."))
+        for name in (package, *(name for name in inside if "._" not in name and name not in HIDDEN)):
+            try:
+                module = importlib.import_module(name)
+            except ModuleNotFoundError:  # of a package that an extra brings
+                continue
+            found |= {f"{name}.{word}": getattr(module, word) for word in getattr(module, "__all__", ())}
+    return {name: value for name, value in found.items() if not inspect.ismodule(value)}
+
+
+def shortest() -> dict[str, str]:
+    """Return for each public name, and for the module that defines its object, the name that the reference uses."""
+    by_object: dict[int, list[str]] = {}
+    values = exported()
+    for name, value in values.items():
+        by_object.setdefault(id(value), []).append(name)
+    found = {}
+    for names in by_object.values():
+        best = min(names, key=lambda name: (name.count("."), len(name), name))
+        value = values[best]
+        own = f"{value.__module__}.{value.__qualname__}" if hasattr(value, "__qualname__") else best
+        found |= dict.fromkeys([*names, own], best)
+    return found
+
+
+def aliases() -> dict[str, str]:
+    """Return what numpydoc links in the types of parameters: our classes by their last word, and those of libraries."""
+    words = {best.rpartition(".")[2]: best for name, best in shortest().items() if inspect.isclass(exported_value(best))}
+    return LIBRARIES | words
+
+
+def exported_value(name: str) -> Any:
+    """Return the object of a dotted name."""
+    module, _, word = name.rpartition(".")
+    return getattr(importlib.import_module(module), word)
+
+
+LIBRARIES = {
+    "ndarray": "numpy.ndarray",
+    "np.ndarray": "numpy.ndarray",
+    "np.random.Generator": "numpy.random.Generator",
+    "sparse.csr_array": "scipy.sparse.csr_array",
+    "csr_array": "scipy.sparse.csr_array",
+    "nx.Graph": "networkx.Graph",
+    "nx.DiGraph": "networkx.DiGraph",
+    "DataFrame": "pandas.DataFrame",
+    "pd.DataFrame": "pandas.DataFrame",
+    "Axes": "matplotlib.axes.Axes",
+    "Figure": "matplotlib.figure.Figure",
+    "Path": "pathlib.Path",
+    "Sequence": "collections.abc.Sequence",
+    "Mapping": "collections.abc.Mapping",
+    "callable": "collections.abc.Callable",
+    "Callable": "collections.abc.Callable",
+}
+
+
+def resolve(app: Sphinx, env: BuildEnvironment, node: pending_xref, content: Element) -> Any:
+    """Link what no page describes by the name used: other public names, last words, and what a class inherits."""
+    names: dict[str, str] = app.config.public_names
+    words = {best.rpartition(".")[2]: best for best in names.values()}
+    head, *rest = (target := node.get("reftarget", "")).split(".")
+    holder = ".".join(word for word in (node.get("py:module"), node.get("py:class")) if word)
+    wanted = []
+    for cut in range(target.count(".") + 1, 0, -1):
+        first, after = ".".join(target.split(".")[:cut]), target.split(".")[cut:]
+        wanted += [".".join([names[first], *after])] if first in names else []
+    wanted += [".".join([words[head], *rest])] if head in words else []
+    if node.get("py:class") and holder in names and not rest:
+        family = inspect.getmro(exported_value(names[holder]))
+        wanted += [
+            f"{one.__module__}.{one.__qualname__}"
+            for one in family
+            if head in vars(one) or head in vars(one).get("__annotations__", ())
+        ]
+        wanted = [f"{names.get(name, name)}.{head}" if name in names else name for name in wanted] + [names[holder]]
+    domain = env.get_domain("py")
+    for name in wanted:
+        if found := domain.resolve_xref(env, node["refdoc"], app.builder, "obj", name, node, content):
+            return found
+    return None
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Add the links."""
+    app.add_config_value("public_names", shortest(), "")
+    app.connect("missing-reference", resolve)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+if __name__ == "__main__":
+    pages = "\n".join(page.read_text() for page in REFERENCE.glob("*.rst"))
+    listed = re.findall(r"^   ~?((?:consensus|topologies)\.[\w.]+)$", pages, flags=re.MULTILINE)
+    missing = sorted(set(shortest().values()) - set(listed))
+    unknown = sorted(set(listed) - set(shortest().values()))
+    for kind, names in (("not in the reference (docs/reference)", missing), ("in the reference and not public", unknown)):
+        if names:
+            print(f"{kind}: {', '.join(names)}", file=sys.stderr)
+    sys.exit(bool(missing or unknown))
