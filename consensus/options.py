@@ -12,6 +12,7 @@ import numpy as np
 
 from consensus import _checks, _progress
 from consensus._files import Hold
+from consensus.best import from_state
 from consensus.checkpoint import Checkpoint, check_fits, load
 from consensus.observe import Observer, RoundInfo
 from consensus.observe.callbacks import checked_callbacks
@@ -153,6 +154,8 @@ class RunOptions:
         resumed: Checkpoint | None = None
         if (path := self.resume) is not None:
             resumed = load(path, lambda found: check_fits(path, found, identity, self.rounds))
+            fields, best = from_state(resumed.fields, resumed.best)
+            resumed = resumed._replace(fields=fields, best=best)
         shown = self.progress and root
         with _progress.of_run(shown, self.rounds, type(method).__name__) as bar, ExitStack() as ending:
             saver = Saver(self.checkpoint, self.every, identity) if self.checkpoint else None
@@ -173,6 +176,8 @@ class RunOptions:
             result = finish(lambda: run(observer, resumed), observer, self.rounds, method, self.checkpoint)
             if self.gather:
                 result = replace(result, w=observer.gather.rows(result.w))
+                if (best := result.best) is not None and best.w is not None:
+                    result = replace(result, best=best._replace(w=observer.gather.rows(best.w)))
         if root:
             warn_if_above(result)
         return result

@@ -45,6 +45,8 @@ class Result:
         With ``solve(..., keep=column)`` the point at which the column was least: its ``mean`` (P,), ``round`` and ``value``.
     model : Model, optional
         The model of the problem, if it has one. Files of results do not have it.
+    personal : bool
+        Whether agents have models, or parts of models, of their own: the rows of ``w``.
     """
 
     w: np.ndarray
@@ -55,10 +57,11 @@ class Result:
     honest: np.ndarray | None = None
     best: Best | None = None
     model: Model | None = field(default=None, repr=False)
+    personal: bool = False
 
     @property
     def mean(self) -> np.ndarray:
-        """The agents' mean, shape (P,); that of the honest ones if others are Byzantine."""
+        """The agents' mean, shape (P,); that of the honest ones if others are Byzantine. No model if agents have their own."""
         if self.honest is None:
             return agents_mean(self.w)
         if not len(self.honest):
@@ -68,11 +71,12 @@ class Result:
     def __repr__(self) -> str:
         return f"Result({self.reason}; w {self.w.shape}, {self.history})"
 
-    def predictor(self, pipeline: Pipeline, model: Model | None = None) -> Predictor:
+    def predictor(self, pipeline: Pipeline, model: Model | None = None, agent: int | None = None) -> Predictor:
         """Return the trained model with what turns tables into its inputs; ``predictor.save(path)`` writes one file of both.
 
         Its parameters are those of ``best`` if the run kept a best point, otherwise the ``mean``, which after
-        ``solve(..., gather=False)`` on ranks is that of this rank's agents alone.
+        ``solve(..., gather=False)`` on ranks is that of this rank's agents alone. If agents have models of their own, they are
+        those of one ``agent``.
 
         Parameters
         ----------
@@ -80,6 +84,8 @@ class Result:
             As :func:`consensus.data.own` returns it, or ``consensus.datasets.split(...).pipeline``.
         model : Model, optional
             The model, by default that of the run. A result from a file needs it.
+        agent : int, optional
+            A row of ``w``, if agents have models of their own. After ``solve(..., gather=False)`` these are the rank's agents.
 
         Returns
         -------
@@ -89,7 +95,8 @@ class Result:
         Raises
         ------
         TypeError, ValueError
-            If there is no model, or it does not fit the pipeline.
+            If there is no model, or it does not fit the pipeline. If an ``agent`` is needed, and there is none, or the
+            other way round.
 
         Examples
         --------
@@ -103,7 +110,14 @@ class Result:
         model = self.model if model is None else model
         if model is None:
             raise TypeError("model must be given, because a result of costs by functions, or from a file, has none")
-        return Predictor(model, self.mean if self.best is None else self.best.mean, pipeline)
+        if not self.personal:
+            if agent is not None:
+                raise ValueError(f"agent must be left out: the agents look for one model; got {_checks.shown(agent)}")
+            return Predictor(model, self.mean if self.best is None else self.best.mean, pipeline)
+        rows = self.w if self.best is None or self.best.w is None else self.best.w
+        if agent is None:
+            raise ValueError(f"agent must be given, 0 to {len(rows) - 1}: each has a model of its own")
+        return Predictor(model, rows[_checks.count("agent", agent, least=0, most=len(rows) - 1)], pipeline)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the result to a file, for :func:`consensus.load`: NumPy's npz, without pickle, with a checksum.
@@ -128,6 +142,7 @@ class Result:
         """
         solver = None if self.solver is None else str(self.solver)
         about = {"format": _FORMAT, "rounds": self.rounds, "reason": self.reason, "solver": solver}
+        about |= {"personal": True} if self.personal else {}
         honest = {} if self.honest is None else {"honest": self.honest}
         kept, point = packed(self.best)
         arrays = {"w": self.w, **honest, **point, **{f"history.{name}": self.history[name] for name in self.history}}
@@ -169,7 +184,8 @@ def load(path: str | os.PathLike[str], model: Model | None = None) -> Result | P
         raise TypeError(f"model goes with a predictor; {path} is a result: result.predictor(pipeline, model)")
     history = storage.history_of(storage.part(arrays, "history."))
     honest, best = arrays.get("honest"), unpacked(arrays, about)
-    return Result(arrays["w"], history, about["rounds"], about["reason"], about["solver"], honest, best)
+    settings = about["rounds"], about["reason"], about["solver"]
+    return Result(arrays["w"], history, *settings, honest, best, personal=about.get("personal", False))
 
 
 def finish(
@@ -185,7 +201,8 @@ def finish(
         done, w = observer.latest
         best = None if observer.keeper is None else observer.keeper.best
         model = getattr(observer.problem, "model", None)
-        return Result(w, observer.history, done, reason, solver, observer.recorder.honest, best, model)
+        personal = observer.recorder.personal is not None
+        return Result(w, observer.history, done, reason, solver, observer.recorder.honest, best, model, personal)
 
     try:
         reason = run()

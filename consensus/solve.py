@@ -129,8 +129,8 @@ def solve(
         ``test_error`` of the mean and ``test_error_worst`` of the worst agent: mean squared errors or fractions of wrong
         labels; with ``agent_objectives`` or test shards ``agent_objective`` or ``agent_test_error`` (rows, agents).
         A solver may add columns of its own, as :class:`consensus.solvers.AdaptiveNEXT` does; ``metrics`` are the last ones.
-        If some of the A agents are Byzantine, the columns and ``result.mean`` describe the H honest ones: their mean and
-        disagreement, and the objective ``A/H sum_i g_i + r`` over them. Messages and gradients are those of all agents.
+        If some of the A agents are Byzantine, columns and ``result.mean`` describe the H honest ones, with the objective
+        ``A/H sum_i g_i + r``, and all agents' messages. Agents with models of their own are measured at these, not their mean.
 
     Raises
     ------

@@ -177,6 +177,35 @@ class Shards:
             rows=self.rows[rows],
         )
 
+    def weighted(self, agents: ArrayLike) -> Shards:
+        """Return the same shards with a weight for each agent, by which all its samples' losses are multiplied.
+
+        A mean loss is divided by the same total as before.
+
+        Parameters
+        ----------
+        agents : array_like (network_size,)
+            Weights c_i > 0 of all agents of the network.
+
+        Returns
+        -------
+        Shards
+            With other weights of the samples.
+
+        Raises
+        ------
+        ValueError
+            If there is not a weight > 0 for each agent.
+        """
+        factors = _checks.floats("agents", agents)
+        if factors.shape != (self.network_size,) or not (np.isfinite(factors) & (factors > 0)).all():
+            raise ValueError(f"agents must be {self.network_size} finite weights > 0; got {_checks.shown(agents)}")
+        weights = np.zeros_like(self.weights)
+        own = factors[self.rows, None].astype(weights.dtype)
+        np.multiply(self.weights, own, out=weights, where=self.weights != 0)  # padding is never touched
+        total = float(self.samples) if self.total_weight is None else self.total_weight
+        return replace(self, weights=weights, total_weight=total)
+
 
 def _check_shapes(shards: Shards) -> None:
     """Raise ``TypeError`` or ``ValueError`` unless the arrays of ``shards`` belong together."""

@@ -131,6 +131,8 @@ class NetworkEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         network = networks.schedule(self.network, agents, of_network)
         tolerance = tol if hidden else min(tol, max(_LINEAR * tol, _LEAST))
         options: dict[str, Any] = {"tolerance": tolerance or None, "seed": of_start, "progress": bool(self.verbose)}
+        if self.solver is not None and hasattr(self.solver, "personal") and self.solver.personal(problem) is not None:
+            raise TypeError(f"solver must look for one model; with {self.solver} each agent has its own: use consensus.solve")
         result = solve(problem, network, self.solver, rounds=rounds, **options)
 
         reached = max(result.history[name][-1] for name in ("stationarity", "disagreement"))

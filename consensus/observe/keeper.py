@@ -34,9 +34,12 @@ class Keeper:
         value = float(row[self.column])
         return value == value if self.best is None else value < self.best.value
 
-    def keep(self, row: Mapping[str, Any], mean: np.ndarray, regular: bool) -> None:
-        """Keep the point of a ``row`` that is better; ``regular`` says whether a run of more rounds records it, too."""
-        round = int(row["round"])
-        self.best = Best(self.column, float(row[self.column]), round, np.array(mean))
+    def keep(self, row: Mapping[str, Any], mean: np.ndarray, w: np.ndarray | None, regular: bool) -> None:
+        """Keep the point of a ``row`` that is better, and the agents' ``w`` if they have models of their own.
+
+        ``regular`` says whether a run of more rounds records it, too.
+        """
+        round, rows = int(row["round"]), None if w is None else np.array(w)
+        self.best = Best(self.column, float(row[self.column]), round, np.array(mean), rows)
         if regular:
             self.regular = self.best

@@ -8,6 +8,7 @@ import numpy as np
 from tqdm import tqdm
 
 from consensus._progress import Lines
+from consensus.best import with_state
 from consensus.checkpoint import Checkpoint
 from consensus.history import History
 from consensus.observe.callbacks import Callback, RoundInfo, first_reason
@@ -212,7 +213,7 @@ class Observer:
             # One process decides, because rounding can differ between machines.
             reason, better = self.gather.decide(lambda everyone: self._decided(row, mean, everyone), w)
             if self.keeper and better:
-                self.keeper.keep(row, mean, regular)
+                self.keeper.keep(row, mean, None if self.recorder.personal is None else w, regular)
         return Decision(reason, self.due.saved(round) or (reason is not None and self.saver is not None))
 
     def _decided(self, row: dict[str, Any], mean: np.ndarray, everyone: Callable[[], np.ndarray]) -> tuple[str | None, bool]:
@@ -231,5 +232,5 @@ class Observer:
             State of the solver by field, of all agents; of those of this process if several observe together.
         """
         assert self.saver is not None, "without a saver no decision says that the state is to be saved"
-        best = None if self.keeper is None else self.keeper.regular
+        fields, best = with_state(fields, None if self.keeper is None else self.keeper.regular)
         self.saver.save(self.gather, fields, self.history, *self._total, best)

@@ -87,8 +87,9 @@ class Private(Wrapper):
             raise TypeError(
                 f"solver of Private must be one of gradients alone, such as DGD or GradientTracking; {inner} needs more"
             )
-        if getattr(self.solver, "step_size", 0) is None:
-            raise ValueError(f"solver of Private must have a step_size: the default of {inner} would depend on the data")
+        for name in ("step_size", "momentum"):
+            if getattr(self.solver, name, 0) is None:
+                raise ValueError(f"solver of Private must have a {name}: the default of {inner} would depend on the data")
         for name, value in zip(("clip", "noise", "correlated"), checked(self.clip, self.noise, self.correlated), strict=True):
             object.__setattr__(self, name, value)
         _checks.count("seed", self.seed, least=0)

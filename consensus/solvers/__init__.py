@@ -34,6 +34,7 @@ from consensus.solvers.next import NEXT
 from consensus.solvers.nids import NIDS
 from consensus.solvers.noloco import NoLoCo
 from consensus.solvers.opapc import OPAPC
+from consensus.solvers.personalised import Personalised
 from consensus.solvers.pgextra import PGEXTRA
 from consensus.solvers.prox_gt import ProxGT
 from consensus.solvers.prox_skip import ProxSkip
@@ -54,8 +55,8 @@ __all__ = [
     "ATG", "BEER", "CGT", "D2", "DADMM", "DATOS", "DGD", "DLM", "EXTRA", "GTHSGD", "GTSAGA", "GTSARAH", "GTVR", "KGT",
     "LEAD", "LED", "LTADMM", "NEXT", "NIDS", "OPAPC", "PGEXTRA", "SGP", "SONATA", "AccGT", "AdaptiveNEXT", "AutoGT",
     "ChocoSGD", "Compressed", "DSGDm", "DecentLaM", "DiLoCo", "DiNNO", "ExactDiffusion", "Gossip", "GradientTracking",
-    "MoTEF", "Needs", "NetworkGIANT", "NewtonTracking", "NoLoCo", "PowerGossip", "ProxGT", "ProxSkip", "PushDIGing",
-    "PushPull", "QGDSGDm", "RelaySGD", "Solver", "TrackingADMM", "TreeLBFGS", "TreeNewton", "WangElia", "check_needs",
-    "table",
+    "MoTEF", "Needs", "NetworkGIANT", "NewtonTracking", "NoLoCo", "Personalised", "PowerGossip", "ProxGT", "ProxSkip",
+    "PushDIGing", "PushPull", "QGDSGDm", "RelaySGD", "Solver", "TrackingADMM", "TreeLBFGS", "TreeNewton", "WangElia",
+    "check_needs", "table",
 ]
 # fmt: on

@@ -10,6 +10,7 @@ import numpy as np
 
 from consensus import _checks
 from consensus.problems import BaseProblem
+from consensus.problems.personal import Personal
 from consensus.solvers.needs import Needs
 from topologies.schedules import ScheduleLike
 
@@ -62,3 +63,10 @@ class SolverDefaults:
     def prox(self, problem: BaseProblem) -> Callable[[np.ndarray, float], np.ndarray]:
         """Return the prox ``(v, step) -> w`` of what is minimised beside the costs, by which stationarity is measured."""
         return _checks.problem(problem).regularizer.prox
+
+    def personal(self, problem: BaseProblem) -> Personal | None:
+        """Return what agents keep for themselves, if they have models of their own; None if they look for one model.
+
+        The history is then measured at each agent's own point: see :class:`consensus.problems.personal.Personal`.
+        """
+        return None

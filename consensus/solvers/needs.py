@@ -50,6 +50,9 @@ class Needs:
         Whether its agents wake one by one, without rounds: an engine of :mod:`consensus.asynchronous` runs it, and no other.
     coupled : bool
         Whether the problem must be a :class:`consensus.problems.Coupled`, whose agents have variables of their own.
+    own_models : bool
+        Whether agents have models of their own, with the weights of ``network.mix`` in their objective: wrappers that change
+        ``network.mix`` refuse it.
 
     Raises
     ------
@@ -75,6 +78,7 @@ class Needs:
     deterministic: bool = False
     wakes: bool = False
     coupled: bool = False
+    own_models: bool = False
 
     def __post_init__(self) -> None:
         _checks.choice("regularizer of Needs", self.regularizer, get_args(Regularizers))
@@ -89,6 +93,7 @@ class Needs:
             "deterministic",
             "wakes",
             "coupled",
+            "own_models",
         ):
             _checks.flag(f"{name} of Needs", getattr(self, name))
         if not isinstance(self.loss, tuple) or not all(isinstance(name, str) for name in self.loss):

@@ -10,6 +10,7 @@ import numpy as np
 from consensus import _checks
 from consensus.communication.network import Network
 from consensus.problems import BaseProblem
+from consensus.problems.personal import Personal
 from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs, needs_of
 from topologies.schedules import ScheduleLike
@@ -36,9 +37,11 @@ class Wrapper(Solver):
         """Return the network that the inner solver is given."""
 
     def _takes_mix(self) -> None:
-        """Raise ``TypeError`` if the inner solver takes messages one by one, not by ``network.mix``."""
-        if needs_of(self.solver).each_message:
-            outer, inner = type(self).__name__, type(self.solver).__name__
+        """Raise ``TypeError`` if the inner solver takes messages one by one, or minimises what ``network.mix`` says."""
+        outer, inner, needs = type(self).__name__, type(self.solver).__name__, needs_of(self.solver)
+        if needs.own_models:
+            raise TypeError(f"solver of {outer} cannot be {inner}, whose objective has the weights of network.mix in it")
+        if needs.each_message:
             raise TypeError(f"solver of {outer} cannot be {inner}, which takes messages one by one: {inner}({outer}(...), ...)")
 
     @property
@@ -69,6 +72,9 @@ class Wrapper(Solver):
 
     def prox(self, problem: BaseProblem) -> Callable[[np.ndarray, float], np.ndarray]:
         return self.solver.prox(problem)
+
+    def personal(self, problem: BaseProblem) -> Personal | None:
+        return self.solver.personal(problem) if hasattr(self.solver, "personal") else None
 
     def check(self, problem: BaseProblem) -> None:
         self.solver.check(problem)

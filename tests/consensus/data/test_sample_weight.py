@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from problems import data
 
 import consensus
 import topologies
@@ -158,3 +159,27 @@ def test_wrong_weights_are_named(weights, words):
         consensus.partition(X, Y, agents=4, sample_weight=weights)
     with pytest.raises(ValueError, match=r"groups must have shape \(40,\)"):
         consensus.partition(X, Y, groups=[0, 1], sample_weight=np.ones(40))
+
+
+def test_weights_of_agents_multiply_their_costs_in_blocks_too():
+    shards = consensus.partition(*data(), agents=6, scheme="sizes", sizes=[4, 16, 9, 11, 7, 13])
+    c, w = np.array([2.0, 1.0, 0.5, 3.0, 1.0, 0.1]), np.random.default_rng(0).standard_normal((6, 5))
+    plain, weighted = (problem_of(found) for found in (shards, shards.weighted(c)))
+    np.testing.assert_allclose(weighted.value(w), c * plain.value(w), rtol=1e-14)
+    np.testing.assert_allclose(weighted.gradient(w), c[:, None] * plain.gradient(w), rtol=1e-13)
+    block = problem_of(shards.restrict([1, 3]).weighted(c))
+    np.testing.assert_array_equal(block.gradient(w[[1, 3]]), weighted.gradient(w)[[1, 3]])
+    even = problem_of(shards.weighted(60 / (6 * shards.sizes)))  # each agent's mean loss counts alike
+    means = [problem_of(consensus.Shards.from_list([pair])).value(row[None])[0] for pair, row in zip(parts(shards), w)]
+    np.testing.assert_allclose(6 * even.value(w), means, rtol=1e-13)
+    for odd in (np.ones(5), [1, 1, 1, 1, 1, 0], [1, 1, 1, 1, 1, np.nan]):
+        with pytest.raises(ValueError, match="agents must be 6 finite weights > 0"):
+            shards.weighted(odd)
+
+
+def problem_of(shards):
+    return consensus.Problem(consensus.Linear(4), consensus.SquaredLoss(), shards)
+
+
+def parts(shards):
+    return [(X[:size], y[:size]) for X, y, size in zip(shards.features, shards.targets, shards.sizes, strict=True)]

@@ -1,0 +1,92 @@
+"""Measurements at each agent's own point, of agents who have models of their own."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from consensus.observe.held_out import HeldOut
+from consensus.observe.held_out_owned import OwnedTest
+from consensus.observe.held_out_read import ReadTest
+from consensus.observe.measured_agents import MeasuredAgents
+from consensus.observe.metrics import squared_distances
+from consensus.observe.protocols import Method
+from consensus.problems.personal import Personal
+
+
+class AtOwn:
+    """Measures objective, stationarity and test error at the agents' own points: see :class:`Personal`.
+
+    An agent's point has the mean where agents agree. `each` asks for the agents' parts of the objective, too.
+    """
+
+    def __init__(
+        self,
+        agents: MeasuredAgents,
+        solver: Method,
+        personal: Personal,
+        test: HeldOut | ReadTest | OwnedTest | None,
+        each: bool,
+    ) -> None:
+        self.agents, self.solver, self.personal, self.test, self.each = agents, solver, personal, test, each
+        self.problem: Any = agents.problem
+        self._buffers = getattr(getattr(self.problem, "model", None), "buffers", None) is not None
+
+    def measure(self, w: np.ndarray, mean: np.ndarray) -> dict[str, float | np.ndarray]:
+        """Return the measured quantities by name, at the iterates `w` of the agents of this process and the `mean` of all."""
+        own, agents, problem = self.personal.own, self.agents, self.problem
+        points, buffers = self.personal.points(w, mean), None
+        costs, gradients = problem.value_and_gradient(points)
+        if self._buffers:
+            buffers = problem.buffers(points)
+            here = [slice(k, k + 1) for k in range(len(points))]
+            costs = np.concatenate([problem.restrict(k).evaluated(buffers[k][0]).value(points[k]) for k in here])
+        gaps, pulls = self._coupling(w)
+        costs = problem.network_size * costs + problem.regularizer.value(points) + gaps
+        slopes = np.where(own, problem.network_size * gradients, agents.total(gradients)) + pulls
+        squares = np.square(points - self.solver.prox(problem)(points - slopes, 1.0)).sum(axis=1)
+        apart = squared_distances(np.where(own, 0, w), np.where(own, 0, mean))
+        objectives, squares, apart = agents.of(agents.gather.rows(np.stack([costs, squares, apart], axis=1))).T
+        row: dict[str, float | np.ndarray] = {
+            "objective": float(objectives.mean()),
+            "stationarity": float(np.sqrt(squares.mean())),
+            "disagreement": float(np.sqrt(apart.mean())),
+        }
+        if self.each:
+            row["agent_objective"] = objectives
+        return row | self._errors(points, buffers)
+
+    def _errors(self, points: np.ndarray, buffers: np.ndarray | None) -> dict[str, float | np.ndarray]:
+        """Return the errors of the agents' points: on their own test sets, or all on one test set."""
+        if (test := self.test) is None:
+            return {}
+        if not isinstance(test, OwnedTest):
+
+            def of(rows: slice | np.ndarray) -> np.ndarray:
+                return test.errors(points[rows], None if buffers is None else buffers[rows])
+
+            errors = self.agents.numbers(of, len(points))
+            return {"test_error": float(errors.mean()), "test_error_worst": float(errors.max())}
+        sums = [part.errors(points[k : k + 1], None if buffers is None else buffers[k]) for k, part in enumerate(test.parts)]
+        errors = np.array(sums).reshape(len(points))
+        weights, errors = self.agents.of(self.agents.gather.rows(np.stack([test.weights, errors], axis=1))).T
+        mean = (weights * errors).sum() / weights.sum()
+        return {"test_error": float(mean), "test_error_worst": float(errors.max()), "agent_test_error": errors}
+
+    def _coupling(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray | float]:
+        """Return ``sum_j c_ij/4 |x_i - x_j|^2`` (agents,) and ``sum_j c_ij (x_i - x_j)`` (agents, P) of agents here."""
+        gaps = np.zeros(len(w), w.dtype)
+        if self.personal.coupling is None:
+            return gaps, 0.0
+        pulls = np.zeros_like(w)
+        columns = self.personal.coupling[self.problem.rows].tocsc()
+        # One agent after the other, so that sums have the same bits wherever agents are.
+        for agent, point in enumerate(itertools.chain.from_iterable(self.agents.gather.parts(w))):
+            here = slice(*columns.indptr[agent : agent + 2])
+            rows, weights = columns.indices[here], columns.data[here].astype(w.dtype)
+            differences = w[rows] - point
+            gaps[rows] += weights / 4 * np.square(differences).sum(axis=1)
+            pulls[rows] += weights[:, None] * differences
+        return gaps, pulls

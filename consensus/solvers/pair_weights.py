@@ -1,0 +1,82 @@
+"""Weights of pairs of agents."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+import topologies
+from consensus import _checks
+from topologies.schedules import ScheduleLike
+
+
+class PairWeights:
+    """How near the models of two agents are to be, for each pair of agents: see :class:`consensus.solvers.Personalised`.
+
+    Parameters
+    ----------
+    weights : array_like or scipy sparse matrix (agents, agents), or PairWeights
+        Symmetric numbers, at least 0; the diagonal does not count.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are none.
+    """
+
+    def __init__(self, weights: Any) -> None:  # noqa: ANN401  # numbers of any kind
+        if isinstance(weights, PairWeights):
+            self.matrix: sparse.csr_array = weights.matrix
+            return
+        given = weights if sparse.issparse(weights) else _checks.floats("weights", weights)
+        if given.ndim != 2 or given.shape[0] != given.shape[1] or given.shape[0] == 0:
+            raise ValueError(f"weights must be a matrix (agents, agents), a number for each pair; got shape {given.shape}")
+        found = sparse.coo_array(given, dtype=np.float64)
+        apart = found.row != found.col
+        matrix = sparse.csr_array((found.data[apart], (found.row[apart], found.col[apart])), shape=found.shape)
+        matrix.sum_duplicates()
+        if not np.isfinite(matrix.data).all() or (matrix.data < 0).any():
+            raise ValueError("weights must be finite numbers >= 0")
+        matrix.eliminate_zeros()
+        if (uneven := abs(matrix - matrix.T)).nnz and uneven.max():
+            i, j = (int(place[0]) for place in uneven.nonzero())
+            raise ValueError(f"weights must be symmetric; agents {i} and {j} have {matrix[i, j]:g} and {matrix[j, i]:g}")
+        self.matrix = matrix
+
+    @classmethod
+    def of(cls, schedule: ScheduleLike) -> PairWeights:
+        """Return the mixing weights of a static network."""
+        return cls(schedule.weights(schedule.key(0)))
+
+    def __repr__(self) -> str:
+        matrix = self.matrix
+        code = zlib.crc32(matrix.data.tobytes() + matrix.indices.tobytes())
+        return f"<{matrix.shape[0]} agents, {matrix.nnz // 2} pairs, {code:08x}>"
+
+    def _key(self) -> tuple[bytes, ...]:
+        return tuple(array.tobytes() for array in (self.matrix.data, self.matrix.indices, self.matrix.indptr))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PairWeights) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    @property
+    def degrees(self) -> np.ndarray:
+        """The agents' sums of weights (agents,)."""
+        return np.asarray(self.matrix.sum(axis=1))
+
+    @property
+    def scale(self) -> float:
+        """Twice the largest degree s, by which ``I - (D - W) / s`` is a mixing matrix; 1 if all weights are zero."""
+        return float(2 * self.degrees.max()) or 1.0
+
+    def schedule(self) -> ScheduleLike:
+        """Return the network that mixes by ``I - (D - W) / s``, with D the diagonal matrix of degrees."""
+        return topologies.schedule_from_matrix(
+            self.matrix / self.scale + sparse.diags_array(1 - self.degrees / self.scale, format="csr")
+        )
