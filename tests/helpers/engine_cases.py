@@ -7,6 +7,7 @@ from typing import NamedTuple
 import networkx as nx
 import numpy as np
 from engine_solvers import Cheat, CtrlC, Faulty, HeavyBall, Mixed, Slow, Speed, Stops, Trouble, Turned, Watching  # noqa: F401
+from personal_cases import personal
 from pictures import Pictures
 from problems import data
 
@@ -24,7 +25,6 @@ from consensus.solvers import (
     Compressed,
     Gossip,
     GradientTracking,
-    Personalised,
     PowerGossip,
     PushDIGing,
     PushPull,
@@ -37,7 +37,6 @@ from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
 AGENTS = 7  # so that neither 2, 3 nor 4 workers have equal parts
 SIZES = {"equal": [9, 9, 9, 9, 8, 8, 8], "unequal": [2, 20, 5, 11, 1, 14, 7]}
 GRAPH = topologies.erdos_renyi(AGENTS, 0.5, seed=3)
-GRAPH_WEIGHTS = nx.to_numpy_array(GRAPH, weight=None) * np.add.outer(np.arange(AGENTS), np.arange(AGENTS))
 PAIRS = nx.Graph([(1, 2), (3, 4), (5, 6)])  # all inside the blocks of 2 and of 4 ranks
 PAIRS.add_node(0)
 NETWORKS = {
@@ -154,7 +153,8 @@ def special():
     circle = nx.DiGraph([(k, (k + 1) % AGENTS) for k in range(AGENTS)] + [(0, 3), (5, 2), (6, 1)])
     directed = topologies.Static(circle, weights=topologies.push)
     failing = topologies.LinkFailure(directed, 0.3, seed=2, symmetric=False)
-    return {
+    tested = OBSERVED | {"test": data()}
+    return {name: Case(p, static, solver, tested) for name, (p, solver) in personal(GRAPH, smooth, single).items()} | {
         "functions, tracking": Case(functions, random, GradientTracking(0.02)),
         "functions, DGD": Case(functions, static, DGD(0.02)),
         "functions, a nested state": Case(functions, random, HeavyBall()),
@@ -190,8 +190,6 @@ def special():
         "CS+ of nearest neighbours": Case(single, static, Attack(CSPlus(partial, 0.07, NNM()), [2, 5], ALIE())),
         "NNA, buckets": Case(smooth, complete, Attack(NNA(GradientTracking(0.05), 1 / 7, Bucketing(2)), [6], SignFlip())),
         "attack among packed rows": Case(wide, random, Attack(Mixed(0.05), [3], Dissensus())),
-        "personalised, weights": Case(smooth, static, Personalised(GRAPH_WEIGHTS, 0.3), OBSERVED | {"test": data()}),
-        "personalised, batches": Case(single, static, Personalised(l=0.2, step_size=0.05, batch=3)),
         "batches, DGD": Case(problem("logistic", consensus.L2(0.02)), static, DGD(0.05, batch=3)),
         "batches, tracking": Case(single, random, GradientTracking(0.05, batch=consensus.Minibatches(4, seed=1))),
         "batches, cta, replacement": Case(

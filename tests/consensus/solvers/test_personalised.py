@@ -7,10 +7,8 @@ from problems import GRAPH, data, problem
 
 import consensus
 import topologies
-from consensus.compression import TopK
 from consensus.engines import Processes
-from consensus.robust import NNA
-from consensus.solvers import DGD, Compressed, Gossip, Personalised
+from consensus.solvers import DGD, Personalised
 
 AGENTS = len(GRAPH)
 NETWORK = topologies.Static(GRAPH)
@@ -205,58 +203,3 @@ def test_the_best_models_survive_a_break(engine, tmp_path, forked):
     np.testing.assert_array_equal(resumed.best.w, whole.best.w)
     np.testing.assert_array_equal(resumed.w, whole.w)
     assert resumed.best.value == whole.best.value
-
-
-# What is refused
-
-
-@pytest.mark.parametrize(
-    ("weights", "words"),
-    [
-        (np.ones((AGENTS, AGENTS)), r"weights must be zero except between neighbours; agents \d and \d have 1"),
-        (np.zeros((3, 3)), r"weights must have shape \(6, 6\)"),
-    ],
-)
-def test_weights_that_do_not_fit_the_network(weights, words):
-    with pytest.raises(ValueError, match=words):
-        consensus.solve(RIDGE, NETWORK, Personalised(weights), rounds=1)
-
-
-@pytest.mark.parametrize(
-    ("weights", "words"),
-    [
-        ([[0.0, 1.0], [2.0, 0.0]], r"weights must be symmetric; agents 0 and 1 have 1 and 2"),
-        ([[0.0, -1.0], [-1.0, 0.0]], "weights must be finite numbers >= 0"),
-        ([[0.0, np.nan], [np.nan, 0.0]], "weights must be finite numbers >= 0"),
-        (np.ones((2, 3)), r"weights must be a matrix \(agents, agents\).*got shape \(2, 3\)"),
-    ],
-)
-def test_weights_that_are_none(weights, words):
-    with pytest.raises(ValueError, match=words):
-        Personalised(weights)
-
-
-@pytest.mark.filterwarnings("ignore:Personalised's theory")
-def test_networks_and_wrappers_that_change_the_objective_are_refused():
-    with pytest.raises(ValueError, match="give a static network"):
-        consensus.solve(RIDGE, topologies.RandomEdges(GRAPH, 0.5), Personalised(), rounds=1)
-    for wrapped in (
-        lambda: Gossip(Personalised(), 2),
-        lambda: NNA(Personalised(), 0.1),
-        lambda: Compressed(Personalised(), TopK(0.5)),
-    ):
-        with pytest.raises(TypeError, match=r"cannot be Personalised, whose objective has the weights of network\.mix in it"):
-            wrapped()
-
-
-def test_estimators_need_one_model():
-    with pytest.raises(TypeError, match="each agent has its own"):
-        consensus.estimators.NetworkRegressor(solver=Personalised()).fit(*data())
-
-
-def test_solvers_with_equal_settings_are_equal():
-    here, there = Personalised(similarities(), 0.5), Personalised(similarities(), 0.5)
-    assert here == there
-    assert hash(here) == hash(there)
-    assert here != Personalised(similarities(1), 0.5)
-    assert "6 agents" in repr(here)
