@@ -13,11 +13,11 @@ import numpy as np
 from engine_ends import _call, stopped  # noqa: F401
 from engine_harness import engine_here, say, write
 from engine_ranks import same_everywhere
-from two_hosts import sent_here
 
 import consensus
 import topologies
 from consensus.solvers import GradientTracking
+from experiments.shared.two_hosts import sent_here
 
 AGENTS, INPUTS, ROUNDS = 8, 2_000, 200
 
@@ -30,13 +30,24 @@ def wide():
     return engine_cases.Case(problem, topologies.ring(AGENTS), GradientTracking(1e-4), {"rounds": ROUNDS, "record_every": 100})
 
 
-def apart(folder):
-    engine, differ = engine_here(), []
+def run_few(engine, folder):
+    """Which of a few runs differ between ranks; all are written."""
+    differ = []
     for name in engine_cases.FEW:
         result = engine_cases.compared()[name].run(engine=engine)
         differ += [] if same_everywhere(engine, result) else [name]
         if engine.root:
             write(folder / f"{name}.npz", result)
+    return differ
+
+
+def few(folder):
+    say({"differ": run_few(engine_here(), folder)})
+
+
+def apart(folder):
+    engine = engine_here()
+    differ = run_few(engine, folder)
     before = engine.ranks.allgather(sent_here())
     result = wide().run(engine=engine)
     after = engine.ranks.allgather((platform.node(), sent_here()))

@@ -6,15 +6,16 @@ import re
 import signal
 import time
 import uuid
+from contextlib import contextmanager
 
 import engine_cases
 import numpy as np
 import pytest
-from engine_harness import HERE, MARK, assert_same, columns, living, read, wait_for
+from engine_harness import HERE, KIND, MARK, MPIEXEC, assert_same, columns, environment, living, read, wait_for
 from engine_hosts import AGENTS, INPUTS, ROUNDS, wide
-from two_hosts import two_hosts
 
 import consensus
+from experiments.shared.two_hosts import NoHosts, two_hosts
 
 BETWEEN = "bytes_between_hosts"
 SCRIPT = HERE / "engine_hosts.py"
@@ -29,12 +30,29 @@ def mark(monkeypatch):
     return name
 
 
+@contextmanager
+def made(mark, folder, **link):
+    """Two hosts; nothing runs there afterwards."""
+    try:
+        with two_hosts(folder, **link) as two:
+            before = set(living(mark))
+            yield two
+            for process in set(living(mark)) - before:
+                os.kill(process, signal.SIGKILL)
+    except NoHosts as error:
+        pytest.skip(str(error))
+
+
 @pytest.fixture
 def hosts(mark, tmp_path):
-    with two_hosts(tmp_path) as two:
+    with made(mark, tmp_path) as two:
         yield two
-        for process in set(living(mark)) - {holder.pid for holder in two.holders.values()}:
-            os.kill(process, signal.SIGKILL)
+
+
+def start(hosts, how, *arguments):
+    """Start a task of ``engine_hosts.py`` on two ranks of each host."""
+    variables = environment(**{KIND: "mpi" if how == "mpiexec" else "torch"})
+    return hosts.start(MPIEXEC if how == "mpiexec" else how, variables, SCRIPT, *arguments)
 
 
 def finished(jobs, seconds=60):
@@ -45,7 +63,7 @@ def finished(jobs, seconds=60):
 
 @pytest.mark.parametrize("how", ["mpiexec", "torchrun"])
 def test_they_have_the_bits_of_one_process_and_the_history_says_what_crosses(how, hosts, tmp_path):
-    jobs = hosts.start(how, SCRIPT, "apart", tmp_path)
+    jobs = start(hosts, how, "apart", tmp_path)
     said, errors = finished(jobs, 120)
     assert [job.returncode for job in jobs] == [0] * len(jobs), errors
     report = json.loads(said)
@@ -64,8 +82,22 @@ def test_they_have_the_bits_of_one_process_and_the_history_says_what_crosses(how
 
 
 @starting
+def test_messages_that_are_late_or_sent_twice_change_no_bits(how, mark, tmp_path):
+    """Packets take 10 ms, every hundredth is lost, and TCP sends it again."""
+    with made(mark, tmp_path, delay=0.01, bandwidth=1e7, loss=0.01) as hosts:
+        jobs = start(hosts, how, "few", tmp_path)
+        said, errors = finished(jobs, 120)
+    assert [job.returncode for job in jobs] == [0] * len(jobs), errors
+    assert json.loads(said) == {"differ": []}
+    for name in engine_cases.FEW:
+        result = read(tmp_path / f"{name}.npz")
+        result.history.pop(BETWEEN)
+        assert_same(result, engine_cases.compared()[name].run(), name)
+
+
+@starting
 def test_a_stopped_rank_ends_the_job(how, hosts, tmp_path):
-    jobs = hosts.start(how, SCRIPT, "stopped", tmp_path)
+    jobs = start(hosts, how, "stopped", tmp_path)
     said, errors = finished(jobs[:3])  # the last of four started by hand is the stopped one
     assert all(job.returncode for job in jobs[:3])
     assert said == ""
@@ -77,7 +109,7 @@ def test_a_stopped_rank_ends_the_job(how, hosts, tmp_path):
 @starting
 @pytest.mark.parametrize("what", ["killed", "cut"])
 def test_a_killed_rank_or_a_cut_link_ends_all_ranks_and_the_history_is_written(what, how, hosts, tmp_path, mark):
-    jobs = hosts.start(how, SCRIPT, "endless", tmp_path)
+    jobs = start(hosts, how, "endless", tmp_path)
     pids = wait_for(lambda: len(found := sorted(tmp_path.glob("rank-*"))) == 4 and [int(file.read_text()) for file in found])
     wait_for((tmp_path / "run.ckpt").exists)
     time.sleep(0.5)  # some rounds
