@@ -113,7 +113,7 @@ def two_hosts(folder: Path, delay: float = 0.0, bandwidth: float = 0.0, loss: fl
     folder : Path
         An empty folder.
     delay, bandwidth, loss : float
-        Of the link: seconds one way, bytes a second (0: no limit), probability that a packet is lost. All zero: as fast as can be.
+        Of the link: seconds one way, bytes a second (0: no limit), probability that a packet is lost.
 
     Yields
     ------
