@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tests.campaign import damage, fuzz, kills, ranks, repeats
+from tests.campaign import combinations, damage, fuzz, kills, ranks, repeats
 from tests.campaign.outcome import Outcome
 
 
@@ -24,6 +24,7 @@ PARTS = {
     "damaged files": Part(damage.search, 2300, 200),
     "flipped bits": Part(damage.search_bits, 200, 40),
     "kills and stops": Part(kills.search, 60, 3),
+    "combinations": Part(combinations.search, 10_000, 12),
     "single ranks": Part(ranks.search, 16, 2),
     "runs in a row": Part(repeats.search, 100, 12),
 }

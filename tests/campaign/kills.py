@@ -14,11 +14,12 @@ from pathlib import Path
 from tqdm import tqdm
 
 import consensus
-from consensus.engines import MPI, Processes
+from consensus.engines import MPI, Processes, Torch
 from tests.campaign.outcome import Outcome
 from tests.campaign.started import Started, assert_same, read, write
 
-ENGINES = ("stacked", "processes:1", "processes:2", "processes:3", "mpi")
+ENGINES = ("stacked", "processes:1", "processes:2", "processes:3", "mpi", "torch")
+RANKS = {"mpi": MPI, "torch": Torch}
 SIGNALS = ("SIGKILL", "SIGKILL", "SIGTERM", "SIGINT", "SIGSTOP")
 ENDING = 60.0  # seconds that a run may take to end after a signal
 PAUSE = 0.002  # seconds a round
@@ -50,7 +51,7 @@ def _one(engine, times, rng, folder, reference):
         wrong += [f"{name}: {text}" for text in _signalled(engine, name, rng, folder)]
     last = _start(engine, folder)
     code = last.wait(ENDING)
-    wrong += [f"at the end: left {text}" for text in last.left(engine != "mpi")]
+    wrong += [f"at the end: left {text}" for text in last.left(engine not in RANKS)]
     if code != 0:
         return [*wrong, f"resumed run ended with {code}: {last.output()[-300:]!r}"]
     try:
@@ -62,7 +63,7 @@ def _one(engine, times, rng, folder, reference):
 
 
 def _start(engine, folder):
-    return Started(folder, "tests.campaign.kills", folder, engine, ranks=2 if engine == "mpi" else None)
+    return Started(folder, "tests.campaign.kills", folder, engine, ranks=2 if engine in RANKS else None, engine=engine)
 
 
 def _signalled(engine, name, rng, folder):
@@ -82,7 +83,7 @@ def _signalled(engine, name, rng, folder):
     wrong = [] if code is not None else [f"still running {ENDING:g} s later"]
     if name == "SIGSTOP" and code not in (0, None):
         wrong.append(f"ended with {code} though it was only stopped for a moment: {started.output()[-300:]!r}")
-    return wrong + [f"left {text}" for text in started.left(engine != "mpi")]
+    return wrong + [f"left {text}" for text in started.left(engine not in RANKS)]
 
 
 def run(engine="stacked", pause=0.0, **options):
@@ -99,7 +100,7 @@ def main(folder, engine):
         result = run(engine, PAUSE, checkpoint=path, resume=path if path.exists() else None)
     except consensus.Interrupted:
         sys.exit(STOPPED)
-    if kind != "mpi" or MPI().root:
+    if kind not in RANKS or RANKS[kind]().root:
         write(folder / "result.npz", result)
 
 

@@ -13,7 +13,7 @@ for folder in (ROOT, ROOT / "tests" / "helpers"):
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 
-from engine_harness import MARK, MPIEXEC, Traces, assert_same, environment, living, read, write  # noqa: E402
+from engine_harness import KIND, MARK, MPIEXEC, Traces, assert_same, environment, living, read, write  # noqa: E402
 
 __all__ = ["Started", "assert_same", "read", "write"]
 
@@ -21,14 +21,17 @@ GRACE = 60.0  # seconds in which the processes of an ended run must end
 
 
 class Started:
-    """``python -m module arguments...``, on ``ranks`` MPI ranks if given; its output is a file in ``folder``."""
+    """``python -m module arguments...``, on ``ranks`` of an ``engine`` if given; its output is a file in ``folder``."""
 
-    def __init__(self, folder, module, *arguments, ranks=None):
+    def __init__(self, folder, module, *arguments, ranks=None, engine="mpi"):
         self.mark, self.traces, self.log = uuid.uuid4().hex, Traces(), Path(folder, "stderr")
         command = [sys.executable, "-m", module, *map(str, arguments)]
-        if ranks:
+        if ranks and engine == "mpi":
             command = [str(MPIEXEC), "-n", str(ranks), sys.executable, "-m", "mpi4py", *command[1:]]
-        variables = environment(**{MARK: self.mark, "OMP_NUM_THREADS": "1"})
+        elif ranks:
+            torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
+            command = [sys.executable, *torchrun, *command[1:]]
+        variables = environment(**{MARK: self.mark, KIND: engine, "OMP_NUM_THREADS": "1"})
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env=variables, cwd=ROOT, start_new_session=True)
 
