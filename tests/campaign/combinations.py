@@ -1,6 +1,6 @@
 """Every solver on every schedule on ranks of both engines: the bits of one process, or refused in the same words.
 
-As a script, what every rank runs: ``python -m tests.campaign.combinations folder engine count seed``, started by mpiexec or torchrun.
+As a script, what every rank runs: ``python -m tests.campaign.combinations folder engine count seed``.
 """
 
 import random
