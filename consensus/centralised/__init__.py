@@ -3,6 +3,7 @@
 from consensus.centralised.downpour import DownpourSGD
 from consensus.centralised.fed_adam import FedAdam
 from consensus.centralised.fed_avg import FedAvg
+from consensus.centralised.layer_parallel import LayerParallel
 from consensus.centralised.map_reduce import MapReduceGradientDescent
 from consensus.centralised.mappers import Dask, Joblib, Own
 from consensus.centralised.sandblaster import SandblasterLBFGS
@@ -19,6 +20,7 @@ __all__ = [
     "FedAdam",
     "FedAvg",
     "Joblib",
+    "LayerParallel",
     "MapReduceGradientDescent",
     "Own",
     "SandblasterLBFGS",

@@ -13,6 +13,8 @@ import numpy as np
 from consensus import _checks
 from consensus.centralised.on_workers import OnWorkers, Team
 from consensus.centralised.slab import Done, Slab, SlabMemory
+from consensus.centralised.slab_costs import SlabWork
+from consensus.costs import Load
 from consensus.errors import WorkerError
 from consensus.models import ResNet
 
@@ -24,23 +26,26 @@ class Residuals(NamedTuple):
     adjoint: np.ndarray
 
 
-class LayerParallel(OnWorkers):
+class LayerParallel(OnWorkers[ResNet]):
     """A residual network whose passes run on worker processes, each with a slab of layers, by multigrid reduction in time.
 
-    The states of all layers solve ``u_k = u_{k-1} + h s(u_{k-1} W_k + b_k)``, their cotangents the transposed linear system. Instead
-    of going from layer to layer, all slabs improve their states at once: V-cycles of the full approximation scheme with
-    F-, C- and F-relaxation, over levels on which a layer stands for ``coarsening`` layers of the level before. A gradient takes
-    ``iterations`` forward V-cycles, then as many backward ones. Within a V-cycle each slab sends the next one a message a
-    level, the states of all samples at one layer.
+    The states of all layers solve ``u_k = u_{k-1} + h s(u_{k-1} W_k + b_k)``, their cotangents the transposed linear system.
+    All slabs improve their states at the same time, by V-cycles of the full approximation scheme with F-, C- and F-relaxation.
+    On each level a layer stands for ``coarsening`` layers of the level before. A gradient takes ``iterations`` V-cycles forward,
+    then as many backward. In a V-cycle each slab sends the next one a message for each level: the states of all samples at
+    one layer.
 
-    With two levels gradients are exact, to rounding, after ``layers / (2 coarsening)`` iterations. After fewer of them they are
-    inexact, by an error in proportion to the residuals; trained so, parameters and states are found simultaneously.
-    The next pass for the same samples starts from the states that are there. A new one starts from the coarsest level's.
+    With two levels, states and then gradients are exact, to rounding, after ``layers / (2 coarsening)`` iterations. With fewer
+    iterations the error of a gradient is bounded by the residuals. The next pass for the same samples starts from the states
+    that the slabs have, so that training finds parameters and states simultaneously; a pass for other samples starts from a
+    march through the coarsest level.
 
-    The model takes the place of a :class:`consensus.models.ResNet`. Outputs and gradients of a training step are those of the
-    workers. ``predict``, by which objectives and errors are evaluated, and the other products (``jvp``, ``jacobian``, ``gram``) are
-    the network's own, exact, in this process. Workers start when they are first needed. They end with :meth:`close`, with a
-    ``with`` block, or with the model. Pickled, as for worker processes of an engine, it is the network.
+    The model takes the place of a :class:`consensus.models.ResNet`. The workers compute outputs and gradients of training
+    steps, with the same bits for any number of workers and given levels. ``predict``, which evaluates objectives and errors,
+    and the other products (``jvp``, ``jacobian``, ``gram``) are the network's own: exact, in this process. Workers start when
+    they are first needed. They end with :meth:`close`, with a ``with`` block, or with the model. Pickled, as for worker
+    processes of an engine, the model is the network. The slabs' states are not in checkpoints: a resumed run starts from the
+    coarsest level again, and differs by as much as gradients are inexact.
 
     Parameters
     ----------
@@ -83,13 +88,14 @@ class LayerParallel(OnWorkers):
     (3, 4729)
     """
 
-    most: ClassVar[int] = 1024
+    most: ClassVar[int] = 1024  # each slab has the states of all its layers for so many samples
 
     def __init__(
         self, model: ResNet, workers: int, coarsening: int = 4, levels: int | None = None, iterations: int = 2
     ) -> None:
         if not isinstance(model, ResNet):
-            raise TypeError(f"model must be a ResNet, such as consensus.models.ResNet(13, 8, 64, 1); got {_checks.shown(model)}")
+            shown = _checks.shown(model)
+            raise TypeError(f"model must be a ResNet, such as consensus.models.ResNet(13, 8, 64, 1); got {shown}")
         self.coarsening = _checks.count("coarsening", coarsening, least=2)
         self.iterations = _checks.count("iterations", iterations)
         self._prepare(model, _checks.count("workers", workers))
@@ -140,8 +146,31 @@ class LayerParallel(OnWorkers):
 
     vjp = gradient
 
+    def load(self, samples: int, itemsize: int = 8, cold: bool = False) -> Load:
+        """Return the chain of work that a gradient waits for, to be priced by :meth:`consensus.costs.Cluster.seconds`.
+
+        A step through a layer takes ``2 samples width^2`` operations, as does the gradient of one. The opening layer and the
+        head are left out.
+
+        Parameters
+        ----------
+        samples : int
+            At most :attr:`most`, as many as pass at a time.
+        itemsize : int
+            Bytes of a number.
+        cold : bool
+            Whether these samples are new to the slabs, so that they march through the coarsest level first.
+
+        Returns
+        -------
+        consensus.costs.Load
+            Messages that are sent one after another, their bytes, and operations; with one entry each.
+        """
+        _checks.count("samples", samples, most=self.most)
+        sizes = self.plain.layers, self.plain.width, self.workers, self.coarsening, self.levels, self.iterations
+        return SlabWork(*sizes, samples).load(_checks.count("itemsize", itemsize), _checks.flag("cold", cold))
+
     def _begun(self, dtype: np.dtype, stack: ExitStack) -> tuple[Sequence[Slab], SlabMemory, str]:
-        assert isinstance(self.plain, ResNet), "checked"
         memory = SlabMemory.of(self.plain, self.most, dtype)
         pipes: list[tuple[Connection | None, Connection | None]] = [(None, None)]
         for _ in range(self.workers - 1):
@@ -186,7 +215,8 @@ class LayerParallel(OnWorkers):
             raise WorkerError(f"slab {answers.index(None)} lost the pipe to its neighbour, which still runs")
         self.crossed_messages += sum(answer.messages for answer in done)
         self.crossed_bytes += sum(answer.numbers for answer in done) * team.dtype.itemsize
-        return np.sqrt(np.sum([answer.squares for answer in done], axis=0))
+        norms: np.ndarray = np.sqrt(np.sum([answer.squares for answer in done], axis=0))
+        return norms
 
 
 def _itself(model: ResNet) -> ResNet:

@@ -15,11 +15,12 @@ class Multigrid:
 
     Every c-th point of a level, a corner, is a point of the next level, whose steps stand for c steps each. A V-cycle relaxes
     (F, C, F: between corners, at corners, and between corners again from there) and solves the next level for corrected
-    corners, by a V-cycle of its own; the last level is marched through from slab to slab. Levels l >= 1 have full approximations
+    corners, by a V-cycle of its own. The last level is marched through from slab to slab. Levels l >= 1 solve
 
         v_j - F^l_j(v_{j-1}) = g_j,     g_j = r_j + u_{jc} - F^l_j(u_{(j-1)c}) ,
 
-    with the residuals r of the level above. With two levels, each iteration makes two more corners exact.
+    with the residuals r of the level above (the full approximation scheme). With two levels, each iteration makes two more
+    corners exact.
 
     Parameters
     ----------
@@ -36,7 +37,7 @@ class Multigrid:
 
     Attributes
     ----------
-    corners : ndarray (counts[1] + 1, \\*shape)
+    corners : ndarray (counts[1] + 1, ...)
         States at the corners of the finest level; the first is that at which the slab before ends.
     """
 
@@ -46,6 +47,7 @@ class Multigrid:
         self._advance, self._counts, self._coarsening, self._line = advance, counts, coarsening, line
         self._last = len(counts) - 1
         self.corners = np.zeros((counts[1] + 1, *shape), dtype)
+        # The finest level has no more than its corners: steps from there renew the states between them.
         self._states = [self.corners[:0], *(np.zeros((count + 1, *shape), dtype) for count in counts[1:])]
         self._sources = [self.corners[:0], *(np.zeros((count, *shape), dtype) for count in counts[1:])]
         self._corners = [self.corners, *(states[::coarsening] for states in self._states[1:-1])]

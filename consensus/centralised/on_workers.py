@@ -5,13 +5,15 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from consensus import _checks
 from consensus.models.layers import Layered
 from consensus.workers.pool import Pool, Worker, pool
+
+M = TypeVar("M", bound=Layered)
 
 
 class Team(NamedTuple):
@@ -23,21 +25,21 @@ class Team(NamedTuple):
     end: Callable[[], Any]
 
 
-class OnWorkers(ABC):
+class OnWorkers(ABC, Generic[M]):
     """A layered model, ``plain``, whose forward and backward pass run on ``workers`` processes, one agent's at a time.
 
-    Subclasses define ``_workers``, ``_up`` and ``_down``. Workers start when they are first needed. They end with
+    Subclasses define ``_begun``, ``_up`` and ``_down``. Workers start when they are first needed. They end with
     :meth:`close`, with a ``with`` block, or with the model.
     """
 
     most: ClassVar[int] = 4096  #: samples that pass at a time
 
-    plain: Layered
+    plain: M
     workers: int
     outputs: int
     parameters: int
 
-    def _prepare(self, plain: Layered, workers: int) -> None:
+    def _prepare(self, plain: M, workers: int) -> None:
         self.plain, self.workers = plain, workers
         self.crossed_bytes = self.crossed_messages = 0
         self._lock = threading.RLock()  # chunks of agents may be worked by several threads
@@ -113,7 +115,7 @@ class OnWorkers(ABC):
 class OnWorkersLinearization:
     """Products with the Jacobian of a model on workers at fixed parameters and features: J' u on them, others here."""
 
-    def __init__(self, model: OnWorkers, w: np.ndarray, x: np.ndarray, passed: int) -> None:
+    def __init__(self, model: OnWorkers[Any], w: np.ndarray, x: np.ndarray, passed: int) -> None:
         self._model, self._w, self._x, self._passed = model, w, x, passed
 
     def vjp(self, u: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:

@@ -57,7 +57,7 @@ class Slab(NamedTuple):
     def begin(self) -> Callable[..., Done | None]:
         """Return ``work(way, ...)``, the passes ``"forward"`` and ``"backward"``; it returns None if a neighbour has ended."""
         slab = Layers(self)
-        ways = {"forward": slab.forward, "backward": slab.backward}
+        ways: dict[str, Callable[..., Done]] = {"forward": slab.forward, "backward": slab.backward}
 
         def work(way: str, *request: Any) -> Done | None:  # noqa: ANN401 (the arguments of both)
             try:
@@ -97,7 +97,7 @@ class Layers:
 
     def forward(self, key: bytes, samples: int, iterations: int, limit: int) -> Done:
         """Find the states, and the outputs. ``key`` names the samples, of which the last ``limit`` ones' states are kept."""
-        model, memory, grid = self._slab.model, self._memory, self._grid(samples, 0)
+        memory, grid = self._memory, self._grid(samples, 0)
         self._layers = [self._coarsened(level) for level in range(len(self._counts))]
         start = None
         if self._first:
@@ -105,9 +105,6 @@ class Layers:
             start, self._opened = self._activation.apply(memory.x.array[None, :samples] @ weights, bias)
         known = self._known.pop(key, [])
         grid.begin(start, known[0] if known else None)
-        shape = (self._counts[0], 1, samples, model.width)
-        if getattr(self, "_inputs", grid.corners[:0]).shape != shape:
-            self._inputs = np.empty(shape, memory.w.dtype)
         self._kept: list[list[Any]] = [[None] * count for count in self._counts]
         squares = [*(grid.iterate() for _ in range(iterations)), grid.finish(self._recorded)]
         if self._end:
@@ -150,6 +147,7 @@ class Layers:
             shape = (1, samples, model.width)
             make = partial(Multigrid, counts=self._counts, coarsening=self._slab.coarsening, shape=shape, dtype=memory.w.dtype)
             forward, backward = self._lines
+            self._inputs = np.empty((self._counts[0], *shape), memory.w.dtype)
             self._grids = make(self._advanced, line=forward), make(self._pulled_back, line=backward)
         return self._grids[way]
 
@@ -164,7 +162,7 @@ class Layers:
         return self._activation.apply(state @ weights[place], bias[None, place])
 
     def _advanced(self, level: int, place: int, state: np.ndarray) -> np.ndarray:
-        h = self._steps[level] * self._activated(self._layers[level], place, state)[0]
+        h: np.ndarray = self._steps[level] * self._activated(self._layers[level], place, state)[0]
         h += state
         return h
 
@@ -172,7 +170,8 @@ class Layers:
         """Advance, and keep what the backward pass needs."""
         self._inputs[place] = state
         h, self._kept[level][place] = self._activated(self._layers[level], place, state)
-        return state + self._steps[level] * h
+        moved: np.ndarray = state + self._steps[level] * h
+        return moved
 
     def _sloped(self, d: np.ndarray, kept: np.ndarray) -> np.ndarray:
         """Return d times the slope of the activation, in place."""
@@ -184,7 +183,7 @@ class Layers:
     def _pulled_back(self, level: int, place: int, state: np.ndarray) -> np.ndarray:
         """Advance backwards: the cotangents of a layer's inputs from those of its outputs."""
         layer = self._counts[level] - 1 - place
-        below = self._sloped(self._steps[level] * state, self._kept[level][layer]) @ self._layers[level][0][layer].T
+        below: np.ndarray = self._sloped(self._steps[level] * state, self._kept[level][layer]) @ self._layers[level][0][layer].T
         below += state
         return below
 
@@ -195,7 +194,8 @@ class Layers:
         row = self._slopes[layer]
         np.matmul(self._inputs[layer, 0].T, d[0], out=row[: width**2].reshape(width, width))
         np.sum(d[0], axis=0, out=row[width**2 :])
-        return state + d @ self._layers[level][0][layer].T
+        below: np.ndarray = state + d @ self._layers[level][0][layer].T
+        return below
 
     def _done(self, squares: list[float], way: int) -> Done:
         line = self._lines[way]

@@ -28,12 +28,12 @@ class Line:
     def take(self, into: np.ndarray) -> None:
         """Write the state that the slab before gives to ``into``, a contiguous array; nothing at the start of the chain."""
         if self._before is not None:
-            self._before.recv_bytes_into(into.reshape(-1).view(np.uint8))
+            self._before.recv_bytes_into(into.reshape(-1).view(np.uint8).data)
 
     def give(self, state: np.ndarray) -> None:
         """Give a state to the next slab, if there is one."""
         if self._after is not None:
-            self._after.send_bytes(state.reshape(-1).view(np.uint8))
+            self._after.send_bytes(state.data)
             self.messages += 1
             self.numbers += state.size
 

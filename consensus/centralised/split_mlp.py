@@ -12,7 +12,7 @@ from consensus.centralised.units import Memory, Units
 from consensus.models import MLP
 
 
-class SplitMLP(OnWorkers, MLP):
+class SplitMLP(OnWorkers[MLP], MLP):  # type: ignore[misc]  # a linearization of its own
     """:class:`consensus.MLP` whose forward and backward pass run on worker processes, each with some units of every layer.
 
     Worker j has the columns of every layer's W and b that belong to its units. Forward, it computes these units' activations

@@ -145,7 +145,8 @@ LEFT_OUT = {
     "consensus.step_sizes.checked", "consensus.step_sizes.Rule", "consensus.step_sizes.positive_at",
     "consensus.step_sizes.value_at",
     "consensus.centralised.System", "consensus.centralised.Traffic", "consensus.centralised.Dask", "consensus.costs.Load",
-    "consensus.centralised.SplitMLP",  # its methods start processes, which the daemons of the campaign may not
+    # Their methods start processes, which the daemons of the campaign may not.
+    "consensus.centralised.LayerParallel", "consensus.centralised.SplitMLP",
     "consensus.compression.Compressor", "consensus.compression.Factors", "consensus.compression.IntegerRows",
     "consensus.compression.LowRank", "consensus.solvers.PowerGossip",  # no matrix of the problem here is worth its factors
     "consensus.asynchronous.Arcs", "consensus.asynchronous.AsynchronousSolver",

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import consensus
-from consensus.centralised import FedAvg, SplitMLP, solve, split_mlp
+from consensus.centralised import FedAvg, SplitMLP, solve
 from consensus.models import MLP
 
 pytestmark = pytest.mark.usefixtures("forked", "pids")
@@ -49,7 +49,7 @@ def test_a_pass_sends_each_hidden_layer_to_the_others_once_each_way():
 
 
 def test_more_samples_than_pass_at_a_time(monkeypatch):
-    monkeypatch.setattr(split_mlp, "_SAMPLES", 4)
+    monkeypatch.setattr(SplitMLP, "most", 4)
     with SplitMLP(WIDTHS, 2) as model:
         assert_equals(model, MLP(WIDTHS))
         assert model.predict(W.astype("f4"), X.astype("f4")).dtype == np.float32
