@@ -31,9 +31,9 @@ class LayerParallel(OnWorkers[ResNet]):
 
     The states of all layers solve ``u_k = u_{k-1} + h s(u_{k-1} W_k + b_k)``, their cotangents the transposed linear system.
     All slabs improve their states at the same time, by V-cycles of the full approximation scheme with F-, C- and F-relaxation.
-    On each level a layer stands for ``coarsening`` layers of the level before. A gradient takes ``iterations`` V-cycles forward,
-    then as many backward. In a V-cycle each slab sends the next one a message for each level: the states of all samples at
-    one layer.
+    On each level a layer stands for ``coarsening`` layers of the level before. A gradient takes ``iterations`` V-cycles
+    forward, then as many backward. In a V-cycle each slab sends the next one a message for each level: the states of all
+    samples at one layer.
 
     With two levels, states and then gradients are exact, to rounding, after ``layers / (2 coarsening)`` iterations. With fewer
     iterations the error of a gradient is bounded by the residuals. The next pass for the same samples starts from the states

@@ -1,5 +1,6 @@
 """What a gradient by :class:`LayerParallel` takes, counted by formulas."""
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -31,9 +32,9 @@ class SlabWork(NamedTuple):
         finest level are taken once more.
         """
         counts = self.counts
-        fill = sum(count - coarse for count, coarse in zip(counts[1:-1], counts[2:], strict=True))
+        fill = sum(count - coarse for count, coarse in itertools.pairwise(counts[1:]))
         march = self.workers * counts[-1]
-        cycle = sum(2 * count + coarse for count, coarse in zip(counts, counts[1:], strict=False)) + fill + march
+        cycle = sum(2 * count + coarse for count, coarse in itertools.pairwise(counts)) + fill + march
         return iterations * cycle + (fill + march if cold else 0) + counts[0]
 
     def messages(self, cold: bool) -> int:

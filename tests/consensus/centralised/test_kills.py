@@ -118,6 +118,24 @@ def test_and_a_federated_run_of_a_split_network(problem, start, tmp_path, pids):
 
 
 @pytest.mark.usefixtures("nothing_left")
+def test_and_one_of_a_layer_parallel_network(problem, tmp_path, pids):
+    """The states that slabs keep are not in the checkpoint: resumed, the run is the same to rounding if gradients are exact."""
+
+    def kill(seen):
+        if seen.round == 3 and len(pids) == 1:
+            os.kill(pids[0][1], signal.SIGKILL)
+
+    with centralised.LayerParallel(consensus.models.ResNet(3, 4, 8, 1), 2, 2, levels=2) as model:
+        split = consensus.Problem(model, problem.loss, problem.shards, problem.regularizer)
+        system, path, settings = centralised.FedAvg(0.2, 2), tmp_path / "run", {"rounds": ROUNDS, "record_every": 1, "seed": 1}
+        with pytest.raises(consensus.WorkerError, match=r"slab 1 \(process \d+\) died .*cannot go on.*resume=") as caught:
+            solve(split, system, callbacks=[kill], checkpoint=path, every=100, **settings)
+        assert caught.value.history["round"].tolist() == [0, 1, 2, 3]
+        again = solve(split, system, resume=path, **settings)
+        np.testing.assert_allclose(again.w, solve(split, system, **settings).w, rtol=1e-10, atol=1e-13)
+
+
+@pytest.mark.usefixtures("nothing_left")
 @pytest.mark.parametrize("name", GOING_ON)
 def test_the_others_go_on(deadly, start, name):
     run = solve(deadly, GOING_ON[name], rounds=ROUNDS, record_every=1, start=start, callbacks=[condemn])
