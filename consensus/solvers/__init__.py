@@ -43,6 +43,7 @@ from consensus.solvers.push_pull import PushPull
 from consensus.solvers.qg_dsgdm import QGDSGDm
 from consensus.solvers.relay_sgd import RelaySGD
 from consensus.solvers.sgp import SGP
+from consensus.solvers.shared_body import SharedBody
 from consensus.solvers.sonata import SONATA
 from consensus.solvers.table import table
 from consensus.solvers.tracking_admm import TrackingADMM
@@ -56,7 +57,7 @@ __all__ = [
     "LEAD", "LED", "LTADMM", "NEXT", "NIDS", "OPAPC", "PGEXTRA", "SGP", "SONATA", "AccGT", "AdaptiveNEXT", "AutoGT",
     "ChocoSGD", "Compressed", "DSGDm", "DecentLaM", "DiLoCo", "DiNNO", "ExactDiffusion", "Gossip", "GradientTracking",
     "MoTEF", "Needs", "NetworkGIANT", "NewtonTracking", "NoLoCo", "Personalised", "PowerGossip", "ProxGT", "ProxSkip",
-    "PushDIGing", "PushPull", "QGDSGDm", "RelaySGD", "Solver", "TrackingADMM", "TreeLBFGS", "TreeNewton", "WangElia",
-    "check_needs", "table",
+    "PushDIGing", "PushPull", "QGDSGDm", "RelaySGD", "SharedBody", "Solver", "TrackingADMM", "TreeLBFGS", "TreeNewton",
+    "WangElia", "check_needs", "table",
 ]
 # fmt: on

@@ -231,7 +231,8 @@ def _counts(laws: Laws, solver: Solver, problem: BaseProblem, network: ScheduleL
     def equal(law: str, name: str, wanted: float) -> None:
         laws.true(law, history[name][-1] == wanted, f"found {history[name][-1]:.0f} instead of {wanted:.0f}")
 
-    edges = solver.prepared(problem, network).edges(network)
+    ready = solver.prepared(problem, network)
+    edges = ready.edges(network)
     matrices = [edges.weights(edges.key(n)) for n in range(rounds)]
     links = sum(matrix.nnz - np.count_nonzero(matrix.diagonal()) for matrix in matrices)
     equal("exchanges are exchanges_a_round", "exchanges", rounds * int(a_round))
@@ -239,7 +240,8 @@ def _counts(laws: Laws, solver: Solver, problem: BaseProblem, network: ScheduleL
     packed = hasattr(solver, "rank") or not isinstance(getattr(solver, "compressor", NoCompression()), NoCompression)
     if packed or not solver.sends:
         return
-    numbers = sum(1 if name == "mass" else problem.parameters for name in solver.sends.split(", "))
+    shared = problem.parameters - int(np.count_nonzero(getattr(ready, "kept", 0)))  # of agents with heads of their own
+    numbers = sum(1 if name == "mass" else shared for name in solver.sends.split(", "))
     inner: Any = solver
     times = 1
     while inner is not None:  # each of the solvers inside one another, of which Gossip has several exchanges

@@ -122,6 +122,7 @@ SPECIAL = {
     "consensus.partition": {"agents": "4"},
     "consensus.testing.check_robust": {"rule": "consensus.robust.NNA(good.solver(), 0.25)"},
     "consensus.solvers.Personalised": {"weights": "topologies.metropolis(good.graph())", "l": "0.5"},
+    "consensus.solvers.SharedBody": {"own": "[0]"},
     "consensus.Shards.weighted": {"agents": "np.ones(4)"},
     "consensus.privacy.Private": {"clip": "1.0", "noise": "1.0", "gradients": "10"},
     "consensus.privacy.epsilon": {"gradients": "10", "clip": "1.0", "noise": "1.0"},

@@ -4,7 +4,7 @@ from consensus import Minibatches, solvers
 from consensus.compression import Half, LowRank, NoCompression, Quantize, RandomK, TopK
 from consensus.directions import Adam, AdamW, Clip, Momentum
 from consensus.robust import NNA, Attack, SignFlip
-from consensus.solvers import DGD, NEXT, SONATA, Compressed, Gossip, GradientTracking, PowerGossip
+from consensus.solvers import DGD, NEXT, SONATA, Compressed, Gossip, GradientTracking, PowerGossip, SharedBody
 from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
 
 _SAFE = """EXTRA PGEXTRA NIDS ExactDiffusion ProxGT AccGT OPAPC WangElia KGT LED ProxSkip AutoGT DATOS DADMM DLM ATG LTADMM
@@ -44,6 +44,7 @@ SOLVERS = {
     "compressed SONATA": Compressed(SONATA(_PARTIAL, 0.1), Quantize(6), gamma=0.3),
     "PowerGossip": PowerGossip(DGD(0.02)),
     "personalised": solvers.Personalised(l=0.5),
+    "shared body": SharedBody(GradientTracking(0.02), own=[1, 2]),
     "attacked": Attack(NNA(DGD(0.02), byzantine_weight=0.2), [1], SignFlip()),
 }
 SOLVERS |= {name: getattr(solvers, name)() for name in _SAFE.split()}
@@ -74,5 +75,7 @@ SOLVERS |= {  # settings by which a method takes another way
     "tracking, GTAdam": GradientTracking(0.01, "cta", direction=Adam(saturation=1e6)),
     "DiLoCo, plain": solvers.DiLoCo(0.01, 4, batch=3, direction=None),
     "personalised, batches": solvers.Personalised(l=0.5, step_size=0.02, batch=3),
+    "shared body, NEXT": SharedBody(NEXT(_PARTIAL, 0.2), own=[0]),
+    "shared body, EXTRA": SharedBody(solvers.EXTRA(), own=[0]),
     "KGT, clipped momentum": solvers.KGT(0.01, 3, direction=Clip(0.5, Momentum(0.5))),
 }

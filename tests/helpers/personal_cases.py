@@ -3,7 +3,7 @@
 import networkx as nx
 import numpy as np
 
-from consensus.solvers import Personalised
+from consensus.solvers import EXTRA, GradientTracking, Personalised, SharedBody
 
 
 def personal(graph, smooth, single):
@@ -12,5 +12,7 @@ def personal(graph, smooth, single):
     weights = nx.to_numpy_array(graph, weight=None) * np.add.outer(numbers, numbers)
     return {
         "personalised, weights": (smooth, Personalised(weights, 0.3)),
+        "shared body, EXTRA": (smooth, SharedBody(EXTRA(0.05), own=[4, 0])),
+        "shared body, batches": (single, SharedBody(GradientTracking(0.05, batch=3), own="1")),
         "personalised, batches": (single, Personalised(l=0.2, step_size=0.05, batch=3)),
     }
