@@ -3,6 +3,7 @@
 import shutil
 import sys
 from importlib.metadata import files
+from importlib.util import find_spec
 from pathlib import Path
 
 from sphinx.application import Sphinx
@@ -68,6 +69,8 @@ sphinx_gallery_conf = {
     "examples_dirs": ["gallery"],
     "gallery_dirs": ["examples"],
     "filename_pattern": "/plot_",
+    "ignore_pattern": r"__init__\.py" if find_spec("torch") else r"__init__\.py|plot_torch\.py",
+    "subsection_order": [f"gallery/{folder}" for folder in ("start", "networks", "solvers", "messages", "problems")],
     "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,
     "show_memory": False,
