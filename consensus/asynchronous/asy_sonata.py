@@ -128,7 +128,8 @@ class ASYSONATA(AsynchronousSolver):
         checked(self.step_size, most=1)
         _checks.offers("local", self._solver, ("solve", "check"), "a local solver, such as consensus.local.Exact()")
         _checks.number("tolerance", self.tolerance, above=0, below=1)
-        object.__setattr__(self, "needs", replace(self.needs, model=getattr(self.surrogate, "needs_model", False)))
+        linearised = getattr(self.surrogate, "needs_model", False)
+        object.__setattr__(self, "needs", replace(self.needs, model=linearised, exact=linearised))
 
     @property
     def _solver(self) -> LocalSolver:

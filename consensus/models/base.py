@@ -76,6 +76,10 @@ class Model(Protocol):
     ``gram(w, x)``
         J J' (agents, samples * outputs, samples * outputs), where that takes less than J: for local problems with more
         parameters than samples.
+    ``exact`` : Model
+        If ``vjp`` returns other directions than J' u, as :class:`consensus.models.DirectFeedback` does: the model of the same f
+        that returns J' u. Stationarity is measured by it, and solvers that compare costs along a step or take Jacobians refuse
+        the model.
     ``linearize(w, x)``
         ``(f(w, x), linearization)``, a :class:`Linearization`, so that one pass through the model serves all products with J at
         w: gradients take one, local solvers and :class:`consensus.solvers.AdaptiveNEXT` many.

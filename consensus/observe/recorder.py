@@ -19,6 +19,7 @@ from consensus.observe.measured_agents import MeasuredAgents
 from consensus.observe.metrics import Metric, measure
 from consensus.observe.protocols import Costs, Method
 from consensus.problems import Problem
+from consensus.problems.exact import exact
 from consensus.problems.minibatches import Minibatches, draw
 from consensus.problems.personal import Personal
 from consensus.storage import history_of
@@ -62,7 +63,7 @@ class Recorder:
     def attach(self, problem: Costs, gather: Gather) -> None:
         """Measure with this block of the problem; `gather` collects the others."""
         batch = draw(self.metrics_on, cast(Problem, problem), 0)
-        self.problem = problem if batch is None else cast(Problem, problem).sampled(batch)
+        self.problem = exact(problem if batch is None else cast(Problem, problem).sampled(batch))
         if isinstance(self.test, OwnedTest):
             self.test = self.test.restrict(cast(Problem, problem).rows)
         self.gather, sizes = gather, getattr(getattr(problem, "shards", None), "sizes", None)

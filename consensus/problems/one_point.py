@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from consensus import _checks
 from consensus.problems.average import AverageForm
+from consensus.problems.exact import exact
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -44,6 +45,9 @@ class AtOnePoint(AverageForm):
     def total_gradient(self, point: ArrayLike) -> Float[np.ndarray, " P"]:
         """Return ``grad G(point) = sum_i grad g_i(point)``, over the agents held here.
 
+        It is the costs' own gradient, also of a model with directions in its place, such as
+        :class:`consensus.models.DirectFeedback`.
+
         Parameters
         ----------
         point : array_like (P,)
@@ -54,7 +58,7 @@ class AtOnePoint(AverageForm):
         ndarray (P,)
             The gradient.
         """
-        return np.asarray(self.gradient(self._everywhere(_checks.floats("point", point))).sum(axis=0))
+        return np.asarray(exact(self).gradient(self._everywhere(_checks.floats("point", point))).sum(axis=0))
 
     def stationarity(self, point: ArrayLike) -> float:
         """Return ``|w - prox_r(w - grad G(w))|`` at w = ``point``: zero exactly at stationary points of U.

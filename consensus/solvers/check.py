@@ -7,6 +7,7 @@ from scipy.sparse.csgraph import connected_components
 import topologies
 from consensus import _checks
 from consensus.problems import BaseProblem, Coupled, has_model
+from consensus.problems.exact import check_exact
 from consensus.problems.linearizable import check_convex
 from consensus.problems.minibatches import Minibatches, as_minibatches
 from consensus.regularizers.base import Regularizer
@@ -37,8 +38,8 @@ def check_needs(solver: Solver, problem: BaseProblem, schedule: ScheduleLike) ->
         not, or batches are too small to be normalised; if mixing matrices do not sum to one, or are not symmetric, where they
         have to; what the solver's own checks raise.
     TypeError
-        If an argument is of another kind; if the problem has no model, and one is linearised; if the regularizer or the loss
-        lacks a method that is needed.
+        If an argument is of another kind; if the problem has no model, and one is linearised; if its model has directions in
+        place of gradients, and must not; if the regularizer or the loss lacks a method that is needed.
 
     Warns
     -----
@@ -65,6 +66,8 @@ def check_needs(solver: Solver, problem: BaseProblem, schedule: ScheduleLike) ->
     _check_regularizer(who, needs, problem.regularizer)
     _check_costs(who, needs, problem)
     _check_draws(who, solver, problem)
+    if needs.exact:
+        check_exact(who, problem)
     solver.check(problem)
     _check_network(solver, schedule)
     if hasattr(solver, "check_network"):  # a solver that is not derived from Solver need not have it

@@ -74,7 +74,7 @@ class DADMM(Solver):
 
     penalty: float | None = field(default=None, metadata={"above": 0})
 
-    needs = Needs(convex=True, model=True, mixing="symmetric", static=True)
+    needs = Needs(convex=True, model=True, exact=True, mixing="symmetric", static=True)
     exchanges_a_round = 1
     sends = "w"
     default = "by L, mu and W"

@@ -75,7 +75,7 @@ class DATOS(Solver):
     array([1., 1., 1., 1., 1.])
     """
 
-    needs = Needs(convex=True, mixing="symmetric", static=True, counts_exchanges=True, deterministic=True)
+    needs = Needs(convex=True, mixing="symmetric", static=True, counts_exchanges=True, deterministic=True, exact=True)
     sends = "w, d, a"
     history_columns = MappingProxyType({"step": np.max, "tries": np.max})
 

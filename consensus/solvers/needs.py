@@ -46,6 +46,9 @@ class Needs:
         Whether the costs must be one function throughout, because the method searches along a step or combines gradients of all
         samples with those of batches: models with dropout or batch normalisation are refused, as they are where a ``model`` is
         linearised.
+    exact : bool
+        Whether gradients must be the costs' own, because the method compares costs along a step or takes the model's Jacobian:
+        models with directions in their place, as :class:`consensus.models.DirectFeedback`, are refused.
     wakes : bool
         Whether its agents wake one by one, without rounds: an engine of :mod:`consensus.asynchronous` runs it, and no other.
     coupled : bool
@@ -76,6 +79,7 @@ class Needs:
     tree: bool = False
     each_message: bool = False
     deterministic: bool = False
+    exact: bool = False
     wakes: bool = False
     coupled: bool = False
     own_models: bool = False
@@ -91,6 +95,7 @@ class Needs:
             "tree",
             "each_message",
             "deterministic",
+            "exact",
             "wakes",
             "coupled",
             "own_models",

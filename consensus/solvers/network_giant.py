@@ -52,7 +52,9 @@ class NetworkGIANT(TrackingSolver):
     step_size: float | Rule
     damping: float = field(default=0.0, metadata={"least": 0})
 
-    needs = Needs(regularizer="smooth", convex=True, model=True, loss=("curvature_root",), mixing="symmetric", static=True)
+    needs = Needs(
+        regularizer="smooth", convex=True, model=True, exact=True, loss=("curvature_root",), mixing="symmetric", static=True
+    )
     exchanges_a_round = 2
     sends = "w, y"
 

@@ -57,7 +57,9 @@ class NewtonTracking(DualSolver):
     penalty: float | None = field(default=None, metadata={"above": 0})
     damping: float | None = field(default=None, metadata={"above": 0})
 
-    needs = Needs(regularizer="smooth", convex=True, model=True, loss=("curvature_root",), mixing="symmetric", static=True)
+    needs = Needs(
+        regularizer="smooth", convex=True, model=True, exact=True, loss=("curvature_root",), mixing="symmetric", static=True
+    )
     exchanges_a_round = 1
     sends = "w"
     default = "by L, mu and W"

@@ -55,7 +55,8 @@ class SuccessiveConvex(Solver):
         if averaging is not None and self.batch is None:
             raise ValueError(f"averaging is of gradients from batches: give batch=, or leave averaging={averaging} out")
         object.__setattr__(self, "averaging", averaging)
-        object.__setattr__(self, "needs", replace(self.needs, model=getattr(self.surrogate, "needs_model", False)))
+        linearised = getattr(self.surrogate, "needs_model", False)
+        object.__setattr__(self, "needs", replace(self.needs, model=linearised, exact=linearised))
 
     @property
     def _solver(self) -> LocalSolver:

@@ -96,7 +96,7 @@ class TreeLBFGS(Solver):
     memory: int = 20
     rounded: bool = True
 
-    needs = Needs(regularizer="smooth", tree=True, counts_exchanges=True, deterministic=True)
+    needs = Needs(regularizer="smooth", tree=True, counts_exchanges=True, deterministic=True, exact=True)
     sends = "cost, y"
 
     def __post_init__(self) -> None:

@@ -82,7 +82,9 @@ class TreeNewton(Solver):
 
     columns: int = 16
 
-    needs = Needs(regularizer="smooth", model=True, loss=("quadratic", "curvature_root"), tree=True, counts_exchanges=True)
+    needs = Needs(
+        regularizer="smooth", model=True, exact=True, loss=("quadratic", "curvature_root"), tree=True, counts_exchanges=True
+    )
     sends = "costs, y, H O, d"
 
     def __post_init__(self) -> None:
