@@ -51,7 +51,7 @@ class Fold(NamedTuple):
 
 
 def case(dataset, agents, seed, *, hidden=HIDDEN, activation="tanh", regularizer=DECAY, rows=ROWS, scheme="iid", fold=None):
-    """A network with one hidden layer, or a linear model where ``hidden`` is 0, to be trained on a data set.
+    """A network with so many ``hidden`` units, a number or one for each layer, or a linear model if 0, for a data set.
 
     The loss is squared in regression, logistic with two classes, cross-entropy with more. ``dataset`` is a name that
     ``datasets.load`` knows, or a Source. At most ``rows`` rows are drawn at random, and a fifth is kept for the test;
@@ -74,7 +74,8 @@ def case(dataset, agents, seed, *, hidden=HIDDEN, activation="tanh", regularizer
     except (ValueError, OSError) as error:  # data that are not there, more agents than samples: no need for a traceback
         sys.exit(f"error: {error}")
     loss, outputs = loss_for(data)
-    model = consensus.MLP([X.shape[1], hidden, outputs], activation) if hidden else consensus.Linear(X.shape[1], outputs)
+    layers = np.atleast_1d(hidden).tolist()
+    model = consensus.MLP([X.shape[1], *layers, outputs], activation) if hidden else consensus.Linear(X.shape[1], outputs)
     return Case(consensus.Problem(model, loss, shards, regularizer), (parts.X_test, parts.y_test))
 
 

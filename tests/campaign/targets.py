@@ -117,6 +117,9 @@ SPECIAL = {
     "consensus.History.from_csv": {"path": "files.write('history')"},
     "consensus.Problem.from_functions": {"value": "lambda w: (w**2).sum(axis=1)", "gradient": "lambda w: 2 * w"},
     "consensus.CrossEntropy": {"outputs": "good.outputs(2)", "targets": "np.zeros(6, int)"},
+    "consensus.models.DirectFeedback": {
+        "model": "consensus.MLP([3, 2, 1])", "w": "np.full((4, 11), 0.5)", "shape": "(3,)", "u": "np.ones((4, 6, 1))",
+    },
     "consensus.MLP": {"w": "np.full((4, 11), 0.5)", "v": "np.ones((4, 11))"},
     "consensus.regularizers.WeightedElasticNet": {"l1": "np.full(4, 0.1)", "l2": "[0.0, 1.0, 0.5, 0.0]"},
     "consensus.partition": {"agents": "4"},
@@ -224,7 +227,7 @@ def _methods(name, kind, ready):
         method = getattr(kind, attribute)
         if attribute.startswith("_") or attribute in INNER or not inspect.isroutine(method):
             continue
-        if method is consensus.solvers.Solver.stable_step:  # of methods that have none: always an error
+        if method in (consensus.solvers.Solver.stable_step, consensus.models.DirectFeedback.jvp):  # always an error
             continue
         if attribute == "gradient" and not getattr(kind, "smooth", True):
             continue

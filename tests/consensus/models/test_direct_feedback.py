@@ -163,10 +163,11 @@ def images(model, agents=4):
     return consensus.Problem(model, consensus.CrossEntropy(), consensus.partition(X, y, agents=agents), consensus.L2(1e-3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("normalised", [False, True])
 def test_modules_that_draw_and_normalise_are_trained_in_the_same_bits_in_worker_processes(normalised, forked):
     p = images(DirectFeedback(Torch(convolutional(normalised, dropped=True)), SEED))
-    run = {"network": topologies.ring(4), "solver": DGD(0.5, batch=10), "rounds": 60, "seed": 0}
+    run = {"network": topologies.ring(4), "solver": DGD(0.5, batch=10), "rounds": 30, "seed": 0}
     here, there = consensus.solve(p, **run), consensus.solve(p, engine=Processes(2), **run)
     np.testing.assert_array_equal(here.w, there.w)
     assert here.history["objective"][-1] < 0.9 * here.history["objective"][0]

@@ -232,7 +232,7 @@ def test_settings_change_needs():
     assert not NEXT.needs.model
     assert not NEXT(FULL, 0.1).needs.model
     assert NEXT(PARTIAL, 0.1).needs.model
-    assert SONATA(Blocks(PARTIAL, 2), 0.1).needs == Needs(model=True, mixing="column stochastic")
+    assert SONATA(Blocks(PARTIAL, 2), 0.1).needs == Needs(model=True, exact=True, mixing="column stochastic")
     assert Gossip(SONATA(FULL, 0.1), 2).needs == SONATA.needs
     assert Gossip(DGD(0.1), 2, gap=0.1).needs == Needs(regularizer="smooth", mixing="symmetric", static=True)
     assert str(NEXT(FULL, 0.1)) == (  # what a checkpoint knows a solver by
