@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from consensus import _checks
-from consensus.models.feedback_layers import FeedbackLayers
+from consensus.models import feedback_layers
 from consensus.models.linearization import Linearization
 from consensus.models.mlp import MLP
 from consensus.models.torch import Torch
@@ -83,8 +83,8 @@ class DirectFeedback:
     def __init__(self, model: MLP | Torch, seed: int = 0) -> None:
         self.seed = _checks.count("seed of DirectFeedback", seed, least=0)
         self.exact = model
-        self._backward: FeedbackLayers | Torch | None = None  # of a module it depends on the shape of samples
-        if isinstance(model, MLP):
+        self._backward: MLP | Torch | None = None  # of a module it depends on the shape of samples
+        if isinstance(model, MLP) and type(model).linearize is MLP.linearize:  # others do not pass errors on in this process
             starts = [start for start, *_ in model.matrices]
         elif isinstance(model, Torch):
             starts = _starts(model)
@@ -95,7 +95,7 @@ class DirectFeedback:
         #: Places of the layers' parameters in the parameter vector.
         self.layers = tuple(slice(*ends) for ends in itertools.pairwise([*starts, model.parameters]))
         if isinstance(model, MLP):
-            self._backward = FeedbackLayers(model, self.seed)
+            self._backward = feedback_layers.with_feedback(model, self.seed)
 
     def __repr__(self) -> str:
         return f"DirectFeedback({self.exact}, seed={self.seed})"
@@ -210,13 +210,13 @@ class DirectFeedback:
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # the optional members of a model
         if name in ("jacobian", "gram", "exact", "_backward"):  # the last two before they are set
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return getattr(self._backward if isinstance(self._backward, Torch) else self.exact, name)
+        return getattr(self.exact if self._backward is None else self._backward, name)
 
 
 class _Directions:
     """Directions at fixed parameters and features."""
 
-    def __init__(self, model: DirectFeedback, passed: Any) -> None:  # noqa: ANN401  # a FeedbackPass, or of a framework
+    def __init__(self, model: DirectFeedback, passed: Any) -> None:  # noqa: ANN401  # of a perceptron, or of a framework
         self._model, self._passed = model, passed
 
     def vjp(self, u: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:

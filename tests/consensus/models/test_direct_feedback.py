@@ -10,7 +10,7 @@ import pytest
 import consensus
 import topologies
 from consensus.asynchronous import ASYSONATA
-from consensus.centralised import SandblasterLBFGS
+from consensus.centralised import SandblasterLBFGS, SplitMLP
 from consensus.engines import Processes
 from consensus.models import MLP, DirectFeedback, Linear, Torch, linearize
 from consensus.observe import alignment
@@ -287,6 +287,7 @@ def test_what_has_no_layers_is_refused():
     nn = pytest.importorskip("torch").nn
     for model, error, words in (
         (Linear(3), TypeError, r"model must be a consensus.MLP or a consensus.models.Torch\(module\); got"),
+        (SplitMLP([3, 2, 1], workers=1), TypeError, "model must be a consensus.MLP or"),
         (MLP([3, 2]), ValueError, "model must have two layers or more"),
         (Torch(nn.Sequential(nn.Flatten(), nn.Linear(3, 2))), ValueError, "model must have two layers or more"),
         (Torch(nn.GRUCell(3, 2)), TypeError, "model must have a torch.nn.Sequential of layers"),
