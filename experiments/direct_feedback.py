@@ -18,6 +18,8 @@ WIDE, NARROW = 100, (1, 2, 5, 10, 20, 50, 100)  # units of the first and the thi
 STEP, DECAY = 0.5, consensus.L2(1e-4)
 BACKPROPAGATION, FEEDBACK = "backpropagation", "direct feedback"
 LAYERS = {"angle_0": "before the narrow layer", "angle_1": "the narrow layer", "angle_2": "after the narrow layer"}
+TOLD = 5  # units of the narrow layer in the paper's text
+ALONE, NETWORK = "alone", "network"
 SHOWN = (2, 10, 100)  # whose angles are drawn by rounds
 RECORDS = 20  # rows: an angle takes two passes over all samples
 
@@ -78,13 +80,25 @@ def figure(found, datasets, sizes):
 
 
 def table(found, datasets, sizes):
-    kinds = {f"{method}, {agents}": ".3g" for method, agents in _kinds(sizes)}
+    kinds = {f"{method}, {ALONE if agents == 1 else NETWORK}": ".3g" for method, agents in _kinds(sizes)}
     rows = Table({"data set": "", "narrow": "d", **kinds, **{f"angle, {name}": ".1f" for name in LAYERS.values()}})
     for data in datasets:
         for b in NARROW:
             errors = [last(found[data, b, *kind], "test_error") for kind in _kinds(sizes)]
             rows.add(data, b, *errors, *(last(found[data, b, FEEDBACK, sizes[1]], column) for column in LAYERS))
     return rows
+
+
+def stated(rows):
+    """The numbers in the paper's text, from the rows of the table: errors over the network, and angles."""
+    found = {"feedback.wide": WIDE, "feedback.narrow": TOLD}
+    for units, name in ((WIDE, "wide"), (TOLD, "narrow")):
+        row = next(row for row in rows if int(row["narrow"]) == units)
+        error, known = (100 * float(row[f"{method}, {NETWORK}"]) for method in (FEEDBACK, BACKPROPAGATION))
+        angle = float(row[f"angle, {LAYERS['angle_0']}"])
+        found |= {f"feedback.{name}.error": rf"{error:.1f}\,\%", f"feedback.{name}.known": rf"{known:.1f}\,\%"}
+        found |= {f"feedback.{name}.angle": f"{angle:.0f}"}
+    return found
 
 
 def _kinds(sizes):

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from consensus.solvers.adaptive import curvature, filters
-from experiments import blocks, centralised, convergence, failures, scale, sparsity, stragglers, tangent
+from experiments import blocks, centralised, convergence, direct_feedback, failures, scale, sparsity, stragglers, tangent
 from experiments.shared import cases, clusters, slowed
 from experiments.shared.tables import latex_text
 
@@ -25,6 +25,7 @@ FIGURES = {
     "shards": ("figure",),
     "failures": ("disagreement",),
     "tangent": ("figure",),
+    "direct_feedback": ("figure",),
     "scale": ("figure",),
     "stragglers": ("figure",),
     "centralised": ("figure", "clusters"),
@@ -38,6 +39,7 @@ TABLES = {
     "shards": ("table",),
     "failures": ("table",),
     "tangent": ("table",),
+    "direct_feedback": ("table",),
     "scale": ("table",),
     "stragglers": ("table", "quadratics"),
     "centralised": ("table",),
@@ -134,6 +136,7 @@ def _measured(results):
         if int(row["units"]) == tangent.SHOWN:
             columns = {"network": "network", "least": "tangent, least", "bound": "any quadratic, least"}
             found |= {f"tangent.{row['data set']}.{key}": f"{float(row[name]):.3g}" for key, name in columns.items()}
+    found |= direct_feedback.stated(_rows(results / "direct_feedback" / "table.csv"))
     return found | _ahead(results / "stragglers")
 
 
