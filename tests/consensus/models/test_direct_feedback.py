@@ -1,18 +1,16 @@
-"""Direct feedback alignment against a plain statement of it in NumPy and in PyTorch, and what it is refused."""
+"""Direct feedback alignment of perceptrons against a plain statement of it in NumPy, and what it is refused."""
 
-import copy
 import itertools
-import pickle
 
 import numpy as np
 import pytest
+from feedback import SEED, SLOPES, WIDTHS, by_hand, drawn, feedback
 
 import consensus
 import topologies
 from consensus.asynchronous import ASYSONATA
-from consensus.centralised import SandblasterLBFGS, SplitMLP
-from consensus.engines import Processes
-from consensus.models import MLP, DirectFeedback, Linear, Torch, linearize
+from consensus.centralised import SandblasterLBFGS
+from consensus.models import MLP, DirectFeedback, linearize
 from consensus.observe import alignment
 from consensus.observe.alignment import angle
 from consensus.solvers import (
@@ -32,42 +30,6 @@ from consensus.solvers import (
     TreeNewton,
 )
 from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
-
-AGENTS, SAMPLES, WIDTHS, SEED = 3, 6, [5, 7, 4, 3], 2
-SLOPES = {  # of an activation at a, and the activation
-    "tanh": (np.tanh, lambda a: 1 - np.tanh(a) ** 2),
-    "relu": (lambda a: np.maximum(a, 0), lambda a: a > 0),
-    "sigmoid": (lambda a: 1 / (1 + np.exp(-a)), lambda a: np.exp(-a) / (1 + np.exp(-a)) ** 2),
-    "softplus": (lambda a: np.log(1 + np.exp(a)), lambda a: 1 / (1 + np.exp(-a))),
-    "quadratic": (np.square, lambda a: 2 * a),
-}
-
-
-def feedback(outputs, widths, seed):
-    """The matrices: the first columns of one, each divided by the root of its width."""
-    R = np.random.default_rng(seed).standard_normal((outputs, max(widths))) / np.sqrt(outputs)
-    return [R[:, :width] / np.sqrt(width) for width in widths]
-
-
-def by_hand(widths, activation, w, x, u, seed=SEED):
-    """The direction of one agent, sample by sample: outer products of a layer's inputs and its error."""
-    function, slope = SLOPES[activation]
-    matrices, direction = feedback(widths[-1], widths[1:-1], seed), np.zeros_like(w)
-    for sample, e in zip(x, u):
-        h, start = sample, 0
-        for layer, (m, k) in enumerate(itertools.pairwise(widths)):
-            end = start + m * k
-            a = h @ w[start:end].reshape(m, k) + w[end : end + k]
-            d = e if layer == len(matrices) else (e @ matrices[layer]) * slope(a)
-            direction[start:end] += np.outer(h, d).ravel()
-            direction[end : end + k] += d
-            h, start = function(a), end + k
-    return direction
-
-
-def drawn(parameters, outputs, shape=(WIDTHS[0],), seed=0):
-    rng = np.random.default_rng(seed)
-    return [rng.standard_normal((AGENTS, *size)) for size in ((parameters,), (SAMPLES, *shape), (SAMPLES, outputs))]
 
 
 @pytest.mark.parametrize("activation", SLOPES)
@@ -100,81 +62,6 @@ def test_the_length_of_a_layers_feedback_does_not_grow_with_its_width():
     for width in (10, 100):
         lengths = [np.square(np.ones(5) @ feedback(5, [width, 200], seed)[0]).sum() for seed in range(400)]
         assert abs(np.mean(lengths) - 1) < 3 * np.sqrt(2 / width / 400)
-
-
-# PyTorch -------------------------------------------------------------------------------------------------------------
-
-
-def module(*widths, activation="Tanh"):
-    torch = pytest.importorskip("torch")
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        layers = [(torch.nn.Linear(*pair), getattr(torch.nn, activation)()) for pair in itertools.pairwise(widths)]
-    return torch.nn.Sequential(*list(itertools.chain(*layers))[:-1])
-
-
-def test_modules_have_the_directions_of_ours():
-    ours, theirs = DirectFeedback(MLP(WIDTHS), SEED), DirectFeedback(Torch(module(*WIDTHS)), SEED)
-    w, x, u = drawn(ours.parameters, ours.outputs)
-    places = [
-        [*(start + np.arange(m * k).reshape(m, k).T.ravel()), *(start + m * k + np.arange(k))]
-        for start, m, k in ours.exact.matrices
-    ]
-    order = np.concatenate(places)
-    assert theirs.layers == ours.layers
-    np.testing.assert_allclose(theirs.predict(w[:, order], x), ours.predict(w, x), rtol=0, atol=1e-13)
-    wanted = ours.vjp(w, x, u)[:, order]
-    np.testing.assert_allclose(theirs.vjp(w[:, order], x, u), wanted, rtol=0, atol=1e-12 * np.abs(wanted).max())
-
-
-def convolutional(normalised=False, dropped=False):
-    nn = pytest.importorskip("torch").nn
-    more = ([nn.BatchNorm2d(4)] if normalised else []) + ([nn.Dropout(0.3)] if dropped else [])
-    first = nn.Conv2d(1, 4, 3, padding=1), *more, nn.Tanh(), nn.AvgPool2d(2)
-    second = nn.Conv2d(4, 6, 3), nn.ReLU(inplace=True), nn.Flatten()
-    return nn.Sequential(*first, *second, nn.Linear(24, 5), nn.Tanh(), nn.Linear(5, 3))
-
-
-def test_convolutions_have_the_directions_of_pytorchs_own_gradients_of_parts():
-    """Each part of the module by itself: of the product of its outputs with what reaches it, gradients by autograd."""
-    torch = pytest.importorskip("torch")
-    net = convolutional().double()
-    model = DirectFeedback(Torch(net), SEED)
-    w, x, u = drawn(model.parameters, 3, (1, 8, 8))
-    w *= 0.3
-    matrices = feedback(3, [4 * 16, 24, 5], SEED)
-    for agent in range(AGENTS):
-        net.load_state_dict(model.unflatten(w[agent]))
-        h, direction, e = torch.from_numpy(x[agent]), [], torch.from_numpy(u[agent])
-        for part, B in zip((net[:3], net[3:6], net[6:8], net[8:]), [*matrices, np.eye(3)]):
-            reached = part(h)
-            pulled = (reached.flatten(1) * (e @ torch.from_numpy(B))).sum()
-            direction += torch.autograd.grad(pulled, list(part.parameters()))
-            h = reached.detach()
-        wanted = torch.cat([part.ravel() for part in direction]).numpy()
-        np.testing.assert_allclose(model.vjp(w, x, u)[agent], wanted, rtol=0, atol=1e-13 * np.abs(wanted).max())
-    assert list(model.unflatten(w[0])) == list(net.state_dict())
-    assert model.layers[1:] == (slice(40, 262), slice(262, 387), slice(387, 405))
-
-
-def images(model, agents=4):
-    X, y = consensus.datasets.load("digits")
-    X, y = (X.reshape(-1, 1, 8, 8) / 16)[:120].astype(np.float32), y[:120] % 3
-    return consensus.Problem(model, consensus.CrossEntropy(), consensus.partition(X, y, agents=agents), consensus.L2(1e-3))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("normalised", [False, True])
-def test_modules_that_draw_and_normalise_are_trained_in_the_same_bits_in_worker_processes(normalised, forked):
-    p = images(DirectFeedback(Torch(convolutional(normalised, dropped=True)), SEED))
-    run = {"network": topologies.ring(4), "solver": DGD(0.5, batch=10), "rounds": 30, "seed": 0}
-    here, there = consensus.solve(p, **run), consensus.solve(p, engine=Processes(2), **run)
-    np.testing.assert_array_equal(here.w, there.w)
-    assert here.history["objective"][-1] < 0.9 * here.history["objective"][0]
-    exact = consensus.solve(images(p.model.exact), **run)
-    assert not np.array_equal(here.w, exact.w)
-    np.testing.assert_array_equal(exact.history["objective"][0], here.history["objective"][0])
-    np.testing.assert_array_equal(exact.history["stationarity"][0], here.history["stationarity"][0])
 
 
 # Training ------------------------------------------------------------------------------------------------------------
@@ -283,29 +170,6 @@ def test_it_has_no_jacobian_and_no_step_from_theory():
         p.model.vjp(w, x, u[:, :4])
 
 
-def test_what_has_no_layers_is_refused():
-    nn = pytest.importorskip("torch").nn
-    for model, error, words in (
-        (Linear(3), TypeError, r"model must be a consensus.MLP or a consensus.models.Torch\(module\); got"),
-        (SplitMLP([3, 2, 1], workers=1), TypeError, "model must be a consensus.MLP or"),
-        (MLP([3, 2]), ValueError, "model must have two layers or more"),
-        (Torch(nn.Sequential(nn.Flatten(), nn.Linear(3, 2))), ValueError, "model must have two layers or more"),
-        (Torch(nn.GRUCell(3, 2)), TypeError, "model must have a torch.nn.Sequential of layers"),
-    ):
-        with pytest.raises(error, match=words):
-            DirectFeedback(model)
-    with pytest.raises(ValueError, match="seed of DirectFeedback must be"):
-        DirectFeedback(MLP([3, 2, 1]), seed=-1)
-    tokens = DirectFeedback(Torch(nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))))
-    with pytest.raises(ValueError, match=r"one row of outputs a sample; got \(7, 2\)"):
-        tokens.for_samples((7, 3))
+def test_angles_need_directions():
     with pytest.raises(TypeError, match=r"problem must have a consensus\.models.DirectFeedback as its model"):
         alignment(small(MLP([5, 3, 1])))
-
-
-@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
-def test_a_copy_has_the_same_directions(copied):
-    for model in (DirectFeedback(MLP(WIDTHS), SEED), DirectFeedback(Torch(module(*WIDTHS)), SEED).for_samples((5,))):
-        w, x, u = drawn(model.parameters, model.outputs)
-        np.testing.assert_array_equal(copied(model).vjp(w, x, u), model.vjp(w, x, u))
-        assert str(copied(model)) == str(model)
