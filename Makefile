@@ -24,7 +24,7 @@ test-lowest: $(VENV)-lowest/installed
 	$(VENV)-lowest/bin/python $(TESTS) -m "not slow"
 
 test-mpich: $(VENV)/installed $(VENV)-mpich/installed
-	CONSENSUS_TEST_MPICH=$(VENV)-mpich $(RUN) -m pytest --numprocesses auto -k mpi $(addprefix tests/consensus/engines/test_,equality.py packed.py resume.py)
+	CONSENSUS_TEST_MPICH=$(VENV)-mpich $(RUN) -m pytest --numprocesses auto -k mpi $(addprefix tests/consensus/,$(addprefix engines/test_,equality.py packed.py resume.py) asynchronous/test_async_mpi.py)
 
 campaign: $(VENV)/installed
 	$(RUN) -m tests.campaign
