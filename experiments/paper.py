@@ -1,8 +1,6 @@
 """Collect what the paper shows from a results folder: its figures, tables, and every number in its text."""
 
 import argparse
-import csv
-import itertools
 import json
 import math
 import shutil
@@ -12,8 +10,19 @@ from pathlib import Path
 import numpy as np
 
 from consensus.solvers.adaptive import curvature, filters
-from experiments import blocks, centralised, convergence, direct_feedback, failures, scale, sparsity, stragglers, tangent
-from experiments.shared import cases, clusters, slowed
+from experiments import (
+    blocks,
+    centralised,
+    convergence,
+    direct_feedback,
+    failures,
+    layer_parallel,
+    scale,
+    sparsity,
+    stragglers,
+    tangent,
+)
+from experiments.shared import cases, clusters, reading, slowed
 from experiments.shared.tables import latex_text
 
 FIGURES = {
@@ -29,6 +38,7 @@ FIGURES = {
     "scale": ("figure",),
     "stragglers": ("figure",),
     "centralised": ("figure", "clusters"),
+    "layer_parallel": ("figure",),
 }
 TABLES = {
     "convergence": ("table", "ratios"),
@@ -43,6 +53,7 @@ TABLES = {
     "scale": ("table",),
     "stragglers": ("table", "quadratics"),
     "centralised": ("table",),
+    "layer_parallel": ("table",),
 }
 SHORT = {
     convergence.LOCAL: "local",
@@ -79,7 +90,7 @@ def collect(results, output):
 
 def numbers(results):
     """Every number in the paper's text, by name."""
-    config = next(_configs(results / "convergence"))
+    config = next(reading.configs(results / "convergence"))
     start, middle, level = map(_percent, convergence.LEVELS.values())
     found = {
         "agents": config["settings"]["agents"],
@@ -95,16 +106,16 @@ def numbers(results):
         "convergence.level": level,
         "convergence.mnistrows": convergence.LARGE["mnist"]["rows"],
         "convergence.mnistshorter": convergence.SHORTER["mnist"],
-        "convergence.repeats": len({config["settings"]["seed"] for config in _configs(results / "convergence")}),
+        "convergence.repeats": len({config["settings"]["seed"] for config in reading.configs(results / "convergence")}),
         "blocks.rows": blocks.ROWS,
         "sparsity.weights": len(sparsity.WEIGHTS),
         "sparsity.slack": _percent(SLACK),
         "failures.most": _percent(max(failures.LOST)),
-        "network.rounds": next(_configs(results / "network"))["rounds"],
+        "network.rounds": next(reading.configs(results / "network"))["rounds"],
         "tangent.units": tangent.SHOWN,
         "scale.samples": scale.SAMPLES,
         "scale.degree": scale.DEGREE,
-        "scale.largest": f"{max(config['settings']['agents'] for config in _configs(results / 'scale')):,}",
+        "scale.largest": f"{max(config['settings']['agents'] for config in reading.configs(results / 'scale')):,}",
         "centralised.hidden": centralised.HIDDEN,
         "centralised.decay": f"{centralised.DECAY.weight:g}",
         "centralised.close": centralised.CLOSE,
@@ -112,31 +123,32 @@ def numbers(results):
         "centralised.adds": latex_text(f"{clusters.ADDS:.0e}"),
         "environment": latex_text(_environment(results)),
     }
-    return {key: str(value) for key, value in (found | _measured(results) | _served(results / "centralised")).items()}
+    found |= _measured(results) | _served(results / "centralised") | layer_parallel.in_the_paper(results / "layer_parallel")
+    return {key: str(value) for key, value in found.items()}
 
 
 def _measured(results):
     found = _ratios(results / "convergence" / "ratios.csv") | _mnist(results / "convergence" / "table.csv")
-    for data, rows in _grouped(results / "sparsity" / "table.csv"):
+    for data, rows in reading.grouped(results / "sparsity" / "table.csv"):
         rows = [row for row in rows if row["solver"] == sparsity.PARTIAL]
         least = min(float(row["test error"]) for row in rows)
         zeros = max(float(row["zeros"]) for row in rows if float(row["test error"]) <= (1 + SLACK) * least)
         found[f"sparsity.{data}.zeros"] = _percent(zeros)
-    timing = _rows(results / "blocks" / "timing.csv")
+    timing = reading.rows(results / "blocks" / "timing.csv")
     cores = max(int(row["cores"]) for row in timing)
     found["blocks.cores"] = cores
     for system, name in (("normal equations", "primal"), ("by size", "auto")):
         gains = [float(row["speed-up"]) for row in timing if (row["linear systems"], int(row["cores"])) == (system, cores)]
         found[f"blocks.{name}"] = f"{max(gains):.1f}"
-    ours = [row for row in _rows(results / "failures" / "table.csv") if row["solver"] == failures.PARTIAL]
+    ours = [row for row in reading.rows(results / "failures" / "table.csv") if row["solver"] == failures.PARTIAL]
     for column, name in (("objective", "ratio"), ("agents' own, mean", "own"), ("agents' own, worst", "worst")):
         ends = {float(row["lost"]): float(row[column]) for row in ours}
         found[f"failures.{name}"] = f"{ends[max(failures.LOST)] / ends[0.0]:.2f}"
-    for row in _rows(results / "tangent" / "table.csv"):
+    for row in reading.rows(results / "tangent" / "table.csv"):
         if int(row["units"]) == tangent.SHOWN:
             columns = {"network": "network", "least": "tangent, least", "bound": "any quadratic, least"}
             found |= {f"tangent.{row['data set']}.{key}": f"{float(row[name]):.3g}" for key, name in columns.items()}
-    found |= direct_feedback.stated(_rows(results / "direct_feedback" / "table.csv"))
+    found |= direct_feedback.stated(reading.rows(results / "direct_feedback" / "table.csv"))
     return found | _ahead(results / "stragglers")
 
 
@@ -152,7 +164,9 @@ def _ahead(folder):
     clocks = (*stragglers.CLOCKS, slowed.SIMULATED, slowed.REAL)
     found = {"stragglers.first": _percent(stragglers.LEVELS[first])}
     for clock, (name, (table, level)) in zip(clocks, places.items(), strict=True):
-        rows = [row for row in _rows(folder / f"{table}.csv") if row["clock"] == clock and row["solver"].startswith("NEXT")]
+        rows = [
+            row for row in reading.rows(folder / f"{table}.csv") if row["clock"] == clock and row["solver"].startswith("NEXT")
+        ]
         sides = [[float(row[level]) for row in rows if ("without" in row["solver"]) is side] for side in (False, True)]
         found[f"stragglers.{name}"] = f"{min(sides[0]) / min(sides[1]):.2g}"
     return found
@@ -161,7 +175,7 @@ def _ahead(folder):
 def _ratios(path):
     """How many times the exchanges to the last level the others need: from the least to the most of the sets' medians."""
     level = convergence.ENDS.removeprefix("exchanges ")
-    rows = [row for row in _rows(path) if row["data set"] not in convergence.SHORTER]
+    rows = [row for row in reading.rows(path) if row["data set"] not in convergence.SHORTER]
     found = {"ratios.sets": len({row["data set"] for row in rows})}
     for solver, short in SHORT.items():
         values = {row["data set"]: float(row[level]) for row in rows if row["solver"] == solver}
@@ -182,7 +196,7 @@ def _range(values):
 
 def _mnist(path):
     """Who comes how far on MNIST, in how many exchanges (medians over the repeats)."""
-    rows = [row for row in _rows(path) if row["data set"] == "mnist" and row["solver"] in convergence.FAMILIES]
+    rows = [row for row in reading.rows(path) if row["data set"] == "mnist" and row["solver"] in convergence.FAMILIES]
     found = {}
     for measure, name in zip(convergence.LEVELS, ("first", "second", "third"), strict=True):
         needed = {row["solver"]: float(row[measure]) for row in rows}
@@ -193,36 +207,19 @@ def _mnist(path):
 
 def _served(folder):
     """Who comes near the least objective with the least, with and without a server; who is first on how many clusters."""
-    rows = _rows(folder / "table.csv")
+    rows = reading.rows(folder / "table.csv")
     found = {"centralised.agents": rows[0]["compute"]}
     for column, unit in zip(centralised.NEAR, ("epochs", "MB", "s"), strict=True):
         for part, names in (("without", centralised.WITHOUT), ("with", centralised.WITH)):
             value, name = min((float(row[column]), row["method"]) for row in rows if row["method"] in names)
             needed = f"{latex_text(name)} ({latex_text(f'{value:.3g}')}\\,{unit})"
             found[f"centralised.{unit}.{part}"] = needed if math.isfinite(value) else "nobody"
-    maps = ((f"{int(agents):,}", list(own)) for agents, own in _grouped(folder / "clusters.csv", "agents"))
+    maps = ((f"{int(agents):,}", list(own)) for agents, own in reading.grouped(folder / "clusters.csv", "agents"))
     for (agents, own), size in zip(maps, ("few", "many", "most"), strict=True):
         shares = (f"{latex_text(row['first'])} ({_percent(float(row['part of the map']))})" for row in own)
         found |= {f"centralised.{size}": agents, f"centralised.{size}.first": "; ".join(shares)}
-    split = {int(row["workers"]): float(row["speed-up"]) for row in _rows(folder / "passes.csv")}
+    split = {int(row["workers"]): float(row["speed-up"]) for row in reading.rows(folder / "passes.csv")}
     return found | {"centralised.workers": max(split), "centralised.gain": f"{split[max(split)]:.2f}"}
-
-
-def _rows(path):
-    with open(path, newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def _grouped(path, by="data set"):
-    return ((name, list(rows)) for name, rows in itertools.groupby(_rows(path), key=lambda row: row[by]))
-
-
-def _configs(folder):
-    """The configs of an experiment's runs."""
-    paths = sorted((folder / "runs").glob("*/config.json"))
-    if not paths:
-        raise FileNotFoundError(2, "no runs", str(folder / "runs"))
-    return (json.loads(path.read_text()) for path in paths)
 
 
 def _environment(results):

@@ -1,0 +1,141 @@
+"""The time of a gradient of one network whose layers are split over workers, and what it would be on other clusters."""
+
+import math
+import multiprocessing
+import os
+import time
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from consensus._parallel import cores, one_blas_thread
+from consensus.centralised import LayerParallel
+from consensus.costs import Cluster
+from consensus.history import History
+from consensus.models import ResNet
+from consensus.workers.process_group import process_group
+from experiments.shared.results import Outcome, Run
+
+SERIAL, ON = "seconds of a gradient, serial", "seconds of a gradient, workers: "  # columns of the history
+CPU = ", of a processor"  # added to these: without the seconds in which others had the processors, or the slabs waited
+EMPTY, STATE = "seconds of an empty message", "seconds of a state's message"
+HERE, NETWORK = "pipes here", "50 µs, 10 Gbit/s"  # clusters
+
+
+class Sizes(NamedTuple):
+    """Of a network, its samples and the V-cycles of a gradient."""
+
+    layers: int
+    width: int
+    samples: int
+    iterations: int
+
+    def network(self):
+        return ResNet(20, self.width, self.layers, 5)
+
+    def split(self, workers, **settings):
+        """On so many workers, with two levels unless other ``settings`` say otherwise."""
+        return LayerParallel(self.network(), workers, **{"levels": 2, "iterations": self.iterations} | settings)
+
+
+def run(sizes, repeats):
+    """A run that times gradients, serial and on 1, 2, 4, ... workers of this machine, and messages, in turns."""
+    counts = [2**k for k in range(cores().bit_length())]
+
+    def work(engine):
+        rng, history, network = np.random.default_rng(0), History(), sizes.network()
+        w = network.init(rng)[None]
+        x, u = (rng.standard_normal((1, sizes.samples, count)) for count in (network.features, network.outputs))
+        with ExitStack() as stack:
+            stack.enter_context(one_blas_thread())
+            models = {SERIAL: network} | {f"{ON}{count}": stack.enter_context(sizes.split(count)) for count in counts}
+            echo = stack.enter_context(echoing())
+            state = bytes(sizes.samples * sizes.width * 8)
+            slabs: dict[str, list] = {}
+            for repeat in range(-1, repeats):  # the first starts the workers, and fills the states that they keep
+                row = {"round": repeat}
+                for name, model in models.items():
+                    before = slabs.get(name) and [processor(pid) for pid in slabs[name]]
+                    others = {child.pid for child in multiprocessing.active_children()}
+                    row[name] = timed(model.vjp, w, x, u)
+                    if before is None:
+                        new = {child.pid for child in multiprocessing.active_children()} - others
+                        slabs[name] = sorted(new) or [os.getpid()]
+                    else:
+                        row[name + CPU] = max(processor(pid) - was for pid, was in zip(slabs[name], before, strict=True))
+                row |= {EMPTY: timed(echo, b".") / 2, STATE: timed(echo, state) / 2}
+                if repeat >= 0:
+                    history.append(row)
+        return Outcome(history, w)
+
+    return Run({"what": "seconds", **sizes._asdict()}, {"repeats": repeats, "workers": counts}, work)
+
+
+def processor(pid):
+    """Seconds of a processor that a process has had so far; NaN where the system does not say."""
+    path = Path(f"/proc/{pid}/schedstat")
+    return int(path.read_text().split()[0]) / 1e9 if path.exists() else math.nan
+
+
+def timed(function, *arguments):
+    since = time.perf_counter()
+    function(*arguments)
+    return time.perf_counter() - since
+
+
+@contextmanager
+def echoing():
+    """A function that sends bytes to another process by a pipe, and waits for the same ones."""
+    with process_group(_echo, [None], lambda pipes: pipes[0].send_bytes(b"")) as (_, (pipe,)):
+
+        def there_and_back(content):
+            pipe.send_bytes(content)
+            pipe.recv_bytes()
+
+        yield there_and_back
+
+
+def _echo(_, pipe):
+    while content := pipe.recv_bytes():
+        pipe.send_bytes(content)
+
+
+def measured(history):
+    """Medians of the seconds of a gradient by the clock, and of a processor (of the busiest slab): by workers, 0 for serial."""
+    columns = {0: SERIAL} | {int(name.removeprefix(ON)): name for name in history if name.startswith(ON) and CPU not in name}
+    return [{count: float(np.median(history[name + of])) for count, name in columns.items()} for of in ("", CPU)]
+
+
+def serial(history):
+    """Seconds of a serial gradient: of a processor, by the clock where the system does not say."""
+    clock, busy = measured(history)
+    return clock[0] if math.isnan(busy[0]) else busy[0]
+
+
+def clusters(history, sizes):
+    """Machines with this one's speed in a serial gradient, its measured pipes or a network between them.
+
+    Other work on this machine adds to the clock's seconds, so speeds are by the processor's, and messages are the fastest.
+    """
+    empty, state = (float(np.min(history[name])) for name in (EMPTY, STATE))
+    speed = 6 * sizes.samples * sizes.network().parameters / serial(history)
+    bandwidth = 8 * sizes.samples * sizes.width / max(state - empty, 1e-9)
+    return {HERE: Cluster(empty, bandwidth, speed), NETWORK: Cluster(5e-5, 1.25e9, speed)}
+
+
+def predicted(cluster, sizes):
+    """``{workers: seconds}`` of a gradient from the states of the one before, with the best number of levels."""
+    found, workers = {}, 1
+    while sizes.layers % (4 * workers) == 0:
+        most = sizes.split(workers, levels=None).levels
+        loads = [sizes.split(workers, levels=levels).load(sizes.samples) for levels in range(2, most + 1)]
+        found[workers] = min(float(cluster.seconds(load)[0]) for load in loads)
+        workers *= 2
+    return found
+
+
+def crossover(serial, seconds):
+    """The fewest workers on which a gradient takes less than the serial one; None if there are none."""
+    return min((workers for workers, there in seconds.items() if there < serial), default=None)
