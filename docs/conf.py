@@ -37,7 +37,16 @@ extensions = [
     "inventories",
     "public",
 ]
-exclude_patterns = ["_build", "gallery", "gallery/**", "_templates", "inventories", "notebooks/.ipynb_checkpoints"]
+exclude_patterns = [
+    "_build",
+    "_extensions",
+    "figures/**",
+    "gallery",
+    "gallery/**",
+    "_templates",
+    "inventories",
+    "notebooks/.ipynb_checkpoints",
+]
 templates_path = ["_templates"]
 nitpicky = True
 suppress_warnings = [
@@ -64,6 +73,12 @@ numpydoc_xref_aliases = aliases()
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 codeautolink_global_preface = "import consensus, topologies"
+
+plot_include_source = False
+plot_html_show_source_link = False
+plot_html_show_formats = False
+plot_formats = [("png", 110)]
+plot_rcparams = {"figure.dpi": 110}
 
 sphinx_gallery_conf = {
     "examples_dirs": ["gallery"],

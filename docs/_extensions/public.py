@@ -84,26 +84,31 @@ def resolve(app: Sphinx, env: BuildEnvironment, node: pending_xref, content: Ele
     """Link what no page describes by the name used: other public names, last words, and what a class inherits."""
     names: dict[str, str] = app.config.public_names
     words = {best.rpartition(".")[2]: best for best in names.values()}
-    head, *rest = (target := node.get("reftarget", "")).split(".")
+    parts = node.get("reftarget", "").split(".")
     holder = ".".join(word for word in (node.get("py:module"), node.get("py:class")) if word)
     wanted = []
-    for cut in range(target.count(".") + 1, 0, -1):
-        first, after = ".".join(target.split(".")[:cut]), target.split(".")[cut:]
-        wanted += [".".join([names[first], *after])] if first in names else []
-    wanted += [".".join([words[head], *rest])] if head in words else []
-    if node.get("py:class") and holder in names and not rest:
-        family = inspect.getmro(exported_value(names[holder]))
-        wanted += [
-            f"{one.__module__}.{one.__qualname__}"
-            for one in family
-            if head in vars(one) or head in vars(one).get("__annotations__", ())
-        ]
-        wanted = [f"{names.get(name, name)}.{head}" if name in names else name for name in wanted] + [names[holder]]
+    for cut in range(len(parts), 0, -1):
+        first = ".".join(parts[:cut])
+        if owner := names.get(first) or (words.get(first) if cut == 1 else None):
+            wanted += inherited(owner, parts[cut:], names)
+    if node.get("py:class") and holder in names:
+        wanted += inherited(names[holder], parts, names)
     domain = env.get_domain("py")
     for name in wanted:
         if found := domain.resolve_xref(env, node["refdoc"], app.builder, "obj", name, node, content):
             return found
     return None
+
+
+def inherited(owner: str, rest: list[str], names: dict[str, str]) -> list[str]:
+    """Return where a class's attribute may be described: at the class, at those it derives from, on the class's page."""
+    if len(rest) != 1 or not inspect.isclass(value := exported_value(owner)):
+        return [".".join([owner, *rest])]
+    word, classes = rest[0], inspect.getmro(value)
+    if not hasattr(value, word) and not any(word in vars(one).get("__annotations__", ()) for one in classes):
+        return []
+    family = (f"{one.__module__}.{one.__qualname__}" for one in classes)
+    return [f"{owner}.{word}", *(f"{names[one]}.{word}" for one in family if one in names), owner]
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
