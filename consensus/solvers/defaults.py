@@ -67,6 +67,6 @@ class SolverDefaults:
     def personal(self, problem: BaseProblem) -> Personal | None:
         """Return what agents keep for themselves, if they have models of their own; None if they look for one model.
 
-        The history is then measured at each agent's own point: see :class:`consensus.problems.personal.Personal`.
+        The history is then measured at each agent's own point: see ``consensus.problems.personal``.
         """
         return None

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
 from docutils.nodes import Element
 from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
@@ -16,6 +17,7 @@ from sphinx.environment import BuildEnvironment
 PACKAGES = ("consensus", "topologies")
 REFERENCE = Path(__file__).parents[1] / "reference"
 HIDDEN = {"consensus.cli.__main__"}
+UNLINKED = ("changelog",)  # names in it may be gone
 
 
 def exported() -> dict[str, Any]:
@@ -111,10 +113,34 @@ def inherited(owner: str, rest: list[str], names: dict[str, str]) -> list[str]:
     return [f"{owner}.{word}", *(f"{names[one]}.{word}" for one in family if one in names), owner]
 
 
+def link_literals(app: Sphinx, doctree: nodes.document) -> None:
+    """Link names in code type, such as ``AdaptiveNEXT()`` or ``consensus.partition``, in pages that are written in Markdown."""
+    if not str(doctree.get("source", "")).endswith(".md") or app.env.docname in UNLINKED:
+        return
+    names = app.config.public_names
+    words = {best.rpartition(".")[2]: best for best in names.values()}
+    for literal in list(doctree.findall(nodes.literal)):
+        found = re.fullmatch(r"((?:\w+\.)*(\w+))(\(.*\))?", literal.astext(), re.DOTALL)
+        if not found or isinstance(literal.parent, nodes.reference | nodes.title | pending_xref):
+            continue
+        full, word = found[1], found[2]
+        best = (
+            names.get(full)
+            or names.get(f"consensus.{full}")
+            or (words.get(word) if full == word and word[0].isupper() else None)
+        )
+        if best:
+            link = pending_xref("", refdomain="py", reftype="obj", reftarget=best, refexplicit=True, refwarn=True)
+            link["refdoc"] = app.env.docname
+            literal.replace_self(link)
+            link += literal
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Add the links."""
     app.add_config_value("public_names", shortest(), "")
     app.connect("missing-reference", resolve)
+    app.connect("doctree-read", link_literals)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
