@@ -190,10 +190,8 @@ def stated(rows):
     row = next(row for row in rows if int(row["units"]) == TOLD)
     found = {"gaussians.features": quadratics.DIMENSION, "gaussians.units": TOLD}
     for method, name in zip(REGIMES, ("network", "tangent", "random"), strict=True):
-        found |= {
-            f"gaussians.{name}": f"{float(row[method]):.2g}",
-            f"gaussians.{name}.least": f"{float(row[f'{method}, least']):.2g}",
-        }
+        ends = {"": row[method], ".least": row[f"{method}, least"]}
+        found |= {f"gaussians.{name}{end}": f"{float(value):.2g}" for end, value in ends.items()}
     return found
 
 
