@@ -12,6 +12,8 @@ from consensus.centralised.solve import solve
 from consensus.centralised.split_mlp import SplitMLP
 from consensus.centralised.synchronous_sgd import SynchronousSGD
 from consensus.centralised.system import System, Traffic
+from consensus.centralised.tensor.grid import Grid
+from consensus.centralised.tensor.mlp import ShardedMLP
 
 __all__ = [
     "SCAFFOLD",
@@ -19,11 +21,13 @@ __all__ = [
     "DownpourSGD",
     "FedAdam",
     "FedAvg",
+    "Grid",
     "Joblib",
     "LayerParallel",
     "MapReduceGradientDescent",
     "Own",
     "SandblasterLBFGS",
+    "ShardedMLP",
     "SplitMLP",
     "SynchronousSGD",
     "System",

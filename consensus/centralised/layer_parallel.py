@@ -12,7 +12,8 @@ import numpy as np
 
 from consensus import _checks
 from consensus.centralised.on_workers import OnWorkers, Team
-from consensus.centralised.slab import Done, Slab, SlabMemory
+from consensus.centralised.pass_memory import PassMemory
+from consensus.centralised.slab import Done, Slab
 from consensus.centralised.slab_costs import SlabWork
 from consensus.costs import Load
 from consensus.errors import WorkerError
@@ -170,8 +171,8 @@ class LayerParallel(OnWorkers[ResNet]):
         sizes = self.plain.layers, self.plain.width, self.workers, self.coarsening, self.levels, self.iterations
         return SlabWork(*sizes, samples).load(_checks.count("itemsize", itemsize), _checks.flag("cold", cold))
 
-    def _begun(self, dtype: np.dtype, stack: ExitStack) -> tuple[Sequence[Slab], SlabMemory, str]:
-        memory = SlabMemory.of(self.plain, self.most, dtype)
+    def _begun(self, dtype: np.dtype, stack: ExitStack) -> tuple[Sequence[Slab], PassMemory, str]:
+        memory = PassMemory.of(self.parameters, self.plain.features, self.outputs, self.most, dtype)
         pipes: list[tuple[Connection | None, Connection | None]] = [(None, None)]
         for _ in range(self.workers - 1):
             ends = multiprocessing.Pipe()

@@ -10,10 +10,9 @@ from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 import numpy as np
 
 from consensus import _checks
-from consensus.models.layers import Layered
 from consensus.workers.pool import Pool, Worker, pool
 
-M = TypeVar("M", bound=Layered)
+M = TypeVar("M", bound=Any)
 
 
 class Team(NamedTuple):

@@ -8,30 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from consensus.centralised.multigrid import Multigrid
+from consensus.centralised.pass_memory import PassMemory
 from consensus.centralised.slab_line import Line
 from consensus.models import ResNet
-from consensus.workers.shared_memory import SharedArray
-
-
-class SlabMemory(NamedTuple):
-    """Memory that the slabs share with the caller: each reads and writes the parts of its own layers.
-
-    Fields: the parameters and their gradient (P,); the features ``x`` (samples, features), which the first slab reads; the
-    ``outputs`` and their cotangents ``u`` (samples, outputs), of the last one.
-    """
-
-    w: SharedArray
-    gradient: SharedArray
-    x: SharedArray
-    outputs: SharedArray
-    u: SharedArray
-
-    @classmethod
-    def of(cls, model: ResNet, samples: int, dtype: np.dtype) -> "SlabMemory":
-        """Return memory for so many ``samples`` at a time."""
-        parameters = (model.parameters,)
-        shapes = parameters, parameters, (samples, model.features), (samples, model.outputs), (samples, model.outputs)
-        return cls(*(SharedArray(shape, dtype) for shape in shapes))
 
 
 class Done(NamedTuple):
@@ -46,7 +25,7 @@ class Slab(NamedTuple):
     """The worker ``number`` of ``workers``, with pipes to the slabs before and after it."""
 
     model: ResNet
-    memory: SlabMemory
+    memory: PassMemory
     number: int
     workers: int
     coarsening: int

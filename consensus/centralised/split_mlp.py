@@ -1,24 +1,37 @@
-"""Model parallelism: one multilayer perceptron, each layer's units spread over worker processes."""
+"""Model parallelism: one multilayer perceptron, each layer spread over worker processes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from consensus import _checks
-from consensus.centralised.on_workers import OnWorkers, Team
+from consensus.centralised.on_workers import Team
+from consensus.centralised.tensor.costs import load_of, maps_of
+from consensus.centralised.tensor.grid import DIMENSIONS, Grid
+from consensus.centralised.tensor.mlp import ShardedMLP, divisible
+from consensus.centralised.tensor.network import Sharded
+from consensus.centralised.tensor.on_grid import OnGrid
 from consensus.centralised.units import Memory, Units
+from consensus.costs import Load
 from consensus.models import MLP
+from consensus.workers.pool import Worker
+
+UNITS = "units"
 
 
-class SplitMLP(OnWorkers[MLP], MLP):  # type: ignore[misc]  # a linearization of its own
-    """:class:`consensus.MLP` whose forward and backward pass run on worker processes, each with some units of every layer.
+class SplitMLP(OnGrid[MLP], MLP):  # type: ignore[misc]  # a linearization of its own
+    """:class:`consensus.MLP` whose forward and backward pass run on worker processes, each with a part of every layer.
 
-    Worker j has the columns of every layer's W and b that belong to its units. Forward, it computes these units' activations
-    from the whole layer below; backward, from its units' sensitivities, the gradients of its columns and its summand of the
-    sensitivities of the units below. So once per layer and direction every worker sends every other one message, with the
-    numbers of all samples: activations of its own units up, sums for the other's units down.
+    With ``split="units"`` worker j has the columns of every layer's W and b that belong to its units. Forward, it computes
+    these units' activations from the whole layer below; backward, from its units' sensitivities, the gradients of its columns
+    and its summand of the sensitivities of the units below. So once per layer and direction every worker sends every other one
+    message, with the numbers of all samples: activations of its own units up, sums for the other's units down.
+
+    With ``"1d"``, ``"2d"`` and ``"3d"`` the workers are a line, a square or a cube. Each has blocks of W, b and activations,
+    as described for :class:`ShardedMLP`, which does the same on MPI ranks.
 
     It replaces an MLP anywhere, with the same numbers to rounding; other products than with J' (``jvp``, ``jacobian``,
     ``gram``) are computed in this process. Workers start when they are first needed. They end with :meth:`close`, with a
@@ -29,23 +42,31 @@ class SplitMLP(OnWorkers[MLP], MLP):  # type: ignore[misc]  # a linearization of
     widths : sequence of int
         ``[inputs, hidden, ..., outputs]``.
     workers : int
-        At most the units of the widest layer.
+        At most the units of the widest layer; a square number for ``"2d"``, a cube for ``"3d"``.
     activation : str
         One of those of :class:`consensus.MLP`.
+    split : {"units", "1d", "2d", "3d"}
+        How layers are spread. All widths must be multiples of the workers for ``"1d"``, of their square root for ``"2d"``,
+        of their cube root for ``"3d"``.
 
     Attributes
     ----------
     crossed_bytes, crossed_messages : int
         Bytes and messages that workers have sent one another so far.
+    passed : list
+        What each worker sent in the last pass, and what it has: ``numbers``, ``messages``, bytes of ``parameters`` and of
+        ``activations``; none with ``split="units"``.
 
     Raises
     ------
+    ValueError
+        If the number of workers is no square or cube, or a width is not a multiple.
     WorkerError
         If a worker dies; the next call starts new ones.
 
     References
     ----------
-    Dean et al., "Large scale distributed deep networks", NeurIPS 2012, section 3.
+    Dean et al., "Large scale distributed deep networks", NeurIPS 2012, section 3, for ``split="units"``.
 
     Examples
     --------
@@ -53,15 +74,23 @@ class SplitMLP(OnWorkers[MLP], MLP):  # type: ignore[misc]  # a linearization of
     >>> from consensus.centralised import SplitMLP
     >>> model = SplitMLP([13, 20, 1], workers=2)
     >>> model.parameters, model
-    (301, SplitMLP([13, 20, 1], workers=2, activation='tanh'))
+    (301, SplitMLP([13, 20, 1], workers=2, activation='tanh', split='units'))
     """
 
-    def __init__(self, widths: Sequence[int], workers: int, activation: str = "tanh") -> None:
+    def __init__(self, widths: Sequence[int], workers: int, activation: str = "tanh", split: str = UNITS) -> None:
         super().__init__(widths, activation)
-        self._prepare(MLP(widths, activation), _checks.count("workers", workers, most=max(self.widths[1:])))
+        self.split = _checks.choice("split", split, (UNITS, *DIMENSIONS))
+        if split == UNITS:
+            workers = _checks.count("workers", workers, most=max(self.widths[1:]))
+        else:
+            workers = _checks.count("workers", workers)
+            divisible(self.widths, split, workers)
+        self._prepare(MLP(widths, activation), workers)
+        self.passed = []
 
     def __repr__(self) -> str:
-        return f"SplitMLP({list(self.widths)}, workers={self.workers}, activation={self.activation!r})"
+        of = f"activation={self.activation!r}, split={self.split!r}"
+        return f"SplitMLP({list(self.widths)}, workers={self.workers}, {of})"
 
     def __reduce__(self) -> tuple[type[MLP], tuple[Any, ...]]:
         if type(self) is not SplitMLP:
@@ -75,11 +104,49 @@ class SplitMLP(OnWorkers[MLP], MLP):  # type: ignore[misc]  # a linearization of
             return outputs
         return self.linearize(w, x)[0]
 
-    def _begun(self, dtype: np.dtype, stack: ExitStack) -> tuple[list[Units], Memory, str]:
+    def load(self, samples: int, itemsize: int = 8) -> Load:
+        """Return the work that a gradient waits for, to be priced by :meth:`consensus.costs.Cluster.seconds`.
+
+        Operations of the activations are left out. One exchange is counted for each collective.
+
+        Parameters
+        ----------
+        samples : int
+            At most :attr:`most`, as many as pass at a time.
+        itemsize : int
+            Bytes of a number.
+
+        Returns
+        -------
+        consensus.costs.Load
+            Of one worker, with one entry each.
+        """
+        _checks.count("samples", samples, most=self.most)
+        _checks.count("itemsize", itemsize)
+        if self.split != UNITS:
+            return load_of(maps_of(self.widths, self.split, self.workers, samples), itemsize)
+        hidden = self.widths[1:-1]
+        sent = samples * sum(hidden) * (self.workers - 1) / self.workers
+        return Load(
+            exchanges=np.array([2.0 * len(hidden) if self.workers > 1 else 0.0]),
+            bytes=np.array([4 * itemsize * sent]),  # sent and received, both ways
+            flops=np.array([6.0 * samples * self.parameters / self.workers]),
+            waits=float(self.workers),
+            adds=np.array([sent]),
+        )
+
+    def _network(self) -> Callable[[Grid], Sharded]:
+        return partial(ShardedMLP, self.widths, activation=self.activation)
+
+    def _begun(self, dtype: np.dtype, stack: ExitStack) -> tuple[Sequence[Worker], Any, str]:
+        if self.split != UNITS:
+            return super()._begun(dtype, stack)
         memory = Memory.of(self.widths, self.parameters, self.workers, self.most, dtype)
         return [Units(self.plain, memory, number, self.workers) for number in range(self.workers)], memory, "worker"
 
     def _up(self, w: np.ndarray, x: np.ndarray, team: Team) -> np.ndarray:
+        if self.split != UNITS:
+            return super()._up(w, x, team)
         team.memory.w.array[...] = w
         team.memory.h[0].array[: len(x)] = x
         for layer in range(len(self._spans)):
@@ -89,6 +156,8 @@ class SplitMLP(OnWorkers[MLP], MLP):  # type: ignore[misc]  # a linearization of
         return outputs
 
     def _down(self, u: np.ndarray, team: Team) -> np.ndarray:
+        if self.split != UNITS:
+            return super()._down(u, team)
         team.memory.u.array[: len(u)] = u
         for layer in reversed(range(len(self._spans))):
             self._all(team, "down", layer, len(u))
