@@ -1,4 +1,4 @@
-# make demo, make test, make test-slow, make test-lowest, make test-mpich (ranks under MPICH), make campaign, make lint, make docs, make figures (QUICK=1: small ones), make paper,
+# make demo, make test, make test-slow, make test-lowest, make test-mpich (ranks under MPICH), make campaign, make lint, make docs, make dist, make figures (QUICK=1: small ones), make paper,
 # make benchmarks:
 # each sets up what it needs in a virtual environment first.
 PYTHON ?= python3
@@ -9,7 +9,7 @@ TESTS = -m pytest --numprocesses auto --dist loadgroup $(PICK)
 PICK ?=
 BUILT = setup.py consensus/kernels/_kernels.c
 
-.PHONY: demo test test-slow test-lowest test-mpich campaign lint docs figures paper benchmarks clean
+.PHONY: demo test test-slow test-lowest test-mpich campaign lint docs dist figures paper benchmarks clean
 
 demo: $(VENV)/installed
 	$(RUN) -m experiments.demo --rounds $(ROUNDS)
@@ -38,6 +38,9 @@ lint: $(VENV)/installed
 docs: $(VENV)/installed
 	OMP_NUM_THREADS=1 $(RUN) -m sphinx -b html -W -n --keep-going -j auto -q docs docs/_build/html
 	@echo "The site is docs/_build/html/index.html."
+
+dist: $(VENV)/installed
+	$(RUN) tests/dist.py
 
 figures: $(VENV)/installed
 	$(RUN) -m experiments all --output $(if $(QUICK),results/quick --quick,results)
@@ -78,4 +81,4 @@ $(VENV)-mpich/installed:
 clean:
 	cd paper && rm -f paper.pdf *.aux *.bbl *.blg *.fdb_latexmk *.fls *.log *.out
 	rm -rf docs/_build docs/examples docs/reference/examples docs/reference/generated docs/sg_execution_times.rst
-	rm -rf $(VENV) $(VENV)-lowest $(VENV)-mpich build *.egg-info consensus/kernels/*.so .pytest_cache .ruff_cache .mypy_cache
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-mpich build dist *.egg-info consensus/kernels/*.so .pytest_cache .ruff_cache .mypy_cache

@@ -94,7 +94,7 @@ def resolve(app: Sphinx, env: BuildEnvironment, node: pending_xref, content: Ele
         if owner := names.get(first) or (words.get(first) if cut == 1 else None):
             wanted += inherited(owner, parts[cut:], names)
     if node.get("py:class") and holder in names:
-        wanted += inherited(names[holder], parts, names)
+        wanted += [*inherited(names[holder], parts, names), names[holder]]
     domain = env.get_domain("py")
     for name in wanted:
         if found := domain.resolve_xref(env, node["refdoc"], app.builder, "obj", name, node, content):
@@ -146,7 +146,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 if __name__ == "__main__":
     pages = "\n".join(page.read_text() for page in REFERENCE.glob("*.rst"))
-    listed = re.findall(r"^   ~?((?:consensus|topologies)\.[\w.]+)$", pages, flags=re.MULTILINE)
+    listed = re.findall(r"^(?:   ~|\.\. py:data:: )((?:consensus|topologies)\.[\w.]+)$", pages, flags=re.MULTILINE)
     missing = sorted(set(shortest().values()) - set(listed))
     unknown = sorted(set(listed) - set(shortest().values()))
     for kind, names in (("not in the reference (docs/reference)", missing), ("in the reference and not public", unknown)):
