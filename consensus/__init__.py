@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from consensus.losses import Huber as Huber
     from consensus.losses import LogisticLoss as LogisticLoss
     from consensus.losses import SquaredLoss as SquaredLoss
+    from consensus.losses import TangentPropagation as TangentPropagation
     from consensus.losses import TorchLoss as TorchLoss
     from consensus.models import MLP as MLP
     from consensus.models import Linear as Linear
@@ -101,7 +102,7 @@ else:
             "data": ["Shards", "partition"],
             "errors": ["DivergenceError", "Interrupted", "LocalSolveError", "Preempted", "WorkerError"],
             "history": ["History"],
-            "losses": ["CrossEntropy", "Huber", "LogisticLoss", "SquaredLoss", "TorchLoss"],
+            "losses": ["CrossEntropy", "Huber", "LogisticLoss", "SquaredLoss", "TangentPropagation", "TorchLoss"],
             "models": ["MLP", "Linear", "Model"],
             "predictor": ["Predictor"],
             "problems": ["Minibatches", "Problem"],

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from consensus.models.layers_linearized import Axis, LayeredLinearization
+from consensus.models.layers_products import Axis, LayeredProducts
 from consensus.models.mlp import MLP
 
 
@@ -31,7 +31,7 @@ def with_feedback(model: MLP, seed: int) -> MLP:
     return fed  # type: ignore[no-any-return]
 
 
-class FeedbackPass(LayeredLinearization):
+class FeedbackPass(LayeredProducts):
     """A forward pass, whose ``vjp`` has the directions that errors of the outputs give."""
 
     def __init__(self, matrix: np.ndarray, *passed: Any) -> None:  # noqa: ANN401  # as of any linearization

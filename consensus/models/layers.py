@@ -5,7 +5,7 @@ vector, and to its activation. Everything is a batched matrix product over agent
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,21 +14,29 @@ from consensus import _checks
 from consensus.models.activations import Activation
 from consensus.models.layers_linearized import LayeredLinearization
 from consensus.models.layout import NamedArray
-from consensus.models.linearized import Linearized
+from consensus.models.linearized import FullLinearization, Linearized
 
 
 class Layered(Linearized):
     """A model made of layers.
 
     Subclasses set ``widths``, ``bias`` and ``activation``: an ``Activation``, or None of a single layer. Several have biases.
+    Weights have the shapes ``matrices``, by default those between one width and the next.
     """
 
-    _linearization = LayeredLinearization
+    features: Any  #: number of features of a sample, or its shape
+    _linearization: Callable[..., FullLinearization] = LayeredLinearization
 
-    def __init__(self, widths: Sequence[int], bias: bool, activation: Activation | None) -> None:
+    def __init__(
+        self,
+        widths: Sequence[int],
+        bias: bool,
+        activation: Activation | None,
+        matrices: Iterable[tuple[int, int]] | None = None,
+    ) -> None:
         self.widths, self.bias, self._activation = tuple(widths), bias, activation
         self._spans, start = [], 0
-        for inputs, outputs in itertools.pairwise(widths):
+        for inputs, outputs in itertools.pairwise(widths) if matrices is None else matrices:
             weights = start + inputs * outputs
             end = weights + (outputs if bias else 0)
             self._spans.append((start, weights, end, inputs, outputs))
@@ -67,21 +75,36 @@ class Layered(Linearized):
         return parts
 
     def _passed(self, w: np.ndarray, x: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]]:
-        """Yield each layer's weights, inputs and outputs, and the argument of its activation's derivative (None: the last)."""
+        """Yield each layer's weights, rows and outputs, and the argument of its activation's derivative (None: the last)."""
         last, h = len(self._spans) - 1, x
         for layer, (weights, bias) in enumerate(self._split(w)):
             inputs, keep = h, None
-            h = h @ weights
+            rows = self._rows(layer, inputs)
+            h = rows @ weights
             if layer < last and self._activation is not None:
                 h, keep = self._activation.apply(h, bias)
                 h = self._joined(layer, inputs, h)
             elif bias is not None:
                 h += bias
-            yield weights, inputs, h, keep
+            yield weights, rows, h, keep
 
-    def _joined(self, layer: int, inputs: np.ndarray, h: np.ndarray) -> np.ndarray:
-        """Return the outputs of ``layer`` from its inputs and its activation h, which stays as it is."""
+    # Linear maps around a layer's weights and activation, and their adjoints; arrays (..., samples, ...) of any leading axes.
+
+    def _rows(self, layer: int, h: np.ndarray) -> np.ndarray:
+        """Return the rows that the weights of ``layer`` multiply, from its inputs h."""
         return h
+
+    def _rows_adjoint(self, layer: int, u: np.ndarray) -> np.ndarray:
+        """Return the cotangents of the inputs from those of the rows, which may be overwritten."""
+        return u
+
+    def _joined(self, layer: int, inputs: np.ndarray | None, h: np.ndarray) -> np.ndarray:
+        """Return the outputs of ``layer`` from its inputs and its activation h, which stays as it is; None are zeros."""
+        return h
+
+    def _joined_adjoint(self, layer: int, u: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
+        """Return the cotangents of inputs, None if they are zero, and of the activation, new or u, from those of outputs."""
+        return None, u
 
     def _predicted(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
         outputs = x
@@ -89,7 +112,7 @@ class Layered(Linearized):
             pass
         return outputs
 
-    def linearize(self, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, LayeredLinearization]:
+    def linearize(self, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, FullLinearization]:
         w, x = self._check(w, x)
         weights, inputs, outputs, kept = zip(*self._passed(w, x), strict=True)
         return outputs[-1], self._linearization(self, w, weights, inputs, kept[:-1])
@@ -99,6 +122,8 @@ class Layered(Linearized):
         w, x = _checks.floats("w", w), _checks.floats("x", x)
         if w.ndim != 2 or w.shape[1] != self.parameters:
             raise ValueError(f"w must have shape (agents, {self.parameters}) for {self}; got {w.shape}")
-        if x.ndim != 3 or x.shape[2] != self.features or x.shape[0] not in (1, len(w)):
-            raise ValueError(f"x must have shape ({len(w)}, samples, {self.features}) for {self}; got {x.shape}")
+        shape = self.features if isinstance(self.features, tuple) else (self.features,)
+        if x.ndim < 3 or x.shape[2:] != shape or x.shape[0] not in (1, len(w)):
+            wanted = ", ".join(map(str, shape))
+            raise ValueError(f"x must have shape ({len(w)}, samples, {wanted}) for {self}; got {x.shape}")
         return w, x

@@ -2,109 +2,21 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from collections.abc import Iterator
 
 import numpy as np
 
-from consensus import _blas, _checks, kernels
-from consensus.models.layers_protocol import Layers
-
-Axis: TypeAlias = Callable[[np.ndarray], np.ndarray]
+from consensus import _blas, kernels
+from consensus.models.layers_products import LayeredProducts
 
 
-class LayeredLinearization:
-    """Products with the Jacobian J of a layered model at fixed parameters and features.
+class LayeredLinearization(LayeredProducts):
+    """Products with the Jacobian J of a model of affine layers, and the Jacobian itself.
 
     The row of J for sample m and output o holds, for a layer with inputs h and sensitivities d = df_o/da, the outer product of
     h_m and d_m (and d_m itself for the bias).
     """
-
-    several = True  # vjp and jvp take several (co)tangents of an agent at once
-
-    def __init__(
-        self,
-        model: Layers,
-        w: np.ndarray,
-        weights: Sequence[np.ndarray],
-        inputs: Sequence[np.ndarray],
-        kept: Sequence[np.ndarray],
-    ) -> None:
-        self._model, self._w, self._weights, self._inputs, self._kept = model, w, weights, inputs, kept
-        self._slopes: dict[int, np.ndarray] = {}
-
-    def _slope(self, layer: int) -> np.ndarray:
-        """Return the derivative of the activation of ``layer``, computed once."""
-        if layer not in self._slopes and self._model._activation is not None:
-            self._slopes[layer] = self._model._activation.derivative(self._kept[layer])
-        return self._slopes[layer]
-
-    def vjp(self, u: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        """Return J' u (agents, P) for u (agents, samples, outputs), written to ``out`` if given.
-
-        For several cotangents u (agents, count, samples, outputs) its shape is (agents, count, P).
-        """
-        u = _checks.floats("u", u)
-        wanted = (len(self._w), self._inputs[0].shape[1], self._model.outputs)
-        if u.ndim not in (3, 4) or (len(u), *u.shape[-2:]) != wanted:
-            raise ValueError(f"u must have shape {wanted} for {self._model}; got {u.shape}")
-        of = _for_several(u.ndim == 4)
-        if out is None:
-            out = np.empty((*u.shape[:-2], self._model.parameters), u.dtype)
-        targets = self._model._split(out)
-        for layer, d in self._cotangents(u, of):
-            weights, bias = targets[layer]
-            np.matmul(of(self._inputs[layer]).swapaxes(-1, -2), d, out=weights)
-            if bias is not None:
-                np.matmul(_ones(wanted[1], d.dtype), d, out=bias)
-        return out
-
-    def _cotangents(self, u: np.ndarray, of: Axis) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield each layer and the cotangents of its a = h W + b, from those of the outputs, u; backwards."""
-        for layer in reversed(range(len(self._weights))):
-            yield layer, u
-            if layer > 0:
-                u = self._backward(self._below(u, layer, of), layer - 1, of)
-
-    def _below(self, d: np.ndarray, layer: int, of: Axis) -> np.ndarray:
-        """Return the cotangents d W' of a layer's inputs."""
-        weights = of(self._weights[layer]).swapaxes(-1, -2)
-        return kernels.outer(d[..., 0], weights[..., 0, :]) if d.shape[-1] == 1 else d @ weights
-
-    def _backward(self, u: np.ndarray, layer: int, of: Axis) -> np.ndarray:
-        """Multiply u by the slope of ``layer`` in place; slopes not needed elsewhere are not stored."""
-        activation = self._model._activation
-        if activation is not None and activation.backward is not None and layer not in self._slopes:
-            return activation.backward(u, of(self._kept[layer]), out=u)
-        u *= of(self._slope(layer))
-        return u
-
-    def jvp(self, v: np.ndarray) -> np.ndarray:
-        """Return J v (agents, samples, outputs) for v (agents, P).
-
-        For several tangents v (agents, count, P) its shape is (agents, count, samples, outputs).
-        """
-        v = _checks.floats("v", v)
-        if v.ndim not in (2, 3) or (len(v), v.shape[-1]) != self._w.shape:
-            raise ValueError(f"v must have the shape of w, {self._w.shape}, for {self._model}; got {v.shape}")
-        of = _for_several(v.ndim == 3)
-        tangent: np.ndarray | None = None  # of the layer's inputs; the features themselves do not move
-        for layer, (weights, bias) in enumerate(self._model._split(v)):
-            moved = of(self._inputs[layer]) @ weights
-            if tangent is not None:
-                moved += tangent @ of(self._weights[layer])
-            if bias is not None:
-                moved += bias
-            if layer < len(self._kept):
-                moved *= of(self._slope(layer))
-            tangent = self._joined(layer, tangent, moved)
-        return np.asarray(tangent)
-
-    def _joined(self, layer: int, tangent: np.ndarray | None, moved: np.ndarray) -> np.ndarray:
-        """Return the tangents of a layer's outputs from those of its inputs and of its activation, which may be changed."""
-        return moved
 
     def _sensitivities(self) -> Iterator[np.ndarray]:
         """Yield df/da (agents, samples, outputs, k) of every layer but the last, where it is the identity; backwards."""
@@ -124,7 +36,7 @@ class LayeredLinearization:
 
     def jacobian(self, columns: np.ndarray | None = None) -> np.ndarray:
         """Return J (agents, samples * outputs, P), or only its ``columns``, given by a sorted integer array."""
-        agents, samples = len(self._w), self._inputs[0].shape[1]
+        agents, samples = len(self._w), self._samples
         outputs, bias = self._model.outputs, self._model.bias
         width = self._model.parameters if columns is None else len(columns)
         jacobian = np.empty((agents, samples, outputs, width), self._w.dtype)
@@ -166,7 +78,7 @@ class LayeredLinearization:
 
     def upper_gram(self, scale: np.ndarray | None = None) -> np.ndarray:
         """Return the upper triangles of diag(scale) J J' diag(scale), with ``scale`` (agents, samples, outputs) or one."""
-        agents, samples, outputs = len(self._w), self._inputs[0].shape[1], self._model.outputs
+        agents, samples, outputs = len(self._w), self._samples, self._model.outputs
         few = -(-_blas.BLOCK // outputs)  # samples at a time
         # One output's matrices are worked on and above the diagonal alone, but others may ask for theirs block by block.
         step = few * outputs if outputs > 1 or scale is None else None
@@ -223,13 +135,3 @@ class LayeredLinearization:
             kernels.scaled_rows(scale, h, out=rows[:, :, :-1])
             rows[:, :, -1] = scale
         return rows
-
-
-@functools.lru_cache(maxsize=16)
-def _ones(count: int, dtype: np.dtype) -> np.ndarray:
-    return np.ones((1, count), dtype)
-
-
-def _for_several(several: bool) -> Axis:
-    """Return a function that adds an axis for ``several`` (co)tangents to the arrays of an agent, or the identity."""
-    return (lambda array: array[:, None]) if several else (lambda array: array)

@@ -84,9 +84,13 @@ class ResNet(Layered):
         """
         return self._random_start(rng)
 
-    def _joined(self, layer: int, inputs: np.ndarray, h: np.ndarray) -> np.ndarray:
+    def _joined(self, layer: int, inputs: np.ndarray | None, h: np.ndarray) -> np.ndarray:
         if layer == 0:
             return h
         state = self.step * h
-        state += inputs
+        if inputs is not None:
+            state += inputs
         return state
+
+    def _joined_adjoint(self, layer: int, u: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
+        return (None, u) if layer == 0 else (u, self.step * u)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from consensus.models.layers_linearized import Axis, LayeredLinearization
+from consensus.models.layers_linearized import LayeredLinearization
 from consensus.models.layers_protocol import ResidualLayers
 
 
@@ -16,22 +16,6 @@ class ResidualLinearization(LayeredLinearization):
     """
 
     _model: ResidualLayers
-
-    def _cotangents(self, u: np.ndarray, of: Axis) -> Iterator[tuple[int, np.ndarray]]:
-        last = len(self._weights) - 1
-        yield last, u
-        g = self._below(u, last, of)
-        for layer in range(last - 1, 0, -1):
-            d = self._backward(self._model.step * g, layer, of)
-            yield layer, d
-            g += self._below(d, layer, of)
-        yield 0, self._backward(g, 0, of)
-
-    def _joined(self, layer: int, tangent: np.ndarray | None, moved: np.ndarray) -> np.ndarray:
-        if tangent is not None and layer < len(self._kept):
-            moved *= self._model.step
-            moved += tangent
-        return moved
 
     def _sensitivities(self) -> Iterator[np.ndarray]:
         g = self._weights[-1].swapaxes(1, 2)[:, None]  # (agents, samples, outputs, width), the same for all samples

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import networkx as nx
 import numpy as np
+from engine_models import trained
 from engine_solvers import Cheat, CtrlC, Faulty, HeavyBall, Mixed, Slow, Speed, Stops, Trouble, Turned, Watching  # noqa: F401
 from personal_cases import personal
-from pictures import Pictures
 from problems import data
 
 import consensus
@@ -67,14 +67,6 @@ def problem(loss="squared", regularizer=None, model=MLP, sizes="unequal", dtype=
     loss, targets = losses[loss]
     shards = consensus.partition(X.astype(dtype), targets, AGENTS, "sizes", sizes=SIZES[sizes])
     return consensus.Problem(model, loss, shards, regularizer)
-
-
-def images():
-    """Minibatches of samples of two axes, with a test set of them."""
-    X, y = data(samples=60)
-    shards = consensus.partition(X.reshape(-1, 2, 2), y, AGENTS, "sizes", sizes=SIZES["unequal"])
-    p = consensus.Problem(Pictures(MLP, (2, 2)), consensus.SquaredLoss(), shards, consensus.L2(0.02))
-    return Case(p, NETWORKS["random"], GradientTracking(0.05, batch=3), OBSERVED | {"test": (X.reshape(-1, 2, 2), y)})
 
 
 def _test_set(loss):
@@ -160,7 +152,10 @@ def special():
         "functions, a nested state": Case(functions, random, HeavyBall()),
         "functions, NEXT": Case(sparse, periodic, NEXT(FullLinearization(8.0), 0.5)),
         "functions, adaptive": Case(sparse, periodic, AdaptiveNEXT()),
-        "images": images(),
+        **{
+            name: Case(p, random, solver, OBSERVED | more)
+            for name, (p, solver, more) in trained(AGENTS, SIZES["unequal"]).items()
+        },
         "memory order, atc": Case(smooth, random, Turned(0.05, order="atc")),
         "memory order, cta": Case(smooth, random, Turned(0.05, order="cta")),
         "float32, NEXT": Case(single, random, partial),
