@@ -33,7 +33,7 @@ FIGURES = {
     "solvers": ("figure",),
     "shards": ("figure",),
     "failures": ("disagreement",),
-    "tangent": ("figure",),
+    "tangent": ("figure", "risks"),
     "direct_feedback": ("figure",),
     "scale": ("figure",),
     "stragglers": ("figure",),
@@ -48,7 +48,7 @@ TABLES = {
     "solvers": ("ranks",),
     "shards": ("table",),
     "failures": ("table",),
-    "tangent": ("table",),
+    "tangent": ("table", "risks"),
     "direct_feedback": ("table",),
     "scale": ("table",),
     "stragglers": ("table", "quadratics"),
@@ -147,7 +147,9 @@ def _measured(results):
     for row in reading.rows(results / "tangent" / "table.csv"):
         if int(row["units"]) == tangent.SHOWN:
             columns = {"network": "network", "least": "tangent, least", "bound": "any quadratic, least"}
+            columns |= {"features": "random features, least"}
             found |= {f"tangent.{row['data set']}.{key}": f"{float(row[name]):.3g}" for key, name in columns.items()}
+    found |= tangent.stated(reading.rows(results / "tangent" / "risks.csv"))
     found |= direct_feedback.stated(reading.rows(results / "direct_feedback" / "table.csv"))
     return found | _ahead(results / "stragglers")
 
