@@ -14,6 +14,7 @@ NEEDS = {
     ],
     "jax": ["consensus/models/jax.py"],
     "safetensors": ["consensus/models/safetensors.py"],
+    "cryptography": ["consensus/communication/fixed_point.py"],
 }
 collect_ignore = [file for name, files in NEEDS.items() if find_spec(name) is None for file in files]
 

@@ -12,7 +12,12 @@ from turns import with_slow
 import consensus
 
 ELSEWHERE = ("callbacks",)  # its loggers are not installed here: tests/extensions/test_callback.py runs it with stand-ins
-NEEDS = {"models": ("torch", "jax", "safetensors"), "directions": ("torch",), "losses": ("torch",)}
+NEEDS = {
+    "models": ("torch", "jax", "safetensors"),
+    "directions": ("torch",),
+    "losses": ("torch",),
+    "privacy": ("cryptography",),
+}
 PAGES = sorted((Path(__file__).parents[1] / "docs").glob("*.md"))
 EXAMPLES = {
     page.stem: re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)

@@ -47,6 +47,8 @@ class FedAdam(Federated[FedAdamState]):
         The factors b1 and b2, in [0, 1).
     tau : float
         > 0: the server adapts no further to changes that are smaller.
+    secure : SecureSums, optional
+        Masks by which the server learns the sum of the changes, and no client's.
 
     References
     ----------

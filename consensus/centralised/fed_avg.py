@@ -41,6 +41,8 @@ class FedAvg(Federated[FedAvgState]):
         In (0, 1]: the share of the clients that take part in a round, drawn anew in each; at least one client.
     seed : int
         Of all draws.
+    secure : SecureSums, optional
+        Masks by which the server learns the sum of the changes, and no client's.
 
     References
     ----------
@@ -71,7 +73,6 @@ def change(clients: Clients, traffic: Traffic, round: int, w: np.ndarray) -> np.
     who = clients.chosen(round)
     weights = clients.weights[who]
     y = clients.local(w, who, round, 1 / weights, traffic)
-    traffic.send(2 * len(who), w.shape[1], 2 * len(who))
+    traffic.send(len(who), w.shape[1], len(who))
     share = (weights / weights.sum()).astype(w.dtype)
-    mean: np.ndarray = (share[:, None] * (y - w)).sum(axis=0, keepdims=True)
-    return mean
+    return clients.total(share[:, None] * (y - w), who, round, traffic)

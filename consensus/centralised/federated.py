@@ -3,12 +3,14 @@
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from consensus import _checks
 from consensus.centralised.system import Advance, S, System, Traffic
+from consensus.communication.fixed_point import SecureSums
+from consensus.communication.masks import KEY, Masks
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
 
@@ -22,6 +24,7 @@ class Federated(System[S]):
     batch: int | None = None
     share: float = 1.0
     seed: int = 0
+    secure: SecureSums | None = field(default=None, kw_only=True)
 
     smooth = True
 
@@ -32,11 +35,19 @@ class Federated(System[S]):
             _checks.count("batch", self.batch)
         _checks.number("share", self.share, above=0, most=1)
         _checks.count("seed", self.seed, least=0)
+        if self.secure is not None:
+            _checks.offers("secure", self.secure, ("encode", "decode"), "consensus.privacy.SecureSums(), or None")
 
     def check(self, problem: BaseProblem) -> None:
         super().check(problem)
         if self.batch is not None:
             Minibatches(self.batch).check(problem)
+        if self.secure is not None and (clients := self.count(problem.agents)) < 2:
+            raise ValueError(f"secure sums need two clients or more in a round; share={self.share:g} is {clients}")
+
+    def count(self, agents: int) -> int:
+        """Return how many of so many clients take part in a round."""
+        return max(1, int(self.share * agents + 0.5))
 
     @abstractmethod
     def step(self, clients: "Clients", traffic: Traffic, state: S) -> S:
@@ -56,15 +67,40 @@ class Clients:
         self.rule = None if system.batch is None else Minibatches(system.batch, system.seed)
         sizes = problem.shards.weights.sum(axis=1, dtype=float) if hasattr(problem, "shards") else np.ones(problem.agents)
         self.weights = sizes / sizes.sum()  #: n_i / n, a client's share of the samples' weight; 1/A where costs are functions
+        self._masks: Masks | None = None
+        self._sums = 0
 
     def chosen(self, round: int) -> np.ndarray:
         """Return the numbers of the clients that take part in ``round``, in order."""
         agents = self.problem.agents
-        count = max(1, int(self.system.share * agents + 0.5))
+        count = self.system.count(agents)
         if count == agents:
             return np.arange(agents)
         rng = np.random.Generator(np.random.Philox(key=[self.system.seed, round]))
         return np.sort(rng.permutation(agents)[:count])
+
+    def total(self, rows: np.ndarray, who: np.ndarray, round: int, traffic: Traffic) -> np.ndarray:
+        """Return the sum (1, P) of ``rows`` (clients, P), one from each of ``who``, that reach the server; they are counted.
+
+        With secure sums these are masked, eight bytes a number, and the sum is exact in fixed point. Before the first one each
+        client sends its public key to the server, which passes all of them on.
+        """
+        secure, (count, numbers) = self.system.secure, rows.shape
+        if secure is None:
+            traffic.send(count, numbers, count, exchanges=0)
+            whole: np.ndarray = rows.sum(axis=0, keepdims=True)
+            return whole
+        if self._masks is None:
+            agents = self.problem.agents
+            self._masks = Masks(range(agents))
+            self._masks.agree(self._masks.public)
+            if round == 0:
+                for keys in (1, agents):  # of each client to the server; of all to each
+                    traffic.send(agents, keys * KEY // 8, agents, exchanges=0, itemsize=8)
+        codes = secure.encode(rows, who, count) + self._masks.drawn(self._sums, numbers, who)
+        self._sums += 1
+        traffic.send(count, numbers, count, exchanges=0, itemsize=8)
+        return secure.decode(codes.sum(axis=0)).astype(rows.dtype)[None]
 
     def local(
         self,

@@ -47,6 +47,8 @@ class SCAFFOLD(Federated[ScaffoldState]):
         Of all draws.
     server_rate : float
         > 0.
+    secure : SecureSums, optional
+        Masks by which the server learns the sums of the changes, and no client's.
 
     References
     ----------
@@ -78,9 +80,10 @@ class SCAFFOLD(Federated[ScaffoldState]):
         agents, who = controls.shape[1], clients.chosen(n)
         own = controls[0, who]
         y = clients.local(w, who, n, np.full(len(who), float(agents)), traffic, c - own)
-        traffic.send(4 * len(who), w.shape[1], 4 * len(who))
         new = own - c + (w - y) / (self.local_steps * self.learning_rate)
         controls = controls.copy()
         controls[0, who] = new
-        w = w + self.server_rate * (y - w).mean(axis=0, keepdims=True)
-        return ScaffoldState(n + 1, w, c + (new - own).sum(axis=0, keepdims=True) / agents, controls)
+        traffic.send(2 * len(who), w.shape[1], 2 * len(who))  # w and c; the changes of both come back
+        moved = clients.total((y - w) / len(who), who, n, traffic)
+        c = c + clients.total(new - own, who, n, traffic) / agents
+        return ScaffoldState(n + 1, w + self.server_rate * moved, c, controls)

@@ -49,7 +49,7 @@ class Traffic:
         self.counts = dict.fromkeys((*NAMES, "bytes_busiest"), 0)
         self.itemsize = itemsize
 
-    def send(self, messages: int, numbers: int, busiest: int, exchanges: int = 1) -> None:
+    def send(self, messages: int, numbers: int, busiest: int, exchanges: int = 1, itemsize: int | None = None) -> None:
         """Count messages.
 
         Parameters
@@ -60,8 +60,10 @@ class Traffic:
             How many of them went through the busiest machine.
         exchanges : int
             Exchanges in which they were sent.
+        itemsize : int, optional
+            Bytes of a number; by default those of the problem's dtype.
         """
-        size = numbers * self.itemsize
+        size = numbers * (self.itemsize if itemsize is None else itemsize)
         counts = (exchanges, messages, messages * numbers, messages * size, busiest * size)
         for name, count in zip(("exchanges", "messages", "floats", "bytes", "bytes_busiest"), counts):
             self.counts[name] += count

@@ -3,6 +3,7 @@
 from consensus.communication.block import BlockNetwork
 from consensus.communication.codec import Codec
 from consensus.communication.edges import Edges
+from consensus.communication.fixed_point import SecureSums
 from consensus.communication.flooding import Flooding
 from consensus.communication.messages import Messages
 from consensus.communication.network import Network
@@ -18,6 +19,7 @@ __all__ = [
     "Messages",
     "Network",
     "Packed",
+    "SecureSums",
     "Tree",
     "flatten",
     "joined",

@@ -10,13 +10,16 @@ from scipy.sparse.csgraph import breadth_first_order
 
 from consensus.communication.codec import Codec
 from consensus.communication.exchanges import Exchanges
+from consensus.communication.fixed_point import SecureSums
 from consensus.communication.flooding import Flooding
+from consensus.communication.levels import Levels, centre
+from consensus.communication.masked_tree import MaskedTree
 from consensus.communication.plans import Plans
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from jaxtyping import Float
+    from jaxtyping import Float, UInt64
 
 
 class Tree:
@@ -66,19 +69,46 @@ class Tree:
         links = sp.csr_array(abs(matrix) + sp.eye_array(self.agents))
         if ((links != 0) != (links.T != 0)).nnz:
             raise ValueError("a spanning tree needs an undirected, connected graph, and this one is directed")
-        self.depth, self.root = _centre(links)
+        self.depth, self.root = centre(links)
         order, self.parent = breadth_first_order(links, self.root, directed=False)
         level = np.zeros(self.agents, int)
         for agent in order[1:]:
             level[agent] = level[self.parent[agent]] + 1
-        levels = _Levels(self.depth, self.parent, level)
+        levels = Levels(self.depth, self.parent, level)
         self._plans = Plans(levels, network.rows, np.dtype(float), network._prepare)
+        self._masked: MaskedTree | None = None
+
+    @property
+    def rows(self) -> slice:
+        """The agents of this block."""
+        return self._network.rows
 
     @property
     def here(self) -> int | None:
         """The root's row in this block of agents; None if another process holds it."""
-        rows = self._network.rows
+        rows = self.rows
         return self.root - rows.start if rows.start <= self.root < rows.stop else None
+
+    def secured(self, sums: SecureSums | None, first: bool) -> Tree | MaskedTree:
+        """Return the tree whose sums are masked, the same one in all rounds; with None the tree itself.
+
+        Parameters
+        ----------
+        sums : SecureSums or None
+            The settings.
+        first : bool
+            Whether it is the first round of the run, in which the exchange of keys is counted.
+
+        Returns
+        -------
+        Tree or MaskedTree
+            The tree.
+        """
+        if sums is None:
+            return self
+        if self._masked is None:
+            self._masked = MaskedTree(self, sums, first)
+        return self._masked
 
     def discover(self) -> None:
         """Count the exchanges in which agents find the tree, before the first sum.
@@ -126,6 +156,49 @@ class Tree:
         """
         return self._pass(range(self.depth, 2 * self.depth), rows, codec)
 
+    def reduce_integers(self, rows: UInt64[np.ndarray, "agents n"], counted: bool = True) -> UInt64[np.ndarray, "agents n"]:
+        """Return every agent's sum over its subtree, modulo 2^64.
+
+        Parameters
+        ----------
+        rows : ndarray of uint64 (agents, n)
+            Integers to be sent, eight bytes each.
+        counted : bool
+            Whether the messages are counted.
+
+        Returns
+        -------
+        ndarray of uint64 (agents, n)
+            New rows.
+        """
+        return self._pass_integers(range(self.depth), rows, counted)
+
+    def broadcast_integers(self, rows: UInt64[np.ndarray, "agents n"], counted: bool = True) -> UInt64[np.ndarray, "agents n"]:
+        """Return the root's row for every agent.
+
+        Parameters
+        ----------
+        rows : ndarray of uint64 (agents, n)
+            Integers to be sent.
+        counted : bool
+            As in :meth:`reduce_integers`.
+
+        Returns
+        -------
+        ndarray of uint64 (agents, n)
+            New rows.
+        """
+        return self._pass_integers(range(self.depth, 2 * self.depth), rows, counted)
+
+    def _pass_integers(self, steps: Iterable[int], rows: np.ndarray, counted: bool) -> np.ndarray:
+        for step in steps:
+            plan, size = self._plans.at(step, "mix"), 8 * rows.shape[1]
+            (whole,) = self._network._gather(plan, [rows])
+            if counted:
+                self._network._count_sizes(plan, rows.shape[1], plan.copies * size, (plan.both - plan.copies) * size)
+            rows = plan.matrix.astype(np.uint64) @ whole
+        return rows
+
     def _pass(self, steps: Iterable[int], rows: np.ndarray, codec: Codec | None) -> np.ndarray:
         if codec is not None:
             rows = rows + 0.0  # zeros without a sign, which a codec may drop
@@ -142,39 +215,3 @@ class Tree:
             self._network._count_sizes(plan, rows.shape[1], plan.copies * lengths, received)
             rows = plan.times(whole)
         return rows
-
-
-def _centre(links: sp.csr_array) -> tuple[int, int]:
-    """Return the least eccentricity of the graph with these links, and the first agent that has it."""
-    agents = links.shape[0]
-    bits = -(-agents // 64) * 64  # of whole words
-    everything = np.packbits(np.arange(bits) < agents).view(np.uint64)
-    received, distance = np.packbits(np.eye(agents, bits, dtype=bool), axis=1).view(np.uint64), 0
-    while not (done := (received == everything).all(axis=1)).any():
-        before, received = received, np.bitwise_or.reduceat(received[links.indices], links.indptr[:-1])
-        if (received == before).all():
-            raise ValueError("a spanning tree needs an undirected, connected graph, and this one is not connected")
-        distance += 1
-    return distance, int(done.argmax())
-
-
-class _Levels:
-    """A matrix for each of the tree's exchanges: from the lowest level up to the root, then down again."""
-
-    def __init__(self, depth: int, parent: np.ndarray, level: np.ndarray) -> None:
-        self.agents, self._depth, self._parent, self._level = len(parent), depth, parent, level
-
-    def key(self, round: int) -> int:
-        return round
-
-    def weights(self, key: int) -> sp.csr_array:
-        """Up: the identity and an entry (parent, child) for each child of a level. Down: a child's row is its parent's."""
-        up, everyone = key < self._depth, np.arange(self.agents)
-        among = self._level == (self._depth - key if up else key - self._depth + 1)
-        if up:
-            rows, columns = np.r_[everyone, self._parent[among]], np.r_[everyone, everyone[among]]
-        else:
-            rows, columns = everyone, np.where(among, self._parent, everyone)
-        matrix = sp.csr_array((np.ones(len(rows)), (rows, columns)), shape=(self.agents, self.agents))
-        matrix.sort_indices()
-        return matrix

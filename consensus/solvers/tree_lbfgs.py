@@ -6,6 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from consensus import _checks
+from consensus.communication.fixed_point import SecureSums
+from consensus.communication.masked_tree import MaskedTree
+from consensus.communication.masks import KEY
 from consensus.communication.network import Network
 from consensus.communication.tree import Tree
 from consensus.compression import IntegerRows
@@ -75,6 +78,8 @@ class TreeLBFGS(Solver):
         Number of pairs, >= 1; they take 2 memory P numbers.
     rounded : bool
         Whether gradients are sent as rounded differences, in about an eighth of the bytes.
+    secure : SecureSums, optional
+        Masks for the sums, of which nobody then learns a term. Messages up the tree take eight bytes a number.
 
     References
     ----------
@@ -95,6 +100,7 @@ class TreeLBFGS(Solver):
 
     memory: int = 20
     rounded: bool = True
+    secure: SecureSums | None = None
 
     needs = Needs(regularizer="smooth", tree=True, counts_exchanges=True, deterministic=True, exact=True)
     sends = "cost, y"
@@ -102,6 +108,10 @@ class TreeLBFGS(Solver):
     def __post_init__(self) -> None:
         object.__setattr__(self, "memory", _checks.count("memory", self.memory))
         _checks.flag("rounded", self.rounded)
+        check_secure(self.secure)
+
+    def width(self, problem: BaseProblem) -> int:
+        return max(super().width(problem), words_of_keys(self.secure, problem) * 8 // problem.dtype.itemsize)
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> TreeLBFGSState:
         zeros = np.zeros(w.shape)  # in float64, so that sums of what is sent are exact
@@ -109,7 +119,8 @@ class TreeLBFGS(Solver):
         return TreeLBFGSState(0, w, zeros, w, zeros, zeros, zeros, Pairs(none, none, 0), LineSearch.along(0.0, 0.0, 0.0), 0.0)
 
     def step(self, problem: BaseProblem, network: Network, state: TreeLBFGSState) -> TreeLBFGSState:
-        tree, r, trial = network.tree, problem.regularizer, state.trial[0]
+        tree = network.tree.secured(self.secure, first=state.round == 0)
+        r, trial = problem.regularizer, state.trial[0]
         stacked = np.ascontiguousarray(state.trial)  # as after a checkpoint: rows of one array, not one row many times
         local = problem.gradient(stacked)
         scale = state.scale if state.round else first_scale(tree, local)
@@ -125,7 +136,7 @@ class TreeLBFGS(Solver):
         return _at(done, search.after(value, slope))
 
     def _summed(
-        self, tree: Tree, values: np.ndarray, local: np.ndarray, state: TreeLBFGSState, scale: float
+        self, tree: Tree | MaskedTree, values: np.ndarray, local: np.ndarray, state: TreeLBFGSState, scale: float
     ) -> tuple[float, np.ndarray, np.ndarray]:
         """Return the sums of values and of gradients (P,), and what each agent has sent of its gradient (agents, P)."""
         if not self.rounded:
@@ -147,7 +158,18 @@ class TreeLBFGS(Solver):
         return _along(state, direction, pairs.held, value)
 
 
-def first_scale(tree: Tree, local: np.ndarray) -> float:
+def check_secure(secure: SecureSums | None) -> None:
+    """Raise ``TypeError`` unless ``secure`` is None or SecureSums."""
+    if secure is not None:
+        _checks.offers("secure", secure, ("encode", "decode"), "consensus.privacy.SecureSums(), or None")
+
+
+def words_of_keys(secure: SecureSums | None, problem: BaseProblem) -> int:
+    """Return how many words of eight bytes the public keys of all agents take, if sums are masked."""
+    return 0 if secure is None else problem.network_size * KEY // 8
+
+
+def first_scale(tree: Tree | MaskedTree, local: np.ndarray) -> float:
     """Return a first guess of the norm of the summed gradient: A times that of the root, of ``local`` (agents, P).
 
     The agents find the tree, and the root sends the guess down.

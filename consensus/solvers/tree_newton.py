@@ -6,13 +6,14 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from consensus import _checks
+from consensus.communication.fixed_point import SecureSums
 from consensus.communication.network import Network
 from consensus.compression import IntegerRows
 from consensus.problems import BaseProblem, Linearizable
 from consensus.solvers.adaptive.gauss_newton import products
 from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs
-from consensus.solvers.tree_lbfgs import everywhere
+from consensus.solvers.tree_lbfgs import check_secure, everywhere, words_of_keys
 from consensus.solvers.tree_root import FACTORS, MIDDLE, Known, Plan, Sums, decide, first_units, quadratic_weights
 
 _MOST = 2000  # parameters: the root factors a P x P matrix in every round
@@ -61,6 +62,8 @@ class TreeNewton(Solver):
     ----------
     columns : int
         Number of columns of O, >= 2: products per round.
+    secure : SecureSums, optional
+        Masks for the sums, of which nobody then learns a term. Messages up the tree take eight bytes a number.
 
     References
     ----------
@@ -81,6 +84,7 @@ class TreeNewton(Solver):
     """
 
     columns: int = 16
+    secure: SecureSums | None = None
 
     needs = Needs(
         regularizer="smooth", model=True, exact=True, loss=("quadratic", "curvature_root"), tree=True, counts_exchanges=True
@@ -89,6 +93,7 @@ class TreeNewton(Solver):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", _checks.count("columns", self.columns, least=2))
+        check_secure(self.secure)
 
     def check(self, problem: BaseProblem) -> None:
         if _checks.problem(problem).parameters > _MOST:
@@ -103,7 +108,8 @@ class TreeNewton(Solver):
 
     def width(self, problem: BaseProblem) -> int:
         vectors = len(FACTORS) + 1 + min(self.columns, problem.parameters)
-        return (len(FACTORS) + vectors * problem.parameters) * 8 // problem.dtype.itemsize  # sums are in float64
+        numbers = len(FACTORS) + vectors * problem.parameters
+        return max(numbers, words_of_keys(self.secure, problem)) * 8 // problem.dtype.itemsize  # sums are in float64
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> TreeNewtonState:
         agents, parameters = w.shape
@@ -112,8 +118,9 @@ class TreeNewton(Solver):
         return TreeNewtonState(0, w, zeros, zeros, Plan.none(agents, parameters), known)
 
     def step(self, problem: BaseProblem, network: Network, state: TreeNewtonState) -> TreeNewtonState:
-        tree, (_, w, local, sent, plan, known) = network.tree, state
-        root, first, linearizable = tree.here, state.round == 0, cast(Linearizable, problem)  # as needs say
+        (_, w, local, sent, plan, known), first = state, state.round == 0
+        tree, linearizable = network.tree.secured(self.secure, first), cast(Linearizable, problem)  # as needs say
+        root = tree.here
         # Up: values, rounded differences of gradients, and rounded products at the trial points.
         points = (w[0] + plan.steps[0, : 1 if first else len(FACTORS)]).astype(w.dtype)
         trials = [np.ascontiguousarray(everywhere(point, w)) for point in points]

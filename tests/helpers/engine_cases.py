@@ -8,7 +8,7 @@ import networkx as nx
 import numpy as np
 from engine_models import trained
 from engine_solvers import Cheat, CtrlC, Faulty, HeavyBall, Mixed, Slow, Speed, Stops, Trouble, Turned, Watching  # noqa: F401
-from personal_cases import personal
+from owner_cases import of_owners
 from problems import data
 
 import consensus
@@ -146,7 +146,7 @@ def special():
     directed = topologies.Static(circle, weights=topologies.push)
     failing = topologies.LinkFailure(directed, 0.3, seed=2, symmetric=False)
     tested = OBSERVED | {"test": data()}
-    return {name: Case(p, static, solver, tested) for name, (p, solver) in personal(GRAPH, smooth, single).items()} | {
+    return {name: Case(p, static, solver, tested) for name, (p, solver) in of_owners(GRAPH, smooth, single).items()} | {
         "functions, tracking": Case(functions, random, GradientTracking(0.02)),
         "functions, DGD": Case(functions, static, DGD(0.02)),
         "functions, a nested state": Case(functions, random, HeavyBall()),

@@ -3,6 +3,7 @@
 from consensus import Minibatches, solvers
 from consensus.compression import Half, LowRank, NoCompression, Quantize, RandomK, TopK
 from consensus.directions import Adam, AdamW, Clip, Momentum
+from consensus.privacy import SecureSums
 from consensus.robust import NNA, Attack, SignFlip
 from consensus.solvers import DGD, NEXT, SONATA, Compressed, Gossip, GradientTracking, PowerGossip, SharedBody
 from consensus.surrogates import Blocks, FullLinearization, PartialLinearization
@@ -69,6 +70,8 @@ SOLVERS |= {  # settings by which a method takes another way
     "accelerated gossip": Gossip(GradientTracking(0.02), 3, gap=0.2),
     "BEER, low rank": solvers.BEER(LowRank(2), 0.02),
     "TreeLBFGS": solvers.TreeLBFGS(),
+    "TreeLBFGS, masked": solvers.TreeLBFGS(secure=SecureSums()),
+    "TreeNewton, masked": solvers.TreeNewton(columns=4, secure=SecureSums()),
     "TreeNewton": solvers.TreeNewton(columns=4),
     "NetworkGIANT": solvers.NetworkGIANT(0.05),
     "DGD, AdamW": DGD(0.01, 3, AdamW()),
