@@ -77,8 +77,7 @@ class DownpourSGD(System[DownpourState]):
 
     References
     ----------
-    Dean et al., "Large scale distributed deep networks", NeurIPS 2012, section 4.1 (the loop of a replica: from memory of its
-    appendix).
+    Dean et al., "Large scale distributed deep networks", NeurIPS 2012, section 4.1.
 
     Examples
     --------

@@ -75,7 +75,7 @@ def two_loops(gram: np.ndarray) -> np.ndarray:
     """Return the coefficients of L-BFGS's direction in s_1 .. s_k, y_1 .. y_k, g, from their inner products (2k + 1, 2k + 1).
 
     The two loops of L-BFGS on coefficients instead of vectors; without any pair the direction is ``-g / |g|``. See Chen, Wang,
-    Zhou, "Large-scale L-BFGS using MapReduce", NeurIPS 2014, Algorithm 3 (from memory).
+    Zhou, "Large-scale L-BFGS using MapReduce", NeurIPS 2014.
     """
     pairs = len(gram) // 2
     q = np.zeros(len(gram))

@@ -70,7 +70,7 @@ class Sparse(PackedRows):
     References
     ----------
     Elias, "Efficient storage and retrieval by content and address of static files", Journal of the ACM 21(2), 1974; Fano, "On
-    the number of bits required to implement an associative memory", MIT Project MAC Memorandum 61, 1971 (both from memory).
+    the number of bits required to implement an associative memory", MIT Project MAC Memorandum 61, 1971.
 
     Examples
     --------

@@ -38,7 +38,7 @@ class AutoGT(Solver):
     An agent whose iterate or tracker did not change keeps its step. ``sum_i y_i = sum_i grad f_i(x_i)`` at every round, two
     exchanges in each. This is the paper's Algorithm 2 with K = 1 inner exchange; :class:`Gossip` around it gives K. On badly
     connected networks it takes many rounds. r is smooth, W fixed and symmetric. With strongly convex smooth f_i the paper's
-    rate is linear, if K is large enough (from memory). The history gets the columns ``step_least`` and ``step_largest``.
+    rate is linear, if K is large enough. The history gets the columns ``step_least`` and ``step_largest``.
 
     References
     ----------

@@ -70,9 +70,9 @@ class NEXT(SuccessiveConvex):
     ----------
     Di Lorenzo, Scutari, "NEXT: in-network nonconvex optimization", IEEE TSIPN 2(2), 2016, Algorithm 1; Scardapane,
     Di Lorenzo, Neural Networks 91, 2017, Algorithm 1. With batches: Di Lorenzo, Scardapane, "Distributed stochastic nonconvex
-    optimization and learning based on successive convex approximation", Asilomar 2019 (the recursive averages, as its abstract
-    has them; the equations are written from memory), after Yang, Scutari, Palomar, Pesavento, "A parallel decomposition method
-    for nonconvex stochastic multi-agent optimization problems", IEEE Trans. Signal Process. 64(11), 2016.
+    optimization and learning based on successive convex approximation", Asilomar 2019 (the recursive averages), after Yang,
+    Scutari, Palomar, Pesavento, "A parallel decomposition method for nonconvex stochastic multi-agent optimization problems",
+    IEEE Trans. Signal Process. 64(11), 2016.
 
     Examples
     --------

@@ -31,7 +31,7 @@ class ProxGT(Solver):
         Y+ = W (Y + G(X) - G(X before)),   X+ = W prox_{alpha r}(X - alpha Y+) .
 
     W is doubly stochastic and may change; the paper's is fixed, and on average over k rounds the squared stationarity falls as
-    1 / k there (from memory). The agents send Y / A, then X. The paper has W^q for W, q of order 1 / (1 - rho), for an
+    1 / k there. The agents send Y / A, then X. The paper has W^q for W, q of order 1 / (1 - rho), for an
     iteration count that does not depend on the network: ``Gossip(ProxGT(), q)``.
 
     Parameters

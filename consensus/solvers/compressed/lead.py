@@ -52,8 +52,8 @@ class LEAD(CompressedMethod):
 
     References
     ----------
-    Liu, Li, Wang, Tang, Yan, "Linear convergent decentralized optimization with compression", ICLR 2021, Algorithm 1; the
-    bounds on gamma are its Theorem 1's, from memory.
+    Liu, Li, Wang, Tang, Yan, "Linear convergent decentralized optimization with compression", ICLR 2021, Algorithm 1;
+    its convergence theorem bounds gamma.
 
     Examples
     --------
