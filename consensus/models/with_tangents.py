@@ -121,7 +121,7 @@ class WithTangents:
         Returns
         -------
         ndarray (agents, samples, outputs)
-            f, then each D f v_t, or (samples, outputs) of one point.
+            The outputs f, then each D f v_t, or (samples, outputs) of one point.
         """
         w, x = _checks.floats("w", w), _checks.floats("x", x)
         return self.linearize(w[None], x[None])[0][0] if w.ndim == 1 else self.linearize(w, x)[0]
@@ -177,7 +177,7 @@ class WithTangents:
         Returns
         -------
         outputs : ndarray (agents, samples, outputs)
-            f, then each D f v_t.
+            The outputs f, then each D f v_t.
         linearization : Linearization
             Products with J, by one pass.
         """
