@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -10,10 +10,29 @@ from consensus.communication.fixed_point import SecureSums
 from consensus.communication.masks import Masks
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from jaxtyping import Float, UInt64
 
     from consensus.communication.codec import Codec
-    from consensus.communication.tree import Tree
+
+
+class IntegerTree(Protocol):
+    """What sums that are masked take of a :class:`Tree`."""
+
+    agents: int
+
+    @property
+    def rows(self) -> slice:
+        """The agents of this block."""
+
+    @property
+    def here(self) -> int | None:
+        """The root's row in this block."""
+
+    def reduce_integers(self, rows: UInt64[np.ndarray, "agents n"], counted: bool = True) -> UInt64[np.ndarray, "agents n"]:
+        """Return sums over subtrees, modulo 2^64."""
+
+    def broadcast_integers(self, rows: UInt64[np.ndarray, "agents n"], counted: bool = True) -> UInt64[np.ndarray, "agents n"]:
+        """Return the root's row."""
 
 
 class MaskedTree:
@@ -23,7 +42,7 @@ class MaskedTree:
     and all are sent down; this is counted if ``counted``, as it is in the first round of a run.
     """
 
-    def __init__(self, tree: Tree, sums: SecureSums, counted: bool) -> None:
+    def __init__(self, tree: IntegerTree, sums: SecureSums, counted: bool) -> None:
         self._tree, self._sums, self._number = tree, sums, 0
         rows = tree.rows
         self._agents = np.arange(rows.start, rows.stop)

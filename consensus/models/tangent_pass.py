@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from consensus import _checks
+from consensus.models.convolutional import Convolutional
 from consensus.models.layers_products import ones
+from consensus.models.mlp import MLP
+from consensus.models.resnet import ResNet
 
-if TYPE_CHECKING:
-    from consensus.models.with_tangents import WithTangents
+
+class _WithTangents(Protocol):
+    """What a pass takes of a :class:`consensus.models.WithTangents`: its model, and the count of directions."""
+
+    model: MLP | Convolutional | ResNet
+    count: int
+
+    def vjp(self, w: np.ndarray, x: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """Return J' u."""
 
 
 class _Bends(NamedTuple):
@@ -33,7 +43,7 @@ class _Layer(NamedTuple):
 class TangentPass:
     """The outputs of a :class:`WithTangents` at fixed parameters and features, and products with their Jacobian J."""
 
-    def __init__(self, model: WithTangents, w: np.ndarray, x: np.ndarray, directions: np.ndarray) -> None:
+    def __init__(self, model: _WithTangents, w: np.ndarray, x: np.ndarray, directions: np.ndarray) -> None:
         self._with, self._model, self._w, self._x = model, model.model, w, x
         self._layers: list[_Layer] = []
         self.outputs = self._forward(x[:, None], directions)  # (agents, samples, outputs)
