@@ -21,6 +21,7 @@ from experiments import (
     sparsity,
     stragglers,
     tangent,
+    tensor_parallel,
 )
 from experiments.shared import cases, clusters, reading, slowed
 from experiments.shared.tables import latex_text
@@ -39,6 +40,7 @@ FIGURES = {
     "stragglers": ("figure",),
     "centralised": ("figure", "clusters"),
     "layer_parallel": ("figure",),
+    "tensor_parallel": ("figure",),
 }
 TABLES = {
     "convergence": ("table", "ratios"),
@@ -54,6 +56,7 @@ TABLES = {
     "stragglers": ("table", "quadratics"),
     "centralised": ("table",),
     "layer_parallel": ("table",),
+    "tensor_parallel": ("table",),
 }
 SHORT = {
     convergence.LOCAL: "local",
@@ -124,6 +127,7 @@ def numbers(results):
         "environment": latex_text(_environment(results)),
     }
     found |= _measured(results) | _served(results / "centralised") | layer_parallel.in_the_paper(results / "layer_parallel")
+    found |= tensor_parallel.in_the_paper(results / "tensor_parallel")
     return {key: str(value) for key, value in found.items()}
 
 

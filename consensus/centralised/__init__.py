@@ -10,10 +10,12 @@ from consensus.centralised.sandblaster import SandblasterLBFGS
 from consensus.centralised.scaffold import SCAFFOLD
 from consensus.centralised.solve import solve
 from consensus.centralised.split_mlp import SplitMLP
+from consensus.centralised.split_transformer import SplitTransformer
 from consensus.centralised.synchronous_sgd import SynchronousSGD
 from consensus.centralised.system import System, Traffic
 from consensus.centralised.tensor.grid import Grid
 from consensus.centralised.tensor.mlp import ShardedMLP
+from consensus.centralised.tensor.transformer import ShardedTransformer
 
 __all__ = [
     "SCAFFOLD",
@@ -28,7 +30,9 @@ __all__ = [
     "Own",
     "SandblasterLBFGS",
     "ShardedMLP",
+    "ShardedTransformer",
     "SplitMLP",
+    "SplitTransformer",
     "SynchronousSGD",
     "System",
     "Traffic",

@@ -10,7 +10,7 @@ import numpy as np
 from consensus import _checks
 from consensus.centralised.on_workers import Team
 from consensus.centralised.tensor.costs import load_of, maps_of
-from consensus.centralised.tensor.grid import DIMENSIONS, Grid
+from consensus.centralised.tensor.grid import DIMENSIONS
 from consensus.centralised.tensor.mlp import ShardedMLP, divisible
 from consensus.centralised.tensor.network import Sharded
 from consensus.centralised.tensor.on_grid import OnGrid
@@ -135,7 +135,7 @@ class SplitMLP(OnGrid[MLP], MLP):  # type: ignore[misc]  # a linearization of it
             adds=np.array([sent]),
         )
 
-    def _network(self) -> Callable[[Grid], Sharded]:
+    def _network(self) -> Callable[..., Sharded]:
         return partial(ShardedMLP, self.widths, activation=self.activation)
 
     def _begun(self, dtype: np.dtype, stack: ExitStack) -> tuple[Sequence[Worker], Any, str]:

@@ -20,6 +20,7 @@ from experiments.shared.results import Outcome, Run
 
 SERIAL, ON = "seconds of a gradient, serial", "seconds of a gradient, workers: "  # columns of the history
 CPU = ", of a processor"  # added to these: without the seconds in which others had the processors, or the slabs waited
+SENT = "bytes sent by all, "  # before these
 EMPTY, STATE = "seconds of an empty message", "seconds of a state's message"
 HERE, NETWORK = "pipes here", "50 µs, 10 Gbit/s"  # clusters
 
@@ -45,32 +46,47 @@ def run(sizes, repeats):
     counts = [2**k for k in range(cores().bit_length())]
 
     def work(engine):
-        rng, history, network = np.random.default_rng(0), History(), sizes.network()
-        w = network.init(rng)[None]
-        x, u = (rng.standard_normal((1, sizes.samples, count)) for count in (network.features, network.outputs))
-        with ExitStack() as stack:
-            stack.enter_context(one_blas_thread())
-            models = {SERIAL: network} | {f"{ON}{count}": stack.enter_context(sizes.split(count)) for count in counts}
-            echo = stack.enter_context(echoing())
-            state = bytes(sizes.samples * sizes.width * 8)
-            slabs: dict[str, list] = {}
-            for repeat in range(-1, repeats):  # the first starts the workers, and fills the states that they keep
-                row = {"round": repeat}
-                for name, model in models.items():
-                    before = slabs.get(name) and [processor(pid) for pid in slabs[name]]
-                    others = {child.pid for child in multiprocessing.active_children()}
-                    row[name] = timed(model.vjp, w, x, u)
-                    if before is None:
-                        new = {child.pid for child in multiprocessing.active_children()} - others
-                        slabs[name] = sorted(new) or [os.getpid()]
-                    else:
-                        row[name + CPU] = max(processor(pid) - was for pid, was in zip(slabs[name], before, strict=True))
-                row |= {EMPTY: timed(echo, b".") / 2, STATE: timed(echo, state) / 2}
-                if repeat >= 0:
-                    history.append(row)
-        return Outcome(history, w)
+        network = sizes.network()
+        models = {SERIAL: network} | {f"{ON}{count}": sizes.split(count) for count in counts}
+        w, x, u = given(network, sizes.samples)
+        return Outcome(gradients(models, w, x, u, sizes.samples * sizes.width * 8, repeats), w)
 
     return Run({"what": "seconds", **sizes._asdict()}, {"repeats": repeats, "workers": counts}, work)
+
+
+def given(network, samples):
+    """Parameters, features and cotangents of one agent."""
+    rng = np.random.default_rng(0)
+    x, u = (rng.standard_normal((1, samples, count)) for count in (network.features, network.outputs))
+    return network.init(rng)[None], x, u
+
+
+def gradients(models, w, x, u, message, repeats):
+    """A history of seconds of gradients by the models, the first one serial, and of messages, empty or of so many bytes."""
+    history, workers = History(), {}
+    with ExitStack() as stack:
+        stack.enter_context(one_blas_thread())
+        for model in list(models.values())[1:]:
+            stack.enter_context(model)
+        echo = stack.enter_context(echoing())
+        content = bytes(message)
+        for repeat in range(-1, repeats):  # the first starts the workers, and fills the states that they keep
+            row = {"round": repeat}
+            for name, model in models.items():
+                before = workers.get(name) and [processor(pid) for pid in workers[name]]
+                others = {child.pid for child in multiprocessing.active_children()}
+                sent = getattr(model, "crossed_bytes", 0)
+                row[name] = timed(model.vjp, w, x, u)
+                row[SENT + name] = getattr(model, "crossed_bytes", 0) - sent
+                if before is None:
+                    new = {child.pid for child in multiprocessing.active_children()} - others
+                    workers[name] = sorted(new) or [os.getpid()]
+                else:
+                    row[name + CPU] = max(processor(pid) - was for pid, was in zip(workers[name], before, strict=True))
+            row |= {EMPTY: timed(echo, b".") / 2, STATE: timed(echo, content) / 2}
+            if repeat >= 0:
+                history.append(row)
+    return history
 
 
 def processor(pid):

@@ -20,6 +20,7 @@ LEFT_OUT = {
     "consensus.centralised.System", "consensus.centralised.Traffic", "consensus.centralised.Dask", "consensus.costs.Load",
     # Their methods start processes, which the daemons of the campaign may not.
     "consensus.centralised.LayerParallel", "consensus.centralised.SplitMLP",
+    "consensus.centralised.SplitTransformer", "consensus.centralised.ShardedTransformer",
     "consensus.centralised.Grid", "consensus.centralised.ShardedMLP",  # of several ranks together
     "consensus.compression.Compressor", "consensus.compression.Factors", "consensus.compression.IntegerRows",
     "consensus.compression.LowRank", "consensus.solvers.PowerGossip",  # no matrix of the problem here is worth its factors

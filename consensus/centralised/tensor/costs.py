@@ -1,11 +1,13 @@
 """What a rank of a grid sends and computes for linear maps, counted by formulas."""
 
 import itertools
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from consensus.centralised.tensor.grid import side
+from consensus.centralised.tensor.transformer_sizes import TransformerSizes
 from consensus.costs import Load
 
 
@@ -78,6 +80,51 @@ class LinearMap(NamedTuple):
         return (6.0 if self.wanted else 4.0) * self.rows * self.inputs * self.outputs / self.workers
 
 
+class NormMap(NamedTuple):
+    """Layer normalisation of ``rows`` of ``width`` columns on a grid.
+
+    With M rows on p workers, q a side of their grid, a rank has r = M / q rows in a square and M / q^2 in a cube, and
+    v = 2 width / p numbers of gain and shift. It sends, in a square, 4 (q - 1) r / q numbers for means and (q - 1) v for gain
+    and shift forward, as many for means and twice as many for gain and shift backward; in a cube, (q^2 - 1) v in place of
+    (q - 1) v; on a line none.
+    """
+
+    split: str
+    workers: int
+    rows: int
+    width: int
+
+    def forward(self) -> Sent:
+        """Return what a rank sends and adds up in the pass forward."""
+        return self._means(1) + self._means(1) + self._vector()
+
+    def backward(self) -> Sent:
+        """Return what a rank sends and adds up in the pass backward."""
+        gathered = self._vector()
+        return gathered + gathered._replace(adds=gathered.numbers) + self._means(2)
+
+    @property
+    def operations(self) -> float:
+        """Those of linear maps alone are counted: none."""
+        return 0.0
+
+    @property
+    def _axes(self) -> int:
+        return {"1d": 0, "2d": 1, "3d": 2}[self.split]
+
+    def _means(self, columns: int) -> Sent:
+        q = side(self.split, self.workers)
+        if not self._axes:
+            return Sent()
+        each = -(-columns * self.rows // q ** (self._axes + 1))
+        return Sent(2 * (q - 1) * each, 2, (q - 1) * each)
+
+    def _vector(self) -> Sent:
+        parts = side(self.split, self.workers) ** self._axes
+        size = -(-2 * self.width // self.workers)
+        return Sent((parts - 1) * size, self._axes)
+
+
 def maps_of(widths: tuple[int, ...], split: str, workers: int, rows: int) -> list[LinearMap]:
     """Return the linear maps of a perceptron on a grid, for so many ``rows`` of samples."""
     return [
@@ -86,7 +133,16 @@ def maps_of(widths: tuple[int, ...], split: str, workers: int, rows: int) -> lis
     ]
 
 
-def load_of(maps: list[LinearMap], itemsize: int = 8) -> Load:
+def maps_of_transformer(sizes: TransformerSizes, split: str, workers: int, samples: int) -> list[LinearMap | NormMap]:
+    """Return the maps of a transformer block on a grid, without the products of queries, keys and values, which none sends."""
+    rows = samples * sizes.sequence
+    norm = NormMap(split, workers, rows, sizes.width)
+    ends = (sizes.width, 3 * sizes.width), (sizes.width, sizes.width), (sizes.width, sizes.hidden), (sizes.hidden, sizes.width)
+    maps = [LinearMap(split, workers, place % 2, rows, *pair) for place, pair in enumerate(ends)]
+    return [norm, norm, *maps]
+
+
+def load_of(maps: Sequence[LinearMap | NormMap], itemsize: int = 8) -> Load:
     """Return what follows one another in a gradient, forward and backward, to be priced by a ``Cluster``.
 
     A rank receives as many numbers as it sends. Operations of activations are left out.

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from consensus.centralised.tensor.grid import DIMENSIONS, Grid, side
-from consensus.centralised.tensor.split import divided
+from consensus.centralised.tensor.activated import activated, sloped
+from consensus.centralised.tensor.grid import Grid, side
+from consensus.centralised.tensor.split import divided, side_in_words
 from consensus.centralised.tensor.splits import split_on
 from consensus.models import MLP
 
@@ -137,7 +138,7 @@ class ShardedMLP:
             self._inputs.append(x)
             x = self.split.forward(layer % 2, block, x, flat)
             if layer < last:
-                x, kept = (each[0] for each in activation.apply(x[None], np.zeros((1, 1, x.shape[1]), x.dtype)))
+                x, kept = activated(activation, x)
                 self._kept.append(kept)
         return x
 
@@ -157,14 +158,11 @@ class ShardedMLP:
         activation, d, slopes = self.model._activation, u, [np.zeros(0)] * len(self.blocks)
         assert activation is not None, "an MLP has one"
         for layer in reversed(range(len(self.blocks))):
-            block, flat, x = self.blocks[layer], self.own[layer], self._inputs[layer]
-            below, slopes[layer] = self.split.backward(layer % 2, block, x, flat, d, wanted=layer > 0)
-            if below is not None:
-                kept = self._kept[layer - 1][None]
-                if activation.backward is not None:
-                    d = activation.backward(below[None], kept, out=below[None])[0]
-                else:
-                    d = below * activation.derivative(kept)[0]
+            stage, block = layer % 2, self.blocks[layer]
+            d = self.split.incoming(stage, d)
+            slopes[layer] = self.split.slopes(stage, block, self._inputs[layer], d)
+            if layer > 0:
+                d = sloped(activation, self.split.below(stage, block, self.own[layer], d), self._kept[layer - 1])
         return slopes
 
     def write(self, slopes: Sequence[np.ndarray], gradient: np.ndarray) -> None:
@@ -189,7 +187,4 @@ class ShardedMLP:
 
 def divisible(widths: Sequence[int], split: str, workers: int) -> None:
     """Raise ``ValueError`` if so many workers are no grid, or a width is not a multiple of its side."""
-    q = side(split, workers)
-    grid = " x ".join([str(q)] * DIMENSIONS[split])
-    what = "the number of workers" if split == "1d" else f"the side of {grid} workers"
-    divided("widths", tuple(widths), q, split, what)
+    divided("widths", tuple(widths), side(split, workers), split, side_in_words(split, workers))

@@ -11,7 +11,7 @@ import numpy as np
 
 from consensus.centralised.on_workers import OnWorkers, Team
 from consensus.centralised.pass_memory import PassMemory
-from consensus.centralised.tensor.grid import Grid, pairs_on_lines
+from consensus.centralised.tensor.grid import pairs_on_lines
 from consensus.centralised.tensor.network import Sharded
 from consensus.centralised.tensor.worker import GridWorker, Passed
 from consensus.errors import WorkerError
@@ -27,8 +27,8 @@ class OnGrid(OnWorkers[M]):
     passed: list[Passed]  #: of each worker, in the last pass
 
     @abstractmethod
-    def _network(self) -> Callable[[Grid], Sharded]:
-        """Return the function of a grid that makes a rank's part; it is pickled."""
+    def _network(self) -> Callable[..., Sharded]:
+        """Return the function of a ``grid`` that makes a rank's part; it is pickled."""
 
     def _begun(self, dtype: np.dtype, stack: ExitStack) -> tuple[Sequence[Worker], Any, str]:
         memory = PassMemory.of(self.parameters, self.plain.features, self.outputs, self.most, dtype)

@@ -33,10 +33,9 @@ class OneD(Split):
         y = block.add_product(x, flat)
         return y if stage == 0 else self.grid.total(y, 0)
 
-    def backward(
-        self, stage: int, block: Block, x: np.ndarray, flat: np.ndarray, dy: np.ndarray, wanted: bool
-    ) -> tuple[np.ndarray | None, np.ndarray]:
-        dx = dy @ block.views(flat)[0].T if wanted else None
-        if dx is not None and stage == 0:
-            dx = self.grid.total(dx, 0)
-        return dx, block.slopes(x, dy)
+    def slopes(self, stage: int, block: Block, x: np.ndarray, dy: np.ndarray) -> np.ndarray:
+        return block.slopes(x, dy)
+
+    def below(self, stage: int, block: Block, flat: np.ndarray, dy: np.ndarray) -> np.ndarray:
+        dx: np.ndarray = dy @ block.views(flat)[0].T
+        return dx if stage else self.grid.total(dx, 0)

@@ -7,7 +7,7 @@ import numpy as np
 
 from consensus import _checks
 from consensus.centralised.tensor.block import Block
-from consensus.centralised.tensor.grid import Grid
+from consensus.centralised.tensor.grid import DIMENSIONS, Grid, side
 
 
 class Split(ABC):
@@ -32,11 +32,24 @@ class Split(ABC):
     def forward(self, stage: int, block: Block, x: np.ndarray, flat: np.ndarray) -> np.ndarray:
         """Return this rank's block of ``x W + b``, from its blocks of x in a stage and of the map."""
 
+    def incoming(self, stage: int, dy: np.ndarray) -> np.ndarray:
+        """Return what the two methods below need of the gradient by the result, from this rank's block of it."""
+        return dy
+
     @abstractmethod
+    def slopes(self, stage: int, block: Block, x: np.ndarray, dy: np.ndarray) -> np.ndarray:
+        """Return this rank's block of the gradient by the map, from what :meth:`incoming` returns."""
+
+    @abstractmethod
+    def below(self, stage: int, block: Block, flat: np.ndarray, dy: np.ndarray) -> np.ndarray:
+        """Return this rank's block of the gradient by x, from what :meth:`incoming` returns."""
+
     def backward(
-        self, stage: int, block: Block, x: np.ndarray, flat: np.ndarray, dy: np.ndarray, wanted: bool
-    ) -> tuple[np.ndarray | None, np.ndarray]:
-        """Return this rank's blocks of the gradients by x, if it is ``wanted``, and by the map."""
+        self, stage: int, block: Block, x: np.ndarray, flat: np.ndarray, dy: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return this rank's blocks of the gradients by x and by the map."""
+        dy = self.incoming(stage, dy)
+        return self.below(stage, block, flat, dy), self.slopes(stage, block, x, dy)
 
     @property
     def row_parts(self) -> int:
@@ -59,24 +72,31 @@ class Split(ABC):
         count //= self.grid.side
         return slice(self.grid.at[axis] * count, (self.grid.at[axis] + 1) * count)
 
-    def taken(self, stage: int, whole: np.ndarray) -> np.ndarray:
-        """Return this rank's block of a matrix, with rows of zeros at its end up to a multiple of the parts."""
-        rows = self._padded(stage, len(whole))
+    def taken(self, stage: int, whole: np.ndarray, unit: int = 1) -> np.ndarray:
+        """Return this rank's block of a matrix; ``unit`` rows stay together, with zeros after the last ones if need be."""
+        rows = self._padded(stage, len(whole), unit)
         own = whole[rows, self.columns(stage, whole.shape[1])]
         block = np.zeros((rows.stop - rows.start, own.shape[1]), whole.dtype)
         block[: len(own)] = own
         return block
 
-    def put(self, stage: int, block: np.ndarray, whole: np.ndarray) -> None:
+    def put(self, stage: int, block: np.ndarray, whole: np.ndarray, unit: int = 1) -> None:
         """Write this rank's block to where it belongs in a matrix, but the rows of zeros; of equal blocks, the first rank's."""
         if self.column_axis[stage] is None and self.grid.ranks.me:
             return
-        room = whole[self._padded(stage, len(whole)), self.columns(stage, whole.shape[1])]
+        room = whole[self._padded(stage, len(whole), unit), self.columns(stage, whole.shape[1])]
         room[...] = block[: len(room)]
 
-    def _padded(self, stage: int, count: int) -> slice:
+    def _padded(self, stage: int, count: int, unit: int) -> slice:
         """Return which rows this rank has of ``count`` and those of zeros after them."""
-        return self.rows(stage, -(-count // self.row_parts) * self.row_parts)
+        each = unit * self.row_parts
+        return self.rows(stage, -(-count // each) * each)
+
+
+def side_in_words(split: str, workers: int) -> str:
+    """Return what the side of a grid is, for messages."""
+    grid = " x ".join([str(side(split, workers))] * DIMENSIONS[split])
+    return "the number of workers" if split == "1d" else f"the side of {grid} workers"
 
 
 def divided(name: str, values: Any, parts: int, split: str, what: str) -> None:  # noqa: ANN401 (a number or several)

@@ -32,16 +32,16 @@ class ThreeD(Split):
         y = block.add_product(self._whole(x, self.column_axis[1 - stage]), self.grid.gather(flat, 0).reshape(-1))
         return self._spread(y, self.column_axis[stage])
 
-    def backward(
-        self, stage: int, block: Block, x: np.ndarray, flat: np.ndarray, dy: np.ndarray, wanted: bool
-    ) -> tuple[np.ndarray | None, np.ndarray]:
-        before, after = self.column_axis[stage], self.column_axis[1 - stage]
-        dy, dx = self._whole(dy, before), None
-        if wanted:
-            weights, _ = block.views(self.grid.gather(flat, 0).reshape(-1))
-            dx = self._spread(dy @ weights.T, after)
-        slopes = block.slopes(self._whole(x, after), dy, block.size * block.parts)
-        return dx, self.grid.scatter_sum(slopes.reshape(block.parts, block.size), 0)
+    def incoming(self, stage: int, dy: np.ndarray) -> np.ndarray:
+        return self._whole(dy, self.column_axis[stage])
+
+    def slopes(self, stage: int, block: Block, x: np.ndarray, dy: np.ndarray) -> np.ndarray:
+        whole = block.slopes(self._whole(x, self.column_axis[1 - stage]), dy, block.size * block.parts)
+        return self.grid.scatter_sum(whole.reshape(block.parts, block.size), 0)
+
+    def below(self, stage: int, block: Block, flat: np.ndarray, dy: np.ndarray) -> np.ndarray:
+        weights, _ = block.views(self.grid.gather(flat, 0).reshape(-1))
+        return self._spread(dy @ weights.T, self.column_axis[1 - stage])
 
     def _whole(self, x: np.ndarray, axis: int) -> np.ndarray:
         """Return the rows of all ranks on a line."""

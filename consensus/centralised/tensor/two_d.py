@@ -1,5 +1,7 @@
 """Linear maps over a square of ranks, by SUMMA."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from consensus.centralised.tensor.block import Block
@@ -35,19 +37,23 @@ class TwoD(Split):
         assert y is not None, "a grid has ranks"
         return y
 
-    def backward(
-        self, stage: int, block: Block, x: np.ndarray, flat: np.ndarray, dy: np.ndarray, wanted: bool
-    ) -> tuple[np.ndarray | None, np.ndarray]:
-        dx: np.ndarray | None = None
-        slopes: np.ndarray | None = None
-        for step in range(self.grid.side):
-            there = block._replace(row=step)
-            if wanted:
-                weights, _ = there.views(self.grid.broadcast(flat, there.numbers, step, 0))
-                summed = self.grid.reduce(dy @ weights.T, step, 1)
-                dx = summed if summed is not None else dx
+    def slopes(self, stage: int, block: Block, x: np.ndarray, dy: np.ndarray) -> np.ndarray:
+        def product(step: int) -> np.ndarray:
             across = self.grid.broadcast(x, x.size, step, 1).reshape(x.shape)
-            summed = self.grid.reduce(there.slopes(across, dy), step, 0)
-            slopes = summed if summed is not None else slopes
-        assert slopes is not None, "each rank is the root once"
-        return dx, slopes
+            return block._replace(row=step).slopes(across, dy)
+
+        return self._reduced(product, 0)
+
+    def below(self, stage: int, block: Block, flat: np.ndarray, dy: np.ndarray) -> np.ndarray:
+        def product(step: int) -> np.ndarray:
+            there = block._replace(row=step)
+            dx: np.ndarray = dy @ there.views(self.grid.broadcast(flat, there.numbers, step, 0))[0].T
+            return dx
+
+        return self._reduced(product, 1)
+
+    def _reduced(self, product: Callable[[int], np.ndarray], axis: int) -> np.ndarray:
+        """Return the sum of the products of the step in which this rank is the root."""
+        sums = [self.grid.reduce(product(step), step, axis) for step in range(self.grid.side)]
+        (own,) = (each for each in sums if each is not None)
+        return own

@@ -20,9 +20,9 @@ class Passed(NamedTuple):
 
 
 class GridWorker(NamedTuple):
-    """The worker ``number`` of ``workers``, with pipes to others; ``network(grid)`` is its part of a network."""
+    """The worker ``number`` of ``workers``, with pipes to others; ``network(grid=...)`` is its part of a network."""
 
-    network: Callable[[Grid], Sharded]
+    network: Callable[..., Sharded]
     split: str
     memory: PassMemory
     number: int
@@ -32,7 +32,7 @@ class GridWorker(NamedTuple):
     def begin(self) -> Callable[[str, int], Passed | None]:
         """Return ``work(way, samples)``, a pass ``"up"`` or ``"down"``; it returns None if another worker has ended."""
         grid, memory = Grid(Pipes(self.number, self.workers, self.pipes), self.split), self.memory
-        network = self.network(grid)
+        network = self.network(grid=grid)
 
         def up(samples: int) -> None:
             network.take(memory.w.array)

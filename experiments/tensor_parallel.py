@@ -1,0 +1,151 @@
+"""Matrices spread over workers in one, two and three dimensions: bytes and seconds by workers, where it pays."""
+
+import numpy as np
+
+from consensus.centralised import SplitTransformer
+from consensus.costs import Cluster
+from experiments.shared import reading, tensor_passes
+from experiments.shared.curves import LEGEND, panels
+from experiments.shared.harness import Experiment
+from experiments.shared.layer_passes import HERE, NETWORK, SENT, SERIAL, crossover
+from experiments.shared.tables import Table
+from experiments.shared.tensor_passes import NAMES, Sizes, counts, on, predicted, seconds
+
+OWN_DATA = True
+SIZES = Sizes(width=512, hidden=2048, samples=1024)
+PLACES = [("1d", 2), ("1d", 4), ("1d", 8), ("2d", 4), ("3d", 8)]
+BLOCK = {"width": 2048, "heads": 64, "hidden": 8192, "sequence": 512}  # a transformer block, of which formulas alone tell
+SAMPLES, MOST = 64, {"1d": 64, "2d": 1024, "3d": 512}  # on a line there are as many workers as heads at most
+ACCELERATORS = Cluster(latency=5e-6, bandwidth=1.25e10, flops=1e13)
+WORKERS, CLAIMS = 64, {"1d": 2.32, "2d": 1.57}  # of Bian et al., for the speed-up of 3-D on 64
+LOOK = {"1d": ("0.6", "s", "-"), "2d": ("0.3", "o", "--"), "3d": ("black", "^", "-")}  # colour, marker, line by split
+
+
+def main(arguments=None):
+    experiment = Experiment("tensor_parallel", __doc__, arguments, agents=1, repeats=1, rounds=9, quick={"rounds": 2})
+    sizes, places = (Sizes(64, 128, 100), [("1d", 2)]) if experiment.quick else (SIZES, PLACES)
+    timing = tensor_passes.run(sizes, places, experiment.rounds)
+    history = experiment.run({"seconds": timing}, "seconds")["seconds"].history
+    most = 64 if experiment.quick else 512
+    experiment.figure(figure(history, sizes, places, most))
+    experiment.table(crossover_table(history, sizes, most))
+    experiment.table(gains_table(), "gains")
+    experiment.table(measured_table(history, sizes, places), "measured")
+
+
+def block(split, workers, sequence=BLOCK["sequence"]):
+    """What a worker does for a gradient of the transformer block, with so many tokens a sequence."""
+    sizes = BLOCK | {"sequence": sequence}
+    return SplitTransformer(**sizes, workers=workers, split=split).load(SAMPLES, itemsize=4)
+
+
+def gains(tokens):
+    """How much faster 3-D is than the others on 64 workers, by the tokens of all sequences over the width of a token."""
+    sequence = int(tokens * BLOCK["width"]) // SAMPLES
+    found = {split: float(ACCELERATORS.seconds(block(split, WORKERS, sequence))[0]) for split in LOOK}
+    return {split: found[split] / found["3d"] for split in CLAIMS}
+
+
+def figure(history, sizes, places, most):
+    canvas, (sent, clock, gain, here) = panels(4, columns=2, size=(3.5, 2.7))
+    serial = float(ACCELERATORS.seconds(block("1d", 1))[0])
+    for split, (colour, marker, style) in LOOK.items():
+        workers = counts(split, MOST[split])
+        loads = [block(split, count) for count in workers]
+        look = {"color": colour, "marker": marker, "linestyle": style, "markersize": 4, "label": NAMES[split]}
+        sent.loglog(workers[1:], [load.bytes[0] / 2e9 for load in loads[1:]], **look)
+        clock.loglog(workers, [float(ACCELERATORS.seconds(load)[0]) for load in loads], **look)
+    ideal = np.array([1, max(MOST.values())])
+    clock.loglog(ideal, serial / ideal, color="0.8", linewidth=1, label="serial, divided")
+    sent.set(xlabel="workers", ylabel="GB sent by each", title="transformer block: bytes")
+    clock.set(xlabel="workers", ylabel="seconds of a gradient", title="transformer block: seconds")
+    sent.set_yticks([0.2, 0.5, 1, 2], ["0.2", "0.5", "1", "2"])
+    sent.yaxis.minorticks_off()
+    tokens = 2.0 ** np.arange(-2, 7)
+    curves = [gains(ratio) for ratio in tokens]
+    for split, claim in CLAIMS.items():
+        colour, marker, style = LOOK[split]
+        look = {"color": colour, "marker": marker, "linestyle": style, "markersize": 4}
+        gain.semilogx(tokens, [each[split] for each in curves], label=f"over {NAMES[split]}", **look)
+        gain.axhline(claim, color=colour, linestyle=":", label=f"over {NAMES[split]}, Bian et al.")
+    gain.set(xlabel="tokens / width", ylabel="speed-up of 3-D", title=f"transformer block on {WORKERS}", ylim=(0.5, 5.5))
+    cluster = tensor_passes.clusters(history, sizes)[HERE]
+    here.axhline(tensor_passes.serial(history), color="0.5", linestyle=":", label="serial, processor")
+    for split, (colour, marker, style) in LOOK.items():
+        curve = predicted(cluster, sizes, split, most)
+        here.loglog(list(curve), list(curve.values()), color=colour, linestyle=style, label=f"{NAMES[split]}, predicted")
+        those = [count for name, count in places if name == split]
+        busy = [seconds(history, on(split, count))[1] for count in those]
+        here.loglog(those, busy, color=colour, marker=marker, linestyle="", markersize=5)
+    here.plot([], [], color="black", marker="^", linestyle="", markersize=5, label="measured, processor")
+    here.set(xlabel="workers", ylabel="seconds of a gradient", title="perceptron: pipes here")
+    for ax in (sent, clock, here):
+        ax.legend(**LEGEND, fontsize=6.5)
+    gain.legend(**LEGEND, fontsize=6.5, ncols=2, loc="upper center")
+    for ax, ticks in ((sent, 9), (clock, 10), (here, int(np.log2(most)))):
+        shown = [4**k for k in range(ticks // 2 + 1)]
+        ax.set_xticks(shown, shown)
+        ax.xaxis.minorticks_off()
+    gain.set_xticks(tokens[::2], [f"{value:g}" for value in tokens[::2]])
+    gain.xaxis.minorticks_off()
+    return canvas
+
+
+def crossover_table(history, sizes, most):
+    """On how many workers a gradient of the perceptron takes less than the serial one, and on how many the least."""
+    serial = tensor_passes.serial(history)
+    rows = Table({"cluster": "", "split": "", "pays from, workers": "d", "best, workers": "d", "speed-up": ".3g"})
+    for name, cluster in tensor_passes.clusters(history, sizes).items():
+        for split in LOOK:
+            found = predicted(cluster, sizes, split, most)
+            del found[1]
+            best = min(found, key=found.get)
+            rows.add(name, NAMES[split], crossover(serial, found), best, serial / found[best])
+    return rows
+
+
+def gains_table():
+    """How much faster 3-D is on 64 workers, as predicted and as the paper has measured."""
+    rows = Table({"tokens / width": ".3g"} | {f"over {NAMES[split]}": ".3g" for split in CLAIMS})
+    for tokens in (0.25, 1, 4, 16, 64):
+        rows.add(tokens, *gains(tokens).values())
+    rows.add(None, *CLAIMS.values())
+    return rows
+
+
+def measured_table(history, sizes, places):
+    """Seconds and bytes of a gradient of the perceptron: measured, and as formulas say."""
+    cluster = tensor_passes.clusters(history, sizes)[HERE]
+    columns = {"clock, s": ".3g", "processor, s": ".3g", "predicted, s": ".3g", "MB sent by each": ".4g", "by formula": ".4g"}
+    rows = Table({"split": "", "workers": "d"} | columns)
+    rows.add("serial", 1, *seconds(history, SERIAL), float(cluster.seconds(sizes.serial())[0]), 0.0, 0.0)
+    for split, workers in places:
+        load, name = sizes.split(split, workers).load(sizes.samples), on(split, workers)
+        sent = float(history[SENT + name][-1]) / workers / 1e6, float(load.bytes[0]) / 2e6
+        rows.add(NAMES[split], workers, *seconds(history, name), float(cluster.seconds(load)[0]), *sent)
+    return rows
+
+
+def in_the_paper(folder):
+    """Where spread matrices pay, and how much a cube is ahead, by name."""
+    found = {"tensor.width": SIZES.width, "tensor.hidden": f"{SIZES.hidden:,}", "tensor.samples": f"{SIZES.samples:,}"}
+    found |= {"tensor.workers": WORKERS} | {f"tensor.claim.{split}": f"{claim:g}" for split, claim in CLAIMS.items()}
+    rows = [row for row in reading.rows(folder / "gains.csv") if row["tokens / width"]]
+    most = rows[-1]
+    (even,) = (row for row in rows if float(row["tokens / width"]) == 1)
+    found["tensor.most"] = f"{float(most['tokens / width']):g}"
+    for name, row in (("even", even), ("most", most)):
+        found |= {f"tensor.{name}.{split}": f"{float(row[f'over {NAMES[split]}']):.2f}" for split in CLAIMS}
+    for row in reading.rows(folder / "table.csv"):
+        if row["cluster"] == NETWORK:
+            (split,) = (split for split, name in NAMES.items() if name == row["split"])
+            found |= {
+                f"tensor.{split}.pays": row["pays from, workers"] or "no number of",
+                f"tensor.{split}.best": row["best, workers"],
+                f"tensor.{split}.gain": f"{float(row['speed-up']):.1f}",
+            }
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""Linear maps spread over MPI ranks: the serial numbers, what ranks send, and the memory that they take."""
+
+import json
+
+import numpy as np
+import pytest
+import tensor_ranks
+from engine_harness import HERE, MPIEXEC, mpiexec
+
+from consensus.centralised.tensor.costs import Sent, maps_of
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not MPIEXEC.exists(), reason="needs mpiexec")]
+MODEL, SAMPLES = tensor_ranks.MODEL, tensor_ranks.SAMPLES
+
+
+@pytest.mark.parametrize(("split", "ranks"), [("1d", 3), ("2d", 4), ("3d", 8)])
+def test_ranks_find_the_serial_gradient_with_a_share_of_the_memory(split, ranks, tmp_path):
+    done = mpiexec(ranks, HERE / "tensor_ranks.py", split, tmp_path)
+    assert done.returncode == 0, done.stderr
+    w, x, u = tensor_ranks.given()
+    with np.load(tmp_path / "found.npz") as found:
+        np.testing.assert_allclose(found["outputs"], MODEL.predict(w, x), rtol=0, atol=1e-12)
+        np.testing.assert_allclose(found["gradient"], MODEL.vjp(w[None], x[None], u[None])[0], rtol=0, atol=1e-12)
+    maps = maps_of(MODEL.widths, split, ranks, SAMPLES)
+    forward, backward = (sum(way, Sent()).numbers for way in zip(*((m.forward(), m.backward()) for m in maps), strict=True))
+    for rank in json.loads(done.stdout):
+        assert rank["sent"] == [forward, backward]
+        # What the process has allocated is what the rank says that it has, but for objects of a few hundred bytes.
+        assert rank["memory"] == pytest.approx(rank["held"], abs=8000)
+        parameters, activations = rank["held"]
+        assert parameters == 8 * MODEL.parameters / ranks
+        if split != "1d":
+            assert activations == 8 * SAMPLES * sum(MODEL.widths[:3]) / ranks
