@@ -62,8 +62,8 @@ class WithTangents:
     >>> from consensus.models import WithTangents
     >>> model = WithTangents(consensus.MLP([2, 3, 1], "quadratic"), directions=[[1.0, 0.0]])
     >>> w, x, step = np.ones((1, 13)), np.array([[[1.0, 2.0]]]), np.array([1e-6, 0.0])
-    >>> f, derivative = model.predict(w, x)[0, 0]
-    >>> f, derivative, np.round((model.model.predict(w, x + step)[0, 0, 0] - f) / 1e-6, 4)
+    >>> f, derivative = model.predict(w, x)[0, 0].tolist()
+    >>> f, derivative, round((model.model.predict(w, x + step).item() - f) / 1e-6, 4)
     (49.0, 24.0, 24.0)
     """
 

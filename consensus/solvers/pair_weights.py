@@ -49,6 +49,7 @@ class PairWeights:
     @classmethod
     def of(cls, schedule: ScheduleLike) -> PairWeights:
         """Return the mixing weights of a static network."""
+        _checks.schedule(schedule, "network")
         return cls(schedule.weights(schedule.key(0)))
 
     def __repr__(self) -> str:

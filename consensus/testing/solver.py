@@ -19,7 +19,7 @@ from consensus import _arguments, _checks
 from consensus.compression import NoCompression
 from consensus.engines import Engine
 from consensus.problems import BaseProblem
-from consensus.solvers import Solver
+from consensus.solvers import SharedBody, Solver
 from consensus.solvers.needs import needs_of
 from consensus.testing.cases import AGENTS, default_network, default_problem, directed_graph
 from consensus.testing.laws import Laws, Report, parts
@@ -240,7 +240,7 @@ def _counts(laws: Laws, solver: Solver, problem: BaseProblem, network: ScheduleL
     packed = hasattr(solver, "rank") or not isinstance(getattr(solver, "compressor", NoCompression()), NoCompression)
     if packed or not solver.sends:
         return
-    shared = problem.parameters - int(np.count_nonzero(getattr(ready, "kept", 0)))  # of agents with heads of their own
+    shared = problem.parameters - (np.count_nonzero(ready.kept) if isinstance(ready, SharedBody) else 0)
     numbers = sum(1 if name == "mass" else shared for name in solver.sends.split(", "))
     inner: Any = solver
     times = 1

@@ -18,6 +18,7 @@ REQUIRED = {
     "compressor": compression.Quantize(4),
     "solver": GradientTracking(0.1, order="cta"),
     "exchanges": 2,
+    "own": ("1",),
     "step_size": 0.25,
 }
 #: Settings as users give them, and as they are kept.
