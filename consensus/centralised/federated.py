@@ -47,7 +47,7 @@ class Federated(System[S]):
 
     def count(self, agents: int) -> int:
         """Return how many of so many clients take part in a round."""
-        return max(1, int(self.share * agents + 0.5))
+        return max(1, int(self.share * _checks.count("agents", agents) + 0.5))
 
     @abstractmethod
     def step(self, clients: "Clients", traffic: Traffic, state: S) -> S:

@@ -125,7 +125,7 @@ class Personalised(Solver):
         return network if self.weights is None else self.weights.schedule()
 
     def personal(self, problem: BaseProblem) -> Personal:
-        return Personal(np.ones(problem.parameters, bool), self.coupling)
+        return Personal(np.ones(_checks.problem(problem).parameters, bool), self.coupling)
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         refuse_batches(self)
