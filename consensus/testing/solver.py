@@ -240,7 +240,8 @@ def _counts(laws: Laws, solver: Solver, problem: BaseProblem, network: ScheduleL
     packed = hasattr(solver, "rank") or not isinstance(getattr(solver, "compressor", NoCompression()), NoCompression)
     if packed or not solver.sends:
         return
-    shared = problem.parameters - (np.count_nonzero(ready.kept) if isinstance(ready, SharedBody) else 0)
+    kept = ready.kept if isinstance(ready, SharedBody) else None
+    shared = problem.parameters - (0 if kept is None else int(np.count_nonzero(kept)))
     numbers = sum(1 if name == "mass" else shared for name in solver.sends.split(", "))
     inner: Any = solver
     times = 1
