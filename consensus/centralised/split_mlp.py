@@ -66,7 +66,8 @@ class SplitMLP(OnGrid[MLP], MLP):  # type: ignore[misc]  # a linearization of it
 
     References
     ----------
-    Dean et al., "Large scale distributed deep networks", NeurIPS 2012, section 3, for ``split="units"``.
+    Dean et al., "Large scale distributed deep networks", NeurIPS 2012, section 3, for ``split="units"``; the others are those
+    of :class:`ShardedMLP`.
 
     Examples
     --------
@@ -96,13 +97,6 @@ class SplitMLP(OnGrid[MLP], MLP):  # type: ignore[misc]  # a linearization of it
         if type(self) is not SplitMLP:
             raise TypeError(f"{type(self).__name__} cannot be copied: workers would take it for an MLP; derive from MLP")
         return MLP, (self.widths, self.activation)
-
-    def predict(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
-        w, x = _checks.floats("w", w), _checks.floats("x", x)
-        if w.ndim == 1:
-            outputs: np.ndarray = self.predict(w[None], x[None])[0]
-            return outputs
-        return self.linearize(w, x)[0]
 
     def load(self, samples: int, itemsize: int = 8) -> Load:
         """Return the work that a gradient waits for, to be priced by :meth:`consensus.costs.Cluster.seconds`.

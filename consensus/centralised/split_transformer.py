@@ -86,27 +86,6 @@ class SplitTransformer(OnGrid[TransformerSizes]):
             "a SplitTransformer has worker processes of its own, and cannot be copied to others: run it in this one"
         )
 
-    def predict(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """Return the outputs.
-
-        Parameters
-        ----------
-        w : ndarray (agents, P) or (P,)
-            Parameters.
-        x : ndarray (agents, samples, sequence * width) or (samples, sequence * width)
-            Tokens.
-
-        Returns
-        -------
-        ndarray
-            Outputs, in the shape of the tokens.
-        """
-        w, x = _checks.floats("w", w), _checks.floats("x", x)
-        if w.ndim == 1:
-            outputs: np.ndarray = self.predict(w[None], x[None])[0]
-            return outputs
-        return self.linearize(w, x)[0]
-
     def vjp(self, w: np.ndarray, x: np.ndarray, u: np.ndarray) -> np.ndarray:
         """Return J' u.
 

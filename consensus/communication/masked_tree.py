@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class IntegerTree(Protocol):
-    """What sums that are masked take of a :class:`Tree`."""
+    """What :class:`MaskedTree` uses of a :class:`Tree`."""
 
     agents: int
 

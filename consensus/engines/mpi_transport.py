@@ -78,7 +78,7 @@ class MPITransport:
     def abort(self, seconds: float) -> NoReturn:
         time.sleep(seconds)  # mpiexec may drop what it has not passed on when the job ends
         self.communicator.Abort(1)
-        os._exit(1)  # of MPICH's Abort a process may come back, to be killed a moment later
+        os._exit(1)  # MPICH's Abort may return; the process would be killed a moment later
 
     def _named(self, error: RuntimeError) -> Exception:
         """Return which rank has died, where MPI tolerates it (Open MPI's ``--with-ft ulfm``); else the ``error``."""

@@ -14,7 +14,7 @@ from consensus.models.resnet import ResNet
 
 
 class _WithTangents(Protocol):
-    """What a pass takes of a :class:`consensus.models.WithTangents`: its model, and the count of directions."""
+    """What :class:`TangentPass` uses of a :class:`consensus.models.WithTangents`."""
 
     model: MLP | Convolutional | ResNet
     count: int

@@ -45,6 +45,12 @@ class ShardedMLP:
     ValueError
         If a width is not a multiple of the grid's side.
 
+    References
+    ----------
+    Shoeybi et al., "Megatron-LM: training multi-billion parameter language models using model parallelism", 2019, for "1d".
+    van de Geijn, Watts, "SUMMA: scalable universal matrix multiplication algorithm", 1997, for "2d".
+    Bian, Xu, Wang, You, "Maximizing parallelism in distributed training for huge neural networks", 2021, for "3d".
+
     Examples
     --------
     Under ``mpiexec -n 8``, or on one rank:

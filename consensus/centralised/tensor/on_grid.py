@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from consensus import _checks
 from consensus.centralised.on_workers import OnWorkers, Team
 from consensus.centralised.pass_memory import PassMemory
 from consensus.centralised.tensor.grid import pairs_on_lines
@@ -29,6 +30,27 @@ class OnGrid(OnWorkers[M]):
     @abstractmethod
     def _network(self) -> Callable[..., Sharded]:
         """Return the function of a ``grid`` that makes a rank's part; it is pickled."""
+
+    def predict(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """Return the outputs.
+
+        Parameters
+        ----------
+        w : ndarray (agents, P) or (P,)
+            Parameters.
+        x : ndarray (agents, samples, features) or (samples, features)
+            Features.
+
+        Returns
+        -------
+        ndarray (agents, samples, outputs) or (samples, outputs)
+            Outputs.
+        """
+        w, x = _checks.floats("w", w), _checks.floats("x", x)
+        if w.ndim == 1:
+            outputs: np.ndarray = self.predict(w[None], x[None])[0]
+            return outputs
+        return self.linearize(w, x)[0]
 
     def _begun(self, dtype: np.dtype, stack: ExitStack) -> tuple[Sequence[Worker], Any, str]:
         memory = PassMemory.of(self.parameters, self.plain.features, self.outputs, self.most, dtype)
