@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SecureSums:
-    """Sums over agents of which nobody learns a term: numbers in fixed point, with masks that cancel in the sum.
+    """Secure aggregation over agents: numbers in fixed point, with masks that cancel in the sum.
 
     Agent i sends, modulo 2^64,
 

@@ -1,4 +1,4 @@
-"""Sums along a tree of which nobody learns a term."""
+"""Secure aggregation along a tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Differential privacy: clipped gradients with noise, and what they reveal; sums of which nobody learns a term."""
+"""Differential privacy: clipped gradients with noise, and what they reveal; secure aggregation."""
 
 from consensus.communication import SecureSums
 from consensus.privacy.accountant import epsilon

@@ -79,7 +79,7 @@ class TreeLBFGS(Solver):
     rounded : bool
         Whether gradients are sent as rounded differences, in about an eighth of the bytes.
     secure : SecureSums, optional
-        Masks for the sums, of which nobody then learns a term. Messages up the tree take eight bytes a number.
+        Secure aggregation: masks hide the terms of the sums. Messages up the tree take eight bytes a number.
 
     References
     ----------

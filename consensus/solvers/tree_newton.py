@@ -63,7 +63,7 @@ class TreeNewton(Solver):
     columns : int
         Number of columns of O, >= 2: products per round.
     secure : SecureSums, optional
-        Masks for the sums, of which nobody then learns a term. Messages up the tree take eight bytes a number.
+        Secure aggregation: masks hide the terms of the sums. Messages up the tree take eight bytes a number.
 
     References
     ----------
