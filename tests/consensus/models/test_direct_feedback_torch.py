@@ -78,10 +78,10 @@ def images(model, agents=4):
 @pytest.mark.parametrize("normalised", [False, True])
 def test_modules_that_draw_and_normalise_are_trained_in_the_same_bits_in_worker_processes(normalised, forked):
     p = images(DirectFeedback(Torch(convolutional(normalised, dropped=True)), SEED))
-    run = {"network": topologies.ring(4), "solver": DGD(0.5, batch=10), "rounds": 30, "seed": 0}
+    run = {"network": topologies.ring(4), "solver": DGD(0.5, batch=10), "rounds": 200, "seed": 0}
     here, there = consensus.solve(p, **run), consensus.solve(p, engine=Processes(2), **run)
     np.testing.assert_array_equal(here.w, there.w)
-    assert here.history["objective"][-1] < 0.9 * here.history["objective"][0]
+    assert here.history["objective"][-1] < 0.5 * here.history["objective"][0]
     exact = consensus.solve(images(p.model.exact), **run)
     assert not np.array_equal(here.w, exact.w)
     np.testing.assert_array_equal(exact.history["objective"][0], here.history["objective"][0])
