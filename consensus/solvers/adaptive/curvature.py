@@ -13,7 +13,7 @@ DIRECTIONS, _NUMBERS = 8, 1 << 18  # of a round, and numbers in their products, 
 COLUMNS = 64  # of V, at most
 _LOST = 1e-6  # of the largest eigenvalue of O'Z: smaller ones are rounding
 _LEAST_SCALE = 1e-3  # of the trace at the start
-_GUESSED = 25.0  # the scale without a model over the guess: the first step is a tenth as long as w
+GUESSED = 25.0  # the scale without a model over the guess: the first step is a tenth as long as w
 
 
 class Curvature(NamedTuple):
@@ -30,7 +30,7 @@ class Curvature(NamedTuple):
         The scale is at least the :func:`guess`, for a loss may have no curvature at the start; without a model 25 times that.
         """
         guessed = guess(w, gradient)
-        none = cls(np.zeros((*w.shape, min(w.shape[1], COLUMNS)), w.dtype), _GUESSED * guessed, _GUESSED * guessed)
+        none = cls(np.zeros((*w.shape, min(w.shape[1], COLUMNS)), w.dtype), GUESSED * guessed, GUESSED * guessed)
         if not has_model(problem):
             return none
         basis = directions(w.shape[1], none.V.shape[2], -1).astype(w.dtype)
@@ -44,6 +44,10 @@ class Curvature(NamedTuple):
         """Return M d for d (agents, P)."""
         product: np.ndarray = (self.V @ (d[:, None, :] @ self.V).swapaxes(1, 2))[:, :, 0]
         return product
+
+    def raised(self, least: np.ndarray) -> "Curvature":
+        """Return the same M with a scale of at least that (agents,), from now on."""
+        return Curvature(self.V, np.maximum(self.scale, least), np.maximum(self.least, least))
 
     def corrected(self, basis: np.ndarray, products: np.ndarray, counts: np.ndarray) -> "Curvature":
         """Return ``M - M O (O'M O)^+ O'M + Z (O'Z)^+ Z'``, positive semidefinite, which takes O to Z.

@@ -64,8 +64,9 @@ class AdaptiveNEXT(Solver):
     A round takes one exchange at first, with a = 1/2, later up to 64 (``adaptive.averaging.Pace.next``)
     with a = 1. Where ``F_i = r(w_i) - r(w_i + d_i) - G_i . d_i`` is over 1.2 times the larger of the last F_i and its mean over
     agents (0.8 times in rounds of one and two exchanges, while averages are rough), a is divided by the root of the excess, or
-    tau_i multiplied by it, up to 16, if r is in step 3: points that drift apart stop each other. On a static
-    network with a doubly stochastic W the agents find in the first exchanges which combination of what they held during a round
+    tau_i multiplied by it, up to 16, if r is in step 3: points that drift apart stop each other. Where G_i is so large that no
+    tau_i is large enough, as after a start at which every own gradient is zero, tau_i is guessed again. On a static network
+    with a doubly stochastic W the agents find in the first exchanges which combination of what they held during a round
     is nearest to the average (``adaptive.filters.weights``).
 
     Nobody knows the network, and no agent is special; it may change, lose messages, or be directed (column stochastic weights;
@@ -145,11 +146,16 @@ class AdaptiveNEXT(Solver):
             w, slope = np.where(back, last.w, w), np.where(back, last.slope, slope)
             refused = np.where(verdict.refused, last.refused + 1, 0.0)
             M = M.corrected(verdict.step, verdict.change, verdict.counts)
+        guessed = curvature.guess(w, slope)
+        fresh = guessed > judging.MOST * scale  # too little is known: even the largest tau would let steps be too long
+        least = np.where(fresh, curvature.GUESSED * guessed, 0.0)
+        M, scale, tau = M.raised(least), np.maximum(scale, least), np.maximum(tau, judging.FIRST * least)
         # 3. Solve the local problem.
         d, tau, tries = solve(problem, w, slope, M, judging.limited(tau, scale), weight, length)
         fall = judging.promise(r, w, d, slope)
         growth = np.where(pace.settled | (pace.length > 2), _GROWTH, _FALL)
-        most = np.maximum(growth * np.maximum(last.fall, found.fall), np.finfo(float).tiny) if n else np.inf
+        most = np.maximum(growth * np.maximum(last.fall, found.fall), np.finfo(float).tiny)
+        most = np.where(fresh | (n == 0), np.inf, most)
         if r.quadratic:
             length = length / np.sqrt(np.maximum(1, fall / most))
         elif (fall > most).any():  # a shorter step would leave the zeros, or the set, that r gives w + d

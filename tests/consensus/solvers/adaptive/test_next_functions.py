@@ -41,6 +41,24 @@ def test_quadratics_end_in_the_closed_form(weight, network):
     assert objective.max() <= objective[0] * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("network", NETWORKS)
+def test_starts_where_no_own_cost_has_a_slope(network):
+    """Curvature and damping are then unknown until the agents' points have mixed."""
+    rng = np.random.default_rng(3)
+    roots, c = rng.standard_normal((AGENTS, P, P)), rng.standard_normal((AGENTS, P))
+    H = roots @ roots.swapaxes(1, 2) / P
+
+    def value(w):
+        return np.einsum("ap,apq,aq->a", w - c, H, w - c) / 2
+
+    def gradient(w):
+        return np.einsum("apq,aq->ap", H, w - c)
+
+    result = consensus.solve(given(value, gradient), NETWORKS[network], start=c, rounds=180)
+    expected = np.linalg.solve(H.sum(axis=0), np.einsum("apq,aq->p", H, c))
+    np.testing.assert_allclose(result.w, np.tile(expected, (AGENTS, 1)), rtol=0, atol=1e-9)
+
+
 @pytest.mark.parametrize(("weight", "network"), in_turn([0.5, 3.0], NETWORKS, every=3))
 def test_quadratics_with_an_l1_meet_their_optimality_conditions(weight, network):
     problem, hessian, right = quadratics(consensus.L1(weight))
