@@ -35,6 +35,17 @@ class FusedSums(NamedTuple):
         ridge, limit); they skip samples of weight zero at the end.
     limit : float
         Largest slope of the loss, if that is a setting.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus
+    >>> sums = consensus.SquaredLoss().fused_sums()
+    >>> w, x, d, c = np.array([[1.0, 0.0]]), np.eye(2)[None], np.array([[[3.0], [4.0]]]), np.ones((1, 2))  # errors -2 and -4
+    >>> gradients, values = np.empty((1, 2)), np.empty(1)
+    >>> sums(w, x, d, c, gradients)
+    >>> sums.value(w, x, d, c, values)
+    >>> gradients.tolist(), values.tolist()
+    ([[-2.0, -4.0]], [10.0])
     """
 
     gradients: Kernel

@@ -38,6 +38,14 @@ def level() -> str | None:
     -------
     {"avx512", "avx2", "baseline"} or None
         None if NumPy computes the kernels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from consensus.kernels import exp, level
+    >>> numpy_computes = exp.of(np.dtype(float)) is exp.__wrapped__
+    >>> numpy_computes == (level() is None)
+    True
     """
     return _compiled()[0]
 
@@ -49,6 +57,16 @@ class Kernel:
     ----------
     plain : callable
         The NumPy function, called if no kernel of its name is compiled.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from consensus.kernels import sigmoid
+    >>> x = np.array([-1.0, 0.0, 1.0])
+    >>> sigmoid(x, out=x) is x
+    True
+    >>> x.round(6).tolist(), sigmoid.__wrapped__(np.array([1.0]), None).round(6).tolist()
+    ([0.268941, 0.5, 0.731059], [0.731059])
     """
 
     __name__: str
