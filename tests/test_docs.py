@@ -61,6 +61,7 @@ def test_the_readme_counts_the_solvers_of_the_table_and_the_contents_list_them()
     assert not [row.name for row in rows if not re.search(rf"`{row.name}\b", listed)]
 
 
+@pytest.mark.slow
 def test_the_reference_has_every_public_name():
     pytest.importorskip("sphinx")  # of the extra docs
     done = subprocess.run([sys.executable, PAGES[0].parent / "_extensions" / "public.py"], capture_output=True, text=True)

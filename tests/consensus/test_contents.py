@@ -174,6 +174,7 @@ found = [digest(*parts), digest({"a", "b", "cd"}, type("Plain", (), {"f": lambda
 """
 
 
+@pytest.mark.slow
 def test_digests_are_the_same_in_every_process():
     paths = [str(Path(engine_cases.__file__).parent), str(Path(consensus.__file__).parents[1])]
     imports = f"import sys; sys.path[:0] = {paths!r}; import engine_cases; from consensus._contents import digest\n"

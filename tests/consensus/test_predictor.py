@@ -87,6 +87,7 @@ print(json.dumps([predictor.predict(sys.argv[2]).tolist(), predictor.score(sys.a
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", ["mlp", "classes"])
 def test_a_new_process_reads_the_file_and_a_table(run, trained, tmp_path):
     owned, result = trained[run]

@@ -58,6 +58,7 @@ def test_a_run_stops_when_it_cannot_be_better_at_any_level_and_goes_on_otherwise
     assert stop({"objective": 2.5, "exchanges": 91}) == "no better"
 
 
+@pytest.mark.slow
 def test_cutting_runs_short_changes_no_best_point():
     _, single, network, start = gossip_cases.make(CASE)
     levels = gossip.adaptive(CASE, 60)[1]

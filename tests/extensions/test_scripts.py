@@ -112,6 +112,7 @@ def test_the_package_is_pickled_by_name():
     assert cloudpickle.loads(cloudpickle.dumps(consensus)) is consensus
 
 
+@pytest.mark.slow
 def test_a_script_that_names_the_package_runs_on_workers_and_in_joblib(tmp_path):
     assert said(NAMED + JOBS, tmp_path) == []
 

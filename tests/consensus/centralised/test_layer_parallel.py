@@ -106,6 +106,7 @@ def test_a_smooth_network_reduces_residuals_in_proportion_to_its_depth():
     np.testing.assert_allclose(np.divide(rates[1:], rates[:-1]), 2, rtol=0.1)
 
 
+@pytest.mark.slow
 def test_a_thousand_layers():
     given = Given.drawn(ResNet(6, 8, 1024, 3), rough=0)
     wanted = given.model.vjp(*given[1:])
@@ -132,6 +133,7 @@ def test_neighbours_alone_send_states_once_a_level_and_iteration(workers, levels
         assert messages == 2 * (workers - 1) * work.messages(cold=False)
 
 
+@pytest.mark.slow
 def test_simultaneous_training_follows_exact_training():
     """One iteration a step, from the states of the step before: the gradient where training ends is within 2%."""
     network, rng = ResNet(3, 4, 32, 1), np.random.default_rng(2)
@@ -169,6 +171,7 @@ def test_states_of_samples_seen_in_the_last_call_alone_are_kept():
         np.testing.assert_array_equal(split.residuals.forward, cold)  # forgotten: it starts anew, with the same bits
 
 
+@pytest.mark.slow
 def test_a_dead_slab_is_named_and_nothing_is_left(pids):
     model = LayerParallel(GIVEN.model, 2, 4)
     expected = model.gradient(*GIVEN[1:])

@@ -109,6 +109,7 @@ def test_worker_processes_find_the_same(split, workers):
         assert block.crossed_bytes >= 8 * workers * sum((each.forward() for each in maps), Sent()).numbers
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("forked")
 def test_a_dead_worker_is_an_error_and_the_next_call_starts_new_ones(pids):
     sizes = sizes_for(2)
@@ -121,6 +122,7 @@ def test_a_dead_worker_is_an_error_and_the_next_call_starts_new_ones(pids):
         np.testing.assert_array_equal(block.predict(w, x), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("forked", "pids")
 def test_it_trains_in_a_problem():
     with SplitTransformer(4, 2, 8, 3, workers=4, split="2d", activation="tanh") as block:

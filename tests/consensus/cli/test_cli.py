@@ -158,6 +158,7 @@ def test_settings_inside_settings_without_end_are_refused(tmp_path, text):
         main(["run", str(tmp_path / "deep.toml")])
 
 
+@pytest.mark.slow
 def test_labels_that_nearly_agree_get_files_of_their_own(tmp_path):
     labels = ["DGD", "dgd", "dgd ", "d,gd", "DGD-2", "***", "...", "x" * 300, "x" * 299 + "y", "../up", "\N{SNOWMAN}" * 300]
     solvers = "".join(

@@ -62,6 +62,7 @@ def test_a_stop_rule_and_the_best_point_are_settings_of_a_run(tmp_path):
             run(config(tmp_path, text.replace("objective < 0.46", wrong)))
 
 
+@pytest.mark.slow
 def test_a_run_that_diverges_has_an_exit_code_and_a_row(tmp_path, capsys):
     found = config(tmp_path, DIVERGES)
     with pytest.raises(SystemExit) as caught:
@@ -102,6 +103,7 @@ def test_what_was_computed_before_an_error_is_written(tmp_path, monkeypatch):
     assert consensus.load(tmp_path / "out" / "dgd.npz").rounds == 6
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_with_130_and_the_run_goes_on_from_its_checkpoints(tmp_path):
     whole = run(config(tmp_path, TEXT))
     text = TEXT.replace("rounds = 6", "rounds = 1_000_000_000\nevery = 1\nrecord_every = 100")

@@ -115,6 +115,7 @@ def digits(weight, model=None):
     return consensus.Problem(WithTangents(model, blurred), loss, shards, consensus.L2(1e-3)), (X, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", [GradientTracking(1.0), AdaptiveNEXT(), NEXT(PartialLinearization(0.3), 0.5)], ids=str)
 def test_every_kind_of_solver_trains_both(solver):
     p, test = digits(0.1)

@@ -46,6 +46,7 @@ def test_a_run_stops_where_the_column_has_not_fallen_and_keeps_the_best():
     assert result.history["test_error"][-1] > result.best.value
 
 
+@pytest.mark.slow
 def test_a_resumed_run_and_another_engine_stop_at_the_same_round(tmp_path):
     whole, path = run(), tmp_path / "run.ckpt"
     run(rounds=whole.rounds // 2, checkpoint=path, every=10)

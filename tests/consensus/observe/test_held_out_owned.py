@@ -62,6 +62,7 @@ def test_errors_are_those_of_the_pooled_test_set_and_of_each_owner(owned):
     assert here["test_error"][-1] < 0.7 * here["test_error"][0]
 
 
+@pytest.mark.slow
 def test_engines_and_a_break_change_no_bit(owned, tmp_path):
     whole, path = run(owned), tmp_path / "run.ckpt"
     run(owned, rounds=20, checkpoint=path)

@@ -104,6 +104,7 @@ def test_a_run_stops_at_the_first_round_where_the_rule_holds(sign):
     assert result.reason == f"test_error {sign} {bound:g}: it is {errors[place]:.6g} at round {2 * place}"
 
 
+@pytest.mark.slow
 def test_systems_with_a_server_stop_and_keep_too():
     system = consensus.centralised.SynchronousSGD(batch=2, learning_rate=0.05)
     result = consensus.centralised.solve(problem(), system, rounds=30, test=TEST, keep="objective", stop="epochs>=1")

@@ -123,6 +123,7 @@ def test_correlated_noise_hurts_less_than_local_noise_of_the_same_privacy():
     assert ends[0] - best < 0.5 * (ends[1] - best)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", [DGD(0.02, batch=3), GradientTracking(0.02, batch=3)])
 def test_it_keeps_the_contract_of_solvers_and_has_equal_bits_on_workers(solver):
     private, p = Private(solver, clip=1.0, noise=0.1, correlated=0.5), problem()

@@ -134,6 +134,7 @@ def test_an_agent_alone_has_the_steps_of_gradient_descent():
     assert 2 < ATG().stable_step(p, alone) < 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agents", [20, 320])
 def test_large_networks_are_bounded_by_the_largest_constant(agents):
     """As small ones are by theirs, where all are the same."""

@@ -160,6 +160,7 @@ def test_adaptive_next_is_broken_down_by_what_differs():
     assert means == pytest.approx({"diabetes": 6.0, "ring": 4.0, "erdos renyi": 9.0, "10 agents": 6.0, "iid": 6.0})
 
 
+@pytest.mark.slow
 def test_the_optimum_is_that_of_all_data_in_one_place():
     problem, _, start = cases.make(CASE)
     best = cases.optimum(CASE)

@@ -59,6 +59,7 @@ def test_starts_where_no_own_cost_has_a_slope(network):
     np.testing.assert_allclose(result.w, np.tile(expected, (AGENTS, 1)), rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("weight", "network"), in_turn([0.5, 3.0], NETWORKS, every=3))
 def test_quadratics_with_an_l1_meet_their_optimality_conditions(weight, network):
     problem, hessian, right = quadratics(consensus.L1(weight))
