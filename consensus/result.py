@@ -47,6 +47,17 @@ class Result:
         The model of the problem, if it has one. Files of results do not have it.
     personal : bool
         Whether agents have models, or parts of models, of their own: the rows of ``w``.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus, topologies
+    >>> from consensus.solvers import EXTRA
+    >>> centres = np.arange(5.0)[:, None]
+    >>> problem = consensus.Problem.from_functions(
+    ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=1, lipschitz=2.0)
+    >>> result = consensus.solve(problem, topologies.ring(5), EXTRA(), rounds=300)
+    >>> result.reason, result.w.shape, result.mean.round(6).tolist(), result.history["objective"][[0, -1]].round(6).tolist()
+    ('all 300 rounds done', (5, 1), [2.0], [27.564436, 10.0])
     """
 
     w: np.ndarray
@@ -175,6 +186,17 @@ def load(path: str | os.PathLike[str], model: Model | None = None) -> Result | P
         version, which is named, or is damaged. If ``model`` is another one than was saved.
     TypeError
         If a predictor needs a ``model``, which is named, or a result is given one.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, consensus, topologies
+    >>> problem = consensus.Problem.from_functions(lambda w: w[:, 0] ** 2, lambda w: 2 * w, agents=3, parameters=1)
+    >>> result = consensus.solve(problem, topologies.ring(3), consensus.solvers.DGD(0.1), rounds=5)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     result.save(pathlib.Path(folder, "run.npz"))
+    ...     again = consensus.load(pathlib.Path(folder, "run.npz"))
+    >>> again.rounds, again.solver, bool((again.w == result.w).all())
+    (5, 'DGD(step_size=0.1, batch=None)', True)
     """
     found = storage.format_of(_checks.path("path", path), "result")
     if isinstance(found, str) and found.startswith("predictor"):

@@ -46,6 +46,12 @@ class Shards:
     total_weight : float or None
         Sum of the weights of the whole network's samples, also in a block, by which a mean loss is divided; None if all are 1,
         so that it is N.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus
+    >>> consensus.partition(np.eye(6), np.arange(6.0), agents=2, seed=0)
+    Shards(2 agents, 3 samples each, features (6,), targets (1,), float64)
     """
 
     features: np.ndarray

@@ -54,6 +54,20 @@ class CVXPYSolver:
     ----------
     Diamond, Boyd, "CVXPY: a Python-embedded modeling language for convex optimization", JMLR 17(83), 2016; Agrawal et al.,
     "Differentiable convex optimization layers", NeurIPS 2019, for parametrised programs.
+
+    Examples
+    --------
+    >>> import cvxpy as cp, numpy as np, consensus, topologies
+    >>> from consensus.local import CVXPYSolver
+    >>> from consensus.surrogates import FullLinearization
+    >>> centres = np.array([[4.0, 0.0], [0.0, 2.0], [2.0, 1.0]])
+    >>> problem = consensus.Problem.from_functions(
+    ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=3, parameters=2)
+    >>> on_a_line = CVXPYSolver(constraints=lambda w: [cp.sum(w) == 2])
+    >>> solver = consensus.solvers.NEXT(FullLinearization(tau=6.0), 0.5, local=on_a_line)
+    >>> result = consensus.solve(problem, topologies.complete(3), solver, rounds=30)
+    >>> result.mean.round(3).tolist()  # (2, 1) projected on w_0 + w_1 = 2
+    [1.5, 0.5]
     """
 
     constraints: Callable[[cvxpy.Variable], Iterable[cvxpy.Constraint]] | None = None

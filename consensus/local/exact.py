@@ -43,6 +43,20 @@ class Exact:
         or preconditioned conjugate gradients. ``auto`` takes the one that should be fastest.
     iterations : int
         Outer iterations at most; what is then reached is returned.
+
+    Examples
+    --------
+    >>> import consensus, topologies
+    >>> from consensus.local import Exact
+    >>> from consensus.solvers import NEXT
+    >>> from consensus.surrogates import PartialLinearization
+    >>> parts = consensus.datasets.split(*consensus.datasets.load("diabetes"))
+    >>> shards = consensus.partition(parts.X, parts.y, agents=4, seed=0)
+    >>> problem = consensus.Problem(consensus.Linear(10), consensus.SquaredLoss(), shards, consensus.L2(0.01))
+    >>> solver = NEXT(PartialLinearization(tau=0.1), 0.2, local=Exact(linear="dual"))
+    >>> result = consensus.solve(problem, topologies.ring(4), solver, rounds=100)
+    >>> bool(result.history["stationarity"][-1] < 1e-3)
+    True
     """
 
     linear: Literal["auto", "primal", "dual", "iterative"] = "auto"

@@ -49,6 +49,16 @@ class Loss(ABC):
     - Unless the regularizer is quadratic, local solvers expect curvatures of at most ``curvature_bound``, or of about one if
       there is none.
     - A run can be resumed with a loss of the same attributes.
+
+    Examples
+    --------
+    >>> import consensus
+    >>> class Quartic(consensus.losses.Loss):
+    ...     def value(self, outputs, targets): return ((outputs - targets) ** 4).sum(axis=-1) / 4
+    ...     def gradient(self, outputs, targets): return (outputs - targets) ** 3
+    ...     def curvature(self, outputs, targets): return 3 * (outputs - targets) ** 2
+    >>> consensus.testing.check_loss(Quartic(), targets=[0.0, 1.0, 2.0]).errors["gradient is the slope of value"] < 1e-7
+    True
     """
 
     separable: bool = True

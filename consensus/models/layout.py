@@ -18,6 +18,16 @@ class NamedArray(NamedTuple):
         Its shape.
     outputs : {0, -1}
         The axis of a layer's outputs, if it has more than one.
+
+    Examples
+    --------
+    >>> import consensus
+    >>> for array in consensus.MLP([3, 5, 1]).layout:
+    ...     print(array)
+    NamedArray(name='0.weight', start=0, shape=(3, 5), outputs=-1)
+    NamedArray(name='0.bias', start=15, shape=(5,), outputs=-1)
+    NamedArray(name='1.weight', start=20, shape=(5, 1), outputs=-1)
+    NamedArray(name='1.bias', start=25, shape=(1,), outputs=-1)
     """
 
     name: str

@@ -37,6 +37,15 @@ class Linearization(Protocol):
     ``diagonal(weights)``
         That of J' diag(weights) J, shape (agents, P), with weights like the outputs, zero on samples that fill up shards: to
         precondition conjugate gradients.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus
+    >>> from consensus.models import linearize
+    >>> model, x = consensus.Linear(2, bias=False), np.array([[[1.0, 2.0], [3.0, 4.0]]])
+    >>> outputs, linearization = linearize(model, np.array([[1.0, 1.0]]), x)
+    >>> linearization.jvp(np.array([[1.0, 0.0]])).tolist(), linearization.vjp(np.ones((1, 2, 1))).tolist()
+    ([[[1.0], [3.0]]], [[4.0, 6.0]])
     """
 
     def vjp(
@@ -94,6 +103,17 @@ def linearize(model: Model, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, L
         The outputs f(w, x).
     linearization : Linearization
         Products with the Jacobian of f.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus
+    >>> from consensus.models import linearize
+    >>> model, rng = consensus.MLP([3, 4, 1]), np.random.default_rng(0)
+    >>> w, x, v = model.init(rng)[None], rng.standard_normal((1, 6, 3)), rng.standard_normal((1, model.parameters))
+    >>> outputs, linearization = linearize(model, w, x)
+    >>> slopes = (model.predict(w + 1e-6 * v, x) - model.predict(w - 1e-6 * v, x)) / 2e-6
+    >>> outputs.shape, bool(np.allclose(linearization.jvp(v), slopes, atol=1e-8))
+    ((1, 6, 1), True)
     """
     _checks.model(model)
     if not hasattr(model, "linearize"):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
@@ -15,51 +15,13 @@ from consensus.observe.callbacks import Callback, RoundInfo, first_reason
 from consensus.observe.counts import BETWEEN_HOSTS
 from consensus.observe.due import Due
 from consensus.observe.gather import Gather, Whole
+from consensus.observe.gathered import Decision, Gathered
 from consensus.observe.keeper import Keeper
 from consensus.observe.protocols import Costs
 from consensus.observe.recorder import Recorder
 from consensus.observe.saver import Saver
 from consensus.observe.spacing import Spacing
 from consensus.observe.stopper import Stopper
-
-
-class Gathered(NamedTuple):
-    """A round of the whole network, as an engine reports it.
-
-    Attributes
-    ----------
-    round : int
-        Number of rounds done.
-    w : ndarray (A, P)
-        Iterates of all agents; of those of this process, if processes observe together.
-    report : ndarray (A, columns) or None
-        Numbers for the columns of the solver, if it has any.
-    counts : dict
-        Counts of this run, and the ``traffic`` (A,) of each agent, or with a server the ``bytes_busiest`` of a machine.
-    seconds : float
-        Seconds spent in rounds.
-    """
-
-    round: int
-    w: np.ndarray
-    report: np.ndarray | None
-    counts: dict[str, Any]
-    seconds: float
-
-
-class Decision(NamedTuple):
-    """The answer of the observer to an engine.
-
-    Attributes
-    ----------
-    reason : str or None
-        Reason to stop.
-    save : bool
-        Whether the engine passes the state of all agents to :meth:`Observer.save`.
-    """
-
-    reason: str | None
-    save: bool
 
 
 class Observer:

@@ -52,6 +52,23 @@ class BaseProblem(AtOnePoint):
         Counts what was computed with this object; a restricted block starts its own count.
     cache : Cache
         Results computed once from the data, such as a linear model's factors.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus, topologies
+    >>> class Distances(consensus.problems.BaseProblem):
+    ...     def __init__(self, centres):
+    ...         super().__init__(np.arange(len(centres)), len(centres), centres.shape[1], np.float64, consensus.L1(0.1))
+    ...         self.centres = centres
+    ...     def _value(self, w):
+    ...         return ((w - self.centres[self.rows]) ** 2).sum(axis=1)
+    ...     def _gradient(self, w):
+    ...         return 2 * (w - self.centres[self.rows])
+    ...     def digests(self):
+    ...         return [str(centre) for centre in self.centres[self.rows].tolist()]
+    >>> problem = Distances(np.array([[0.0], [1.0], [5.0]]))
+    >>> problem.value([[1.0], [1.0], [1.0]]).tolist(), problem.restrict([2]).gradient([[1.0]]).tolist()
+    ([1.0, 0.0, 16.0], [[-8.0]])
     """
 
     def __init__(

@@ -16,6 +16,15 @@ class Batch(NamedTuple):
         The samples' places in the agents' shards.
     weights : ndarray (agents, size)
         Factors of the samples' gradients in the sum; zero where an agent uses fewer samples than others.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus
+    >>> from consensus.problems import Batch
+    >>> shards = consensus.Shards.from_list([([[1.0], [2.0], [4.0]], np.zeros(3))])
+    >>> problem = consensus.Problem(consensus.Linear(1, bias=False), consensus.SquaredLoss(), shards)
+    >>> problem.gradient([[1.0]], Batch(np.array([[0, 2]]), np.array([[1.0, 0.5]]))).tolist()  # (1^2 + 4^2 / 2) / 3
+    [[3.0]]
     """
 
     indices: np.ndarray
@@ -33,6 +42,14 @@ class NumberedBatch(Batch):
         As in :class:`Batch`.
     draw : int
         The number of the draw, at least 0.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus
+    >>> shards = consensus.partition(np.eye(6), np.zeros(6), agents=2)
+    >>> batch = consensus.Minibatches(2).at(consensus.Problem(consensus.Linear(6), consensus.SquaredLoss(), shards), 7)
+    >>> type(batch).__name__, batch.draw, batch.indices.shape
+    ('NumberedBatch', 7, (2, 2))
     """
 
     draw: int

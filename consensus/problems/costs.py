@@ -22,6 +22,28 @@ class Costs(ABC):
         Numbers n_i of variables. Arrays of variables are (agents, n) for the largest n, with zeros after the first n_i.
     strong_convexity : ndarray (agents,) or None
         Moduli of convexity of the f_i; None if they are not known.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus, topologies
+    >>> from consensus.problems import Costs, Coupled
+    >>> class Parabolas(Costs):  # f_i(x_i) = x_i^2 / 2, one variable each
+    ...     def __init__(self, agents):
+    ...         self.sizes, self.strong_convexity = np.ones(agents, int), np.ones(agents)
+    ...     def value(self, x):
+    ...         return x[:, 0] ** 2 / 2
+    ...     def minimise(self, slope, root, start):
+    ...         return -slope / (1 + (0 if root is None else (root**2).sum(axis=1)))
+    ...     def restrict(self, rows):
+    ...         return Parabolas(len(self.sizes[rows]))
+    ...     def with_slack(self, count):
+    ...         raise NotImplementedError("equalities only")
+    ...     def digests(self):
+    ...         return ["x^2 / 2"] * len(self.sizes)
+    >>> problem = Coupled(Parabolas(3), A=[[1.0], [1.0], [1.0]], b=[6.0])
+    >>> result = consensus.solve(problem, topologies.ring(3), consensus.solvers.TrackingADMM(), rounds=100)
+    >>> [x.round(6).tolist() for x in problem.primal(result.w)]
+    [[2.0], [2.0], [2.0]]
     """
 
     sizes: np.ndarray

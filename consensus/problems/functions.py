@@ -30,6 +30,16 @@ class FunctionProblem(BaseProblem):
         The regularizer r.
     lipschitz : float or array_like (agents,), optional
         Lipschitz constants of the gradients.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus
+    >>> from consensus.problems import FunctionProblem
+    >>> centres = np.array([[0.0], [2.0]])
+    >>> problem = FunctionProblem(
+    ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=2, parameters=1, lipschitz=2.0)
+    >>> problem.objective(np.array([1.0])), problem.gradient([[1.0], [1.0]]).tolist()
+    (2.0, [[2.0], [-2.0]])
     """
 
     def __init__(

@@ -38,6 +38,15 @@ class Linearizable(Protocol):
         The samples; the padding of smaller shards is zeros of weight zero.
     weights : ndarray (agents, most)
         Factors of the samples' losses.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus
+    >>> shards = consensus.Shards.from_list([([[1.0]], [0.0]), ([[2.0]], [0.0]), ([[4.0]], [0.0])])
+    >>> problem = consensus.Problem(consensus.Linear(1, bias=False), consensus.SquaredLoss(), shards)
+    >>> outputs, linearization = problem.linearize(np.array([[1.0], [1.0], [3.0]]), slice(1, 3))
+    >>> outputs.ravel().tolist(), linearization.jvp(np.ones((2, 1))).ravel().tolist()
+    ([2.0, 12.0], [2.0, 4.0])
     """
 
     agents: int

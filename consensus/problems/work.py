@@ -20,6 +20,16 @@ class Work:
         Iterations inside the local solves, summed over the agents of the block; closed forms take none.
     unfinished : int
         Local solves that did not reach their tolerance, summed over the agents of the block.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus
+    >>> shards = consensus.partition(np.eye(6), np.zeros(6), agents=2)
+    >>> problem = consensus.Problem(consensus.Linear(6), consensus.SquaredLoss(), shards)
+    >>> whole = problem.gradient(np.ones((2, 7)))
+    >>> some = problem.gradient(np.ones((2, 7)), consensus.Minibatches(2).at(problem, 0))
+    >>> problem.work.gradients, problem.work.samples
+    (2, 10)
     """
 
     gradients: int = 0

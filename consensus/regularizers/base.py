@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from consensus.regularizers.points import check_slices
+
 if TYPE_CHECKING:
     import cvxpy
     from jaxtyping import Bool, Float
@@ -60,6 +62,17 @@ class Regularizer(ABC):
     - The attributes are the settings: a run is resumed with a regularizer that has the same ones.
     - ``value``, ``prox`` and ``gradient`` of the package's regularizers also take lists, and reject everything else by
       `points` and `to_prox` of ``consensus.regularizers.points``. Local solvers pass arrays of floats only.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus
+    >>> class AtMostOne(consensus.regularizers.Regularizer):
+    ...     def value(self, w):
+    ...         return np.where((w <= 1).all(axis=-1), 0, np.inf).astype(w.dtype)
+    ...     def prox(self, v, step):
+    ...         return np.minimum(v, 1)
+    >>> max(consensus.testing.check_regularizer(AtMostOne()).errors.values()) < 1e-6
+    True
     """
 
     is_convex: bool = True
@@ -234,14 +247,3 @@ class Regularizer(ABC):
         if len(slices) > 1:
             raise ValueError(f"{self} does not separate over {slices}: pass one slice that holds all coordinates")
         return [self]
-
-
-def check_slices(slices: Sequence[slice]) -> None:
-    """Raise ``ValueError`` unless ``slices`` cover 0..P in order, each from where the one before it ends, none empty."""
-    end, good = 0, len(slices) > 0
-    for block in slices:
-        good = good and isinstance(block, slice) and block.step in (None, 1) and (block.start or 0) == end
-        good = good and block.stop is not None and block.stop > end
-        end = block.stop if good else end
-    if not good:
-        raise ValueError(f"slices must cover 0..P in order, none empty, as [slice(0, 4), slice(4, 10)] does; got {slices!r}")

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks
-from consensus.regularizers.base import Regularizer, check_slices
+from consensus.regularizers.base import Regularizer
 from consensus.regularizers.indicator import Indicator, indicator
-from consensus.regularizers.points import like, points, to_prox
+from consensus.regularizers.points import check_slices, like, points, to_prox
 from consensus.regularizers.separable import Separable
 
 if TYPE_CHECKING:

@@ -19,6 +19,15 @@ class DifferenceOfConvex(Separable):
 
     Linearising the smooth function at a point gives a convex r~ that lies above r and touches it there. The Lipschitz constant
     of ``smooth_gradient`` is ``-strong_convexity``.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus
+    >>> r, w = consensus.LogSum(1.0, epsilon=0.5), np.array([3.0, -0.2])
+    >>> r.is_convex, r.convex
+    (False, L1(weight=2.0))
+    >>> bool(np.isclose(r.value(w), r.convex.value(w) - r.smooth_value(w)))
+    True
     """
 
     is_convex = False

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks
-from consensus.regularizers.base import Regularizer, check_slices
-from consensus.regularizers.points import like, points, spread, to_prox, total
+from consensus.regularizers.base import Regularizer
+from consensus.regularizers.points import check_slices, like, points, spread, to_prox, total
 
 if TYPE_CHECKING:
     import cvxpy

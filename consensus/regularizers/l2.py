@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks
-from consensus.regularizers.base import Regularizer, check_slices
-from consensus.regularizers.points import digested, like, points, to_prox, total, weighted_points, weights_of_each
+from consensus.regularizers.base import Regularizer
+from consensus.regularizers.points import check_slices, digested, like, points, to_prox, total, weighted_points, weights_of_each
 from consensus.regularizers.separable import Separable
 
 if TYPE_CHECKING:

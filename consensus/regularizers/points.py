@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -83,3 +84,14 @@ def like(number: ArrayLike, v: np.ndarray) -> np.ndarray:
 def spread(x: np.ndarray, d: np.ndarray) -> np.ndarray:
     """Return ``x``, an entry or a row per agent, with an axis for the directions of ``d`` if there are many per agent."""
     return x if x.ndim == d.ndim else x[..., None, :]
+
+
+def check_slices(slices: Sequence[slice]) -> None:
+    """Raise ``ValueError`` unless ``slices`` cover 0..P in order, each from where the one before it ends, none empty."""
+    end, good = 0, len(slices) > 0
+    for block in slices:
+        good = good and isinstance(block, slice) and block.step in (None, 1) and (block.start or 0) == end
+        good = good and block.stop is not None and block.stop > end
+        end = block.stop if good else end
+    if not good:
+        raise ValueError(f"slices must cover 0..P in order, none empty, as [slice(0, 4), slice(4, 10)] does; got {slices!r}")

@@ -7,12 +7,27 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from consensus.regularizers.base import Regularizer, check_slices
-from consensus.regularizers.points import spread
+from consensus.regularizers.base import Regularizer
+from consensus.regularizers.points import check_slices, spread
 
 
 class Separable(Regularizer):
-    """A sum of one function of each coordinate; the generalised Jacobian of its prox is diagonal."""
+    """A sum of one function of each coordinate; the generalised Jacobian of its prox is diagonal.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus
+    >>> class Ceiling(consensus.regularizers.Separable):
+    ...     def value(self, w):
+    ...         return np.where((w <= 1).all(axis=-1), 0, np.inf).astype(w.dtype)
+    ...     def prox(self, v, step):
+    ...         return np.minimum(v, 1)
+    ...     def prox_slope(self, v, step):
+    ...         return np.where(v < 1, 1.0, 0.0)
+    >>> v, d = np.array([[0.5, 3.0]]), np.array([[2.0, 2.0]])
+    >>> Ceiling().prox(v, 1.0).tolist(), Ceiling().prox_jvp(v, 1.0, d).tolist(), Ceiling().active(v, 1.0).tolist()
+    ([[0.5, 1.0]], [[2.0, 0.0]], [[True, False]])
+    """
 
     @abstractmethod
     def prox_slope(self, v: np.ndarray, step: float | np.ndarray) -> np.ndarray:

@@ -10,8 +10,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from consensus.regularizers.base import Regularizer, check_slices
-from consensus.regularizers.points import digested, like, soft_threshold, to_prox, total, weighted_points, weights_of_each
+from consensus.regularizers.base import Regularizer
+from consensus.regularizers.points import (
+    check_slices,
+    digested,
+    like,
+    soft_threshold,
+    to_prox,
+    total,
+    weighted_points,
+    weights_of_each,
+)
 from consensus.regularizers.separable import Separable
 
 if TYPE_CHECKING:

@@ -19,6 +19,16 @@ class SignFlip:
     References
     ----------
     He, Karimireddy, Jaggi, "Byzantine-robust decentralized learning via ClippedGossip", arXiv 2202.01545, 2022 (bit flipping).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from consensus.communication import Messages
+    >>> from consensus.robust import SignFlip
+    >>> rows, arcs = np.array([[2.0], [3.0], [9.0]]), (np.zeros(3, int), np.array([1, 2, 3]), np.full(3, 0.25))
+    >>> messages = Messages(np.array([[1.0]]), np.array([0.25]), *arcs, rows, np.arange(3))
+    >>> SignFlip()(messages, np.array([False, False, True])).tolist()  # agent 3 is Byzantine
+    [[-9.0]]
     """
 
     def __call__(self, messages: Messages, byzantine: np.ndarray) -> np.ndarray:
@@ -40,6 +50,17 @@ class ALIE:
     References
     ----------
     Baruch, Baruch, Goldberg, "A little is enough: circumventing defenses for distributed learning", NeurIPS 2019.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from consensus.communication import Messages
+    >>> from consensus.robust import ALIE
+    >>> rows, arcs = np.array([[2.0], [3.0], [9.0]]), (np.zeros(3, int), np.array([1, 2, 3]), np.full(3, 0.25))
+    >>> messages = Messages(np.array([[1.0]]), np.array([0.25]), *arcs, rows, np.arange(3))
+    >>> sent = ALIE(z=1.5)(messages, np.array([False, False, True]))  # agent 3 is Byzantine
+    >>> sent.round(6).tolist(), round(float(2 - 1.5 * np.std([1, 2, 3])), 6)
+    ([[0.775255]], 0.775255)
     """
 
     z: float = 1.5
@@ -66,6 +87,16 @@ class IPM:
     References
     ----------
     Xie, Koyejo, Gupta, "Fall of empires: breaking Byzantine-tolerant SGD by inner product manipulation", UAI 2019.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from consensus.communication import Messages
+    >>> from consensus.robust import IPM
+    >>> rows, arcs = np.array([[2.0], [3.0], [9.0]]), (np.zeros(3, int), np.array([1, 2, 3]), np.full(3, 0.25))
+    >>> messages = Messages(np.array([[1.0]]), np.array([0.25]), *arcs, rows, np.arange(3))
+    >>> IPM(epsilon=0.5)(messages, np.array([False, False, True])).tolist()  # the honest mean is (1 + 2 + 3) / 3
+    [[-1.0]]
     """
 
     epsilon: float = 0.1
@@ -97,6 +128,18 @@ class Dissensus:
     References
     ----------
     He, Karimireddy, Jaggi, "Byzantine-robust decentralized learning via ClippedGossip", arXiv 2202.01545, 2022, section 4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from consensus.communication import Messages
+    >>> from consensus.robust import Dissensus
+    >>> rows, arcs = np.array([[2.0], [3.0], [9.0]]), (np.zeros(3, int), np.array([1, 2, 3]), np.full(3, 0.25))
+    >>> messages = Messages(np.array([[1.0]]), np.array([0.25]), *arcs, rows, np.arange(3))
+    >>> sent = Dissensus()(messages, np.array([False, False, True]))  # agent 3 is Byzantine
+    >>> rows[2] = sent[0]
+    >>> sent.tolist(), messages.mixed().tolist()  # agent 0 stays at 1
+    ([[-2.0]], [[1.0]])
     """
 
     epsilon: float = 1.0

@@ -55,6 +55,24 @@ class Robust(MessageWrapper):
     -----
     UserWarning
         In :meth:`check_network`, if a single neighbour of some agent of a static network weighs more than is tolerated.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus, topologies
+    >>> from consensus.robust import Attack, Robust, SignFlip
+    >>> class Median(Robust):
+    ...     def aggregate(self, messages):
+    ...         of = [messages.rows[messages.sources[messages.receivers == i]] for i in range(len(messages.own))]
+    ...         return np.array([np.median([own, *rows], axis=0) for own, rows in zip(messages.own, of)])
+    >>> centres = np.linspace(9.7, 10.3, 7)[:, None]
+    >>> problem = consensus.Problem.from_functions(
+    ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=7, parameters=1)
+    >>> network = topologies.Static(topologies.complete(7), weights=topologies.max_degree)
+    >>> for solver in (consensus.solvers.DGD(0.01), Median(consensus.solvers.DGD(0.01), byzantine_weight=0.2)):
+    ...     result = consensus.solve(problem, network, Attack(solver, byzantine=[3], attack=SignFlip()), rounds=100)
+    ...     print(result.mean.round(1).tolist())  # the honest minimiser is 10
+    [3.0]
+    [9.9]
     """
 
     byzantine_weight: float

@@ -20,6 +20,20 @@ class PreAggregation(ABC):
     ----------
     spread : int
         Factor by which the weight of Byzantine messages may grow. The rule that follows must tolerate this multiple.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus
+    >>> from consensus.communication import Messages
+    >>> from consensus.robust import NNA, PreAggregation
+    >>> class Clipped(PreAggregation):
+    ...     def __call__(self, messages, byzantine_weight, agents, round):
+    ...         return messages._replace(rows=np.clip(messages.rows, -1, 1))
+    >>> rows, arcs = np.array([[0.5], [9.0]]), (np.zeros(2, int), np.array([1, 2]), np.full(2, 0.25))
+    >>> messages = Messages(np.zeros((1, 1)), np.array([0.5]), *arcs, rows, np.arange(2))
+    >>> messages.mixed().tolist(), Clipped()(messages, 0.25, np.array([0]), 0).mixed().tolist()
+    ([[2.375]], [[0.375]])
+    >>> solver = NNA(consensus.solvers.DGD(0.1), byzantine_weight=0.2, before=Clipped())
     """
 
     spread: int = 1

@@ -64,6 +64,17 @@ class GradientTracking(DirectedSolver):
     J. Optim. 27(4), 2017, Algorithm 1 (cta); Xu, Zhu, Soh, Xie, "Augmented distributed gradient methods for multi-agent
     optimization under uncoordinated constant stepsizes", CDC 2015 (atc); Pu, Nedic, "Distributed stochastic gradient tracking
     methods", Mathematical Programming 187, 2021, for batches.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus, topologies
+    >>> from consensus.solvers import GradientTracking
+    >>> centres = np.arange(5.0)[:, None]
+    >>> problem = consensus.Problem.from_functions(
+    ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=1)
+    >>> result = consensus.solve(problem, topologies.ring(5), GradientTracking(0.02, order="cta"), rounds=200)
+    >>> result.w[:, 0].round(6).tolist(), int(result.history["exchanges"][-1])
+    ([2.0, 2.0, 2.0, 2.0, 2.0], 200)
     """
 
     step_size: float | Rule | None = None

@@ -43,6 +43,18 @@ class PushDIGing(Solver):
     ----------
     Nedic, Olshevsky, Shi, "Achieving geometric convergence for distributed optimization over time-varying graphs", SIAM J.
     Optim. 27(4), 2017, Algorithm 2.
+
+    Examples
+    --------
+    >>> import networkx as nx, numpy as np, consensus, topologies
+    >>> from consensus.solvers import PushDIGing
+    >>> centres = np.arange(4.0)[:, None]
+    >>> problem = consensus.Problem.from_functions(
+    ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=4, parameters=1)
+    >>> graph = nx.DiGraph([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)])
+    >>> network = topologies.Static(graph, weights=topologies.push)
+    >>> consensus.solve(problem, network, PushDIGing(0.02), rounds=400).w[:, 0].round(6).tolist()
+    [1.5, 1.5, 1.5, 1.5]
     """
 
     step_size: float | Rule

@@ -29,6 +29,18 @@ class PushPull(TrackingSolver):
     ----------
     Pu, Shi, Xu, Nedic, "Push-pull gradient methods for distributed optimization in networks", IEEE TAC 66(1), 2021, eq. (3);
     Xin, Khan, "A linear algorithm for optimization over directed graphs with geometric convergence", IEEE L-CSS 2(3), 2018.
+
+    Examples
+    --------
+    >>> import networkx as nx, numpy as np, consensus, topologies
+    >>> from consensus.solvers import PushPull
+    >>> centres = np.arange(4.0)[:, None]
+    >>> problem = consensus.Problem.from_functions(
+    ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=4, parameters=1)
+    >>> graph = nx.DiGraph([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)])
+    >>> network = topologies.Static(graph, weights=topologies.push)
+    >>> consensus.solve(problem, network, PushPull(0.02), rounds=400).w[:, 0].round(6).tolist()
+    [1.5, 1.5, 1.5, 1.5]
     """
 
     step_size: float | Rule

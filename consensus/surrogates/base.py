@@ -16,6 +16,16 @@ class SurrogateModel(Protocol):
     """Convex models g~_i of the costs of a block of agents, which a local solver minimises.
 
     A NamedTuple of the data and of arrays (agents, ...) is enough.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus
+    >>> from consensus.surrogates import FullLinearization
+    >>> problem = consensus.Problem.from_functions(lambda w: w[:, 0] ** 2, lambda w: 2 * w, agents=2, parameters=1)
+    >>> w = np.array([[3.0], [5.0]])
+    >>> model = FullLinearization(tau=4.0).at(problem, w, problem.gradient(w))
+    >>> model.w.tolist(), model.gradient.tolist(), model.tau
+    ([[3.0], [5.0]], [[6.0], [10.0]], 4.0)
     """
 
     @property
@@ -37,6 +47,28 @@ class Surrogate(Protocol):
     ``needs_model`` : bool
         Whether the costs must be those of a model and a loss; False if it is missing. It enters the ``needs`` of NEXT and
         SONATA, so that other problems are rejected before anything runs.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> from typing import NamedTuple
+    >>> import numpy as np, consensus, topologies
+    >>> class Scaled(NamedTuple):  # g_i(w_i) + gradient . (w - w_i) + sum_k scale_k/2 (w - w_i)_k^2
+    ...     w: np.ndarray
+    ...     gradient: np.ndarray
+    ...     scale: np.ndarray
+    >>> @dataclass(frozen=True)
+    ... class Diagonal:
+    ...     scale: tuple[float, ...]
+    ...     def check(self, problem):
+    ...         if len(self.scale) != problem.parameters:
+    ...             raise ValueError(f"scale must have {problem.parameters} numbers; got {self.scale}")
+    ...     def at(self, problem, w, gradient):
+    ...         return Scaled(w, gradient, np.array(self.scale))
+    >>> problem = consensus.Problem.from_functions(lambda w: w[:, 0] ** 2, lambda w: 2 * w, agents=2, parameters=1)
+    >>> w = np.array([[3.0], [5.0]])
+    >>> Diagonal((4.0,)).at(problem, w, problem.gradient(w)).gradient.tolist()
+    [[6.0], [10.0]]
     """
 
     def check(self, problem: BaseProblem) -> None:

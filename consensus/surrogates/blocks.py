@@ -42,6 +42,20 @@ class Blocks(Surrogate):
     References
     ----------
     Scardapane, Di Lorenzo, Neural Networks 91, 2017, section 5 (parallelising the local optimization).
+
+    Examples
+    --------
+    >>> import numpy as np, consensus
+    >>> from consensus.local import Exact
+    >>> from consensus.surrogates import Blocks, PartialLinearization
+    >>> shards = consensus.Shards.from_list([(np.eye(4), [1.0, 2.0, 3.0, 4.0])])
+    >>> problem = consensus.Problem(consensus.Linear(4, bias=False), consensus.SquaredLoss(), shards)
+    >>> w, unsplit = np.zeros((1, 4)), PartialLinearization(tau=0.25)
+    >>> for surrogate in (unsplit, Blocks(unsplit, count=2)):  # equal because the Jacobian has orthogonal columns
+    ...     model = surrogate.at(problem, w, problem.gradient(w))
+    ...     print(Exact().solve(model, np.zeros((1, 4)), consensus.L2(0.0)).w.round(6).tolist())
+    [[0.5, 1.0, 1.5, 2.0]]
+    [[0.5, 1.0, 1.5, 2.0]]
     """
 
     surrogate: Surrogate

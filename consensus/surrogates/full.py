@@ -40,6 +40,17 @@ class FullLinearization(Surrogate):
     ----------
     Di Lorenzo, Scutari, "NEXT: in-network nonconvex optimization", IEEE TSIPN 2(2), 2016, section III; Scardapane,
     Di Lorenzo, Neural Networks 91, 2017, section 4 (full linearization).
+
+    Examples
+    --------
+    >>> import numpy as np, consensus
+    >>> from consensus.local import Exact
+    >>> from consensus.surrogates import FullLinearization
+    >>> problem = consensus.Problem.from_functions(lambda w: w[:, 0] ** 2, lambda w: 2 * w, agents=1, parameters=1)
+    >>> w = np.array([[3.0]])
+    >>> model = FullLinearization(tau=4.0).at(problem, w, problem.gradient(w))
+    >>> Exact().solve(model, np.zeros((1, 1)), consensus.L2(0.0)).w.tolist()  # 3 - 6 / 4
+    [[1.5]]
     """
 
     tau: float

@@ -49,6 +49,18 @@ class PartialLinearization(Surrogate):
     .. [1] Scardapane, Di Lorenzo, Neural Networks 91, 2017, section 4 (partial linearization).
     .. [2] Sun, Scutari, Daneshmand, "Distributed optimization based on gradient tracking revisited", SIAM J. Optim.
        32(2), 2022, section 2.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus
+    >>> from consensus.local import Exact
+    >>> from consensus.surrogates import PartialLinearization
+    >>> shards = consensus.partition([[1.0], [2.0], [3.0]], [2.0, 4.0, 6.0], agents=1)
+    >>> problem = consensus.Problem(consensus.Linear(1, bias=False), consensus.SquaredLoss(), shards)
+    >>> w = np.array([[7.0]])
+    >>> model = PartialLinearization(tau=1e-9).at(problem, w, problem.gradient(w))
+    >>> Exact().solve(model, np.zeros((1, 1)), consensus.L2(0.0)).w.round(6).tolist()  # of a linear model the minimiser
+    [[2.0]]
     """
 
     tau: float
