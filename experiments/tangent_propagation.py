@@ -1,0 +1,142 @@
+"""Tangent propagation: digits under small rotations from few samples, with derivatives, without, and with rotated copies."""
+
+import sys
+
+import numpy as np
+
+import consensus
+from consensus.models import MLP, Convolutional, WithTangents
+from consensus.solvers import AutoGT
+from experiments.shared import rotations
+from experiments.shared.cases import Case, graph, load
+from experiments.shared.curves import own_legend, panels, plain, points
+from experiments.shared.harness import Experiment
+from experiments.shared.results import training
+from experiments.shared.tables import Spread, Table, last
+
+TRAIN, TEST = 200, 1000  # samples
+WEIGHTS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1)  # of the squares of derivatives
+COPIES = "copies"  # instead of derivatives: every sample three times, at these angles
+TURNED = (-15, 0, 15)  # degrees
+TOLD = 0.01  # the weight that the figure by angle shows, and the paper's text
+SHOWN = {0.0: "without", TOLD: f"derivatives, weight {TOLD:g}", COPIES: f"copies at {TURNED[0]}, 0, {TURNED[-1]} degrees"}
+ANGLES = tuple(range(-30, 31, 5))  # degrees
+NEAR = 15  # degrees, up to which errors are averaged
+NETWORKS = {"perceptron": 50, "convolutions": (8, 16)}  # units, filters
+DECAY = consensus.L2(1e-4)
+
+
+def main(arguments=None):
+    quick = {"repeats": 1, "rounds": 20, "agents": 4}
+    about = __doc__
+    experiment = Experiment("tangent_propagation", about, arguments, datasets=["digits"], repeats=3, rounds=2000, quick=quick)
+    datasets, seeds, agents = experiment.datasets, experiment.seeds, experiment.agents
+    weights = (0.0, TOLD) if experiment.quick else WEIGHTS
+
+    def run(curve, seed):
+        data, network, method = curve
+        settings = {"dataset": data, "network": network, "method": method, "agents": agents, "seed": seed}
+        case = digits(data, network, method, agents, seed)
+        # Agents set their steps by the curvature that they see: every weight has its own, and no step is chosen for one of them.
+        return training(settings, case, graph(agents, seed), AutoGT(), rounds=experiment.rounds, seed=seed, records=4)
+
+    curves = [(data, network, method) for data in datasets for network in NETWORKS for method in (*weights, COPIES)]
+    found = experiment.repeat(run, curves)
+    errors = {
+        curve: np.array([by_angle(digits(*curve, agents, seed), done.w) for seed, done in zip(seeds, outcomes, strict=True)])
+        for curve, outcomes in found.items()
+    }
+    experiment.figure(figure(errors, datasets, weights))
+    experiment.table(table(errors, found))
+
+
+def digits(data, network, method, agents, seed):
+    """A network to train on few samples, and a test set.
+
+    ``method`` is a weight of the derivatives along rotations, or COPIES.
+    """
+    X, y = load(data)
+    side, classes = int(np.sqrt(X.shape[1])), int(y.max()) + 1
+    if side**2 != X.shape[1] or len(X) < TRAIN + TEST:
+        sys.exit(f"error: {data} must be at least {TRAIN + TEST} square images; got {len(X)} rows of {X.shape[1]} features")
+    order = np.random.default_rng(seed).permutation(len(X))
+    train, test = order[:TRAIN], order[TRAIN : TRAIN + TEST]
+    images = (X / X.max()).reshape(-1, 1, side, side)
+    angles = TURNED if method == COPIES else (0,)
+    trained = np.stack([rotations.rotated(images[train], angle) for angle in angles], axis=1).reshape(-1, *images.shape[1:])
+    labels, owners, tests = np.repeat(y[train], len(angles)), np.repeat(np.arange(TRAIN), len(angles)), images[test]
+    if network == "perceptron":
+        model, directions = MLP([side**2, NETWORKS[network], classes]), rotations.of_rows
+        trained, tests = (part.reshape(len(part), -1) for part in (trained, tests))
+    else:
+        model, directions = Convolutional((1, side, side), NETWORKS[network], classes), rotations.of_images
+    loss, shards = consensus.CrossEntropy(), consensus.partition(trained, labels, agents, groups=owners)  # copies stay together
+    if method not in (COPIES, 0.0):
+        model, loss = WithTangents(model, directions), consensus.TangentPropagation(loss, method)
+    return Case(consensus.Problem(model, loss, shards, DECAY), (tests, y[test]))
+
+
+def by_angle(case, w):
+    """The test errors of the agents' mean on the images at each angle; one where a run diverged."""
+    if not len(w):
+        return np.ones(len(ANGLES))
+    (images, labels), model = case.test, case.problem.model
+    model = model.model if isinstance(model, WithTangents) else model
+    side = int(np.sqrt(images[0].size))
+    turned = (rotations.rotated(images.reshape(-1, side, side), angle).reshape(images.shape) for angle in ANGLES)
+    return np.array([np.mean(model.predict(w.mean(axis=0), part).argmax(axis=1) != labels) for part in turned])
+
+
+def figure(errors, datasets, weights):
+    columns = len(NETWORKS) + 1
+    canvas, axes = panels(columns * len(datasets), columns=columns, size=(3.0, 2.9))
+    for number, data in enumerate(datasets):
+        *by_network, over = axes[columns * number : columns * (number + 1)]
+        for ax, network in zip(by_network, NETWORKS, strict=True):
+            for index, (method, name) in enumerate(SHOWN.items()):
+                spreads = [Spread.of(column) for column in errors[data, network, method].T]
+                points(ax, [(angle,) * 3 for angle in ANGLES], spreads, name, index)
+            ax.set(title=f"{data}, {network}", xlabel="rotation, degrees", ylabel="test error")
+            ax.set_xticks(ANGLES[::3])
+        for index, network in enumerate(NETWORKS):
+            spreads = [near(errors[data, network, weight]) for weight in weights]
+            points(over, [(place,) * 3 for place in range(len(weights))], spreads, network, index)
+            points(over, [(len(weights),) * 3], [near(errors[data, network, COPIES])], None, index)
+        over.set(title=data, xlabel="weight of derivatives", ylabel=f"mean error up to {NEAR} degrees")
+        over.set_xticks(range(len(weights) + 1), [*(f"{weight:g}" for weight in weights), COPIES])
+        for ax in (*by_network, over):
+            ax.set_yscale("log")
+            plain(ax.yaxis)
+            own_legend(ax, columns=1)
+    return canvas
+
+
+def near(errors):
+    """The spread over repeats of the mean error at angles up to NEAR degrees."""
+    return Spread.of(errors[:, np.abs(ANGLES) <= NEAR].mean(axis=1))
+
+
+def table(errors, found):
+    names = {f"{angle} degrees": ".3g" for angle in ANGLES if angle >= 0 and angle % 10 == 0}
+    formats = {"data set": "", "network": "", "method": "", **names, f"mean up to {NEAR}": ".3g"}
+    rows = Table(formats | {"objective": ".3g", "stationarity": ".1e"})
+    for (data, network, method), own in errors.items():
+        at = [Spread.of(own[:, ANGLES.index(int(name.split()[0]))]) for name in names]
+        ends = [last(found[data, network, method], column) for column in ("objective", "stationarity")]
+        rows.add(data, network, str(method), *at, near(own), *ends)
+    return rows
+
+
+def stated(rows):
+    """The numbers in the paper's text, from the rows of the table: without derivatives, with them, and with copies."""
+    found = {"rotations.samples": TRAIN, "rotations.near": NEAR, "rotations.weight": f"{TOLD:g}"}
+    for row in rows:
+        name = {"0.0": "none", str(TOLD): "some", COPIES: "copies"}.get(row["method"])
+        if name:
+            for end, column in (("", f"mean up to {NEAR}"), (".upright", "0 degrees")):
+                found[f"rotations.{row['network']}.{name}{end}"] = rf"{100 * float(row[column]):.1f}\,\%"
+    return found
+
+
+if __name__ == "__main__":
+    main()
