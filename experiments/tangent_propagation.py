@@ -37,7 +37,7 @@ def main(arguments=None):
         data, network, method = curve
         settings = {"dataset": data, "network": network, "method": method, "agents": agents, "seed": seed}
         case = digits(data, network, method, agents, seed)
-        # Agents set their steps by the curvature that they see: every weight has its own, and no step is chosen for one of them.
+        # AutoGT's agents set their steps by the curvature that they see: no weight is favoured by a step chosen for it.
         return training(settings, case, graph(agents, seed), AutoGT(), rounds=experiment.rounds, seed=seed, records=4)
 
     curves = [(data, network, method) for data in datasets for network in NETWORKS for method in (*weights, COPIES)]

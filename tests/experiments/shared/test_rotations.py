@@ -1,31 +1,36 @@
-"""Directions of rotations against images that are rotated."""
+"""Directions of rotations against images that are rotated, and the samples of the experiment with them."""
 
 import numpy as np
+import pytest
 
 from experiments import tangent_propagation
 from experiments.shared import rotations
 
-
-def blobs(side=40):
-    """Smooth images, far from the edges."""
-    rows, columns = np.indices((side, side)) - (side - 1) / 2
-    places = ((4.0, 3.0), (-6.0, 2.0), (0.0, -7.0))
-    return np.array([np.exp(-((rows - r) ** 2 + (columns - c) ** 2) / 30) for r, c in places])
+CENTRES = np.array([[4.0, 3.0], [-6.0, 2.0], [0.0, -7.0]])
 
 
-def turned(angle, side=40):
-    """The same blobs, turned exactly: their centres are."""
-    rows, columns = np.indices((side, side)) - (side - 1) / 2
+def blobs(angle=0.0, fine=1):
+    """Smooth images far from the edges, turned exactly by turning their centres; ``fine`` pixels in a unit of length."""
+    side = 40 * fine
+    rows, columns = (np.indices((side, side)) - (side - 1) / 2) / fine
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-    centres = np.array([[4.0, 3.0], [-6.0, 2.0], [0.0, -7.0]]) @ turn.T
-    return np.array([np.exp(-((rows - r) ** 2 + (columns - c) ** 2) / 30) for r, c in centres])
+    return np.array([np.exp(-((rows - r) ** 2 + (columns - c) ** 2) / 30) for r, c in CENTRES @ turn.T])
 
 
-def test_the_derivative_is_that_of_turned_blobs():
-    wanted = (turned(1e-5) - turned(-1e-5)) / 2e-5
-    found = rotations.rotation(blobs())
-    sign = np.sign((found * wanted).sum())
-    np.testing.assert_allclose(sign * found, wanted, rtol=0, atol=0.02 * np.abs(wanted).max())
+def misfit(fine):
+    """The largest error of the derivative, over its largest value."""
+    wanted = (blobs(1e-5, fine) - blobs(-1e-5, fine)) / 2e-5
+    return np.abs(rotations.rotation(blobs(0.0, fine)) - wanted).max() / np.abs(wanted).max()
+
+
+def test_the_derivative_is_that_of_turned_blobs_up_to_the_square_of_a_pixel():
+    assert misfit(1) < 0.04
+    assert misfit(1) / misfit(2) == pytest.approx(4, rel=0.1)
+
+
+def test_rotated_images_are_turned_blobs():
+    for degrees in (-20.0, 5.0):
+        np.testing.assert_allclose(rotations.rotated(blobs(), degrees), blobs(np.radians(degrees)), rtol=0, atol=0.02)
 
 
 def test_rotated_images_move_along_the_derivative():
@@ -37,6 +42,17 @@ def test_rotated_images_move_along_the_derivative():
     assert abs(np.linalg.norm(moved) / np.linalg.norm(wanted) - 1) < 0.05
 
 
+def test_pixels_at_the_edge_fade_and_do_not_vanish():
+    bright = np.ones((8, 8))
+    np.testing.assert_array_equal(rotations.rotated(bright, 0), bright)
+    turned = rotations.rotated(bright, 1)
+    assert turned[4, 1:-1].min() == pytest.approx(1)
+    assert 0.9 < turned[0].min() < turned[0].max() <= 1  # the edges move outwards by at most 0.06 pixels
+    slope = rotations.rotation(bright)
+    np.testing.assert_array_equal(slope[1:-1, 1:-1], 0)
+    np.testing.assert_allclose(np.abs(slope[0, 1:-1]), np.abs(np.arange(1, 7) - 3.5) / 2)  # half of what an edge falls by
+
+
 def test_rows_of_pixels_move_as_images_do():
     x = np.random.default_rng(0).random((2, 3, 1, 8, 8))
     rows = rotations.of_rows(x.reshape(2, 3, 64))
@@ -44,12 +60,32 @@ def test_rows_of_pixels_move_as_images_do():
     np.testing.assert_array_equal(rows.reshape(2, 3, 1, 1, 8, 8), rotations.of_images(x))
 
 
-def test_errors_by_angle_are_those_of_the_model_without_derivatives():
-    case = tangent_propagation.digits("digits", "perceptron", 0.1, 3, seed=0)
+@pytest.mark.parametrize("method", [0.0, 0.1, tangent_propagation.COPIES])
+def test_errors_by_angle_are_those_of_the_outputs_alone(method):
+    case = tangent_propagation.digits("digits", "perceptron", method, 3, seed=0)
     model = case.problem.model
     w = model.init(np.random.default_rng(0))
     images, labels = case.test
     right = model.predict(w, images)[:, :10].argmax(axis=1) == labels
     found = tangent_propagation.by_angle(case, np.tile(w, (3, 1)))
     np.testing.assert_allclose(found[tangent_propagation.ANGLES.index(0)], 1 - right.mean())
-    assert case.problem.shards.samples == tangent_propagation.TRAIN
+    assert (found[[0, -1]] > 0.5).all()
+
+
+@pytest.mark.parametrize("network", tangent_propagation.NETWORKS)
+def test_copies_of_a_sample_stay_with_its_agent(network):
+    alone, copies = (tangent_propagation.digits("digits", network, method, 3, seed=1) for method in (0.0, "copies"))
+    own, more = (case.problem.shards for case in (alone, copies))
+    assert own.samples == tangent_propagation.TRAIN
+    assert more.samples == 3 * own.samples
+    for agent in range(3):
+        upright, turned = (part.features[agent][part.weights[agent] > 0].reshape(-1, 8, 8) for part in (own, more))
+        np.testing.assert_array_equal(turned[1::3], upright)
+        np.testing.assert_array_equal(turned[2::3], rotations.rotated(upright, 15))
+        labels, repeated = (part.targets[agent][part.weights[agent] > 0, 0] for part in (own, more))
+        np.testing.assert_array_equal(repeated, np.repeat(labels, 3))
+
+
+def test_data_that_are_no_images_are_rejected():
+    with pytest.raises(SystemExit, match=r"^error: diabetes must be at least 1200 square images; got 442 rows of 10 features$"):
+        tangent_propagation.digits("diabetes", "perceptron", 0.0, 3, seed=0)
