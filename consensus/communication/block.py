@@ -47,6 +47,18 @@ class BlockNetwork(Exchanges, Network):
         Their size: the dtype's for each number, and that of packed rows.
     record : list of (sender, receiver, round)
         Every message, if ``strict``.
+
+    Examples
+    --------
+    >>> import numpy as np, topologies
+    >>> from consensus.communication import BlockNetwork
+    >>> class Whole(BlockNetwork):  # a block of all agents: no row has to be brought
+    ...     def _gather(self, plan, blocks):
+    ...         return blocks
+    >>> network = Whole(topologies.Static(topologies.ring(4)), slice(0, 4), np.dtype(float))
+    >>> mixed, doubled = network.mix(0, np.arange(4.0)[:, None], np.ones((4, 2)))
+    >>> mixed.round(6).ravel().tolist(), network.messages, network.floats
+    ([1.333333, 1.0, 2.0, 1.666667], 8, 24)
     """
 
     def mix(self, round: int, *blocks: np.ndarray | Packed, beside: int = 0) -> tuple[np.ndarray, ...]:

@@ -14,6 +14,15 @@ class Codec(Protocol):
     """A format of messages for sums over a tree: rows of float64 to bytes, and back to the last bit.
 
     Zeros have no sign: -0.0 may be decoded as 0.0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from consensus.compression import IntegerRows
+    >>> codec, row = IntegerRows(3), np.array([3.0, 0.0, -70000.0])
+    >>> message = np.frombuffer(codec.encode(row), np.uint8)
+    >>> codec.decode(message, 3)[0].tolist(), len(message) < row.nbytes, len(message) <= codec.most(3)
+    ([3.0, 0.0, -70000.0], True, True)
     """
 
     def sizes(self, rows: Float[np.ndarray, "agents n"]) -> Int[np.ndarray, " agents"]:

@@ -25,6 +25,16 @@ class Flooding:
     ----------
     network : Exchanges
         The network of a block of agents, which counts the exchanges.
+
+    Examples
+    --------
+    >>> import numpy as np, topologies
+    >>> from consensus.engines import StackedNetwork
+    >>> flooding = StackedNetwork(topologies.Static(topologies.path(4)), np.dtype(float)).flooding
+    >>> flooding.diameter(0), flooding.minimum(0, exchanges=3, values=np.array([5.0, 2.0, 8.0, 4.0]))
+    (3, 2.0)
+    >>> flooding.all(np.array([True, True, False, True]))
+    False
     """
 
     def __init__(self, network: Exchanges) -> None:

@@ -33,6 +33,26 @@ class Network(Protocol):
         The agents of the block.
     dtype : numpy.dtype
         The problem's dtype.
+
+    Examples
+    --------
+    >>> from typing import NamedTuple
+    >>> import numpy as np, consensus, topologies
+    >>> from consensus.solvers import Needs, Solver
+    >>> class State(NamedTuple):
+    ...     round: int
+    ...     w: np.ndarray
+    >>> class Averaging(Solver):
+    ...     needs = Needs()
+    ...     def init(self, problem, w):
+    ...         return State(0, w)
+    ...     def step(self, problem, network, state):
+    ...         (w,) = network.mix(state.round, state.w)
+    ...         return State(state.round + 1, w)
+    >>> problem = consensus.Problem.from_functions(lambda w: w[:, 0] ** 2, lambda w: 2 * w, agents=3, parameters=1)
+    >>> result = consensus.solve(problem, topologies.ring(3), Averaging(), rounds=1, start=[[0.0], [3.0], [6.0]])
+    >>> result.w.round(6).tolist()
+    [[3.0], [3.0], [3.0]]
     """
 
     rows: slice

@@ -20,6 +20,33 @@ class Packed(Protocol):
 
     All agents must send the same form in one exchange: the same dtypes, and the same shapes but for the number of agents. If
     rows differ in size, the arrays are as wide as the largest row may be, and ``bytes`` is the size of each row.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> import numpy as np, topologies
+    >>> from consensus.engines import StackedNetwork
+    >>> @dataclass(frozen=True)
+    ... class Signs:
+    ...     positive: np.ndarray  # uint8 (agents, columns)
+    ...     @property
+    ...     def arrays(self):
+    ...         return (self.positive,)
+    ...     @property
+    ...     def bytes(self):
+    ...         return np.full(len(self.positive), -(-self.positive.shape[1] // 8))
+    ...     @property
+    ...     def numbers(self):
+    ...         return np.full(len(self.positive), self.positive.shape[1])
+    ...     @property
+    ...     def of(self):
+    ...         return Signs
+    ...     def unpack(self):
+    ...         return 2.0 * self.positive - 1
+    >>> network = StackedNetwork(topologies.Static(topologies.complete(2)), np.dtype(float))
+    >>> (mean,) = network.mix(0, Signs(np.array([[1, 0, 1], [1, 1, 0]], np.uint8)))
+    >>> mean.round(6).tolist(), network.bytes, network.floats
+    ([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]], 2, 6)
     """
 
     @property

@@ -63,6 +63,21 @@ def run_rounds(
         If the iterates are lost.
     TypeError, ValueError
         If the solver returns anything but a state of these agents.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus, topologies
+    >>> from consensus.engines import Begin, StackedNetwork, run_rounds
+    >>> problem = consensus.Problem.from_functions(lambda w: w[:, 0] ** 2, lambda w: 2 * w, agents=3, parameters=1)
+    >>> network = StackedNetwork(topologies.Static(topologies.ring(3)), problem.dtype)
+    >>> def report(state, counts, seconds):
+    ...     print(state.round, counts["messages"], state.w.round(3).ravel().tolist())
+    ...     return "near zero" if abs(state.w).max() < 0.2 else None
+    >>> run_rounds(problem, network, consensus.solvers.DGD(0.1), Begin.start(np.ones((3, 1))), 10, report)
+    0 0 [1.0, 1.0, 1.0]
+    1 6 [0.4, 0.4, 0.4]
+    2 12 [0.16, 0.16, 0.16]
+    'near zero'
     """
     seconds, name = 0.0, f"{type(solver).__name__}.step"
     # Overflow is no warning here: its results are tested every round.
@@ -118,6 +133,19 @@ def reports(
     -------
     callable
         ``report(state, counts, seconds)``.
+
+    Examples
+    --------
+    >>> import consensus, topologies
+    >>> from consensus.engines import Begin, Engine, StackedNetwork, reports, run_rounds
+    >>> class InOneProcess(Engine):
+    ...     def run(self, problem, schedule, solver, begin, rounds, observer):
+    ...         network = StackedNetwork(schedule, problem.dtype)
+    ...         return run_rounds(problem, network, solver, begin, rounds, reports(observer, solver), observer.due)
+    >>> problem = consensus.Problem.from_functions(lambda w: w[:, 0] ** 2, lambda w: 2 * w, agents=3, parameters=1)
+    >>> result = consensus.solve(problem, topologies.ring(3), consensus.solvers.DGD(0.1), rounds=6, engine=InOneProcess())
+    >>> result.reason
+    'all 6 rounds done'
     """
     gather = Whole() if gather is None else gather
 

@@ -22,6 +22,14 @@ class Begin(NamedTuple):
         ``round`` and ``w`` alone: ``solver.init`` makes all others, in the process that holds the agents.
     resumed : bool
         Whether it is a checkpoint.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from consensus.engines import Begin
+    >>> begin = Begin.start(np.arange(6.0).reshape(3, 2))
+    >>> begin.round, begin.resumed, begin.block(slice(1, 3)).numbers["w"].tolist()
+    (0, False, [[2.0, 3.0], [4.0, 5.0]])
     """
 
     numbers: dict[str, Any]

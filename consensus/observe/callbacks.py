@@ -33,6 +33,22 @@ class RoundInfo:
         Mean of the agents that are measured.
     _everyone : callable
         ``_everyone()`` returns the iterates (A, P) of all agents.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus, topologies
+    >>> problem = consensus.Problem.from_functions(lambda w: w[:, 0] ** 2, lambda w: 2 * w, agents=3, parameters=1)
+    >>> def watch(info):
+    ...     print(info.round, info["exchanges"], info.w.shape, info.mean.round(3).tolist())
+    ...     return "small enough" if info["objective"] < 0.1 else None
+    >>> solver = consensus.solvers.DGD(0.1)
+    >>> result = consensus.solve(
+    ...     problem, topologies.ring(3), solver, rounds=100, start=np.ones(1), record_every=1, callbacks=[watch])
+    0 0 (3, 1) [1.0]
+    1 1 (3, 1) [0.4]
+    2 2 (3, 1) [0.16]
+    >>> result.reason
+    'small enough'
     """
 
     round: int

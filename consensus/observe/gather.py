@@ -20,6 +20,20 @@ class Gather(Protocol):
     """Collective operations of an engine whose processes observe together, each with its block of agents.
 
     All processes call each method at the same time, and all get the same result.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus, topologies
+    >>> from consensus.engines import Stacked
+    >>> class Watched(Stacked):  # whose one process holds all agents
+    ...     def run(self, problem, schedule, solver, begin, rounds, observer):
+    ...         block = np.arange(3.0)[:, None]
+    ...         total = observer.gather.chain(lambda sum: sum + block.sum(), np.zeros(1))
+    ...         print(observer.gather.rows(block).shape, total.tolist())
+    ...         return super().run(problem, schedule, solver, begin, rounds, observer)
+    >>> problem = consensus.Problem.from_functions(lambda w: w[:, 0] ** 2, lambda w: 2 * w, agents=3, parameters=1)
+    >>> result = consensus.solve(problem, topologies.ring(3), consensus.solvers.DGD(0.1), rounds=1, engine=Watched())
+    (3, 1) [3.0]
     """
 
     def rows(self, block: Shaped[np.ndarray, "agents ..."]) -> Shaped[np.ndarray, "all_agents ..."]:

@@ -63,6 +63,20 @@ class Observer:
         Number of rounds known to be done.
     latest : (int, ndarray) or None
         The last observed round and its iterates, for the result of an interrupted run.
+
+    Examples
+    --------
+    >>> import consensus, topologies
+    >>> from consensus.engines import Stacked
+    >>> class Watched(Stacked):
+    ...     def run(self, problem, schedule, solver, begin, rounds, observer):
+    ...         reason = super().run(problem, schedule, solver, begin, rounds, observer)
+    ...         print(observer.round, observer.history["round"].tolist(), observer.latest[1].shape)
+    ...         return reason
+    >>> problem = consensus.Problem.from_functions(lambda w: w[:, 0] ** 2, lambda w: 2 * w, agents=3, parameters=1)
+    >>> result = consensus.solve(
+    ...     problem, topologies.ring(3), consensus.solvers.DGD(0.1), rounds=6, record_every=3, engine=Watched())
+    6 [0, 3, 6] (3, 1)
     """
 
     def __init__(

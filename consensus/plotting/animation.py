@@ -58,6 +58,21 @@ def animate(
     -------
     path
         The argument `path`.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, topologies
+    >>> from PIL import Image
+    >>> from consensus import History
+    >>> from consensus.plotting import animate
+    >>> history = History()
+    >>> for round in range(3):
+    ...     history.append({"round": round, "disagreement": 0.1**round})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = animate(topologies.Matchings(6, seed=0), history, pathlib.Path(folder, "run.gif"))
+    ...     with Image.open(path) as image:
+    ...         print(image.n_frames, image.size)
+    3 (720, 320)
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

@@ -93,6 +93,14 @@ def degrees(graph: nx.Graph | ScheduleLike | Mapping[str, nx.Graph | ScheduleLik
     -------
     matplotlib Axes
         The axes.
+
+    Examples
+    --------
+    >>> import topologies
+    >>> from consensus.plotting import degrees
+    >>> ax = degrees(topologies.star(5))
+    >>> {round(bar.get_x() + bar.get_width() / 2): int(bar.get_height()) for bar in ax.patches if bar.get_height()}
+    {1: 4, 4: 1}
     """
     named, ax = _named("graph", graph), _checks.axes(ax)
     counts = {name: np.bincount(_degrees(item)) for name, item in named.items()}

@@ -185,6 +185,17 @@ def adaptation(history: History, *, x: str = "exchanges") -> Figure:
     -------
     matplotlib Figure
         The objective; tau, from the least to the largest agent's; local solves of an agent and exchanges in each round.
+
+    Examples
+    --------
+    >>> import numpy as np, consensus, topologies
+    >>> from consensus.plotting import adaptation
+    >>> centres = np.arange(5.0)[:, None]
+    >>> problem = consensus.Problem.from_functions(
+    ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=1)
+    >>> figure = adaptation(consensus.solve(problem, topologies.ring(5), rounds=10).history)
+    >>> [ax.get_ylabel() for ax in figure.axes]
+    ["objective U at the agents' mean", 'tau', 'local solves in a round, at most', 'exchanges in a round']
     """
     import matplotlib.pyplot as plt
 

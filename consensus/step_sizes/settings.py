@@ -31,6 +31,14 @@ def value_at(step_size: float | Rule | None, round: int) -> float:
     TypeError
         If ``step_size`` is None: ``solver.prepared(problem, network)`` returns the solver with the step size of its theory. If
         the rule returns anything but a number.
+
+    Examples
+    --------
+    >>> from consensus.step_sizes import Diminishing, value_at
+    >>> value_at(0.1, round=7), value_at(lambda round: 1 / (1 + round), round=3)
+    (0.1, 0.25)
+    >>> [round(value_at(Diminishing(0.5, 0.1), n), 4) for n in range(3)]  # a_n = a_n-1 (1 - 0.1 a_n-1)
+    [0.5, 0.475, 0.4524]
     """
     if callable(step_size):
         found = step_size(round)
@@ -54,6 +62,17 @@ def positive_at(step_size: float | Rule | None, round: int) -> float:
     -------
     float
         The step size, > 0.
+
+    Examples
+    --------
+    >>> from consensus.step_sizes import positive_at
+    >>> positive_at(lambda round: 1 - round, round=0)
+    1.0
+    >>> try:
+    ...     positive_at(0.0, round=1)
+    ... except ValueError as error:
+    ...     print(error)
+    step_size=0.0 in round 1 must be a finite number > 0; got 0.0
     """
     return _checks.number(f"step_size={step_size} in round {round}", value_at(step_size, round), above=0)
 
@@ -85,6 +104,17 @@ def checked(
         If it is neither number nor callable.
     ValueError
         If its first value is not in (0, most].
+
+    Examples
+    --------
+    >>> from consensus.step_sizes import checked
+    >>> checked(1)
+    1.0
+    >>> try:
+    ...     checked(1.5, name="step_size of NEXT", most=1.0)
+    ... except ValueError as error:
+    ...     print(error)
+    step_size of NEXT must be a finite number > 0 and <= 1.0; got 1.5
     """
     if step_size is None and optional:
         return None

@@ -50,6 +50,15 @@ class Conditions(NamedTuple):
         Number of (strongly) connected components of the union of all graphs.
     static : bool
         Whether the schedule says that all rounds have the same matrix.
+
+    Examples
+    --------
+    >>> import topologies
+    >>> found = topologies.conditions(topologies.Matchings(4, seed=0), rounds=20)
+    >>> found.doubly_stochastic, found.static, found.period, found.smallest_weight.value
+    (True, False, None, 0.5)
+    >>> found.row_sum  # of all rounds, that farthest from one
+    Extreme(value=1.0, round=0, index=(0,))
     """
 
     agents: int

@@ -22,6 +22,13 @@ class GapEstimate(NamedTuple):
         Number of exchanges.
     floats : int
         Numbers sent over each edge in each direction.
+
+    Examples
+    --------
+    >>> import topologies
+    >>> estimate = topologies.estimate_gap(topologies.Static(topologies.ring(8)), exchanges=60, columns=4)
+    >>> estimate.gaps.shape, estimate.exchanges, estimate.floats
+    ((8,), 60, 1020)
     """
 
     gaps: np.ndarray

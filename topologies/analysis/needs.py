@@ -34,6 +34,14 @@ class Check(NamedTuple):
         Whether the matrix of a static schedule contracts the disagreement although its diagonal has zeros.
     static : bool
         Whether the theory of the solver requires a static schedule.
+
+    Examples
+    --------
+    >>> import topologies
+    >>> from consensus.solvers import EXTRA
+    >>> found = topologies.check(topologies.Matchings(4, seed=0), EXTRA())
+    >>> found.refusal is None, [condition for condition, holds, _ in found.needs if not holds]
+    (True, ['static'])
     """
 
     solver: str

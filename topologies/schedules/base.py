@@ -22,6 +22,27 @@ class Schedule(GraphSchedule, UnionSchedule):
     static : bool
         Whether all rounds, without end, have the same matrix. A class that defines ``key`` but not ``static`` is not static,
         whatever its base class.
+
+    Examples
+    --------
+    >>> import networkx as nx, topologies
+    >>> from topologies.schedules import Schedule
+    >>> class Alternating(Schedule):
+    ...     def __init__(self, even, odd):
+    ...         self.graphs, self.agents = (even, odd), len(even)
+    ...     def _settings(self):
+    ...         return tuple(tuple(graph.edges) for graph in self.graphs)
+    ...     def key(self, round):
+    ...         return round % 2
+    ...     def weights(self, key):
+    ...         return topologies.metropolis(self.graphs[key])
+    ...     def graph(self, round):
+    ...         return self.graphs[round % 2].copy()
+    ...     def union(self):
+    ...         return topologies.adjacency(nx.compose(*self.graphs))
+    >>> pairs = Alternating(nx.Graph([(0, 1), (2, 3)]), nx.Graph([(1, 2), (3, 0)]))
+    >>> pairs.static, topologies.conditions(pairs).window, pairs == Alternating(*pairs.graphs)
+    (False, 2, True)
     """
 
     agents = 0

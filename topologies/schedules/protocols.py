@@ -162,6 +162,13 @@ def is_static(schedule: ScheduleLike) -> bool:
     -------
     bool
         Value of the attribute ``static``, if there is one.
+
+    Examples
+    --------
+    >>> import topologies
+    >>> from topologies.schedules import is_static
+    >>> is_static(topologies.Static(topologies.ring(5))), is_static(topologies.Matchings(6, seed=0))
+    (True, False)
     """
     return bool(getattr(schedule, "static", False))
 
