@@ -7,6 +7,7 @@ import pytest
 # Their examples need packages which not every installation has.
 NEEDS = {
     "torch": [
+        "consensus/engines/torch.py",
         "consensus/models/torch.py",
         "consensus/losses/torch_loss.py",
         "consensus/problems/buffers.py",
@@ -15,6 +16,8 @@ NEEDS = {
     "jax": ["consensus/models/jax.py"],
     "safetensors": ["consensus/models/safetensors.py"],
     "cryptography": ["consensus/communication/fixed_point.py"],
+    "distributed": ["consensus/centralised/dask_mapper.py"],
+    "mpi4py": ["consensus/asynchronous/ranks.py", "consensus/engines/mpi.py"],
 }
 collect_ignore = [file for name, files in NEEDS.items() if find_spec(name) is None for file in files]
 

@@ -13,6 +13,7 @@ from scipy.optimize import nnls
 from scipy.stats import norm
 
 from consensus import _arguments, _checks
+from consensus._busiest import busiest
 from consensus.history import History
 from consensus.problems import BaseProblem, LazyProblem, Problem
 from consensus.workers.blocks import blocks_by_load
@@ -20,7 +21,6 @@ from topologies.schedules import ScheduleLike, is_static
 
 __all__ = ["Cluster", "Load", "load"]
 
-_ROUNDS = 8  # whose graphs, the first, stand for a schedule's
 _UNLIKE = 0.01  # of all bytes: by so much compressed messages may differ in length
 
 
@@ -30,6 +30,14 @@ class Load(NamedTuple):
     Fields: ``exchanges``; ``bytes`` that it sends and receives; ``flops``, floating-point operations of gradients and local
     solves; ``waits``, how many machines compute between exchanges, itself included, a number; ``adds``, the numbers in vectors
     that it receives and adds up.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from consensus.costs import Cluster, Load
+    >>> load = Load(exchanges=np.array([0, 1000]), bytes=np.array([0, 8e6]), flops=np.array([0, 2e9]), waits=3.0)
+    >>> Cluster(latency=1e-3, bandwidth=1e8, flops=1e10).seconds(load).round(6).tolist()  # 1 + 0.08 + 0.2
+    [0.0, 1.28]
     """
 
     exchanges: np.ndarray
@@ -193,6 +201,18 @@ def load(
     ValueError
         If the history has no rows, or there are fewer agents than machines; or if a machine has several agents, and the edges
         of a static network did not all carry equally many bytes, as with sums over a tree.
+
+    Examples
+    --------
+    >>> import consensus, topologies
+    >>> from consensus.costs import load
+    >>> parts = consensus.datasets.split(*consensus.datasets.load("diabetes"))
+    >>> shards = consensus.partition(parts.X, parts.y, agents=4, seed=0)
+    >>> problem = consensus.Problem(consensus.Linear(10), consensus.SquaredLoss(), shards)
+    >>> history = consensus.solve(problem, topologies.ring(4), consensus.solvers.DGD(0.01), rounds=10).history
+    >>> busiest = load(history, problem, topologies.ring(4))
+    >>> int(busiest.exchanges[-1]), int(busiest.bytes[-1]), busiest.waits  # 11 numbers to and from two neighbours, each round
+    (10, 3520, 3.0)
     """
     _checks.history(history)
     if not history.rows:
@@ -211,9 +231,9 @@ def load(
     moved, whole, waits = history["bytes_busiest"], history["bytes"], float(machines)
     if network is not None:
         schedule = _arguments.schedule(network)
-        share, waits = _busiest(schedule, blocks)
+        share, waits = busiest(schedule, blocks)
         if machines < agents:
-            alone, _ = _busiest(schedule, blocks_by_load(problem.load, agents))
+            alone, _ = busiest(schedule, blocks_by_load(problem.load, agents))
             if is_static(schedule) and (abs(moved - alone * whole) > _UNLIKE * whole).any():
                 raise ValueError(
                     f"machines must be {agents}, one for each agent, because the edges of {schedule} did not all carry as "
@@ -228,22 +248,3 @@ def _checked(load: Load) -> Load:
     """Return ``load`` if it is one; raise ``TypeError`` otherwise."""
     offered: Load = _checks.offers("load", load, Load._fields, "a Load, as consensus.costs.load(history, problem) returns")
     return offered
-
-
-def _busiest(schedule: ScheduleLike, blocks: Sequence[slice]) -> tuple[float, float]:
-    """Return the busiest machine's share of all messages, if edges carry equally many, and how many machines it waits for."""
-    machines = len(blocks)
-    of = np.repeat(np.arange(machines), [rows.stop - rows.start for rows in blocks])
-    moved, received, messages = np.zeros(machines), np.zeros(machines), 0
-    keys = [schedule.key(round) for round in range(_ROUNDS)]
-    for key in keys:
-        matrix = schedule.weights(key).tocoo()
-        receiver, sender = (index[matrix.row != matrix.col] for index in (matrix.row, matrix.col))
-        messages += len(sender)
-        across = of[receiver] != of[sender]
-        # A row goes to another machine once, however many of its agents need it.
-        pairs = np.unique(np.stack([sender[across], of[receiver[across]]]), axis=1)
-        moved += np.bincount(of[pairs[0]], minlength=machines) + np.bincount(pairs[1], minlength=machines)
-        joined = np.unique(np.stack([of[receiver[across]], of[sender[across]]]), axis=1)
-        received += np.bincount(joined[0], minlength=machines)
-    return float(moved.max() / max(1, messages)), 1 + float(received.max()) / len(keys)

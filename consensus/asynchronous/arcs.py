@@ -28,6 +28,20 @@ class Arcs(NamedTuple):
         R_ii and C_ii.
     r, c : ndarray (agents, D, 1)
         R_ij and C_ij of the senders j.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> import networkx as nx, consensus
+    >>> from consensus.asynchronous import AsynchronousDGD, Simulated
+    >>> @dataclass(frozen=True)
+    ... class Shown(AsynchronousDGD):
+    ...     def init(self, problem, arcs, w):
+    ...         print(arcs.sources.tolist(), arcs.r.round(3)[..., 0].tolist(), arcs.r_own.round(3).ravel().tolist())
+    ...         return super().init(problem, arcs, w)
+    >>> problem = consensus.Problem.from_functions(lambda w: w[:, 0] ** 2, lambda w: 2 * w, agents=3, parameters=1)
+    >>> result = consensus.solve(problem, nx.path_graph(3), Shown(0.1), rounds=1, engine=Simulated())
+    [[1, -1], [0, 2], [1, -1]] [[0.333, 0.0], [0.333, 0.333], [0.333, 0.0]] [0.667, 0.333, 0.667]
     """
 
     sources: Int[np.ndarray, "agents D"]

@@ -61,6 +61,33 @@ class AsynchronousSolver(SolverDefaults, ABC):
         messages, field by field as messages name it (``w`` among them), and the partner takes what is sent. On workers these
         fields of the agent's own state are those of the moment at which the mailbox is read, as it must be at each wake:
         whoever met the agent before has changed them.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> from typing import NamedTuple
+    >>> import numpy as np, consensus, topologies
+    >>> from consensus.asynchronous import AsynchronousSolver, Simulated
+    >>> from consensus.solvers import Needs
+    >>> class State(NamedTuple):
+    ...     w: np.ndarray
+    ...     wakes: np.ndarray
+    >>> class Message(NamedTuple):
+    ...     w: np.ndarray
+    >>> @dataclass(frozen=True)
+    ... class Agree(AsynchronousSolver):  # without costs: each wake averages what arrived
+    ...     needs = Needs(mixing="row stochastic", wakes=True)
+    ...     def init(self, problem, arcs, w):
+    ...         return State(w, np.zeros(len(w), int)), Message(w)
+    ...     def wake(self, problem, arcs, state, mailbox):
+    ...         w = arcs.r_own * state.w + (arcs.r * mailbox.w).sum(axis=1)
+    ...         return State(w, state.wakes + 1), Message(w)
+    >>> problem = consensus.Problem.from_functions(lambda w: w[:, 0] ** 2, lambda w: 2 * w, agents=3, parameters=1)
+    >>> start = np.array([[0.0], [3.0], [6.0]])
+    >>> late = Simulated(delay=(0.0, 2.0))
+    >>> result = consensus.solve(problem, topologies.ring(3), Agree(), rounds=50, start=start, engine=late)
+    >>> bool(np.ptp(result.w) < 1e-6), bool(0 < result.mean[0] < 6)
+    (True, True)
     """
 
     history_columns = COLUMNS

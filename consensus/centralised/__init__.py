@@ -1,11 +1,12 @@
 """The classical systems with a server, to compare with: on the same problems, histories and accounts of bytes and work."""
 
+from consensus.centralised.dask_mapper import Dask
 from consensus.centralised.downpour import DownpourSGD
 from consensus.centralised.fed_adam import FedAdam
 from consensus.centralised.fed_avg import FedAvg
 from consensus.centralised.layer_parallel import LayerParallel
 from consensus.centralised.map_reduce import MapReduceGradientDescent
-from consensus.centralised.mappers import Dask, Joblib, Own
+from consensus.centralised.mappers import Joblib, Own
 from consensus.centralised.sandblaster import SandblasterLBFGS
 from consensus.centralised.scaffold import SCAFFOLD
 from consensus.centralised.solve import solve

@@ -1,16 +1,16 @@
-"""Where the map of a map-reduce runs: processes of this machine, joblib's backends, Dask's distributed scheduler."""
+"""Where the map of a map-reduce runs: processes of this machine, or joblib's backends."""
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, CancelledError
+from concurrent.futures import BrokenExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
-from consensus import _checks, _extras
+from consensus import _checks
 from consensus.problems import BaseProblem
 from consensus.problems.shared import SharedProblem
 from consensus.workers.pool import died, pool
@@ -79,7 +79,19 @@ class Summing(NamedTuple):
 
 @dataclass(frozen=True)
 class Own(Mapper):
-    """Worker processes of this machine, with sums in memory that they share."""
+    """Worker processes of this machine, with sums in memory that they share.
+
+    Examples
+    --------
+    >>> import consensus
+    >>> from consensus.centralised import MapReduceGradientDescent, Own, solve
+    >>> parts = consensus.datasets.split(*consensus.datasets.load("diabetes"))
+    >>> shards = consensus.partition(parts.X, parts.y, agents=4, seed=0)
+    >>> problem = consensus.Problem(consensus.Linear(10), consensus.SquaredLoss(), shards, consensus.L2(0.01))
+    >>> result = solve(problem, MapReduceGradientDescent(learning_rate=0.2, workers=1, on=Own()), rounds=20)
+    >>> bool(result.history["objective"][-1] < 0.6 * result.history["objective"][0])
+    True
+    """
 
     @contextmanager
     def open(self, problem: BaseProblem, blocks: list[slice], tree: bool) -> Iterator[Total]:
@@ -113,6 +125,18 @@ class Joblib(Mapper):
         At the same time.
     backend : str
         "loky", "threading", "multiprocessing", or one that was registered with joblib, as Dask's and Ray's are.
+
+    Examples
+    --------
+    >>> import consensus
+    >>> from consensus.centralised import Joblib, MapReduceGradientDescent, solve
+    >>> parts = consensus.datasets.split(*consensus.datasets.load("diabetes"))
+    >>> shards = consensus.partition(parts.X, parts.y, agents=4, seed=0)
+    >>> problem = consensus.Problem(consensus.Linear(10), consensus.SquaredLoss(), shards, consensus.L2(0.01))
+    >>> by_threads = MapReduceGradientDescent(learning_rate=0.2, workers=2, on=Joblib(jobs=2, backend="threading"))
+    >>> result = solve(problem, by_threads, rounds=20)
+    >>> bool(result.history["objective"][-1] < 0.6 * result.history["objective"][0])
+    True
     """
 
     jobs: int = 2
@@ -128,61 +152,14 @@ class Joblib(Mapper):
 
             def total(w: np.ndarray) -> Sum:
                 try:
-                    return _added(parallel(delayed(partial)(part, w) for part in parts), tree)
+                    return added(parallel(delayed(partial)(part, w) for part in parts), tree)
                 except BrokenExecutor as error:  # of "loky"; "multiprocessing" does not notice
                     raise died("a worker of joblib's died") from error
 
             yield total
 
 
-@dataclass(frozen=True)
-class Dask(Mapper):
-    """Dask's distributed scheduler: each part is sent to a worker once; sums are added there, by tasks.
-
-    Parameters
-    ----------
-    client : distributed.Client
-        Of the scheduler.
-
-    Raises
-    ------
-    ImportError
-        Without Dask: ``pip install consensus-opt[dask]``.
-    """
-
-    client: Any
-
-    def __post_init__(self) -> None:
-        distributed = _extras.module("distributed", "consensus.centralised.Dask", "dask")
-        if not isinstance(self.client, distributed.Client):
-            raise TypeError(f"client must be a distributed.Client; got {_checks.shown(self.client)}")
-
-    @contextmanager
-    def open(self, problem: BaseProblem, blocks: list[slice], tree: bool) -> Iterator[Total]:
-        client = self.client
-        killed = _extras.module("distributed", "consensus.centralised.Dask", "dask").KilledWorker
-        parts = client.scatter([problem.restrict(rows) for rows in blocks], hash=False)
-
-        def total(w: np.ndarray) -> Any:  # noqa: ANN401 (dask has no types)
-            sums = client.map(partial, parts, [w] * len(parts), pure=False)
-            if not tree:
-                return client.submit(_added, sums, False, pure=False).result()
-            for level in pairs(len(sums)):
-                for first, second in level:
-                    sums[first] = client.submit(_added, [sums[first], sums[second]], False, pure=False)
-            return sums[0].result()
-
-        def watched(w: np.ndarray) -> Sum:
-            try:
-                gradient, samples = total(w)
-            except (CancelledError, killed) as error:
-                raise died("a worker of Dask's died with its part of the data") from error
-            return gradient, samples
-
-        yield watched
-
-
-def _added(sums: list[Sum], tree: bool) -> Sum:
+def added(sums: list[Sum], tree: bool) -> Sum:
     """Return the sum of gradients and of samples, over a tree or from the first to the last."""
     gradients, samples = [gradient for gradient, _ in sums], sum(count for _, count in sums)
     if not tree:

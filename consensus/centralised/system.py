@@ -43,6 +43,15 @@ class Traffic:
     ----------
     counts : dict
         ``bytes_busiest`` are the bytes that the busiest machine sent and received.
+
+    Examples
+    --------
+    >>> from consensus.centralised import Traffic
+    >>> traffic = Traffic(itemsize=8)
+    >>> traffic.send(messages=10, numbers=100, busiest=10)  # five agents send a gradient to a server and get w back
+    >>> traffic.work(gradients=1, samples=442)
+    >>> {name: traffic.counts[name] for name in ("exchanges", "messages", "bytes", "bytes_busiest", "samples")}
+    {'exchanges': 1, 'messages': 10, 'bytes': 8000, 'bytes_busiest': 8000, 'samples': 442}
     """
 
     def __init__(self, itemsize: int) -> None:
@@ -100,6 +109,32 @@ class System(ABC, Generic[S]):
         What the system adds to the history, as a solver does: a name, and how the numbers of :meth:`report` become one.
     smooth : bool
         Whether r must be smooth.
+
+    Examples
+    --------
+    >>> from contextlib import contextmanager
+    >>> from typing import NamedTuple
+    >>> import numpy as np, consensus
+    >>> from consensus.centralised import System, solve
+    >>> class State(NamedTuple):
+    ...     round: int
+    ...     w: np.ndarray
+    >>> class Descent(System):  # the server gets a gradient from each agent
+    ...     def init(self, problem, w):
+    ...         return State(0, w)
+    ...     @contextmanager
+    ...     def running(self, problem, traffic, state):
+    ...         def advance(state, due):
+    ...             gradients = problem.gradient(np.repeat(state.w, problem.agents, axis=0))
+    ...             traffic.send(2 * problem.agents, problem.parameters, busiest=2 * problem.agents)
+    ...             return State(state.round + 1, state.w - 0.05 * gradients.sum(axis=0))
+    ...         yield advance
+    >>> centres = np.arange(5.0)[:, None]
+    >>> problem = consensus.Problem.from_functions(
+    ...     lambda w: ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres), agents=5, parameters=1)
+    >>> result = solve(problem, Descent(), rounds=40)
+    >>> result.mean.round(6).tolist(), int(result.history["messages"][-1])
+    ([2.0], 400)
     """
 
     history_columns: Mapping[str, Callable[[np.ndarray], Any]] = MappingProxyType({})

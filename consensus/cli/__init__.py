@@ -29,6 +29,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     ----------
     arguments : sequence of str, optional
         By default those of the command line.
+
+    Examples
+    --------
+    >>> from consensus.cli import main
+    >>> try:
+    ...     main(["run", "missing.toml"])
+    ... except SystemExit as end:
+    ...     print(end.code)
+    error: cannot read missing.toml: No such file or directory
     """
     parser = argparse.ArgumentParser(prog="consensus-opt", description=consensus.__doc__)
     parser.add_argument("--version", action="version", version=consensus.__version__)

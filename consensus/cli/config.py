@@ -17,7 +17,22 @@ HEADER = re.compile(r"\s*\[\[?(?P<name>[^\[\]]+)\]\]?\s*(#.*)?$")
 
 
 class ConfigError(ValueError):
-    """Settings that cannot be run; the message names the file and the line."""
+    """Settings that cannot be run; the message names the file and the line.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from consensus.cli import Config, ConfigError
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "run.toml")
+    ...     _ = path.write_text("[dta]")
+    ...     config = Config.read(path)
+    >>> try:
+    ...     config.table((), ["run", "data"])
+    ... except ConfigError as error:
+    ...     print(error)
+    run.toml, line 1: 'dta' is no table; did you mean data?
+    """
 
 
 @dataclass(frozen=True)

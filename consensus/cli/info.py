@@ -21,6 +21,14 @@ def info() -> str:
     -------
     str
         Aligned lines of text.
+
+    Examples
+    --------
+    >>> import consensus
+    >>> from consensus.cli import info
+    >>> lines = dict(line.split(maxsplit=1) for line in info().splitlines())
+    >>> lines["consensus"] == consensus.__version__, "numpy" in lines, "cores" in lines
+    (True, True, True)
     """
     rows = {"consensus": consensus.__version__, "Python": platform.python_version(), "system": platform.platform()}
     rows |= {"cores": str(cores())} | {name: metadata.version(name) for name in NEEDED}

@@ -54,6 +54,17 @@ def run(config: Config, checkpoint: Folder = None, resume: Folder = None) -> dic
         If settings cannot be run; before any work.
     Interrupted
         On ctrl-C, after everything that was computed is written.
+
+    Examples
+    --------
+    >>> import contextlib, io, os, pathlib, tempfile
+    >>> from consensus.cli import Config, run
+    >>> values = {"run": {"rounds": 20}, "data": {"name": "diabetes", "agents": 4}, "network": {"graph": "ring"}}
+    >>> with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+    ...     config = Config(pathlib.Path("mine.toml"), values | {"output": {"folder": folder}}, {})
+    ...     results, files = run(config), sorted(os.listdir(folder))
+    >>> list(results), files
+    (['AdaptiveNEXT'], ['adaptivenext.csv', 'adaptivenext.npz', 'mine.png'])
     """
     for name, place in (("checkpoint", checkpoint), ("resume", resume)):
         if place is not None:

@@ -52,6 +52,14 @@ class Dataset:
         The C classes behind the codes; None if the target is numbers.
     columns : Columns or None
         The columns of a table; ``columns.transform(frame)`` makes such features of a data frame.
+
+    Examples
+    --------
+    >>> import consensus
+    >>> iris = consensus.datasets.load("iris")
+    >>> X, y = iris
+    >>> X.shape, y.dtype.kind, iris.classification, iris.classes
+    ((150, 4), 'i', True, ('setosa', 'versicolor', 'virginica'))
     """
 
     X: np.ndarray

@@ -47,6 +47,13 @@ class LazyShards:
         The numbers of the agents held here.
     network_size : int
         A, the number of agents of the whole network, also in a block.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from consensus.data import LazyShards
+    >>> LazyShards.from_list([(np.eye(5), np.ones(5)), [(np.zeros(5), 1.0), (np.ones(5), 2.0)]])
+    LazyShards(2 agents, 7 samples)
     """
 
     datasets: tuple[Any, ...]
@@ -93,13 +100,6 @@ class LazyShards:
             If ``datasets`` is no list, or a dataset has no length or cannot be indexed, as an ``IterableDataset``.
         ValueError
             If a dataset is empty.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from consensus.data import LazyShards
-        >>> LazyShards.from_list([(np.eye(5), np.ones(5)), [(np.zeros(5), 1.0), (np.ones(5), 2.0)]])
-        LazyShards(2 agents, 7 samples)
         """
         if not isinstance(datasets, list | tuple) or not datasets:
             raise TypeError(f"datasets must be a list of datasets, one per agent; got {_checks.shown(datasets)}")

@@ -34,6 +34,19 @@ class Owned:
         The exchanges: for each what it reveals, and how many numbers or names, and bytes, all owners sent.
     test : Shards or None
         Each owner's own test rows, for ``solve(..., test=owned.test)``, if ``test_size`` was given.
+
+    Examples
+    --------
+    >>> import contextlib, io, pandas as pd
+    >>> from consensus.data import own
+    >>> oslo = pd.DataFrame({"age": [30.0, 50.0], "days": [2.0, 4.0]})
+    >>> rome = pd.DataFrame({"age": [70.0, 90.0, 60.0], "days": [9.0, 7.0, 8.0]})
+    >>> with contextlib.redirect_stdout(io.StringIO()):  # what each owner would send
+    ...     owned = own([oslo, rome], "days")
+    >>> owned.shards
+    Shards(2 agents, 2 to 3 samples each, features (1,), targets (1,), float64)
+    >>> owned.pipeline.transform(pd.DataFrame({"age": [60.0]})).round(6).tolist(), list(owned.revealed.columns)[:2]
+    ([[0.0]], ['exchange', 'reveals'])
     """
 
     shards: Shards

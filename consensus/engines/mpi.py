@@ -44,6 +44,17 @@ class MPI(RankEngine):
         If mpi4py is missing.
     ValueError
         If ``strict`` and ``asynchronous`` are both True: without rounds there are no exchanges to check.
+
+    Examples
+    --------
+    >>> import consensus, topologies
+    >>> from consensus.engines import MPI
+    >>> problem = consensus.Problem.from_functions(lambda w: w[:, 0] ** 2, lambda w: 2 * w, agents=3, parameters=1)
+    >>> engine = MPI(timeout=60.0)  # on one rank, as without mpiexec
+    >>> result = consensus.solve(problem, topologies.ring(3), consensus.solvers.DGD(0.1), rounds=5, engine=engine)
+    >>> alone = consensus.solve(problem, topologies.ring(3), consensus.solvers.DGD(0.1), rounds=5)
+    >>> engine.root, engine.ranks.size, bool((result.w == alone.w).all())
+    (True, 1, True)
     """
 
     def __init__(

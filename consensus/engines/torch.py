@@ -60,6 +60,19 @@ class Torch(RankEngine):
         If neither the arguments nor the environment say where the other ranks are.
     consensus.errors.WorkerError
         If the ranks do not meet in time.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, torch, consensus, topologies
+    >>> from consensus.engines import Torch
+    >>> problem = consensus.Problem.from_functions(lambda w: w[:, 0] ** 2, lambda w: 2 * w, agents=3, parameters=1)
+    >>> with tempfile.TemporaryDirectory() as folder:  # one rank meets itself; under torchrun it is Torch()
+    ...     engine = Torch(init_method=pathlib.Path(folder, "meeting").as_uri(), rank=0, size=1)
+    ...     result = consensus.solve(problem, topologies.ring(3), consensus.solvers.DGD(0.1), rounds=5, engine=engine)
+    ...     torch.distributed.destroy_process_group()
+    >>> alone = consensus.solve(problem, topologies.ring(3), consensus.solvers.DGD(0.1), rounds=5)
+    >>> bool((result.w == alone.w).all())
+    True
     """
 
     def __init__(

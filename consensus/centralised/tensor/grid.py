@@ -83,6 +83,19 @@ class Grid:
     ------
     ValueError
         If the number of ranks is no square or cube.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from consensus.centralised import Grid
+    >>> class Fifth:  # as rank 5 of eight, of which the others are elsewhere
+    ...     me, size = 5, 8
+    ...     def exchange(self, receives, sends):
+    ...         for _, array in receives:
+    ...             array[...] = 1
+    >>> grid = Grid(Fifth(), "3d")
+    >>> grid.at, grid.line(axis=0), grid.gather(np.zeros(1), axis=2).ravel().tolist(), grid.numbers
+    ((1, 0, 1), [1, 5], [1.0, 0.0], 1)
     """
 
     def __init__(self, ranks: Ranks, split: str = "3d") -> None:
