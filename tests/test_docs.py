@@ -68,6 +68,31 @@ def test_the_reference_has_every_public_name():
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_public_names_without_an_example_are_found(monkeypatch):
+    pytest.importorskip("sphinx")
+    monkeypatch.syspath_prepend(PAGES[0].parent / "_extensions")
+    import public
+
+    from consensus.kernels import Kernel
+
+    def shown():
+        """>>> shown()"""
+
+    def bare():
+        """Text about an example."""
+
+    class Bare(consensus.DivergenceError):  # whose base class has one
+        pass
+
+    values = {"shown": shown, "bare": bare, "Bare": Bare, "kernel": Kernel(bare), "number": 3}
+    assert public.without_example(values) == {"bare", "Bare", "kernel"}
+    monkeypatch.setattr(public, "WITHOUT_EXAMPLE", {"consensus.solve"})
+    assert public.faults() == {
+        "without an example in the docstring": ["consensus.cli.submit"],
+        "with an example, and in WITHOUT_EXAMPLE of docs/_extensions/public.py": ["consensus.solve"],
+    }
+
+
 def test_links_lead_somewhere():
     for page in [*PAGES, PAGES[0].parents[1] / "README.md"]:
         for link in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
