@@ -86,6 +86,14 @@ def test_public_names_without_an_example_are_found(monkeypatch):
 
     values = {"shown": shown, "bare": bare, "Bare": Bare, "kernel": Kernel(bare), "number": 3}
     assert public.without_example(values) == {"bare", "Bare", "kernel"}
+
+
+@pytest.mark.slow
+def test_exceptions_to_examples_are_named_and_not_more(monkeypatch):
+    pytest.importorskip("sphinx")
+    monkeypatch.syspath_prepend(PAGES[0].parent / "_extensions")
+    import public
+
     monkeypatch.setattr(public, "WITHOUT_EXAMPLE", {"consensus.solve"})
     assert public.faults() == {
         "without an example in the docstring": ["consensus.cli.submit"],
