@@ -1,4 +1,4 @@
-# make demo, make test, make test-slow, make test-lowest, make test-mpich (ranks under MPICH), make campaign, make lint, make docs, make dist, make figures (QUICK=1: small ones), make paper,
+# make demo, make test, make test-slow, make test-lowest, make test-mpich (ranks under MPICH), make campaign, make lint, make docs, make docs-of VERSION=v0.1.0 (the site of another version), make dist, make figures (QUICK=1: small ones), make paper,
 # make benchmarks:
 # each sets up what it needs in a virtual environment first.
 PYTHON ?= python3
@@ -9,7 +9,7 @@ TESTS = -m pytest --numprocesses auto --dist loadgroup $(PICK)
 PICK ?=
 BUILT = setup.py consensus/kernels/_kernels.c
 
-.PHONY: demo test test-slow test-lowest test-mpich campaign lint docs dist figures paper benchmarks clean
+.PHONY: demo test test-slow test-lowest test-mpich campaign lint docs docs-of dist figures paper benchmarks clean
 
 demo: $(VENV)/installed
 	$(RUN) -m experiments.demo --rounds $(ROUNDS)
@@ -38,6 +38,15 @@ lint: $(VENV)/installed
 docs: $(VENV)/installed
 	OMP_NUM_THREADS=1 $(RUN) -m sphinx -b html -W -n --keep-going -j auto -q docs docs/_build/html
 	@echo "The site is docs/_build/html/index.html."
+
+# The site of another version: a tag, branch or commit, built from its own sources in an environment of its own.
+docs-of:
+	git worktree add --force --detach docs/_build/source $(VERSION)
+	$(MAKE) -C docs/_build/source docs VENV=.venv
+	rm -rf docs/_build/$(VERSION)
+	mv docs/_build/source/docs/_build/html docs/_build/$(VERSION)
+	git worktree remove --force docs/_build/source
+	@echo "The site is docs/_build/$(VERSION)/index.html."
 
 dist: $(VENV)/installed
 	$(RUN) tests/dist.py
