@@ -46,10 +46,10 @@ def save(disks, round=3):
 
     def one(ranks):
         hold, rows = Hold(disks[ranks.me] / "run.ckpt"), blocks[ranks.me]
-        rank_files.hold(ranks, functools.partial(agreed, ranks), hold)
         own = {name: value[rows] if np.ndim(value) else value for name, value in state(round).items()}
         saved = Checkpoint(own, consensus.History(), {"messages": round}, 1.5, {"solver": "some"})
         try:
+            rank_files.hold(ranks, functools.partial(agreed, ranks), hold)
             rank_files.save(ranks, np.array([block.stop - block.start for block in blocks]), hold, saved)
         finally:
             hold.release()
