@@ -94,7 +94,7 @@ class UnfinishedWarning(UserWarning):
 
     Examples
     --------
-    >>> import warnings, numpy as np, consensus, topologies
+    >>> import warnings, consensus, topologies
     >>> from consensus.local import Exact
     >>> from consensus.solvers import NEXT
     >>> from consensus.surrogates import PartialLinearization

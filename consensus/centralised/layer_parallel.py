@@ -81,7 +81,6 @@ class LayerParallel(OnWorkers[ResNet]):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from consensus.centralised import LayerParallel
     >>> from consensus.models import ResNet
     >>> model = LayerParallel(ResNet(13, width=8, layers=64, outputs=1), workers=2)

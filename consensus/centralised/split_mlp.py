@@ -71,7 +71,6 @@ class SplitMLP(OnGrid[MLP], MLP):  # type: ignore[misc]  # a linearization of it
 
     Examples
     --------
-    >>> import numpy as np
     >>> from consensus.centralised import SplitMLP
     >>> model = SplitMLP([13, 20, 1], workers=2)
     >>> model.parameters, model

@@ -137,7 +137,7 @@ def reports(
     Examples
     --------
     >>> import consensus, topologies
-    >>> from consensus.engines import Begin, Engine, StackedNetwork, reports, run_rounds
+    >>> from consensus.engines import Engine, StackedNetwork, reports, run_rounds
     >>> class InOneProcess(Engine):
     ...     def run(self, problem, schedule, solver, begin, rounds, observer):
     ...         network = StackedNetwork(schedule, problem.dtype)

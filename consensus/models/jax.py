@@ -56,7 +56,7 @@ class JAX(Framework):
     Examples
     --------
     >>> import jax.numpy as jnp
-    >>> import numpy as np, consensus
+    >>> import numpy as np
     >>> from consensus.models import JAX
     >>> def apply(parameters, x):
     ...     return jnp.tanh(x @ parameters["in"]) @ parameters["out"]

@@ -73,7 +73,7 @@ class Torch(ModuleGradients):
     Examples
     --------
     >>> from torch import nn
-    >>> import numpy as np, consensus
+    >>> import numpy as np
     >>> from consensus.models import Torch
     >>> model = Torch(nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2)))
     >>> model.predict(np.zeros((10, 23)), np.ones((10, 5, 4))).shape

@@ -55,7 +55,7 @@ class BaseProblem(AtOnePoint):
 
     Examples
     --------
-    >>> import numpy as np, consensus, topologies
+    >>> import numpy as np, consensus
     >>> class Distances(consensus.problems.BaseProblem):
     ...     def __init__(self, centres):
     ...         super().__init__(np.arange(len(centres)), len(centres), centres.shape[1], np.float64, consensus.L1(0.1))

@@ -33,7 +33,7 @@ class FunctionProblem(BaseProblem):
 
     Examples
     --------
-    >>> import numpy as np, consensus
+    >>> import numpy as np
     >>> from consensus.problems import FunctionProblem
     >>> centres = np.array([[0.0], [2.0]])
     >>> problem = FunctionProblem(

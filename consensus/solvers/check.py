@@ -49,7 +49,7 @@ def check_needs(solver: Solver, problem: BaseProblem, schedule: ScheduleLike) ->
 
     Examples
     --------
-    >>> import numpy as np, consensus, topologies
+    >>> import consensus, topologies
     >>> from consensus.solvers import DGD
     >>> from consensus.solvers import check_needs
     >>> problem = consensus.Problem.from_functions(

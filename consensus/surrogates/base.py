@@ -52,7 +52,7 @@ class Surrogate(Protocol):
     --------
     >>> from dataclasses import dataclass
     >>> from typing import NamedTuple
-    >>> import numpy as np, consensus, topologies
+    >>> import numpy as np, consensus
     >>> class Scaled(NamedTuple):  # g_i(w_i) + gradient . (w - w_i) + sum_k scale_k/2 (w - w_i)_k^2
     ...     w: np.ndarray
     ...     gradient: np.ndarray
