@@ -21,6 +21,7 @@ from experiments import (
     sparsity,
     stragglers,
     tangent,
+    tangent_propagation,
     tensor_parallel,
 )
 from experiments.shared import cases, clusters, reading, slowed
@@ -36,6 +37,7 @@ FIGURES = {
     "failures": ("disagreement",),
     "tangent": ("figure", "risks"),
     "direct_feedback": ("figure",),
+    "tangent_propagation": ("figure",),
     "scale": ("figure",),
     "stragglers": ("figure",),
     "centralised": ("figure", "clusters"),
@@ -52,6 +54,7 @@ TABLES = {
     "failures": ("table",),
     "tangent": ("table", "risks"),
     "direct_feedback": ("table",),
+    "tangent_propagation": ("table",),
     "scale": ("table",),
     "stragglers": ("table", "quadratics"),
     "centralised": ("table",),
@@ -155,6 +158,7 @@ def _measured(results):
             found |= {f"tangent.{row['data set']}.{key}": f"{float(row[name]):.3g}" for key, name in columns.items()}
     found |= tangent.stated(reading.rows(results / "tangent" / "risks.csv"))
     found |= direct_feedback.stated(reading.rows(results / "direct_feedback" / "table.csv"))
+    found |= tangent_propagation.stated(reading.rows(results / "tangent_propagation" / "table.csv"))
     return found | _ahead(results / "stragglers")
 
 
