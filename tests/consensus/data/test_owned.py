@@ -173,15 +173,23 @@ def test_padding_to_a_large_owner_elsewhere_takes_no_memory():
     from consensus.data.shards import padded
 
     def resident():
-        with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * 4096
+        """Bytes of the process's own memory: pages of files come and go as the system likes."""
+        with open("/proc/self/status") as file:
+            sizes = dict(line.split(":") for line in file)
+        return sum(int(sizes[name].split()[0]) for name in ("RssAnon", "VmSwap")) * 1024
 
-    part, most = (np.ones((5, 3)), np.ones((5, 1)), np.arange(5)), 5_000_000
+    def shards_beside(most):
+        part = np.ones((5, 3)), np.ones((5, 1)), np.arange(5)
+        arrays = padded([part], [5], *part[:2], most)
+        shards = consensus.Shards(**arrays | {"rows": np.array([0]), "network_size": 2, "samples": most + 5})
+        problem = consensus.Problem(consensus.Linear(3), consensus.SquaredLoss(), shards)
+        problem.gradient(np.zeros((1, 4)))
+        return shards
+
+    most = 5_000_000
+    shards_beside(10)  # imports what it needs
     before = resident()
-    arrays = padded([part], [5], *part[:2], most)
-    shards = consensus.Shards(**arrays | {"rows": np.array([0]), "network_size": 2, "samples": most + 5})
-    problem = consensus.Problem(consensus.Linear(3), consensus.SquaredLoss(), shards)
-    problem.gradient(np.zeros((1, 4)))
+    shards = shards_beside(most)
     taken = resident() - before
     assert shards.features.nbytes + shards.targets.nbytes + shards.weights.nbytes == 5 * 8 * most
     assert taken < 10 * most, f"{taken / 1e6:.0f} MB: the indices, 8 bytes a sample, and little else"
