@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from byzantine import AGENTS, BYZANTINE, NETWORKS, RULES, aggregated, mixed, rows
+from turns import in_turn
 
 import consensus
 import topologies
@@ -88,8 +89,9 @@ def far(messages, marked):
 
 
 @every
-@pytest.mark.parametrize("before", [None, NNM(), Bucketing(2)], ids=repr)
-@pytest.mark.parametrize("attack", [far, SignFlip(), IPM(), Dissensus(), worst(5.0)], ids=lambda attack: type(attack).__name__)
+@pytest.mark.parametrize(
+    ("before", "attack"), in_turn([None, NNM(), Bucketing(2)], [far, SignFlip(), IPM(), Dissensus(), worst(5.0)])
+)
 def test_honest_agents_agree_near_their_mean_under_attack(rule, attack, before):
     shift, spread = averaged(rule, attack, before=before, byzantine=(0, 9) if before == Bucketing(2) else (0, 9, 20))
     assert spread < 1e-6
