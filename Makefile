@@ -43,6 +43,8 @@ docs: $(VENV)/installed
 
 # The site of another version: a tag, branch or commit, built from its own sources in an environment of its own.
 docs-of:
+	@test "$(VERSION)" || { echo "error: say which version: make docs-of VERSION=v0.1.0" >&2; exit 1; }
+	git worktree remove --force docs/_build/source 2> /dev/null || true  # of an attempt that failed
 	git worktree add --force --detach docs/_build/source $(VERSION)
 	$(MAKE) -C docs/_build/source docs VENV=.venv
 	rm -rf docs/_build/$(VERSION)
