@@ -8,7 +8,7 @@ from consensus.problems.base import BaseProblem
 from consensus.regularizers.base import Regularizer
 from consensus.solvers.adaptive.curvature import Curvature
 
-FIRST, MOST, _LEAST = 0.1, 1.0, 1e-7  # tau, in units of the curvature's scale
+FIRST, _LEAST, _MOST = 0.1, 1e-7, 1.0  # tau, in units of the curvature's scale
 _REFUSALS = 4  # in a row
 _COUNTS = 0.2  # curvature along the step, in units of what M has of it, from which on it counts
 
@@ -102,5 +102,5 @@ def promise(r: Regularizer, w: np.ndarray, d: np.ndarray, slope: np.ndarray) -> 
 
 def limited(tau: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """Return tau between its least and its largest value, in units of the curvature's ``scale`` (agents,)."""
-    between: np.ndarray = np.maximum(np.clip(tau, _LEAST * scale, MOST * scale), np.finfo(float).tiny ** 0.5)
+    between: np.ndarray = np.maximum(np.clip(tau, _LEAST * scale, _MOST * scale), np.finfo(float).tiny ** 0.5)
     return between

@@ -19,6 +19,7 @@ from consensus.solvers.adaptive.local import solve
 from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs
 
+_UNKNOWN = 1e3  # guessed damping in units of the scale, tau's bound: steps would be hundreds of times as long as w
 _ALONE = 0.5  # the part of a step that agents take in the first rounds, of a single exchange each
 _STIFFER = 16.0  # by which tau is multiplied at most where a step promises more
 _GROWTH = 1.2  # of what a step promises, over the last step's own and its mean, at most;
@@ -64,9 +65,10 @@ class AdaptiveNEXT(Solver):
     A round takes one exchange at first, with a = 1/2, later up to 64 (``adaptive.averaging.Pace.next``)
     with a = 1. Where ``F_i = r(w_i) - r(w_i + d_i) - G_i . d_i`` is over 1.2 times the larger of the last F_i and its mean over
     agents (0.8 times in rounds of one and two exchanges, while averages are rough), a is divided by the root of the excess, or
-    tau_i multiplied by it, up to 16, if r is in step 3: points that drift apart stop each other. Where G_i is so large that no
-    tau_i is large enough, as after a start at which every own gradient is zero, tau_i is guessed again. On a static network
-    with a doubly stochastic W the agents find in the first exchanges which combination of what they held during a round
+    tau_i multiplied by it, up to 16, if r is in step 3: points that drift apart stop each other. Where G_i is so large that
+    steps would be hundreds of times as long as w_i, as after a start at which every own gradient is zero, tau_i is guessed
+    again. On a static network with a doubly stochastic W the agents find in the first exchanges which combination of what they
+    held during a round
     is nearest to the average (``adaptive.filters.weights``).
 
     Nobody knows the network, and no agent is special; it may change, lose messages, or be directed (column stochastic weights;
@@ -147,7 +149,7 @@ class AdaptiveNEXT(Solver):
             refused = np.where(verdict.refused, last.refused + 1, 0.0)
             M = M.corrected(verdict.step, verdict.change, verdict.counts)
         guessed = curvature.guess(w, slope)
-        fresh = guessed > judging.MOST * scale  # too little is known: even the largest tau would let steps be too long
+        fresh = guessed > _UNKNOWN * scale
         least = np.where(fresh, curvature.GUESSED * guessed, 0.0)
         M, scale, tau = M.raised(least), np.maximum(scale, least), np.maximum(tau, judging.FIRST * least)
         # 3. Solve the local problem.

@@ -70,4 +70,4 @@ def test_no_step_says_nothing():
 def test_tau_has_limits_in_units_of_the_curvature():
     found = limited(np.array([11.0, 1e-9, 2.0, 1.0]), np.array([10.0, 10.0, 10.0, 1e-3]))
     np.testing.assert_allclose(found, [10.0, 1e-6, 2.0, 1e-3], rtol=1e-12)
-    assert judging.FIRST <= judging.MOST
+    assert judging.FIRST <= judging._MOST
