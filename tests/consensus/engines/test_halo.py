@@ -30,7 +30,7 @@ def problem():
 
 
 @pytest.mark.parametrize("network", NETWORKS)
-@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("ranks", [1, 2, 3])
 @pytest.mark.parametrize(
     "solver", [DGD(0.1), GradientTracking(0.05, order="cta"), NEXT(PartialLinearization(1.0), 0.3)], ids=str
 )
