@@ -21,9 +21,8 @@ class BlockNetwork(Exchanges, Network):
     """A :class:`Network` for a block of agents: multiplies by the mixing matrix, and counts messages.
 
     An engine's subclass defines ``_gather``, which brings the rows of other agents. It may define ``_prepare``, for what is
-    computed once for each mixing matrix; ``_mixed``, if it can multiply some rows while others travel; ``_received_each``,
-    if it can bring the messages of :meth:`send_each` alone; and ``_gather_encoded``, if sums over the tree travel as bytes.
-    Solvers must not call these.
+    computed once for each mixing matrix; ``_received_each``, if it can bring the messages of :meth:`send_each` alone; and
+    ``_gather_encoded``, if sums over the tree travel as bytes. Solvers must not call these.
 
     Parameters
     ----------
@@ -73,14 +72,10 @@ class BlockNetwork(Exchanges, Network):
         if not rows or self.strict:
             return self._exchange(round, ("mix",), blocks, beside)
         self._count_exchange(plan, numbers)
-        return self._mixed(plan, rows)
-
-    def _mixed(self, plan: Plan, blocks: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-        """Return the products of ``plan.matrix`` with blocks (agents, numbers) of the network's dtype."""
-        if len(blocks) == 1:
-            (whole,) = self._gather(plan, blocks)
+        if len(rows) == 1:
+            (whole,) = self._gather(plan, rows)
             return (plan.times(whole),)
-        return tuple(map(plan.times, self._gather(plan, blocks)))
+        return tuple(map(plan.times, self._gather(plan, rows)))
 
     def average(self, round: int, *blocks: np.ndarray | Packed) -> tuple[np.ndarray, ...]:
         return self._exchange(round, ("average",), blocks)

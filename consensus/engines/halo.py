@@ -1,12 +1,11 @@
 """The network of agents on several ranks: messages between agents become messages between their ranks."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from consensus._rows import empty, multiplication
 from consensus.communication.block import BlockNetwork
 from consensus.communication.codec import Codec
 from consensus.communication.edges import Edges
@@ -15,26 +14,18 @@ from consensus.engines.ranks import Ranks
 from consensus.engines.transport import Pairs
 from topologies.schedules import ScheduleLike
 
-_WORTH = 1 << 15  # numbers that can be mixed while others travel, from which on two products are faster than one
-
 
 class Halo(NamedTuple):
     """The rows that ranks exchange for one mixing matrix: ``below`` are received from lower ranks, ``total`` in all.
 
     ``sends`` has the indices of own rows for each receiving rank, ``receives`` for each sending rank its part of the received
-    rows. ``inner`` agents need own rows alone, ``outer`` ones received rows and the own rows ``beside`` them; both come with
-    their product.
+    rows.
     """
 
     sends: list[tuple[int, np.ndarray]]
     receives: list[tuple[int, slice]]
     below: int
     total: int
-    inner: np.ndarray
-    outer: np.ndarray
-    beside: np.ndarray
-    times_inner: Callable[[np.ndarray], np.ndarray]
-    times_outer: Callable[[np.ndarray], np.ndarray]
 
 
 class HaloNetwork(BlockNetwork):
@@ -56,12 +47,12 @@ class HaloNetwork(BlockNetwork):
     def counts(self) -> dict[str, int]:
         return super().counts | ({"bytes_between_hosts": self.bytes_between_hosts} if self.ranks.elsewhere else {})
 
-    def _transfer(self, receives: Pairs, sends: Pairs, meanwhile: Callable[[], None] | None = None) -> None:
-        """Exchange arrays with other ranks, work on what else there is, and count what goes to other machines."""
+    def _transfer(self, receives: Pairs, sends: Pairs) -> None:
+        """Exchange arrays with other ranks, and count what goes to other machines."""
         elsewhere = self.ranks.elsewhere
         if elsewhere:
             self.bytes_between_hosts += sum(rows.nbytes for rank, rows in sends if rank in elsewhere)
-        self.ranks.exchange(receives, sends, meanwhile=meanwhile)
+        self.ranks.exchange(receives, sends)
 
     def _prepare(self, whole: sp.csr_array, matrix: sp.csr_array) -> tuple[sp.csr_array, Halo]:
         first, count = self.rows.start, self.rows.stop - self.rows.start
@@ -75,45 +66,13 @@ class HaloNetwork(BlockNetwork):
         order = np.concatenate([needed[:below], np.arange(first, first + count), needed[below:]])
         local = sp.csr_array((matrix.data, np.searchsorted(order, matrix.indices), matrix.indptr), shape=(count, len(order)))
         owners = self.owner[needed]
-        own = slice(below, below + count)
-        far = np.repeat(np.arange(count), np.diff(local.indptr))[(local.indices < own.start) | (local.indices >= own.stop)]
-        inner, outer = np.setdiff1d(np.arange(count), far), np.unique(far)
-        edge = local[outer]
-        used = np.unique(edge.indices)
-        beside = used[(used >= own.start) & (used < own.stop)] - below
-        edge = sp.csr_array((edge.data, np.searchsorted(used, edge.indices), edge.indptr), shape=(len(outer), len(used)))
         halo = Halo(
             sends=[(int(rank), rows[ranks == rank] - first) for rank in np.unique(ranks)],
             receives=[(int(r), slice(*np.searchsorted(owners, (r, r + 1)))) for r in np.unique(owners)],
             below=below,
             total=len(needed),
-            inner=inner,
-            outer=outer,
-            beside=beside,
-            times_inner=multiplication(local[inner][:, own]),
-            times_outer=multiplication(edge),
         )
         return local, halo
-
-    def _mixed(self, plan: Plan, blocks: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-        """Mix the rows of inner agents while those of others travel."""
-        halo, widths = plan.extra, [block.shape[1] for block in blocks]
-        if not halo.total or len(halo.inner) * sum(widths) < _WORTH:
-            return super()._mixed(plan, blocks)
-        received = np.empty((halo.total, sum(widths)), self.dtype)
-        mixed = [empty(block.shape, self.dtype) for block in blocks]
-
-        def inner() -> None:
-            for block, result in zip(blocks, mixed, strict=True):
-                result[halo.inner] = halo.times_inner(block)
-
-        sends = [(rank, np.concatenate([block[rows] for block in blocks], axis=1)) for rank, rows in halo.sends]
-        self._transfer([(rank, received[part]) for rank, part in halo.receives], sends, inner)
-        for block, result, end in zip(blocks, mixed, np.cumsum(widths), strict=True):
-            columns = received[:, end - block.shape[1] : end]
-            parts = columns[: halo.below], block[halo.beside], columns[halo.below :]
-            result[halo.outer] = halo.times_outer(np.concatenate(parts))
-        return tuple(mixed)
 
     def _gather(self, plan: Plan, blocks: Sequence[np.ndarray]) -> list[np.ndarray]:
         halo, own = plan.extra, len(blocks[0])

@@ -73,16 +73,10 @@ class Ranks:
         self._routes = routes(self.me, hosts)
         self.elsewhere = frozenset(rank for rank, host in enumerate(hosts) if host != hosts[self.me])
 
-    def exchange(self, receives: Pairs, sends: Pairs, kind: int = MIXED, meanwhile: Callable[[], None] | None = None) -> None:
-        """Receive arrays and send others: pairs of a rank and an array, which may be longer than the message that comes.
-
-        ``meanwhile()`` is called while they travel.
-        """
-        pending = self.transport.exchange(kind, receives, sends) if receives or sends else None
-        if meanwhile is not None:
-            meanwhile()
-        if pending is not None:
-            self.wait(pending)
+    def exchange(self, receives: Pairs, sends: Pairs, kind: int = MIXED) -> None:
+        """Receive arrays and send others: pairs of a rank and an array, which may be longer than the message that comes."""
+        if receives or sends:
+            self.wait(self.transport.exchange(kind, receives, sends))
 
     def allgather(self, value: object) -> list[Any]:
         """Return the values of all ranks, in order; they are pickled."""

@@ -31,7 +31,7 @@ class Ranks:
         assert [len(part) for part in everyone] == counts.tolist()
         return np.concatenate(everyone)
 
-    def exchange(self, receives, sends, kind=None, meanwhile=None):
+    def exchange(self, receives, sends, kind=None):
         assert self.me not in [rank for rank, _ in (*receives, *sends)]
         everyone = self.allgather([(rank, rows.copy()) for rank, rows in sends])
         arrived = [[rows for rank, rows in sent if rank == self.me] for sent in everyone]  # in their order
@@ -42,8 +42,6 @@ class Ranks:
             assert message.shape == room.shape or room.dtype == np.uint8, "only bytes may be fewer than there is room for"
             room.reshape(-1)[: message.size] = message.ravel()
         assert not any(arrived), "what is sent is received"
-        if meanwhile is not None:
-            meanwhile()
 
     def broadcast(self, mine):
         return self.allgather(mine)[0]
