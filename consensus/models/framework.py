@@ -212,7 +212,7 @@ class FrameworkLinearization:
 
     def vjp(self, u: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         """Return J' u (agents, P) for u (agents, samples, outputs), written to ``out`` if given."""
-        u = _checks.floats("u", u)
+        u = _checks.floats("u", u).astype(self._w.dtype, copy=False)
         wanted = (*self._x.shape[:2], self._model.outputs)
         if u.shape != wanted:
             raise ValueError(f"u must have shape {wanted} for {self._model}; got {u.shape}")
@@ -224,7 +224,7 @@ class FrameworkLinearization:
 
     def jvp(self, v: np.ndarray) -> np.ndarray:
         """Return J v (agents, samples, outputs) for v (agents, P)."""
-        v = _checks.floats("v", v)
+        v = _checks.floats("v", v).astype(self._w.dtype, copy=False)
         if v.shape != self._w.shape:
             raise ValueError(f"v must have the shape of w, {self._w.shape}, for {self._model}; got {v.shape}")
         outputs = np.empty((*self._x.shape[:2], self._model.outputs), v.dtype)

@@ -30,7 +30,7 @@ def solve(
     d = low_rank(M.V, tau + weight, w, slope, prox)
 
     def doubted(problem: Linearizable, d: np.ndarray) -> np.ndarray:
-        step, found = length[:, None] * d, np.zeros(len(d), bool)
+        step, found = (length[:, None] * d).astype(w.dtype), np.zeros(len(d), bool)
         fall = -np.vecdot(slope, step) - (np.vecdot(step, M.times(step)) + weight * np.vecdot(step, step)) / 2
         bound = _TRUST * (fall - change_of(r, w, w + step))
 

@@ -71,6 +71,32 @@ def test_a_convolutional_network_is_the_same_in_both():
     assert_agree(products(frameworks.jax_cnn(), *where), products(model, *where))
 
 
+@pytest.mark.parametrize("name", ["torch", pytest.param("jax", marks=pytest.mark.slow)])
+def test_in_single_precision_adaptive_next_makes_the_rounds_of_our_mlp(name, start):
+    pytest.importorskip(name)
+    mlp = frameworks.torch_mlp_in_our_order() if name == "torch" else frameworks.jax_mlp()
+    found, wanted = (
+        train(frameworks.problem(model, dtype=np.float32), AdaptiveNEXT(), start.astype(np.float32), rounds=5, record_every=1)
+        for model in (mlp, OURS)
+    )
+    assert found.w.dtype == wanted.w.dtype == np.float32
+    np.testing.assert_allclose(found.history["objective"], wanted.history["objective"], rtol=1e-5)
+    assert found.history["objective"][-1] < 0.7 * found.history["objective"][0]
+    np.testing.assert_array_equal(found.history["tries"], wanted.history["tries"])  # as many local problems are doubted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_tangents_and_cotangents_of_the_other_precision_are_cast(dtype, framework):
+    w, x, u, v = (array.astype(dtype) for array in point(framework[0], frameworks.WIDTHS[:1]))
+    other = np.float64 if dtype == np.float32 else np.float32
+    _, linearization = framework[0].linearize(w, x)
+    for product, array in ((linearization.vjp, u), (linearization.jvp, v)):
+        found, wanted = product(array.astype(other)), product(array.astype(other).astype(dtype))
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found, wanted)
+
+
 VOCABULARY = 11
 TOKENS = np.random.default_rng(0).integers(0, VOCABULARY, (60, 4))
 
@@ -111,7 +137,7 @@ def test_whole_numbers_stay_so_for_modules_and_runs_have_their_precision(make, d
     rule = "amk,aok->amo" if make is torch_embedding else "amk,ako->amo"
     outputs = np.einsum(rule, hidden, out.reshape(3, *((3, 24) if make is torch_embedding else (24, 3)))) + bias
     np.testing.assert_allclose(p.model.predict(w, p.shards.features), outputs, rtol=1e-4, atol=1e-5)
-    for solver in (SOLVERS["NEXT"], SOLVERS["D-PSGD"]):
+    for solver in (SOLVERS["NEXT"], SOLVERS["AdaptiveNEXT"], SOLVERS["D-PSGD"]):
         result = consensus.solve(p, topologies.path(3), solver, rounds=2, test=(TOKENS, TOKENS[:, 0] % 3))
         assert result.w.dtype == np.float32
     if make is torch_embedding:  # copies of a process cannot use JAX
