@@ -24,6 +24,11 @@ def schedule(network: object, directed: str | None = None) -> ScheduleLike:
             f"network must be a schedule or a networkx graph; got a matrix {network.shape}: topologies.Static(matrix) takes it "
             "as the adjacency of a graph, topologies.schedule_from_matrix(matrix) as the weights that agents mix with"
         )
+    if isinstance(network, list | tuple):
+        raise TypeError(
+            f"network must be a schedule or a networkx graph; got a {type(network).__name__} of {len(network)}: "
+            "topologies.Periodic(graphs) takes one graph after another, round by round"
+        )
     wanted = "a schedule or a networkx graph, such as topologies.ring(10)"
     found: ScheduleLike = _checks.offers("network", network, ("agents", "key", "weights"), wanted)
     return found

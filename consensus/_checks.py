@@ -209,7 +209,8 @@ def model(value: T, name: str = "model") -> T:
 
 def loss(value: T, name: str = "loss") -> T:
     """Return ``value`` if it is a loss; raise ``TypeError`` otherwise."""
-    return _offering(name, value, ("value", "gradient", "check"), "a loss, such as consensus.SquaredLoss()")
+    wanted = "a loss, such as consensus.SquaredLoss(), or consensus.TorchLoss(function) for one of PyTorch"
+    return _offering(name, value, ("value", "gradient", "check"), wanted)
 
 
 def regularizer(value: T, name: str = "regularizer") -> T:
@@ -220,7 +221,9 @@ def regularizer(value: T, name: str = "regularizer") -> T:
 def solver(value: T, name: str = "solver") -> T:
     """Return ``value`` if it is a solver; raise ``TypeError`` otherwise."""
     needed = ("init", "step", "check", "history_columns", "report", "width")
-    return _offering(name, value, needed, "a Solver, such as consensus.solvers.AdaptiveNEXT()")
+    return _offering(
+        name, value, needed, "a Solver, such as consensus.solvers.AdaptiveNEXT() (consensus.solvers.table() has all)"
+    )
 
 
 def engine(value: T, name: str = "engine") -> T:

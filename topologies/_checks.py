@@ -58,7 +58,9 @@ def listed(items: Iterable[object]) -> str:
 def offers(name: str, value: Any, needed: Sequence[str], wanted: str) -> Any:  # noqa: ANN401  # callers use what is checked
     """Return the argument ``name`` if it has the attributes ``needed``; ``wanted`` describes it in the error otherwise."""
     if isinstance(value, type):
-        raise TypeError(f"{name} must be {wanted}; got the class {value.__name__} itself: call it")
+        likely = 2 * sum(hasattr(value, attribute) for attribute in needed) >= len(needed)  # some are of instances alone
+        remedy = ": call it" if likely else ""
+        raise TypeError(f"{name} must be {wanted}; got the class {value.__name__} itself{remedy}")
     missing = [attribute for attribute in needed if not hasattr(value, attribute)]
     if len(missing) == len(needed):
         raise TypeError(f"{name} must be {wanted}; got {shown(value)}")

@@ -52,6 +52,26 @@ def test_what_makes_no_problem_is_refused(name, odd):
 def test_a_class_is_told_from_its_object():
     with pytest.raises(TypeError, match=r"^solver must be .*; got the class AdaptiveNEXT itself: call it"):
         consensus.solve(problem(), RING, AdaptiveNEXT, rounds=1)
+    with pytest.raises(TypeError, match=r"^solver must be .*; got the class StepOnly itself$"):
+        consensus.solve(problem(), RING, StepOnly, rounds=1)
+
+
+class StepOnly:
+    """An optimiser of another package, which no call makes a solver."""
+
+    def step(self):
+        return None
+
+
+def test_a_list_of_graphs_is_led_to_periodic():
+    with pytest.raises(TypeError, match=r"^network must be .*; got a list of 2: topologies\.Periodic\(graphs\) takes"):
+        consensus.solve(problem(), [RING, RING], rounds=1)
+
+
+def test_a_loss_of_pytorch_is_led_to_torch_loss():
+    good = problem()
+    with pytest.raises(TypeError, match=r"^loss must be a loss.*consensus\.TorchLoss\(function\) for one of PyTorch; got"):
+        consensus.Problem(good.model, np.square, good.shards)
 
 
 @pytest.mark.parametrize("odd", ODD, ids=lambda odd: type(odd).__name__)

@@ -103,6 +103,13 @@ def check(schedule: ScheduleLike, solver: object, rounds: int = 10) -> Check:
     Check
         Needs and conditions.
 
+    Raises
+    ------
+    TypeError
+        If `solver` is a class or a name.
+    ValueError
+        If the condition that it needs is none of these.
+
     Examples
     --------
     >>> import topologies
@@ -129,6 +136,9 @@ def check(schedule: ScheduleLike, solver: object, rounds: int = 10) -> Check:
     one component      yes    1 over all rounds
     static             yes
     """
+    if isinstance(solver, type | str):
+        found = f"the class {solver.__name__} itself: call it" if isinstance(solver, type) else repr(solver)
+        raise TypeError(f"solver must be a solver, such as consensus.solvers.DGD(0.1); got {found}")
     needs = getattr(solver, "needs", None)
     mixing = getattr(solver, "mixing", None) or getattr(needs, "mixing", "doubly stochastic")
     name = type(solver).__name__

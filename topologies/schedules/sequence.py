@@ -8,11 +8,29 @@ from scipy import sparse
 
 from topologies import _checks
 from topologies._checks import ROUNDS, integer
-from topologies.pattern import GraphLike, count_edges, union_pattern
+from topologies.pattern import GraphLike, count_edges, node_order, union_pattern
 from topologies.schedules.base import Recent, Schedule
 from topologies.schedules.static import Static
 from topologies.weights.base import Weights, weights_function
 from topologies.weights.metropolis import metropolis
+
+_ALL = "every graph needs the nodes of all agents, also of those without edges: graph.add_nodes_from(...)"
+
+
+def _nodes(graph: GraphLike) -> list[Hashable] | None:
+    """Return the nodes of a networkx graph in the order of the agents; None for a matrix, which has numbers alone."""
+    return list(node_order(graph)) if isinstance(graph, nx.Graph) else None
+
+
+def _same_nodes(name: str, nodes: list[Hashable] | None, first_name: str, first: list[Hashable] | None) -> None:
+    """Raise ValueError if two graphs give the numbers of the agents to different nodes, or in another order."""
+    if nodes is None or first is None or nodes == first:
+        return
+    found, wanted = ([str(node) for node in some] for some in (nodes, first))
+    raise ValueError(
+        f"{name} has the agents {_checks.listed(found)} in this order, but {first_name} has {_checks.listed(wanted)}: add the "
+        "nodes of all graphs in one order, graph.add_nodes_from(...) before edges, or number them 0, 1, ..."
+    )
 
 
 class Sequence(Schedule):
@@ -35,7 +53,8 @@ class Sequence(Schedule):
     Raises
     ------
     TypeError, ValueError
-        In ``weights`` and ``graph`` if a graph has a different number of agents, or `topologies.Static` rejects it.
+        In ``weights`` and ``graph`` if a graph has a different number of agents or other nodes than earlier ones, or
+        `topologies.Static` rejects it.
 
     Notes
     -----
@@ -64,7 +83,7 @@ class Sequence(Schedule):
             raise TypeError(f"function must be a function from a round to a graph, got a {type(function).__name__}{remedy}")
         self.function, self.rule = function, weights_function(weights)
         self.agents, self.horizon = integer("agents", agents, 1), integer("horizon", horizon, 1, ROUNDS)
-        self._recent = Recent()
+        self._recent, self._first = Recent(), Recent(1)
 
     def __repr__(self) -> str:
         function, rule = _checks.name_of(self.function), _checks.name_of(self.rule)
@@ -83,7 +102,10 @@ class Sequence(Schedule):
         except (TypeError, ValueError) as error:
             raise type(error)(f"round {round}: {error}") from error
         if made.agents != self.agents:
-            raise ValueError(f"round {round}: the graph has {made.agents} agents, but agents={self.agents}")
+            raise ValueError(f"round {round}: the graph has {made.agents} agents, but agents={self.agents}; {_ALL}")
+        nodes = _nodes(graph)
+        first, known = self._first.get("nodes", lambda: (round, nodes))  # of the graph that was made first
+        _same_nodes(f"round {round}: the graph", nodes, f"that of round {first}", known)
         return made
 
     def key(self, round: int) -> int:
@@ -111,6 +133,12 @@ class Periodic(Schedule):
     weights : function
         Weights function as in `topologies.Static`, called once for each graph; by default `topologies.metropolis`.
 
+    Raises
+    ------
+    ValueError
+        If `graphs` is empty, the graphs have different numbers of agents or list different nodes, or `topologies.Static`
+        rejects one of them.
+
     References
     ----------
     .. [1] A. Nedic, A. Olshevsky and W. Shi, "Achieving geometric convergence for distributed optimization over
@@ -132,13 +160,15 @@ class Periodic(Schedule):
             raise TypeError(f"graphs must be a list of graphs, got one {type(graphs).__name__}; use Static for one")
         if not isinstance(graphs, Iterable):
             raise TypeError(f"graphs must be a list of graphs, got {_checks.shown(graphs)}")
+        graphs = list(graphs)
         self._turns = tuple(Static(graph, weights) for graph in graphs)
         if not self._turns:
             raise ValueError("graphs is empty; pass at least one graph")
         self.agents = self._turns[0].agents
         for index, turn in enumerate(self._turns):
             if turn.agents != self.agents:
-                raise ValueError(f"graphs[{index}] has {turn.agents} agents but graphs[0] has {self.agents}")
+                raise ValueError(f"graphs[{index}] has {turn.agents} agents but graphs[0] has {self.agents}; {_ALL}")
+            _same_nodes(f"graphs[{index}]", _nodes(graphs[index]), "graphs[0]", _nodes(graphs[0]))
         self._alike = all(turn == self._turns[0] for turn in self._turns)
 
     def __repr__(self) -> str:

@@ -50,8 +50,8 @@ def undirected(graph: GraphLike, rule: str = "Metropolis weights", weight: str |
         fault = f"the adjacency matrix has no edge back for {shown}" if shown else None
     if fault:
         raise ValueError(
-            f"{rule} need an undirected graph, and {fault}; use column-stochastic weights and a push-sum method for "
-            "directed ones (topologies.push)"
+            f"{rule} need an undirected graph, and {fault}; for directed ones take column-stochastic weights, "
+            "weights=topologies.push, and a push-sum method such as SONATA"
         )
     if weight is None:
         warn_of_weights(graph)

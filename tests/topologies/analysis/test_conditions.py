@@ -181,3 +181,7 @@ def test_a_zero_diagonal_is_reported_only_if_the_agents_merely_swap_values():
 def test_an_unknown_need_is_rejected_by_name():
     with pytest.raises(ValueError, match=r"mixing of Solver must be one of .*'doubly stochastic', .*; got 'doubly'"):
         topologies.check(AVERAGED, Solver("doubly"))
+    with pytest.raises(TypeError, match=r"^solver must be a solver, .* got the class Solver itself: call it$"):
+        topologies.check(AVERAGED, Solver)
+    with pytest.raises(TypeError, match=r"^solver must be a solver, .* got 'NEXT'$"):
+        topologies.check(AVERAGED, "NEXT")

@@ -52,6 +52,50 @@ def test_consecutive_integers_are_agents_in_their_order_and_others_in_that_of_no
     assert labels(topologies.Static(nx.Graph([(7, 2), (2, 4)]))) == [7, 2, 4]
 
 
+RELAY, BACK = nx.DiGraph([("a", "b"), ("b", "c"), ("c", "a")]), nx.DiGraph([("c", "b"), ("b", "a"), ("a", "c")])
+
+
+def turns(*graphs):
+    network = topologies.Sequence(lambda round: graphs[round % len(graphs)], 3, weights=topologies.push)
+    network.weights(0)
+    return network
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: topologies.Periodic([RELAY, BACK], topologies.push),
+            r"^graphs\[1\] has the agents c, b, a .*\[0\] has a, b, c: ",
+        ),
+        (
+            lambda: topologies.Periodic([topologies.path(3), nx.Graph([(1, 2), (2, 3)])]),
+            r"\[1\] has the agents 1, 2, 3 .* 0, 1, 2:",
+        ),
+        (
+            lambda: topologies.Periodic([topologies.path(3), nx.Graph([(0, 1)])]),
+            r"\[1\] has 2 agents .* 3; .* the nodes of all",
+        ),
+        (lambda: turns(RELAY, BACK).weights(1), r"^round 1: the graph has the agents c, b, a .* round 0 has a, b, c: add"),
+        (lambda: turns(RELAY, BACK).graph(3), r"^round 3: the graph has the agents c, b, a"),
+        (lambda: turns(RELAY, nx.DiGraph([("a", "b")])).weights(1), r"^round 1: .* 2 agents, but agents=3; every graph needs"),
+    ],
+)
+def test_graphs_that_number_their_nodes_in_different_ways_are_rejected(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_in_the_order_of_the_first_graph_the_way_back_is_its_transpose():
+    back = nx.DiGraph()
+    back.add_nodes_from(RELAY)
+    back.add_edges_from(BACK.edges)
+    for network in (topologies.Periodic([RELAY, back], topologies.push), turns(RELAY, back)):
+        there, again = (network.weights(network.key(round)).toarray() for round in (0, 1))
+        np.testing.assert_array_equal(there, again.T)
+        np.testing.assert_array_equal(there, [[0.5, 0, 0.5], [0.5, 0.5, 0], [0, 0.5, 0.5]])
+
+
 def weighted(last=1):
     return nx.Graph([(0, 1, {"weight": 3.0}), (1, 2, {"weight": 0.5}), (2, 0, {"weight": last})])
 

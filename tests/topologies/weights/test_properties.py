@@ -155,7 +155,9 @@ DIRECTED_GRAPHS = [nx.DiGraph([(0, 1), (1, 0)]), nx.DiGraph([(0, 1)]), np.array(
 )
 def test_rules_for_undirected_graphs_reject_directed_ones(rule, name):
     for graph in DIRECTED_GRAPHS:
-        with pytest.raises(ValueError, match=rf"{name} weights need an undirected graph.*push-sum method.*topologies\.push"):
+        with pytest.raises(
+            ValueError, match=rf"{name} weights need an undirected graph.*topologies\.push, and a push-sum method"
+        ):
             rule(graph)
     matrix = topologies.adjacency(topologies.ring(6)).toarray()
     matrix[4, 3] = 0
