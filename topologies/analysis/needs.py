@@ -137,8 +137,8 @@ def check(schedule: ScheduleLike, solver: object, rounds: int = 10) -> Check:
     static             yes
     """
     if isinstance(solver, type | str):
-        found = f"the class {solver.__name__} itself: call it" if isinstance(solver, type) else repr(solver)
-        raise TypeError(f"solver must be a solver, such as consensus.solvers.DGD(0.1); got {found}")
+        given = f"the class {solver.__name__} itself: call it" if isinstance(solver, type) else repr(solver)
+        raise TypeError(f"solver must be a solver, such as consensus.solvers.DGD(0.1); got {given}")
     needs = getattr(solver, "needs", None)
     mixing = getattr(solver, "mixing", None) or getattr(needs, "mixing", "doubly stochastic")
     name = type(solver).__name__
