@@ -209,8 +209,9 @@ def model(value: T, name: str = "model") -> T:
 
 def loss(value: T, name: str = "loss") -> T:
     """Return ``value`` if it is a loss; raise ``TypeError`` otherwise."""
-    wanted = "a loss, such as consensus.SquaredLoss(), or consensus.TorchLoss(function) for one of PyTorch"
-    return _offering(name, value, ("value", "gradient", "check"), wanted)
+    return _offering(
+        name, value, ("value", "gradient", "check"), "a loss, as SquaredLoss(), or TorchLoss(f) with one of PyTorch"
+    )
 
 
 def regularizer(value: T, name: str = "regularizer") -> T:
@@ -221,9 +222,7 @@ def regularizer(value: T, name: str = "regularizer") -> T:
 def solver(value: T, name: str = "solver") -> T:
     """Return ``value`` if it is a solver; raise ``TypeError`` otherwise."""
     needed = ("init", "step", "check", "history_columns", "report", "width")
-    return _offering(
-        name, value, needed, "a Solver, such as consensus.solvers.AdaptiveNEXT() (consensus.solvers.table() has all)"
-    )
+    return _offering(name, value, needed, "a Solver, such as consensus.solvers.AdaptiveNEXT(); solvers.table() has all")
 
 
 def engine(value: T, name: str = "engine") -> T:
