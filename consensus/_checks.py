@@ -209,9 +209,7 @@ def model(value: T, name: str = "model") -> T:
 
 def loss(value: T, name: str = "loss") -> T:
     """Return ``value`` if it is a loss; raise ``TypeError`` otherwise."""
-    return _offering(
-        name, value, ("value", "gradient", "check"), "a loss, as SquaredLoss(), or TorchLoss(f) with one of PyTorch"
-    )
+    return _offering(name, value, ("value", "gradient", "check"), "a loss, as SquaredLoss(), or TorchLoss(f) for PyTorch's f")
 
 
 def regularizer(value: T, name: str = "regularizer") -> T:

@@ -70,7 +70,7 @@ def test_a_list_of_graphs_is_led_to_periodic():
 
 def test_a_loss_of_pytorch_is_led_to_torch_loss():
     good = problem()
-    with pytest.raises(TypeError, match=r"^loss must be a loss.* TorchLoss\(f\) with one of PyTorch; got"):
+    with pytest.raises(TypeError, match=r"^loss must be a loss.* TorchLoss\(f\) for PyTorch's f; got"):
         consensus.Problem(good.model, np.square, good.shards)
 
 
