@@ -15,6 +15,7 @@ ELSEWHERE = ("callbacks",)  # its loggers are not installed here: tests/extensio
 NEEDS = {
     "models": ("torch", "jax", "safetensors"),
     "directions": ("torch",),
+    "gpu": ("torch",),
     "losses": ("torch",),
     "privacy": ("cryptography",),
 }
