@@ -11,7 +11,7 @@ from consensus.communication.codec import Codec
 from consensus.communication.edges import Edges
 from consensus.communication.plans import Plan
 from consensus.engines.ranks import Ranks
-from consensus.engines.transport import Pairs
+from consensus.engines.transport import MIXED, UNEVEN, Pairs
 from topologies.schedules import ScheduleLike
 
 
@@ -47,12 +47,12 @@ class HaloNetwork(BlockNetwork):
     def counts(self) -> dict[str, int]:
         return super().counts | ({"bytes_between_hosts": self.bytes_between_hosts} if self.ranks.elsewhere else {})
 
-    def _transfer(self, receives: Pairs, sends: Pairs) -> None:
+    def _transfer(self, receives: Pairs, sends: Pairs, kind: int = MIXED) -> None:
         """Exchange arrays with other ranks, and count what goes to other machines."""
         elsewhere = self.ranks.elsewhere
         if elsewhere:
             self.bytes_between_hosts += sum(rows.nbytes for rank, rows in sends if rank in elsewhere)
-        self.ranks.exchange(receives, sends)
+        self.ranks.exchange(receives, sends, kind)
 
     def _prepare(self, whole: sp.csr_array, matrix: sp.csr_array) -> tuple[sp.csr_array, Halo]:
         first, count = self.rows.start, self.rows.stop - self.rows.start
@@ -98,7 +98,7 @@ class HaloNetwork(BlockNetwork):
         sends = [(r, np.frombuffer(b"".join(messages[row] for row in some.tolist()), np.uint8)) for r, some in halo.sends]
         most = codec.most(columns)
         arrived = [(rank, np.empty((part.stop - part.start) * most, np.uint8)) for rank, part in halo.receives]
-        self._transfer(arrived, sends)
+        self._transfer(arrived, sends, UNEVEN)
         received = np.empty((halo.total, columns))
         for (_, part), (_, message) in zip(halo.receives, arrived, strict=True):
             end = 0

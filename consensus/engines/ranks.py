@@ -74,7 +74,7 @@ class Ranks:
         self.elsewhere = frozenset(rank for rank, host in enumerate(hosts) if host != hosts[self.me])
 
     def exchange(self, receives: Pairs, sends: Pairs, kind: int = MIXED) -> None:
-        """Receive arrays and send others: pairs of a rank and an array, which may be longer than the message that comes."""
+        """Receive arrays and send others: pairs of a rank and an array, which may be longer than the message if ``UNEVEN``."""
         if receives or sends:
             self.wait(self.transport.exchange(kind, receives, sends))
 

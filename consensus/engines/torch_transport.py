@@ -6,16 +6,18 @@ import os
 import queue
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NoReturn
+from functools import partial
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from consensus.engines.transport import COLLECTED, ENDS, NOTES, LostRank, Pairs
+from consensus.engines.ahead import Ahead, Sizes
+from consensus.engines.transport import COLLECTED, ENDS, MIXED, NOTES, LostRank, Pairs
 
 if TYPE_CHECKING:
-    from torch import Tensor
     from torch.distributed import ProcessGroup, Work
 
 _EVER = timedelta(days=365)  # a timeout of gloo's would break all its connections; ours names who is late
@@ -24,10 +26,10 @@ _NOTHING = -1  # where no note has arrived
 
 
 class Messages:
-    """Messages on their way: their ``works`` by rank, with the arrays that must live until then."""
+    """Messages on their way: their ``works`` by rank, the ``arrays`` that must live until then, and what is ``last`` called."""
 
-    def __init__(self, works: list[tuple[int, Work]], arrays: list[Tensor]) -> None:
-        self.works, self._arrays = works, arrays
+    def __init__(self, works: list[tuple[int, Work]], arrays: list[np.ndarray], last: list[Callable[[], None]]) -> None:
+        self.works, self._arrays, self.last = works, arrays, last
         self.lost: int | None = None
         self.waiting = False
         self._over = threading.Lock()
@@ -52,8 +54,9 @@ class TorchTransport:
     """The :class:`consensus.engines.transport.Transport` of the ranks of a process group of gloo's.
 
     A message of gloo is over when a thread has waited for it: one does so here. The thread that runs rounds waits for that
-    one, and can look at its clock and obey signals meanwhile. A message only leaves when its receiver has asked for it. No
-    thread may be inside gloo when Python ends, which is a crash: so nothing waits for notes, which need never arrive.
+    one, and can look at its clock and obey signals meanwhile. A message leaves only when its receiver has asked for it: so
+    messages are asked for :class:`Ahead`. No thread may be inside gloo when Python ends, which is a crash: so nothing waits
+    for notes, which need never arrive.
 
     Parameters
     ----------
@@ -71,6 +74,9 @@ class TorchTransport:
         self._tensor, self._dist, self._group = torch.from_numpy, dist, group
         self.me, self.size = dist.get_rank(group), dist.get_world_size(group)
         self._queue, self._sent = _waited(), list[Messages]()
+        kinds = [(kind, rank) for kind in (MIXED, COLLECTED) for rank in self._others()]
+        self._coming = {(kind, rank): Ahead(kind, partial(self._receive, rank)) for kind, rank in kinds}
+        self._going = {(kind, rank): Sizes(kind) for kind, rank in kinds}
         self._notes = {rank: self._listen(rank) for rank in self._others()}
 
     def exchange(self, kind: int, receives: Pairs, sends: Pairs) -> Messages:
@@ -89,6 +95,8 @@ class TorchTransport:
             return False
         if pending.lost is not None:
             raise LostRank(pending.lost)
+        for last in pending.last:
+            last()
         return True
 
     def note(self, note: int) -> None:
@@ -117,21 +125,31 @@ class TorchTransport:
     def _others(self) -> list[int]:
         return [rank for rank in range(self.size) if rank != self.me]
 
-    def _begin(self, receives: Pairs, sends: Pairs, tag: int) -> Messages:
-        works, kept = [], []
-        for begin, pairs in ((self._dist.irecv, receives), (self._dist.isend, sends)):
-            for rank, rows in pairs:
-                kept.append(self._bytes(rows))
-                try:
-                    works.append((rank, begin(kept[-1], rank, self._group, tag)))
-                except RuntimeError as error:
-                    raise LostRank(rank) from error
-        return Messages(works, kept)
+    def _begin(self, receives: Pairs, sends: Pairs, kind: int) -> Messages:
+        works: list[tuple[int, Work]] = []
+        kept: list[np.ndarray] = []
+        last: list[Callable[[], None]] = []
+        for rank, array in receives:
+            rows, coming = array.reshape(-1).view(np.uint8), self._coming.get((kind, rank))
+            work, over = coming.begin(rows) if coming else (self._receive(rank, rows, kind), None)
+            works.append((rank, work))
+            kept.append(rows)
+            last += [over] if over else []
+        for rank, array in sends:
+            rows, going = array.reshape(-1).view(np.uint8), self._going.get((kind, rank))
+            kept.append(rows if rows.flags.writeable else rows.copy())  # a tensor can be written
+            tag = going.tag if going and going.fits(rows.size) else kind
+            works.append((rank, self._request(self._dist.isend, rank, kept[-1], tag)))
+        return Messages(works, kept, last)
 
-    def _bytes(self, rows: np.ndarray) -> Any:  # noqa: ANN401  a tensor, of a package that may be missing
-        """Return a tensor with the memory of a contiguous array; of one that cannot be written, with a copy."""
-        flat = rows.reshape(-1).view(np.uint8)
-        return self._tensor(flat if flat.flags.writeable else flat.copy())
+    def _receive(self, rank: int, rows: np.ndarray, tag: int) -> Work:
+        return self._request(self._dist.irecv, rank, rows, tag)
+
+    def _request(self, begin: Callable[..., Work], rank: int, rows: np.ndarray, tag: int) -> Work:
+        try:
+            return begin(self._tensor(rows), rank, self._group, tag)
+        except RuntimeError as error:
+            raise LostRank(rank) from error
 
     def _listen(self, rank: int) -> tuple[np.ndarray, Work]:
         """Ask a rank for its next note. Gloo writes it here, where it can be seen without waiting for it."""

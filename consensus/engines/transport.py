@@ -10,6 +10,7 @@ import numpy as np
 Pairs: TypeAlias = Sequence[tuple[int, np.ndarray]]  # a rank, and the rows that go to it or come from it
 Pending: TypeAlias = Any  # messages on their way, of a type that only their transport knows
 MIXED, COLLECTED = 1904, 1903  # kinds of messages: rows that agents mix, and what all ranks collect; they are tags as well
+UNEVEN = 1906  # the kind of messages that may be shorter than the arrays they fill
 NOTES = 1905  # the tag of notes
 GOES_ON, WAITS, ENDS = 0, 1, 2  # notes: of ranks that wait longer than usual, that no longer do, and that end the job
 
@@ -55,9 +56,9 @@ class Transport(Protocol):
         Parameters
         ----------
         kind : int
-            ``MIXED`` or ``COLLECTED``.
+            ``MIXED``, ``COLLECTED`` or ``UNEVEN``.
         receives : sequence of (int, ndarray)
-            Ranks, and the arrays to be filled, which may be longer than the messages that come.
+            Ranks, and the arrays to be filled, of the size of the messages that come, or larger if they are ``UNEVEN``.
         sends : sequence of (int, ndarray)
             Ranks, and what is sent to them.
 
