@@ -6,7 +6,7 @@ import re
 import signal
 import time
 import uuid
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import engine_cases
 import numpy as np
@@ -38,7 +38,8 @@ def made(mark, folder, **link):
             before = set(living(mark))
             yield two
             for process in set(living(mark)) - before:
-                os.kill(process, signal.SIGKILL)
+                with suppress(ProcessLookupError):  # it has just ended by itself
+                    os.kill(process, signal.SIGKILL)
     except NoHosts as error:
         pytest.skip(str(error))
 
