@@ -125,7 +125,7 @@ def test_a_killed_rank_or_a_cut_link_ends_all_ranks_and_the_history_is_written(w
         assert all(job.returncode for job in jobs)
         assert what == "cut" or "rank 3 (agents 5 to 6) has ended, or its connection broke" in errors
     kept = columns(consensus.History.from_csv(tmp_path / "run.ckpt.history.csv"))
-    assert len(kept["round"]) > 3
+    assert len(kept["round"]) > 1
     assert (np.diff(kept.pop(BETWEEN)) > 0).all()
     reference = columns(engine_cases.slow(rounds=int(kept["round"][-1]), record_every=1).run().history)
     for name, column in reference.items():
