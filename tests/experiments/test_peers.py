@@ -8,7 +8,8 @@ import pytest
 from scipy.special import expit
 
 import consensus
-from experiments.benchmarks import peers
+import consensus.centralised
+from experiments.benchmarks import flower, peers
 from experiments.benchmarks.least_squares import Costs
 from experiments.benchmarks.methods import METHODS
 
@@ -88,8 +89,23 @@ def test_a_row_needs_iterates_that_agree(capsys):
         peers.compare("Other", (run, lambda rounds: run(rounds) + 2e-11), repeats=2, seconds=0)
 
 
-def test_without_the_package_it_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(peers, "find_spec", lambda name: None)
+@pytest.mark.parametrize(
+    ("benchmark", "words"),
+    [(peers, r"(?s)Python 3\.13.*pip install -e \. decent-bench"), (flower, r'pip install -e \. "flwr\[simulation\]"')],
+    ids=["decent-bench", "Flower"],
+)
+def test_without_the_package_it_says_what_to_install(benchmark, words, monkeypatch):
+    monkeypatch.setattr(benchmark, "find_spec", lambda name: None)
     monkeypatch.setattr("sys.argv", ["peers"])
-    with pytest.raises(SystemExit, match=r"(?s)Python 3\.13.*pip install -e \. decent-bench"):
-        peers.main()
+    with pytest.raises(SystemExit, match=words):
+        benchmark.main()
+
+
+def test_local_steps_by_hand_and_their_mean_are_our_federated_averaging():
+    problem, rounds = peers.problem_of("breast_cancer"), 10
+    step, w = flower.step_of(problem), np.zeros(problem.parameters)
+    for _ in range(rounds):
+        shards = zip(problem.shards.features, problem.shards.targets, strict=True)
+        w = np.mean([flower.locally(w, x, d, step) for x, d in shards], axis=0)
+    ours = consensus.centralised.solve(problem, consensus.centralised.FedAvg(step, peers.LOCAL), rounds=rounds)
+    np.testing.assert_allclose(ours.w[0], w, rtol=0, atol=1e-13)
