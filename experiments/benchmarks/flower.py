@@ -1,8 +1,8 @@
 """Rounds of federated averaging in Flower's simulation and ours: the same iterates, and where Flower's time goes.
 
 Logistic regression on breast cancer: ten clients of 56 samples each, four local steps. Flower sends messages between processes
-of Ray, and looks for replies at an interval, 0.1 s by default; ours computes all clients as rows of arrays in one process. So this
-measures what a round of messages costs there, not how fast either trains.
+of Ray, and looks for replies at an interval, 0.1 s by default. Ours computes all clients as rows of arrays in one process. So
+this measures what a round of messages costs there, not how fast either trains.
 """
 
 import argparse
