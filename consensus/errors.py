@@ -63,9 +63,12 @@ class DivergenceError(RunError, ArithmeticError):
     """
 
     def __init__(self, round: int, solver: object) -> None:
+        at_once = (
+            "Look at the costs and their gradients at the start: are they finite? If they are, take" if round <= 1 else "Take"
+        )
         super().__init__(
             f"{solver} diverged in round {round}: an iterate is NaN, infinite or larger than 1e150. "
-            "Take a smaller step or a larger tau; the history so far is this error's .history"
+            f"{at_once} a smaller step or a larger tau; the history so far is this error's .history"
         )
         self.round, self.solver = round, solver
 
