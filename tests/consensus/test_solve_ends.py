@@ -56,15 +56,12 @@ def test_a_gradient_that_is_no_number_at_the_start_leads_to_the_costs_and_not_to
     with pytest.raises(consensus.DivergenceError, match=r"round 1: .* gradients at the start: are they finite\?") as caught:
         consensus.solve(p, GRAPH, DGD(0.1), rounds=5, start=np.ones(1))
     assert caught.value.history.rows == 1
-    with pytest.raises(consensus.DivergenceError, match=r"round 30: [^?]*\. Take a smaller step"):
-        grow = consensus.Problem.from_functions(lambda w: -(w**2).sum(axis=1), lambda w: -2.0 * w, agents=6, parameters=1)
-        consensus.solve(grow, GRAPH, DGD(1e4), rounds=100, start=np.ones(1))
 
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_too_large_is_divergence_too(sign):
     grow = consensus.Problem.from_functions(lambda w: -(w**2).sum(axis=1), lambda w: -2.0 * w, agents=6, parameters=1)
-    with pytest.raises(consensus.DivergenceError) as caught:
+    with pytest.raises(consensus.DivergenceError, match=r"round 30: [^?]*\. Take a smaller step") as caught:
         consensus.solve(grow, GRAPH, DGD(1e4), rounds=100, start=sign * np.ones(1))
     # Each round multiplies by 1 + 1.2e5, so 1e150 is passed in round 30.
     assert caught.value.round == 30
