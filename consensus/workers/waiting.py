@@ -6,7 +6,7 @@ import warnings
 
 PATIENCE = 5.0  # seconds beyond the usual after which others count as late
 _YIELDS = 2000  # offers of the core to others before a wait sleeps: some ms
-_FIRST, _LONGEST = 2e-5, 2e-3  # seconds of sleep
+_FIRST, _LONGEST = 2e-5, 5e-4  # seconds of sleep; large messages come in steps, each of which it delays
 _AWAKE = 0.5  # seconds between two polls at most, else this process was itself stopped
 
 _offer = getattr(os, "sched_yield", lambda: time.sleep(0))
