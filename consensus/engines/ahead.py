@@ -13,7 +13,7 @@ from consensus.engines.transport import LostRank
 
 Work = TypeVar("Work")
 _AHEAD = 2  # messages: the request for one travels while the message before it does
-_LEAST, _MOST = 1 << 12, 1 << 22  # bytes; a larger message travels for longer than the request, and would take memory
+_LEAST, _MOST = 1 << 12, 1 << 22  # bytes; larger messages would take much memory, and hardly gain
 
 
 class Sizes:

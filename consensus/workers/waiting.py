@@ -1,4 +1,4 @@
-"""Waiting for other processes: short waits end within microseconds, long ones cost nothing and are warned of."""
+"""Waiting for other processes: short waits end within microseconds, long ones cost little and are warned of."""
 
 import os
 import time
