@@ -63,6 +63,7 @@ class DivergenceError(RunError, ArithmeticError):
     """
 
     def __init__(self, round: int, solver: object) -> None:
+        _checks.count("round", round, least=0)
         at_once = (
             "Look at the costs and their gradients at the start: are they finite? If they are, take" if round <= 1 else "Take"
         )

@@ -10,7 +10,7 @@ import numpy as np
 Pairs: TypeAlias = Sequence[tuple[int, np.ndarray]]  # a rank, and the rows that go to it or come from it
 Pending: TypeAlias = Any  # messages on their way, of a type that only their transport knows
 MIXED, COLLECTED = 1904, 1903  # kinds of messages: rows that agents mix, and what all ranks collect; they are tags as well
-UNEVEN = 1906  # the kind of messages that may be shorter than the arrays they fill
+UNEVEN = 1902  # the kind of messages that may be shorter than the arrays they fill
 NOTES = 1905  # the tag of notes
 GOES_ON, WAITS, ENDS = 0, 1, 2  # notes: of ranks that wait longer than usual, that no longer do, and that end the job
 

@@ -5,7 +5,7 @@ import numpy as np
 from engine_harness import engine_here, say
 
 from consensus.compression import Drawn, Factors, Halves, Quantised, Runs, Sparse, Whole
-from consensus.engines.transport import MIXED
+from consensus.engines.transport import COLLECTED
 from consensus.solvers import DGD
 
 
@@ -19,7 +19,7 @@ class Wire:
         return getattr(self.transport, name)
 
     def exchange(self, kind, receives, sends):
-        self.sent += sum(rows.nbytes for _, rows in sends) if kind == MIXED else 0
+        self.sent += sum(rows.nbytes for _, rows in sends) if kind != COLLECTED else 0
         return self.transport.exchange(kind, receives, sends)
 
 

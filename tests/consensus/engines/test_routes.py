@@ -6,11 +6,11 @@ import pytest
 
 from consensus.asynchronous.post import ANSWER, COUNT, MAIL, ORDER
 from consensus.engines.routes import routes
-from consensus.engines.transport import COLLECTED, MIXED, NOTES
+from consensus.engines.transport import COLLECTED, MIXED, NOTES, UNEVEN
 
 
 def test_messages_of_different_kinds_have_different_tags():
-    assert len({MIXED, COLLECTED, NOTES, MAIL, COUNT, ORDER, ANSWER}) == 7
+    assert len({MIXED, COLLECTED, UNEVEN, NOTES, MAIL, COUNT, ORDER, ANSWER}) == 8
 
 
 @pytest.mark.parametrize("hosts", ["a", "ab", "aabb", "aaabbc", "abababa", "aaaab", "abcde", "aaaaaaa"])
