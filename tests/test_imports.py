@@ -139,7 +139,7 @@ print(consensus.__file__)
 """
 
 
-@pytest.mark.parametrize("form", ["source", "compiled", "zip"])
+@pytest.mark.parametrize("form", ["source", *(pytest.param(form, marks=pytest.mark.slow) for form in ("compiled", "zip"))])
 def test_packages_import_their_parts_when_they_are_used(form, tmp_path):
     source = Path(consensus.__file__).parents[1]
     target = tmp_path / "packages"

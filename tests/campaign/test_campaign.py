@@ -16,6 +16,7 @@ def test_nothing_is_found(name):
     assert not outcome.findings, "\n".join(outcome.findings)
 
 
+@pytest.mark.slow
 def test_every_callable_has_a_good_call():
     """Otherwise the campaign would test nothing."""
     with calls.evaluator() as evaluate:

@@ -82,6 +82,7 @@ def ends_with_a_checkpoint(problem, start, system, path, message, kill=condemn):
     assert_same(again, solve(problem, system, rounds=ROUNDS, record_every=1, start=start))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("nothing_left")
 @pytest.mark.parametrize("name", ENDING)
 def test_systems_that_need_all_workers_end_with_a_clear_error_and_a_checkpoint(deadly, start, name, tmp_path):

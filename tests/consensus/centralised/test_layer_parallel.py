@@ -27,6 +27,7 @@ def near(found, wanted, digits=1e-13):
     np.testing.assert_allclose(found, wanted, rtol=0, atol=digits * np.abs(wanted).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("activation", ["tanh", "relu", "sigmoid", "softplus", "quadratic"])
 @pytest.mark.parametrize(("workers", "coarsening"), [(1, 4), (2, 4), (4, 2)])
 def test_two_levels_are_exact_after_half_as_many_iterations_as_corners(activation, workers, coarsening):

@@ -101,6 +101,7 @@ def test_what_is_nearly_on_a_bound_in_cvxpy_is_exactly_there(regularizer, loss):
     assert 0.2 < np.mean((points == lower) | (points == upper)) < 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("tau", [1e-3, 0.5])
 @pytest.mark.parametrize("regularizer", ["L1", "GroupL1", "Box", "NonNegative", "L2Ball"])

@@ -48,6 +48,7 @@ def test_files_keep_the_shape_of_a_sample(tmp_path):
         load_shards(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "solver",
     [NEXT(PartialLinearization(0.5), 0.5, batch=4), AdaptiveNEXT(), GradientTracking(0.05, batch=4), DiNNO(), GTSAGA(0.05, 4)],

@@ -145,6 +145,7 @@ def test_with_three_byzantine_agents_of_twenty_robust_methods_stay_within_a_twen
         assert excess(attack, None) > 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 def test_where_agents_data_differ_alie_costs_robust_rules_more_than_plain_mixing_and_cruder_attacks_little(rule):
     """What docs/robust.md says of sorted shards, here of other targets at each agent."""

@@ -88,6 +88,7 @@ def far(messages, marked):
     return np.full((np.count_nonzero(marked), messages.rows.shape[1]), 100.0)
 
 
+@pytest.mark.slow
 @every
 @pytest.mark.parametrize(
     ("before", "attack"), in_turn([None, NNM(), Bucketing(2)], [far, SignFlip(), IPM(), Dissensus(), worst(5.0)])

@@ -47,6 +47,7 @@ def test_it_keeps_the_contract(name):
     assert {"blocks of agents on threads come to the same bits", "a resumed run is the run that never stopped"} <= {*laws}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SOLVERS)
 def test_it_keeps_the_contract_on_other_problems(name):
     """Each with one loss and regularizer of all, and a model that is not linear."""

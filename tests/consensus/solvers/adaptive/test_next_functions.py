@@ -41,6 +41,7 @@ def test_quadratics_end_in_the_closed_form(weight, network):
     assert objective.max() <= objective[0] * (1 + 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", NETWORKS)
 def test_starts_where_no_own_cost_has_a_slope(network):
     """Curvature and damping are then unknown until the agents' points have mixed."""

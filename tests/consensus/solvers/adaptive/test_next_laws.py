@@ -77,6 +77,7 @@ def test_agents_agree_and_know_the_networks_gradient_in_the_end(schedule):
 LINEAR = {loss: lambda loss=loss: problem(loss, consensus.L2(0.1)) for loss in ("squared", "logistic", "huber", "classes")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "schedule"), in_turn(LINEAR, [*SCHEDULES, "complete"], every=4))
 def test_it_comes_back_to_a_stationary_agreement(name, schedule):
     """Trackers begin as the agents' own gradients, by which everyone leaves first."""

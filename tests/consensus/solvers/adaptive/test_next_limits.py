@@ -34,6 +34,7 @@ def known(name):
     return model.fit(X, (Y > 0.2).astype(float) if loss == "logistic" else Y).coef_.ravel()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "schedule"), in_turn(OPTIMA, NETWORKS, every=4))
 def test_scikit_learns_optimum(name, schedule):
     p, optimum = problem(*OPTIMA[name][:2], PLAIN), known(name)
