@@ -11,6 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from consensus._interrupts import interrupted_later
+
 try:
     import fcntl
 except ImportError:  # Windows: two runs with one path do not notice each other there, but each file is one of theirs as a whole
@@ -23,7 +25,8 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # of file systems th
 def whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a new file that replaces ``path`` at the end of the block, atomically; after an error the old one stays.
 
-    Links are replaced, not followed. Devices and pipes, such as ``/dev/stdout``, are written directly.
+    Links are replaced, not followed. Devices and pipes, such as ``/dev/stdout``, are written directly. Ctrl-C waits until the
+    file is there: it would lose what is being written, and those who write archives turn it into an error of their own.
     """
     path = Path(path)
     folder = str(path.parent.resolve())
@@ -31,22 +34,23 @@ def whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         with open(path, "wb") as file:
             yield file
         return
-    part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")  # one for each writer
-    try:
-        with open(part, "xb") as file:  # never one that is there, nor through a link
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-    if hasattr(os, "O_DIRECTORY"):  # Windows opens no folders
-        opened = os.open(folder, os.O_RDONLY)
+    with interrupted_later():
+        part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")  # one for each writer
         try:
-            os.fsync(opened)  # the new name itself
-        finally:
-            os.close(opened)
+            with open(part, "xb") as file:  # never one that is there, nor through a link
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, path)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+        if hasattr(os, "O_DIRECTORY"):  # Windows opens no folders
+            opened = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(opened)  # the new name itself
+            finally:
+                os.close(opened)
 
 
 class Held(ValueError):

@@ -218,23 +218,25 @@ def finish(
     On ctrl-C it raises ``Interrupted`` with the result so far; any other exception of the run gets a ``.history``.
     """
 
-    def result(reason: str) -> Result:
+    def result(reason: str, history: History) -> Result:
         assert observer.latest is not None, "a run that ends has been seen"
         done, w = observer.latest
         best = None if observer.keeper is None else observer.keeper.best
         model = getattr(observer.problem, "model", None)
         personal = observer.recorder.personal is not None
-        return Result(w, observer.history, done, reason, solver, observer.recorder.honest, best, model, personal)
+        return Result(w, history, done, reason, solver, observer.recorder.honest, best, model, personal)
 
     try:
         reason = run()
     except BaseException as error:
+        history = observer.history.copy()  # up to its last whole row: ctrl-C may come while one is appended
         if isinstance(error, KeyboardInterrupt) and observer.latest is not None:  # at least the start was seen
-            raise Interrupted(result("stopped by the user"), checkpoint) from None
+            written = checkpoint if checkpoint is not None and os.path.exists(checkpoint) else None
+            raise Interrupted(result("stopped by the user", history), written) from None
         with suppress(AttributeError):  # a user's own may have another history
-            error.history = observer.history  # type: ignore[attr-defined]  # all are given one
+            error.history = history  # type: ignore[attr-defined]  # all are given one
         raise
-    return result(reason or f"all {rounds} rounds done")
+    return result(reason or f"all {rounds} rounds done", observer.history)
 
 
 def warn_if_above(result: Result) -> None:

@@ -75,7 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ConfigError as error:  # the user's file, not our code: no traceback
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
-        again = f": go on with --resume {options.checkpoint}" if options.checkpoint else ""
+        written = options.checkpoint and any(Path(options.checkpoint).glob("*.ckpt"))
+        again = f": go on with --resume {options.checkpoint}" if written else ""
         print(f"\nstopped by the user{again}", file=sys.stderr)
         sys.exit(STOPPED)
     if not all_done(config, results):

@@ -93,7 +93,9 @@ def run(config: Config, checkpoint: Folder = None, resume: Folder = None) -> dic
                 results[label] = attempt(config, key, consensus.solve, problem, network, solver, **arguments)
                 histories[label], ends[label] = results[label].history, "done"
             except Interrupted as stopped:
-                results[label], histories[label], ends[label] = stopped.result, stopped.result.history, "interrupted"
+                ends[label] = "interrupted"
+                if stopped.history.rows:
+                    results[label], histories[label] = stopped.result, stopped.history
                 raise
             except Exception as error:
                 ends[label] = "diverged" if isinstance(error, DivergenceError) else "failed"

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks
+from consensus._interrupts import interrupted_later
 from consensus._npz import Claim
 from consensus.data.folder_index import PLAIN, WEIGHTED, classes_in, columns_in, whole_index
 from consensus.data.shards import Shards, padded
@@ -83,7 +84,7 @@ def save_shards(shards: Shards, folder: str | os.PathLike[str], first: int | Non
         _reject_other(path, save)
     for path, save in files.items():
         try:
-            with path.open("xb") as file:  # another machine may be writing, too
+            with interrupted_later(), path.open("xb") as file:  # another machine may be writing, too
                 save(file)
         except FileExistsError:
             _reject_other(path, save)

@@ -1,7 +1,6 @@
 """Worker processes that stay for one run after another."""
 
 import multiprocessing
-import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -10,6 +9,7 @@ from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Lock
 from typing import Any
 
+from consensus._interrupts import interrupted_later
 from consensus.workers.process_group import process_group
 from consensus.workers.shared_memory import send
 
@@ -65,7 +65,7 @@ class KeptWorkers:
 
     def _start(self, count: int) -> None:
         self.stop()
-        with _interrupted_later():
+        with interrupted_later():  # a semaphore that is made, but not yet registered, would never be removed
             self.lock = multiprocessing.get_context("spawn").Lock()
         self.workers, self.pipes = self._stack.enter_context(process_group(self._work, [self.lock] * count, _stop))
 
@@ -74,20 +74,3 @@ def _stop(pipes: Sequence[Connection]) -> None:
     for pipe in pipes:
         with suppress(OSError):
             send(pipe, None)
-
-
-@contextmanager
-def _interrupted_later() -> Iterator[None]:
-    """Delay ctrl-C to the end of this block: a semaphore that is made, but not yet registered, would never be removed."""
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or before is None:  # other threads are not interrupted
-        yield
-        return
-    came: list[bool] = []
-    signal.signal(signal.SIGINT, lambda *_: came.append(True))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-        if came:
-            signal.raise_signal(signal.SIGINT)

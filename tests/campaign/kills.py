@@ -88,6 +88,9 @@ def _signalled(engine, name, rng, folder):
     wrong = [] if code is not None else [f"still running {ENDING:g} s later"]
     if name == "SIGSTOP" and code not in (0, None):
         wrong.append(f"ended with {code} though it was only stopped for a moment: {started.output()[-300:]!r}")
+    if name == "SIGINT" and engine not in RANKS and code not in (0, STOPPED, None):
+        last = started.output().strip().rpartition("\n")[2]
+        wrong += [] if last.startswith("KeyboardInterrupt") else [f"ended with {code}: {last}"]  # it may still be importing
     return wrong + [f"left {text}" for text in started.left(engine not in RANKS)]
 
 

@@ -103,6 +103,25 @@ def test_what_was_computed_before_an_error_is_written(tmp_path, monkeypatch):
     assert consensus.load(tmp_path / "out" / "dgd.npz").rounds == 6
 
 
+def test_ctrl_c_before_the_first_row_leaves_nothing(tmp_path, monkeypatch, capsys):
+    solve = consensus.solve
+
+    def early(*arguments, **options):
+        if options["rounds"]:
+            monkeypatch.setattr(consensus.History, "append", ctrl_c)
+        return solve(*arguments, **options)
+
+    def ctrl_c(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(consensus, "solve", early)
+    with pytest.raises(SystemExit) as caught:
+        main(["run", str(config(tmp_path, TEXT).path), "--checkpoint", str(tmp_path / "states")])
+    assert caught.value.code == 130
+    assert capsys.readouterr().err.splitlines()[-1] == "stopped by the user"  # there is nothing to resume from
+    assert not [*(tmp_path / "out").iterdir(), *(tmp_path / "states").iterdir()]
+
+
 @pytest.mark.slow
 def test_ctrl_c_ends_with_130_and_the_run_goes_on_from_its_checkpoints(tmp_path):
     whole = run(config(tmp_path, TEXT))
