@@ -86,6 +86,7 @@ class Hold:
         self.shared = False
         self._descriptor: int | None = None
 
+    @interrupted_later()
     def take(self) -> None:
         """Take the path, or raise :class:`Held` if another process on a machine that shares the folder has it."""
         if fcntl is None:
@@ -113,6 +114,7 @@ class Hold:
             if left.fullmatch(part.name):
                 part.unlink(missing_ok=True)
 
+    @interrupted_later()
     def release(self) -> None:
         """Let others take the path."""
         if self._descriptor is not None:
