@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -90,13 +91,13 @@ class Torch(RankEngine):
             raise ImportError("the Torch engine needs PyTorch: pip install consensus-opt[torch]") from error
         meeting = max(_MEETING, _checks.number("timeout", timeout, above=0))
         if not dist.is_initialized():
-            start = Start.of(init_method, rank, size)
+            start, begin = Start.of(init_method, rank, size), time.monotonic()
             try:
                 _meet(start, timedelta(seconds=meeting))
             except RuntimeError as error:
                 raise WorkerError(
-                    f"rank {start.rank} did not meet all {start.world_size} ranks at {start.init_method} within {meeting:g} s: "
-                    f"{error}"
+                    f"rank {start.rank} did not meet all {start.world_size} ranks at {start.init_method}: PyTorch, given "
+                    f"{meeting:g} s, gave up after {time.monotonic() - begin:.0f} s: {error}"
                 ) from error
         elif (init_method, rank, size) != (None, None, None):
             raise ValueError("init_method, rank and size must be left out: torch.distributed has its ranks already")

@@ -107,6 +107,17 @@ def test_the_engine_is_refused_without_ranks_or_torch(monkeypatch):
 
 
 @pytest.mark.slow
+def test_a_rank_that_meets_nobody_says_how_long_it_waited(monkeypatch):
+    monkeypatch.setattr("consensus.engines.torch._MEETING", 1.0)
+    with socket.socket() as taken:
+        taken.bind(("localhost", 0))  # where nobody listens
+        url = f"tcp://localhost:{taken.getsockname()[1]}"
+        said = rf"^rank 1 did not meet all 2 ranks at {url}: PyTorch, given 1 s, gave up after \d s: "
+        with pytest.raises(consensus.WorkerError, match=said):
+            consensus.engines.Torch(url, 1, 2, timeout=1.0)
+
+
+@pytest.mark.slow
 def test_a_stopped_rank_is_named_and_the_others_end(tmp_path):
     """Under SLURM's variables."""
     shared = {"SLURM_NTASKS": "3", "SLURM_STEP_NODELIST": "localhost", "MASTER_PORT": str(port())}
