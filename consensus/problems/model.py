@@ -204,7 +204,7 @@ class Problem(BufferedSums):
         regularizer: Regularizer | None = None,
         lipschitz: ArrayLike | None = None,
     ) -> FunctionProblem:
-        """Return a problem whose costs are the user's own functions.
+        """Return a problem whose costs are the user's own functions; :func:`consensus.testing.check_problem` tries them.
 
         Parameters
         ----------
