@@ -129,14 +129,14 @@ def _slopes(laws: Laws, problem: BaseProblem, at: np.ndarray, rng: np.random.Gen
 
 
 def _lipschitz(laws: Laws, problem: FunctionProblem, at: np.ndarray, rng: np.random.Generator, eps: float) -> None:
-    """Check that gradients change no faster than the given constants allow, near and far."""
+    """Check that gradients change no faster than the given constants allow."""
     law = "gradients change by at most lipschitz times the distance"
     bound = laws.offered(law, problem.lipschitz, "")
     if bound is None:
         return
     bound, gradient = bound / problem.network_size, problem.gradient(at)
     rounding = 10 * eps**0.5 * max(float(bound.max()), float(np.abs(gradient).max()))
-    for size in (0.1, 1.0, 100.0):
+    for size in (0.1, 1.0):
         step = size * rng.standard_normal(at.shape)
         changes = np.linalg.norm(problem.gradient(at + step) - gradient, axis=1) / np.linalg.norm(step, axis=1)
         laws.at_most(law, changes, bound, rounding)
