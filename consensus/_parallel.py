@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, ClassVar
 
 from threadpoolctl import ThreadpoolController
 
@@ -71,10 +71,10 @@ def keep_freed_memory() -> None:
 
 
 class _Guard:
-    """How many threads are inside :func:`one_blas_thread`, and how many they may use for chunks."""
+    """Which threads are inside :func:`one_blas_thread`, and how many they may use for chunks."""
 
     lock = threading.Lock()
-    depth = 0
+    inside: ClassVar[set[int]] = set()
     threads = 1
     limiter: Any = None
 
@@ -86,7 +86,11 @@ class _OneThread(threading.local):
 
     def __enter__(self) -> None:
         if self.depth == 0:
-            _enter()
+            try:
+                _enter()
+            except BaseException:  # ctrl-C: the block does not begin, and so will not end
+                _leave()
+                raise
         self.depth += 1
 
     def __exit__(self, *_: object) -> None:
@@ -97,22 +101,29 @@ class _OneThread(threading.local):
 
 def _enter() -> None:
     with _Guard.lock:
-        if _Guard.depth == 0:
+        if not _Guard.inside:
+            _restore()  # what ctrl-C may have left
             if os.environ.get(SWITCH) == "1":
                 keep_freed_memory()
             allowed = max((library.num_threads for library in _blas().lib_controllers), default=1)
             _Guard.threads = min(allowed, cores())
             _Guard.limiter = _blas().limit(limits=1)
             _give_up_control()
-        _Guard.depth += 1
+        _Guard.inside.add(threading.get_ident())
 
 
 def _leave() -> None:
     with _Guard.lock:
-        _Guard.depth -= 1
-        if _Guard.depth == 0:
-            _Guard.limiter.restore_original_limits()
-            _give_up_control()
+        _Guard.inside.discard(threading.get_ident())
+        if not _Guard.inside:
+            _restore()
+
+
+def _restore() -> None:
+    if _Guard.limiter is not None:
+        _Guard.limiter.restore_original_limits()
+        _give_up_control()
+        _Guard.limiter = None
 
 
 _one_thread = _OneThread()

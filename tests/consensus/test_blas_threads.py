@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from consensus import _parallel
 from consensus._parallel import for_chunks, one_blas_thread
 
 HUGE = 1 << 40  # bytes an agent: every agent is a chunk of its own
@@ -50,6 +51,27 @@ def test_blas_threads_are_restored_after_an_exception(cores):
             with pytest.raises(ZeroDivisionError):
                 for_chunks(lambda rows: 1 / 0, agents, HUGE)
             assert blas_threads() == before
+
+
+@pytest.mark.parametrize("leaving", [False, True])
+def test_blas_threads_are_restored_after_ctrl_c_on_the_way_in_or_out(cores, monkeypatch, leaving):
+    give_up, calls = _parallel._give_up_control, []
+
+    def interrupted():
+        calls.append(True)
+        give_up()
+        if len(calls) == 1 + leaving:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(_parallel, "_give_up_control", interrupted)
+    with threadpool_limits(3, user_api="blas"):
+        before = blas_threads()
+        with pytest.raises(KeyboardInterrupt), one_blas_thread():
+            assert leaving
+        assert blas_threads() == before
+        with one_blas_thread():
+            assert set(blas_threads()) == {1}
+        assert blas_threads() == before
 
 
 @pytest.mark.parametrize("failure", [None, LookupError], ids=["leaving", "failing"])

@@ -1,5 +1,6 @@
 """Ctrl-C at any place of a run: files are whole, and so are the result and its history."""
 
+import linecache
 import signal
 import sys
 import zipfile
@@ -64,15 +65,20 @@ PACKAGE = str(Path(consensus.__file__).parent)
 
 
 class AtLine:
-    """A trace function after which ctrl-C comes before the k-th line that the package executes."""
+    """A trace function after which ctrl-C comes before the k-th line that the package executes.
+
+    Two kinds of lines do not count: those of the delay itself, which takes a few microseconds to begin, and ``with``, which is
+    traced once more at its end, where Python handles no signals.
+    """
 
     def __init__(self, k):
         self.left = k
 
     def __call__(self, frame, event, _):
-        if not frame.f_code.co_filename.startswith(PACKAGE):
+        name = frame.f_code.co_filename
+        if not name.startswith(PACKAGE) or name.endswith("_interrupts.py"):
             return None
-        if event == "line":
+        if event == "line" and not linecache.getline(name, frame.f_lineno).lstrip().startswith("with "):
             self.left -= 1
             if self.left == 0:
                 signal.raise_signal(signal.SIGINT)
