@@ -65,7 +65,8 @@ def check_problem(problem: BaseProblem, w: ArrayLike | None = None, *, seed: int
         )
     rng, laws = _checks.seed(seed), Laws(problem)
     shape = (problem.agents, problem.parameters)
-    at = rng.standard_normal(shape) if w is None else _checks.floats("w", w)
+    # Not normal numbers, which with this seed may be the user's own data, and so minimisers, where little is to be seen.
+    at = rng.uniform(-2, 2, shape) if w is None else _checks.floats("w", w)
     if at.shape not in (shape, shape[1:]) or not np.isfinite(at).all():
         raise ValueError(f"w must hold finite numbers, (P,) = {shape[1:]} or (agents, P) = {shape}; got {_checks.shown(w)}")
     at = constant(np.broadcast_to(at, shape).astype(problem.dtype))

@@ -45,6 +45,13 @@ def test_functions_of_single_precision_are_compared_more_coarsely():
         check_problem(functions(value, lambda w: 1.05 * np.exp(w.astype(np.float32))))
 
 
+def test_the_points_are_not_data_that_the_same_seed_drew():
+    centres = np.random.default_rng(0).standard_normal((3, 4))
+    wrong = functions(lambda w: 0.5 * ((w - centres) ** 2).sum(axis=1), lambda w: 2 * (w - centres))
+    with pytest.raises(AssertionError, match=SLOPE):  # which is zero at the centres, as it should be
+        check_problem(wrong)
+
+
 def test_the_points_may_be_given():
     logarithm = functions(lambda w: np.log(w).sum(axis=1), lambda w: 1 / w)
     with np.errstate(invalid="ignore"), pytest.raises(AssertionError, match="value is finite"):
