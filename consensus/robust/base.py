@@ -204,5 +204,5 @@ class Differences(NamedTuple):
 def clipped(messages: Messages, relative: Differences, levels: np.ndarray) -> np.ndarray:
     """Return ``x_i + sum_j W_ij min(1, t_i / |x_j - x_i|) (x_j - x_i)``, shape (agents, P), for levels t (agents,)."""
     level = levels[messages.receivers]
-    kept = np.where(relative.distances <= level, 1.0, level / relative.distances)
+    kept = np.divide(level, relative.distances, out=np.ones(len(level)), where=~(relative.distances <= level))
     return np.asarray(messages.own + messages.total(relative.differences, messages.weights * kept))

@@ -9,6 +9,7 @@ from turns import in_turn
 
 import consensus
 import topologies
+from consensus.engines import StackedNetwork
 from consensus.robust import IPM, NNA, NNM, Attack, Bucketing, CSPlus, Dissensus, SignFlip
 from consensus.solvers import DGD, SONATA, AdaptiveNEXT, Gossip, GradientTracking, PushPull
 from consensus.surrogates import FullLinearization
@@ -114,6 +115,16 @@ def test_rows_that_are_no_numbers_are_as_far_as_can_be(rule):
         assert np.isfinite(found).all()
         if rule is NNA:
             np.testing.assert_array_equal(found, huge)
+
+
+@every
+@pytest.mark.parametrize("before", [None, NNM()])
+def test_equal_messages_are_divided_by_no_distance(rule, before):
+    x, schedule, solver = rows(), NETWORKS["equal weights"], rule(DGD(0.1), 0.2, before)
+    x[1:] = x[0]
+    with np.errstate(all="raise"):
+        (found,) = solver.around(StackedNetwork(schedule, x.dtype)).mix(0, x)
+    np.testing.assert_array_equal(found, mixed(solver, schedule, x))
 
 
 @every
