@@ -26,7 +26,7 @@ def whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a new file that replaces ``path`` at the end of the block, atomically; after an error the old one stays.
 
     Links are replaced, not followed. Devices and pipes, such as ``/dev/stdout``, are written directly. Ctrl-C waits until the
-    file is there: it would lose what is being written, and those who write archives turn it into an error of their own.
+    file is there: inside an archive of NumPy's it would become a ``ValueError``.
     """
     path = Path(path)
     folder = str(path.parent.resolve())

@@ -19,8 +19,8 @@ def check_problem(problem: BaseProblem, w: ArrayLike | None = None, *, seed: int
     ``grad g_i(w_i) . u`` is compared with ``(g_i(w_i + h u) - g_i(w_i - h u)) / 2h`` along up to 20 entries of w and along
     three random directions, so the costs must be smooth at ``w``. An agent's numbers must not depend on the other agents'
     points, nor on which agents are computed together (:meth:`~consensus.problems.BaseProblem.restrict`). Gradients must not
-    change by more than the Lipschitz constants given to :meth:`~consensus.Problem.from_functions` allow. In single precision
-    differences are coarser.
+    change by more than the Lipschitz constants given to :meth:`~consensus.Problem.from_functions` allow. Functions that
+    compute in single precision are compared more coarsely.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def check_problem(problem: BaseProblem, w: ArrayLike | None = None, *, seed: int
         )
     rng, laws = _checks.seed(seed), Laws(problem)
     shape = (problem.agents, problem.parameters)
-    # Not normal numbers, which with this seed may be the user's own data, and so minimisers, where little is to be seen.
+    # Uniform: the normal numbers of this seed may be the user's own data, where slopes are zero, right or wrong.
     at = rng.uniform(-2, 2, shape) if w is None else _checks.floats("w", w)
     if at.shape not in (shape, shape[1:]) or not np.isfinite(at).all():
         raise ValueError(f"w must hold finite numbers, (P,) = {shape[1:]} or (agents, P) = {shape}; got {_checks.shown(w)}")
@@ -133,7 +133,7 @@ def _slopes(laws: Laws, problem: BaseProblem, at: np.ndarray, rng: np.random.Gen
 def _lipschitz(laws: Laws, problem: FunctionProblem, at: np.ndarray, rng: np.random.Generator, eps: float) -> None:
     """Check that gradients change no faster than the given constants allow."""
     law = "gradients change by at most lipschitz times the distance"
-    bound = laws.offered(law, problem.lipschitz, "")
+    bound = laws.offered(law, problem.lipschitz, "")  # None if no constants are given, or that of r is not known
     if bound is None:
         return
     bound, gradient = bound / problem.network_size, problem.gradient(at)
