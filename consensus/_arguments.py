@@ -19,7 +19,7 @@ def schedule(network: object, directed: str | None = None) -> ScheduleLike:
         if network.is_directed() and directed:
             return topologies.Static(network, weights=getattr(topologies, directed))
         return topologies.Static(network)
-    if isinstance(network, np.ndarray) or (sp.issparse(network) and hasattr(network, "shape")):
+    if isinstance(network, np.ndarray) or (hasattr(network, "shape") and (sp.issparse(network) or hasattr(network, "columns"))):
         raise TypeError(
             f"network must be a schedule or a networkx graph; got a matrix {network.shape}: topologies.Static(matrix) takes it "
             "as the adjacency of a graph, topologies.schedule_from_matrix(matrix) as the weights that agents mix with"

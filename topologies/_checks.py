@@ -110,8 +110,20 @@ def real(name: str, value: object, wanted: str, allowed: Callable[[float], bool]
     raise ValueError(f"{name} must be {wanted}, got {value!r}{why}")
 
 
+def unmasked(name: str, value: Any, remedy: str) -> Any:  # noqa: ANN401  # callers use what is checked
+    """Return ``value``, a masked array without masked entries as its data; raise ValueError if entries are masked."""
+    if not isinstance(value, np.ma.MaskedArray):
+        return value
+    places = np.argwhere(np.ma.getmaskarray(value)).tolist()
+    if places:
+        at = listed(f"[{', '.join(map(str, place))}]" for place in places)
+        raise ValueError(f"{name} has {len(places)} masked entries, at {at}: pass {remedy}")
+    return value.data
+
+
 def numbers(name: str, value: ArrayLike) -> np.ndarray:
     """Return ``value`` as an array of floats; raise TypeError unless it holds real numbers."""
+    value = unmasked(name, value, f"{name}.filled(value), with the value that they have")
     try:
         found = np.asarray(value)
         return found.astype(float) if found.dtype.kind == "O" else found.astype(float, casting="same_kind")

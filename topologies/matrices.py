@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from topologies import _checks
+from topologies.pattern import is_table
 
 TOLERANCE = 1e-8  # of sums and symmetry: far above rounding errors, far below any weight
 
@@ -15,6 +16,11 @@ MatrixLike: TypeAlias = sparse.sparray | sparse.spmatrix | ArrayLike
 
 def square(matrix: MatrixLike) -> sparse.csr_array:
     """Return a matrix in canonical CSR format; raise ValueError unless it is square and not empty."""
+    if is_table(matrix):
+        raise TypeError(
+            "matrix must be in the order of the agents, without names: pass matrix.to_numpy() if its rows and columns are, or "
+            "topologies.schedule_from_matrix(matrix) for agents with these names"
+        )
     found: sparse.sparray | np.ndarray = matrix if sparse.issparse(matrix) else _checks.numbers("matrix", matrix)
     if found.dtype.kind not in "fiub":
         raise TypeError(f"matrix must hold real numbers, got dtype {found.dtype}")

@@ -1,7 +1,8 @@
 """Adjacency patterns: sparse matrices over the agents, made from graphs and converted back to networkx.
 
-A graph is a ``networkx.Graph`` or ``DiGraph``, a scipy sparse matrix, or a square numpy array whose nonzero entries (i, j) are
-the edges from i to j. Patterns ignore edge weights; functions that read them have a parameter ``weight``.
+A graph is a ``networkx.Graph`` or ``DiGraph``, or a square matrix whose nonzero entries (i, j) are the edges from i to j: a
+scipy sparse matrix, a numpy array or a pandas DataFrame. Patterns ignore edge weights; functions that read them have a
+parameter ``weight``.
 """
 
 from __future__ import annotations
@@ -12,19 +13,114 @@ from collections.abc import Hashable, Iterable, Sequence
 from functools import reduce
 from itertools import chain
 from numbers import Integral
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard, cast
 
 import networkx as nx
 import numpy as np
 from scipy import sparse
 
-from topologies._checks import listed
+from topologies._checks import listed, numbers, unmasked
 
 if TYPE_CHECKING:
     from jaxtyping import Float
 
 _EMPTY = "graph is empty; it needs at least one agent"
-GraphLike: TypeAlias = nx.Graph | sparse.sparray | sparse.spmatrix | np.ndarray
+_MIXES = "; if these are the weights that agents mix with, pass topologies.schedule_from_matrix(graph)"
+
+
+class Frame(Protocol):
+    """A table with names of rows and columns, such as a pandas DataFrame."""
+
+    index: Any
+    columns: Any
+
+    def to_numpy(self, dtype: Any = ..., *, na_value: Any = ...) -> np.ndarray:  # noqa: ANN401  # as pandas has it
+        """Return the cells as an array."""
+        ...
+
+
+Graph: TypeAlias = nx.Graph | sparse.sparray | sparse.spmatrix | np.ndarray
+GraphLike: TypeAlias = Graph | Frame
+
+
+def is_table(value: object) -> TypeGuard[Frame]:
+    """Return whether a value is a table with names of columns, of pandas or another library."""
+    return hasattr(value, "columns") and hasattr(value, "to_numpy")
+
+
+def named(graph: GraphLike) -> Graph:
+    """Return a graph as it is, and a table of edges as a networkx graph of its names, in the order of the rows."""
+    if not is_table(graph):
+        return cast(Graph, graph)  # or of another type: `adjacency` says so
+    if not hasattr(graph, "index"):
+        raise TypeError(
+            f"graph is a {type(graph).__module__.partition('.')[0]} {type(graph).__name__}, whose rows have no names; pass "
+            "graph.to_numpy() if it has one column an agent, in the order of the rows"
+        )
+    names, matrix = table(graph, "graph")
+    broken = np.argwhere(~np.isfinite(matrix))
+    if broken.size:
+        cells = listed(f"({names[i]}, {names[j]})" for i, j in broken.tolist())
+        raise ValueError(f"graph has cells that are empty or not finite, at {cells}; pass graph.fillna(0) if they are no edges")
+    loops = [names[k] for k in np.flatnonzero(matrix.diagonal()).tolist()]
+    if loops:
+        mixes = any(np.allclose(matrix.sum(axis=axis), 1) for axis in (0, 1))
+        raise ValueError(
+            f"graph has self-loops at {listed(loops)}; remove them with graph.mask(graph.index.astype(str).to_numpy()[:, None] "
+            f"== graph.columns.astype(str).to_numpy(), 0){_MIXES if mixes else ''}"
+        )
+    there = matrix != 0
+    directed = not np.array_equal(there, there.T)
+    unequal = [] if directed else np.argwhere(matrix != matrix.T).tolist()
+    for i, j in unequal[:1]:
+        raise ValueError(
+            f"graph has the weights {matrix[i, j]:g} and {matrix[j, i]:g} for the two directions of ({names[i]}, {names[j]}); "
+            "pass graph != 0 for edges without weights, or networkx.from_pandas_adjacency(graph, create_using=networkx.DiGraph)"
+        )
+    found = nx.DiGraph() if directed else nx.Graph()
+    found.add_nodes_from(names)
+    found.add_weighted_edges_from((names[i], names[j], matrix[i, j].item()) for i, j in np.argwhere(there).tolist())
+    return found
+
+
+def table(frame: Frame, what: str) -> tuple[list[Hashable], np.ndarray]:
+    """Return the names of the rows of a square table, and its cells with the columns in the order of the rows.
+
+    Names of rows and columns are the same, or the same as text: a file whose rows are read as numbers keeps its header as text.
+    """
+    rows, columns = list(frame.index), list(frame.columns)
+    for axis, names in (("rows", rows), ("columns", columns)):
+        twice = [name for name, times in Counter(names).items() if times > 1]
+        if twice:
+            raise ValueError(f"{axis} of {what} must have different names; {listed(twice)} occur more than once")
+    place = {name: k for k, name in enumerate(columns)}
+    if set(rows) != set(columns):
+        place = {str(name): k for k, name in enumerate(columns)}
+        rows_as_text = [str(name) for name in rows]
+        if len({*rows_as_text}) != len(rows) or {*rows_as_text} != {*place} or len(place) != len(columns):
+            raise ValueError(f"rows and columns of {what} must have the same names; {_foreign(rows, columns, what)}")
+        order = [place[name] for name in rows_as_text]
+    else:
+        order = [place[name] for name in rows]
+    try:
+        cells = frame.to_numpy(dtype=float, na_value=np.nan)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{what} must have cells that are numbers ({error})") from None
+    return rows, cells[:, order]
+
+
+def _foreign(rows: list[Hashable], columns: list[Hashable], what: str) -> str:
+    """Return which names only rows or only columns have, and a remedy."""
+    numbered, others = rows == list(range(len(rows))), set(map(str, rows)) - set(map(str, columns))
+    if numbered and len(columns) == len(rows) + 1:
+        return f"its rows have none: pass {what}.set_index({columns[0]!r})"
+    if numbered and len(columns) == len(rows):
+        return (
+            f"its rows have none, but its columns have {listed(columns)}: pass {what}.set_axis({what}.columns) if the rows "
+            "have the same order, or read the file by pandas.read_csv(path, index_col=0)"
+        )
+    only = sorted(others) or sorted(set(map(str, columns)) - set(map(str, rows)))
+    return f"only its {'rows' if others else 'columns'} have {listed(only)}: pass {what}.reindex(index=names, columns=names)"
 
 
 def node_order(graph: nx.Graph) -> Sequence[Hashable]:
@@ -46,7 +142,8 @@ def adjacency(graph: GraphLike) -> Float[sparse.csr_array, "agents agents"]:
 
     Parameters
     ----------
-    graph : networkx.Graph, networkx.DiGraph, scipy sparse matrix or numpy array of shape (A, A)
+    graph : networkx.Graph, networkx.DiGraph, scipy sparse matrix, numpy array or pandas DataFrame of shape (A, A)
+        The nodes of a DataFrame are the names of its rows; its columns have the same names, in any order.
         If the nodes are consecutive integers, such as 0, ..., A - 1 or 1, ..., A, they are the agents in ascending order.
         Otherwise agent k is the k-th node in the order of the graph. The graphs of a schedule have the nodes 0, ..., A - 1
         and keep other original names as the node attribute ``"label"``.
@@ -61,7 +158,8 @@ def adjacency(graph: GraphLike) -> Float[sparse.csr_array, "agents agents"]:
     TypeError
         If `graph` has none of these types.
     ValueError
-        If `graph` is empty or a multigraph, has a self-loop, or is an array that is not square or not finite.
+        If `graph` is empty or a multigraph, has a self-loop, or is a matrix that is not square or not finite, has masked
+        entries, or has different names of rows and columns.
 
     Examples
     --------
@@ -73,6 +171,7 @@ def adjacency(graph: GraphLike) -> Float[sparse.csr_array, "agents agents"]:
            [0., 1., 0.]])
     """
     names: Sequence[object]
+    graph = named(graph)
     if isinstance(graph, nx.Graph):
         pattern, names = _from_networkx(graph)
         remedy = "graph.remove_edges_from(list(networkx.selfloop_edges(graph)))"
@@ -81,11 +180,13 @@ def adjacency(graph: GraphLike) -> Float[sparse.csr_array, "agents agents"]:
         names = range(pattern.shape[0])
         remedy = "graph.setdiag(0)" if sparse.issparse(graph) else "numpy.fill_diagonal(graph, 0)"
     else:
-        wanted = "a networkx.Graph or DiGraph, a scipy sparse matrix or a square numpy array"
+        wanted = "a networkx.Graph or DiGraph, a scipy sparse matrix, a square numpy array or a pandas DataFrame"
         raise TypeError(f"graph must be {wanted}, got {type(graph).__name__}")
     loops = np.flatnonzero(pattern.diagonal())
     if loops.size:
-        raise ValueError(f"graph has self-loops at {listed(names[k] for k in loops.tolist())}; remove them with {remedy}")
+        shown = listed(names[k] for k in loops.tolist())
+        mixes = not isinstance(graph, nx.Graph) and any(np.allclose(graph.sum(axis=axis), 1) for axis in (0, 1))
+        raise ValueError(f"graph has self-loops at {shown}; remove them with {remedy}{_MIXES if mixes else ''}")
     return pattern
 
 
@@ -110,6 +211,9 @@ def _from_array(graph: sparse.sparray | np.ndarray) -> sparse.csr_array:
         raise ValueError(f"an adjacency matrix must be square, got shape {graph.shape}")
     if not graph.shape[0]:
         raise ValueError(_EMPTY)
+    if isinstance(graph, np.ndarray):
+        graph = unmasked("the adjacency matrix", graph, "graph.filled(0), if they are no edges")
+        graph = numbers("the adjacency matrix", graph) if graph.dtype.kind not in "fiub" else graph
     # A copy, because the next two operations work in place.
     pattern = sparse.csr_array(graph, copy=True)
     pattern.sum_duplicates()

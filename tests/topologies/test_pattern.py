@@ -1,7 +1,10 @@
 """Adjacency patterns against networkx: the agent of each node, matrices as graphs, what is no graph."""
 
+import warnings
+
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 from networks import GRAPHS, same
 from scipy import sparse
@@ -97,3 +100,122 @@ def test_bad_graphs_are_rejected(function, graph, message):
 def test_what_is_no_graph_is_rejected_by_its_type(graph):
     with pytest.raises(TypeError, match=f"must be a networkx.Graph or DiGraph.*got {type(graph).__name__}"):
         topologies.adjacency(graph)
+
+
+LINES = pd.DataFrame(  # columns in another order than rows: a - b, b - c, a -> d
+    [[1, 0, 0, 1], [0, 1, 1, 0], [1, 0, 0, 0], [0, 0, 0, 0]], index=list("abcd"), columns=["b", "c", "a", "d"]
+)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("a", "b", "c", "d"), (10, 20, 40, 80), (10, "20", 40, "80"), (3.5, 2.5, 1.5, 0.5)],
+)
+def test_a_table_is_a_graph_of_its_names_whatever_the_order_of_its_columns(names):
+    new = dict(zip("abcd", names, strict=True))
+    frame = LINES.rename(index=new, columns={old: str(name) for old, name in new.items()})
+    digraph = nx.DiGraph()
+    digraph.add_nodes_from(names)
+    digraph.add_edges_from([(new[i], new[j]) for i, j in ("ab", "ba", "bc", "cb", "ad")])
+    network = topologies.Static(frame, weights=topologies.push)
+    assert network == topologies.Static(digraph, weights=topologies.push)
+    assert [label for _, label in network.graph(0).nodes(data="label")] == list(names)
+
+
+def test_tables_without_names_are_arrays():
+    matrix = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
+    for frame in (pd.DataFrame(matrix), pd.DataFrame(matrix.astype(bool)), pd.DataFrame(matrix.astype(float))):
+        assert same(topologies.adjacency(frame), topologies.adjacency(matrix))
+        assert topologies.RandomEdges(frame, 0.5) == topologies.RandomEdges(matrix, 0.5)
+        assert topologies.Periodic([frame, matrix]).static
+        assert topologies.Matchings(3, 0, frame) == topologies.Matchings(3, 0, matrix)
+
+
+def test_weights_of_tables_are_read_by_the_rules_that_read_weights():
+    frame = pd.DataFrame([[2, 0, 0], [0, 0.5, 2], [0.5, 0, 0]], index=list("xyz"), columns=list("yzx"))  # x - y weighs 2
+    expected = topologies.laplacian(np.array([[0, 2, 0], [2, 0, 0.5], [0, 0.5, 0]]), weight="weight")
+    assert same(topologies.laplacian(frame, weight="weight"), expected)
+
+
+@pytest.mark.parametrize("scale", [7, 0.5, -1])
+@pytest.mark.parametrize("kind", [np.array, sparse.csr_array, sparse.coo_matrix, pd.DataFrame, nx.from_numpy_array])
+@pytest.mark.parametrize("rule", [topologies.metropolis, topologies.push, topologies.max_degree])
+def test_rules_that_ignore_weights_warn_whatever_holds_them(kind, rule, scale):
+    dense = nx.to_numpy_array(topologies.ring(5))
+    with pytest.warns(UserWarning, match=r"ignored by this rule.*topologies\.sinkhorn\(graph, weight='weight'\)"):
+        weighted = topologies.Static(kind(scale * dense), weights=rule)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert topologies.Static(kind(dense), weights=rule) == weighted  # ones are no weights
+        topologies.Static(kind(abs(scale) * dense), weights=lambda graph: topologies.sinkhorn(graph, weight="weight"))
+
+
+MASKED = np.ma.masked_equal([[0, 1, -9], [1, 0, 1], [-9, 1, 0]], -9)
+
+
+@pytest.mark.parametrize(
+    "function", [topologies.adjacency, topologies.Static, lambda graph: topologies.RandomEdges(graph, 0.5)]
+)
+def test_masked_entries_are_named(function):
+    with pytest.raises(
+        ValueError, match=r"adjacency matrix has 2 masked entries, at \[0, 2\], \[2, 0\]: pass graph.filled\(0\)"
+    ):
+        function(MASKED)
+    function(MASKED.filled(0))
+    function(np.ma.masked_equal(MASKED.filled(0), 5))  # nothing is masked
+
+
+def test_masked_mixing_weights_are_named():
+    matrix = np.ma.masked_equal([[0.5, 0.5], [0.5, 0.25]], 0.25)
+    with pytest.raises(ValueError, match=r"matrix has 1 masked entries, at \[1, 1\]"):
+        topologies.schedule_from_matrix(matrix)
+
+
+MIXING = pd.DataFrame([[0.5, 0.5, 0], [0.75, 0, 0.25], [0, 0.25, 0.75]], index=[3, 2, 1], columns=[2, 3, 1])
+
+
+def test_a_table_of_mixing_weights_keeps_its_names():
+    frame = MIXING.rename(index={3: "c", 2: "b", 1: "a"}, columns={3: "c", 2: "b", 1: "a"})
+    network = topologies.schedule_from_matrix(frame)
+    assert [label for _, label in network.graph(0).nodes(data="label")] == ["c", "b", "a"]
+    assert network.weights(0).toarray().tolist() == [[0.5, 0.5, 0], [0, 0.75, 0.25], [0.25, 0, 0.75]]
+    ascending = topologies.schedule_from_matrix(MIXING)  # 1, 2, 3, as in a graph
+    assert ascending.weights(0).toarray().tolist() == [[0.75, 0, 0.25], [0.25, 0.75, 0], [0, 0.5, 0.5]]
+    with pytest.raises(TypeError, match=r"pass matrix.to_numpy\(\) .* or topologies.schedule_from_matrix\(matrix\)"):
+        topologies.from_matrix(MIXING)
+
+
+@pytest.mark.parametrize(
+    ("frame", "kind", "message"),
+    [
+        (LINES.drop("d"), ValueError, r"same names; only its columns have d: pass graph.reindex"),
+        (LINES.drop(columns="c"), ValueError, r"same names; only its rows have c: pass graph.reindex"),
+        (LINES.reset_index(drop=True), ValueError, r"its rows have none, .*set_axis\(graph.columns\).*index_col=0"),
+        (LINES.reset_index(), ValueError, r"its rows have none: pass graph.set_index\('index'\)"),
+        (LINES.set_axis(list("bcab"), axis=1), ValueError, "columns of graph must have different names; b occur"),
+        (LINES.replace(0, np.nan), ValueError, r"cells that are empty or not finite, at \(a, a\), .*pass graph.fillna\(0\)"),
+        (LINES.astype(object).replace(0, "no"), TypeError, "graph must have cells that are numbers"),
+        (LINES.replace(0, 1), ValueError, r"graph has self-loops at a, b, c, ...; remove them with graph.mask"),
+    ],
+)
+def test_bad_tables_are_rejected(frame, kind, message):
+    with pytest.raises(kind, match=message):
+        topologies.adjacency(frame)
+
+
+def test_remedies_of_tables_work():
+    loops = LINES.replace(0, 1).mask(LINES.index.astype(str).to_numpy()[:, None] == LINES.columns.astype(str).to_numpy(), 0)
+    assert same(topologies.adjacency(loops), topologies.adjacency(topologies.complete(4)))
+    assert topologies.adjacency(LINES.reset_index().set_index("index")).nnz == 5
+    assert topologies.adjacency(LINES.replace(0, np.nan).fillna(0)).nnz == 5
+    with pytest.raises(ValueError, match=r"networkx.from_pandas_adjacency\(graph\)"):
+        topologies.metropolis(LINES)
+    assert topologies.Static(nx.from_pandas_adjacency(LINES)).graph(0).size() == 3
+    one_way = sparse.csr_array(np.triu(np.ones((4, 4)), 1))
+    with pytest.raises(ValueError, match=r"pass \(graph \+ graph.T\) != 0 if edges are mutual"):
+        topologies.metropolis(one_way)
+    assert same(topologies.metropolis((one_way + one_way.T) != 0), topologies.metropolis(topologies.complete(4)))
+    with pytest.raises(ValueError, match=r"topologies.schedule_from_matrix\(graph\)"):
+        topologies.Static(np.full((2, 2), 0.5))
+    with pytest.raises(ValueError, match=r"all of whose edges go both ways; pass graph.to_undirected\(\)"):
+        topologies.Static(nx.path_graph(4).to_directed())

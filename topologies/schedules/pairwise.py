@@ -15,6 +15,7 @@ from topologies.pattern import (
     complete_pattern,
     content,
     count_edges,
+    named,
     off_diagonal,
     union_pattern,
     with_edges,
@@ -63,6 +64,7 @@ class Matchings(Schedule):
         _checks.memory(f"Matchings(agents={self.agents})", self.agents)
         self._pattern, self._nodes = None, nx.empty_graph(self.agents)
         if graph is not None:
+            graph = named(graph)
             self._pattern = adjacency(graph)
             if self._pattern.shape[0] != self.agents:
                 raise ValueError(f"graph has {self._pattern.shape[0]} agents, but agents={self.agents}")

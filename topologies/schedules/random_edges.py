@@ -8,7 +8,7 @@ from scipy import sparse
 
 from topologies import _checks
 from topologies._checks import integer
-from topologies.pattern import GraphLike, bare_nodes, content, count_edges, entries, with_edges
+from topologies.pattern import GraphLike, bare_nodes, content, count_edges, entries, named, with_edges
 from topologies.schedules.base import Schedule, stream
 from topologies.weights.base import undirected
 from topologies.weights.metropolis import metropolis_entries
@@ -46,6 +46,7 @@ class RandomEdges(Schedule):
         why = "; at 0 no agents ever meet"
         self.probability = _checks.real("probability", probability, "a number in (0, 1]", lambda number: 0 < number <= 1, why)
         self.seed = integer("seed", seed, 0)
+        graph = named(graph)
         self._pattern = undirected(graph)
         self.agents = self._pattern.shape[0]
         self._nodes = bare_nodes(graph, self._pattern)

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from topologies import _checks
 from topologies._checks import ROUNDS, integer
-from topologies.pattern import GraphLike, count_edges, node_order, union_pattern
+from topologies.pattern import GraphLike, count_edges, named, node_order, union_pattern
 from topologies.schedules.base import Recent, Schedule
 from topologies.schedules.static import Static
 from topologies.weights.base import Weights, weights_function
@@ -19,6 +19,7 @@ _ALL = "every graph needs the nodes of all agents, also of those without edges: 
 
 def _nodes(graph: GraphLike) -> list[Hashable] | None:
     """Return the nodes of a networkx graph in the order of the agents; None for a matrix, which has numbers alone."""
+    graph = named(graph)
     return list(node_order(graph)) if isinstance(graph, nx.Graph) else None
 
 
@@ -156,7 +157,7 @@ class Periodic(Schedule):
     """
 
     def __init__(self, graphs: Iterable[GraphLike], weights: Weights = metropolis) -> None:
-        if isinstance(graphs, nx.Graph | np.ndarray) or sparse.issparse(graphs):
+        if isinstance(graphs, nx.Graph | np.ndarray) or sparse.issparse(graphs) or hasattr(graphs, "columns"):
             raise TypeError(f"graphs must be a list of graphs, got one {type(graphs).__name__}; use Static for one")
         if not isinstance(graphs, Iterable):
             raise TypeError(f"graphs must be a list of graphs, got {_checks.shown(graphs)}")

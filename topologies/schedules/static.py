@@ -5,11 +5,25 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 import networkx as nx
+import numpy as np
 from scipy import sparse
 
 from topologies import _checks
 from topologies.matrices import MatrixLike
-from topologies.pattern import GraphLike, adjacency, bare_nodes, content, count_edges, off_diagonal, with_edges
+from topologies.pattern import (
+    Frame,
+    GraphLike,
+    adjacency,
+    bare_nodes,
+    content,
+    count_edges,
+    is_table,
+    named,
+    node_order,
+    off_diagonal,
+    table,
+    with_edges,
+)
 from topologies.schedules.base import Schedule
 from topologies.weights.base import Weights, mixing_matrix
 from topologies.weights.given import from_matrix
@@ -21,7 +35,7 @@ class Static(Schedule):
 
     Parameters
     ----------
-    graph : networkx.Graph, networkx.DiGraph, scipy sparse matrix or numpy array of shape (A, A)
+    graph : networkx.Graph, networkx.DiGraph, scipy sparse matrix, numpy array or pandas DataFrame of shape (A, A)
         Read as by `topologies.adjacency`.
     weights : function
         Weights function, which takes a graph with nodes 0, ..., A - 1 and returns its mixing matrix, a scipy sparse matrix
@@ -50,6 +64,7 @@ class Static(Schedule):
     static = True
 
     def __init__(self, graph: GraphLike, weights: Weights = metropolis) -> None:
+        graph = named(graph)
         self._pattern = adjacency(graph)
         self.agents = self._pattern.shape[0]
         self._nodes = bare_nodes(graph, self._pattern)
@@ -75,7 +90,7 @@ class Static(Schedule):
         return self._pattern
 
 
-def schedule_from_matrix(matrix: MatrixLike) -> Static:
+def schedule_from_matrix(matrix: MatrixLike | Frame) -> Static:
     """Return the static schedule of a mixing matrix on the graph of its nonzeros.
 
     The graph has an edge from j to i wherever entry (i, j) off the diagonal is not zero. It is undirected if all edges go both
@@ -83,8 +98,9 @@ def schedule_from_matrix(matrix: MatrixLike) -> Static:
 
     Parameters
     ----------
-    matrix : scipy sparse matrix or array_like, shape (A, A)
-        Mixing matrix, as in `from_matrix`.
+    matrix : scipy sparse matrix, array_like or pandas DataFrame, shape (A, A)
+        Mixing matrix, as in `from_matrix`. The rows of a DataFrame are the agents, by name, and its columns have the same names
+        in any order.
 
     Returns
     -------
@@ -100,5 +116,16 @@ def schedule_from_matrix(matrix: MatrixLike) -> Static:
     >>> network.graph(0).edges
     EdgeView([(0, 1), (1, 2)])
     """
+    names = None
+    if is_table(matrix):
+        names, matrix = table(matrix, "matrix")
+        nodes = nx.empty_graph(0)
+        nodes.add_nodes_from(names)
+        order = [names.index(name) for name in node_order(nodes)]  # numbers are sorted
+        names, matrix = [names[k] for k in order], matrix[np.ix_(order, order)]
     weights = from_matrix(matrix)
-    return Static(off_diagonal(weights.matrix).T.tocsr(), weights=weights)
+    edges = off_diagonal(weights.matrix).T.tocsr()
+    if names is None:
+        return Static(edges, weights=weights)
+    graph = with_edges(bare_nodes(edges, edges), *edges.nonzero())
+    return Static(nx.relabel_nodes(graph, dict(enumerate(names))), weights=weights)

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from topologies import _checks
-from topologies.pattern import GraphLike, adjacency, node_order
+from topologies.pattern import GraphLike, adjacency, named, node_order
 
 if TYPE_CHECKING:
     from jaxtyping import Real
@@ -31,28 +31,42 @@ def weights_function(value: Weights, remedy: str = "") -> Weights:
 
 
 def warn_of_weights(graph: GraphLike) -> None:
-    """Warn that a rule ignores the edge weights of a networkx graph, unless all of them are 1."""
-    if isinstance(graph, nx.Graph) and any(weight != 1 for _, _, weight in graph.edges(data="weight", default=1)):
+    """Warn that a rule ignores the edge weights of a graph, unless all of them are 1."""
+    graph, remedy = named(graph), "weights=lambda graph: topologies.sinkhorn(graph, weight='weight')"
+    if isinstance(graph, nx.Graph):
+        if any(weight != 1 for _, _, weight in graph.edges(data="weight", default=1)):
+            readers = "topologies.laplacian and topologies.sinkhorn read it"
+            _checks.warn(f"edge attribute 'weight' is ignored by this rule; {readers}: {remedy}")
+        return
+    matrix = sparse.coo_array(graph)
+    for k in np.flatnonzero((matrix.data != 0) & (matrix.data != 1))[:1].tolist():
+        at = tuple(int(index[k]) for index in matrix.coords)
         _checks.warn(
-            "edge attribute 'weight' is ignored by this rule; topologies.laplacian and topologies.sinkhorn "
-            "read it: weights=lambda graph: topologies.sinkhorn(graph, weight='weight')"
+            f"entries of the matrix other than 0 and 1, such as {matrix.data[k]:g} at {at}, are ignored by this rule, to which "
+            f"they are edges; topologies.laplacian and topologies.sinkhorn read them as weights: {remedy}. Of a matrix of "
+            "distances pass (matrix > 0) & (matrix <= radius), of a graph without weights matrix != 0"
         )
 
 
 def undirected(graph: GraphLike, rule: str = "Metropolis weights", weight: str | None = None) -> sparse.csr_array:
     """Return the adjacency pattern of a graph; raise ValueError, which names `rule`, if the graph is directed."""
-    pattern = adjacency(graph)
-    if isinstance(graph, nx.Graph):
-        fault = "this one is a DiGraph" if graph.is_directed() else None
-    else:
-        one_way = ((pattern - pattern.T) > 0).nonzero()
+    pattern, graph = adjacency(graph), named(graph)
+    one_way = ((pattern - pattern.T) > 0).nonzero()
+    directed = "for directed ones take column-stochastic weights, weights=topologies.push, and a push-sum method such as SONATA"
+    fault, remedy = None, directed
+    if isinstance(graph, nx.Graph) and graph.is_directed():
+        fault = "this one is a DiGraph"
+        if not one_way[0].size:
+            fault, remedy = f"{fault}, all of whose edges go both ways", f"pass graph.to_undirected(); {directed}"
+        else:
+            once = "edges are mutual and a file lists each once: of a table, networkx.from_pandas_adjacency(graph)"
+            remedy = f"pass graph.to_undirected() if {once}; {directed}"
+    elif one_way[0].size:
         shown = _checks.listed(zip(*(index.tolist() for index in one_way)))
-        fault = f"the adjacency matrix has no edge back for {shown}" if shown else None
+        fault = f"the adjacency matrix has no edge back for {shown}"
+        remedy = f"pass (graph + graph.T) != 0 if edges are mutual and each is stored once; {directed}"
     if fault:
-        raise ValueError(
-            f"{rule} need an undirected graph, and {fault}; for directed ones take column-stochastic weights, "
-            "weights=topologies.push, and a push-sum method such as SONATA"
-        )
+        raise ValueError(f"{rule} need an undirected graph, and {fault}; {remedy}")
     if weight is None:
         warn_of_weights(graph)
     return pattern
@@ -68,7 +82,7 @@ def mixing_matrix(weights: Weights, graph: GraphLike, pattern: sparse.csr_array)
 
     Raise ValueError unless the result is a finite sparse (A, A) matrix whose nonzeros belong to edges of `pattern`.
     """
-    name = f"weights function {_checks.name_of(weights_function(weights))}"
+    name, graph = f"weights function {_checks.name_of(weights_function(weights))}", named(graph)
     if isinstance(graph, nx.Graph) and list(graph) != list(range(len(graph))):
         # The matrices of networkx follow the order of iteration: make it the order of the agents.
         agent = {label: k for k, label in enumerate(node_order(graph))}

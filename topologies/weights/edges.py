@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from topologies._checks import shown
-from topologies.pattern import GraphLike, adjacency, entries, node_order
+from topologies.pattern import GraphLike, adjacency, entries, named, node_order
 
 
 def edge_weights(graph: GraphLike, weight: str) -> sparse.csr_array:
@@ -19,6 +19,7 @@ def edge_weights(graph: GraphLike, weight: str) -> sparse.csr_array:
     `weight` is the edge attribute of a networkx graph; the weights of an array are its entries. Raise ValueError if a weight
     is missing, not finite, or not above 0, which would break the conditions under which agents agree.
     """
+    graph = named(graph)
     pattern = adjacency(graph)
     if not isinstance(graph, nx.Graph):
         matrix = sparse.csr_array(graph, dtype=np.float64, copy=True)

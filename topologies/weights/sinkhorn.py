@@ -7,7 +7,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import cg
 
 from topologies import _checks
-from topologies.pattern import GraphLike, adjacency, entries, node_order
+from topologies.pattern import GraphLike, adjacency, entries, named, node_order
 from topologies.weights.base import received, warn_of_weights
 from topologies.weights.edges import edge_weights
 
@@ -62,6 +62,7 @@ def sinkhorn(graph: GraphLike, weight: str | None = None) -> sparse.csr_array:
            [0.382, 0.618, 0.   ],
            [0.236, 0.382, 0.382]])
     """
+    graph = named(graph)
     if weight is None:
         warn_of_weights(graph)
     edges = adjacency(graph) if weight is None else edge_weights(graph, weight)
