@@ -130,10 +130,17 @@ def floats(name: str, value: object) -> np.ndarray:
 
 
 def dense(name: str, value: object) -> np.ndarray:
-    """``value`` as an array of anything; raise ``TypeError`` if it is sparse."""
+    """``value`` as an array of anything; raise ``TypeError`` if it is sparse, ``ValueError`` if entries are masked."""
     if sp.issparse(value) and hasattr(value, "shape"):
         raise TypeError(
             f"{name} must be a dense array; got a sparse {type(value).__name__} {value.shape}: pass {name}.toarray()"
+        )
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        masked = np.argwhere(np.ma.getmaskarray(value)).tolist()
+        shown_places = ", ".join(f"[{', '.join(map(str, place))}]" for place in masked[:5])
+        raise ValueError(
+            f"{name} must have no masked entries; {len(masked)} of {value.size} are: {shown_places}"
+            f"{', ...' * (len(masked) > 5)}. Leave their rows out, or fill them in: {name}.filled(value)"
         )
     try:
         return np.asarray(value)

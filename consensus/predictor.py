@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +14,7 @@ from scipy.special import expit, softmax
 from consensus import _checks, predictor_file
 from consensus.data.frames import Classes, Columns
 from consensus.data.pipeline import Given, Pipeline
+from consensus.data.readers import ReadingOptions
 from consensus.models import Model
 
 
@@ -87,13 +89,17 @@ class Predictor:
         """The classes, None in regression."""
         return self.pipeline.classes
 
-    def outputs(self, data: Given | ArrayLike) -> np.ndarray:
+    def outputs(self, data: Given | ArrayLike, **reading: Unpack[ReadingOptions]) -> np.ndarray:
         """Return the model's outputs, such as logits.
 
         Parameters
         ----------
         data : pandas.DataFrame, path or array_like (samples, features)
-            A table with the columns of the training data, or its file; an array if these were arrays.
+            A table with the columns of the training data in any order, or its file; or an array, whose columns are taken in the
+            order of training.
+        **reading
+            How its file is read, if not as that of the training data: ``sep``, ``decimal`` and so on, as by
+            :func:`consensus.datasets.load`.
 
         Returns
         -------
@@ -105,14 +111,16 @@ class Predictor:
         TypeError, ValueError
             If the table does not have these columns; see :meth:`consensus.data.Pipeline.transform`.
         """
-        return np.asarray(self.model.predict(self.w, self.pipeline.transform(data)))
+        return np.asarray(self.model.predict(self.w, self.pipeline.transform(data, **reading)))
 
-    def predict(self, data: Given | ArrayLike) -> np.ndarray:
+    def predict(self, data: Given | ArrayLike, **reading: Unpack[ReadingOptions]) -> np.ndarray:
         """Return predictions.
 
         Parameters
         ----------
         data : pandas.DataFrame, path or array_like (samples, features)
+            As for :meth:`outputs`.
+        **reading
             As for :meth:`outputs`.
 
         Returns
@@ -125,18 +133,22 @@ class Predictor:
         TypeError, ValueError
             As by :meth:`outputs`.
         """
-        outputs = self.outputs(data)
+        return self._predicted(self.outputs(data, **reading))
+
+    def _predicted(self, outputs: np.ndarray) -> np.ndarray:
         if self.classes is None:
             return self.pipeline.original(outputs)
         places = (outputs[:, 0] > 0).astype(int) if outputs.shape[1] == 1 else outputs.argmax(axis=1)
         return np.asarray(np.array(self.classes)[places])
 
-    def predict_proba(self, data: Given | ArrayLike) -> np.ndarray:
+    def predict_proba(self, data: Given | ArrayLike, **reading: Unpack[ReadingOptions]) -> np.ndarray:
         """Return the probability of every class, for a model that was trained with ``LogisticLoss`` or ``CrossEntropy``.
 
         Parameters
         ----------
         data : pandas.DataFrame, path or array_like (samples, features)
+            As for :meth:`outputs`.
+        **reading
             As for :meth:`outputs`.
 
         Returns
@@ -151,18 +163,20 @@ class Predictor:
         """
         if self.classes is None:
             raise TypeError("predict_proba needs classes; the target of this predictor is numbers")
-        outputs = self.outputs(data)
+        outputs = self.outputs(data, **reading)
         if outputs.shape[1] > 1:
             return np.asarray(softmax(outputs, axis=1))
         return np.concatenate([expit(-outputs), expit(outputs)], axis=1)
 
-    def score(self, data: Given) -> float:
+    def score(self, data: Given, **reading: Unpack[ReadingOptions]) -> float:
         """Return how good predictions are for a table with the target.
 
         Parameters
         ----------
         data : pandas.DataFrame or path
             The table, or its file.
+        **reading
+            As for :meth:`outputs`.
 
         Returns
         -------
@@ -176,10 +190,11 @@ class Predictor:
         """
         from sklearn.metrics import r2_score
 
-        targets = self.pipeline.targets(data)
+        inputs, targets = self.pipeline.both(data, **reading)
+        predicted = self._predicted(np.asarray(self.model.predict(self.w, inputs)))
         if self.classes is None:
-            return float(r2_score(self.pipeline.original(targets), self.predict(data)))
-        return float((np.array(self.classes)[targets[:, 0].astype(int)] == self.predict(data)).mean())
+            return float(r2_score(self.pipeline.original(targets), predicted))
+        return float((np.array(self.classes)[targets[:, 0].astype(int)] == predicted).mean())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the predictor to a file, for :func:`consensus.load`: NumPy's npz, without pickle, with a checksum.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from consensus.data.frames import Columns
 from consensus.data.pipeline import Pipeline
 from consensus.models import MLP, Linear, Model, ResNet
 
-FORMAT = "predictor 1"
+FORMAT = "predictor 2"
 _SCALERS = ("mean", "scale", "shift", "spread")
 _SETTINGS: dict[str, tuple[type[Model], tuple[str, ...]]] = {
     "Linear": (Linear, ("features", "outputs", "bias")),
@@ -31,7 +30,7 @@ def write(path: Path, model: Model, w: np.ndarray, pipeline: Pipeline) -> None:
     about = {
         "format": FORMAT,
         "model": _described(model),
-        "columns": None if pipeline.columns is None else asdict(pipeline.columns),
+        "columns": None if pipeline.columns is None else pipeline.columns.to_dict(),
         "target": pipeline.target,
         "classes": pipeline.classes,
     }
@@ -44,11 +43,11 @@ def read(path: str | os.PathLike[str], given: Model | None) -> tuple[Model, np.n
     try:
         columns, classes = about["columns"], about["classes"]
         if columns is not None:
-            categories = {name: tuple(texts) for name, texts in columns["categories"].items()}
-            columns = Columns(tuple(columns["names"]), categories)
+            columns = Columns.from_dict(columns)
         mean, scale, shift, spread = (arrays[name] for name in _SCALERS)
         labels = None if classes is None else tuple(classes)
-        pipeline = Pipeline(columns, mean, scale, about["target"], shift, spread, labels)
+        target = tuple(about["target"]) if isinstance(about["target"], list) else about["target"]
+        pipeline = Pipeline(columns, mean, scale, target, shift, spread, labels)
         return _model(path, about["model"], given), arrays["w"], pipeline
     except (KeyError, AttributeError) as error:
         raise ValueError(f"{path} is no predictor of this package: {error!r}") from error

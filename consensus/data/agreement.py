@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from consensus.data import looks
 from consensus.data.exchanges import Exchanges, total
 from consensus.data.frames import Classes, Columns
 from consensus.data.own_table import Kinds, OwnTable
@@ -16,11 +17,12 @@ _EPS = np.finfo(float).eps
 
 
 class Agreement(NamedTuple):
-    """The columns of all owners, the target and its classes, and which owners of the network are here."""
+    """The columns of all owners, the target's and its classes, and whether rows have weights."""
 
     columns: Columns
-    target: str
+    target: tuple[str, ...]
     classes: Classes | None
+    weighted: bool
 
 
 class Scaler(NamedTuple):
@@ -41,24 +43,28 @@ def agree(tables: Sequence[OwnTable], first: int, exchange: Exchanges) -> Agreem
     _check_columns(columns)
     kinds = exchange(
         "kinds",
-        "target, which columns are categories, share of test rows",
+        "target, which columns are categories, share of test rows, how missing values and others are treated",
         [table.kinds for table in tables],
-        lambda own: 3 + len(own[1]) if own else 0,
+        lambda own: 7 + len(own.categories) + len(own.others) + len(own.indicators) if own else 0,
     )
     _reject(tables, first, [own is None for own in kinds])
     agreed = [own for own in kinds if own is not None]
     _check_kinds(agreed)
-    target, marked, classification, _ = agreed[0]
-    every = [table.categories or {} for table in tables]
+    first_owner, target = agreed[0], agreed[0].target
+    features = [name for name in columns[0] if name not in first_owner.others and name not in target]
     categories: dict[str, tuple[str, ...]] = {}
-    for name in [name for name in columns[0] if name in marked]:
-        texts = exchange(f"categories of {name!r}", "their texts", [own[name] for own in every], len)
+    for name in [name for name in features if name in first_owner.categories]:
+        texts = exchange(f"categories of {name!r}", "their texts", [own.columns.categories[name] for own in tables], len)
         categories[name] = tuple(sorted(set().union(*texts)))
     classes = None
-    if classification:
-        found = exchange(f"classes of {target!r}", "the classes", [table.classes or () for table in tables], len)
-        classes = _union(found, target)
-    return Agreement(Columns(tuple(name for name in columns[0] if name != target), categories), target, classes)
+    if first_owner.classification:
+        found = exchange(f"classes of {target[0]!r}", "the classes", [table.there.classes or () for table in tables], len)
+        classes = _union(found, target[0])
+    marked = set().union(*(own.indicators for own in agreed))
+    others, indicators = (*first_owner.others, *target), tuple(name for name in features if name in marked)
+    reading = next((table.columns.reading for table in tables if table.columns.reading is not None), None)
+    rules = first_owner.missing, indicators, None, first_owner.unknown, reading
+    return Agreement(Columns(tuple(features), categories, others, *rules), target, classes, first_owner.weighted)
 
 
 def agreed_sizes(counts: Sequence[list[int]], exchange: Exchanges) -> np.ndarray:
@@ -66,21 +72,35 @@ def agreed_sizes(counts: Sequence[list[int]], exchange: Exchanges) -> np.ndarray
     return np.array(exchange("rows", "numbers of rows, for training and for tests", counts, len))
 
 
-def scaler(parts: Sequence[np.ndarray], samples: int, what: str, exchange: Exchanges) -> Scaler:
-    """Return the scaler of the rows of all owners, by two exchanges of sums; ``parts`` (rows, columns) are the owners' here."""
-    found = exchange(f"sums of {what}", "sum of each column", [_sums(part) for part in parts], np.size)
-    mean = total(found) / samples
+def scaler(parts: Sequence[np.ndarray], samples: int, what: str, exchange: Exchanges, missing: bool = False) -> Scaler:
+    """Return the scaler of the rows of all owners, by two exchanges of sums; ``parts`` (rows, columns) are the owners' here.
+
+    If cells may be ``missing``, which are NaN, how many are there is exchanged too; deviations are those with means for them.
+    """
+    gone = [np.isnan(part) for part in parts]
+    count: int | np.ndarray = samples
+    if missing:
+        count = total(exchange(f"counts of {what}", "values of each column", [(~own).sum(axis=0) for own in gone], np.size))
+        if not np.all(count):
+            raise ValueError(
+                f"no owner has a training row with {what} {int(np.argmin(count))} (the first is 0): drop its column"
+            )
+    found = exchange(f"sums of {what}", "sum of each column", [_sums(part, own) for part, own in zip(parts, gone)], np.size)
+    mean = total(found) / count
     squares = exchange(
-        f"squares of {what}", "squared distances to the mean", [_sums(np.square(part - mean)) for part in parts], np.size
+        f"squares of {what}",
+        "squared distances to the mean",
+        [_sums(np.square(part - mean), own) for part, own in zip(parts, gone, strict=True)],
+        np.size,
     )
     variance = total(squares) / samples
     constant = variance <= samples * _EPS * variance + (samples * mean * _EPS) ** 2  # by rounding alone
     return Scaler(mean, np.where(constant, 1.0, np.sqrt(variance)))
 
 
-def _sums(part: np.ndarray) -> np.ndarray:
-    """Return the sum of each column, added pairwise, which rounds less than one after the other."""
-    found: np.ndarray = np.ascontiguousarray(part.T).sum(axis=1)
+def _sums(part: np.ndarray, gone: np.ndarray) -> np.ndarray:
+    """Return the sum of each column, but for what is ``gone``, added pairwise, which rounds less than one after the other."""
+    found: np.ndarray = np.ascontiguousarray(np.where(gone, 0.0, part).T).sum(axis=1)
     return found
 
 
@@ -103,34 +123,48 @@ def _check_columns(columns: Sequence[tuple[str, ...]]) -> None:
 
 
 def _check_kinds(kinds: Sequence[Kinds]) -> None:
-    targets, marked, classification, test_sizes = zip(*kinds, strict=True)
+    targets = [own.target[0] if len(own.target) == 1 else own.target for own in kinds]
     if len(set(targets)) > 1:
         raise ValueError(f"target must be the same column at all owners; got {_differing(targets)}")
-    for name in sorted(set().union(*marked)):
-        without = [owner for owner, own in enumerate(marked) if name not in own]
+    for name in sorted(set().union(*(own.categories for own in kinds))):
+        without = [owner for owner, own in enumerate(kinds) if name not in own.categories]
         if without:
             raise ValueError(
                 f"column {name!r} is categories at some owners, and numbers at {_owners(without)}: name it in categories "
                 "at all of them"
             )
-    if len(set(classification)) > 1:
-        what = _differing(["classes" if own else "numbers" for own in classification])
+    if len({own.classification for own in kinds}) > 1:
+        what = _differing(["classes" if own.classification else "numbers" for own in kinds])
         raise ValueError(
-            f"the target {targets[0]!r} must be classes or numbers at all owners; got {what}: give classification="
+            f"the target {targets[0]!r} must be classes or numbers at all owners; got {what}: classification=True makes "
+            "them classes"
         )
-    if len(set(test_sizes)) > 1:
-        raise ValueError(f"test_size must be the same at all owners; got {_differing(test_sizes)}")
+    for name, values in (
+        ("test_size", [own.test_size for own in kinds]),
+        ("drop, features and the like", [own.others for own in kinds]),
+        ("missing", [own.missing for own in kinds]),
+        ("unknown", [own.unknown for own in kinds]),
+        ("weights", ["a column" if own.weighted else "none" for own in kinds]),
+    ):
+        if any(value != values[0] for value in values):
+            raise ValueError(f"{name} must be the same at all owners; got {_differing(values)}")
 
 
 def _union(classes: Sequence[Classes], target: str) -> Classes:
-    found = set().union(*classes)
-    if len({isinstance(one, str) for one in found}) > 1:
+    """Return the classes of all owners: those with one text are one, and True and False are 1 and 0 if others have numbers."""
+    found = {one for own in classes for one in own}
+    kinds = {"text" if isinstance(one, str) else type(one).__name__ for one in found}
+    numbers = [one for one in found if isinstance(one, str) and looks.number_in()(one) is None]
+    if "text" in kinds and len(kinds) > 1 and numbers:
         raise ValueError(
             f"classes of {target!r} must be all text or all numbers; got {_differing([list(own) for own in classes])}"
         )
-    if len(found) < 2:
+    by_text: dict[str, Any] = {}
+    for one in sorted(found, key=lambda one: isinstance(one, bool | str)):  # numbers first: their form is kept
+        by_text.setdefault(looks.label_of(one), one)
+    if len(by_text) < 2:
         raise ValueError(f"{target!r} must have at least 2 classes; all owners have only {next(iter(found))!r}")
-    return tuple(sorted(found))
+    return tuple(sorted(by_text.values()))
 
 
 def _owners(numbers: Sequence[int] | np.ndarray) -> str:

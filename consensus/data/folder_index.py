@@ -69,12 +69,10 @@ def columns_in(index: dict[str, Any]) -> Columns | None:
     """Return the columns of a data frame in the index, if any."""
     if (found := index.get("columns")) is None:
         return None
-    names, categories = (found.get(name) if isinstance(found, dict) else None for name in ("names", "categories"))
-    if isinstance(categories, dict) and isinstance(names, list):
-        lists = [names, *categories.values()]
-        if all(isinstance(words, list) and all(isinstance(word, str) for word in words) for words in lists):
-            return Columns(tuple(names), {name: tuple(words) for name, words in categories.items()})
-    raise ValueError(f"columns in {index['path']} must be names and categories; got {_checks.shown(found)}")
+    try:
+        return Columns.from_dict(found)
+    except ValueError as error:
+        raise ValueError(f"columns in {index['path']} must be names and categories; got {_checks.shown(found)}") from error
 
 
 def classes_in(index: dict[str, Any]) -> Classes | None:

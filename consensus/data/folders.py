@@ -7,7 +7,6 @@ import io
 import json
 import os
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -68,7 +67,7 @@ def save_shards(shards: Shards, folder: str | os.PathLike[str], first: int | Non
         name, rows = f"index-{_checks.count('first', first, least=0)}.json", first + np.arange(shards.agents)
         index["first"] = int(first)
     if shards.columns is not None:
-        index["columns"] = asdict(shards.columns)
+        index["columns"] = shards.columns.to_dict()
     if shards.classes is not None:
         index["classes"] = shards.classes
     folder.mkdir(parents=True, exist_ok=True)

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
-
-import numpy as np
+from typing import NamedTuple
 
 from consensus import _checks
-from consensus.data import tables
-from consensus.data.frames import Classes, Columns, is_category, is_frame
-
-if TYPE_CHECKING:
-    import pandas
+from consensus.data import readers, tables
+from consensus.data.frames import Columns, as_frame, is_frame
+from consensus.data.readers import Reading
+from consensus.data.tables import Roles, Table
 
 _SHOWN = 8  # names in a line
-Kinds: TypeAlias = tuple[str, list[str], bool, float | None]  # target, categories, whether it is classes, share of test rows
+
+
+class Kinds(NamedTuple):
+    """What others learn of an owner's columns."""
+
+    target: tuple[str, ...]
+    categories: list[str]  # columns
+    classification: bool
+    test_size: float | None
+    others: list[str]  # columns that are neither features nor the target
+    missing: str  # how missing cells are treated
+    indicators: list[str]  # columns that have some, if that becomes a feature
+    unknown: str  # how unknown categories are treated
+    weighted: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,16 +39,8 @@ class OwnTable:
     ----------
     names : tuple of str or None
         Names of all columns; None if the table cannot be read.
-    target : str
-        The name of the target.
-    categories : dict of str to tuple of str
-        The categories of each column that has some.
-    classes : tuple or None
-        The classes of the target; None if it is numbers.
-    features : pandas.DataFrame
-        The columns of features, checked.
-    y : ndarray (samples,)
-        The target as numbers, or codes of ``classes``.
+    table : Table or None
+        The features and target, checked; None if the table is rejected.
     test_size : float or None
         The share of its rows that are test rows.
     error : Exception or None
@@ -46,55 +48,48 @@ class OwnTable:
     """
 
     names: tuple[str, ...] | None
-    target: str = ""
-    categories: dict[str, tuple[str, ...]] | None = None
-    classes: Classes | None = None
-    features: pandas.DataFrame = None  # of a table that is rejected there is none
-    y: np.ndarray = None  # type: ignore[assignment]
+    table: Table | None = None
     test_size: float | None = None
     error: Exception | None = None
 
     @classmethod
-    def of(
-        cls,
-        name: str,
-        table: object,
-        target: str | int,
-        categories: Sequence[str | int],
-        classification: bool | None,
-        test_size: float | None,
-    ) -> OwnTable:
+    def of(cls, name: str, data: object, roles: Callable[[], Roles], reading: Reading, test_size: float | None) -> OwnTable:
         """Return what is in a table, the argument ``name``; an error is kept, so that other owners hear that there is one."""
         names = None
         try:
-            if not isinstance(categories, list | tuple):
-                raise TypeError(f"categories must be a list of columns, by name or index; got {_checks.shown(categories)}")
-            where, frame, words = _opened(name, table, bool(categories))
+            settings, where, frame, read = roles(), name, as_frame(data), None
+            if not is_frame(frame):
+                path = _file(name, data)
+                where, (frame, read) = str(path), tables.opened(path, settings, reading)
             names = tuple(map(str, frame.columns))
-            if len(set(names)) < len(names):
-                raise ValueError(f"columns of {where} must have names of their own; got {_listed(names)}")
-            columns, label, y, features = tables.parts(where, frame, target, categories, words)
-            goal = columns[tables.position_of(where, "target", columns, target)]
-            if len(features) == 0:
-                raise ValueError(f"{where} has no features besides the target")
-            checked = tables.checked_frame(where, columns, features)
-            if classification is None and is_category(frame[goal]):
-                classification = True
-            y, classes = tables.target_of(where, label, y, classification)
-            found = Columns.of(checked, str(where))
-            assert found is not None, "it is a data frame"
-            if test_size is not None and len(y) < 2:
-                raise ValueError(f"{where} must have at least 2 rows, one of them for the test; got {len(y)}")
-            return cls(names, str(goal), found.categories, classes, checked, y, test_size)
+            table = tables.table_of(where, frame, settings, read)
+            if test_size is not None and len(table.y) < 2:
+                raise ValueError(f"{where} must have at least 2 rows, one of them for the test; got {len(table.y)}")
+            return cls(names, table, test_size)
         except Exception as error:  # whatever reading a file raises
             return cls(names, error=error)
 
     @property
+    def there(self) -> Table:
+        """The table, which is not rejected."""
+        assert self.table is not None, "owners of rejected tables have stopped"
+        return self.table
+
+    @property
+    def columns(self) -> Columns:
+        """The columns of the features."""
+        assert self.there.columns is not None, "tables have columns"
+        return self.there.columns
+
+    @property
     def kinds(self) -> Kinds | None:
         """What others learn of its columns; None if the table is rejected."""
-        if self.categories is None:
+        if self.table is None:
             return None
-        return self.target, sorted(self.categories), self.classes is not None, self.test_size
+        own, table = self.columns, self.table
+        others = sorted({*own.others} - {*table.names})
+        kinds = table.names, sorted(own.categories), table.classes is not None, self.test_size
+        return Kinds(*kinds, others, own.missing, sorted(own.indicators), own.unknown, table.weights is not None)
 
 
 def announced(table: OwnTable, owners: int, alone: bool) -> str:
@@ -104,35 +99,36 @@ def announced(table: OwnTable, owners: int, alone: bool) -> str:
     lines.append(f"  columns     names of columns: {_listed(table.names or ['none, as the table is rejected'])}")
     if table.kinds is None:
         return "\n".join([*lines, "  kinds       that the table is rejected, and nothing of what is in it"])
-    target, categories, classification, test_size = table.kinds
-    what = "classes" if classification else "numbers"
-    lines.append(f"  kinds       categories are {_listed(categories) or 'none'}; the target is {target!r}, of {what}")
+    kinds, target = table.kinds, _listed(table.kinds.target)
+    what, categories, test_size = "classes" if kinds.classification else "numbers", kinds.categories, kinds.test_size
+    lines.append(f"  kinds       categories are {_listed(categories) or 'none'}; the target is {target}, of {what}")
+    if kinds.indicators:
+        lines.append(f"  missing     columns with missing values: {_listed(kinds.indicators)}")
     for name in categories:
-        assert table.categories is not None, "there are some"
-        lines.append(f"  categories  {name!r}: {_listed(table.categories[name])}")
-    if table.classes is not None:
-        lines.append(f"  classes     {target!r}: {_listed(table.classes)}")
-    goal = "" if classification else ", and for the target"
+        lines.append(f"  categories  {name!r}: {_listed(table.columns.categories[name])}")
+    if (classes := table.there.classes) is not None:
+        lines.append(f"  classes     {target}: {_listed(classes)}")
+    goal = "" if kinds.classification else ", and for the target"
+    if kinds.missing == "mean":
+        goal += ", and how many of each are there"
+    if kinds.weighted:
+        goal += ", and for the weights of rows"
     apart = "" if test_size is None else f", and how many of them are put aside for the test, about {test_size:.0%}"
-    lines.append(f"  rows        number of rows: {len(table.y)}{apart}")
+    lines.append(f"  rows        number of rows: {len(table.there.y)}{apart}")
     lines.append(f"  sums        a sum over these rows for each number and each category{goal}")
     return "\n".join([*lines, "  squares     a sum of squared distances to the common mean for each of these"])
 
 
-def _opened(name: str, table: object, categories: bool) -> tuple[Path | str, pandas.DataFrame, bool]:
-    """Return what a table is called, the table, and whether its text may be numbers."""
-    if is_frame(table):
-        if not len(table):
-            raise ValueError(f"{name} has no rows")
-        return name, table, False
-    if not isinstance(table, str | os.PathLike):
-        raise TypeError(f"{name} must be a data frame, or the path of a file; got {_checks.shown(table)}")
-    path = Path(table).expanduser()
-    if path.suffix.lower() not in (".csv", ".tsv", ".parquet"):
-        raise ValueError(f"{name} must be a file that ends in .csv, .tsv or .parquet; got {str(path)!r}")
+def _file(name: str, data: object) -> Path:
+    """Return the file of a table."""
+    if not isinstance(data, str | os.PathLike):
+        raise TypeError(f"{name} must be a data frame, or the path of a file; got {_checks.shown(data)}")
+    path = Path(data).expanduser()
+    if readers.kind_of(path) not in readers.TABLES:
+        raise ValueError(f"{name} must be a file that ends in {', '.join(readers.TABLES)}; got {str(path)!r}")
     if not path.exists():
         raise FileNotFoundError(f"{name} must be a file that exists; got {str(path)!r}")
-    return path, tables.opened(path, categories), tables.is_text(path)
+    return path
 
 
 def _listed(names: Iterable[object]) -> str:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, Unpack
 
 import numpy as np
 
 from consensus import _checks
+from consensus.data import looks
 from consensus.data.agreement import Agreement, Scaler, agree, agreed_sizes, scaler
+from consensus.data.cuts import apart, later
 from consensus.data.exchanges import Exchanges, OneProcess, Together
-from consensus.data.frames import codes
+from consensus.data.frames import codes, filled
 from consensus.data.own_table import OwnTable, announced
 from consensus.data.pipeline import Given, Pipeline
+from consensus.data.readers import Reading, ReadingOptions
 from consensus.data.shards import Shards, padded
+from consensus.data.tables import Roles
 
 if TYPE_CHECKING:
     import pandas
@@ -57,13 +61,21 @@ class Owned:
 
 def own(
     data: Given | Sequence[Given],
-    target: str | int,
+    target: str | int | Sequence[str | int],
     *,
     engine: Together | None = None,
     categories: Sequence[str | int] = (),
     classification: bool | None = None,
     test_size: float | None = None,
     seed: int = 0,
+    features: Sequence[str | int] | None = None,
+    drop: Sequence[str | int] = (),
+    weights: str | int | None = None,
+    groups: str | int | None = None,
+    time: str | int | None = None,
+    missing: Literal["error", "drop", "mean", "indicator"] = "error",
+    unknown: Literal["error", "zeros"] = "error",
+    **reading: Unpack[ReadingOptions],
 ) -> Owned:
     """Let owners agree on columns, categories, classes and scalers, while each keeps its table.
 
@@ -76,11 +88,11 @@ def own(
     Parameters
     ----------
     data : pandas.DataFrame, path, or list of them
-        On ranks the table of this rank's owner: a data frame, or a CSV, TSV or Parquet file as
-        :func:`consensus.datasets.load` reads them. In one process, for a rehearsal, a list of the tables of all owners. A rank
-        with several owners gives a list, too. All have the same columns, in any order.
-    target : str or int
-        The column to predict, by name or index.
+        On ranks the table of this rank's owner: a data frame, or a file as :func:`consensus.datasets.load` reads them.
+        In one process, for a rehearsal, a list of the tables of all owners. A rank with several owners gives a list, too.
+        All have the same columns, in any order.
+    target : str or int, or a list of them
+        The column to predict, by name or index; several must be numbers.
     engine : MPI or Torch, optional
         The ranks that agree, such as ``consensus.engines.MPI()``; by default all owners are in this process.
     categories : sequence of str or int
@@ -93,6 +105,22 @@ def own(
         on them.
     seed : int
         Seed of each owner's draw of test rows.
+    features, drop : sequence of str or int
+        The columns that are features, by default all others; columns to leave out.
+    weights : str or int, optional
+        A column of weights of rows, as :func:`consensus.partition` takes them; scalers do not depend on them.
+    groups : str or int, optional
+        A column of groups, such as patients, none of which is split between training and test rows.
+    time : str or int, optional
+        A column of numbers or dates: each owner's last rows are its test rows.
+    missing : {"error", "drop", "mean", "indicator"}
+        Missing cells of features: an error with all columns that have some; their rows are left out; they become the mean of
+        all owners; with ``indicator`` columns where an owner lacks some get one more feature that says where.
+    unknown : {"error", "zeros"}
+        Categories that no owner has, in predictions: an error, or zero for each category.
+    **reading
+        How files of text are read, as by :func:`consensus.datasets.load`: ``sep``, ``decimal``, ``thousands``, ``encoding``,
+        ``comment``, ``header``, ``index``, ``na_values``.
 
     Returns
     -------
@@ -134,9 +162,12 @@ def own(
     _checks.choice("classification", classification, (None, True, False))
     _checks.optional_number("test_size", test_size, above=0, below=1)
     _checks.count("seed", seed, least=0)
+    if test_size is None and (groups is not None or time is not None):
+        raise ValueError(f"groups and time say which rows are for the test: give test_size; got {groups!r} and {time!r}")
     named = [f"data[{place}]" if len(given) > 1 else "data" for place in range(len(given))]
-    settings = (target, categories, classification, test_size)
-    tables = [OwnTable.of(name, table, *settings) for name, table in zip(named, given, strict=True)]
+    roles = (target, classification, categories, features, drop, weights, groups, time, missing, unknown)
+    how = Reading(**reading)
+    tables = [OwnTable.of(name, table, lambda: Roles(*roles), how, test_size) for name, table in zip(named, given, strict=True)]
     with together.agreed():
         if not tables:
             raise ValueError("data must be a table, or a list of tables with one for each owner; got none")
@@ -164,35 +195,58 @@ def _standardised(
     tables: Sequence[OwnTable], agreement: Agreement, owners: np.ndarray, exchange: Exchanges, seed: int
 ) -> Owned:
     """Return the shards of the ``owners`` here, standardised by the training rows of all."""
-    columns, target, classes = agreement
-    rows = [_dealt(len(table.y), table.test_size, [seed, owner]) for table, owner in zip(tables, owners.tolist(), strict=True)]
+    columns, target, classes, weighted = agreement
+    rows = [_dealt(own, [seed, owner]) for own, owner in zip(tables, owners.tolist(), strict=True)]
     sizes = agreed_sizes([list(map(len, own)) for own in rows], exchange)  # (owners, 2)
-    X = [columns.transform(table.features).astype(float) for table in tables]
+    X = [columns.transform(own.there.frame, "data").astype(float) for own in tables]
     samples = int(sizes[:, 0].sum())
-    features = scaler([x[own.training] for x, own in zip(X, rows, strict=True)], samples, "features", exchange)
-    y, goal = [table.y.astype(float)[:, None] for table in tables], Scaler(np.zeros(1), np.ones(1))
+    training = [x[own.training] for x, own in zip(X, rows, strict=True)]
+    features = scaler(training, samples, "features", exchange, columns.missing == "mean")
+    y = [own.there.y.reshape(len(own.there.y), -1).astype(float) for own in tables]
+    goal = Scaler(np.zeros(len(target)), np.ones(len(target)))
     if classes is None:
         goal = scaler([own[place.training] for own, place in zip(y, rows, strict=True)], samples, "the target", exchange)
     else:
-        texts, name = tuple(map(str, classes)), f"column {target!r}"
-        y = [codes(name, table.classes or (), texts)[table.y].astype(float)[:, None] for table in tables]
-    pipeline = Pipeline(columns, *features, target, float(goal.mean[0]), float(goal.scale[0]), classes)
-    X, y = [(x - features.mean) / features.scale for x in X], [(own - goal.mean) / goal.scale for own in y]
+        own_classes = [own.there.classes or () for own in tables]
+        found = [codes(f"column {target[0]!r}", own, classes, key=looks.label_of) for own in own_classes]
+        y = [code[own.there.y].astype(float)[:, None] for code, own in zip(found, tables, strict=True)]
+    columns = columns.filled_by(features.mean)
+    shift, spread = (goal.mean, goal.scale) if len(target) > 1 else (float(goal.mean[0]), float(goal.scale[0]))
+    pipeline = Pipeline(columns, *features, target[0] if len(target) == 1 else target, shift, spread, classes)
+    X = [(filled(x, features.mean) - features.mean) / features.scale for x in X]
+    y = [(own - goal.mean) / goal.scale for own in y]
+    c = [own.there.weights for own in tables]
+    totals: list[float | None] = [None, None]
+    if weighted:
+        told = [[float(own[at].sum()) for at in place] for own, place in zip(c, rows, strict=True) if own is not None]
+        totals = list(np.sum(exchange("weights", "sums of weights, for training and for tests", told, len), axis=0))
     ends = np.cumsum(sizes.sum(axis=1))
-    found = []
+    shards = []
     for part in (0, 1) if sizes[:, 1].any() else (0,):
         begins = ends[owners] - sizes[owners].sum(axis=1)  # rows are counted through all tables
-        own = [(x[at[part]], t[at[part]], begin + at[part]) for x, t, at, begin in zip(X, y, rows, begins, strict=True)]
-        arrays = padded(own, sizes[owners, part].tolist(), X[0], np.empty((0, 1)), int(sizes[:, part].max()))
+        own = [
+            (x[at[part]], t[at[part]], begin + at[part], *([] if w is None else [w[at[part]]]))
+            for x, t, w, at, begin in zip(X, y, c, rows, begins, strict=True)
+        ]
+        arrays = padded(own, sizes[owners, part].tolist(), X[0], y[0], int(sizes[:, part].max()))
         about = {"samples": int(sizes[:, part].sum()), "classes": classes, "rows": owners, "network_size": len(sizes)}
-        found.append(Shards(**arrays | about))
-    return Owned(found[0], pipeline, exchange.revealed, *found[1:])
+        shards.append(Shards(**arrays | about, total_weight=totals[part]))
+    return Owned(shards[0], pipeline, exchange.revealed, *shards[1:])
 
 
-def _dealt(count: int, test_size: float | None, seed: list[int]) -> _Rows:
-    """Return which of ``count`` rows are for training, and which for the test, each in the order of the table."""
-    if test_size is None:
-        return _Rows(np.arange(count), np.arange(0))
-    drawn = np.random.default_rng(seed).permutation(count)
-    tested = min(max(1, round(test_size * count)), count - 1)
-    return _Rows(np.sort(drawn[tested:]), np.sort(drawn[:tested]))
+def _dealt(table: OwnTable, seed: list[int]) -> _Rows:
+    """Return which rows are for training, and which for the test, each in the order of the table; none has weight 0."""
+    own, rows = table.there, np.arange(len(table.there.y))
+    training, tested = rows, rows[:0]
+    rng = np.random.default_rng(seed)
+    if table.test_size is not None and own.time is not None:
+        training, tested = later(own.time, table.test_size)
+    elif table.test_size is not None and own.groups is not None:
+        training, tested = apart(own.groups, table.test_size, rng)
+    elif table.test_size is not None:
+        drawn = rng.permutation(len(rows))
+        count = min(max(1, round(table.test_size * len(rows))), len(rows) - 1)
+        training, tested = np.sort(drawn[count:]), np.sort(drawn[:count])
+    if own.weights is not None:
+        training, tested = training[own.weights[training] > 0], tested[own.weights[tested] > 0]
+    return _Rows(training, tested)

@@ -8,18 +8,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks
-from consensus.data.frames import Columns, labels
+from consensus.data.datasets import Dataset
+from consensus.data.frames import complete, labels
 from consensus.data.owners import numbered, owned
 from consensus.data.samples import arrays, weights_of
 from consensus.data.shards import Shards, padded
+from consensus.data.whole_data import unpacked
 
 SCHEMES = ("iid", "sorted", "dirichlet", "sizes")
 _DRAWS = 1000  # of a Dirichlet split, until no agent is empty
 
 
 def partition(
-    X: ArrayLike,
-    y: ArrayLike,
+    X: ArrayLike | Dataset,
+    y: ArrayLike | None = None,
     agents: int | None = None,
     scheme: Literal["iid", "sorted", "dirichlet", "sizes"] = "iid",
     seed: int | np.random.Generator = 0,
@@ -35,13 +37,14 @@ def partition(
 
     Parameters
     ----------
-    X : array_like (samples, features), or (samples, ...)
-        Samples of any shape, such as images (samples, channels, height, width). float32, int32 and int64 are kept: models of
+    X : Dataset, or array_like (samples, features), or (samples, ...)
+        A whole data set, with its columns, classes, weights and groups, and no ``y``; or samples of any
+        shape, such as images (samples, channels, height, width). float32, int32 and int64 are kept: models of
         PyTorch and JAX may take whole numbers, others get them as float64. uint8, int8, uint16, int16 and float16 become
         float32, everything else float64. In a data frame booleans become zero and one, and each column of pandas' ``category``
         dtype a feature for each category; ``shards.columns`` has the names and converts other frames.
     y : array_like (samples,) or (samples, outputs)
-        Targets, or integer classes. A Series of ``category`` dtype becomes codes, and ``shards.classes`` has the categories.
+        Targets, or integer classes. Text and Series of ``category`` dtype become codes, and ``shards.classes`` has the classes.
     agents : int
         Number of agents, at most that of samples, or of groups. With ``groups`` the default is one agent per group.
     scheme : {"iid", "sorted", "dirichlet", "sizes"}
@@ -97,9 +100,10 @@ def partition(
     >>> shards.samples, shards.total_weight
     (3, 4.5)
     """
-    columns = Columns.of(X, "X")
-    y, classes = labels("y", y)
-    X, y = arrays(X if columns is None else columns.transform(X, "X"), y)
+    samples, targets, groups, sample_weight = unpacked(X, y, groups=groups, sample_weight=sample_weight)
+    samples, columns = complete("X", samples)
+    targets, classes = labels("y", targets)
+    X, y = arrays(samples, targets)
     _checks.choice("scheme", scheme, SCHEMES)
     if sample_weight is None:
         members = _members(y, agents, scheme, seed, sizes, concentration, groups)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks
-from consensus.data import readers, tables
-from consensus.data.frames import Classes, Columns, codes, is_frame
+from consensus.data import looks, readers
+from consensus.data.frames import Classes, Columns, as_frame, codes, filled, is_frame, listed, numbers_of
+from consensus.data.readers import Reading, ReadingOptions
 
 if TYPE_CHECKING:
     import pandas
@@ -32,8 +33,8 @@ class Pipeline:
         The columns of features, and their categories; None for data that are arrays (samples, features).
     mean, scale : ndarray (features,)
         The scaler of the features.
-    target : str or None
-        The column that is predicted, if it has a name.
+    target : str, tuple of str or None
+        The column that is predicted, or several, if they have names.
     shift, spread : float, or ndarray (outputs,)
         The scaler of targets that are numbers; 0 and 1 for classes.
     classes : tuple or None
@@ -54,7 +55,7 @@ class Pipeline:
     columns: Columns | None
     mean: np.ndarray
     scale: np.ndarray
-    target: str | None = None
+    target: str | tuple[str, ...] | None = None
     shift: float | np.ndarray = 0.0
     spread: float | np.ndarray = 1.0
     classes: Classes | None = None
@@ -64,8 +65,9 @@ class Pipeline:
             raise TypeError(
                 f"columns must be Columns, as Columns.of(frame) returns, or None; got {_checks.shown(self.columns)}"
             )
-        if self.target is not None and not isinstance(self.target, str):
-            raise TypeError(f"target must be the name of a column, or None; got {_checks.shown(self.target)}")
+        names = (self.target,) if isinstance(self.target, str | None) else self.target
+        if not isinstance(names, tuple) or not all(isinstance(name, str | None) for name in names):
+            raise TypeError(f"target must be the name of a column, a tuple of names, or None; got {_checks.shown(self.target)}")
         for name in ("mean", "scale", "shift", "spread"):
             numbers = _checks.floats(name, getattr(self, name))
             positive = name in ("scale", "spread")
@@ -82,14 +84,17 @@ class Pipeline:
         if self.classes is not None and (not isinstance(self.classes, tuple) or len(self.classes) < 2):
             raise ValueError(f"classes must be a tuple of at least 2 classes, or None; got {_checks.shown(self.classes)}")
 
-    def transform(self, data: Given | ArrayLike) -> np.ndarray:
+    def transform(self, data: Given | ArrayLike, **reading: Unpack[ReadingOptions]) -> np.ndarray:
         """Return the model's inputs.
 
         Parameters
         ----------
         data : pandas.DataFrame, path or array_like (samples, features)
-            A table with these columns in any order, or its file; the target may be there, and is not read. An array if there
-            are no columns.
+            A table with these columns in any order, or its file; the other columns of the training data may be there, and are
+            not read. An array, of which a warning says that its columns are taken in order; with categories it must be a table.
+        **reading
+            How its file is read, if not as that of the training data: ``sep``, ``decimal`` and so on, as by
+            :func:`consensus.datasets.load`.
 
         Returns
         -------
@@ -99,34 +104,26 @@ class Pipeline:
         Raises
         ------
         TypeError
-            If it is neither a data frame nor a path, although there are columns.
+            If it is neither a data frame, a path nor an array.
         ValueError
-            If a column is missing or unknown, is neither finite numbers nor categories, or has an unknown category.
+            If a column is missing or unknown, is neither finite numbers nor categories, has an unknown category, or values that
+            are missing and were in no row of the training data.
         """
-        if self.columns is None:
-            found, names = _checks.floats("data", data), [f"feature {place}" for place in range(len(self.mean))]
-            if found.ndim != 2 or found.shape[1] != len(self.mean):
-                raise ValueError(f"data must have shape (samples, {len(self.mean)}); got {found.shape}")
-        else:
-            table, names = self._table(data), list(map(repr, self.columns.features))
-            known = [str(name) != self.target or self.target in self.columns.names for name in table.columns]
-            found = self.columns.transform(table.loc[:, known], "data")
-        if not np.isfinite(found).all():
-            row, place = np.argwhere(~np.isfinite(found))[0]
-            raise ValueError(f"data must be finite; {names[place]} is {found[row, place]} in row {row} (the first is 0)")
-        return np.asarray((found.astype(float, copy=False) - self.mean) / self.scale)
+        return self._inputs(self._table(data, reading))
 
-    def targets(self, data: Given) -> np.ndarray:
+    def targets(self, data: Given, **reading: Unpack[ReadingOptions]) -> np.ndarray:
         """Return the model's targets.
 
         Parameters
         ----------
         data : pandas.DataFrame or path
             A table with the target, or its file.
+        **reading
+            As for :meth:`transform`.
 
         Returns
         -------
-        ndarray (samples, 1)
+        ndarray (samples, outputs)
             Standardised numbers, or codes of classes.
 
         Raises
@@ -136,20 +133,65 @@ class Pipeline:
         ValueError
             If there is no such column, or its values are no finite numbers, or none of the classes.
         """
+        return self._targets(self._table(data, reading))
+
+    def both(self, data: Given, **reading: Unpack[ReadingOptions]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the model's inputs and targets, of a table that is read once.
+
+        Parameters
+        ----------
+        data : pandas.DataFrame or path
+            As for :meth:`targets`.
+        **reading
+            As for :meth:`transform`.
+
+        Returns
+        -------
+        tuple of ndarray
+            Inputs (samples, features), and targets (samples, outputs).
+        """
+        table = self._table(data, reading)
+        return self._inputs(table), self._targets(table)
+
+    def _inputs(self, table: pandas.DataFrame | np.ndarray) -> np.ndarray:
+        names = [f"feature {place}" for place in range(len(self.mean))]
+        if is_frame(table) and self.columns is not None:
+            names = list(map(repr, self.columns.features))
+            targets = (self.target,) if isinstance(self.target, str) else self.target or ()
+            known = [str(name) not in targets or str(name) in self.columns.names for name in table.columns]
+            found = self.columns.transform(table.loc[:, known], "data")
+        else:
+            found = _checks.floats("data", table)
+            if found.ndim != 2 or found.shape[1] != len(self.mean):
+                raise ValueError(f"data must have shape (samples, {len(self.mean)}); got {found.shape}")
+        if not np.isfinite(found).all():
+            row, place = np.argwhere(~np.isfinite(found))[0]
+            raise ValueError(f"data must be finite; {names[place]} is {found[row, place]} in row {row} (the first is 0)")
+        return np.asarray((found.astype(float, copy=False) - self.mean) / self.scale)
+
+    def _targets(self, table: pandas.DataFrame | np.ndarray) -> np.ndarray:
         if self.target is None:
             raise ValueError("target must be the name of a column, so that it is found; this pipeline has none")
-        table = self._table(data)
-        where = [place for place, name in enumerate(table.columns) if str(name) == self.target]
-        if len(where) != 1:
-            raise ValueError(f"data must have the column {self.target!r} once; got the columns {list(map(str, table.columns))}")
-        column = table.iloc[:, where[0]]
-        if self.classes is not None:
-            texts = tuple(map(str, self.classes))
-            return codes(f"column {self.target!r}", column.astype(object), texts)[:, None].astype(float)
-        numbers = _checks.floats(f"column {self.target!r}", readers.values(column, isinstance(data, str | os.PathLike)))
-        if not np.isfinite(numbers).all():
-            raise ValueError(f"column {self.target!r} must have finite numbers; got {numbers[~np.isfinite(numbers)][0]}")
-        return np.asarray((numbers - self.shift) / self.spread)[:, None]
+        if not is_frame(table):
+            raise TypeError(f"data must be a data frame with the target {self.target!r}, or its file; got an array")
+        names, found = list(map(str, table.columns)), []
+        for target in (self.target,) if isinstance(self.target, str) else self.target:
+            if names.count(target) != 1:
+                raise ValueError(f"data must have the column {target!r} once; got the columns {names}")
+            column = table.iloc[:, names.index(target)]
+            if self.classes is not None:
+                found.append(codes(f"column {target!r}", column.astype(object), self.classes, key=looks.label_of).astype(float))
+                continue
+            numbers = numbers_of(column)
+            if numbers is None:
+                raise ValueError(f"column {target!r} must have numbers, as in training; got {_checks.shown(column.iloc[0])}")
+            if not np.isfinite(numbers).all():
+                row = int(np.argmin(np.isfinite(numbers)))
+                raise ValueError(
+                    f"column {target!r} must have finite numbers; got {numbers[row]} in row {row} (the first is 0)"
+                )
+            found.append(numbers)
+        return np.asarray((np.stack(found, axis=1) - self.shift) / self.spread)
 
     def original(self, outputs: ArrayLike) -> np.ndarray:
         """Return predictions of numbers in original units.
@@ -176,16 +218,26 @@ class Pipeline:
         found = np.asarray(self.shift + self.spread * numbers)
         return found[:, 0] if found.shape[1] == 1 else found
 
-    def _table(self, data: Any) -> pandas.DataFrame:  # noqa: ANN401  # frames of any library
-        if is_frame(data):
-            return data
-        names = self.columns.names if self.columns else ()
+    def _table(self, data: Any, reading: ReadingOptions) -> pandas.DataFrame | np.ndarray:  # noqa: ANN401  # of any library
+        columns = self.columns
+        data = as_frame(data)
         if not isinstance(data, str | os.PathLike):
-            raise TypeError(f"data must be a data frame with the columns {list(names)}, or its file; got {_checks.shown(data)}")
+            if reading:
+                raise ValueError(f"{', '.join(reading)} say how a file is read, and go with no data frame or array")
+            if columns is None or is_frame(data):
+                return data
+            if columns.categories or columns.indicators:
+                raise TypeError(
+                    f"data must be a data frame with the columns {list(columns.names)}, or its file; got {_checks.shown(data)}"
+                )
+            found = _checks.floats("data", data)
+            if found.ndim == 2 and found.shape[1] == len(columns.names):
+                _checks.warn(f"data have no names of columns: taken as {listed(columns.names)}, in this order")
+            return found if columns.fill is None or found.ndim != 2 else filled(found, columns.fill)
         path = Path(data).expanduser()
-        categories = self.columns.categories if self.columns else {}
-        table = tables.opened(path, words=bool(categories))
-        for place, name in enumerate(map(str, table.columns)):
-            if name in names and name not in categories:
-                table.isetitem(place, readers.values(table.iloc[:, place], tables.is_text(path)))
-        return table
+        if columns is None:
+            raise TypeError(f"data must be an array, as the training data, which had no names of columns; got {str(path)!r}")
+        if not path.exists():
+            raise FileNotFoundError(f"data must be a file that exists; got {str(path)!r}")
+        how = Reading(**{**vars(columns.reading or Reading()), **reading})
+        return readers.opened(path, how, list(columns.categories))[0]

@@ -1,24 +1,463 @@
-"""Files of delimited text and Parquet as data frames; pandas is imported when a file is read."""
+"""Files of delimited text, Parquet and Feather as data frames; pandas, which reads them, is imported when a file is read."""
 
 from __future__ import annotations
 
+import bz2
+import codecs
+import csv
+import gzip
+import io
+import logging
+import lzma
+import math
 import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from io import BytesIO
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import numpy as np
 
 from consensus import _checks
+from consensus.data import looks
 
 if TYPE_CHECKING:
     import pandas
 
-MISSING = ("", "?", "na", "n/a", "nan", "null")  # compared in lower case; "none" may well be a class
-_NUMBERS = ("boolean", "integer", "floating", "mixed-integer-float", "decimal", "empty")  # pandas' names of kinds of columns
+TEXT = (".csv", ".tsv", ".txt", ".data")
+TABLES = (*TEXT, ".parquet", ".feather")
+_COMPRESSED: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_HEAD = 1000  # lines by which the form of a file is decided
+_ROWS = 1 << 20  # characters of these at most
+_SEPARATORS = (";", "\t", "|", ",")
+_CHANCE = 0.01  # that a first row which differs from the others is a sample like them
 
 
-def _exact() -> dict[str, str]:
+@dataclass(frozen=True)
+class Reading:
+    r"""How a file of text is read, by the names that pandas has for it; None is decided by the file.
+
+    Parameters
+    ----------
+    sep : str, optional
+        What stands between cells: a character, or ``"\s+"`` for blanks.
+    decimal, thousands : str
+        The decimal point, and what stands between thousands.
+    encoding : str, optional
+        Such as ``"latin-1"``.
+    comment : str, optional
+        The character that begins a comment.
+    header : bool or sequence of str, optional
+        Whether the first line is a header; or names, for a file without one.
+    index : bool or str or int, optional
+        Whether the first column is the index of a data frame; or the column that is, by name or place.
+    na_values : sequence of str or float
+        Cells that are missing, beside empty ones and ``NA``, ``NaN``, ``N/A``, ``null``, ``?``.
+    """
+
+    sep: str | None = None
+    decimal: str = "."
+    thousands: str | None = None
+    encoding: str | None = None
+    comment: str | None = None
+    header: bool | Sequence[str] | None = None
+    index: bool | str | int | None = None
+    na_values: Sequence[str | float] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("sep", "encoding"):
+            if (value := getattr(self, name)) is not None and (not isinstance(value, str) or not value):
+                raise TypeError(
+                    f"{name} must be text, such as {';' if name == 'sep' else 'latin-1'!r}; got {_checks.shown(value)}"
+                )
+        for name in ("decimal", "thousands", "comment"):
+            value = getattr(self, name)
+            if not (isinstance(value, str) and len(value) == 1) and (value is not None or name == "decimal"):
+                raise ValueError(f"{name} must be one character; got {_checks.shown(value)}")
+        if self.decimal == self.thousands:
+            raise ValueError(f"decimal and thousands must differ; got {self.decimal!r} for both")
+        if self.encoding is not None:
+            try:
+                codecs.lookup(self.encoding)
+            except LookupError as error:
+                raise ValueError(f"encoding must be one that Python knows, such as 'latin-1'; got {self.encoding!r}") from error
+        if not isinstance(self.header, bool | None):
+            if isinstance(self.header, str) or not isinstance(self.header, Sequence):
+                raise TypeError(f"header must be True, False or a list of names; got {_checks.shown(self.header)}")
+            object.__setattr__(self, "header", tuple(map(str, self.header)))
+        if not isinstance(self.index, bool | str | int | None):
+            raise TypeError(f"index must be True, False or a column, by name or place; got {_checks.shown(self.index)}")
+        if isinstance(self.na_values, str | float | int):
+            object.__setattr__(self, "na_values", (self.na_values,))
+        if not isinstance(self.na_values, Sequence) or not all(isinstance(one, str | float | int) for one in self.na_values):
+            raise TypeError(f"na_values must be a list of text or numbers; got {_checks.shown(self.na_values)}")
+        object.__setattr__(self, "na_values", tuple(self.na_values))
+
+
+class ReadingOptions(TypedDict, total=False):
+    """The fields of :class:`Reading` as keywords."""
+
+    sep: str | None
+    decimal: str
+    thousands: str | None
+    encoding: str | None
+    comment: str | None
+    header: bool | Sequence[str] | None
+    index: bool | str | int | None
+    na_values: Sequence[str | float]
+
+
+class _Form(NamedTuple):
+    """The form of a file of text."""
+
+    encoding: str
+    skip: int  # lines before the first
+    sep: str
+    header: bool
+    names: list[str | int]  # of columns
+    guess: str | None  # why it is doubtful whether there is a header
+
+
+def kind_of(path: Path) -> str:
+    """Return the suffix by which a file is read, without that of its compression."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] in _COMPRESSED:
+        suffixes.pop()
+    return suffixes[-1] if suffixes else ""
+
+
+def opened(path: Path, reading: Reading, texts: Collection[str | int] = ()) -> tuple[pandas.DataFrame, Reading]:
+    """Return the columns in a file of text, Parquet or Feather, without an index, and how another file like it is read.
+
+    Columns of text that are in ``texts``, by name or place, are text as in the file; others are numbers or booleans if all
+    their cells are. Missing cells are missing. Columns have the names of the header, or numbers if there is none. Raises
+    ``ValueError`` that names the file, and the line or what to pass instead, if it is damaged or no table.
+    """
+    if kind_of(path) in TEXT:
+        form = _form(path, reading)
+        frame, reading = _text(path, reading, form, texts), replace(reading, header=reading.header or form.header)
+    else:
+        frame = _binary(path)
+    if not len(frame):
+        raise ValueError(f"{path} has no rows")
+    return frame, reading
+
+
+def _text(path: Path, reading: Reading, form: _Form, texts: Collection[str | int]) -> pandas.DataFrame:
+    import pandas
+
+    names, places = form.names, list(range(len(form.names)))
+    marked = {place for place in places if names[place] in texts or place in texts or place - len(names) in texts}
+    missing = [str(value) for value in reading.na_values]
+    missing += [f"{value:.1f}" for value in reading.na_values if isinstance(value, float | int) and value == int(value)]
+    settings: dict[str, Any] = {"sep": form.sep, "encoding": form.encoding, "skipinitialspace": True, "skiprows": form.skip}
+    settings |= {"decimal": reading.decimal, "thousands": reading.thousands, "comment": reading.comment, "low_memory": False}
+    settings |= {"keep_default_na": False, "na_values": [*looks.MISSING_SPELLINGS, *missing]} | exact()
+    if len(form.sep) > 1 and form.sep != r"\s+":  # a regular expression
+        del settings["low_memory"], settings["float_precision" if "float_precision" in settings else "thousands"]
+        settings["engine"] = "python"
+    try:
+        frame = pandas.read_csv(
+            path, header=0 if form.header else None, names=places, index_col=False, dtype=dict.fromkeys(marked, str), **settings
+        )
+    except pandas.errors.EmptyDataError:
+        return pandas.DataFrame()
+    except UnicodeDecodeError as error:
+        raise _not_text(path, form.encoding, error) from error
+    except (pandas.errors.ParserError, ValueError, EOFError, OSError) as error:
+        if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
+            raise
+        raise ValueError(f"{path} must be delimited text: {_ragged(str(error).strip(), form)}") from error
+    if len(frame) and frame[places[-1]].isna().any():
+        _check_lengths(path, reading, form)
+    for place in places:
+        if frame[place].dtype.kind not in "fiub":
+            frame.isetitem(place, _cells(frame[place], reading, missing, place in marked))
+    if not names[-1] and frame[places[-1]].isna().all():  # every line ends with a separator
+        frame, names = frame.iloc[:, :-1], names[:-1]
+    frame = frame.set_axis(pandas.Index(names, dtype=object), axis=1)
+    if form.guess is not None:
+        _checks.warn(f"{path}: {form.guess}")
+    return _without_index(path, frame, reading.index)
+
+
+def _cells(column: pandas.Series, reading: Reading, missing: Sequence[str], as_text: bool) -> pandas.Series:
+    """Return a column that is no numbers to pandas: numbers or booleans, if its cells are some, or text without blanks."""
+    texts = column.astype(object).map(lambda cell: cell.strip() if isinstance(cell, str) else cell)
+    texts = texts.mask(texts.map(lambda cell: isinstance(cell, str) and (cell.lower() in looks.MISSING or cell in missing)))
+    there = texts.dropna()
+    if as_text or not len(there):
+        return texts
+    number = looks.number_in(reading.decimal, reading.thousands)
+    if all(isinstance(cell, str) and number(cell) is not None for cell in there.unique()):
+        return texts.map(lambda cell: number(cell) if isinstance(cell, str) else np.nan).astype(float)
+    if set(there.unique()) <= looks.BOOLEANS.keys():
+        return texts.map(lambda cell: looks.BOOLEANS.get(cell, cell)).astype(object)
+    return texts
+
+
+def _without_index(path: Path, frame: pandas.DataFrame, index: bool | str | int | None) -> pandas.DataFrame:
+    """Return the frame without its index column, if it has one."""
+    names = list(frame.columns)
+    if index is None:
+        first = str(names[0])
+        if first and not re.fullmatch(r"Unnamed: 0(\.\d+)?", first):
+            return frame
+        if not frame.iloc[:, 0].is_unique:
+            _checks.warn(
+                f"{path}: the first column has no name, and is taken for the index of a data frame although its values repeat: "
+                "index=False makes it a feature"
+            )
+        index = True
+        logging.getLogger("consensus").info("%s: the first column, which has no name, is the index and no feature", path)
+    if index is False:
+        return frame
+    place = 0 if index is True else position_of(path, "index", names, index)
+    return frame.iloc[:, [other for other in range(len(names)) if other != place]]
+
+
+def position_of(where: object, argument: str, names: Sequence[str | int], column: object) -> int:
+    """Return the place of a ``column``, given by name or place in ``argument``."""
+    count = len(names)
+    if isinstance(column, str) and list(names).count(column) == 1:
+        return list(names).index(column)
+    if isinstance(column, int | np.integer) and not isinstance(column, bool) and -count <= column < count:
+        return int(column) % count
+    repeated = isinstance(column, str) and column in names
+    shown = ", ".join(map(repr, names[:20])) + (f", ... ({count} in all)" if count > 20 else "")
+    raise ValueError(
+        f"{argument} must be a column of {where}, one of {shown}, or an index from {-count} to {count - 1}; got {column!r}"
+        + (", a name that several columns have" if repeated else "")
+    )
+
+
+def _form(path: Path, reading: Reading) -> _Form:
+    """Return the form of a file, by its first lines."""
+    encoding, head = _head(path, reading.encoding)
+    skip = 0
+    if found := re.match(r"\s*sep=(.)\r?\n", head):  # of Excel
+        head, skip = head[found.end() :], 1
+    lines = head.splitlines(keepends=True)
+    if reading.comment:
+        lines = [
+            line.partition(reading.comment)[0].rstrip("\r\n") + "\n" for line in lines if not line.startswith(reading.comment)
+        ]
+    lines = [line for line in lines if line.strip()]
+    if not lines:
+        raise ValueError(f"{path} has no rows")
+    sep = reading.sep or (found.group(1) if found else None) or _separator(lines)
+    records = _records(lines, sep)
+    usual = max((len(record) for record in records[1:]), default=len(records[0]))
+    first, others = records[0], records[1:]
+    short = len(first) == usual - 1 and any(record[-1:] != [""] for record in others if len(record) == usual)
+    if len(first) < usual and others and len(first) != usual - 1:
+        mark = first[0][:1] if first and first[0][:1] in "#%;!/" else ""
+        raise ValueError(
+            f"{path} must have lines of one length; its first line has {len(first)} cells, {_checks.shown(lines[0].strip())}, "
+            f"and others {usual}: "
+            + (
+                f"comment={mark!r} leaves it out"
+                if mark
+                else "remove it, or give load a data frame that pandas.read_csv(..., skiprows=1) returns"
+            )
+        )
+    if isinstance(reading.header, tuple):
+        if len(reading.header) != usual:
+            raise ValueError(f"header must have a name for each of the {usual} columns of {path}; got {list(reading.header)}")
+        return _Form(encoding, skip, sep, tuple(first) == reading.header, list(reading.header), None)
+    if len(first) == usual - 1:  # R's write.table leaves the index without a name; or all other lines end with a separator
+        first = ["", *first] if short else [*first, ""]
+        header, guess = True, None
+    elif reading.header is None:
+        header, guess = is_header(first, others, reading)
+    else:
+        header, guess = bool(reading.header), None
+    names: list[str | int] = list(first) if header else list(range(len(first)))
+    return _Form(encoding, skip, sep, header, names, guess)
+
+
+def _head(path: Path, encoding: str | None) -> tuple[str, str]:
+    """Return the encoding of a file and its first lines; raise ``ValueError`` if it is no text."""
+    try:
+        with _COMPRESSED.get(path.suffix.lower(), Path.open)(path, "rb") as file:
+            start = file.read(4)
+            if encoding is None:
+                wide = start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+                encoding = "utf-16" if wide else "utf-8-sig"
+            file.seek(0)
+            if not codecs.lookup(encoding).name.startswith(("utf-16", "utf-32")) and any(b"\0" in line for line in file):
+                raise ValueError(
+                    f"{path} must be delimited text in UTF-8: it has NUL characters"
+                )  # to pandas 2 the end of a cell
+            file.seek(0)
+            lines, size = [], 0
+            text = io.TextIOWrapper(file, encoding=encoding, newline="")
+            for line in text:
+                lines.append(line)
+                size += len(line)
+                if len(lines) > _HEAD or size > _ROWS:
+                    break
+            text.detach()
+    except UnicodeDecodeError as error:
+        raise _not_text(path, str(encoding), error) from error
+    except (EOFError, gzip.BadGzipFile, lzma.LZMAError, OSError) as error:
+        if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
+            raise
+        raise ValueError(f"{path} is not compressed as its name says, or is damaged: {error}") from error
+    return encoding, "".join(lines)
+
+
+def _not_text(path: Path, encoding: str, error: UnicodeDecodeError) -> ValueError:
+    before, after = error.object[: error.start][-12:], error.object[error.start :][:12]
+    cell = (before.splitlines() or [b""])[-1].decode("latin-1") + after.splitlines()[0].decode("latin-1")
+    name = "UTF-8" if encoding == "utf-8-sig" else encoding
+    return ValueError(
+        f"{path} must be text in {name}; it has the byte {error.object[error.start]:#x}: give encoding=, such as "
+        f"encoding='latin-1', which reads {cell!r} there"
+    )
+
+
+def _separator(lines: list[str]) -> str:
+    """Return what stands between the cells: what cuts all lines into as many parts, and more than one."""
+    found = []
+    for sep in _SEPARATORS:
+        widths = [len(record) for record in _records(lines, sep)]
+        usual = max(set(widths), key=widths.count)
+        if usual > 1 and (widths[1:].count(usual) >= 0.9 * (len(widths) - 1)):
+            found.append((widths.count(usual) == len(widths), sep))
+    if found:
+        return max(found, key=lambda one: one[0])[1]
+    counts = [len(record) for record in _records(lines, r"\s+")]
+    if counts[-1] > 1 and set(counts[1:]) <= {counts[-1]} and counts[0] in (counts[-1], counts[-1] - 1):  # as R writes
+        return r"\s+"
+    return next((sep for sep in _SEPARATORS if any(sep in line for line in lines[:2])), ",")
+
+
+def _records(lines: list[str], sep: str) -> list[list[str]]:
+    if sep == r"\s+":
+        return [next(csv.reader([" ".join(line.split())], delimiter=" "), []) for line in lines]
+    if len(sep) > 1:
+        return [re.split(sep, line.strip()) for line in lines]
+    try:
+        records = list(csv.reader(lines, delimiter=sep, skipinitialspace=True))
+    except csv.Error:  # a cell of more than 128 kB
+        records = [line.split(sep) for line in lines]
+    if len(records) > 1 and len(lines) > _HEAD:
+        records.pop()  # it may be a part of a record
+    return [[cell.strip() for cell in record] for record in records if any(map(str.strip, record))] or [[""]]
+
+
+def is_header(first: list[str], others: list[list[str]], reading: Reading) -> tuple[bool, str | None]:
+    """Return whether the first line is a header, by comparing it with the others; and a warning if that is a guess."""
+    number = looks.number_in(reading.decimal, reading.thousands)
+    rows = [row for row in others if len(row) == len(first)]
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(first)
+    below = [_all_numbers(column, number) for column in columns]
+    named = [cell for cell in first if cell.lower() not in looks.MISSING and number(cell) is not None]
+    text = {place: cell for place, cell in enumerate(first) if cell.lower() not in looks.MISSING and number(cell) is None}
+    if not rows or (not named and any(below[place] for place in text)):
+        return bool(text) and not named, None
+    if not _may_be_names(named) or any(cell in columns[place] for place, cell in text.items()):
+        return False, None  # a number or a text that only samples have
+    in_steps = _in_steps(named)
+    whole_over_decimals = any(
+        cell.isdigit() and under and all(set(".,") & set(one) for one in column)
+        for cell, under, column in zip(first, below, columns, strict=True)
+    )
+    if in_steps and whole_over_decimals and (text or len(named) > 2 or named[0] == "0"):
+        return True, None
+    if not text:
+        alike = all(_in_steps(row[-len(named) :]) for row in rows)
+        within = all(_within(number(cell), map(number, column)) for cell, column in zip(first, columns, strict=True) if cell)
+        largest = max(abs(number(cell) or 0) for row in rows for cell in row)
+        if named == list(map(str, range(len(named)))):  # as pandas writes an array; over its index there is no name
+            header, sure = not alike and (len(named) > 2 or not within), not alike and first[0] == ""
+        elif in_steps and len(named) > 2 and not within:  # years, wavelengths
+            header, sure = int(named[0]) > 10 * largest, False
+        else:
+            return False, None
+    else:
+        shapes = [{_shape(other) for other in columns[place]} for place in text]
+        other_shape = not any(_shape(cell) in seen for cell, seen in zip(text.values(), shapes, strict=True))
+        header = not named or in_steps or other_shape or any(below[place] for place in text)
+        chance = math.prod(_alone((cell, *columns[place])) for place, cell in text.items() if not below[place])
+        sure = chance < _CHANCE
+    if sure:
+        return header, None
+    shown = ", ".join(first[:6]) + (", ..." if len(first) > 6 else "")
+    taken, other = ("the header", "a sample") if header else ("a sample", "the header")
+    return (
+        header,
+        f"the first line, {shown}, is taken for {taken}: header={header} says so, header={not header} that it is {other}",
+    )
+
+
+def _all_numbers(column: Sequence[str], number: Callable[[str], float | None]) -> bool:
+    there = [cell for cell in column if cell.lower() not in looks.MISSING]
+    return bool(there) and all(number(cell) is not None for cell in there)
+
+
+def _may_be_names(numbers: list[str]) -> bool:
+    """Return whether numbers may be names of columns: whole, written plainly, and all different."""
+    return all(re.fullmatch(r"0|[1-9]\d*", one) for one in numbers) and len(set(numbers)) == len(numbers)
+
+
+def _in_steps(numbers: Sequence[str]) -> bool:
+    """Return whether whole numbers, at least two, rise in equal steps, as years and wavelengths do."""
+    if len(numbers) < 2 or not all(map(str.isdigit, numbers)):
+        return False
+    steps = {int(after) - int(before) for before, after in pairwise(numbers)}
+    return len(steps) == 1 and steps.pop() > 0
+
+
+def _within(cell: float | None, column: Iterable[float | None]) -> bool:
+    """Return whether a number lies between the others."""
+    there = [one for one in column if one is not None and not math.isnan(one)]
+    return cell is not None and bool(there) and min(there) <= cell <= max(there)
+
+
+def _shape(text: str) -> str:
+    """Return the kinds of characters in a text: that of ``Rome 12`` is ``Aa 0``."""
+    return re.sub(r"(.)\1+", r"\1", re.sub(r"\d", "0", re.sub(r"[^\W\d_A-Z]", "a", re.sub(r"[A-Z]", "A", text))))
+
+
+def _alone(cells: Sequence[str]) -> float:
+    """Return the share of cells that occur once: the chance that a sample's does."""
+    return sum(count == 1 for count in Counter(cells).values()) / len(cells)
+
+
+def _ragged(fault: str, form: _Form) -> str:
+    found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", fault)
+    if not found:
+        return fault
+    wanted, line, saw = found.groups()
+    between = "blanks" if form.sep == r"\s+" else repr(form.sep)
+    return f"line {line} has {saw} cells between {between}, the first {wanted}; sep= says what stands between cells"
+
+
+def _check_lengths(path: Path, reading: Reading, form: _Form) -> None:
+    """Raise ``ValueError`` for a line with fewer cells than there are columns, which pandas would fill up."""
+    if len(form.sep) > 1:
+        return
+    with _COMPRESSED.get(path.suffix.lower(), Path.open)(path, "rb") as file:
+        lines = csv.reader(
+            io.TextIOWrapper(file, encoding=form.encoding, newline=""), delimiter=form.sep, skipinitialspace=True
+        )
+        short = len(form.names) - (form.names[-1] == "")
+        for number, record in enumerate(lines):
+            if reading.comment and any(reading.comment in cell for cell in record):
+                continue
+            if any(map(str.strip, record)) and len(record) < short and number >= form.skip + form.header:
+                raise ValueError(
+                    f"{path} must be delimited text with lines of one length; line {lines.line_num} has {len(record)} cells "
+                    f"between {form.sep!r}, not {short}: {_checks.shown(form.sep.join(record))}"
+                )
+
+
+def exact() -> dict[str, str]:
     """Return the option for pandas to read numbers to the last bit; from 3.1 on it always does, and rejects the option."""
     import pandas
 
@@ -26,43 +465,27 @@ def _exact() -> dict[str, str]:
     return {"float_precision": "round_trip"} if version < (3, 1) else {}
 
 
-def text(path: Path, words: bool = False) -> pandas.DataFrame:
-    """Return columns of numbers, or of text without blanks at the ends; missing cells are NaN or empty.
-
-    Columns have the names of the header, or numbers if there is none. With ``words`` all are text, as in the file. Raises
-    ``ValueError`` if the file is not text in UTF-8, or a line has more cells than the first.
-    """
+def _binary(path: Path) -> pandas.DataFrame:
+    """Return the columns of a Parquet or Feather file, without an index; raise ``ValueError`` if it is damaged."""
     import pandas
 
-    with path.open("rb") as file:
-        if any(b"\0" in line for line in file):  # to pandas 2 the end of a cell
-            raise ValueError(f"{path} must be delimited text in UTF-8: it has NUL characters")
+    parquet = kind_of(path) == ".parquet"
     try:
-        with path.open(encoding="utf-8-sig") as file:
-            first_line = re.sub(r'"[^"]*"', "", next((line for line in file if line.strip()), ""))
-        delimiter = next((mark for mark in ";\t" if mark in first_line), ",")
-        settings: dict[str, Any] = {"sep": delimiter, "encoding": "utf-8-sig", "skipinitialspace": True}
-        settings |= {"na_filter": False, "low_memory": False} | _exact()
-        first, *second = pandas.read_csv(path, **settings, header=None, dtype=str, nrows=2).to_numpy(object).tolist()
-        first = [cell.strip() for cell in first]
-        header = _is_header(first, second[0] if second else [])
-        settings["header"] = 0 if header else None
-        frame = pandas.read_csv(path, **settings, dtype=str if words else None)
-        if frame.dtypes.eq(bool).any():  # "true" is text
-            frame = pandas.read_csv(path, **settings, dtype=str)
-    except pandas.errors.EmptyDataError:
-        return pandas.DataFrame()
-    except (UnicodeDecodeError, pandas.errors.ParserError) as error:
-        raise ValueError(f"{path} must be delimited text in UTF-8: {str(error).strip()}") from error
-    columns = [column if column.dtype.kind in "fiu" else _stripped(column) for _, column in frame.items()]
-    return pandas.concat(columns, axis=1).set_axis(first if header else range(len(first)), axis=1)
+        frame = pandas.read_parquet(path, engine="pyarrow") if parquet else pandas.read_feather(path)
+    except ImportError as error:
+        raise ImportError(f"reading {path} needs pyarrow: pip install consensus-opt[parquet]") from error
+    except (FileNotFoundError, IsADirectoryError, PermissionError):
+        raise
+    except Exception as error:  # a damaged file raises any of pyarrow's own kinds, or Python's
+        raise ValueError(f"{path} is not a {'Parquet' if parquet else 'Feather'} file: {error}") from error
+    return frame.set_axis(list(map(str, frame.columns)), axis=1)
 
 
 def numbers(table: bytes) -> dict[str, list[int | float]]:
     """Return the columns of a table of numbers in CSV, with a header, by name; raise ``ValueError`` with its fault."""
     import pandas
 
-    settings: dict[str, Any] = {"header": None, "keep_default_na": False, "low_memory": False, **_exact()}
+    settings: dict[str, Any] = {"header": None, "keep_default_na": False, "low_memory": False, **exact()}
     try:
         names = pandas.read_csv(BytesIO(table), nrows=1, dtype=str, **settings).iloc[0].tolist()
         frame = pandas.read_csv(BytesIO(table), skiprows=1, na_values="nan", **settings)  # whose width is not the header's
@@ -80,53 +503,3 @@ def numbers(table: bytes) -> dict[str, list[int | float]]:
             raise ValueError(f"line {row + 2} has no number of 64 bits in column {name!r}, but {_checks.shown(column[row])}")
     columns: dict[str, list[int | float]] = frame.to_dict("list")
     return columns
-
-
-def _stripped(column: pandas.Series) -> pandas.Series:
-    cells = column.astype(str).str.strip()
-    return cells.mask(cells.str.lower().isin(MISSING))
-
-
-def _is_header(first: list[str], second: list[str]) -> bool:
-    """Return whether the first line is a header: not all numbers, nor numbers in the same places as the second."""
-    numbers = [is_number(cell) for cell in first]
-    return not all(numbers) and (not any(numbers) or numbers != [is_number(cell) for cell in second])
-
-
-def is_number(cell: object) -> bool:
-    """Return whether a cell is a number or missing."""
-    if cell is None or (isinstance(cell, str) and cell.strip().lower() in MISSING):
-        return True
-    try:
-        float(cell)  # type: ignore[arg-type]  # which is what is asked
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
-def parquet(path: Path) -> pandas.DataFrame:
-    """Return a Parquet file's columns, without an index; raise ``ValueError`` if it is damaged."""
-    import pandas
-
-    try:
-        frame = pandas.read_parquet(path, engine="pyarrow")
-    except ImportError as error:
-        raise ImportError(f"reading {path} needs pyarrow: pip install consensus-opt[parquet]") from error
-    except (FileNotFoundError, IsADirectoryError, PermissionError):
-        raise
-    except Exception as error:  # a damaged file raises any of pyarrow's own kinds, or Python's
-        raise ValueError(f"{path} is not a Parquet file: {error}") from error
-    return frame.set_axis(list(map(str, frame.columns)), axis=1)
-
-
-def values(column: pandas.Series, words: bool) -> np.ndarray:
-    """Return a column as numbers with NaN, or objects with None, for missing ones; with ``words`` text may be numbers."""
-    import pandas
-
-    if column.dtype.kind in "fiub" and not column.hasnans:
-        return np.asarray(column.to_numpy(column.dtype.type))
-    cells = column.astype(object).where(column.notna(), None)
-    try:
-        return np.asarray(cells.to_numpy(float if words or pandas.api.types.infer_dtype(cells) in _NUMBERS else object))
-    except ValueError:
-        return np.asarray(cells.to_numpy(object))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks
-from consensus.data.frames import Classes, Columns, is_frame, labels
+from consensus.data.frames import Classes, Columns, alike, complete, labels
 from consensus.data.samples import arrays, weights_of
 from consensus.workers import shared_memory
 
@@ -120,13 +120,11 @@ class Shards:
             raise TypeError(f"parts must be pairs (X, y), one for every agent; got {_checks.shown(parts)}") from error
         if not pairs:
             raise ValueError("parts must be pairs (X, y), one for every agent; got none")
-        columns, classes = Columns.of(pairs[0][0], "X of parts[0]"), labels("y of parts[0]", pairs[0][1])[1]
+        columns, classes = complete("X of parts[0]", pairs[0][0])[1], labels("y of parts[0]", pairs[0][1])[1]
         found = []
         for agent, (X, y, *_) in enumerate(pairs):
             names = (f"X of parts[{agent}]", f"y of parts[{agent}]")
-            if columns is not None and is_frame(X):
-                X = columns.transform(X, names[0])
-            found.append(arrays(X, labels(names[1], y, classes)[0], names))
+            found.append(arrays(alike(names[0], X, columns), labels(names[1], y, classes)[0], names))
         shapes = [(X.shape[1:], y.shape[1:]) for X, y in found]
         for agent, shape in enumerate(shapes):
             if shape != shapes[0]:

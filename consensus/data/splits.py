@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks
-from consensus.data.frames import Classes, Columns
+from consensus.data.cuts import apart, later
+from consensus.data.datasets import Dataset
+from consensus.data.frames import Classes, Columns, Labelled, Target, filled, means
 from consensus.data.pipeline import Pipeline
 from consensus.data.whole_data import WholeData, whole_data
 
@@ -38,9 +40,12 @@ class Split:
     columns : Columns or None
         The columns of a data frame; ``parts.columns.transform(frame)`` are features before standardisation.
     classes : tuple or None
-        The classes of targets of pandas' ``category`` dtype, whose codes are in ``y`` and ``y_test``.
+        The classes of targets that are text, of pandas' ``category`` dtype or from a file, whose codes are in ``y`` and
+        ``y_test``.
     groups, groups_test : ndarray (samples,) or None
         The groups of the samples of each part, for ``partition(parts.X, parts.y, groups=parts.groups)``.
+    weights, weights_test : ndarray (samples,) or None
+        The weights of the samples, for ``partition(parts.X, parts.y, sample_weight=parts.weights, ...)``.
 
     Examples
     --------
@@ -63,6 +68,8 @@ class Split:
     classes: Classes | None = None
     groups: np.ndarray | None = None
     groups_test: np.ndarray | None = None
+    weights: np.ndarray | None = None
+    weights_test: np.ndarray | None = None
 
     @property
     def pipeline(self) -> Pipeline:
@@ -74,7 +81,9 @@ class Split:
         classes = self.classes
         if self.y_scaler is None and classes is None and self.y.dtype.kind in "iub":
             classes = tuple(range(int(max(self.y.max(), self.y_test.max())) + 1))
-        return Pipeline(self.columns, self.X_scaler.mean_, self.X_scaler.scale_, None, shift, spread, classes)
+        names = self.y.about.names if isinstance(self.y, Labelled) and isinstance(self.y.about, Target) else ()
+        target = names[0] if len(names) == 1 else names or None
+        return Pipeline(self.columns, self.X_scaler.mean_, self.X_scaler.scale_, target, shift, spread, classes)
 
     def __getitem__(self, index: int) -> np.ndarray:
         return (self.X, self.y, self.X_test, self.y_test)[index]
@@ -87,33 +96,44 @@ class Split:
 
 
 def split(
-    X: ArrayLike,
-    y: ArrayLike,
+    X: ArrayLike | Dataset,
+    y: ArrayLike | None = None,
     *,
     test_size: float = 0.2,
     seed: Seed = 0,
-    classification: bool = False,
+    classification: bool | None = None,
     groups: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    time: ArrayLike | None = None,
+    by: Literal["rows", "groups", "time"] | None = None,
 ) -> Split:
-    """Split ``(X, y)`` at random into a training and a test part, and standardise.
+    """Split ``(X, y)`` into a training and a test part, and standardise.
 
     Features get mean zero and variance one on the training part (constant ones become zero), and so do the targets unless
-    they are classes. In classification the parts keep the proportions of the classes.
+    they are classes. In classification parts that are drawn by rows keep the proportions of the classes.
 
     Parameters
     ----------
-    X : array_like (samples, features)
-        Features; a data frame may have the columns that :func:`consensus.partition` takes.
+    X : Dataset, or array_like (samples, features)
+        A whole data set, with its columns, classes, weights, groups and times, and no ``y``; or features; a data frame may have
+        the columns that :func:`consensus.partition` takes.
     y : array_like (samples,) or (samples, outputs)
         Targets.
     test_size : float
         Share of the samples in the test part, between 0 and 1.
     seed : int
-        Seed of the shuffle.
-    classification : bool
-        Whether the targets are classes.
+        Seed of the draw.
+    classification : bool, optional
+        Whether the targets are classes; by default they are if they are text, of ``category`` dtype, or classes of a file.
     groups : array_like (samples,), optional
-        The group of each sample, as :func:`consensus.partition` takes them. The split does not depend on them.
+        The group of each sample, as :func:`consensus.partition` takes them.
+    weights : array_like (samples,), optional
+        The weight of each sample; means and variances do not depend on them.
+    time : array_like (samples,), optional
+        The time of each sample, as numbers or dates.
+    by : {"rows", "groups", "time"}, optional
+        Whether the test part is drawn by rows, or whole groups, or is the last one in time; by default the last one if there
+        are times, otherwise rows.
 
     Returns
     -------
@@ -141,16 +161,28 @@ def split(
     """
     from sklearn.model_selection import train_test_split
 
-    data = whole_data(X, y, classification, groups)
-    X, y = data.X, data.y
+    data = whole_data(X, y, classification, groups, weights, time)
     test_size = _checks.number("test_size", test_size, above=0, below=1)
-    stratify = y if classification else None
-    train, test = train_test_split(np.arange(len(X)), test_size=test_size, random_state=_state(seed), stratify=stratify)
-    return _standardised(data, train, test)
+    _checks.choice("by", by, (None, "rows", "groups", "time"))
+    by = ("rows" if data.time is None else "time") if by is None else by
+    if by != "rows" and getattr(data, by) is None:
+        raise ValueError(f"by={by!r} needs {by}=, one for each row of X, or a data set loaded with {by}=")
+    if by == "time" and data.time is not None:
+        return _standardised(data, *later(data.time, test_size))
+    if by == "groups" and data.groups is not None:
+        return _standardised(data, *apart(data.groups, test_size, np.random.default_rng(_state(seed))), whole_groups=True)
+    stratify = data.y if data.classification else None
+    rows = np.arange(len(data.X))
+    return _standardised(data, *train_test_split(rows, test_size=test_size, random_state=_state(seed), stratify=stratify))
 
 
 def folds(
-    X: ArrayLike, y: ArrayLike, k: int, seed: Seed = 0, classification: bool = False, groups: ArrayLike | None = None
+    X: ArrayLike | Dataset,
+    y: ArrayLike | None = None,
+    k: int = 5,
+    seed: Seed = 0,
+    classification: bool | None = None,
+    groups: ArrayLike | None = None,
 ) -> Iterator[Split]:
     """Cut ``(X, y)`` at random into k folds for cross-validation: each is the test part once.
 
@@ -159,16 +191,16 @@ def folds(
 
     Parameters
     ----------
-    X : array_like (samples, features)
-        Features; a data frame may have the columns that :func:`consensus.partition` takes.
+    X : Dataset, or array_like (samples, features)
+        As for :func:`split`.
     y : array_like (samples,) or (samples, outputs)
         Targets.
     k : int
         Number of folds: at least 2, at most the number of samples, in classification that of the smallest class.
     seed : int
         Seed of the shuffle.
-    classification : bool
-        Whether the targets are classes.
+    classification : bool, optional
+        Whether the targets are classes, as in :func:`split`.
     groups : array_like (samples,), optional
         The group of each sample, as in :func:`split`.
 
@@ -196,12 +228,12 @@ def folds(
     X, y = data.X, data.y
     k = _checks.count("k", k, least=2)
     most, what = len(X), "samples"
-    if classification:
+    if data.classification:
         classes, sizes = np.unique(y, return_counts=True)
         most, what = sizes.min(), f"samples of class {classes[sizes.argmin()]}, the smallest"
     if k > most:
         raise ValueError(f"k must be at most {most}, the number of {what}; got {k}")
-    cuts = (StratifiedKFold if classification else KFold)(k, shuffle=True, random_state=_state(seed)).split(X, y)
+    cuts = (StratifiedKFold if data.classification else KFold)(k, shuffle=True, random_state=_state(seed)).split(X, y)
     return (_standardised(data, train, test) for train, test in cuts)
 
 
@@ -212,23 +244,27 @@ def _state(seed: Seed) -> Seed:
     return _checks.count("seed", seed, least=0, most=2**32 - 1)
 
 
-def _standardised(data: WholeData, train: np.ndarray, test: np.ndarray) -> Split:
+def _standardised(data: WholeData, train: np.ndarray, test: np.ndarray, whole_groups: bool = False) -> Split:
     from sklearn.preprocessing import StandardScaler
 
-    X, y, groups, groups_test = data.X, data.y, None, None
-    if data.groups is not None:
-        groups, groups_test = data.groups[train], data.groups[test]
-        lost = np.setdiff1d(groups_test, groups)
-        if len(lost):
-            raise ValueError(
-                f"every group must have a sample in the training part; {lost.tolist()[0]!r} has none: take another seed, a "
-                "smaller test part, or leave the group out"
-            )
+    X, y, columns = data.X, data.y, data.columns
+    lost = [] if data.groups is None or whole_groups else np.setdiff1d(data.groups[test], data.groups[train]).tolist()
+    if lost:
+        raise ValueError(
+            f"every group must have a sample in the training part; {lost[0]!r} has none: take another seed, a smaller test "
+            "part, or by='groups' for a test part of whole groups"
+        )
+    if columns is not None and columns.fill is None and columns.missing == "mean":
+        columns = columns.filled_by(means(X[train], columns))
+        X = filled(X, columns.fill or ())
     X_scaler, y_scaler = StandardScaler().fit(X[train]), None
     targets, targets_test = y[train], y[test]
     if not data.classification:
-        columns = y.reshape(len(y), -1)
-        y_scaler = StandardScaler().fit(columns[train])
-        targets, targets_test = (y_scaler.transform(columns[rows]).reshape(-1, *y.shape[1:]) for rows in (train, test))
+        outputs = y.reshape(len(y), -1)
+        y_scaler = StandardScaler().fit(outputs[train])
+        targets, targets_test = (y_scaler.transform(outputs[rows]).reshape(-1, *y.shape[1:]) for rows in (train, test))
+    about = data.target if any(data.target) else None
     X, X_test = X_scaler.transform(X[train]), X_scaler.transform(X[test])
-    return Split(X, targets, X_test, targets_test, X_scaler, y_scaler, data.columns, data.classes, groups, groups_test)
+    parts = (X, Labelled.of(targets, about), X_test, Labelled.of(targets_test, about), X_scaler, y_scaler)
+    each = [None if own is None else own[rows] for own in (data.groups, data.weights) for rows in (train, test)]
+    return Split(*parts, columns, data.target.classes, *each)

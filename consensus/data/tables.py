@@ -1,8 +1,10 @@
-"""A user's own table as features and target: delimited text, Parquet or npz, by its suffix."""
+"""A user's own table as features and target: a data frame, or a file of text, Parquet, Feather or npz, by its suffix."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
@@ -11,161 +13,311 @@ import numpy as np
 
 from consensus import _checks
 from consensus._npz import Claim, claims
-from consensus.data import readers
-from consensus.data.frames import Classes, Columns, is_category
+from consensus.data import looks, readers
+from consensus.data.frames import (
+    Classes,
+    Columns,
+    as_frame,
+    categories_of,
+    is_category,
+    is_frame,
+    listed,
+    missing_cells,
+    not_numbers,
+    numbers_of,
+)
+from consensus.data.readers import Reading
 
 if TYPE_CHECKING:
     import pandas
 
 T = TypeVar("T")
 Where: TypeAlias = Path | str  # what a table is called in messages
-Features: TypeAlias = "dict[int, np.ndarray | pandas.Series]"  # columns by their place
+Column: TypeAlias = str | int  # by name or place
 
-SUFFIXES = (".csv", ".tsv", ".parquet", ".npz")
+SUFFIXES = (*readers.TABLES, ".npz")
+MISSING = ("error", "drop", "mean", "indicator")
 _SHOWN = 20  # names in a message
 
 
+@dataclass(frozen=True)
+class Roles:
+    """What the columns of a table are: the arguments of :func:`consensus.datasets.load`."""
+
+    target: Column | Sequence[Column] | None = None
+    classification: bool | None = None
+    categories: Sequence[Column] = ()
+    features: Sequence[Column] | None = None
+    drop: Sequence[Column] = ()
+    weights: Column | None = None
+    groups: Column | None = None
+    time: Column | None = None
+    missing: str = "error"
+    unknown: str = "error"
+
+    def __post_init__(self) -> None:
+        _checks.choice("classification", self.classification, (None, True, False))
+        _checks.choice("missing", self.missing, MISSING)
+        _checks.choice("unknown", self.unknown, ("error", "zeros"))
+        for name in ("categories", "drop", "features"):
+            columns = getattr(self, name)
+            if columns is None and name == "features":
+                continue
+            if not isinstance(columns, list | tuple) or not all(isinstance(one, str | Integral) for one in columns):
+                raise TypeError(f"{name} must be a list of columns, by name or index; got {_checks.shown(columns)}")
+
+
 class Table(NamedTuple):
-    """A table as features X (samples, features), target y (samples,), the classes behind its codes, and the columns."""
+    """A table as features (samples, features), target (samples,) or (samples, outputs), and what is known of them."""
 
     X: np.ndarray
     y: np.ndarray
     classes: Classes | None
     columns: Columns | None
+    names: tuple[str, ...] = ()  # of the target
+    weights: np.ndarray | None = None
+    groups: np.ndarray | None = None
+    time: np.ndarray | None = None
+    frame: pandas.DataFrame | None = None  # its columns are ``columns.names``, ``columns.others``
 
 
-def read(
-    path: Path, target: str | int | None = None, classification: bool | None = None, categories: Sequence[str | int] = ()
-) -> Table:
-    """Return the table in a file; arguments are those of :func:`consensus.datasets.load`."""
-    if not path.exists():
-        raise FileNotFoundError(f"name must be a file that exists; got {str(path)!r}")
-    suffix, columns = path.suffix.lower(), None
-    if suffix == ".npz":
-        if len(categories):
-            raise ValueError(
-                f"categories go with tables of text and Parquet, not with arrays; got {list(categories)} for {path}"
-            )
-        label, X, y = _npz(path, "y" if target is None else target)
-        for place, column in enumerate(X.T):
-            _check_finite(path, f"column {place}", column)
-    else:
-        frame = opened(path, words=bool(categories))
-        names, label, y, features = parts(path, frame, target, categories, is_text(path))
-        X, columns = _features(path, names, features)
+def read(data: pandas.DataFrame | Path, roles: Roles, reading: Reading) -> Table:
+    """Return the table in a file or a data frame."""
+    if not isinstance(data, Path):
+        return table_of("the data frame", data, roles, None)
+    if not data.exists():
+        raise FileNotFoundError(f"name must be a file that exists; got {str(data)!r}")
+    if readers.kind_of(data) != ".npz":
+        frame, reading = opened(data, roles, reading)
+        return table_of(data, frame, roles, reading)
+    if roles != Roles(roles.target, roles.classification) or reading != Reading():
+        raise ValueError(f"categories and the like go with tables of text and Parquet, not with arrays, as in {data}")
+    label, X, y = _npz(data, "y" if roles.target is None else roles.target)
+    for place, column in enumerate(X.T):
+        _check_finite(data, f"column {place}", column)
     if X.size == 0:
-        raise ValueError(f"{path} has no {'features besides the target' if len(X) else 'rows'}")
+        raise ValueError(f"{data} has no {'features besides the target' if len(X) else 'rows'}")
     X = X.astype(np.float32 if X.dtype == np.float32 else float, copy=False)
-    return Table(X, *target_of(path, label, y, classification), columns)
+    return Table(X, *target_of(data, label, y, roles.classification), None)
 
 
-def is_text(path: Path) -> bool:
-    """Return whether a table's file is delimited text."""
-    return path.suffix.lower() != ".parquet"
+def opened(path: Path, roles: Roles, reading: Reading) -> tuple[pandas.DataFrame, Reading]:
+    """Return the table in a file, and how another one like it is read."""
+    return readers.opened(path, reading, [one for one in (*roles.categories, roles.groups) if one is not None])
 
 
-def opened(path: Path, words: bool) -> pandas.DataFrame:
-    """Return the columns in a file of text or Parquet; ``words`` says whether text is left as it is, for categories."""
-    frame = readers.text(path, words) if is_text(path) else readers.parquet(path)
+def table_of(where: Where, data: object, roles: Roles, reading: Reading | None) -> Table:
+    """Return a data frame's features and target. With ``reading`` it was read from a file, whose options errors then name."""
+    frame = as_frame(data)
+    if not is_frame(frame):
+        raise TypeError(f"{where} must be a data frame; got {_checks.shown(data)}")
     if not len(frame):
-        raise ValueError(f"{path} has no rows")
-    return frame
+        raise ValueError(f"{where} has no rows")
+    names = list(frame.columns) if reading is not None else list(map(str, frame.columns))
+    place = _Places(where, names)
+    several = isinstance(roles.target, list | tuple)
+    targets = [place("target", one) for one in (roles.target if several else [roles.target])]  # type: ignore[union-attr]
+    if not targets or len(set(targets)) < len(targets):
+        raise ValueError(f"target must be columns, each once; got {roles.target!r}")
+    marked = {place("categories", one) for one in roles.categories}
+    singles = {name: place.optional(name, getattr(roles, name)) for name in ("weights", "groups", "time")}
+    apart = {*targets, *(one for one in singles.values() if one is not None), *(place("drop", one) for one in roles.drop)}
+    wanted = range(len(names)) if roles.features is None else [place("features", one) for one in roles.features]
+    if roles.features is not None and apart.intersection(wanted):
+        taken = next(one for one in wanted if one in apart)
+        raise ValueError(f"features must be other columns than target, weights, groups, time and drop; got {names[taken]!r}")
+    if marked & set(targets):
+        raise ValueError(f"categories must be features; got the target, {names[(marked & set(targets)).pop()]!r}")
+    kept = [one for one in wanted if one not in apart]
+    if not kept:
+        raise ValueError(f"{where} has no features besides the target")
+    series = [column for _, column in frame.items()]
+    present = _rows_that_stay(where, frame, kept, [*targets, *(one for one in singles.values() if one is not None)], roles)
+    if present is not None:
+        series = [column[present] for column in series]
+    columns = _columns(where, names, series, kept, marked, roles, reading)
+    frame = (frame if present is None else frame[present]).set_axis(list(map(str, names)), axis=1).iloc[:, kept]
+    X = columns.transform(frame, str(where))
+    X = X.astype(np.float32 if X.dtype == np.float32 else float, copy=False)
+    if (infinite := np.isinf(X)).any():
+        row, at = np.argwhere(infinite)[0].tolist()
+        raise _unknown(where, f"column {columns.features[at]!r}", row, np.inf)
+    y, classes = _targets(where, [(names[one], series[one]) for one in targets], several, roles, reading is not None)
+    found = Table(X, y, classes, columns, tuple(str(names[one]) for one in targets), frame=frame)
+    return found._replace(
+        **{
+            name: getattr(_Single(where, str(names[one]), series[one]), name)()
+            for name, one in singles.items()
+            if one is not None
+        }
+    )
 
 
-def parts(
-    path: Where, frame: pandas.DataFrame, target: str | int | None, categories: Sequence[str | int], words: bool
-) -> tuple[list[str | int], str, np.ndarray, Features]:
-    """Return the names of all columns, the target's name for messages, the target, and the other columns by place.
+@dataclass(frozen=True)
+class _Places:
+    """The places of columns that an argument names."""
 
-    With ``words`` text may be numbers.
-    """
-    names, table = list(frame.columns), [column for _, column in frame.items()]
-    position = position_of(path, "target", names, target)
-    marked = {position_of(path, "categories", names, one) for one in categories}
-    if position in marked:
-        raise ValueError(f"categories must be features; got the target, {names[position]!r}")
-    features = {
-        place: _category(path, names[place], column)
-        if place in marked or is_category(column)
-        else readers.values(column, words)
-        for place, column in enumerate(table)
-        if place != position
+    where: Where
+    names: Sequence[str | int]
+
+    def __call__(self, argument: str, column: object) -> int:
+        return readers.position_of(self.where, argument, self.names, column)
+
+    def optional(self, argument: str, column: object) -> int | None:
+        return None if column is None else self(argument, column)
+
+
+@dataclass(frozen=True)
+class _Single:
+    """A column that is neither a feature nor the target."""
+
+    where: Where
+    name: str
+    column: pandas.Series
+
+    def weights(self) -> np.ndarray:
+        found = numbers_of(self.column)
+        if found is None or not np.isfinite(found).all() or (found < 0).any():
+            raise ValueError(f"weights must be finite numbers >= 0; column {self.name!r} of {self.where} has others")
+        return found.astype(float)
+
+    def groups(self) -> np.ndarray:
+        return np.array([looks.text_of(cell) for cell in self.column.astype(object)], object).astype(str)
+
+    def time(self) -> np.ndarray:
+        """Return times as numbers, or as dates if they are text."""
+        import pandas
+
+        found = numbers_of(self.column)
+        if found is None:
+            try:
+                found = pandas.to_datetime(self.column, utc=True).to_numpy("datetime64[ns]")
+            except (ValueError, TypeError) as error:
+                raise ValueError(f"time must be numbers or dates; column {self.name!r} of {self.where}: {error}") from error
+        return found
+
+
+def _rows_that_stay(
+    where: Where, frame: pandas.DataFrame, features: Sequence[int], others: Sequence[int], roles: Roles
+) -> np.ndarray | None:
+    """Return which rows stay, if not all do; raise ``ValueError`` with all columns that have missing cells, if none may."""
+    names = list(map(str, frame.columns))
+    counts = {one: int(frame.iloc[:, one].isna().sum()) for one in dict.fromkeys((*features, *others))}
+    absent = {one: count for one, count in counts.items() if count}
+    if not absent:
+        return None
+    if roles.missing == "drop":
+        present = frame.iloc[:, list(absent)].notna().to_numpy().all(axis=1)
+        if not present.any():
+            raise ValueError(f"missing='drop' would leave no row of {where}: each has a missing value")
+        said = f"{where}: missing='drop' leaves out %d of %d rows, with missing values in %s"
+        counted = ", ".join(f"{names[one]!r} ({count})" for one, count in absent.items())
+        logging.getLogger("consensus").info(said, (~present).sum(), len(present), counted)
+        return np.asarray(present)
+    wrong = absent if roles.missing == "error" else {one: count for one, count in absent.items() if one in others}
+    if not wrong:
+        return None
+    raise missing_cells(where, {names[one]: count for one, count in wrong.items()}, len(frame), not set(wrong) & set(others))
+
+
+def _columns(
+    where: Where,
+    names: Sequence[str | int],
+    series: Sequence[pandas.Series],
+    kept: Sequence[int],
+    marked: set[int],
+    roles: Roles,
+    reading: Reading | None,
+) -> Columns:
+    """Return the columns that become features; raise ``ValueError`` if some are text."""
+    own = [str(names[one]) for one in kept]
+    if len(set(own)) < len(own):
+        twice = [name for name in dict.fromkeys(own) if own.count(name) > 1]
+        raise ValueError(
+            f"columns of {where} must have names of their own; got more than one of {listed(twice)}: "
+            f"drop=[{own.index(twice[0])}] leaves one out by its place"
+        )
+    categories = {
+        str(names[one]): categories_of(f"column {names[one]!r}", series[one])
+        for one in kept
+        if one in marked or is_category(series[one])
     }
-    return names, f"column {names[position]!r}", readers.values(table[position], words), features
+    text = {
+        str(names[one]): series[one] for one in kept if str(names[one]) not in categories and numbers_of(series[one]) is None
+    }
+    if text:
+        raise not_numbers(where, text, from_file=reading is not None)
+    empty = [str(names[one]) for one in kept if not series[one].notna().any()]
+    if empty:
+        raise ValueError(f"{where} has no values at all in the column {empty[0]!r}: drop=[{empty[0]!r}] leaves it out")
+    gone = tuple(str(names[one]) for one in kept if roles.missing == "indicator" and series[one].isna().any())
+    rule = "mean" if roles.missing in ("mean", "indicator") else "error"
+    others = tuple(str(names[one]) for one in range(len(names)) if one not in kept)
+    return Columns(tuple(own), categories, others, rule, gone, None, roles.unknown, reading)
+
+
+def _targets(
+    where: Where, columns: Sequence[tuple[str | int, pandas.Series]], several: bool, roles: Roles, from_file: bool
+) -> tuple[np.ndarray, Classes | None]:
+    """Return one target (samples,), or ``several`` of numbers (samples, outputs)."""
+    classification = roles.classification
+    if not several:
+        name, column = columns[0]
+        if classification is None and is_category(column):
+            classification = True
+        return target_of(where, f"column {name!r}", values(column), classification, from_file)
+    if classification:
+        raise ValueError("several targets must be numbers; got classification=True")
+    found = [target_of(where, f"column {name!r}", values(column), False, from_file)[0] for name, column in columns]
+    return np.stack(found, axis=1), None
+
+
+def values(column: pandas.Series) -> np.ndarray:
+    """Return a column as numbers, booleans, or objects."""
+    found = numbers_of(column)
+    if found is None:
+        return np.asarray(column.astype(object).to_numpy(object))
+    if found.dtype.kind == "f" and column.dtype.kind == "O" and all(isinstance(one, bool | np.bool_) for one in column):
+        return found.astype(bool)
+    return found
 
 
 def _check_finite(path: Where, label: str, column: np.ndarray) -> None:
     if not (finite := np.isfinite(column)).all():
-        raise _unknown(path, label, finite.argmin(), column[finite.argmin()])
+        raise _unknown(path, label, int(finite.argmin()), column[finite.argmin()])
 
 
-def position_of(path: Where, argument: str, names: list[str | int], target: str | int | None) -> int:
-    """Return the place of the column ``target``, given by name or index in ``argument``."""
-    count = len(names)
-    if isinstance(target, Integral) and not isinstance(target, bool) and -count <= target < count:
-        return int(target) % count
-    if isinstance(target, str) and names.count(target) == 1:
-        return names.index(target)
-    repeated = isinstance(target, str) and target in names
-    raise ValueError(
-        f"{argument} must be a column of {path}, one of {_listed(map(repr, names))}, or an index from {-count} to {count - 1}; "
-        f"got {target!r}" + (", a name that several columns have" if repeated else "")
-    )
-
-
-def _category(path: Where, name: str | int, column: pandas.Series) -> pandas.Series:
-    """Return the column in pandas' ``category`` dtype."""
-    if (missing := column.isna().to_numpy()).any():
-        raise _unknown(path, f"column {name!r}", missing.argmax(), np.nan)
-    return column if is_category(column) else column.astype("category")
-
-
-def checked_frame(path: Where, names: list[str | int], table: Features) -> pandas.DataFrame:
-    """Return features by place as a data frame of finite numbers and categories."""
-    import pandas
-
-    numbers = {place: column for place, column in table.items() if not is_category(column)}
-    text = {place: _first_text(column) for place, column in numbers.items() if column.dtype.kind not in "fiub"}
-    if text:
-        cells = (f"{names[place]!r} ({_checks.shown(numbers[place][row])} in row {row})" for place, row in text.items())
-        raise ValueError(
-            f"features must be numbers or categories; these columns of {path} are not: {_listed(cells)}. Name them in "
-            "categories, or remove them"
-        )
-    for place, column in numbers.items():
-        _check_finite(path, f"column {names[place]!r}", column)
-    return pandas.DataFrame(table).set_axis([str(names[place]) for place in table], axis=1)
-
-
-def _features(path: Path, names: list[str | int], table: Features) -> tuple[np.ndarray, Columns | None]:
-    """Return the features, and their columns unless several of these share a name; ``table`` has them by place."""
-    if not table:
-        return np.empty((1, 0)), None
-    frame = checked_frame(path, names, table)
-    if not any(is_category(column) for column in table.values()) and not frame.columns.is_unique:
-        return np.column_stack(list(table.values())), None
-    columns = Columns.of(frame, str(path))
-    assert columns is not None, "it is a data frame"
-    return columns.transform(frame, str(path)), columns
-
-
-def target_of(path: Where, label: str, y: np.ndarray, classification: bool | None) -> tuple[np.ndarray, Classes | None]:
+def target_of(
+    where: Where, label: str, y: np.ndarray, classification: bool | None, from_file: bool = True
+) -> tuple[np.ndarray, Classes | None]:
     """Return the target as numbers, or as codes of its sorted classes and these."""
-    words = y.dtype.kind in "US" or (y.dtype.kind == "O" and all(cell is None or isinstance(cell, str) for cell in y))
-    if not words and y.dtype.kind not in "fiub":
-        raise ValueError(f"target must hold numbers or text; {label} of {path} has dtype {y.dtype}, such as {y[0]!r}")
+    words = y.dtype.kind in "US" or (y.dtype.kind == "O" and all(isinstance(cell, str) for cell in y))
+    if not words and y.dtype.kind == "O" and not all(isinstance(cell, str) or looks.is_number(cell) for cell in y):
+        raise ValueError(f"target must hold numbers or text; {label} of {where} has {_checks.shown(y[0])}")
+    if not words and y.dtype.kind not in "fiubO":
+        raise ValueError(f"target must hold numbers or text; {label} of {where} has dtype {y.dtype}, such as {y[0]!r}")
+    if y.dtype.kind == "O" and not words:
+        y, words = np.array(list(map(looks.text_of, y)), object), True
     if words:
-        y = np.array(["" if cell is None else cell for cell in y.tolist()]).astype(str)
-    unknown = np.flatnonzero(np.isin(np.char.lower(y), readers.MISSING) if words else ~np.isfinite(y))
+        y = y.astype(str)
+    unknown = np.flatnonzero(np.isin(np.char.lower(y), looks.MISSING) if words else ~np.isfinite(y))
     if len(unknown):
-        raise _unknown(path, label, unknown[0], np.nan if words else y[unknown[0]])
+        raise _unknown(where, label, int(unknown[0]), np.nan if words else float(y[unknown[0]]))
     if words and not classification:
-        numbers = sum(map(readers.is_number, y))
-        if classification is not None or 0 < numbers < len(y):  # a slip in a column of numbers makes no classes
-            row = _first_text(y)
+        numbers = sum(map(looks.is_number, y.tolist()))
+        found = looks.look(y.tolist())
+        row = next((row for row, cell in enumerate(y.tolist()) if not looks.is_number(cell)), 0)
+        said = f"{label} of {where} has the text {str(y[row])!r} in row {row} (the first is 0)"
+        if found is not None:
+            name = label.removeprefix("column ").strip("'")
             raise ValueError(
-                f"target must be all numbers or, for classes, all text; {label} of {path} has the text {str(y[row])!r} in row "
-                f"{row}. Pass classification=True if its values are classes; got classification={classification}"
+                f"target must be numbers or classes; {said}, which looks like {found.what}: "
+                f"{looks.remedy(found, name, from_file)}; or classification=True if these are classes"
+            )
+        if classification is not None or numbers > 0:  # a slip in a column of numbers makes no classes
+            raise ValueError(
+                f"target must be all numbers or, for classes, all text; {said}. Pass classification=True if its values are "
+                f"classes; got classification={classification}"
             )
     if not (classification or (classification is None and (words or y.dtype == bool))):
         return y.astype(float), None
@@ -175,9 +327,9 @@ def target_of(path: Where, label: str, y: np.ndarray, classification: bool | Non
     return codes, tuple(classes.tolist())
 
 
-def _first_text(column: np.ndarray) -> int:
-    """Return the row of the first cell that is not a number."""
-    return next((row for row, cell in enumerate(column.tolist()) if not readers.is_number(cell)), 0)
+def _unknown(path: Where, label: str, row: int, value: float) -> ValueError:
+    what = "a missing" if np.isnan(value) else "an infinite"
+    return ValueError(f"{label} of {path} has {what} value in row {row} (the first is 0): fill it in or remove the row")
 
 
 def npz(path: Path, *names: str, check: Callable[[dict[str, Claim]], None] | None = None) -> dict[str, np.ndarray]:
@@ -197,7 +349,7 @@ def npz(path: Path, *names: str, check: Callable[[dict[str, Claim]], None] | Non
 
 def claimed_by(path: Path) -> tuple[dict[str, Claim], str]:
     """Return the dtype and shape of each array of an npz file, by name, without reading it, and a list of the names."""
-    return _opened(path, lambda file: (claims(file), _listed(map(repr, file.files))))
+    return _opened(path, lambda file: (claims(file), listed(file.files, _SHOWN)))
 
 
 def _opened(path: Path, read: Callable[[np.lib.npyio.NpzFile], T]) -> T:
@@ -215,7 +367,7 @@ def _opened(path: Path, read: Callable[[np.lib.npyio.NpzFile], T]) -> T:
         raise ValueError(f"{path} {reason}") from error
 
 
-def _npz(path: Path, target: str | int) -> tuple[str, np.ndarray, np.ndarray]:
+def _npz(path: Path, target: object) -> tuple[str, np.ndarray, np.ndarray]:
     """Return the name of the target for messages, the features and the target."""
     claimed, there = claimed_by(path)
     if "X" not in claimed:
@@ -229,13 +381,3 @@ def _npz(path: Path, target: str | int) -> tuple[str, np.ndarray, np.ndarray]:
         raise ValueError(f"array {target!r} of {path} must have shape {X.shape[:1]}, a value for each row of X; got {y.shape}")
     arrays = npz(path, "X", target)
     return f"array {target!r}", arrays["X"], arrays[target]
-
-
-def _unknown(path: Where, label: str, row: int, value: float) -> ValueError:
-    what = "a missing" if np.isnan(value) else "an infinite"
-    return ValueError(f"{label} of {path} has {what} value in row {row} (the first is 0): fill it in or remove the row")
-
-
-def _listed(names: Iterable[str]) -> str:
-    shown = list(names)
-    return ", ".join(shown[:_SHOWN]) + (f", ... ({len(shown)} in all)" if len(shown) > _SHOWN else "")

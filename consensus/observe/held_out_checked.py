@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from consensus import _checks
-from consensus.data.frames import is_frame, labels
+from consensus.data.frames import alike, labels
 from consensus.data.samples import arrays
 from consensus.data.shards import Shards
 from consensus.observe.held_out import HeldOut
@@ -33,8 +33,7 @@ def checked_test_set(problem: BaseProblem, test: Any) -> HeldOut | ReadTest | Ow
         raise TypeError(f"test must be a pair (X, y); got {_checks.shown(test)}") from error
     _checks.needs("test", problem.loss, "error")
     shards = problem.shards
-    if shards.columns is not None and is_frame(X):
-        X = shards.columns.transform(X, "X of test")
+    X = alike("X of test", X, shards.columns)
     X, y = arrays(X, labels("y of test", y, shards.classes)[0], ("X of test", "y of test"))
     features = shards.features.shape[2:]
     if X.shape[1:] != features:

@@ -142,7 +142,6 @@ def test_what_is_true_or_false_is_named(odd, problem):
         "gather": lambda: consensus.solve(problem, network, rounds=1, gather=odd),
         "agent_objectives": lambda: consensus.solve(problem, network, rounds=1, agent_objectives=odd),
         "bias": lambda: consensus.Linear(3, bias=odd),
-        "classification": lambda: consensus.datasets.split(V, V[:, 0], classification=odd),
         "log": lambda: consensus.plotting.convergence(history, log=odd),
         "log_x": lambda: consensus.plotting.spectrum(network, log_x=odd),
         "nonnegative": lambda: topologies.fastest(network, nonnegative=odd),

@@ -143,8 +143,8 @@ def test_the_split_of_a_data_set_has_a_pipeline():
     problem = consensus.Problem(consensus.Linear(4, 3), consensus.CrossEntropy(), shards, consensus.L2(1e-2))
     result = consensus.solve(problem, topologies.ring(4), TreeNewton(), rounds=20)
     predictor = result.predictor(parts.pipeline)
-    assert predictor.classes == (0, 1, 2)
-    assert (predictor.predict(data.X) == data.y).mean() > 0.93
+    assert predictor.classes == data.classes == ("setosa", "versicolor", "virginica")
+    assert (predictor.predict(data.X) == np.array(data.classes)[data.y]).mean() > 0.93
     np.testing.assert_array_equal(predictor.predict_proba(data.X), softmax(predictor.outputs(data.X), axis=1))
 
 
@@ -189,12 +189,12 @@ def test_another_version_is_refused_by_name(trained, tmp_path):
     result.save(saved)
     owners.solved(owned, "ridge", checkpoint=checkpoint)
     for path, what, ours, read in (
-        (predictor, "predictor", "predictor 1", consensus.load),
+        (predictor, "predictor", "predictor 2", consensus.load),
         (saved, "result", "result 1", consensus.load),
         (checkpoint, "checkpoint", 6, lambda path: owners.solved(owned, "ridge", resume=path)),
     ):
         arrays, about = storage.read(path, what, ours)
-        for other in (f"{what} 0", f"{what} 2") if isinstance(ours, str) else (5, 7):
+        for other in (f"{what} 0", f"{what} 3") if isinstance(ours, str) else (5, 7):
             storage.write(path, arrays, about | {"format": other})
             with pytest.raises(ValueError, match=f"{path.name} has {what} format {other}; this version reads format {ours}"):
                 read(path)
@@ -210,7 +210,7 @@ def test_other_files_are_refused(trained, tmp_path):
     owned, result = trained["ridge"]
     path = tmp_path / "a.predictor"
     result.predictor(owned.pipeline).save(path)
-    arrays, about = storage.read(path, "predictor", "predictor 1")
+    arrays, about = storage.read(path, "predictor", "predictor 2")
     storage.write(path, arrays, {name: value for name, value in about.items() if name != "columns"})
     with pytest.raises(ValueError, match="is no predictor of this package: KeyError"):
         consensus.load(path)

@@ -161,7 +161,7 @@ def test_an_unknown_name_or_suffix_lists_the_known(name):
     ("settings", "words"),
     [
         ({"target": "quality"}, "go with a file and with no name; got name='diabetes', target='quality'"),
-        ({"classification": True}, "target, classification and categories go with a file .*, classification=True"),
+        ({"classification": True}, "go with a file and with no name; .*, classification=True"),
         ({"categories": ["sex"]}, r"go with a file .*categories=\['sex'\]"),
         ({"classification": "maybe"}, "classification must be one of None, True, False; got 'maybe'"),
     ],

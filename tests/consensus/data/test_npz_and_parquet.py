@@ -81,7 +81,7 @@ EYE, ONES = np.eye(3), np.ones(3)
 def test_faults_of_an_npz_file(npz, arrays, words):
     rejected(npz(**arrays), words)
     rejected(npz(X=EYE, y=ONES), "which has 'X', 'y'; got -1", -1)
-    with pytest.raises(ValueError, match=r"categories go with tables of text and Parquet, not with arrays; got \[0\]"):
+    with pytest.raises(ValueError, match=r"categories .* go with tables of text and Parquet, not with arrays"):
         datasets.load(npz(X=EYE, y=ONES), categories=[0])
 
 
@@ -133,7 +133,7 @@ def test_parquet_keeps_the_dtypes_of_data_frames(parquet):
     np.testing.assert_array_equal(data.X, [[1.5, 3, 7], [2.5, 4, 8]])
     assert data.classes == (False, True)
     frame.loc[1, "2"] = None
-    rejected(parquet(frame), r"column '2' of .* has a missing value in row 1", "3")
+    rejected(parquet(frame), r"missing values in '2' (.*) of 2 rows", "3")
     named = parquet(frame[["1", "3"]].set_axis([0, 1], axis="columns"))  # in the file names are text
     assert datasets.load(named, target="1").classes == (False, True)
 
@@ -146,14 +146,14 @@ def test_kinds_of_parquet_columns(parquet):
     assert datasets.load(parquet(a=pa.array([1, 2], pa.float32()), y=[1, 2]), target="y").X.dtype == np.float32
     missing = [[1, None], [True, None], [Decimal("1.5"), None]]
     for column in (*missing, [1.5, None], [0.5, np.nan], ["a", None]):
-        rejected(parquet(a=[1, 2], y=column), r"column 'y' of .* has a missing value in row 1")
+        rejected(parquet(a=[1, 2], y=column), r"missing values in 'y' (.*) of 2 rows")
     for column in missing:
-        rejected(parquet(a=column, y=[1, 2]), r"column 'a' of .* has a missing value in row 1")
-    rejected(parquet(a=[None, None], y=[1, 2]), r"column 'a' of .* has a missing value in row 0")
+        rejected(parquet(a=column, y=[1, 2]), r"missing values in 'a' \(1\) of 2 rows")
+    rejected(parquet(a=[None, None], y=[1, 2]), r"missing values in 'a' \(2\) of 2 rows")
     days, one = [datetime.date(2020, 1, 1)] * 2, [1, 2]
     lists = parquet(day=days, list=[[1], [2]], y=one)
-    rejected(lists, r"are not: 'day' \(.*2020.* in row 0\), 'list' \(.* in row 0\)")
-    rejected(parquet(x=one, day=days), r"numbers or text; column 'day' .*, such as datetime\.date\(2020, 1, 1\)", "day")
+    rejected(lists, r"are not: 'day' \(.*2020.* in row 0: .*; 'list' \(.* in row 0: ")
+    rejected(parquet(x=one, day=days), r"numbers or text; column 'day' .* has datetime\.date\(2020, 1, 1\)", "day")
     rejected(parquet(x=one, y=one), r"target must be a column of .*, one of 'x', 'y', .*; got 'z'", "z")
     empty = pa.array([], pa.float64())
     rejected(parquet(x=empty, y=empty), r"table\.parquet has no rows")

@@ -146,7 +146,7 @@ def test_what_is_revealed_is_printed_before_it_is_sent_and_counted(tables, capsy
         "columns", "kinds", "categories of 'ward'", "rows", "sums of features", "squares of features", "sums of the target",
         "squares of the target",
     ]  # fmt: skip
-    assert owned.revealed.numbers.tolist() == [24, 16, 9, 8, 28, 28, 4, 4]
+    assert owned.revealed.numbers.tolist() == [24, 32, 9, 8, 28, 28, 4, 4]
     largest = max(item.size for own_sent in sent for _, items in own_sent for item in items if isinstance(item, np.ndarray))
     assert largest == 7, "no owner sends more numbers at once than there are columns, whatever its rows"
     assert len(sent[0]) == 1 + len(owned.revealed)

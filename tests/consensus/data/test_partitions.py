@@ -180,7 +180,7 @@ SINGLE, DIRICHLET = X.astype(np.float32), {"scheme": "dirichlet"}
         ({"y": spoiled(Y, 7, np.inf)}, r"y must be finite.*y\[7\] is inf"),
         ({"y": spoiled(TARGETS["two outputs"], (9, 1), np.nan)}, r"y must be finite.*y\[9, 1\] is nan"),
         ({"X": SINGLE, "y": spoiled(Y, 5, 1e39)}, r"y must be finite in float32; y\[5\] is 1e\+39"),
-        ({"y": np.where(Y > 0, "cat", "dog")}, r"y must hold real numbers; got dtype <U3.*encode labels as 0, 1"),
+        ({"y": np.where(Y > 0, "1.5", "2.5")}, r"y is text that looks like numbers, such as '.*': convert it to numbers"),
         *(({"agents": bad}, rf"agents must be a whole number >= 1; got {bad}") for bad in (0, 2.0, True)),
         ({"agents": 62}, r"agents must be at most the number of samples, 61.*got 62"),
         ({"scheme": "random"}, r"scheme must be one of 'iid', 'sorted', 'dirichlet', 'sizes'; got 'random'"),

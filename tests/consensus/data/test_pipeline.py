@@ -15,7 +15,7 @@ from consensus.data import Columns, Pipeline
         ({"spread": -1.0}, "spread must be finite numbers above 0, one for each output"),
         ({"classes": ("a",)}, "classes must be a tuple of at least 2 classes, or None"),
         ({"columns": ["a"]}, "columns must be Columns, as Columns.of"),
-        ({"target": 3}, "target must be the name of a column, or None; got 3"),
+        ({"target": 3}, "target must be the name of a column, a tuple of names, or None; got 3"),
     ],
 )
 def test_pipelines_are_checked(settings, error):

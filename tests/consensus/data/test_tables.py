@@ -92,11 +92,13 @@ def test_names_are_without_quotes_blanks_and_byte_order_mark(load):
 
 
 def test_text_that_python_or_pandas_might_take_for_something_else(load):
-    data = load("code,flag\n007,true\n1_0, false \n")
+    data = load("code,flag\n007,true\n10, false \n")
     np.testing.assert_array_equal(data.X[:, 0], [7, 10])
-    assert data.classes == ("false", "true")
-    with pytest.raises(ValueError, match=r"are not: 'flag' \('true' in row 0\)"):
-        load("size,flag\n1,true\n2,false\n", "size")
+    np.testing.assert_array_equal(data.y, [1, 0])
+    assert data.classes == (False, True)
+    with pytest.raises(ValueError, match=r"are not: 'code' \('1_0' in row \d"):
+        load("code,flag\n007,true\n1_0, false \n")
+    np.testing.assert_array_equal(load("size,flag\n1,true\n2,false\n", "size").X, [[1], [0]])
     whole = load(f"a,b\n{2**53 + 1},{10**30}\n1,{2**64 - 1}\n")
     np.testing.assert_array_equal([whole.X[:, 0], whole.y], [[float(2**53 + 1), 1], [1e30, float(2**64 - 1)]])
 
@@ -120,7 +122,7 @@ def test_categories_are_those_of_a_data_frame(load, tmp_path, suffix, categories
     else:
         data = load(TOWNS.replace(",", "\t" if suffix == "tsv" else ","), "kind", f"table.{suffix}", categories=categories)
     features = frame.astype({"town": "category", "zip": "category"})
-    assert data.columns == Columns.of(features)
+    assert (data.columns.names, data.columns.categories) == (tuple(features), Columns.of(features).categories)
     assert data.columns.features == ("age", "town_Oslo", "town_Rome", "zip_007", "zip_7")
     np.testing.assert_array_equal(data.X, data.columns.transform(features))
     assert data.classes == ("a", "b")
@@ -137,10 +139,15 @@ def test_categories_are_those_of_a_data_frame(load, tmp_path, suffix, categories
         (TOWNS, [None], TypeError, r"categories must be a list of columns"),
         (TOWNS, 3, TypeError, r"categories must be a list of columns"),
         (TOWNS, None, TypeError, r"categories must be a list of columns"),
-        (TOWNS, [], ValueError, r"must be numbers or categories; .* are not: 'town' \('Rome' in row 0\)\. Name them in cat"),
-        (TOWNS.replace("Oslo", " "), ["town"], ValueError, r"column 'town' of .*csv has a missing value in row 1"),
-        (TOWNS.replace("47", "x"), ["town"], ValueError, r"are not: 'age' \('x' in row 1\)"),
-        (TOWNS.replace("47", ""), ["town"], ValueError, r"column 'age' of .*csv has a missing value in row 1"),
+        (TOWNS, [], ValueError, r"must be numbers or categories; .* are not: 'town' \('Rome' in row 0: categories=\['town'\]"),
+        (
+            TOWNS.replace("Oslo", " "),
+            ["town"],
+            ValueError,
+            r"csv has missing values in 'town' \(1\) of 3 rows: .*missing='drop'",
+        ),
+        (TOWNS.replace("47", "x"), ["town"], ValueError, r"are not: 'age' \('x' in row 1, among 2 numbers: na_values=\['x'\]"),
+        (TOWNS.replace("47", ""), ["town"], ValueError, r"csv has missing values in 'age' \(1\) of 3 rows"),
         (TOWNS.replace("zip", "age"), ["town"], ValueError, r"csv must have names of their own; got more than one of 'age'"),
     ],
 )
@@ -164,21 +171,25 @@ MANY = ",".join(f"c{i}" for i in range(30)) + "\n" + ",".join("1" * 30)
         ("1,2\n3,4\n", "1", r"one of 0, 1, or an index from -2 to 1; got '1'$"),
         ("a,a,b\n1,2,3\n", "a", r"one of 'a', 'a', 'b'.*; got 'a', a name that several columns have$"),
         (MANY, "y", r"'c19', \.\.\. \(30 in all\), or an index"),
-        ("a,b,c\n1,2,3\n4,,6\n7,,9\n", "c", r"column 'b' of .* has a missing value in row 1 \(the first is 0\)"),
-        ("a,b,c\n1,2,3\n4,n/a,6\n", "c", r"column 'b' of .* has a missing value in row 1"),
-        ("1,2,3\n4,NaN,6\n", 0, r"column 1 of .* has a missing value in row 1"),
-        ("1,,3\n4,5,6\n", 0, r"column 1 of .* has a missing value in row 0"),
+        ("a,b,c\n1,2,3\n4,,6\n7,,9\n", "c", r"has missing values in 'b' \(2\) of 3 rows: in load .* 'mean' .* 'indicator'"),
+        ("a,b,c\n1,2,3\n4,n/a,6\n", "c", r"has missing values in 'b' \(1\) of 2 rows"),
+        ("1,2,3\n4,NaN,6\n", 0, r"has missing values in '1' \(1\) of 2 rows"),
+        ("1,,3\n4,5,6\n", 0, r"has missing values in '1' \(1\) of 2 rows"),
         ("a,b,c\n1,2,3\n4,inf,6\n", "c", r"column 'b' of .* has an infinite value in row 1"),
-        ("a,b\n1,2\n3,?\n", "b", r"column 'b' of .* has a missing value in row 1"),
-        ("a,b\n1,no\n3,\n", "b", r"column 'b' of .* has a missing value in row 1"),
-        ("a,city,b,day\n1,Rome,2,?\n3,Oslo,4,May\n", "a", r"are not: 'city' \('Rome' in row 0\), 'day' \('May' in row 1\)\."),
-        ("a,b\n" + 200_000 * "x" + ",2\n", "b", r"are not: 'a' \('xx.{1,200} in row 0\)\. Name"),
-        ("a,b\n1,20\n2,unknown\n3,30\n", "b", r"target must be .*; column 'b' of .* has the text 'unknown' in row 1\. Pass"),
-        ("a,b\n1,2\n3\n", "b", r"column 'b' of .* has a missing value in row 1"),
-        ("a,b\n1,2,3\n", "b", r"Expected 2 fields in line 2, saw 3$"),
-        ("1,2\n3,4\n\n5,6,7\n", -1, r"must be delimited text in UTF-8: .* Expected 2 fields in line 4, saw 3"),
+        ("a,b\n1,2\n3,?\n", "b", r"has missing values in 'b' \(1\) of 2 rows: .*missing='drop' leaves these rows out$"),
+        ("a,b\n1,no\n3,\n", "b", r"has missing values in 'b' \(1\) of 2 rows"),
+        (
+            "a,city,b,day\n1,Rome,2,June\n3,Oslo,4,May\n",
+            "a",
+            r"are not: 'city' \('Rome' in row 0: .*; 'day' \('June' in row 0: ",
+        ),
+        ("a,b\n" + 200_000 * "x" + ",2\n", "b", r"are not: 'a' \('xx.{1,200} in row 0: categories"),
+        ("a,b\n1,20\n2,unknown\n3,30\n", "b", r"target must be .*; column 'b' of .* has the text 'unknown' in row 1 .*\. Pass"),
+        ("a,b\n1,2\n3\n", "b", r"line 3 has 1 cells between ',', not 2: '3'"),
+        ("a,b\n1,2,3,4\n", "b", r"first line has 2 cells, 'a,b', and others 4"),
+        ("1,2\n3,4\n\n5,6,7\n", -1, r"must be delimited text: line 4 has 3 cells between ',', the first 2"),
         *((text, 0, r"table\.csv has no rows") for text in ("a,b\n", "", "\n\n", " \n")),
-        ('a,b\n1,"2\n3,4\n', "b", r"table\.csv must be delimited text in UTF-8: .* EOF inside string"),
+        ('a,b\n1,"2\n3,4\n', "b", r"table\.csv must be delimited text: .* EOF inside string"),
         ("a\n1\n2\n", "a", r"table\.csv has no features besides the target"),
     ],
 )
@@ -188,13 +199,13 @@ def test_faults_of_a_table(load, text, target, words):
 
 
 def test_text_is_no_regression_target(load):
-    with pytest.raises(ValueError, match=r"has the text 'no' in row 0\. Pass .*; got classification=False"):
+    with pytest.raises(ValueError, match=r"has the text 'no' in row 0 .*\. Pass .*; got classification=False"):
         load("a,b\n1,no\n3,yes\n", classification=False)
 
 
-@pytest.mark.parametrize("content", ["größe,b\n1,2\n".encode("latin-1"), b"a,b\n1,2\0\n", "a,b\n1,2\n".encode("utf-16")])
+@pytest.mark.parametrize("content", ["größe,b\n1,2\n".encode("latin-1"), b"a,b\n1,2\0\n"])
 def test_files_that_are_not_text(tmp_path, content):
-    for suffix, words in (("csv", "must be delimited text in UTF-8: "), ("npz", "is not an npz file")):
+    for suffix, words in (("csv", "must be (delimited )?text in UTF-8"), ("npz", "is not an npz file")):
         (tmp_path / f"table.{suffix}").write_bytes(content)
         with pytest.raises(ValueError, match=rf"table\.{suffix} {words}"):
             datasets.load(tmp_path / f"table.{suffix}", target=-1)
