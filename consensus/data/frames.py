@@ -363,7 +363,10 @@ def codes(
     """Return the place of each value among ``categories``, by its text; -1, or with ``strict`` an error, if it is none."""
     place = {key(category): code for code, category in enumerate(categories)}
     cells = list(values)
-    found = np.array([place.get(key(value), -1) for value in cells], int)
+    by_value: dict[tuple[type, object], int] = {}  # most values come again, and 1, 1.0 and True are one key otherwise
+    for kind, value in set(zip(map(type, cells), cells, strict=True)):
+        by_value[kind, value] = place.get(key(value), -1)
+    found = np.array([by_value[pair] for pair in zip(map(type, cells), cells, strict=True)], int)
     if len(place) < len(categories):
         raise ValueError(f"categories of {name} must differ as text; got {listed(categories)}")
     if strict and (found < 0).any():

@@ -79,6 +79,7 @@ DATES = {"M": Look("dates", "", "{0}.dt.dayofyear"), "m": Look("durations", "", 
 _N = r"[+-]?(?:\d+(?:[.,]\d+)*|[.,]\d+)"
 _MONEY = r"[$€£¥₹]|USD|EUR|GBP|CHF"
 _REPLACED = "{0}.str.replace({1}, regex=True).astype(float)"
+_DAY_FIRST = "pandas.to_datetime({0}, format='mixed', dayfirst=True).dt.dayofyear"  # or dayfirst=False
 _LOOKS = tuple(
     (re.compile(pattern), Look(what, option, frame))
     for pattern, what, option, frame in (
@@ -96,13 +97,10 @@ _LOOKS = tuple(
             r"{0}.str.replace(r'[^\d.+-]', '', regex=True).astype(float)",
         ),
         (rf"\({_N}\)", "numbers in brackets", "", r"{0}.str.replace(r'\((.*)\)', r'-\1', regex=True).astype(float)"),
-        (
-            r"\d{4}[-/.]\d{1,2}([-/.]\d{1,2}([ T].*)?)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}([ T].*)?",
-            "dates",
-            "",
-            "pandas.to_datetime({0}).dt.dayofyear",
-        ),
-        (r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?", "times of day", "", "pandas.to_timedelta({0}).dt.total_seconds()"),
+        (r"\d{4}[-/.]\d{1,2}([-/.]\d{1,2}([ T].*)?)?", "dates", "", "pandas.to_datetime({0}).dt.dayofyear"),
+        (r"\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}([ T].*)?", "dates", "", _DAY_FIRST),
+        (r"\d{1,2}:\d{2}", "times of day", "", "pandas.to_timedelta({0} + ':00').dt.total_seconds()"),
+        (r"\d{1,2}:\d{2}:\d{2}(\.\d+)?", "times of day", "", "pandas.to_timedelta({0}).dt.total_seconds()"),
         (rf"[<>≤≥]=?\s?{_N}", "bounds of numbers", "", r"{0}.str.replace(r'[<>≤≥=\s]', '', regex=True).astype(float)"),
         (r"\d+(_\d+)+", "numbers with underscores", "", "{0}.str.replace('_', '').astype(float)"),
         (

@@ -12,12 +12,12 @@ import lzma
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -186,17 +186,16 @@ def _text(path: Path, reading: Reading, form: _Form, texts: Collection[str | int
 
 def _cells(column: pandas.Series, reading: Reading, missing: Sequence[str], as_text: bool) -> pandas.Series:
     """Return a column that is no numbers to pandas: numbers or booleans, if its cells are some, or text without blanks."""
-    texts = column.astype(object).map(lambda cell: cell.strip() if isinstance(cell, str) else cell)
-    texts = texts.mask(texts.map(lambda cell: isinstance(cell, str) and (cell.lower() in looks.MISSING or cell in missing)))
-    there = texts.dropna()
-    if as_text or not len(there):
-        return texts
+    cells: dict[object, Any] = {cell: str(cell).strip() for cell in column.dropna().unique()}
+    gone = [cell for cell, text in cells.items() if text.lower() in looks.MISSING or text in missing]
+    cells |= dict.fromkeys(gone, np.nan)
+    texts = [text for text in cells.values() if isinstance(text, str)]
     number = looks.number_in(reading.decimal, reading.thousands)
-    if all(isinstance(cell, str) and number(cell) is not None for cell in there.unique()):
-        return texts.map(lambda cell: number(cell) if isinstance(cell, str) else np.nan).astype(float)
-    if set(there.unique()) <= looks.BOOLEANS.keys():
-        return texts.map(lambda cell: looks.BOOLEANS.get(cell, cell)).astype(object)
-    return texts
+    if not as_text and texts and all(number(text) is not None for text in texts):
+        return column.map({cell: number(text) if isinstance(text, str) else text for cell, text in cells.items()}).astype(float)
+    if not as_text and texts and set(texts) <= looks.BOOLEANS.keys():
+        cells = {cell: looks.BOOLEANS.get(text, text) for cell, text in cells.items()}
+    return column.astype(object).map(cells).astype(object)
 
 
 def _without_index(path: Path, frame: pandas.DataFrame, index: bool | str | int | None) -> pandas.DataFrame:
@@ -288,7 +287,9 @@ def _head(path: Path, encoding: str | None) -> tuple[str, str]:
                 wide = start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
                 encoding = "utf-16" if wide else "utf-8-sig"
             file.seek(0)
-            if not codecs.lookup(encoding).name.startswith(("utf-16", "utf-32")) and any(b"\0" in line for line in file):
+            if not codecs.lookup(encoding).name.startswith(("utf-16", "utf-32")) and any(
+                b"\0" in part for part in _parts(file)
+            ):
                 raise ValueError(
                     f"{path} must be delimited text in UTF-8: it has NUL characters"
                 )  # to pandas 2 the end of a cell
@@ -308,6 +309,11 @@ def _head(path: Path, encoding: str | None) -> tuple[str, str]:
             raise
         raise ValueError(f"{path} is not compressed as its name says, or is damaged: {error}") from error
     return encoding, "".join(lines)
+
+
+def _parts(file: IO[bytes]) -> Iterator[bytes]:
+    while part := file.read(_ROWS):
+        yield part
 
 
 def _not_text(path: Path, encoding: str, error: UnicodeDecodeError) -> ValueError:

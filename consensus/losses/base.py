@@ -40,6 +40,9 @@ class Loss(ABC):
     curvature_bound : float or None
         Upper bound on the eigenvalues of the curvature, from which step sizes are chosen. None, the default, if none is known.
 
+    regression : bool
+        Whether targets are numbers, not codes of classes, so that shards of classes are refused. Default False.
+
     Notes
     -----
     - Methods work sample by sample and keep the dtype of the outputs. Leading axes, if any, are agents.
@@ -64,6 +67,7 @@ class Loss(ABC):
     separable: bool = True
     convex: bool = True
     quadratic: bool = False
+    regression: bool = False
     curvature_bound: float | None = None
 
     @abstractmethod

@@ -44,6 +44,7 @@ class Huber(Loss):
     delta: float = 1.0
 
     curvature_bound = 1.0
+    regression = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "delta", _checks.number("delta", self.delta, above=0))

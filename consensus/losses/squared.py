@@ -30,6 +30,7 @@ class SquaredLoss(Loss):
 
     quadratic = True
     curvature_bound = 1.0
+    regression = True
 
     def value(self, outputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         outputs, targets = aligned(outputs, targets)

@@ -24,7 +24,7 @@ from consensus.problems.cache import Cache
 from consensus.problems.curvature import largest_curvature, spectrum_ends
 from consensus.problems.functions import Function, FunctionProblem
 from consensus.problems.linearizable import check_convex
-from consensus.problems.sample_shapes import check_labels, fitted, misfit
+from consensus.problems.sample_shapes import check_classes, check_labels, fitted, misfit
 from consensus.problems.shared import SharedProblem
 from consensus.problems.total_weight import scaled, total_weight
 from consensus.regularizers import Regularizer
@@ -89,6 +89,7 @@ class Problem(BufferedSums):
         if shape != (wanted := _checks.shape(f"features of {model}", getattr(model, "features", shape))):
             raise ValueError(misfit(shape, model, wanted))
         check_labels(model, shards.targets)
+        check_classes(loss, getattr(shards, "classes", None))
         loss.check(shards.targets[shards.weights > 0], model.outputs)
         super().__init__(shards.rows, shards.network_size, model.parameters, shards.targets.dtype, regularizer)
         self.model, self.loss, self.shards = model, loss, shards

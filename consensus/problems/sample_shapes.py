@@ -7,7 +7,19 @@ from dataclasses import replace
 import numpy as np
 
 from consensus.data import Shards
+from consensus.data.frames import Classes, listed
 from consensus.models.base import Model
+
+
+def check_classes(loss: object, classes: Classes | None) -> None:
+    """Raise ``ValueError`` if the loss would fit the codes of classes, as numbers."""
+    if classes is None or not getattr(loss, "regression", False) or classes in ((False, True), tuple(range(len(classes)))):
+        return
+    name = "LogisticLoss()" if len(classes) == 2 else f"CrossEntropy() and a model with {len(classes)} outputs"
+    raise ValueError(
+        f"{type(loss).__name__} fits numbers, and the targets of these shards are codes of the classes {listed(classes)}: take "
+        f"{name}"
+    )
 
 
 def fitted(model: Model, shards: Shards) -> tuple[Model, Shards]:
