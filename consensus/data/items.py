@@ -15,7 +15,7 @@ from consensus.data.samples import converted
 def dataset_of(name: str, given: object) -> Any:  # noqa: ANN401  # no common class
     """Return a dataset with ``__len__`` and ``__getitem__``, of a pair (X, y) of arrays too; raise an error if it is none."""
     if isinstance(given, tuple) and len(given) == 2 and hasattr(given[0], "shape"):
-        return Arrays(name, *(array if isinstance(array, np.ndarray) else np.asarray(array) for array in given))
+        return Arrays(name, *(_checks.dense(f"{part} of {name}", array) for part, array in zip("Xy", given, strict=True)))
     if not (hasattr(given, "__len__") and hasattr(given, "__getitem__")):
         raise TypeError(
             f"{name} must have __len__ and __getitem__, because agents read their samples by number, or be a pair (X, y) of "
@@ -55,7 +55,7 @@ def read(
     if collate is not None:
         return _collated(collate, items, who)
     try:
-        pairs = [(np.asarray(x), np.asarray(y)) for x, y in items]
+        pairs = [(_checks.dense(names[0], x), _checks.dense(names[1], y)) for x, y in items]
     except (TypeError, ValueError) as error:
         raise TypeError(
             f"items of {who} must be pairs (x, y) of arrays, or be made such by collate=; got {_checks.shown(items[0])}"

@@ -42,6 +42,9 @@ def validated(
 
 def _checked(estimator: BaseEstimator, *data: ArrayLike, **options: object) -> tuple[np.ndarray, ...]:
     options = {"dtype": np.float64} | options
+    for name, values in zip("Xy", data, strict=False):
+        if isinstance(values, np.ma.MaskedArray):  # scikit-learn takes what is under the mask
+            _checks.dense(name, values)
     try:
         try:
             from sklearn.utils.validation import validate_data

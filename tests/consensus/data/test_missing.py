@@ -1,0 +1,153 @@
+"""Missing values, as by scikit-learn: columns named at once, rows left out, or means filled in; owners and predictions too."""
+
+import contextlib
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.impute import MissingIndicator, SimpleImputer
+from sklearn.preprocessing import StandardScaler
+
+import consensus
+import topologies
+from consensus.data import own
+from consensus.datasets import folds, load, split
+
+RNG = np.random.default_rng(8)
+N = 120
+FRAME = pd.DataFrame({"age": RNG.normal(50, 10, N), "ward": RNG.choice([*"ABC"], N), "size": RNG.normal(1.7, 0.1, N)})
+FRAME["days"] = 0.1 * FRAME.age + (FRAME.ward == "A") + FRAME["size"]
+HOLES = FRAME.copy()
+HOLES.loc[RNG.random(N) < 0.2, "age"] = np.nan
+HOLES.loc[RNG.random(N) < 0.1, "ward"] = None
+SETTINGS = {"target": "days", "categories": ["ward"]}
+
+
+def quiet(*arguments, **settings):
+    with contextlib.redirect_stdout(io.StringIO()):
+        return own(*arguments, **settings)
+
+
+def numbers(frame):
+    """Features by hand: categories as zeros and ones, all NaN where the cell is missing."""
+    one_hot = [np.where(frame.ward.isna(), np.nan, frame.ward == town) for town in "ABC"]
+    return np.column_stack([frame.age, *one_hot, frame["size"]]).astype(float)
+
+
+def test_by_default_all_columns_are_named_at_once():
+    for call in (lambda: load(HOLES, **SETTINGS), lambda: own(HOLES, **SETTINGS)):
+        counts = rf"'age' \({HOLES.age.isna().sum()}\), 'ward' \({HOLES.ward.isna().sum()}\) of {N} rows"
+        with pytest.raises(ValueError, match=rf"has missing values in {counts}: .*missing='drop'"):
+            call()
+    bad = HOLES.assign(days=FRAME.days.where(FRAME.index > 2))
+    with pytest.raises(
+        ValueError, match=r"has missing values in 'days' \(3\) of 120 rows: .*missing='drop' leaves these rows out$"
+    ):
+        load(bad, **SETTINGS, missing="mean")
+    assert len(load(bad, **SETTINGS, missing="drop").y) == len(bad.dropna())
+
+
+def test_rows_are_dropped_as_by_pandas(caplog):
+    with caplog.at_level("INFO", "consensus"):
+        data = load(HOLES, **SETTINGS, missing="drop")
+    assert "leaves out" in caplog.text
+    np.testing.assert_array_equal(data.X, numbers(HOLES.dropna()))
+    np.testing.assert_array_equal(data.y, HOLES.dropna().days)
+
+
+@pytest.mark.parametrize("indicator", [False, True])
+def test_means_are_those_of_the_training_part_as_by_scikit_learn(indicator):
+    data = load(HOLES, **SETTINGS, missing="indicator" if indicator else "mean")
+    parts = split(data)
+    rows, X = np.arange(N), numbers(HOLES)
+    train, test = (
+        np.array([np.argmin(abs(FRAME.days - y)) for y in parts.y_scaler.inverse_transform(t[:, None])[:, 0]])
+        for t in (parts.y, parts.y_test)
+    )
+    assert sorted([*train, *test]) == rows.tolist()
+    imputer = SimpleImputer().fit(X[train])
+    full = imputer.transform(X)
+    if indicator:
+        marks = MissingIndicator().fit_transform(X)[:, :2].astype(float)  # of the age, and the first category
+        full = np.column_stack([full[:, 0], marks[:, 0], full[:, 1:4], marks[:, 1], full[:, 4]])
+        assert parts.columns.features == ("age", "age_missing", "ward_A", "ward_B", "ward_C", "ward_missing", "size")
+    scaler = StandardScaler().fit(full[train])
+    np.testing.assert_allclose(parts.X, scaler.transform(full[train]), atol=1e-12)
+    np.testing.assert_allclose(parts.X_test, scaler.transform(full[test]), atol=1e-12)
+    np.testing.assert_allclose(parts.pipeline.transform(HOLES), scaler.transform(full), atol=1e-12)
+    fold = next(folds(data, k=4))
+    assert np.isfinite(fold.X).all()
+    assert fold.columns.fill != parts.columns.fill
+
+
+def test_a_partition_fills_in_the_means_of_all():
+    shards = consensus.partition(load(HOLES, **SETTINGS, missing="mean"), agents=3)
+    real = shards.weights > 0
+    expected = SimpleImputer().fit_transform(numbers(HOLES))
+    np.testing.assert_allclose(shards.features[real], expected[shards.indices[real]], rtol=1e-13)
+    np.testing.assert_allclose(shards.columns.transform(HOLES), expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("missing", ["mean", "indicator", "drop"])
+def test_owners_fill_in_the_means_of_all_owners(missing, tmp_path):
+    owners = [HOLES[:30], HOLES[30:35].assign(age=50.0, ward="A"), HOLES[35:]]
+    owned = quiet(owners, **SETTINGS, missing=missing)
+    whole = (
+        consensus.partition(
+            load(pd.concat(owners), **SETTINGS, missing=missing), agents=1, scheme="sizes", sizes=[sum(map(len, owners))]
+        )
+        if missing != "drop"
+        else None
+    )
+    kept = pd.concat(owners) if missing != "drop" else pd.concat(owners).dropna()
+    X = numbers(kept)
+    full = SimpleImputer().fit_transform(X)
+    if missing == "indicator":
+        marks = np.isnan(X).astype(float)
+        full = np.column_stack([full[:, 0], marks[:, 0], full[:, 1:4], marks[:, 1], full[:, 4]])
+        assert whole.columns.features == owned.pipeline.columns.features
+    scaled = StandardScaler().fit_transform(full)
+    real = owned.shards.weights > 0
+    np.testing.assert_allclose(owned.shards.features[real], scaled, atol=1e-12)
+    counted = owned.revealed.exchange.tolist()
+    assert ("counts of features" in counted) == (missing != "drop")
+    for place, table in enumerate(owners):
+        table.to_csv(tmp_path / f"{place}.csv", index=False)
+    files = quiet([tmp_path / f"{place}.csv" for place in range(3)], **SETTINGS, missing=missing)
+    np.testing.assert_array_equal(files.shards.features, owned.shards.features)
+    if missing != "drop":
+        np.testing.assert_array_equal(owned.pipeline.transform(kept), owned.shards.features[real])
+
+
+def test_predictors_fill_in_means_and_say_what_is_missing_if_none_was(tmp_path):
+    parts = split(load(HOLES, **SETTINGS, missing="mean"))
+    problem = consensus.Problem(
+        consensus.Linear(5), consensus.SquaredLoss(), consensus.partition(parts.X, parts.y, agents=3), consensus.L2(1e-3)
+    )
+    result = consensus.solve(problem, topologies.ring(3), rounds=40)
+    result.predictor(parts.pipeline).save(tmp_path / "p")
+    predictor = consensus.load(tmp_path / "p")
+    HOLES.to_csv(tmp_path / "new.csv", index=False)
+    one = pd.DataFrame({"age": [np.nan], "ward": ["A"], "size": [1.7]})
+    by_hand = one.fillna({"age": float(parts.columns.fill[0])})
+    np.testing.assert_allclose(predictor.predict(one), predictor.predict(by_hand), rtol=1e-12)
+    np.testing.assert_allclose(predictor.predict(tmp_path / "new.csv"), predictor.predict(HOLES), rtol=1e-12)
+    assert predictor.score(tmp_path / "new.csv") > 0.6
+    strict = split(load(FRAME, **SETTINGS)).pipeline
+    with pytest.raises(ValueError, match=r"data has missing values in 'age' \(1\) of 1 rows"):
+        strict.transform(one)
+
+
+def test_cells_that_are_missing_by_another_name(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b,y\n-999,-,1\n3,x,2\n5,x,3\n#N/A,y,4\n")
+    data = load(tmp_path / "t.csv", target="y", categories=["b"], na_values=[-999, "-"], missing="mean")
+    np.testing.assert_array_equal(data.X, [[np.nan, np.nan, np.nan], [3, 1, 0], [5, 1, 0], [np.nan, 0, 1]])
+
+
+def test_a_column_without_values_is_refused():
+    with pytest.raises(ValueError, match=r"no values at all in the column 'age': drop=\['age'\]"):
+        load(FRAME.assign(age=np.nan), **SETTINGS, missing="mean")
+    late = FRAME.assign(age=FRAME.age.where(FRAME.index > N - 2), t=range(N))
+    with pytest.raises(ValueError, match=r"feature 'age' has no value in the training part"):
+        split(load(late, **SETTINGS, time="t", missing="mean"))
