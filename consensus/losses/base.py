@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
@@ -37,6 +37,9 @@ class Loss(ABC):
         curvature is asked for by nobody else.
     quadratic : bool
         Whether the curvature is constant, so that local problems are linear systems. Default False.
+    over : {"samples", "batch"}
+        Of what l is the loss. Default "samples": of each by itself. With "batch" it is one of all samples of a call, as a
+        partial likelihood is; calls then have the samples of one agent, without padding, and values are parts of its loss.
     curvature_bound : float or None
         Upper bound on the eigenvalues of the curvature, from which step sizes are chosen. None, the default, if none is known.
 
@@ -68,6 +71,7 @@ class Loss(ABC):
     convex: bool = True
     quadratic: bool = False
     regression: bool = False
+    over: Literal["samples", "batch"] = "samples"
     curvature_bound: float | None = None
 
     @abstractmethod

@@ -43,7 +43,11 @@ class Framework(Linearized):
     widths: tuple[int, ...]  #: how many numbers a sample takes on its way
     whole: bool  #: whether features stay in int32 or int64, as for embeddings
     stochastic = False  #: whether it draws random numbers in training, which ``drawn`` repeats
+    differs = False  #: whether it is another function in training, by these numbers or otherwise
+    apart = False  #: whether it may be: gradients of batches are then ``drawn``'s
     takes_integers = True  #: ``for_samples`` takes their dtype
+    precision: np.dtype = np.dtype(np.float32)  #: of runs on whole numbers
+    _tried_in: frozenset[np.dtype]  # in which precisions the trial was passed
     _known: dict[tuple[tuple[int, ...], str], Self]  # the model for shapes of samples
 
     def for_samples(self, shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> Self:
@@ -54,7 +58,8 @@ class Framework(Linearized):
         shape : tuple of int
             Shape of a sample.
         dtype : dtype
-            Of the features. With int32 or int64 the model is tried on such samples; if it does not work on them, on floats.
+            Of the features, and so of the run, in which the model is tried. With int32 or int64 it is tried on such samples; if
+            it does not work on them, on floats.
 
         Returns
         -------
@@ -68,22 +73,37 @@ class Framework(Linearized):
             numbers that cannot be repeated, or if a sample's outputs depend on other samples, as with batch statistics.
         """
         shape, dtype = _checks.shape("shape", shape), np.dtype(dtype)
-        key = shape, dtype.name if dtype.kind == "i" else ""
-        if key not in self._known:
-            model = object.__new__(type(self))
-            model.__dict__ |= self.__dict__ | {"features": shape, "whole": dtype.kind == "i"}
+        whole = dtype.kind == "i"
+        precision = dtype if dtype.kind == "f" else self.precision
+        key = shape, dtype.name if whole else ""
+        known = self._known.get(key)
+        if known is not None and precision in known._tried_in:
+            return known
+        try:
+            model = self._of(shape, dtype if whole else precision, precision)
+        except ValueError as error:
+            other = np.dtype(np.float32 if precision == np.float64 else np.float64)
             try:
-                model.output_shape, model.widths = tried(model, shape, dtype if model.whole else np.dtype(np.float32))
-                model.outputs = math.prod(model.output_shape)
-            except ValueError as error:
-                if not model.whole:
-                    raise
-                try:
-                    model = self.for_samples(shape)
-                except ValueError:
-                    raise error from None
-            self._known[key] = model
-        return self._known[key]
+                model = self.for_samples(shape) if whole else self._of(shape, other, other)
+            except ValueError:
+                raise error from None
+            if not whole:
+                raise ValueError(
+                    f"{error}; in {other} it works: give features X.astype('{other}'), or make its constants buffers, by "
+                    "register_buffer"
+                ) from error
+        known = self._known.setdefault(key, model)
+        known._tried_in = known._tried_in | {precision}
+        return known
+
+    def _of(self, shape: tuple[int, ...], dtype: np.dtype, precision: np.dtype) -> Self:
+        """Return a model for samples of a shape and dtype that was tried on them; raise ``ValueError`` otherwise."""
+        model = object.__new__(type(self))
+        whole = dtype.kind == "i"
+        model.__dict__ |= self.__dict__ | {"features": shape, "whole": whole, "_tried_in": frozenset({precision})}
+        model.output_shape, model.widths = tried(model, shape, dtype, precision)
+        model.outputs = math.prod(model.output_shape)
+        return model
 
     def __getattr__(self, name: str) -> NoReturn:
         if name in ("features", "outputs", "output_shape", "widths"):
@@ -167,9 +187,13 @@ class Framework(Linearized):
         """Return the ``widths``, and an objection to what happens on the way, or ""."""
         raise NotImplementedError
 
-    def _backward(self, w: np.ndarray, x: np.ndarray, u: np.ndarray) -> None:
-        """Pass backwards, for what may happen there."""
+    def _backward(self, w: np.ndarray, x: np.ndarray, u: np.ndarray) -> object:
+        """Pass backwards, for what may happen there; return the product, if there is one."""
         raise NotImplementedError
+
+    def _state(self, w: np.ndarray) -> dict[str, str]:
+        """Return digests, by name, of what calls may leave behind, but must not count in."""
+        return {}
 
     def _generators(self) -> Generators:
         """Return the functions that read and set the state of each of the framework's global random generators, by name."""

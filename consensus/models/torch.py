@@ -20,7 +20,7 @@ from consensus.models.together import most_together
 from consensus.models.torch_aligned import LINE, aligned
 from consensus.models.torch_buffers import BatchLayers
 from consensus.models.torch_calls import loaded
-from consensus.models.torch_checks import checked_device, digest, kinds, made, refuse
+from consensus.models.torch_checks import checked_device, copied, digest, half, kinds, made, refuse, rough
 from consensus.models.torch_derivatives import Derivatives
 from consensus.models.torch_draws import seeded
 from consensus.models.torch_gradients import ModuleGradients
@@ -54,10 +54,11 @@ class Torch(ModuleGradients):
     ImportError
         Without PyTorch: ``pip install consensus-opt[torch]``.
     ValueError
-        If the module has batch statistics without running buffers, no trainable parameters, or active dropout on another
-        device than the CPU; if the device does not exist; if ``seed`` or ``buffers`` is out of range. :meth:`for_samples`
-        rejects modules whose calls change anything but their result, mix samples, or draw random numbers in evaluation mode
-        or from another generator than PyTorch's.
+        If the module has batch statistics without running buffers, no trainable parameters or complex ones, embeddings with
+        ``max_norm``, or active dropout on another device than the CPU; if it wraps another one, as ``torch.compile``,
+        ``torch.jit`` and ``DataParallel`` do; if the device does not exist; if ``seed`` or ``buffers`` is out of range.
+        :meth:`for_samples` rejects modules whose calls change anything but their result, count on earlier calls, mix samples in
+        evaluation mode, draw random numbers there or from another generator than PyTorch's, or fail in the run's precision.
     TypeError
         If ``module`` is no module and makes none.
 
@@ -65,10 +66,12 @@ class Torch(ModuleGradients):
     -----
     The parameter vector holds the trainable parameters (``requires_grad``) in the order of ``module.named_parameters()``, each
     row by row; :meth:`unflatten` takes them apart again. Other parameters and buffers are constants. The module is copied, so
-    that training does not change it. :meth:`predict` returns a sample's outputs as one row, of ``output_shape``, which is known
-    once the shape of a sample is: :class:`consensus.Problem`
-    and :func:`consensus.testing.check_model` call :meth:`for_samples`. Results are equal to the bit on all engines, on CPUs of
-    one kind with one version of PyTorch: a call uses one thread, and calls for several agents share the cores.
+    that training does not change it. :meth:`predict`, objectives and test errors are those of ``module.eval()``; gradients of
+    batches are those of the mode that its parts are in. Parts in bfloat16 or float16, and quantised ones, compute in their own
+    precision, while the parameter vector is in float32 or float64. :meth:`predict` returns a sample's outputs as one row, of
+    ``output_shape``, which is known once the shape of a sample is: :class:`consensus.Problem` and
+    :func:`consensus.testing.check_model` call :meth:`for_samples`. Results are equal to the bit on all engines, on CPUs of one
+    kind with one version of PyTorch: a call uses one thread, and calls for several agents share the cores.
 
     Examples
     --------
@@ -94,16 +97,21 @@ class Torch(ModuleGradients):
         self._make: Callable[[], nn.Module] | None = None if isinstance(module, torch.nn.Module) else module
         if self._make is not None and not callable(self._make):
             raise TypeError(f"module must be a torch.nn.Module, or a function that makes one; got {_checks.shown(module)}")
-        self._module = copy.deepcopy(module) if self._make is None else made(torch, self._make, 0)
+        self._module = copied(torch, module if self._make is None else made(torch, self._make, 0))
         self.device = checked_device(torch, device)
         refuse(torch, self._module, self.device)
         self._layers, self._evaluated_by = BatchLayers(torch, self._module), {}
         self.buffers = _checks.choice("buffers", buffers, ("average", "keep")) if self._layers.size else None
         trainable = {name: part for name, part in self._module.named_parameters() if part.requires_grad}
         if not trainable:
-            raise ValueError(f"module must have parameters that require a gradient; got {self}")
+            raise ValueError(f"module must have parameters that require a gradient; got {self}: module.requires_grad_() first")
         ends = np.cumsum([part.numel() for part in trainable.values()]).tolist()
         self.parameters = ends[-1]
+        self._halves = [part.dtype if half(part.dtype) else None for part in trainable.values()]
+        self._half = None if None in self._halves else self._halves[0]
+        double = any(part.dtype == torch.float64 for part in trainable.values())
+        self.precision = np.dtype(np.float64 if double else np.float32)
+        self._rough = rough(self._module)
         names = list(self._module.named_parameters(remove_duplicate=False))  # some may be tied, and have several
         self._spans = [
             ([name for name, other in names if other is part], end - part.numel(), end, tuple(part.shape))
@@ -112,6 +120,7 @@ class Torch(ModuleGradients):
         owners = {type(self._module.get_submodule(name.rpartition(".")[0])) for name in trainable}
         self._linear = owners == {torch.nn.Linear}
         convolves = any(issubclass(owner, kinds(torch, "Conv", "ConvTranspose")) for owner in owners)
+        self._linear &= not self._rough and not any(part._forward_pre_hooks for part in self._module.modules())
         self.together = _LAYERS if self._linear else _TOGETHER if convolves else 1
         self.little = (self.together if convolves else 1) * CHUNK_BYTES
         self._prepare()
@@ -146,7 +155,8 @@ class Torch(ModuleGradients):
         _checks.offers("rng", rng, ("integers",), "a NumPy generator, such as numpy.random.default_rng(0)")
         module = self._module if self._make is None else made(loaded(), self._make, int(rng.integers(2**63)))
         values = dict(module.named_parameters())
-        return np.concatenate([values[name].detach().cpu().numpy().ravel() for (name, *_), *_ in self._spans])
+        starts = (values[name].detach().cpu() for (name, *_), *_ in self._spans)
+        return np.concatenate([(start.float() if half(start.dtype) else start).numpy().ravel() for start in starts])
 
     def unflatten(self, w: np.ndarray, buffers: np.ndarray | None = None) -> dict[str, Tensor]:
         """Return the state dict of the module, for ``module.load_state_dict``.
@@ -168,11 +178,15 @@ class Torch(ModuleGradients):
             raise ValueError(f"w must have shape ({self.parameters},) for {self}, such as result.mean; got {w.shape}")
         if buffers is None and self.buffers:
             raise ValueError(f"buffers must be given for {self}, which normalises batches: those of problem.buffers(w)")
-        state = {name: copy.deepcopy(value) for name, value in self._module.state_dict().items()}
+        state: dict[str, Tensor] = (
+            self._module.state_dict()
+        )  # with the versions of layers, which some of them need when it is loaded
+        state.update({name: copy.deepcopy(value) for name, value in state.items()})
         for names, start, end, shape in self._spans:
-            state |= {name: loaded().from_numpy(w[start:end].reshape(shape).copy()) for name in names}
+            state.update({name: loaded().from_numpy(w[start:end].reshape(shape).copy()) for name in names})
         arrays = self._evaluated_by if buffers is None else self._named(buffers)
-        return state | {name: loaded().from_numpy(array.copy()) for name, array in arrays.items()}
+        state.update({name: loaded().from_numpy(array.copy()) for name, array in arrays.items()})
+        return state
 
     state_dict = unflatten  # PyTorch's name
 
@@ -218,8 +232,8 @@ class Torch(ModuleGradients):
             yield
 
     def _predict(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
-        with loaded().no_grad():
-            return self._array(self._outputs(self._leaves(w), self._stack(x, w.itemsize)), x)
+        with loaded().set_grad_enabled(self._differentiates):
+            return self._array(self._outputs(self._leaves(w), self._stack(x, w.itemsize)).detach(), x)
 
     def _derivatives(self, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, Derivatives]:
         derivatives = Derivatives(self, w, x)
@@ -236,5 +250,5 @@ class Torch(ModuleGradients):
         parts = [part.detach().reshape(len(x), self.outputs, -1) for part in rows]
         return np.asarray(torch.cat(parts, dim=2).cpu().numpy())
 
-    def _backward(self, w: np.ndarray, x: np.ndarray, u: np.ndarray) -> None:
-        Derivatives(self, w[None], x[None]).vjp(u[None])
+    def _backward(self, w: np.ndarray, x: np.ndarray, u: np.ndarray) -> object:
+        return Derivatives(self, w[None], x[None]).vjp(u[None])

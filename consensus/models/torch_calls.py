@@ -7,16 +7,16 @@ import functools
 import threading
 from collections.abc import Callable
 from types import ModuleType
-from typing import TYPE_CHECKING, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 import numpy as np
 
 from consensus import _checks, _extras
 from consensus.models.framework import Framework
-from consensus.models.framework_trial import Generators
+from consensus.models.framework_trial import Generators, generators_here
 from consensus.models.torch_aligned import align_products, aligned, aligned_rows, whole, with_samples
 from consensus.models.torch_buffers import BatchLayers
-from consensus.models.torch_checks import constants, generators, path, returned
+from consensus.models.torch_checks import cast, constants, modes_read, path, returned, state
 from consensus.models.torch_draws import seed_of
 
 if TYPE_CHECKING:
@@ -48,6 +48,10 @@ class ModuleCalls(Framework):
     _mode: Literal["training", "normalised", "evaluated"] | None = None
     _draw: int | None = None  # the seed of PyTorch's generator within calls, if there is one
     _evaluated_by: dict[str, np.ndarray]  # the buffers of an evaluated module
+    _halves: list[DType | None]  # of each parameter: its dtype if that has fewer digits than the run's, in which it computes
+    _half: DType | None  # that of all of them, which inputs get, too
+    _rough: bool  # whether any part has fewer digits
+    _differentiates: bool = False  # whether it takes derivatives by itself, as physics-informed networks do
     _linear: bool  # whether all parameters are of ``Linear`` layers
     _spans: list[tuple[list[str], int, int, tuple[int, ...]]]  # of each parameter: its names, its place in a row, its shape
     _here: threading.local  # a thread's own copies of the module, by dtype: a call of it sets its parameters
@@ -86,7 +90,7 @@ class ModuleCalls(Framework):
         return self._like(_mode="training", _draw=self.draw_seed(agent, draw) if self.stochastic else None)
 
     def in_training(self) -> Self:
-        return self._like(_mode="training") if self.buffers else self
+        return self._like(_mode="training")
 
     def normalised(self) -> Self:
         """Return the model in evaluation mode but for batch normalisation, which is by the samples of a call.
@@ -172,10 +176,10 @@ class ModuleCalls(Framework):
     def _own(self, dtype: DType) -> tuple[nn.Module, list[nn.Parameter]]:
         """Return this thread's own copy of the module, and its trainable parameters in the order of a row."""
         modules = self._here.__dict__.setdefault("modules", {})
-        evaluated = self._mode in ("normalised", "evaluated") or (self._mode is None and (self.stochastic or self.buffers))
+        evaluated = self._mode in ("normalised", "evaluated") or (self._mode is None and (self.apart or self.buffers))
         key = dtype, bool(evaluated), self._mode in ("normalised", "training")
         if key not in modules:
-            module = copy.deepcopy(self._module).to(self.device, dtype)
+            module = cast(loaded(), copy.deepcopy(self._module), self.device, dtype)
             if evaluated:
                 module.eval()
             if key[2]:
@@ -192,12 +196,23 @@ class ModuleCalls(Framework):
         buffers = {name: self._tensor(array).to(dtype) for name, array in self._evaluated_by.items()}
 
         def function(leaves: Leaves, x: Tensor) -> Tensor:
-            named = {name: leaf for names, leaf in zip(all_names, leaves, strict=True) for name in names}
+            parts = [leaf.to(own) if own else leaf for leaf, own in zip(leaves, self._halves, strict=True)]
+            named = {name: part for names, part in zip(all_names, parts, strict=True) for name in names}
             named |= buffers
+            x = self._halved(x)
             given = ((), x) if isinstance(x, dict) else ((x,), None)  # by name, as models of Hugging Face are called
-            return torch.func.functional_call(module, named, *given, tie_weights=False)  # else it looks for ties every time
+            found = torch.func.functional_call(module, named, *given, tie_weights=False)  # else it looks for ties every time
+            return self._whole(found, dtype)
 
         return function
+
+    def _halved(self, x: Any) -> Any:  # noqa: ANN401  # subclasses have other inputs
+        """Return samples as a module gets them whose parameters have fewer digits than the run."""
+        return x.to(self._half) if self._half is not None and x.is_floating_point() else x
+
+    def _whole(self, outputs: Any, dtype: DType) -> Any:  # noqa: ANN401  # the trial says what is no tensor
+        """Return the outputs of such a module in the run's ``dtype``."""
+        return outputs.to(dtype) if self._half is not None and hasattr(outputs, "is_floating_point") else outputs
 
     def _leaves(self, w: np.ndarray) -> Leaves:
         """Return the parameters in w (agents, P) as arrays (agents, *shape), each agent's aligned; (*shape) for one."""
@@ -226,7 +241,7 @@ class ModuleCalls(Framework):
     # For the trial
 
     def _call(self, w: np.ndarray, x: np.ndarray) -> object:
-        with loaded().no_grad():
+        with loaded().set_grad_enabled(self._differentiates):
             given = self._tensor(w)  # itself, so that it shows who writes over it
             leaves = [given[start:end].reshape(shape) for _, start, end, shape in self._spans]
             outputs = self._outputs(leaves, self._tensor(x))
@@ -236,7 +251,31 @@ class ModuleCalls(Framework):
         return path(loaded(), self._held(self._tensor(w).dtype), lambda: self._call(w, x), x)
 
     def _generators(self) -> Generators:
-        return generators(loaded()) if self._draw is None else {}
+        return generators_here() if self._draw is None else {}
+
+    def _state(self, w: np.ndarray) -> dict[str, str]:
+        return state(loaded(), self._held(self._tensor(w).dtype))
+
+    @property
+    def trains(self) -> bool:
+        """Whether any part of the module is in training mode."""
+        return any(part.training for part in self._module.modules())
+
+    def _settle(self, call: Callable[[], object]) -> None:
+        """Find out whether calls need PyTorch to note derivatives, because the module takes some by itself."""
+        try:
+            call()
+        except Exception:
+            self._differentiates = True
+            try:
+                call()
+            except Exception:
+                self._differentiates = False  # the trial says what is wrong
+
+    def _reads_mode(self, w: np.ndarray, x: np.ndarray) -> bool:
+        with modes_read(self._held(self._tensor(w).dtype)) as read:
+            self._call(w, x)
+        return bool(read)
 
     def _constants(self, w: np.ndarray) -> dict[str, str]:
         return constants(self._held(self._tensor(w).dtype), {name for names, *_ in self._spans for name in names})

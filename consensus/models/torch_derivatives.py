@@ -22,8 +22,8 @@ def slopes(
     """
     torch = loaded()
     products = [torch.dot(one.reshape(-1), u.reshape(-1)) for one, u in zip(outputs, cotangents, strict=True)]
-    found: Sequence[Tensor] = torch.autograd.grad(sum(products[1:], products[0]), leaves, materialize_grads=True, **settings)
-    return found
+    found = torch.autograd.grad(sum(products[1:], products[0]), leaves, materialize_grads=True, **settings)
+    return [slope.to_dense() if slope.is_sparse else slope for slope in found]  # as Embedding(sparse=True) has them
 
 
 class Derivatives:

@@ -114,10 +114,10 @@ class ModuleGradients(ModuleCalls):
         def backward() -> None:
             u = self._stack(self._cotangents(loss, outputs, x, d, c))
             for slope, (_, start, end, _) in zip(slopes([outputs], [u], parameters), self._spans, strict=True):
-                out[0, start:end] = slope.reshape(-1).cpu().numpy()
+                out[0, start:end] = slope.reshape(-1).to(row.dtype).cpu().numpy()
 
         with self._drawing():
-            outputs = self._returned(module, self._stack(x))
+            outputs = self._whole(self._returned(module, self._halved(self._stack(x))), row.dtype)
             if self._draw is not None and self._shape not in self._plain:
                 self._plain[self._shape] = not runs_python(backward)
                 return

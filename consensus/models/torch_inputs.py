@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
 from consensus import _checks
 from consensus._torch import one_thread
-from consensus.models.framework_trial import GENERATORS, watched
+from consensus.models.framework_trial import GENERATORS, check_state, watched
 from consensus.models.torch import Torch
 from consensus.models.torch_aligned import aligned
 from consensus.models.torch_calls import Leaves, loaded
@@ -20,6 +20,7 @@ from consensus.models.torch_gradients import Differentiable
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
+    from torch import dtype as DType
 
 
 class TorchInputs(Torch):
@@ -40,26 +41,33 @@ class TorchInputs(Torch):
         random numbers in evaluation mode, or if a sample's outputs depend on other samples or on padding.
         """
         found = object.__new__(cls)
-        found.__dict__ |= model.__dict__ | {"stochastic": False, "together": 1}
+        found.__dict__ |= model.__dict__ | {"stochastic": False, "differs": False, "together": 1}
         found._prepare()
         w = model.init(np.random.default_rng(0))
         found.dtype = np.result_type(w, np.float32)
         w = w.astype(found.dtype)[None]
+        found.apart = found.trains
+        with watched(GENERATORS | found._generators()):
+            found._settle(lambda: found.predict(w, [inputs]))
         with suppress(Exception), watched(GENERATORS | found._generators()) as drawn:  # errors come again below
-            found.predict(w, [inputs])
+            found.in_training().predict(w, [inputs])
             found.stochastic = any(name not in GENERATORS for name in drawn())
-        outputs, again = found._try(w, inputs), found._try(w, inputs)
+        outputs, state, again = found._try(w, inputs), found._state(w), found._try(w, inputs)
         if not np.array_equal(again, outputs, equal_nan=True):
             raise ValueError(f"{found} returns other outputs when it is called again: they may depend on w and inputs alone")
-        if found.stochastic:
+        check_state(found, state, found._state(w))
+        if found.apart:
+            found.differs, found.apart = found._modes(w, inputs, outputs)
+        if found.apart:
             found.drawn(0, 0)._try(w, inputs)
         if len(outputs) != len(alone):
             raise ValueError(f"{found} must return outputs (samples, ...) of {len(alone)} samples; got {len(outputs)}")
         found.outputs = outputs.shape[1]
-        scale = 1e-3 * np.abs(outputs).max()
+        precision = 5e-2 if found._rough else 1e-3
+        scale = precision * np.abs(outputs).max()
         for sample, one in enumerate(alone):
             own = found._try(w, one)
-            if own.shape[1:] == outputs.shape[1:] and not np.allclose(own[0], outputs[sample], rtol=1e-3, atol=scale):
+            if own.shape[1:] == outputs.shape[1:] and not np.allclose(own[0], outputs[sample], rtol=precision, atol=scale):
                 raise ValueError(
                     f"{found}: a sample's outputs depend on the other samples of a batch, or on its padding: normalise by "
                     "GroupNorm or LayerNorm, and leave padding out by a mask or by lengths"
@@ -105,6 +113,38 @@ class TorchInputs(Torch):
             raise ValueError(f"{self} {changed[0]}: draw from PyTorch's generator in training, and change nothing")
         return np.asarray(outputs[0])
 
+    def _modes(self, w: np.ndarray, inputs: object, outputs: np.ndarray) -> tuple[bool, bool]:
+        """Return whether training is another function than evaluation, and whether it may be one."""
+        with watched(GENERATORS | self._generators()):
+            try:
+                other = self.in_training().predict(w, [inputs])[0]
+                reads = self._reads_mode(w, cast(Any, [inputs]))
+            except Exception:
+                return True, True
+        same = other.shape == outputs.shape and np.allclose(other, outputs, rtol=1e-4, atol=1e-4 * np.abs(outputs).max())
+        return self.stochastic or not same, self.stochastic or not same or reads
+
+    def _call(self, w: np.ndarray, x: Any) -> object:  # noqa: ANN401
+        return self.predict(w, x)
+
+    def shape_of(self, inputs: object) -> tuple[int, ...]:
+        """Return the shape of a sample's outputs, such as (tokens, classes).
+
+        Parameters
+        ----------
+        inputs : object
+            What collate returned.
+
+        Returns
+        -------
+        tuple of int
+            The shape.
+        """
+        w = self.init(np.random.default_rng(0)).astype(self.dtype)[None]
+        with self._context(self.dtype), loaded().set_grad_enabled(self._differentiates):
+            found = self._outputs(self._leaves(w), self._stack([inputs]))
+        return tuple(found.shape[1:])
+
     def _stack(self, array: Any, size: int | None = None) -> Any:  # noqa: ANN401
         return self._given(array[0]) if isinstance(array, list) else super()._stack(array, size)
 
@@ -120,7 +160,7 @@ class TorchInputs(Torch):
             inputs = torch.from_numpy(np.ascontiguousarray(inputs))
         if not isinstance(inputs, torch.Tensor):
             return inputs
-        floats = getattr(torch, self.dtype.name) if inputs.is_floating_point() else None
+        floats = (self._half or getattr(torch, self.dtype.name)) if inputs.is_floating_point() else None
         return aligned(inputs.to(self.device, floats))
 
     def _outputs(self, leaves: Leaves, x: Any) -> Tensor:  # noqa: ANN401
@@ -129,14 +169,20 @@ class TorchInputs(Torch):
     def _returned(self, module: nn.Module, x: Any) -> Tensor:  # noqa: ANN401
         return self._logits(module(**x) if isinstance(x, dict) else module(x))
 
+    def _halved(self, x: Any) -> Any:  # noqa: ANN401
+        return x  # as they were given
+
+    def _whole(self, outputs: Any, dtype: DType) -> Any:  # noqa: ANN401
+        return outputs  # of which logits may be a part
+
     def _logits(self, found: Any) -> Tensor:  # noqa: ANN401
         found = getattr(found, "logits", found)
         if not isinstance(found, loaded().Tensor) or not found.ndim:
             raise TypeError(f"it must return a tensor (samples, ...), or have one as .logits; got {_checks.shown(found)}")
-        return found
+        return found if self._half is None else found.to(getattr(loaded(), self.dtype.name))
 
     def _array(self, outputs: Tensor, x: object) -> np.ndarray:
-        return np.asarray(outputs.cpu().numpy()).reshape(1, len(outputs), -1)
+        return np.asarray(outputs.detach().cpu().numpy()).reshape(1, len(outputs), -1)
 
 
 class _Backward:

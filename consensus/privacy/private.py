@@ -13,6 +13,7 @@ from consensus.communication.network import Network
 from consensus.privacy.accountant import checked, epsilon, noisy_edges
 from consensus.privacy.gradients import Noise, PrivateProblem
 from consensus.problems import BaseProblem, Problem
+from consensus.problems.draws import has_buffers, of_batches
 from consensus.solvers.needs import needs_of
 from consensus.solvers.wrapper import Wrapper
 from topologies.schedules import ScheduleLike, is_static
@@ -104,8 +105,10 @@ class Private(Wrapper):
             raise TypeError(
                 f"Private clips the gradients of samples, and {problem} has none in memory: give a consensus.Problem"
             )
-        if getattr(model, "stochastic", False) or getattr(model, "buffers", None) is not None:
+        if getattr(model, "differs", False) or getattr(model, "stochastic", False) or has_buffers(model):
             raise TypeError(f"Private needs gradients of single samples, and {model} has dropout or batch normalisation")
+        if of_batches(problem.loss):
+            raise TypeError(f"Private needs gradients of single samples, and {problem.loss} is a loss of whole batches")
 
     def check_network(self, schedule: ScheduleLike) -> None:
         super().check_network(schedule)

@@ -19,18 +19,23 @@ from consensus.data.lazy import LazyShards
 from consensus.data.sent import Pickled, dumps
 from consensus.data.shards import Shards
 from consensus.losses.base import Loss
+from consensus.losses.torch_loss import TorchLoss
 from consensus.models import Model, Torch
+from consensus.models.framework_trial import generators_here, watched
 from consensus.models.torch_inputs import TorchInputs
 from consensus.problems.batch import Batch
 from consensus.problems.cache import Cache
-from consensus.problems.draws import has_buffers
+from consensus.problems.draws import has_buffers, of_batches
 from consensus.problems.lazy_sums import LazySums
 from consensus.problems.model import Problem
+from consensus.problems.sample_shapes import check_labels, fitted_loss
 from consensus.problems.shared import SharedProblem
 from consensus.regularizers import Regularizer
 from consensus.workers.shared_memory import SharedArray
 
 _TRIED = 3  # samples of the first agent
+_AGAIN, _OFTEN = 64, 512  # items of all agents that are read again, and if random numbers are drawn on the way
+_TOGETHER = 8  # items that are read at a time
 
 
 class LazyProblem(LazySums):
@@ -93,19 +98,32 @@ class LazyProblem(LazySums):
                 f"{model} has batch normalisation, which is evaluated by statistics of all samples of an agent in one pass: "
                 "give them to consensus.Problem, normalise by GroupNorm or LayerNorm, or call module.eval() first"
             )
-        x, d = _first(shards)
+        places = np.arange(min(_TRIED, int(shards.sizes[0])))
+        x, d = shards.read(0, places)
         self.trial = None
         if shards.collate is None:
-            self.trial = Problem(model, loss, Shards.from_list([(x, d)]), regularizer, "sum")
+            self.trial = _Few(model, loss, Shards.from_list([(x, d)]), regularizer, "sum")
             model, dtype = self.trial.model, self.trial.dtype
             few = self.trial.shards
             self._sample, self._features = few.features.shape[2:], few.features.dtype
         elif isinstance(model, Torch):
-            model = TorchInputs.of(model, x, [shards.read(0, np.array([place]))[0] for place in range(len(d))])
+            single = [shards.read(0, np.array([place])) for place in range(len(d))]
+            model = TorchInputs.of(model, x, [one for one, _ in single])
             dtype, self._sample = model.dtype, (_size(plain(x)) // len(d),)
-            loss.check(d.astype(dtype), model.outputs)
+            _check_layouts(model, loss, [*single, (x, d)])
         else:
             raise TypeError(f"a collate function goes with consensus.models.Torch(module); got {model}")
+        if of_batches(loss) and shards.most > shards.chunk:
+            raise ValueError(
+                f"{loss} is a loss of all samples of an agent together, and they are read {shards.chunk} at a time: give "
+                f"LazyShards a chunk of {shards.most}"
+            )
+        several = [targets for targets in _targets_of_constant_items(shards) if targets.shape[1] == d.shape[1]]
+        own = [d, *several] if isinstance(loss, TorchLoss) else [d]  # other losses check all targets as they are read
+        shape = model.shape_of(x) if isinstance(model, TorchInputs) else getattr(model, "output_shape", ())
+        loss = fitted_loss(loss, model, np.concatenate(own).astype(dtype), shape)
+        if self.trial is not None:
+            self.trial.loss = loss
         super().__init__(shards.rows, shards.network_size, model.parameters, dtype, regularizer)
         self.model, self.loss, self.shards, self._columns = model, loss, shards, d.shape[1]
         self.reduction = _checks.choice("reduction", reduction, ("mean", "sum"))
@@ -200,16 +218,62 @@ class LazyProblem(LazySums):
         return total
 
 
-def _first(shards: LazyShards) -> tuple[Any, np.ndarray]:
-    """Return some samples of the first agent; raise ``ValueError`` if they differ when they are read again."""
-    places = np.arange(min(_TRIED, int(shards.sizes[0])))
-    (x, d), again = shards.read(0, places), shards.read(0, places)
-    if digest(plain(x), d) != digest(plain(again[0]), again[1]):
-        raise ValueError(
-            f"items of the dataset of agent {shards.rows[0]} must be the same whenever they are read: leave random "
-            "augmentation to the module, which draws by seed, agent and round"
-        )
-    return x, d
+class _Few(Problem):
+    """The problem of a few samples, whose loss is tried on those of all agents."""
+
+    def _fitted_loss(self, loss: Loss, model: Model, shards: Shards) -> Loss:
+        check_labels(getattr(model, "output_shape", ()), loss, shards.targets.shape[-1], model)
+        return loss
+
+
+def _check_layouts(model: TorchInputs, loss: Loss, batches: list[tuple[Any, np.ndarray]]) -> None:
+    """Raise ``ValueError`` if labels are those of another layout of outputs, or no batch shows by their number which it is."""
+    ambiguous: ValueError | None = None
+    for inputs, targets in batches:
+        shape = model.shape_of(inputs)
+        try:
+            check_labels(shape, loss, targets.shape[1], model)
+        except ValueError as error:
+            if len({math.prod(shape[1:]), math.prod(shape[:-1])}) > 1:
+                raise
+            ambiguous = error
+        else:
+            return
+    if ambiguous is not None:
+        raise ambiguous
+
+
+def _targets_of_constant_items(shards: LazyShards) -> list[np.ndarray]:
+    """Return the targets of some items of many agents; raise ``ValueError`` if items change from one reading to the next.
+
+    They are read again until a difference in one of ten would have shown, and more often if reading draws random numbers.
+    """
+    agents = np.unique(np.linspace(0, shards.agents - 1, _AGAIN).astype(int)).tolist()
+    most = -(-_AGAIN // len(agents))  # of each
+    groups = [(agent, own) for agent in agents for own in _spread(int(shards.sizes[agent]), most)]
+    with watched(generators_here()) as drawn:
+        read = [_digest(shards, *group) for group in groups]
+        least = _OFTEN if drawn() else _AGAIN
+        for _ in range(-(-least // sum(len(own) for _, own in groups))):
+            for group, (_, first) in zip(groups, read, strict=True):
+                if _digest(shards, *group)[1] != first:
+                    raise ValueError(
+                        f"items of the dataset of agent {shards.rows[group[0]]} must be the same whenever they are read: leave "
+                        "random augmentation to the module, which draws by seed, agent and round"
+                    )
+    return [targets for targets, _ in read]
+
+
+def _spread(size: int, most: int) -> list[np.ndarray]:
+    """Return at most so many places, from the first to the last, a few together."""
+    places = np.unique(np.linspace(0, size - 1, min(size, most)).astype(int))
+    return np.split(places, range(_TOGETHER, len(places), _TOGETHER))
+
+
+def _digest(shards: LazyShards, agent: int, places: np.ndarray) -> tuple[np.ndarray, str]:
+    """Return the targets of some samples, and a digest of all that is read of them."""
+    inputs, targets = shards.read(agent, places)
+    return targets, digest(plain(inputs), targets)
 
 
 def _size(inputs: Any) -> int:  # noqa: ANN401  # what `plain` returns

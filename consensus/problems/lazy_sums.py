@@ -12,7 +12,7 @@ from consensus._rows import combined
 from consensus.data.lazy import LazyShards
 from consensus.losses.torch_loss import TorchLoss
 from consensus.problems.batch import Batch, checked
-from consensus.problems.draws import by_agent
+from consensus.problems.draws import by_agent, of_batches, trains_apart
 from consensus.problems.model import Problem
 from consensus.problems.sums import ChunkFunction, SampleSums
 
@@ -48,8 +48,8 @@ class LazySums(SampleSums):
             self._over_all(function, arrays, *settings)
             return
         self.work.samples += int(np.count_nonzero(batch.weights))
-        if getattr(self.model, "stochastic", False):
-            function, arrays = by_agent(function, self.model, batch), (self.rows, *arrays)
+        if trains_apart(self.model) or of_batches(self.loss):
+            function, arrays = by_agent(function, self.model, self.loss, batch), (self.rows, *arrays)
         elif self.trial is not None:
             function = self._unpadded(function, batch.indices.shape[1])
         self._over_batch(function, batch, arrays, *settings)
@@ -78,7 +78,9 @@ class LazySums(SampleSums):
         several, width = most > chunk, min(most, chunk)  # of the whole network, so that all engines have equal bits
         if self._only is not None:
             width = self._only.indices.shape[1]
-        if self.trial is not None:
+        if of_batches(self.loss):
+            function, arrays = by_agent(function, self.model, self.loss, None), (self.rows, *arrays)
+        elif self.trial is not None:
             function = self._unpadded(function, width)
         if self._only is not None:
             self._over_batch(function, self._only, arrays, *settings)

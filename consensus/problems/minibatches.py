@@ -101,7 +101,22 @@ class Minibatches:
         int
             The number.
         """
-        return self._order(problem).least
+        return self.sizes(problem)[0]
+
+    def sizes(self, problem: BaseProblem) -> list[int]:
+        """Return how many samples batches of agents have, from the smallest to the largest.
+
+        Parameters
+        ----------
+        problem : BaseProblem
+            The problem, whose agents draw.
+
+        Returns
+        -------
+        list of int
+            The numbers that occur.
+        """
+        return self._order(problem).counts
 
     def at(self, problem: BaseProblem, round: int) -> Batch:
         """Return the batch of a round.
@@ -142,8 +157,8 @@ class _Order:
         self.everyone = np.arange(len(real))
         self.indices: np.ndarray = np.zeros((self.batches.max(), len(real), width), np.intp)
         factors = self._weights()
-        counts = (factors > 0).sum(axis=2)
-        self.least = int(counts.min(where=counts > 0, initial=width))
+        counts = np.unique((factors > 0).sum(axis=2))
+        self.counts: list[int] = counts[counts > 0].tolist()
         self.weights = factors.astype(problem.dtype)
         self.weights.flags.writeable = False
         self.epoch = np.full(len(real), -1)

@@ -24,7 +24,7 @@ from consensus.problems.cache import Cache
 from consensus.problems.curvature import largest_curvature, spectrum_ends
 from consensus.problems.functions import Function, FunctionProblem
 from consensus.problems.linearizable import check_convex
-from consensus.problems.sample_shapes import check_classes, check_labels, fitted, misfit
+from consensus.problems.sample_shapes import check_classes, check_labels, fitted, fitted_loss, misfit
 from consensus.problems.shared import SharedProblem
 from consensus.problems.total_weight import scaled, total_weight
 from consensus.regularizers import Regularizer
@@ -88,9 +88,8 @@ class Problem(BufferedSums):
             _checks.count(f"{name} of {type(model).__name__}", getattr(model, name))
         if shape != (wanted := _checks.shape(f"features of {model}", getattr(model, "features", shape))):
             raise ValueError(misfit(shape, model, wanted))
-        check_labels(model, shards.targets)
         check_classes(loss, getattr(shards, "classes", None))
-        loss.check(shards.targets[shards.weights > 0], model.outputs)
+        loss = self._fitted_loss(loss, model, shards)
         super().__init__(shards.rows, shards.network_size, model.parameters, shards.targets.dtype, regularizer)
         self.model, self.loss, self.shards = model, loss, shards
         self.reduction = _checks.choice("reduction", reduction, ("mean", "sum"))
@@ -102,6 +101,12 @@ class Problem(BufferedSums):
     def __repr__(self) -> str:
         size, r = f"{self.agents} agents, {self.shards.samples} samples", self.nonconvex or self.regularizer
         return f"Problem({self.model}, {self.loss}, {size}, {r}, reduction={self.reduction!r})"
+
+    def _fitted_loss(self, loss: Loss, model: Model, shards: Shards) -> Loss:
+        """Return the loss for the model's outputs and the targets; raise ``ValueError`` if they do not fit."""
+        targets, outputs = shards.targets[shards.weights > 0], getattr(model, "output_shape", ())
+        check_labels(outputs, loss, targets.shape[-1], model)
+        return fitted_loss(loss, model, targets, outputs, shards.weights)
 
     def _lipschitz(self, w: np.ndarray | None) -> np.ndarray:
         bound, design = self._bound_and_design()

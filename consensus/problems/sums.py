@@ -17,7 +17,7 @@ from consensus.losses.base import Loss
 from consensus.models import Model
 from consensus.problems.base import BaseProblem
 from consensus.problems.batch import Batch, checked
-from consensus.problems.draws import by_agent, has_buffers
+from consensus.problems.draws import by_agent, has_buffers, of_batches, trains_apart
 from consensus.problems.pulled_back import pulled_back
 from consensus.regularizers import L2
 
@@ -164,8 +164,8 @@ class SampleSums(BaseProblem):
         batch = checked(batch, self.agents, c.shape[1])
         self.work.samples += int(np.count_nonzero(batch.weights))
         c, count = taken(c, batch.indices) * batch.weights, batch.indices.shape[1]
-        if getattr(self.model, "stochastic", False) or has_buffers(self.model):
-            function, arrays = by_agent(function, self.model, batch), (self.rows, *arrays)
+        if trains_apart(self.model) or of_batches(self.loss):
+            function, arrays = by_agent(function, self.model, self.loss, batch), (self.rows, *arrays)
         else:
             function = self._unpadded(function, count)
 
@@ -176,8 +176,8 @@ class SampleSums(BaseProblem):
 
     def _over_all(self, function: ChunkFunction, arrays: tuple[np.ndarray, ...], *settings: float | None) -> None:
         """Call ``function(x, d, c, *arrays, *settings)`` for all samples, chunk by chunk."""
-        if has_buffers(self.model):
-            function, arrays = by_agent(function, self.model, None), (self.rows, *arrays)
+        if has_buffers(self.model) or of_batches(self.loss):
+            function, arrays = by_agent(function, self.model, self.loss, None), (self.rows, *arrays)
         most, arrays = self.weights.shape[1], (self.shards.features, self.shards.targets, self.weights, *arrays)
         # Kernels need no chunks that fit into a cache.
         streamed = self._streamed(most) if self._fused is None else self.bytes_touched(most)

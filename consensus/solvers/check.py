@@ -6,7 +6,8 @@ from scipy.sparse.csgraph import connected_components
 
 import topologies
 from consensus import _checks
-from consensus.problems import BaseProblem, Coupled, has_model
+from consensus.problems import BaseProblem, Coupled, Problem, has_model
+from consensus.problems.draws import check_sizes, fewest, has_buffers, needing, of_batches
 from consensus.problems.exact import check_exact
 from consensus.problems.linearizable import check_convex
 from consensus.problems.minibatches import Minibatches, as_minibatches
@@ -126,20 +127,31 @@ def _check_costs(who: str, needs: Needs, problem: BaseProblem) -> None:
 def _check_draws(who: str, solver: object, problem: BaseProblem) -> None:
     """Refuse a model that draws random numbers or normalises batches where it must not, and warn if it never draws."""
     model, needs = getattr(problem, "model", None), needs_of(solver)
-    stochastic, normalises = getattr(model, "stochastic", False), getattr(model, "buffers", None) is not None
-    if not stochastic and not normalises:
-        return
-    if needs.model or needs.deterministic:
-        why = "draws random numbers in training" if stochastic else "normalises batches in training"
+    loss, batch, inner = getattr(problem, "loss", None), getattr(solver, "batch", None), solver
+    while batch is None and hasattr(inner, "solver"):
+        inner = inner.solver
+        batch = getattr(inner, "batch", None)
+    if of_batches(loss) and (needs.model or (needs.deterministic and batch is not None)):
+        raise ValueError(
+            f"{who} needs the losses of single samples, and {loss} is one of a whole batch: take a solver of gradients alone, "
+            "such as GradientTracking(0.1, batch=32)"
+        )
+    stochastic, normalises = getattr(model, "stochastic", False), has_buffers(model)
+    differs = stochastic or getattr(model, "differs", False)
+    if (differs or normalises) and (needs.model or needs.deterministic):
+        why = "draws random numbers in training" if stochastic else "is another function in training"
+        why = why if differs else "normalises batches in training"
         raise ValueError(
             f"{who} needs a deterministic model, and {model} {why}: take a solver of gradients alone, such as "
             "GradientTracking(0.1, batch=32), or call module.eval() first"
         )
-    while getattr(solver, "batch", None) is None and hasattr(solver, "solver"):
-        solver = solver.solver
-    if normalises:
-        _check_batches(who, getattr(solver, "batch", None), problem)
-    if stochastic and getattr(solver, "batch", None) is None:
+    if fewest(model, loss) > 1:
+        _check_batches(who, batch, problem)
+    if of_batches(loss) and isinstance(rule := as_minibatches(batch), Minibatches) and isinstance(problem, Problem):
+        check_sizes(
+            problem.loss, rule.sizes(problem), problem.shards.targets[problem.shards.weights > 0], problem.model.outputs
+        )
+    if differs and batch is None:
         _checks.warn(
             f"{who} has no batch, and gradients of all samples are in evaluation mode: dropout and the like are left out; give "
             "batch=, or call module.eval() first"
@@ -147,13 +159,19 @@ def _check_draws(who: str, solver: object, problem: BaseProblem) -> None:
 
 
 def _check_batches(who: str, batch: int | Minibatches | None, problem: Any) -> None:  # noqa: ANN401  # one with samples
-    """Refuse batches of a single sample where the model needs two to normalise."""
-    rule, sizes = as_minibatches(batch), problem.shards.sizes
-    if rule is None and sizes.min() < problem.model.least:
-        raise ValueError(f"{problem.model} normalises two samples or more, and agent {problem.rows[sizes.argmin()]} has one")
-    if isinstance(rule, Minibatches) and rule.least(problem) < problem.model.least:
+    """Refuse batches of a single sample where the model needs two to normalise, or the loss two to compare."""
+    rule, sizes, model, loss = as_minibatches(batch), problem.shards.sizes, problem.model, problem.loss
+    least, who_needs = fewest(model, loss), needing(model, loss)
+    if rule is None and sizes.min() < least:
+        remedy = (
+            "call module.eval() first, which keeps the averages of a trained module, or normalise by GroupNorm"
+            if has_buffers(model)
+            else "give every agent two at least"
+        )
+        raise ValueError(f"{who_needs} two samples or more, and agent {problem.rows[sizes.argmin()]} has one: {remedy}")
+    if isinstance(rule, Minibatches) and rule.least(problem) < least:
         raise ValueError(
-            f"{problem.model} normalises two samples or more, and {who} with batch={batch} draws single ones: take another "
+            f"{who_needs} two samples or more, and {who} with batch={batch} draws single ones: take another "
             "size, which leaves no single sample at the end of an epoch, or Minibatches(size, replacement=True)"
         )
 

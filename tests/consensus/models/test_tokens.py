@@ -141,3 +141,83 @@ def test_what_does_not_fit_is_named():
     with pytest.raises(ValueError, match="the curvature of 50 labels with 100 classes is a matrix of order 5000"):
         consensus.solve(p, topologies.complete(2), AdaptiveNEXT(), rounds=1)
     consensus.solve(p, topologies.complete(2), DGD(0.1), rounds=1)
+
+
+class Segmentation(nn.Module):
+    """A convolution whose outputs have PyTorch's layout (samples, classes, height, width), or that of what is done to them."""
+
+    def __init__(self, classes, then=lambda outputs: outputs):
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv, self.then = nn.Conv2d(2, classes, 3, padding=1, dtype=torch.float64), then
+
+    def forward(self, x):
+        return self.then(self.conv(x))
+
+
+def pictures(classes, height, width, collate):
+    """Images and their labels, in memory or read by ``collate``, and the problem of a module on them."""
+    rng = np.random.default_rng(1)
+    x, d = rng.standard_normal((9, 2, height, width)), rng.integers(0, classes, (9, height, width))
+    if not collate:
+        shards = consensus.partition(x, d.reshape(9, -1), agents=3)
+        return x, d, lambda module, loss=None: consensus.Problem(Torch(module), loss or CrossEntropy(), shards)
+    from consensus.data import LazyShards
+    from consensus.problems import LazyProblem
+
+    items = [*zip(torch.from_numpy(x), torch.from_numpy(d), strict=True)]
+    shards = LazyShards.from_list(
+        [items[:4], items[4:]], lambda items: tuple(torch.stack([item[part] for item in items]) for part in (0, 1))
+    )
+    return x, d, lambda module, loss=None: LazyProblem(Torch(module), loss or CrossEntropy(), shards)
+
+
+@pytest.mark.parametrize("collate", [False, True], ids=["Problem", "LazyProblem"])
+@pytest.mark.parametrize(
+    ("sizes", "first", "last"),
+    [
+        ((3, 4, 5), "movedim(1, -1)", None),
+        ((5, 4, 3), "movedim(1, -1)", None),
+        ((4, 3, 4), "movedim(1, -1).flatten(1)", "flatten(1)"),  # as many classes as columns of pixels
+        ((4, 4, 4), "movedim(1, -1).flatten(1)", "flatten(1)"),
+    ],
+)
+def test_pytorchs_layout_is_refused_and_the_remedies_are_its_loss(sizes, first, last, collate):
+    x, d, problem = pictures(*sizes, collate)
+    remedy = rf"outputs.{first}".replace(".", r"\.").replace("(", r"\(").replace(")", r"\)")
+    with pytest.raises(ValueError, match=rf"labels each: .*{remedy}"):
+        problem(Segmentation(sizes[0]))
+    mended = Segmentation(sizes[0], lambda outputs: eval(f"outputs.{first}"))  # as the message has it
+    p, cost = problem(mended), Segmentation(sizes[0])(torch.from_numpy(x))
+    w = p.model.init(np.random.default_rng(0))
+    assert p.objective(w) == pytest.approx(nn.functional.cross_entropy(cost, torch.from_numpy(d)).item(), rel=1e-12)
+    if last:
+        p = problem(Segmentation(sizes[0], lambda outputs: outputs.movedim(1, -1).flatten(1)))
+        assert p.objective(w) == pytest.approx(nn.functional.cross_entropy(cost, torch.from_numpy(d)).item(), rel=1e-12)
+
+
+@pytest.mark.parametrize("collate", [False, True], ids=["Problem", "LazyProblem"])
+@pytest.mark.parametrize("sizes", [(3, 4, 5), (5, 3, 5), (4, 4, 4)])
+def test_losses_of_pytorch_take_its_layout_and_errors_count_its_classes(sizes, collate):
+    x, d, problem = pictures(*sizes, collate)
+
+    def loss(f, d):
+        return F.cross_entropy(f.view(-1, *sizes), d.view(-1, *sizes[1:]), reduction="none").mean((1, 2))
+
+    p = problem(Segmentation(sizes[0]), TorchLoss(loss, labels=True))
+    w, logits = p.model.init(np.random.default_rng(0)), Segmentation(sizes[0])(torch.from_numpy(x))
+    assert p.objective(w) == pytest.approx(F.cross_entropy(logits, torch.from_numpy(d)).item(), rel=1e-12)
+    test = [*zip(torch.from_numpy(x), torch.from_numpy(d), strict=True)] if collate else (x, d.reshape(9, -1))
+    network = topologies.complete(p.agents)
+    run = consensus.solve(p, network, DGD(0.5, batch=2), rounds=20, test=test)
+    module = Segmentation(sizes[0])
+    module.load_state_dict(p.model.state_dict(run.mean))
+    wrong = (module(torch.from_numpy(x)).argmax(1).numpy() != d).mean()
+    assert run.history["test_error"][-1] == pytest.approx(wrong, abs=1e-12)
+
+
+def test_labels_of_one_place_in_pytorchs_layout():
+    module = nn.Sequential(nn.Linear(4, 3), nn.Unflatten(1, (3, 1)))
+    shards = consensus.partition(np.ones((6, 4)), np.arange(6) % 3, agents=2)
+    with pytest.raises(ValueError, match=r"outputs.movedim\(1, -1\)$"):
+        consensus.Problem(Torch(module), CrossEntropy(), shards)

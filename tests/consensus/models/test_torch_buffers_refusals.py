@@ -66,7 +66,7 @@ def test_a_batch_of_one_sample_is_refused_before_the_run_unless_it_has_several_v
         ValueError, match=r"^Torch.* two samples or more, and DGD with batch=.*size=4.* draws single ones: take"
     ):
         consensus.solve(problem(), RING, DGD(0.1, batch=4), rounds=1)
-    with pytest.raises(ValueError, match=r"^Torch.* normalises two samples or more, and agent 2 has one$"):
+    with pytest.raises(ValueError, match=r"^Torch.* normalises two samples or more, and agent 2 has one: call module.eval"):
         consensus.solve(problem(sizes=(6, 15, 1, 19)), RING, DGD(0.1), rounds=1)
     p = problem()
     single = Batch(np.zeros((4, 2), int), np.array([[1.0, 1], [1, 0], [1, 1], [1, 1]]))

@@ -242,3 +242,36 @@ def test_datasets_of_hugging_face():
     expected = consensus.solve(problem(made(Means), padded), RING, DGD(0.1, batch=4), rounds=5).w
     for engine in ("stacked", Processes(2)):
         np.testing.assert_array_equal(consensus.solve(found, RING, DGD(0.1, batch=4), rounds=5, engine=engine).w, expected)
+
+
+class Augmented(torch.utils.data.Dataset):
+    """Samples, some of which are turned round when they are read, by a generator of PyTorch or of the dataset's own."""
+
+    def __init__(self, chance, own=False, seeded=False):
+        self.x, self.chance, self.seeded = torch.arange(60.0).view(20, 3), chance, seeded
+        self.drawn = np.random.default_rng(0).random if own else lambda: float(torch.rand(()))
+
+    def __len__(self):
+        return 20
+
+    def __getitem__(self, number):
+        if self.seeded:
+            torch.manual_seed(number)
+        return (self.x[number].flip(0) if self.drawn() < self.chance else self.x[number]), number % 2
+
+
+@pytest.mark.parametrize(("chance", "own"), [(0.1, False), (0.1, True), (0.02, False), (0.9, True)])
+def test_augmentation_by_chance_is_noticed(chance, own):
+    before = torch.get_rng_state()
+    for seed in range(10):
+        torch.manual_seed(seed)
+        shards = LazyShards.from_list([Augmented(chance, own), Augmented(chance, own)])
+        with pytest.raises(ValueError, match=r"items of the dataset of agent \d must be the same whenever they are read"):
+            LazyProblem(Torch(nn.Linear(3, 2)), consensus.CrossEntropy(), shards)
+    torch.set_rng_state(before)
+
+
+def test_items_that_are_drawn_under_their_own_seed_are_the_same_whenever_they_are_read():
+    with torch.random.fork_rng(devices=[]):
+        shards = LazyShards.from_list([Augmented(0.5, seeded=True), Augmented(0.5, seeded=True)])
+        assert LazyProblem(Torch(nn.Linear(3, 2)), consensus.CrossEntropy(), shards).agents == 2

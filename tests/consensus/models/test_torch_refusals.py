@@ -99,7 +99,7 @@ BEFORE = nn.ReLU(inplace=True), nn.Linear(4, 2)
         (lambda y: y[:, 0], SHAPE + r"float32 \(5,\)$"),
         (lambda y: (y, y), SHAPE + ".*a tuple"),
         (lambda y: y.bfloat16(), SHAPE + r"torch.bfloat16 \(5, 2\)$"),
-        (lambda y: y.double(), SHAPE + r"float64 \(5, 2\)$"),
+        (lambda y: y.double(), SHAPE + r"float64 \(5, 2\); in float64 it works: give features X.astype\('float64'\)"),
         (lambda y: y.detach(), r"its outputs have no gradient: leave out detach\(\)"),
         (lambda y: torch.zeros_like(y), "its outputs have no gradient"),
         (lambda y: y.detach().numpy(), "it returns a NumPy array, through which there is no gradient: return the torch.Tensor"),
@@ -114,7 +114,8 @@ BEFORE = nn.ReLU(inplace=True), nn.Linear(4, 2)
 )
 def test_what_only_a_call_shows_is_refused_with_the_shards(module, message):
     """Random generators and the agents' features stay as they were."""
-    shards = consensus.partition(np.random.default_rng(0).standard_normal((6, 4)), np.zeros((6, 2)), agents=2)
+    x = np.random.default_rng(0).standard_normal((6, 4)).astype(np.float32)
+    shards = consensus.partition(x, np.zeros((6, 2)), agents=2)
     model = Torch(module if isinstance(module, nn.Module) else Changed(module))
     features, before = shards.features.copy(), [str(state()) for state in GENERATORS]
     with pytest.raises(ValueError, match=message):
