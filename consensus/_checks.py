@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Collection
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -148,11 +149,11 @@ def dense(name: str, value: object) -> np.ndarray:
         raise ValueError(f"{name} must be an array; got {shown(value)} ({error})") from error
 
 
-def path(name: str, value: T) -> T:
-    """Return ``value`` if it can be the path of a file or folder; raise ``TypeError`` otherwise."""
+def path(name: str, value: object) -> Path:
+    """Return ``value`` as the path of a file or folder, where ``~`` is the home folder; raise ``TypeError`` if it is none."""
     if not isinstance(value, str | os.PathLike):
         raise TypeError(f"{name} must be a path, a str or pathlib.Path; got {shown(value)}")
-    return value
+    return Path(os.path.expanduser(value))  # Path.expanduser rejects ~name, which may be a file's name
 
 
 def seed(value: Any, name: str = "seed") -> np.random.Generator:  # noqa: ANN401  # what NumPy takes

@@ -4,7 +4,6 @@ import hashlib
 import logging
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -218,7 +217,7 @@ class History(dict[str, np.ndarray]):
         ValueError
             If the file is no such table, or has columns but no rows: the message says where. If it is not what was written.
         """
-        table = Path(_checks.path("path", path)).read_bytes()
+        table = _checks.path("path", path).read_bytes()
         if table.startswith(_SEAL):
             seal, end, table = table.partition(b"\n")
             if seal + end != _seal(table):

@@ -92,7 +92,7 @@ class RunOptions:
         checked["keep"] = self.keep if self.keep is not None or not early else early[0]
         for name in ("checkpoint", "resume"):
             if getattr(self, name) is not None:
-                _checks.path(name, getattr(self, name))
+                checked[name] = _checks.path(name, getattr(self, name))
         if self.metrics_on is not None:
             checked["metrics_on"] = as_minibatches(self.metrics_on, "metrics_on")
         for name, value in checked.items():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Unpack
 
 import numpy as np
@@ -214,7 +213,7 @@ class Predictor:
         ValueError
             If the path is none of a file.
         """
-        file = Path(_checks.path("path", path))
+        file = _checks.path("path", path)
         if not file.name:
             raise ValueError(f"path must be that of a file; got {path!r}")
         predictor_file.write(file, self.model, self.w, self.pipeline)

@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -157,7 +156,7 @@ class Result:
         honest = {} if self.honest is None else {"honest": self.honest}
         kept, point = packed(self.best)
         arrays = {"w": self.w, **honest, **point, **{f"history.{name}": self.history[name] for name in self.history}}
-        file = Path(_checks.path("path", path))
+        file = _checks.path("path", path)
         if not file.name:
             raise ValueError(f"path must be that of a file; got {path!r}")
         storage.write(file, arrays, about | kept)
@@ -198,7 +197,8 @@ def load(path: str | os.PathLike[str], model: Model | None = None) -> Result | P
     >>> again.rounds, again.solver, bool((again.w == result.w).all())
     (5, 'DGD(step_size=0.1, batch=None)', True)
     """
-    found = storage.format_of(_checks.path("path", path), "result")
+    path = _checks.path("path", path)
+    found = storage.format_of(path, "result")
     if isinstance(found, str) and found.startswith("predictor"):
         return Predictor(*predictor_file.read(path, model))
     arrays, about = storage.read(path, "result", _FORMAT)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
+from functools import partial
 
 import consensus
+from consensus import _checks
 from consensus._progress import logged
 from consensus.cli.config import Config, ConfigError
 from consensus.cli.info import info
@@ -17,6 +18,7 @@ from consensus.cli.submit import UNFINISHED, submit
 __all__ = ["Config", "ConfigError", "info", "main", "run", "submit"]
 
 STOPPED = 130  # exit code: ctrl-C, as shells have it
+_PATH = partial(_checks.path, "path")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -45,12 +47,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     runs = commands.add_parser(
         "run", help="let agents train a model as a file says", description=(run.__doc__ or "").partition("\n")[0]
     )
-    runs.add_argument("config", type=Path, metavar="config.toml", help="see docs/command.md")
-    runs.add_argument("--checkpoint", type=Path, metavar="FOLDER", help="write the state of every solver's run there")
-    runs.add_argument("--resume", type=Path, metavar="FOLDER", help="go on from the checkpoints in there")
+    runs.add_argument("config", type=_PATH, metavar="config.toml", help="see docs/command.md")
+    runs.add_argument("--checkpoint", type=_PATH, metavar="FOLDER", help="write the state of every solver's run there")
+    runs.add_argument("--resume", type=_PATH, metavar="FOLDER", help="go on from the checkpoints in there")
     jobs = commands.add_parser("submit", help="let SLURM run a file", description=(submit.__doc__ or "").partition("\n")[0])
-    jobs.add_argument("config", type=Path, metavar="config.toml", help="see docs/command.md")
-    jobs.add_argument("--checkpoint", type=Path, metavar="FOLDER", help="default: checkpoints, in the folder of the results")
+    jobs.add_argument("config", type=_PATH, metavar="config.toml", help="see docs/command.md")
+    jobs.add_argument("--checkpoint", type=_PATH, metavar="FOLDER", help="default: checkpoints, in the folder of the results")
     jobs.add_argument("--cluster", choices=("slurm", "local"), default="slurm", help="local: a job on this machine")
     for name, default, what in (
         ("nodes", 1, "machines"),
@@ -75,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ConfigError as error:  # the user's file, not our code: no traceback
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
-        written = options.checkpoint and any(Path(options.checkpoint).glob("*.ckpt"))
+        written = options.checkpoint and any(options.checkpoint.glob("*.ckpt"))
         again = f": go on with --resume {options.checkpoint}" if written else ""
         print(f"\nstopped by the user{again}", file=sys.stderr)
         sys.exit(STOPPED)

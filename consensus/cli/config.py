@@ -11,6 +11,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from consensus import _checks
+
 Key: TypeAlias = tuple[str | int, ...]  # such as ("solver", 0, "step_size")
 DEEPEST = 50  # brackets in brackets: settings need a handful, and Python's calls end somewhere
 HEADER = re.compile(r"\s*\[\[?(?P<name>[^\[\]]+)\]\]?\s*(#.*)?$")
@@ -76,7 +78,7 @@ class Config:
         path : path
             The file.
         """
-        path = Path(path)
+        path = _checks.path("path", path)
         try:
             text = path.read_text(encoding="utf-8")
             values = tomllib.loads(text)

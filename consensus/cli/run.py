@@ -66,9 +66,8 @@ def run(config: Config, checkpoint: Folder = None, resume: Folder = None) -> dic
     >>> list(results), files
     (['AdaptiveNEXT'], ['adaptivenext.csv', 'adaptivenext.npz', 'mine.png'])
     """
-    for name, place in (("checkpoint", checkpoint), ("resume", resume)):
-        if place is not None:
-            _checks.path(name, place)
+    checkpoint = None if checkpoint is None else _checks.path("checkpoint", checkpoint)
+    resume = None if resume is None else _checks.path("resume", resume)
     config.table((), TABLES)
     engine = make(config, ("engine",), ENGINES) if config.at(("engine",)) else ENGINES["stacked"]()
     plan = _plan(config, engine, checkpoint, resume)
@@ -147,7 +146,7 @@ def output(config: Config) -> Path:
     folder = config.table(("output",), ("folder",)).get("folder", f"results/{config.path.stem}")
     if not isinstance(folder, str):
         raise config.error(("output", "folder"), f"folder must be a text, the path of a folder; got {folder!r}")
-    return Path(folder)
+    return _checks.path("folder", folder)
 
 
 def begun(config: Config, checkpoint: Path) -> bool:

@@ -105,7 +105,7 @@ def submit(
         )
     config = replace(config, values=config.values | {"engine": _engine(config)})
     folder = output(config)
-    states = folder / "checkpoints" if checkpoint is None else Path(_checks.path("checkpoint", checkpoint))
+    states = folder / "checkpoints" if checkpoint is None else _checks.path("checkpoint", checkpoint)
     check(config, states, states if begun(config, states) else None)
     agents, ranks = config.at(("data", "agents")), nodes * tasks_per_node
     if agents < ranks:

@@ -246,7 +246,7 @@ def load(
         known, suffixes = ", ".join(map(repr, NAMES)), ", ".join(tables.SUFFIXES)
         raise ValueError(f"name must be one of {known}, or a file that ends in {suffixes}; got {_checks.shown(name)}")
     if name not in NAMES:
-        return Dataset(*tables.read(Path(name).expanduser(), roles, reading)[:-1])
+        return Dataset(*tables.read(_checks.path("name", name), roles, reading)[:-1])
     given = [(key, value) for own in (roles, reading) for key, value in vars(own).items() if value != getattr(type(own)(), key)]
     if given:
         said = ", ".join(f"{key}={value!r}" for key, value in given)
@@ -264,7 +264,7 @@ def _from_scikit_learn(name: str) -> Dataset:
 
 
 def _from_folder(name: str) -> Dataset:
-    path = Path(os.environ[VARIABLE]) / _REMOTE[name].file
+    path = _checks.path(VARIABLE, os.environ[VARIABLE]) / _REMOTE[name].file
     if not path.is_file():
         raise FileNotFoundError(f"{VARIABLE} names a folder without {path.name}, the file of {name!r}: {path.parent}")
     if name == "mnist":

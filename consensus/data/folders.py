@@ -53,7 +53,7 @@ def save_shards(shards: Shards, folder: str | os.PathLike[str], first: int | Non
     array([3, 2])
     """
     _checks.shards(shards)
-    folder = Path(_checks.path("folder", folder))
+    folder = _checks.path("folder", folder)
     about = {"format": PLAIN if shards.total_weight is None else WEIGHTED, "agents": int(shards.network_size)}
     index: dict[str, Any] = about | {"samples": int(shards.samples)}
     index["most"] = int(shards.features.shape[1])
@@ -147,7 +147,7 @@ def load_shards(
     ...     load_shards(folder, agents=[1]).sizes
     array([2])
     """
-    folder = Path(_checks.path("folder", folder))
+    folder = _checks.path("folder", folder)
     index = whole_index(folder)
     everyone = np.arange(index["agents"])
     rows = agents(index["agents"]) if callable(agents) else slice(None) if agents is None else agents

@@ -123,7 +123,7 @@ def _file(name: str, data: object) -> Path:
     """Return the file of a table."""
     if not isinstance(data, str | os.PathLike):
         raise TypeError(f"{name} must be a data frame, or the path of a file; got {_checks.shown(data)}")
-    path = Path(data).expanduser()
+    path = _checks.path(name, data)
     if readers.kind_of(path) not in readers.TABLES:
         raise ValueError(f"{name} must be a file that ends in {', '.join(readers.TABLES)}; got {str(path)!r}")
     if not path.exists():

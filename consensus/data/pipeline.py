@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 import numpy as np
@@ -234,7 +233,7 @@ class Pipeline:
             if found.ndim == 2 and found.shape[1] == len(columns.names):
                 _checks.warn(f"data have no names of columns: taken as {listed(columns.names)}, in this order")
             return found if columns.fill is None or found.ndim != 2 else filled(found, columns.fill)
-        path = Path(data).expanduser()
+        path = _checks.path("data", data)
         if columns is None:
             raise TypeError(f"data must be an array, as the training data, which had no names of columns; got {str(path)!r}")
         if not path.exists():

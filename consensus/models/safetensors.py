@@ -2,7 +2,6 @@
 
 import math
 import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -48,7 +47,7 @@ def save_safetensors(path: str | os.PathLike[str], model: Model, w: np.ndarray, 
     ...     print({name: array.tolist() for name, array in sorted(load_file(path).items())})
     {'0.bias': [3.0], '0.weight': [[1.0], [2.0]]}
     """
-    file = Path(_checks.path("path", path))
+    file = _checks.path("path", path)
     if not file.name:
         raise ValueError(f"path must be that of a file; got {path!r}")
     layout, state_dict = getattr(model, "layout", None), getattr(model, "state_dict", None)

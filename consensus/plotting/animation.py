@@ -81,7 +81,7 @@ def animate(
     wanted = "a schedule, such as topologies.Static(graph)"
     graph_of = _checks.offers("schedule", schedule, ("agents", "key", "graph"), wanted).graph
     _checks.history(history)
-    _checks.path("path", path)
+    file = _checks.path("path", path)
     seconds_a_frame = _checks.number("seconds_a_frame", seconds_a_frame, above=0, most=600)
     shown = _rounds(history, rounds)
     figure = Figure(figsize=(9, 4), dpi=80, layout="constrained")
@@ -110,7 +110,7 @@ def animate(
         frames.append(image.quantize(64, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE))
     first, *others = frames
     duration = max(1, int(np.rint(1000 * seconds_a_frame)))
-    first.save(os.fspath(path), format="GIF", save_all=True, append_images=others, duration=duration, loop=0)
+    first.save(file, format="GIF", save_all=True, append_images=others, duration=duration, loop=0)
     return path
 
 
