@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from topologies.graphs import path as path
     from topologies.graphs import random_geometric as random_geometric
     from topologies.graphs import random_regular as random_regular
+    from topologies.graphs import read_graph as read_graph
     from topologies.graphs import ring as ring
     from topologies.graphs import small_world as small_world
     from topologies.graphs import star as star
@@ -88,6 +89,7 @@ else:
                 "path",
                 "random_geometric",
                 "random_regular",
+                "read_graph",
                 "ring",
                 "small_world",
                 "star",

@@ -1,5 +1,6 @@
-"""Undirected graphs by name and size: ``networkx.Graph`` objects with the nodes 0, ..., agents - 1 in that order."""
+"""Undirected graphs by name and size, with the nodes 0, ..., agents - 1 in that order, and graphs of files."""
 
+from topologies.graphs.files import read_graph
 from topologies.graphs.fixed import complete, grid, hypercube, path, ring, star, torus
 from topologies.graphs.random import barabasi_albert, erdos_renyi, random_geometric, random_regular, small_world
 
@@ -12,6 +13,7 @@ __all__ = [
     "path",
     "random_geometric",
     "random_regular",
+    "read_graph",
     "ring",
     "small_world",
     "star",
