@@ -101,7 +101,10 @@ def check_fits(path: object, checkpoint: Checkpoint, ours: dict[str, str | None]
     The ``ValueError`` names what differs between the checkpoint's fingerprint and ``ours``.
     """
     theirs = checkpoint.fingerprint
-    differ = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
+    # Test sets and metrics that only one of them has are missing columns, which the history names.
+    both = {name for name in ours if ours[name] is not None and theirs.get(name) is not None}
+    names = [name for name in {**ours, **theirs} if name in both or not (name == "test set" or name.startswith("metric "))]
+    differ = [name for name in names if ours.get(name) != theirs.get(name)]
     if differ:
         shown = "; ".join(f"{name}: {theirs.get(name)} there, {ours.get(name)} here" for name in differ)
         raise ValueError(f"{path} is a checkpoint of another run: {shown}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
@@ -11,6 +11,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from consensus import _checks, _progress
+from consensus._contents import digest
 from consensus._files import Hold
 from consensus.best import from_state
 from consensus.checkpoint import Checkpoint, check_fits, load
@@ -22,7 +23,7 @@ from consensus.observe.held_out_owned import OwnedTest
 from consensus.observe.keeper import Keeper
 from consensus.observe.metrics import checked_metrics
 from consensus.observe.protocols import Method
-from consensus.observe.recorder import ALWAYS, ASKED_FOR, Recorder
+from consensus.observe.recorder import ALWAYS, ASKED_FOR, COUNTED, Recorder
 from consensus.observe.saver import Saver, check_writable
 from consensus.observe.spacing import Spacing, cost_of_row
 from consensus.observe.stop_rule import StopRule, checked_column
@@ -51,6 +52,14 @@ class Load(Protocol):
     """Reads a checkpoint; ``check(found)`` raises an error if it is no checkpoint of this run."""
 
     def __call__(self, path: str | os.PathLike[str], check: Callable[[Checkpoint], None]) -> Checkpoint: ...
+
+
+class Collectives(Protocol):
+    """What is needed of an engine to identify a run: see :class:`consensus.engines.Engine`."""
+
+    def allgather(self, items: Iterable[str]) -> list[str]: ...
+
+    def broadcast(self, function: Callable[[], dict[str, str]]) -> dict[str, str]: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,12 +132,36 @@ class RunOptions:
                 checked_column("EarlyStopping", callback.column, columns)
         return replace(self, test=test, metrics=metrics)
 
+    def identity(self, engine: Collectives | None = None) -> dict[str, str | None]:
+        """Return what identifies the records of a run: digests of its test set and metrics, and what samples they are of.
+
+        Test sets of owners are those of all processes of ``engine``; metrics are those of the process that calls them.
+        """
+        test = self.test
+        if test is not None:
+            own = test.digests()
+            test = digest(*(engine.allgather(own) if engine is not None and isinstance(test, OwnedTest) else own))
+        functions = {name: digest(function) for name, function in (self.metrics or {}).items()}
+        if engine is not None:
+            functions = engine.broadcast(lambda: functions)
+        asked = {"test set": test} | {f"metric {name}": found for name, found in functions.items()}
+        return asked | {"metrics_on": None if self.metrics_on is None else str(self.metrics_on)}
+
+    @property
+    def each(self) -> bool:
+        """Whether something acts in each round: callbacks, but for those that look at rows; bounds; no record_every."""
+        users = [one for one in self.callbacks if not isinstance(one, EarlyStopping)]
+        bounds = (self.tolerance, self.exchanges, self.seconds, self.stop)
+        return self.record_every is None and (bool(users) or any(bound is not None for bound in bounds))
+
     @property
     def compared(self) -> dict[str, object]:
         """What must be the same in all processes that call :func:`consensus.solve` together."""
         names = (*_COMPARED, "agent_objectives")
         kind = None if self.test is None else "test sets of owners" if isinstance(self.test, OwnedTest) else "a test set"
         given = {"metrics": list(self.metrics or ()), "test": kind}
+        if self.test is not None and not isinstance(self.test, OwnedTest):
+            given["test set"] = self.test.digests()
         return {name: getattr(self, name) for name in names} | given
 
     def result(
@@ -142,14 +175,16 @@ class RunOptions:
         load: Load = load,
         hold: Callable[[Hold], None] = Hold.take,
         points: int | None = None,
+        each: bool = False,
     ) -> Result:
         """Call ``run`` under an observer and return its result; warn if it ended above its start.
 
         ``run(observer, resumed)`` does the rounds, from the checkpoint ``resumed`` if there is one, and returns the reason to
         stop early, or None. ``identity`` is the run's fingerprint, for its checkpoints; ``honest`` are the agents that are
         measured; ``root`` says whether this process shows the progress; ``load`` and ``hold`` are those of the engine, if
-        several processes call this together; ``points`` is the number of iterates, by default one of each agent. Processes
-        that observe together each have their own agents' rows in the result, or with ``gather`` all agents'.
+        several processes call this together; ``points`` is the number of iterates, by default one of each agent. With ``each``
+        what stops a run, and callbacks, act in each round. Processes that observe together each have their own agents' rows in
+        the result, or with ``gather`` all agents'.
         """
         resumed: Checkpoint | None = None
         if (path := self.resume) is not None:
@@ -169,8 +204,10 @@ class RunOptions:
             stopper = Stopper(self.tolerance, self.exchanges, self.seconds, rule)
             keeper = None if self.keep is None else Keeper(self.keep)
             cost = cost_of_row(problem, points, self.test, self.agent_objectives, self.metrics_on)
-            spacing = Spacing(self.record_every, cost, problem.network_size)
+            measured = each and (self.tolerance is not None or (rule is not None and rule.column not in COUNTED))
+            spacing = Spacing(1 if measured else self.record_every, cost, problem.network_size)
             observer = Observer(recorder, stopper, self.callbacks, saver, spacing, self.rounds, bar, keeper)
+            observer.due.each = each
             if resumed:
                 observer.resume(resumed, path)
             result = finish(lambda: run(observer, resumed), observer, self.rounds, method, self.checkpoint)

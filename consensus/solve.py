@@ -76,17 +76,18 @@ def solve(
         Where the run happens: see :mod:`consensus.engines`.
     record_every : int, optional
         The history gets a row at the start, every so many rounds, and at the end. By default rows are so far apart that they
-        take at most a tenth of the work, by counts of samples. What stops a run, and callbacks, act at recorded rounds alone:
-        with 1 they do so in every round.
+        take at most a tenth of the work, by counts of samples. If it is given, what stops a run, and callbacks, act at these
+        rounds alone; otherwise in every round, and a ``tolerance``, or a ``stop`` by what is measured, has each recorded.
     tolerance : float, optional
-        Stop at the first recorded round where stationarity and disagreement are both at most this.
+        Stop at the first round where stationarity and disagreement are both at most this.
     exchanges : int, optional
-        Stop at the first recorded round by whose end at least this many exchanges were made.
+        Stop at the first round by whose end at least this many exchanges were made.
     seconds : float, optional
-        Stop at the first recorded round where the history's column ``seconds`` is at least this.
+        Stop at the first round where the history's column ``seconds`` is at least this.
     callbacks : sequence of callable
-        Functions of a :class:`consensus.observe.RoundInfo`, called at every recorded round, the start or the row that a resumed
-        run goes on from included. Each returns None, or a text that is the reason to stop. Their time is not counted.
+        Functions of a :class:`consensus.observe.RoundInfo`, called in every round, or with ``record_every`` at recorded ones,
+        the start or the row that a resumed run goes on from included. Each returns None, or a text that is the reason to stop.
+        Their time is not counted. On engines without rounds they are called at recorded rounds.
     metrics : mapping of str to callable, optional
         More columns of the history, off its clock: each a function of the agents' mean (P,) that returns a number.
     progress : bool
@@ -110,7 +111,7 @@ def solve(
         The agents that are measured. By default all but the Byzantine agents of a :class:`consensus.robust.Attack`; give it if
         agents' data are wrong (:func:`consensus.robust.flip_labels`).
     stop : str, optional
-        Stop at the first recorded round where it holds: a column of the history, ``<=``, ``>=``, ``<`` or ``>``, and a number,
+        Stop at the first round where it holds: a column of the history, ``<=``, ``>=``, ``<`` or ``>``, and a number,
         such as ``"test_error <= 0.08"``.
     keep : str, optional
         A column of the history: ``result.best`` is the recorded point at which it was least, beside the last one.
@@ -237,12 +238,15 @@ def solve(
         identity["solver"] = known_by(solver)
     if (checkpoint or resume) and not whole:
         identity["data"] = digest(*where.allgather(problem.digests()))
+    if checkpoint or resume:
+        identity |= options.identity(where)
 
     def run(observer: Observer, resumed: Checkpoint | None) -> str | None:
         begin = Begin(resumed.fields, resumed=True) if resumed else Begin.start(start if where.size > 1 else np.array(start))
         return where.run(problem, edges, solver, begin, options.rounds, observer)
 
-    result = options.result(problem, solver, identity, run, measured, where.root, where.load, where.hold)
+    each = where.broadcast(lambda: options.each) and not needs.wakes
+    result = options.result(problem, solver, identity, run, measured, where.root, where.load, where.hold, each=each)
     if options.gather:
         return result
     rows = where.rows(problem.network_size)

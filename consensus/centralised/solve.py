@@ -119,7 +119,7 @@ def solve(
     options = options.fitted(problem, system)
 
     problem = problem.restrict(slice(0, problem.agents))  # counts the work of this run alone
-    identity = fingerprint(problem, None, system, w) if checkpoint or resume else {}
+    identity = fingerprint(problem, None, system, w) | options.identity() if checkpoint or resume else {}
     return options.result(problem, system, identity, functools.partial(_run, problem, system, w, options.rounds), points=1)
 
 

@@ -9,13 +9,15 @@ from numpy.typing import ArrayLike
 
 from consensus import _checks
 from consensus.data.datasets import Dataset
-from consensus.data.frames import complete, labels
+from consensus.data.frames import complete
+from consensus.data.frames import labels as coded
 from consensus.data.owners import numbered, owned
 from consensus.data.samples import arrays, weights_of
 from consensus.data.shards import Shards, padded
 from consensus.data.whole_data import unpacked
 
 SCHEMES = ("iid", "sorted", "dirichlet", "sizes")
+_CLASSES = 50  # at most, of targets of which nothing is said
 _DRAWS = 1000  # of a Dirichlet split, until no agent is empty
 
 
@@ -28,6 +30,7 @@ def partition(
     *,
     sizes: ArrayLike | None = None,
     concentration: float = 0.5,
+    classes: bool | None = None,
     groups: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> Shards:
@@ -50,14 +53,17 @@ def partition(
     scheme : {"iid", "sorted", "dirichlet", "sizes"}
         With ``iid`` samples are shuffled, and shards have equal sizes up to one sample. With ``sorted`` they are ordered by
         target (its first column), so that agents see different targets. With ``dirichlet`` each class is spread over the
-        agents by proportions drawn from a Dirichlet distribution [1]_; the deciles of a target with more than 50 distinct
-        values act as classes. With ``sizes`` samples are shuffled, and agent i takes ``sizes[i]``.
+        agents by proportions drawn from a Dirichlet distribution [1]_; of targets that are no ``classes`` deciles act as
+        some. With ``sizes`` samples are shuffled, and agent i takes ``sizes[i]``.
     seed : int
         Seed of the shuffle and the Dirichlet draws.
     sizes : sequence of int, optional
         For ``scheme="sizes"``: the number of samples of each agent; they sum to that of all samples.
     concentration : float
         For ``scheme="dirichlet"``: if it is small, agents see few classes; if it is large, shards are nearly ``iid``.
+    classes : bool, optional
+        For ``scheme="dirichlet"``: whether targets are classes. By default they are if they come as such (text, categories, a
+        data set of classes) or have at most 50 distinct values; more whole numbers are warned of.
     groups : array_like (samples,), optional
         The group of each sample, as numbers or text, instead of a scheme. Agent i has the i-th group in sorted order, which is
         ``groups[shards.indices[i, 0]]``, with its samples in the order given. Fewer agents get several whole groups: these are
@@ -102,20 +108,23 @@ def partition(
     """
     samples, targets, groups, sample_weight = unpacked(X, y, groups=groups, sample_weight=sample_weight)
     samples, columns = complete("X", samples)
-    targets, classes = labels("y", targets)
+    targets, known = coded("y", targets)
+    if classes is not None and scheme != "dirichlet":
+        raise ValueError(f"classes goes with scheme='dirichlet' and with no other; got scheme={scheme!r}, classes={classes!r}")
+    by_class = _checks.flag("classes", classes) if classes is not None else True if known is not None else None
     X, y = arrays(samples, targets)
     _checks.choice("scheme", scheme, SCHEMES)
     if sample_weight is None:
-        members = _members(y, agents, scheme, seed, sizes, concentration, groups)
+        members = _members(y, agents, scheme, seed, sizes, concentration, groups, by_class)
         parts = ((X[own], y[own], own) for own in members)
-        return Shards(**padded(parts, [*map(len, members)], X, y), columns=columns, classes=classes)
+        return Shards(**padded(parts, [*map(len, members)], X, y), columns=columns, classes=known)
     weights = weights_of(sample_weight, len(X), y.dtype)
     there = np.flatnonzero(weights)
     owners = None if groups is None else numbered(groups, len(X))[1][there]
-    members = [there[own] for own in _members(y[there], agents, scheme, seed, sizes, concentration, owners)]
+    members = [there[own] for own in _members(y[there], agents, scheme, seed, sizes, concentration, owners, by_class)]
     weighted = ((X[own], y[own], own, weights[own]) for own in members)
     filled = padded(weighted, [*map(len, members)], X, y)
-    return Shards(**filled, columns=columns, classes=classes, total_weight=float(weights.sum(dtype=np.float64)))
+    return Shards(**filled, columns=columns, classes=known, total_weight=float(weights.sum(dtype=np.float64)))
 
 
 def _members(
@@ -126,6 +135,7 @@ def _members(
     sizes: ArrayLike | None,
     concentration: float,
     groups: ArrayLike | None,
+    by_class: bool | None,
 ) -> list[np.ndarray]:
     """Return the samples of each agent, as places in ``y``."""
     samples = len(y)
@@ -142,7 +152,8 @@ def _members(
         raise ValueError(f"sizes goes with scheme='sizes' and with no other; got scheme={scheme!r}, sizes={sizes!r}")
     rng = _checks.seed(seed)
     if scheme == "dirichlet":
-        return _dirichlet(y[:, 0], agents, _checks.number("concentration", concentration, above=0), rng)
+        labels = y[:, 0] if _are_classes(y[:, 0], by_class) else _deciles(y[:, 0])
+        return _dirichlet(labels, agents, _checks.number("concentration", concentration, above=0), rng)
     order = np.argsort(y[:, 0], kind="stable") if scheme == "sorted" else rng.permutation(samples)
     if scheme == "sizes":
         return np.split(order, np.cumsum(_sizes(sizes, agents, samples))[:-1])
@@ -160,9 +171,25 @@ def _sizes(sizes: ArrayLike | None, agents: int, samples: int) -> np.ndarray:
     return sizes
 
 
+def _are_classes(targets: np.ndarray, given: bool | None) -> bool:
+    """Return whether targets are classes: as ``given``, or if there are at most 50; a warning says so of more whole numbers."""
+    if given is not None:
+        return given
+    count = len(np.unique(targets))
+    if count > _CLASSES and (targets == np.rint(targets)).all():
+        _checks.warn(
+            f"y has {count} different whole numbers, which are taken for numbers: scheme='dirichlet' spreads their deciles; "
+            "classes=True spreads each of them as a class, classes=False says that they are numbers"
+        )
+    return count <= _CLASSES
+
+
+def _deciles(targets: np.ndarray) -> np.ndarray:
+    """Return each target's decile."""
+    return np.asarray(np.searchsorted(np.quantile(targets, np.arange(0.1, 1.0, 0.1)), targets))
+
+
 def _dirichlet(labels: np.ndarray, agents: int, concentration: float, rng: np.random.Generator) -> list[np.ndarray]:
-    if len(np.unique(labels)) > 50:
-        labels = np.searchsorted(np.quantile(labels, np.arange(0.1, 1.0, 0.1)), labels)
     classes = [np.flatnonzero(labels == label) for label in np.unique(labels)]
     for _ in range(_DRAWS):
         dealt: list[list[np.ndarray]] = [[] for _ in range(agents)]

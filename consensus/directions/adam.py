@@ -60,6 +60,8 @@ class Adam(Direction):
     Adam(betas=(0.9, 0.999), eps=1e-08, saturation=None)
     """
 
+    scale_free = True
+
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = field(default=1e-8, metadata={"above": 0})
     saturation: float | None = field(default=None, metadata={"above": 0})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -49,6 +49,9 @@ class Direction(ABC):
     >>> consensus.solve(problem, topologies.ring(5), solver, rounds=400).mean.round(1)
     array([2.])
     """
+
+    #: Whether steps have one length, whatever the scale of the gradients: a class attribute.
+    scale_free: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Check the settings whose bounds are in the metadata of their fields.

@@ -92,6 +92,8 @@ class Muon(Direction):
     True
     """
 
+    scale_free = True
+
     momentum: float = field(default=0.95, metadata={"least": 0, "below": 1})
     nesterov: bool = True
     weight_decay: float | L2 = 0.1

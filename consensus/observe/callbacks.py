@@ -15,16 +15,17 @@ from consensus.problems.base import BaseProblem
 
 @dataclass(frozen=True, eq=False)
 class RoundInfo:
-    """A recorded round, as callbacks get it; changing it does not change the run.
+    """A round, as callbacks get it; changing it does not change the run.
 
-    ``info["objective"]`` is ``info.row["objective"]``.
+    ``info["objective"]`` is ``info.row["objective"]``. In rounds that are not recorded what is measured is that of the newest
+    row of the history, whose round is ``info.measured``; what is counted is of this round.
 
     Parameters
     ----------
     round : int
         Number of rounds done; 0 at the start.
     row : mapping of str to float, int or ndarray
-        Newest row of the history: see :func:`consensus.solve`.
+        Columns of the history: see :func:`consensus.solve`.
     history : History
         History of the run, which grows: keep ``info.history.copy()``.
     problem : Problem
@@ -57,6 +58,11 @@ class RoundInfo:
     problem: BaseProblem
     _mean: np.ndarray = field(repr=False)
     _everyone: Callable[[], np.ndarray] = field(repr=False)
+
+    @property
+    def measured(self) -> int:
+        """The round of the newest row of the history, at which measured columns were measured."""
+        return int(self.history.last()["round"])
 
     @cached_property
     def w(self) -> np.ndarray:

@@ -19,6 +19,8 @@ class Due:
         The distance of two rows, if it is fixed.
     next : int
         The next round of which a row is recorded.
+    each : bool
+        Whether all rounds are observed, for callbacks and bounds.
 
     Examples
     --------
@@ -33,6 +35,7 @@ class Due:
     saves: int | None = None
     every: int | None = None
     next: int = 0
+    each: bool = False
 
     def recorded(self, round: int) -> bool:
         """Return whether a row is recorded at a round: the next one, or one that an engine reached instead.
@@ -84,6 +87,8 @@ class Due:
         return round if self.every is None else round - round % self.every
 
     def __call__(self, round: int) -> bool:
-        if round == self.next or round == self.rounds:  # not by the two methods, because it is called in every round
+        if (
+            self.each or round == self.next or round == self.rounds
+        ):  # not by the two methods, because it is called in every round
             return True
         return self.saves is not None and round % self.saves == 0

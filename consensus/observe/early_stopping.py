@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from consensus import _checks
+from consensus.history import History
 from consensus.observe.callbacks import RoundInfo
 
 
@@ -47,6 +51,10 @@ class EarlyStopping:
     column: str = "test_error"
     patience: int = 10
     least: float = 0.0
+    # Of each history that was seen: the number of rows, the best value, and how many rows ago it was.
+    _seen: WeakKeyDictionary[History, tuple[int, float, int]] = field(
+        default_factory=WeakKeyDictionary, init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         if not isinstance(self.column, str) or not self.column:
@@ -54,10 +62,14 @@ class EarlyStopping:
         _checks.count("patience", self.patience)
         _checks.number("least", self.least, least=0)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(EarlyStopping, column=self.column, patience=self.patience, least=self.least), ()
+
     def __call__(self, info: RoundInfo) -> str | None:
-        best, since = np.inf, 0
-        for value in info.history[self.column].tolist():
+        seen, best, since = self._seen.get(info.history, (0, np.inf, 0))
+        for value in info.history.get(self.column)[seen:].tolist():
             best, since = (value, 0) if value < best - self.least else (best, since + 1)
+        self._seen[info.history] = info.history.rows, best, since
         if since < self.patience:
             return None
         return f"{self.column} has not fallen for {since} recorded rounds, at round {info.round}: it was {best:.6g} at best"

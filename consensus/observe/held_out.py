@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from consensus._contents import digest
 from consensus._parallel import CHUNK_BYTES
 from consensus.losses import Loss
 from consensus.models import Model
@@ -26,6 +27,10 @@ class HeldOut(NamedTuple):
     @property
     def samples(self) -> int:
         return len(self.targets)
+
+    def digests(self) -> list[str]:
+        """Return a digest of the test set, by which checkpoints know it."""
+        return [digest(self.features, self.targets, self.shares)]
 
     def errors(self, w: np.ndarray, buffers: np.ndarray | None = None) -> np.ndarray:
         """Return the mean error of every row of `w`, a few rows at a time.
@@ -49,3 +54,15 @@ class HeldOut(NamedTuple):
             of_samples = loss.error(outputs, np.broadcast_to(y, (len(rows), *y.shape)))
             errors.append(of_samples.mean(axis=1) if shares is None else of_samples @ shares)
         return np.concatenate(errors)
+
+
+def as_trained(name: str, X: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return a test set's features in the ``dtype`` of the training data; raise ``ValueError`` if fractions were cut off."""
+    found = X.astype(dtype, copy=False)
+    if dtype.kind in "iu" and X.dtype.kind == "f" and not (lost := found == X).all():
+        place = tuple(np.argwhere(~lost)[0].tolist())
+        raise ValueError(
+            f"{name} must have whole numbers as features, as the training data, in {dtype}; got {X[place]} in sample "
+            f"{place[0]}: train on X.astype(float) if features are no whole numbers"
+        )
+    return found

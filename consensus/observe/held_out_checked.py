@@ -10,7 +10,7 @@ from consensus import _checks
 from consensus.data.frames import alike, labels
 from consensus.data.samples import arrays
 from consensus.data.shards import Shards
-from consensus.observe.held_out import HeldOut
+from consensus.observe.held_out import HeldOut, as_trained
 from consensus.observe.held_out_owned import OwnedTest, owned_test
 from consensus.observe.held_out_read import ReadTest, read_test
 from consensus.problems import LazyProblem, Problem
@@ -44,5 +44,5 @@ def checked_test_set(problem: BaseProblem, test: Any) -> HeldOut | ReadTest | Ow
     if isinstance(counts, np.ndarray) and shares is None:
         raise ValueError(f"y of test must have labels that count with {problem.loss}; it ignores them all")
     # Contiguous, because bits of products depend on the order in memory.
-    X, y = np.ascontiguousarray(X, shards.features.dtype), np.ascontiguousarray(y, problem.dtype)
+    X, y = np.ascontiguousarray(as_trained("test", X, shards.features.dtype)), np.ascontiguousarray(y, problem.dtype)
     return HeldOut(X, y, problem.model, problem.loss, shares)

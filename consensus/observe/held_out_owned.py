@@ -8,7 +8,7 @@ import numpy as np
 
 from consensus import _checks
 from consensus.data.shards import Shards
-from consensus.observe.held_out import HeldOut
+from consensus.observe.held_out import HeldOut, as_trained
 from consensus.problems import Problem
 from consensus.problems.base import BaseProblem
 
@@ -28,6 +28,10 @@ class OwnedTest(NamedTuple):
         """Return the test sets of the agents with these numbers."""
         places = np.flatnonzero(np.isin(self.rows, rows))
         return self._replace(parts=tuple(self.parts[place] for place in places), weights=self.weights[places], rows=rows)
+
+    def digests(self) -> list[str]:
+        """Return a digest of each test set here, by which checkpoints know them."""
+        return [own for part in self.parts for own in part.digests()]
 
     def sums(self, w: np.ndarray, buffers: np.ndarray | None = None) -> np.ndarray:
         """Return for each agent here its sum of errors of every row of ``w``, shape (agents, rows)."""
@@ -54,7 +58,7 @@ def owned_test(problem: BaseProblem, test: Shards) -> OwnedTest:
     for row, agent in enumerate(test.rows.tolist()):
         size = int(test.sizes[row])
         # Contiguous, because bits of products depend on the order in memory.
-        X = np.ascontiguousarray(test.features[row, :size], held.features.dtype)
+        X = np.ascontiguousarray(as_trained("test", test.features[row, :size], held.features.dtype))
         y = np.ascontiguousarray(test.targets[row, :size], problem.dtype)
         if not size:
             raise ValueError(f"test must have a sample of every agent; agent {agent} has none")

@@ -9,7 +9,7 @@ import numpy as np
 from consensus import _checks
 from consensus.data.lazy import LazyShards
 from consensus.data.mapped import file_of
-from consensus.observe.held_out import HeldOut
+from consensus.observe.held_out import HeldOut, as_trained
 from consensus.problems import LazyProblem
 
 
@@ -22,6 +22,10 @@ class ReadTest(NamedTuple):
     @property
     def samples(self) -> int:
         return self.shards.samples
+
+    def digests(self) -> list[str]:
+        """Return a digest of the test set, by which checkpoints know it."""
+        return self.shards.digests()
 
     def errors(self, w: np.ndarray, buffers: np.ndarray | None = None) -> np.ndarray:
         """Return the mean error of every row of ``w``, some samples at a time; ``buffers`` are None, as there are none."""
@@ -46,7 +50,8 @@ class ReadTest(NamedTuple):
         model: Any = self.problem.model  # which takes collated inputs, too, if there are any
         loss = self.problem.loss
         if self.problem.trial is not None:
-            return HeldOut(np.ascontiguousarray(X, self.problem.trial.shards.features.dtype), y, model, loss, counts).errors(w)
+            X = as_trained("test", X, self.problem.trial.shards.features.dtype)
+            return HeldOut(np.ascontiguousarray(X), y, model, loss, counts).errors(w)
         of_rows = [loss.error(model.predict(row[None], [X]), y[None])[0] @ counts for row in w]
         return np.array(of_rows)
 

@@ -22,8 +22,13 @@ class Keeper:
         self.best: Best | None = None
         self.regular: Best | None = None
 
-    def resume(self, best: Best | None, path: object) -> None:
-        """Go on from the best point in the checkpoint ``path``; raise ``ValueError`` if it kept none by this column."""
+    def resume(self, best: Best | None, history: Mapping[str, Any], path: object) -> None:
+        """Go on from the best point in the checkpoint ``path``; raise ``ValueError`` if it kept none by this column.
+
+        A ``history`` in which the column is NaN everywhere has no best point yet.
+        """
+        if best is None and self.column in history and np.isnan(history[self.column]).all():
+            return
         if best is None or best.column != self.column:
             kept = "no best point" if best is None else f"the best point by {best.column}"
             raise ValueError(f"{path} has {kept}, and this run keeps that by {self.column}: give the same keep=")

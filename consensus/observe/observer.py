@@ -138,7 +138,7 @@ class Observer:
                 self.history.drop_last()  # the last row of a shorter run
             self.due.next = max(self.spacing.after(self.history), checkpoint.round)
         if self.keeper is not None:
-            self.keeper.resume(checkpoint.best, path)
+            self.keeper.resume(checkpoint.best, checkpoint.history, path)
         self._before = checkpoint.counts, checkpoint.seconds
         self.tick(checkpoint.round)
 
@@ -190,14 +190,23 @@ class Observer:
             reason, better = self.gather.decide(lambda everyone: self._decided(row, mean, everyone), w)
             if self.keeper and better:
                 self.keeper.keep(row, mean, None if self.recorder.personal is None else w, regular)
+        elif self.due.each:
+            row = self.history.last() | {"round": round}
+            row |= self.recorder.counted(*self._total, w.itemsize, self.history.rows)
+            mean = self.recorder.mean(w) if self.callbacks else w[0]  # which a callback might ask for
+            reason, _ = self.gather.decide(lambda everyone: (self._reason(row, mean, everyone), False), w)
         return Decision(reason, self.due.saved(round) or (reason is not None and self.saver is not None))
 
     def _decided(self, row: dict[str, Any], mean: np.ndarray, everyone: Callable[[], np.ndarray]) -> tuple[str | None, bool]:
         """Return the reason to stop after a recorded row, and whether its point is the best so far."""
+        reason = self._reason(row, mean, everyone)
+        return reason, self.keeper is not None and self.keeper.better(row)
+
+    def _reason(self, row: dict[str, Any], mean: np.ndarray, everyone: Callable[[], np.ndarray]) -> str | None:
+        """Return the reason to stop after a round, whose row may have older measurements; callbacks are called."""
         info = RoundInfo(self.round, MappingProxyType(row), self.history, self.problem, mean, everyone)
         users = first_reason(self.callbacks, info)  # called although a bound may be reached: the last row is theirs, too
-        better = self.keeper is not None and self.keeper.better(row)
-        return self.stopper.reason(row) or users, better
+        return self.stopper.reason(row) or users
 
     def save(self, fields: dict[str, Any]) -> None:
         """Write a checkpoint of the round that was observed last.

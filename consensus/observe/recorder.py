@@ -24,7 +24,8 @@ from consensus.problems.minibatches import Minibatches, draw
 from consensus.problems.personal import Personal
 from consensus.storage import history_of
 
-ALWAYS = ("round", "objective", "stationarity", "disagreement", *NAMES, "bytes_busiest", "epochs", "seconds")
+COUNTED = ("round", *NAMES, "bytes_busiest", "epochs", "seconds")  # known in each round
+ALWAYS = ("round", "objective", "stationarity", "disagreement", *COUNTED[1:])
 ASKED_FOR = ("agent_objective", "test_error", "test_error_worst", "agent_test_error")
 
 
@@ -109,19 +110,23 @@ class Recorder:
                 own = {name: float(join(report[:, k])) for k, (name, join) in enumerate(self.solver.history_columns.items())}
             if self.metrics:
                 users = self.gather.once(lambda: measure(self.metrics, mean, round))
-            traffic = counts.get("traffic")
-            if traffic is not None:
-                numbers = {name: count for name, count in counts.items() if name != "traffic"}
-                counts = numbers | {"bytes_busiest": int(np.max(traffic))}
-            if self._kind == "average" and self.personal is None:
-                counts = counts | self._sent(counts, self.points, w.itemsize)
+            counts = self.counted(counts, seconds, w.itemsize, self.history.rows + 1)
             if BETWEEN_HOSTS in counts and self.history.rows and BETWEEN_HOSTS not in self.history:
                 # It was resumed on more machines: until then all agents were on one.
                 zeros = np.zeros(self.history.rows, np.int64)
                 self.history = history_of(dict(self.history) | {BETWEEN_HOSTS: zeros})
-            clock = {"epochs": self._epochs(counts), "seconds": seconds}
-            self.history.append({"round": round, **self.measure(w, mean), **counts, **clock, **own, **users})
+            self.history.append({"round": round, **self.measure(w, mean), **counts, **own, **users})
         return self.history.last()
+
+    def counted(self, counts: dict[str, Any], seconds: float, size: int, rows: int) -> dict[str, Any]:
+        """Return the columns that are counted, not measured, with ``rows`` of the history; numbers have ``size`` bytes."""
+        traffic = counts.get("traffic")
+        if traffic is not None:
+            numbers = {name: count for name, count in counts.items() if name != "traffic"}
+            counts = numbers | {"bytes_busiest": int(np.max(traffic))}
+        if self._kind == "average" and self.personal is None:
+            counts = counts | self._sent(counts, self.points, size, rows)
+        return counts | {"epochs": self._epochs(counts), "seconds": seconds}
 
     def mean(self, w: np.ndarray) -> np.ndarray:
         """Return the mean (P,) of the measured agents, from the iterates `w` of those of this process."""
@@ -131,9 +136,9 @@ class Recorder:
         """Return the measured quantities by name, at the iterates `w` of the agents of this process and the `mean` of all."""
         return self._measures.measure(w, mean)
 
-    def _sent(self, counts: dict[str, Any], agents: int, size: int) -> dict[str, int]:
-        """Return the counts with what it takes to average buffers for each row of the history and the next one."""
-        points = (self.history.rows + 1) * (1 + agents * self.agent_objectives)
+    def _sent(self, counts: dict[str, Any], agents: int, size: int, rows: int) -> dict[str, int]:
+        """Return the counts with what it takes to average buffers for ``rows`` of the history."""
+        points = rows * (1 + agents * self.agent_objectives)
         messages = 2 * (agents - 1) * points
         floats = messages * self._model.buffer_size
         more = {"messages": messages, "floats": floats, "bytes": size * floats}

@@ -119,6 +119,12 @@ def lowest_eigenvalue(network: ScheduleLike) -> float:
     return min(map(topologies.lowest_eigenvalue, _symmetric(network)))
 
 
+def spread(network: ScheduleLike) -> float:
+    """Return ``1 - lmin(W)``, or 1 for one agent; raise ``ValueError`` if W is the identity of several, who never agree."""
+    found = 1 - lowest_eigenvalue(network)
+    return 1.0 if network.agents == 1 else _positive(found, network)
+
+
 def degrees(network: ScheduleLike) -> np.ndarray:
     """Return the agents' weighted degrees ``sum_{j != i} |w_ij|`` (A,), the largest in the first 20 rounds."""
     found = [abs(matrix).sum(axis=1) - abs(matrix.diagonal()) for matrix in _matrices(network)]

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from consensus import _checks
 from consensus.directions import Direction
 from consensus.directions.base import NoMemory, as_direction
 from consensus.problems import BaseProblem
@@ -12,6 +13,8 @@ from consensus.problems.minibatches import draw
 from consensus.solvers.base import Solver
 from consensus.solvers.bounds import refuse_directions
 from consensus.step_sizes import value_at
+
+_ALIKE = 0.1  # how far shards differ in size that count as equal
 
 
 class OuterState(NamedTuple):
@@ -31,6 +34,7 @@ class DirectedSolver(Solver):
     """
 
     direction: Direction | None
+    tracked = False  # whether the direction's gradients are those of all agents
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -54,6 +58,22 @@ class DirectedSolver(Solver):
         super().check(problem)
         if self.direction is not None:
             self.direction.check(problem)
+            if self.direction.scale_free and not self.tracked:
+                self._warn_of_sizes(problem)
+
+    def _warn_of_sizes(self, problem: BaseProblem) -> None:
+        """Warn of shards of different sizes, which make no difference to steps of one length."""
+        shards = getattr(problem, "shards", None)
+        if shards is None or not len(shards.sizes):
+            return
+        mean, own = shards.samples / problem.network_size, shards.sizes
+        if max(abs(own - mean)) > _ALIKE * mean:
+            name, direction = type(self).__name__, type(self.direction).__name__
+            _checks.warn(
+                f"{name} with {direction} takes steps of one length along each agent's own gradient, so agents count alike "
+                f"whatever they have: {own.min()} to {own.max()} samples here, {mean:.1f} on average. To reach the minimum of "
+                "the mean loss over samples take shards of one size, direction=None, or GradientTracking"
+            )
 
     def _memory(self, problem: BaseProblem, w: np.ndarray) -> Any:  # noqa: ANN401  # of its direction
         """Return what the direction remembers at the start."""

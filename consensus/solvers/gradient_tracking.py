@@ -82,6 +82,7 @@ class GradientTracking(DirectedSolver):
     batch: int | Minibatches | None = None
     direction: Direction | None = None
 
+    tracked = True
     needs = Needs(regularizer="smooth")
     exchanges_a_round = 2
     sends = "w, y"

@@ -84,6 +84,7 @@ class KGT(DirectedSolver):
     batch: int | Minibatches | None = None
     direction: Direction | None = None
 
+    tracked = True
     needs = Needs(regularizer="smooth", static=True)
     exchanges_a_round = 1
     sends = "w, z"

@@ -9,7 +9,7 @@ from consensus.communication.network import Network
 from consensus.local.newton_directions import newton_directions
 from consensus.problems import BaseProblem, has_model
 from consensus.solvers.base import settled
-from consensus.solvers.bounds import is_linear, lowest_eigenvalue, middle_curvature, slowness, steepest
+from consensus.solvers.bounds import is_linear, middle_curvature, slowness, spread, steepest
 from consensus.solvers.needs import Needs
 from consensus.solvers.states import DualSolver, DualState
 from topologies.schedules import ScheduleLike
@@ -71,13 +71,13 @@ class NewtonTracking(DualSolver):
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         # 1 / e with the default damping e: the step where a cost has no curvature
-        L, scale = steepest(problem, network), math.sqrt((1 - lowest_eigenvalue(network)) / slowness(network))
+        L, scale = steepest(problem, network), math.sqrt(spread(network) / slowness(network))
         constant = has_model(problem) and problem.loss.quadratic
         least = L if not is_linear(problem) else 0.0 if constant else L / 4
         return 1 / max(scale * middle_curvature(problem, L), least)
 
     def prepared(self, problem: BaseProblem, network: ScheduleLike) -> Self:
-        damping, penalty, most = self.damping, self.penalty, 1 - lowest_eigenvalue(network)
+        damping, penalty, most = self.damping, self.penalty, spread(network)
         if damping is None:
             damping = float(f"{1 / self.stable_step(problem, network) if penalty is None else most * penalty:.6g}")
         return replace(self, penalty=float(f"{damping / most:.6g}") if penalty is None else penalty, damping=damping)

@@ -39,7 +39,8 @@ class NoLoCo(DirectedSolver):
     batch : int or Minibatches, optional
         Number of samples of each agent in every local step, fresh ones each time, instead of all.
     direction : Direction, optional
-        Rule of the local steps: see :mod:`consensus.directions`. It remembers from one round to the next.
+        Rule of the local steps: see :mod:`consensus.directions`. It remembers from one round to the next. With AdamW, the
+        default, agents count alike, whatever number of samples they have; shards of different sizes are warned of.
 
     References
     ----------

@@ -9,7 +9,7 @@ import numpy as np
 from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.solvers.base import Solver, settled
-from consensus.solvers.bounds import convexity, gap, lowest_eigenvalue, steepest
+from consensus.solvers.bounds import convexity, gap, spread, steepest
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule, value_at
 from topologies.schedules import ScheduleLike
@@ -85,14 +85,14 @@ class OPAPC(Solver):
     def prepared(self, problem: BaseProblem, network: ScheduleLike) -> Self:
         mu = convexity(problem) if self.convexity is None else self.convexity
         ready = super().prepared(problem, network)
-        dual = _MARGIN / (value_at(ready.step_size, 0) * (1 - lowest_eigenvalue(network))) if self.dual is None else self.dual
+        dual = _MARGIN / (value_at(ready.step_size, 0) * spread(network)) if self.dual is None else self.dual
         return replace(ready, convexity=mu, momentum=self._tau(problem, network), dual=dual)
 
     def _tau(self, problem: BaseProblem, network: ScheduleLike) -> float:
         if self.momentum is not None:
             return self.momentum
         mu = convexity(problem) if self.convexity is None else self.convexity
-        chi = (1 - lowest_eigenvalue(network)) / gap(network)
+        chi = spread(network) / gap(network)
         return float(f"{min(1.0, math.sqrt(chi * mu / steepest(problem, network)) / 2):.6g}")
 
     def init(self, problem: BaseProblem, w: np.ndarray) -> OPAPCState:

@@ -9,7 +9,7 @@ from consensus import _checks
 from consensus.communication.network import Network
 from consensus.problems import BaseProblem
 from consensus.problems.minibatches import draw
-from consensus.solvers.bounds import lowest_eigenvalue, refuse_batches, steepest
+from consensus.solvers.bounds import refuse_batches, spread, steepest
 from consensus.solvers.compressed.method import CompressedMethod, Memory, memory_weight
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import value_at
@@ -79,7 +79,7 @@ class LEAD(CompressedMethod):
             _checks.warn(f"LEAD's theory needs an unbiased compressor, and {self.compressor} is not")
 
     def gamma_for(self, omega: float, network: ScheduleLike) -> float:
-        return min(1.0, 2 / ((3 / omega - 2) * (1 - lowest_eigenvalue(network))))
+        return min(1.0, 2 / ((3 / omega - 2) * spread(network)))
 
     def stable_step(self, problem: BaseProblem, network: ScheduleLike) -> float:
         refuse_batches(self)

@@ -11,7 +11,7 @@ from consensus.compression.base import Compressor, compressor_of
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
 from consensus.solvers.base import Solver
-from consensus.solvers.bounds import lowest_eigenvalue, refuse_batches, steepest
+from consensus.solvers.bounds import refuse_batches, spread, steepest
 from consensus.solvers.needs import Needs
 from consensus.step_sizes import Rule
 from topologies.schedules import ScheduleLike
@@ -127,4 +127,4 @@ def omega(compressor: Compressor, parameters: int) -> float:
 
 def gamma_for(omega: float, network: ScheduleLike) -> float:
     """Return ``min(1, omega / (1 - lmin(W)))``: in experiments, at most half of what diverged."""
-    return min(1.0, omega / (1 - lowest_eigenvalue(network)))
+    return min(1.0, omega / spread(network))

@@ -1,6 +1,7 @@
 """Partitions: every sample goes to exactly one agent, padding weighs nothing, and heterogeneity is as asked."""
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -200,3 +201,26 @@ SINGLE, DIRICHLET = X.astype(np.float32), {"scheme": "dirichlet"}
 def test_bad_arguments(bad, words):
     with pytest.raises(ValueError, match=words):
         consensus.partition(**{"X": X, "y": Y, "agents": AGENTS, **bad})
+
+
+def test_many_integer_classes_are_warned_of_and_spread_as_is_said():
+    y = np.arange(6200) % 62
+    options = {"agents": 5, "scheme": "dirichlet", "concentration": 0.1, "seed": 0}
+    with pytest.warns(UserWarning, match=r"y has 62 different whole numbers.*classes=True spreads each of them"):
+        deciles = partition(np.zeros((6200, 1)), y, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        by_class = partition(np.zeros((6200, 1)), y, **options, classes=True)
+        same = partition(np.zeros((6200, 1)), y, **options, classes=False)
+        named = partition(np.zeros((6200, 1)), np.char.add("c", np.char.zfill(y.astype(str), 2)), **options)
+        partition(np.zeros((6200, 1)), y + 0.5 * (y == 3), **options)  # numbers
+    np.testing.assert_array_equal(same.indices, deciles.indices)
+    np.testing.assert_array_equal(named.indices, by_class.indices)
+
+    def changes(shards):  # of the agent with most of a class, along the codes
+        share = np.array([np.bincount(y[own[own >= 0]], minlength=62) for own in shards.indices])
+        return np.count_nonzero(np.diff(share.argmax(axis=0)))
+
+    assert changes(deciles) < 15 < 35 < changes(by_class)
+    with pytest.raises(ValueError, match="classes goes with scheme='dirichlet'"):
+        partition(np.zeros((6200, 1)), y, agents=2, classes=True)

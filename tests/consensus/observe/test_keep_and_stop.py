@@ -1,5 +1,8 @@
 """Stop rules as text, and the best point of a run beside the last one."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
 import numpy as np
 import pytest
 
@@ -60,12 +63,22 @@ def test_a_resumed_run_keeps_what_the_whole_one_does(tmp_path, first, every):
     np.testing.assert_array_equal(back.best.mean, whole.best.mean)
 
 
+@dataclass
+class Given:
+    """A metric with given values, which make no other metric of it."""
+
+    values: Iterator = field(compare=False)
+
+    def __call__(self, w):
+        return next(self.values)
+
+
 def test_a_point_of_the_last_round_alone_is_not_that_of_a_longer_run(tmp_path):
     def rising(rounds, **options):
         # Least at round 5, which a run of 5 rounds records, and one of 8 does not.
         values = {0: 3.0, 4: 2.0, 5: 1.0, 8: 2.5}
         rows = iter([values[round] for round in ([0, 4, 5] if rounds == 5 else [8] if "resume" in options else [0, 4, 8])])
-        metrics = {"mine": lambda w: next(rows)}
+        metrics = {"mine": Given(rows)}
         return solve(rounds, keep="mine", record_every=4, metrics=metrics, **options).best
 
     assert rising(5, checkpoint=tmp_path / "run").round == 5
