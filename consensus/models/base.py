@@ -60,6 +60,9 @@ class Model(Protocol):
         Whether f draws random numbers in training, as dropout does. The methods above then leave them out, and the model has
         ``drawn(agent, draw)``: the same model with the random numbers of an agent of the network in a draw, the same ones in
         every call. Gradients of batches are its; costs, metrics and gradients of all samples are without random numbers.
+    ``differs``, ``apart`` : bool
+        Whether f is another function in training, by such numbers or otherwise, and whether it may be one: gradients of batches
+        then are those of ``drawn``. Solvers that need one function refuse a model that differs.
     ``buffers`` : {"average", "keep"} or None
         If the model normalises batches, as batch normalisation does in training: whether points are evaluated by the statistics
         of all agents' samples or of each agent's own; None if not. It then has ``buffer_size`` and ``least``, how many numbers

@@ -46,6 +46,7 @@ class Framework(Linearized):
     differs = False  #: whether it is another function in training, by these numbers or otherwise
     apart = False  #: whether it may be: gradients of batches are then ``drawn``'s
     takes_integers = True  #: ``for_samples`` takes their dtype
+    _constants_in = "give its constants the dtype of x"  # a remedy
     precision: np.dtype = np.dtype(np.float32)  #: of runs on whole numbers
     _tried_in: frozenset[np.dtype]  # in which precisions the trial was passed
     _known: dict[tuple[tuple[int, ...], str], Self]  # the model for shapes of samples
@@ -89,8 +90,7 @@ class Framework(Linearized):
                 raise error from None
             if not whole:
                 raise ValueError(
-                    f"{error}; in {other} it works: give features X.astype('{other}'), or make its constants buffers, by "
-                    "register_buffer"
+                    f"{error}; in {other} it works: give features X.astype('{other}'), or {self._constants_in}"
                 ) from error
         known = self._known.setdefault(key, model)
         known._tried_in = known._tried_in | {precision}

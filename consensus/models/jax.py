@@ -47,7 +47,8 @@ class JAX(Framework):
     Notes
     -----
     The parameter vector holds the arrays in the order of ``jax.tree.leaves(parameters)``, each row by row; :meth:`unflatten`
-    puts them together again. In float64 runs JAX computes in float64 within the model's calls, whatever it does elsewhere.
+    puts them together again. Arrays in bfloat16 or float16 compute in it, and are float32 in the vector. In float64 runs JAX
+    computes in float64 within the model's calls, whatever it does elsewhere.
 
     How many outputs there are is known once the shape of a sample is: :class:`consensus.Problem` and
     :func:`consensus.testing.check_model` call :meth:`for_samples` with it. Every shape of arrays is compiled once in a process.
@@ -79,13 +80,20 @@ class JAX(Framework):
         with self._context(np.float32):
             tree = parameters if self._draw is None else jax.eval_shape(self._draw, jax.random.key(0))
         leaves, self._tree = jax.tree.flatten(tree)
-        odd = [_checks.shown(leaf) for leaf in leaves if np.dtype(getattr(leaf, "dtype", object)).kind != "f"]
+        kinds = [getattr(leaf, "dtype", np.dtype(object)) for leaf in leaves]
+        odd = [leaf for leaf, kind in zip(leaves, kinds, strict=True) if not jax.numpy.issubdtype(kind, jax.numpy.floating)]
         if odd or not leaves:
-            found = odd[0] if odd else _checks.shown(parameters)
-            raise TypeError(f"parameters must be a pytree of arrays of floats, or a function that draws one; got {found}")
+            found = _checks.shown(odd[0] if odd else parameters)
+            real = odd and jax.numpy.issubdtype(getattr(odd[0], "dtype", object), jax.numpy.complexfloating)
+            remedy = ": give its real and imaginary parts as two arrays, and add them up in apply" if real else ""
+            raise TypeError(
+                f"parameters must be a pytree of arrays of floats, or a function that draws one; got {found}{remedy}"
+            )
+        # Those of fewer digits than the run's compute in their own, as functions of JAX do.
+        self._halves = [kind if kind.itemsize < 4 else None for kind in kinds]
         self._shapes = [tuple(leaf.shape) for leaf in leaves]
         self.parameters = sum(math.prod(shape) for shape in self._shapes)
-        self._start = None if self._draw else np.concatenate([np.asarray(leaf).ravel() for leaf in leaves])
+        self._start = None if self._draw else np.concatenate(self._whole(leaves))
         self._prepare()
 
     def __repr__(self) -> str:
@@ -116,7 +124,12 @@ class JAX(Framework):
         jax = loaded()
         with self._context(np.float32):
             leaves = jax.tree.leaves(self._here.draw(rng.integers(2**32, dtype=np.uint32)))
-        return np.concatenate([np.asarray(leaf).ravel() for leaf in leaves])
+        return np.concatenate(self._whole(leaves))
+
+    def _whole(self, leaves: list[Array]) -> list[np.ndarray]:
+        """Return the arrays of parameters as rows, those of fewer digits than float32 in float32."""
+        pairs = zip(leaves, self._halves, strict=True)
+        return [np.asarray(leaf, np.float32 if half else None).ravel() for leaf, half in pairs]
 
     def unflatten(self, w: np.ndarray) -> PyTree:
         """Return the pytree of arrays that ``apply`` takes.
@@ -140,10 +153,13 @@ class JAX(Framework):
     def _unflatten(self, w: Array | np.ndarray) -> PyTree:
         ends = np.cumsum([math.prod(shape) for shape in self._shapes]).tolist()
         leaves = [w[end - math.prod(shape) : end].reshape(shape) for shape, end in zip(self._shapes, ends, strict=True)]
-        return self._tree.unflatten(leaves)
+        pairs = zip(leaves, self._halves, strict=True)
+        return self._tree.unflatten([leaf.astype(half) if half else leaf for leaf, half in pairs])
 
     def _outputs(self, w: Array, x: Array) -> Array:
         outputs = self._apply(self._unflatten(w), x)
+        if any(self._halves) and hasattr(outputs, "astype"):
+            outputs = outputs.astype(w.dtype)
         return outputs.reshape(len(x), -1) if getattr(outputs, "ndim", 0) > 2 else outputs
 
     @contextmanager

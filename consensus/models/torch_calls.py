@@ -38,6 +38,7 @@ class ModuleCalls(Framework):
     Subclasses set the attributes below.
     """
 
+    _constants_in = "make its constants buffers, by register_buffer"
     device: str
     seed: int
     buffers: str | None  #: of which samples evaluation has the statistics of batch normalisation, if there is any

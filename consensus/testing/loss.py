@@ -53,6 +53,10 @@ def check_loss(loss: Loss, targets: ArrayLike, outputs: int | None = None, *, se
     """
     if not isinstance(loss, Loss):
         raise TypeError(f"loss must be a consensus.losses.Loss; got {_checks.shown(loss)}")
+    if loss.over == "batch":
+        raise TypeError(
+            f"loss must be one of samples, whose laws are tried here; {loss} is one of whole batches: a problem tries it"
+        )
     wanted = _checks.array("targets", targets)
     wanted = wanted[:, None] if wanted.ndim == 1 else wanted
     if wanted.ndim != 2 or len(wanted) < 2:

@@ -81,6 +81,30 @@ def test_bad_arguments():
         JAX(apply, ZEROS).for_samples((5,))
 
 
+@pytest.mark.parametrize("kind", ["bfloat16", "float16"])
+def test_parameters_of_few_digits_compute_in_their_own_precision(kind):
+    rng = np.random.default_rng(0)
+    given, x = {"w": jnp.asarray(rng.standard_normal((4, 2)), kind)}, rng.standard_normal((5, 4)).astype(np.float32)
+    model = JAX(lambda parameters, x: x.astype(kind) @ parameters["w"], given)
+    w = model.init(rng)
+    assert w.dtype == np.float32
+    assert model.unflatten(w)["w"].dtype == kind
+    np.testing.assert_allclose(model.predict(w, x), x.astype(kind) @ given["w"], rtol=1e-2, atol=1e-2)
+    slopes = jax.grad(lambda parameters: (x.astype(kind) @ parameters["w"]).astype("float32").sum())(given)
+    np.testing.assert_allclose(model.vjp(w[None], x[None], np.ones((1, 5, 2), np.float32))[0], slopes["w"].ravel(), rtol=1e-2)
+
+
+def test_constants_in_another_precision_are_refused_where_the_run_has_it():
+    model = JAX(lambda parameters, x: x.astype("float32") @ parameters.astype("float32"), np.zeros((4, 2)))
+    with pytest.raises(
+        ValueError, match=r"in float32 it works: give features X.astype\('float32'\), or give its constants the dtype"
+    ):
+        model.for_samples((4,), np.float64)
+    assert model.for_samples((4,)).outputs == 2
+    with pytest.raises(TypeError, match="give its real and imaginary parts as two arrays"):
+        JAX(apply, {"w": np.ones(3) * 1j})
+
+
 def _gpus():
     try:
         return jax.devices("cuda")
