@@ -408,3 +408,22 @@ def test_losses_of_ones_own_are_tried_as_well():
 
     with pytest.raises(ValueError, match="must be a loss of each sample by itself; the loss of a sample with the target"):
         problem(Centred(), Y)
+
+
+def test_a_loss_of_a_batch_is_never_added_up_from_parts_of_it():
+    """Of shards and test sets that take more memory than one pass of sums over samples does."""
+    x = RNG.standard_normal((1300, 4))
+    model, targets = consensus.MLP([4, 2000, 1]), RNG.standard_normal((1300, 2))
+    p = consensus.Problem(
+        model,
+        TorchLoss(lambda f, d: torch.logsumexp(f[:, 0] * d[:, 0], 0), over="batch"),
+        consensus.Shards.from_list([(x, targets)]),
+    )
+    w = model.init(np.random.default_rng(0))
+    exponents = model.predict(w, x)[:, 0] * targets[:, 0]
+    expected = np.logaddexp.reduce(exponents)
+    assert p.objective(w) == pytest.approx(expected, rel=1e-12)
+    slopes = (np.exp(exponents - expected) * targets[:, 0])[None, :, None]
+    np.testing.assert_allclose(p.gradient(w[None]), model.vjp(w[None], x[None], slopes), rtol=1e-9, atol=1e-14)
+    run = consensus.solve(p, topologies.complete(1), DGD(1e-12), rounds=1, start=w, test=(x, targets))
+    assert run.history["test_error"][-1] == pytest.approx(expected, rel=1e-9)
