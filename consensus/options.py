@@ -154,6 +154,22 @@ class RunOptions:
         bounds = (self.tolerance, self.exchanges, self.seconds, self.stop)
         return self.record_every is None and (bool(users) or any(bound is not None for bound in bounds))
 
+    def check_hidden(self, solver: object, several: bool) -> None:
+        """Raise ``ValueError`` if these options need what a solver hides; ``several`` processes may be of different owners."""
+        name, owned = type(solver).__name__, isinstance(self.test, OwnedTest)
+        if owned and (secure := getattr(solver, "secure", None)) is not None:
+            raise ValueError(f"test sets of owners are recorded owner by owner, which secure={secure} hides: give none")
+        if not (several and getattr(solver, "secret", False)):
+            return
+        rules = {"stop": self.stop and StopRule.parse(self.stop).column, "keep": self.keep}
+        needed = ["tolerance"] * (self.tolerance is not None) + ["agent_objectives"] * self.agent_objectives + ["test"] * owned
+        needed += [argument for argument, column in rules.items() if column in ("objective", "stationarity")]
+        if needed:
+            raise ValueError(
+                f"{name} on several processes records nothing of their data, no objective and no stationarity, and the "
+                f"argument {needed[0]} needs it: leave it away; test=(X, y), which all of them have, gives a column test_error"
+            )
+
     @property
     def compared(self) -> dict[str, object]:
         """What must be the same in all processes that call :func:`consensus.solve` together."""

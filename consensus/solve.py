@@ -132,6 +132,8 @@ def solve(
         A solver may add columns of its own, as :class:`consensus.solvers.AdaptiveNEXT` does; ``metrics`` are the last ones.
         If some of the A agents are Byzantine, columns and ``result.mean`` describe the H honest ones, with the objective
         ``A/H sum_i g_i + r``, and all agents' messages. Agents with models of their own are measured at these, not their mean.
+        With secure sums (``TreeLBFGS(secure=SecureSums())``) those of the history are masked, too; with
+        :class:`consensus.privacy.Private` on ranks ``objective`` and ``stationarity`` are NaN.
 
     Raises
     ------
@@ -222,6 +224,10 @@ def solve(
         if needs.tree and start.strides[0] and not (start == start[0]).all():
             raise ValueError(f"start must be the same for all agents, (P,): {type(solver).__name__} has one point for all")
         options = options.fitted(problem, solver)
+        hides = getattr(solver, "secret", False) or getattr(solver, "secure", None) is not None
+        options.check_hidden(solver, where.size > 1)
+        if honest is not None and getattr(solver, "secure", None) is not None:
+            raise ValueError("honest is a sum over some agents, which tells what the others add to secure sums: leave it away")
         whole = problem.agents == problem.network_size
         identity: dict[str, str | None] = {}
         if checkpoint or resume or where.size > 1:
@@ -236,7 +242,7 @@ def solve(
     edges = solver.edges(network) if hasattr(solver, "edges") else network
     if identity:
         identity["solver"] = known_by(solver)
-    if (checkpoint or resume) and not whole:
+    if (checkpoint or resume) and not whole and not hides:  # a digest tells whoever can guess the samples that they are right
         identity["data"] = digest(*where.allgather(problem.digests()))
     if checkpoint or resume:
         identity |= options.identity(where)

@@ -48,7 +48,8 @@ class FedAdam(Federated[FedAdamState]):
     tau : float
         > 0: the server adapts no further to changes that are smaller.
     secure : SecureSums, optional
-        Masks by which the server learns the sum of the changes, and no client's.
+        Masks by which the server learns the sums of the changes over all clients, exactly, and of one client no more than
+        these say. It needs ``share=1.0``: sums over a part, another one in each round, could be subtracted.
 
     References
     ----------

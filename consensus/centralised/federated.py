@@ -10,7 +10,8 @@ import numpy as np
 from consensus import _checks
 from consensus.centralised.system import Advance, S, System, Traffic
 from consensus.communication.fixed_point import SecureSums
-from consensus.communication.masks import KEY, Masks
+from consensus.communication.keys import KEY
+from consensus.communication.masks import Masks
 from consensus.problems import BaseProblem, Minibatches
 from consensus.problems.minibatches import draw
 
@@ -37,13 +38,18 @@ class Federated(System[S]):
         _checks.count("seed", self.seed, least=0)
         if self.secure is not None:
             _checks.offers("secure", self.secure, ("encode", "decode"), "consensus.privacy.SecureSums(), or None")
+            if self.share < 1:
+                raise ValueError(
+                    f"secure sums need all clients in every round, as sums over others in each can be subtracted until single "
+                    f"clients are left; got share={self.share:g}: give share=1.0, or secure=None"
+                )
 
     def check(self, problem: BaseProblem) -> None:
         super().check(problem)
         if self.batch is not None:
             Minibatches(self.batch).check(problem)
-        if self.secure is not None and (clients := self.count(problem.agents)) < 2:
-            raise ValueError(f"secure sums need two clients or more in a round; share={self.share:g} is {clients}")
+        if self.secure is not None and problem.agents < 2:
+            raise ValueError("secure sums need two clients or more; the problem has one: give secure=None")
 
     def count(self, agents: int) -> int:
         """Return how many of so many clients take part in a round."""
@@ -82,8 +88,8 @@ class Clients:
     def total(self, rows: np.ndarray, who: np.ndarray, round: int, traffic: Traffic) -> np.ndarray:
         """Return the sum (1, P) of ``rows`` (clients, P), one from each of ``who``, that reach the server; they are counted.
 
-        With secure sums these are masked, eight bytes a number, and the sum is exact in fixed point. Before the first one each
-        client sends its public key to the server, which passes all of them on.
+        With secure sums, which are over all clients, these are masked, eight bytes a number, and the sum is exact in fixed
+        point. Before the first one each client sends its public key to the server, which passes all of them on.
         """
         secure, (count, numbers) = self.system.secure, rows.shape
         if secure is None:
@@ -97,7 +103,7 @@ class Clients:
             if round == 0:
                 for keys in (1, agents):  # of each client to the server; of all to each
                     traffic.send(agents, keys * KEY // 8, agents, exchanges=0, itemsize=8)
-        codes = secure.encode(rows, who, count) + self._masks.drawn(self._sums, numbers, who)
+        codes = secure.encode(rows, who, count) + self._masks.drawn(self._sums, numbers)
         self._sums += 1
         traffic.send(count, numbers, count, exchanges=0, itemsize=8)
         return secure.decode(codes.sum(axis=0)).astype(rows.dtype)[None]

@@ -48,7 +48,8 @@ class SCAFFOLD(Federated[ScaffoldState]):
     server_rate : float
         > 0.
     secure : SecureSums, optional
-        Masks by which the server learns the sums of the changes, and no client's.
+        Masks by which the server learns the sums of both changes over all clients, exactly, and of one client no more than
+        these say. It needs ``share=1.0``: sums over a part, another one in each round, could be subtracted.
 
     References
     ----------

@@ -63,6 +63,11 @@ class SecureSums:
     def __post_init__(self) -> None:
         object.__setattr__(self, "bits", _checks.count("bits", self.bits, least=0, most=60))
 
+    @property
+    def unit(self) -> float:
+        """The unit of numbers in fixed point, 2^-bits."""
+        return 2.0**-self.bits
+
     def encode(
         self, rows: Float[np.ndarray, "agents n"], agents: Int[np.ndarray, " agents"], terms: int, fixed: int | None = None
     ) -> UInt64[np.ndarray, "agents n"]:
@@ -87,7 +92,8 @@ class SecureSums:
         Raises
         ------
         ValueError
-            If a number is NaN, or so large that a sum may overflow: it names the agent.
+            If a number is NaN, or so large that a sum may overflow: it names the agent, and not the number, as others may
+            read the error.
         """
         scales = np.ones(rows.shape[1])
         scales[:fixed] = 2.0**self.bits
@@ -95,13 +101,12 @@ class SecureSums:
         good = np.abs(codes) < 2.0**63 / terms - 1  # false for NaN
         if not good.all():
             row, column = (int(place[0]) for place in (~good).nonzero())
-            here = f"agent {agents[row]} has {rows[row, column]:.6g} for a secure sum"
+            who = f"agent {agents[row]}"
             if not np.isfinite(rows[row, column]):
-                raise ValueError(f"{here}, which takes finite numbers")
-            raise ValueError(
-                f"{here}, and {terms} agents may have numbers below {2.0**63 / terms / scales[column]:.6g}: give SecureSums "
-                f"fewer bits than {self.bits}"
-            )
+                raise ValueError(f"{who} has a number for a secure sum that is NaN or infinite")
+            scaled = "scale the features and targets"
+            remedy = f"give SecureSums fewer bits than {self.bits}, or {scaled}" if self.bits else scaled
+            raise ValueError(f"{who} has a number that is too large for a secure sum of {terms} agents: {remedy}")
         return np.asarray(codes.astype(np.int64).view(np.uint64))
 
     def decode(self, total: UInt64[np.ndarray, " n"], fixed: int | None = None) -> Float[np.ndarray, " n"]:

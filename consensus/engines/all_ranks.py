@@ -8,6 +8,7 @@ import numpy as np
 
 from consensus._files import Hold
 from consensus.checkpoint import Checkpoint, write
+from consensus.communication.masks import Masks
 from consensus.engines import rank_files
 from consensus.engines.ranks import Ranks
 from consensus.observe.counts import total
@@ -25,6 +26,8 @@ class AllRanks:
     def __init__(self, ranks: Ranks, sizes: np.ndarray) -> None:
         self.ranks, self.sizes = ranks, sizes
         self.signal = self._signal_of_any = 0
+        self._masks: Masks | None = None
+        self._sums = 0  # that were masked
 
     def rows(self, block: np.ndarray) -> np.ndarray:
         return self.ranks.allgather_rows(block, self.sizes)
@@ -39,6 +42,16 @@ class AllRanks:
 
     def chain(self, step: Callable[[np.ndarray], np.ndarray], value: np.ndarray) -> np.ndarray:
         return self.ranks.chain(step, value)
+
+    def masked_sum(self, codes: np.ndarray) -> np.ndarray:
+        if self.ranks.size > 1:
+            if self._masks is None:
+                end = int(self.sizes[: self.ranks.me + 1].sum())
+                self._masks = Masks(range(end - int(self.sizes[self.ranks.me]), end))
+                self._masks.agree(self.rows(self._masks.public))
+            codes = codes + self._masks.drawn(self._sums, codes.shape[1])
+            self._sums += 1
+        return self.chain(lambda total: total + codes.sum(axis=0), np.zeros(codes.shape[1], np.uint64))
 
     def total(self, counts: dict[str, Any], seconds: float) -> tuple[dict[str, Any], float]:
         theirs, times, signals = zip(*self.ranks.allgather((counts, seconds, self.signal)), strict=True)

@@ -34,6 +34,10 @@ class Engine(ABC):
         Number of processes that call :func:`consensus.solve` together.
     without_rounds : bool
         Whether it runs solvers whose agents wake one by one, too.
+    keeps_secrets : bool
+        Whether its processes, if there are several, give solvers that are ``secret``, such as
+        :class:`consensus.privacy.Private`, random numbers of their own, by ``solver.among_owners``, and mask the sums of the
+        history of those with ``secure`` sums, by ``Gather.masked_sum``. Other engines reject these solvers.
 
     Examples
     --------
@@ -56,6 +60,7 @@ class Engine(ABC):
     root: bool = True
     size: int = 1
     without_rounds: bool = False
+    keeps_secrets: bool = False
 
     @abstractmethod
     def run(
@@ -222,7 +227,18 @@ class Engine(ABC):
         -------
         Solver
             The solver as it runs.
+
+        Raises
+        ------
+        TypeError
+            If the solver is ``secret`` or has ``secure`` sums, and the engine does not keep its processes' secrets.
         """
+        hides = getattr(solver, "secret", False) or getattr(solver, "secure", None) is not None
+        if self.size > 1 and hides and not self.keeps_secrets:
+            raise TypeError(
+                f"{type(solver).__name__} on {self.size} processes needs random numbers that each of them keeps to itself, and "
+                f"{self} has none: give engine=consensus.engines.MPI() or Torch(), or one process for a simulation"
+            )
         if not hasattr(solver, "prepared"):  # solvers that do not derive from Solver may lack it
             return solver
         whole: Any = problem if problem.agents == problem.network_size else WholeNetwork(problem, self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 
 import numpy as np
@@ -100,6 +101,13 @@ class Solver(Method, Protocol):
 
     def width(self, problem: AnyProblem) -> int:
         """Return how many numbers of an agent are mixed at once."""
+
+    @property
+    def secret(self) -> bool:
+        """Whether its agents draw random numbers that others must not know."""
+
+    def among_owners(self, agents: range, everyone: Callable[[np.ndarray], np.ndarray]) -> Any:  # noqa: ANN401  as below
+        """Return the solver with such numbers, for the ``agents`` of one of several processes."""
 
     def prepared(self, problem: AnyProblem, network: ScheduleLike) -> Any:  # noqa: ANN401  of the solver's own class
         """Return the solver as it runs."""

@@ -55,6 +55,8 @@ class RankEngine(Engine):
         Its communication with the others.
     """
 
+    keeps_secrets = True
+
     def __init__(self, transport: Transport, cores: int, strict: bool, timeout: float) -> None:
         self.cores, self.strict = _checks.count("cores", cores), _checks.flag("strict", strict)
         self.timeout = _checks.number("timeout", timeout, above=0)
@@ -111,6 +113,8 @@ class RankEngine(Engine):
         self.ranks.enter(lambda: f"in round {observer.round + 1}", names)
         try:
             with threadpool_limits(self.cores, user_api="blas"), self._terminated(observer, names[self.rank], gather):
+                if self.size > 1 and getattr(solver, "secret", False):
+                    solver = solver.among_owners(range(rows.start, rows.stop), gather.rows)
                 report = reports(observer, solver, gather, gather.preempted)
                 own = begin if begin.resumed else begin.block(rows)  # a checkpoint is loaded with the rows of this rank
                 reason = run_rounds(problem, network, solver, own, rounds, report, observer.due)

@@ -20,6 +20,7 @@ class AtMean:
     """Measures objective, stationarity and test error at the mean of the `agents`, and how far these are apart.
 
     With `each` it measures the objective of every agent's iterate, too. `sizes` are the numbers of the agents' samples here.
+    What is of the agents' data is NaN if that is `hidden`.
     """
 
     def __init__(
@@ -29,7 +30,9 @@ class AtMean:
         test: HeldOut | ReadTest | OwnedTest | None,
         each: bool,
         sizes: np.ndarray | None,
+        hidden: bool = False,
     ) -> None:
+        self.hidden = hidden
         self.agents, self.solver, self.test, self.each, self.sizes = agents, solver, test, each, sizes
         self.problem: Any = agents.problem
         self._kind: str | None = getattr(getattr(self.problem, "model", None), "buffers", None)
@@ -37,7 +40,7 @@ class AtMean:
     def measure(self, w: np.ndarray, mean: np.ndarray) -> dict[str, float | np.ndarray]:
         """Return the measured quantities by name, at the iterates `w` of the agents of this process and the `mean` of all."""
         buffers = self._averaged(mean)
-        objective, stationarity = self._at(mean, buffers)
+        objective, stationarity = (np.nan, np.nan) if self.hidden else self._at(mean, buffers)
         squares = self.agents.numbers(lambda rows: squared_distances(w[rows], mean), len(w), w.dtype)
         row: dict[str, float | np.ndarray] = {
             "objective": objective,
@@ -104,5 +107,4 @@ class AtMean:
         return self._with_regularizer(costs, point)
 
     def _with_regularizer(self, costs: np.ndarray, point: np.ndarray) -> float:
-        total = self.agents.share * self.agents.of(self.agents.gather.rows(costs)).sum()
-        return float(total + self.problem.regularizer.value(point))
+        return float(self.agents.cost(costs) + self.problem.regularizer.value(point))

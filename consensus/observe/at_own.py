@@ -19,7 +19,8 @@ from consensus.problems.personal import Personal
 class AtOwn:
     """Measures objective, stationarity and test error at the agents' own points: see :class:`Personal`.
 
-    An agent's point has the mean where agents agree. `each` asks for the agents' parts of the objective, too.
+    An agent's point has the mean where agents agree. `each` asks for the agents' parts of the objective, too. What is of the
+    agents' data is NaN if that is `hidden`.
     """
 
     def __init__(
@@ -29,7 +30,9 @@ class AtOwn:
         personal: Personal,
         test: HeldOut | ReadTest | OwnedTest | None,
         each: bool,
+        hidden: bool = False,
     ) -> None:
+        self.hidden = hidden
         self.agents, self.solver, self.personal, self.test, self.each = agents, solver, personal, test, each
         self.problem: Any = agents.problem
         self._buffers = getattr(getattr(self.problem, "model", None), "buffers", None) is not None
@@ -38,6 +41,11 @@ class AtOwn:
         """Return the measured quantities by name, at the iterates `w` of the agents of this process and the `mean` of all."""
         own, agents, problem = self.personal.own, self.agents, self.problem
         points, buffers = self.personal.points(w, mean), None
+        apart = squared_distances(np.where(own, 0, w), np.where(own, 0, mean))
+        if self.hidden:
+            disagreement = float(np.sqrt(agents.of(agents.gather.rows(apart)).mean()))
+            row: dict[str, float | np.ndarray] = {"objective": np.nan, "stationarity": np.nan, "disagreement": disagreement}
+            return row | self._errors(points, buffers)
         costs, gradients = problem.value_and_gradient(points)
         if self._buffers:
             buffers = problem.buffers(points)
@@ -47,9 +55,8 @@ class AtOwn:
         costs = problem.network_size * costs + problem.regularizer.value(points) + gaps
         slopes = np.where(own, problem.network_size * gradients, agents.total(gradients)) + pulls
         squares = np.square(points - self.solver.prox(problem)(points - slopes, 1.0)).sum(axis=1)
-        apart = squared_distances(np.where(own, 0, w), np.where(own, 0, mean))
         objectives, squares, apart = agents.of(agents.gather.rows(np.stack([costs, squares, apart], axis=1))).T
-        row: dict[str, float | np.ndarray] = {
+        row = {
             "objective": float(objectives.mean()),
             "stationarity": float(np.sqrt(squares.mean())),
             "disagreement": float(np.sqrt(apart.mean())),

@@ -11,7 +11,7 @@ from consensus._files import Hold
 from consensus.checkpoint import Checkpoint, write
 
 if TYPE_CHECKING:
-    from jaxtyping import Shaped
+    from jaxtyping import Shaped, UInt64
 
 Result = TypeVar("Result")
 
@@ -80,6 +80,21 @@ class Gather(Protocol):
         -------
         ndarray
             The last process's.
+        """
+        ...
+
+    def masked_sum(self, codes: UInt64[np.ndarray, "agents n"]) -> UInt64[np.ndarray, " n"]:
+        """Return a sum over all agents modulo 2^64, of which processes send each other masked terms.
+
+        Parameters
+        ----------
+        codes : ndarray of uint64 (agents, n)
+            Of the agents of this process.
+
+        Returns
+        -------
+        ndarray of uint64 (n,)
+            The sum.
         """
         ...
 
@@ -161,6 +176,10 @@ class Whole:
 
     def chain(self, step: Callable[[np.ndarray], np.ndarray], value: np.ndarray) -> np.ndarray:
         return step(value)
+
+    def masked_sum(self, codes: np.ndarray) -> np.ndarray:
+        total: np.ndarray = codes.sum(axis=0)
+        return total
 
     def total(self, counts: dict[str, Any], seconds: float) -> tuple[dict[str, Any], float]:
         return counts, seconds

@@ -29,6 +29,11 @@ ALWAYS = ("round", "objective", "stationarity", "disagreement", *COUNTED[1:])
 ASKED_FOR = ("agent_objective", "test_error", "test_error_worst", "agent_test_error")
 
 
+def hides(solver: object, problem: Costs) -> bool:
+    """Return whether the history tells nothing of the data: those of a secret solver's agents on several processes."""
+    return getattr(solver, "secret", False) and problem.agents < problem.network_size
+
+
 class Recorder:
     """Measures the iterates of the agents, and appends rows to ``history``.
 
@@ -36,7 +41,8 @@ class Recorder:
     some agents are Byzantine, only the iterates and costs of the `honest` ones are measured. `points` is the number of iterates
     that are measured, by default one of each of these agents. With `metrics_on` costs and their gradients are those of its
     first batch. If a model's buffers are averaged for evaluation, each row counts what that sends along a spanning tree.
-    Agents who have models of their own are measured at these, others at their mean.
+    Agents who have models of their own are measured at these, others at their mean. With a solver of `secure` sums those of the
+    history are masked, too; with a `secret` one nothing of the data of agents on several processes is measured.
     """
 
     def __init__(
@@ -68,12 +74,15 @@ class Recorder:
         if isinstance(self.test, OwnedTest):
             self.test = self.test.restrict(cast(Problem, problem).rows)
         self.gather, sizes = gather, getattr(getattr(problem, "shards", None), "sizes", None)
-        self.agents = MeasuredAgents(self.problem, gather, self.honest, self.points)
+        # Systems with a server, which are measured where all data are, have no needs.
+        secure = getattr(self.solver, "secure", None) if hasattr(self.solver, "needs") else None
+        hidden = hides(self.solver, problem)
+        self.agents = MeasuredAgents(self.problem, gather, self.honest, self.points, secure)
         asked = self.test, self.agent_objectives
         if self.personal is None:
-            self._measures: AtMean | AtOwn = AtMean(self.agents, self.solver, *asked, sizes)
+            self._measures: AtMean | AtOwn = AtMean(self.agents, self.solver, *asked, sizes, hidden)
         else:
-            self._measures = AtOwn(self.agents, self.solver, self.personal, *asked)
+            self._measures = AtOwn(self.agents, self.solver, self.personal, *asked, hidden)
 
     def resume(self, history: History, path: object) -> None:
         """Continue the history of the checkpoint `path`; raise ValueError if this run has other columns."""

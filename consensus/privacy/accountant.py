@@ -20,6 +20,9 @@ def epsilon(
 ) -> float:
     """Return the epsilon of (epsilon, delta)-differential privacy of all data of one agent, against who sees all messages.
 
+    It is that of runs on ranks, where each agent's noise is its own secret: see :class:`Private`. A simulation in one process
+    has none, as all noise follows from its seed; what is returned then is what such a run on ranks would have.
+
     Every agent takes T gradients of norm at most C. To each it adds independent Gaussian noise of standard deviation s, and for
     each of its edges correlated noise of standard deviation c, which its neighbour subtracts. With the graph's Laplacian L
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from consensus import _checks
+from consensus.communication.fixed_point import SecureSums
 from consensus.problems import BaseProblem
 from consensus.problems.personal import Personal
 from consensus.solvers.needs import Needs
@@ -32,6 +33,10 @@ class SolverDefaults:
         @property
         def default(self) -> str: ...
         @property
+        def secret(self) -> bool: ...
+        @property
+        def secure(self) -> SecureSums | None: ...
+        @property
         def history_columns(self) -> Mapping[str, Callable[[np.ndarray], Any]]: ...
 
     else:
@@ -39,7 +44,17 @@ class SolverDefaults:
         exchanges_a_round = None
         sends = ""
         default = ""
+        secret = False
+        secure = None
         history_columns = MappingProxyType({})
+
+    def among_owners(self, agents: range, everyone: Callable[[np.ndarray], np.ndarray]) -> Self:
+        """Return the solver as it runs in one of several processes, which may be of different owners, if it is ``secret``.
+
+        It then has random numbers that no other process knows. ``agents`` are those of this process, and ``everyone(rows)``
+        returns the rows (A, n) of all agents from theirs.
+        """
+        return self
 
     def check_network(self, schedule: ScheduleLike) -> None:
         """Raise ``ValueError`` if the method cannot run on a schedule."""

@@ -7,8 +7,8 @@ import numpy as np
 
 from consensus import _checks
 from consensus.communication.fixed_point import SecureSums
+from consensus.communication.keys import KEY
 from consensus.communication.masked_tree import MaskedTree
-from consensus.communication.masks import KEY
 from consensus.communication.network import Network
 from consensus.communication.tree import Tree
 from consensus.compression import IntegerRows
@@ -68,6 +68,7 @@ class TreeLBFGS(Solver):
     integers are exact, in any order. Runs of 32 share a width (``consensus.compression.runs``). Values are sent in float64,
     and with ``rounded=False`` gradients, too. At first ``|grad U|`` is replaced by A times the norm of the root's gradient,
     which the root sends down, after the agents have found the tree in as many exchanges as the diameter. All this is counted.
+    With ``secure`` the first unit is 2^-bits: what the root sends down is of sums alone.
 
     The network must be static, undirected and connected, without lost messages. The root is a single point of failure. r must
     be smooth. Convergence of L-BFGS to stationary points of nonconvex costs is not proved in general.
@@ -123,7 +124,10 @@ class TreeLBFGS(Solver):
         r, trial = problem.regularizer, state.trial[0]
         stacked = np.ascontiguousarray(state.trial)  # as after a checkpoint: rows of one array, not one row many times
         local = problem.gradient(stacked)
-        scale = state.scale if state.round else first_scale(tree, local)
+        scale = state.scale
+        if state.round == 0:
+            tree.discover()
+            scale = first_scale(tree, local) if self.secure is None else 0.0
         value, total, sent = self._summed(tree, problem.value(stacked), local, state, scale)
         value, gradient = value + float(r.value(trial)), total + r.gradient(trial)
         scale = float(np.linalg.norm(gradient))
@@ -144,6 +148,8 @@ class TreeLBFGS(Solver):
             return float(sums[0]), sums[1:], state.sent
         agents, parameters = tree.agents, local.shape[1]
         unit = power_of_two(_NOISE * scale * np.sqrt(12 / (agents * parameters)))
+        if self.secure is not None and scale == 0:
+            unit = self.secure.unit
         codes = np.rint((local - state.sent) / unit)
         codec = IntegerRows(parameters, floats=1, unit=unit)
         sums = tree.broadcast(tree.reduce(np.column_stack([values, codes]), codec), codec)[0]
@@ -172,9 +178,8 @@ def words_of_keys(secure: SecureSums | None, problem: BaseProblem) -> int:
 def first_scale(tree: Tree | MaskedTree, local: np.ndarray) -> float:
     """Return a first guess of the norm of the summed gradient: A times that of the root, of ``local`` (agents, P).
 
-    The agents find the tree, and the root sends the guess down.
+    The root sends the guess down.
     """
-    tree.discover()
     return tree.agents * float(tree.broadcast(np.linalg.norm(local, axis=1)[:, None])[0, 0])
 
 

@@ -63,7 +63,9 @@ class TreeNewton(Solver):
     columns : int
         Number of columns of O, >= 2: products per round.
     secure : SecureSums, optional
-        Secure aggregation: masks hide the terms of the sums. Messages up the tree take eight bytes a number.
+        Secure aggregation: masks hide the terms of the sums. Messages up the tree take eight bytes a number. M then begins with
+        a multiple of the identity, the mean curvature along O, in place of the root's own matrix, and the first units are
+        2^-bits: all that the root sends down is computed from sums.
 
     References
     ----------
@@ -129,9 +131,13 @@ class TreeNewton(Solver):
         if first:
             tree.discover()
             units = np.zeros((len(w), 2))
-            if root is not None:
-                units = first_units(problem, w, gradients[0], root, self.columns)
-            plan = plan._replace(units=tree.broadcast(units, IntegerRows(w.shape[1], powers=2)))
+            if self.secure is not None:  # what the root guesses would tell of its own data
+                units[:] = self.secure.unit
+            else:
+                if root is not None:
+                    units = first_units(problem, w, gradients[0], root, self.columns)
+                units = tree.broadcast(units, IntegerRows(w.shape[1], powers=2))
+            plan = plan._replace(units=units)
         basis, (a, b) = plan.directions(state.round, self.columns), plan.units[0]
         totals, codes = [sent], []
         for gradient in [local, *gradients] if plan.refused else gradients:
@@ -144,7 +150,7 @@ class TreeNewton(Solver):
         message = np.zeros((len(w), 3 + plan.steps.shape[1] * (1 + w.shape[1])))  # the trial, two units, the steps and theirs
         if root is not None:
             sums = Sums(points, rows[root, : len(points)], rows[root, len(points) :].reshape(-1, w.shape[1]), basis)
-            chosen, next_plan, known = decide(problem, w, root, plan, known, sums)
+            chosen, next_plan, known = decide(problem, w, root, plan, known, sums, own=self.secure is None)
             message[root] = _written(chosen, next_plan)
         # Down.
         codec = IntegerRows(w.shape[1], small=1, powers=2 + len(FACTORS) + 1)

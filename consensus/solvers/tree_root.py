@@ -110,10 +110,13 @@ def first_units(problem: BaseProblem, w: np.ndarray, gradient: np.ndarray, root:
     return units
 
 
-def decide(problem: BaseProblem, w: np.ndarray, root: int, plan: Plan, known: Known, sums: Sums) -> tuple[int, Plan, Known]:
+def decide(
+    problem: BaseProblem, w: np.ndarray, root: int, plan: Plan, known: Known, sums: Sums, own: bool = True
+) -> tuple[int, Plan, Known]:
     """Return the trial that is taken, or -1, the next plan, one row, and the root's knowledge.
 
-    ``root`` is its row of ``w`` (agents, P).
+    ``root`` is its row of ``w`` (agents, P). The model begins with the root's ``own`` curvature, or else with a multiple of the
+    identity, by the sums alone.
     """
     total, (value, tau, scale), promised, directions, blocks, noise = known.of(root)
     (agents, columns), first, (a, b) = (problem.network_size, sums.directions.shape[1]), scale == 0, plan.units[0]
@@ -129,7 +132,7 @@ def decide(problem: BaseProblem, w: np.ndarray, root: int, plan: Plan, known: Kn
     else:
         chosen, point, tau = -1, w[root], _REFUSED * tau
         total = totals[0] if plan.refused else total
-    M = agents * _own_curvature(problem, point, root)
+    M = agents * _own_curvature(problem, point, root) if own else _round(directions, blocks, noise)
     for basis, Z, rounding in zip(directions, blocks, noise, strict=True):
         M = corrected(M, basis, Z, rounding) if rounding else M
     ridge = quadratic_weights(problem)
@@ -165,6 +168,13 @@ def _own_curvature(problem: BaseProblem, point: np.ndarray, root: int) -> np.nda
     identity = np.eye(len(point), dtype=problem.dtype)
     matrix: np.ndarray = products(own, point[None].astype(problem.dtype), identity)[0].astype(float)
     return matrix
+
+
+def _round(directions: np.ndarray, blocks: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    """Return the identity (P, P) times the mean curvature along the directions of the block with the least rounding."""
+    best = int(np.argmin(np.where(noise > 0, noise, np.inf)))
+    mean = float(np.vecdot(directions[best].T, blocks[best].T).mean())  # the directions have length one
+    return np.diag(np.full(directions.shape[1], max(mean, 0.0) + float(noise[best])))
 
 
 def quadratic_weights(problem: BaseProblem) -> np.ndarray | None:

@@ -1,5 +1,6 @@
 """A solver around another one, whose exchanges it changes."""
 
+import copy
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -29,6 +30,8 @@ class Wrapper(Solver):
         needs, name = needs_of(_checks.solver(self.solver)), type(self.solver).__name__
         if needs.tree:
             raise TypeError(f"solver must be one that mixes with its neighbours; {name} sums along a tree")
+        if needs.wakes:
+            raise TypeError(f"solver must be one with rounds; {name} wakes without them")
         if needs.counts_exchanges:
             raise TypeError(f"solver must be one with a single exchange at a time; {name} finds its exchanges by itself")
 
@@ -47,6 +50,17 @@ class Wrapper(Solver):
     @property
     def needs(self) -> Needs:
         return needs_of(self.solver)
+
+    @property
+    def secret(self) -> bool:
+        return getattr(self.solver, "secret", False)
+
+    def among_owners(self, agents: range, everyone: Callable[[np.ndarray], np.ndarray]) -> Self:
+        if not getattr(self.solver, "secret", False):
+            return self
+        ready = copy.copy(self)  # with all that prepared has found
+        object.__setattr__(ready, "solver", self.solver.among_owners(agents, everyone))
+        return ready
 
     @property
     def exchanges_a_round(self) -> float | None:

@@ -3,8 +3,8 @@ What privacy costs
 ==================
 
 Messages depend on data. :class:`consensus.privacy.Private` clips each sample's gradient and adds noise, and counts what
-somebody who sees all messages can learn at most. Noise of an edge, which its two agents add and subtract, cancels when
-they mix.
+somebody who sees all messages of a run on ranks can learn at most. Noise of an edge, which its two agents add and subtract,
+cancels when they mix. This is a simulation in one process: it shows the accuracy of such a run, and hides nothing.
 """
 
 # %%
@@ -25,14 +25,14 @@ test = (data.X_test, data.y_test)
 
 ax = plt.figure(figsize=(7, 4), layout="constrained").gca()
 for name, correlated, marker in (("independent noise", 0.0, "o"), ("and noise that cancels, 40", 40.0, "s")):
-    spent, errors = [], []
+    planned, errors = [], []
     for noise in (0.3, 1.0, 3.0):
         solver = Private(DGD(Diminishing(0.1, 0.05), batch=8), clip=0.5, noise=noise, correlated=correlated)
         result = consensus.solve(problem, network, solver, rounds=150, record_every=150, test=test)
-        spent.append(solver.epsilon(network, gradients=int(result.history["gradients"][-1]), delta=1e-5))
+        planned.append(solver.epsilon(network, gradients=int(result.history["gradients"][-1]), delta=1e-5))
         errors.append(result.history["test_error"][-1])
-    ax.semilogx(spent, errors, marker=marker, label=name)
-ax.set(xlabel="epsilon at delta = 1e-5 (less is more private)", ylabel="wrong test labels")
+    ax.semilogx(planned, errors, marker=marker, label=name)
+ax.set(xlabel="epsilon of such a run on ranks, at delta = 1e-5 (less is more private)", ylabel="wrong test labels")
 ax.legend()
 plt.show()
 

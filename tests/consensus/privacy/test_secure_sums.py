@@ -117,9 +117,6 @@ def test_without_one_agents_message_the_rest_says_nothing(seeded):
         rest = np.delete(drawn, missing, axis=0).sum(axis=0)
         assert byte_statistic([rest]) < chi2.ppf(0.9999, 255)
     assert not np.array_equal(drawn, made.drawn(4, 100_000))
-    some = made.drawn(3, 100_000, among=np.array([1, 2, 5]))
-    assert not some.sum(axis=0).any()
-    assert byte_statistic([some[:2].sum(axis=0)]) < chi2.ppf(0.9999, 255)
 
 
 def test_both_ends_of_a_pair_draw_the_same_mask_from_each_others_public_keys():
@@ -134,15 +131,26 @@ def test_both_ends_of_a_pair_draw_the_same_mask_from_each_others_public_keys():
 
 
 @pytest.mark.parametrize("solver", [TreeLBFGS, TreeNewton])
-def test_rounded_gradients_are_summed_as_without_masks(solver):
-    """Integers are sent as they are, so that only values of the objective are rounded, and to 2^-41."""
+def test_masks_change_nothing(solver, monkeypatch):
     p = problem("logistic", consensus.L2(0.1), scheme="sizes")
-    plain, masked = (consensus.solve(p, GRAPH, solver(secure=secure), rounds=8) for secure in (None, SecureSums()))
-    np.testing.assert_allclose(masked.w, plain.w, atol=1e-9)
-    longer = consensus.solve(p, GRAPH, solver(secure=SecureSums()), rounds=40)
-    assert longer.history["stationarity"][-1] < 1e-6
-    assert masked.history["messages"][-1] == plain.history["messages"][-1] + 2 * (AGENTS - 1)  # public keys
-    assert masked.history["exchanges"][-1] > plain.history["exchanges"][-1]
+    plain, masked = (consensus.solve(p, GRAPH, solver(secure=secure), rounds=40) for secure in (None, SecureSums()))
+    assert masked.history["stationarity"][-1] < 1e-6
+    np.testing.assert_allclose(masked.w, plain.w, atol=1e-5)
+    # Public keys go up and down, and what the root would guess of its own data is not sent.
+    assert masked.history["messages"][-1] == plain.history["messages"][-1] + (2 - 1) * (AGENTS - 1)
+    monkeypatch.setattr(masks.Masks, "drawn", lambda self, number, count: np.zeros((AGENTS, count), np.uint64))
+    bare = consensus.solve(p, GRAPH, solver(secure=SecureSums()), rounds=40)
+    np.testing.assert_array_equal(bare.w, masked.w)
+
+
+@pytest.mark.parametrize("solver", [TreeLBFGS, TreeNewton])
+def test_the_history_is_of_sums_in_fixed_point(solver):
+    found = consensus.solve(RIDGE, GRAPH, solver(secure=SecureSums(30)), rounds=3, record_every=1)
+    costs, gradients = RIDGE.value_and_gradient(found.w)
+    w, r = found.w[0], RIDGE.regularizer
+    assert found.history["objective"][-1] == by_hand(costs[:, None], 30)[0] + r.value(w)
+    step = w - by_hand(gradients, 30)
+    assert found.history["stationarity"][-1] == np.linalg.norm(w - r.prox(step, 1.0))
 
 
 def test_the_tree_does_not_matter_to_the_last_bit():
@@ -168,8 +176,8 @@ def test_bytes_are_those_that_are_sent():
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (np.nan, "agent 4 has nan for a secure sum, which takes finite numbers"),
-        (2.0**21, r"agent 4 has 2.09715e\+06 .* below 1\.3981e\+06: .* fewer bits than 40"),
+        (np.nan, "agent 4 has a number for a secure sum that is NaN or infinite"),
+        (2.0**21, "agent 4 has a number that is too large for a secure sum of 6 agents: give SecureSums fewer bits than 40"),
     ],
 )
 def test_a_number_that_does_not_fit_names_its_agent(value, words):

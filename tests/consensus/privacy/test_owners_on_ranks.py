@@ -1,0 +1,70 @@
+"""Attacks on owners on ranks: all that one sends and what others write is searched for its numbers; seeds tell no noise."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from engine_harness import HERE, started
+from privacy_ranks import AGENTS
+
+pytest.importorskip("cryptography")
+pytestmark = pytest.mark.slow
+
+
+def on_ranks(task, folder, ranks=3):
+    done = started("mpi", ranks, HERE / "privacy_ranks.py", task, folder)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout), done.stdout + done.stderr
+
+
+def test_nothing_that_is_sent_or_written_elsewhere_has_an_owners_numbers(tmp_path):
+    report, said = on_ranks("searched", tmp_path)
+    for name, ranks in report.items():
+        for secrets, numbers, digests in ranks:
+            assert secrets > 100, name
+            if name.endswith("hidden"):
+                assert (numbers, digests) == (0, 0), name
+            else:  # the search finds what is sent where nothing is promised
+                assert numbers > 10, name
+                assert digests == AGENTS // 3, name
+    written = {rank: list((tmp_path / f"disk-{rank}").glob("*True*")) for rank in range(3)}
+    for rank in range(3):
+        others = b"".join(path.read_bytes() for other, paths in written.items() if other != rank for path in paths)
+        texts = said + "".join(path.read_text() for paths in written.values() for path in paths if path.suffix == ".csv")
+        shown = {number[:10] for number in re.findall(r"\d\.\d{8,}", texts)}
+        for file in tmp_path.glob(f"secrets-{rank}-*-True.npy"):
+            secrets = np.load(file)
+            assert not [number for number in secrets if number.tobytes() in others]
+            assert not shown & {f"{abs(number):.17f}"[:10] for number in secrets}
+
+
+def test_seeds_tell_no_noise_on_ranks_and_resumed_runs_draw_anew(tmp_path):
+    report, _ = on_ranks("fresh", tmp_path)
+    for said in report.values():
+        first, second = map(np.array, said["runs"])
+        assert abs(first - second).max() > 1e-2
+        # The attack: what every agent sends, less what the seed gives where all agents are in one process.
+        alone = np.array(said["alone"])
+        assert abs(first - alone).max() > 1e-2
+        again, once_more = map(np.array, said["resumed"])
+        assert abs(again - once_more).max() > 1e-2
+        assert said["gradients"] == [5, 5]  # those before the checkpoint, too
+        assert np.isnan(said["objective"]).all()
+
+
+def test_the_noise_of_owners_has_the_law_of_the_simulation(tmp_path):
+    on_ranks("law", tmp_path)
+    drawn = np.load(tmp_path / "law.npy")
+    laplacian = AGENTS * np.eye(AGENTS) - 1  # of the complete graph
+    expected = 4.0 * np.eye(AGENTS) + 9.0 * laplacian
+    count = drawn.shape[1]
+    assert abs(drawn @ drawn.T / count - expected).max() < 6 * 2 * expected.max() / np.sqrt(count)
+    assert abs(drawn.sum(axis=0)).std() < 2 * np.sqrt(4.0 * AGENTS)
+
+
+def test_what_needs_the_data_is_refused(tmp_path):
+    said, _ = on_ranks("refused", tmp_path)
+    for argument, texts in zip(("tolerance", "stop", "keep", "agent_objectives", "test"), said):
+        assert all(f"the argument {argument} needs it: leave it away" in text for text in texts)
+    assert all("test_error" in text and "needs it" not in text for text in said[-1])  # the remedy
