@@ -53,7 +53,7 @@ class SecureSums:
     >>> data = consensus.datasets.split(*consensus.datasets.load("diabetes"))
     >>> shards = consensus.partition(data.X, data.y, agents=6)
     >>> problem = consensus.Problem(consensus.Linear(10), consensus.SquaredLoss(), shards, consensus.L2(0.01))
-    >>> result = consensus.solve(problem, topologies.ring(6), TreeLBFGS(secure=SecureSums()), rounds=40)
+    >>> result = consensus.solve(problem, topologies.ring(6), TreeLBFGS(secure=SecureSums(bits=46)), rounds=40)
     >>> bool(result.history["stationarity"][-1] < 1e-6)
     True
     """
