@@ -48,6 +48,9 @@ class Model(Protocol):
     ``output_shape`` : tuple of int
         The shape of a sample's outputs, as (tokens, classes), whose product is ``outputs``: targets then have a column for each
         token, or for each output.
+    ``samples_at_once(dtype)``
+        How many samples of an agent fit into one pass there and back; sums over more are added up from several passes. By
+        default that is estimated by ``widths``, and :class:`consensus.Problem` has ``micro_batch`` for it.
     ``layout`` : sequence of :class:`consensus.models.NamedArray`
         Names, places and shapes of the arrays that the parameter vector holds: for :class:`consensus.directions.Muon`, which
         treats the weights of a layer as a matrix, and :meth:`consensus.L2.by_name`.

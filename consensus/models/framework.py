@@ -16,7 +16,7 @@ from consensus._parallel import CHUNK_BYTES
 from consensus.models.framework_trial import Generators, tried
 from consensus.models.linearized import Linearized
 
-_OWN = "_known", "_here", "_counts", "_plain", "_seconds"  # what a process finds out by itself
+_OWN = "_known", "_here", "_counts", "_plain", "_seconds", "_numbers_kept"  # what a process finds out by itself
 
 
 class Derivatives(Protocol):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, DTypeLike
 
 from consensus import _checks
 from consensus.models.linearization import Linearization
+from consensus.models.passes import fitting, parts
 
 
 class FullLinearization(Linearization, Protocol):
@@ -43,7 +44,18 @@ class Linearized:
         Without the axis of agents for one point w (P,) and its x (samples, ...).
         """
         w, x = _checks.floats("w", w), self._numbers(x)
-        return self._predicted(w[None], x[None])[0] if w.ndim == 1 else self._predicted(w, x)
+        if w.ndim == 1:
+            return np.asarray(self.predict(w[None], x[None])[0])
+        few = self.samples_at_once(w.dtype) if x.ndim > 2 else 0
+        if not few or x.shape[1] <= few:
+            return self._predicted(w, x)
+        outputs: np.ndarray = np.concatenate([self._predicted(w, x[:, some]) for some in parts(x.shape[1], few)], axis=1)
+        return outputs
+
+    def samples_at_once(self, dtype: DTypeLike) -> int:
+        """Return how many samples of an agent one pass takes at most; more are worked in several, in bounded memory."""
+        numbers = 2 * sum(getattr(self, "widths", (0, 1))[1:])
+        return fitting(numbers, dtype, getattr(self, "device", "cpu"))
 
     def _numbers(self, x: ArrayLike) -> np.ndarray:
         """Return ``x`` as an array of features."""

@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -16,6 +16,7 @@ from consensus import _checks
 from consensus._parallel import CHUNK_BYTES
 from consensus._torch import one_thread
 from consensus.models.layout import NamedArray
+from consensus.models.passes import fitting
 from consensus.models.together import most_together
 from consensus.models.torch_aligned import LINE, aligned
 from consensus.models.torch_buffers import BatchLayers
@@ -212,6 +213,53 @@ class Torch(ModuleGradients):
             self._counts[key] = most_together(self._products, most, self.parameters, key, self.outputs)
         return self._counts[key]
 
+    def for_samples(self, shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> Self:
+        model = super().for_samples(shape, dtype)
+        _ = model._kept  # a trial, too
+        return model
+
+    def samples_at_once(self, dtype: DTypeLike) -> int:
+        """Return how many samples of an agent one pass takes at most, by what PyTorch keeps of some samples on the way.
+
+        Parameters
+        ----------
+        dtype : dtype
+            Of the run.
+
+        Returns
+        -------
+        int
+            The number; no limit for layers that normalise by the samples of a call.
+        """
+        if self._mode in ("training", "normalised") or "features" not in self.__dict__:
+            return sys.maxsize
+        return fitting(self._kept, dtype, self.device)
+
+    @property
+    def _kept(self) -> int:
+        """How many numbers a sample takes in a pass there and back: what is kept for the way back, and the slopes there."""
+        key = self.features, self.whole
+        if key not in self._numbers_kept:
+            torch, precision = loaded(), max(self._tried_in)
+            dtype = np.dtype(np.int64) if self.whole else precision
+            w = (0.3 * np.random.default_rng(0).standard_normal(self.parameters)).astype(precision)  # as in the trial
+            sizes = []
+            for count in (1, 3):
+                found: dict[int, int] = {}  # by where they are: several steps may keep the same
+
+                def note(tensor: Tensor, found: dict[int, int] = found) -> Tensor:
+                    found[tensor.data_ptr()] = tensor.numel()
+                    return tensor
+
+                with self._context(precision), torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+                    Derivatives(self, w[None], np.ones((1, count, *self.features), dtype))
+                sizes.append(found.values())
+            fixed, more = (sum(of) for of in sizes)
+            largest = [max(of, default=0) for of in sizes]
+            kept = (more - fixed) // 2 + 4 * max(0, largest[1] - largest[0]) // 2
+            self._numbers_kept[key] = max(kept, 2 * sum(self.widths[1:]))
+        return self._numbers_kept[key]
+
     def _products(self, w: np.ndarray, x: np.ndarray, u: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, ...]:
         """Return all that may be asked for of agents in one call: outputs, and products with the Jacobian."""
         x = x > 0 if self.whole else x
@@ -224,6 +272,7 @@ class Torch(ModuleGradients):
         super()._prepare()
         self._counts: dict[tuple[tuple[int, ...], int, np.dtype], int] = {}  # how many agents may share a call, by shapes
         self._here, self._plain, self._seconds = threading.local(), {}, {}
+        self._numbers_kept: dict[tuple[tuple[int, ...], bool], int] = {}  # of a sample, by its shape
 
     @contextmanager
     def _context(self, dtype: DTypeLike) -> Iterator[None]:

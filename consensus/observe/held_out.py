@@ -10,12 +10,15 @@ from consensus._contents import digest
 from consensus._parallel import CHUNK_BYTES
 from consensus.losses import Loss
 from consensus.models import Model
+from consensus.models.passes import parts, samples_at_once
+from consensus.problems.draws import of_batches
 
 
 class HeldOut(NamedTuple):
     """A test set, and the model and loss that are evaluated on it.
 
-    ``shares`` (samples,) sum to one: the weights of the samples in the mean error; None if they are equal.
+    ``shares`` (samples,) sum to one: the weights of the samples in the mean error; None if they are equal. A pass through the
+    model takes ``micro_batch`` samples; None for as many as fit.
     """
 
     features: np.ndarray
@@ -23,6 +26,7 @@ class HeldOut(NamedTuple):
     model: Model
     loss: Loss
     shares: np.ndarray | None = None
+    micro_batch: int | None = None
 
     @property
     def samples(self) -> int:
@@ -45,13 +49,15 @@ class HeldOut(NamedTuple):
         return np.concatenate([self._errors(w[k : k + 1], evaluated(own)) for k, own in enumerate(buffers)])
 
     def _errors(self, w: np.ndarray, model: Model) -> np.ndarray:
-        X, y, _, loss, shares = self
+        X, y, _, loss, shares, micro_batch = self
+        most = len(X) if of_batches(loss) else micro_batch or samples_at_once(model, X.dtype)
         few = max(1, CHUNK_BYTES // (len(X) * max(getattr(model, "widths", [model.outputs])) * X.itemsize))
         errors = []
         for first in range(0, len(w), few):
             rows = w[first : first + few]
-            outputs = model.predict(rows, np.broadcast_to(X, (len(rows), *X.shape)))
-            of_samples = loss.error(outputs, np.broadcast_to(y, (len(rows), *y.shape)))
+            pairs = ((_of_each(X[some], rows), _of_each(y[some], rows)) for some in parts(len(X), most))
+            found = [loss.error(model.predict(rows, x), d) for x, d in pairs]
+            of_samples = found[0] if len(found) == 1 else np.concatenate(found, axis=1)
             errors.append(of_samples.mean(axis=1) if shares is None else of_samples @ shares)
         return np.concatenate(errors)
 
@@ -66,3 +72,8 @@ def as_trained(name: str, X: np.ndarray, dtype: np.dtype) -> np.ndarray:
             f"{place[0]}: train on X.astype(float) if features are no whole numbers"
         )
     return found
+
+
+def _of_each(samples: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return the same samples for each of some rows."""
+    return np.broadcast_to(samples, (len(rows), *samples.shape))

@@ -45,4 +45,4 @@ def checked_test_set(problem: BaseProblem, test: Any) -> HeldOut | ReadTest | Ow
         raise ValueError(f"y of test must have labels that count with {problem.loss}; it ignores them all")
     # Contiguous, because bits of products depend on the order in memory.
     X, y = np.ascontiguousarray(as_trained("test", X, shards.features.dtype)), np.ascontiguousarray(y, problem.dtype)
-    return HeldOut(X, y, problem.model, problem.loss, shares)
+    return HeldOut(X, y, problem.model, problem.loss, shares, problem.micro_batch)

@@ -67,7 +67,7 @@ def owned_test(problem: BaseProblem, test: Shards) -> OwnedTest:
         counts = np.broadcast_to(counts, size).astype(float)
         if not counts.any():
             raise ValueError(f"y of test must have labels that count with {problem.loss}; agent {agent} has none")
-        parts.append(HeldOut(X, y, problem.model, problem.loss, counts / counts.sum()))
+        parts.append(HeldOut(X, y, problem.model, problem.loss, counts / counts.sum(), problem.micro_batch))
         weights.append(counts.sum())
     found = OwnedTest(tuple(parts), np.array(weights), np.asarray(test.rows), int(test.samples))
     return found.restrict(np.asarray(problem.rows))

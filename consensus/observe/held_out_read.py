@@ -51,7 +51,7 @@ class ReadTest(NamedTuple):
         loss = self.problem.loss
         if self.problem.trial is not None:
             X = as_trained("test", X, self.problem.trial.shards.features.dtype)
-            return HeldOut(np.ascontiguousarray(X), y, model, loss, counts).errors(w)
+            return HeldOut(np.ascontiguousarray(X), y, model, loss, counts, self.problem.micro_batch).errors(w)
         of_rows = [loss.error(model.predict(row[None], [X]), y[None])[0] @ counts for row in w]
         return np.array(of_rows)
 

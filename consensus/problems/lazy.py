@@ -60,6 +60,8 @@ class LazyProblem(LazySums):
         The regularizer r; none if omitted.
     reduction : {"mean", "sum"}
         As of :class:`consensus.Problem`. If labels have weights, or some are ignored, ``mean`` takes a pass over all datasets.
+    micro_batch : int, optional
+        As of :class:`consensus.Problem`; ``shards.chunk`` at most.
 
     Raises
     ------
@@ -89,6 +91,7 @@ class LazyProblem(LazySums):
         shards: LazyShards,
         regularizer: Regularizer | None = None,
         reduction: Literal["mean", "sum"] = "mean",
+        micro_batch: int | None = None,
     ) -> None:
         if not isinstance(shards, LazyShards):
             raise TypeError(f"shards must be LazyShards; got {_checks.shown(shards)}: consensus.Problem takes Shards")
@@ -102,7 +105,7 @@ class LazyProblem(LazySums):
         x, d = shards.read(0, places)
         self.trial = None
         if shards.collate is None:
-            self.trial = _Few(model, loss, Shards.from_list([(x, d)]), regularizer, "sum")
+            self.trial = _Few(model, loss, Shards.from_list([(x, d)]), regularizer, "sum", micro_batch)
             model, dtype = self.trial.model, self.trial.dtype
             few = self.trial.shards
             self._sample, self._features = few.features.shape[2:], few.features.dtype
@@ -127,6 +130,7 @@ class LazyProblem(LazySums):
         super().__init__(shards.rows, shards.network_size, model.parameters, dtype, regularizer)
         self.model, self.loss, self.shards, self._columns = model, loss, shards, d.shape[1]
         self.reduction = _checks.choice("reduction", reduction, ("mean", "sum"))
+        self.micro_batch = None if micro_batch is None else _checks.count("micro_batch", micro_batch)
         self._scale = np.array(1 / self._total(d) if reduction == "mean" else 1.0, self.dtype)
         self._samples = int(shards.sizes.sum())
         self._prepare_sums(math.prod(self._sample))

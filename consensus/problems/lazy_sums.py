@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from consensus import kernels
-from consensus._rows import combined
 from consensus.data.lazy import LazyShards
 from consensus.losses.torch_loss import TorchLoss
 from consensus.problems.batch import Batch, checked
 from consensus.problems.draws import by_agent, of_batches, trains_apart
 from consensus.problems.model import Problem
-from consensus.problems.sums import ChunkFunction, SampleSums
+from consensus.problems.sums import ChunkFunction, SampleSums, added_up
 
 
 class LazySums(SampleSums):
@@ -32,13 +30,16 @@ class LazySums(SampleSums):
     _columns: int
     _only: Batch | None = None  # the samples that are all of a sampled problem
 
+    @property
+    def samples_at_once(self) -> int:
+        return min(self.shards.chunk, super().samples_at_once)
+
+    @property
+    def _several(self) -> bool:
+        return self.shards.most > self.samples_at_once
+
     def _prepare(self) -> None:
         return None  # no kernel takes all samples at once
-
-    def descended(self, x: np.ndarray, alpha: float, w: np.ndarray, batch: Batch | None = None) -> np.ndarray:
-        if batch is None and self.shards.most > self.shards.chunk:  # the sum over all samples has several parts
-            return combined(1, x, -float(alpha), self.average_gradient(w))
-        return super().descended(x, alpha, w, batch)
 
     def _with_samples(
         self, function: ChunkFunction, batch: Batch | None, arrays: tuple[np.ndarray, ...], *settings: float | None
@@ -74,8 +75,8 @@ class LazySums(SampleSums):
         self._by_rows(of_batch, blocks, count, self._streamed(count), *settings)
 
     def _over_all(self, function: ChunkFunction, arrays: tuple[np.ndarray, ...], *settings: float | None) -> None:
-        most, chunk, sizes = self.shards.most, self.shards.chunk, self.shards.sizes
-        several, width = most > chunk, min(most, chunk)  # of the whole network, so that all engines have equal bits
+        most, chunk, sizes = self.shards.most, self.samples_at_once, self.shards.sizes
+        several, width = self._several, min(most, chunk)  # of the whole network, so that all engines have equal bits
         if self._only is not None:
             width = self._only.indices.shape[1]
         if of_batches(self.loss):
@@ -86,19 +87,18 @@ class LazySums(SampleSums):
             self._over_batch(function, self._only, arrays, *settings)
             return
 
-        def of_agents(agents: np.ndarray, *blocks: np.ndarray) -> None:
-            *given, out = blocks
+        def passes(agents: np.ndarray) -> Iterator[tuple[slice, Any, np.ndarray, np.ndarray]]:
             for start in range(0, int(sizes[agents].max()), chunk):
                 places = np.arange(start, min(start + chunk, most))
                 c = np.where(places < sizes[agents, None], self._scale, 0).astype(self.dtype)
-                for rows, x, d, own in self._read(agents, np.broadcast_to(places, c.shape), c):
-                    part = np.empty_like(out[rows]) if start else out[rows]
-                    function(x, d, own, *(block[rows] for block in given), part, *(() if several else settings))
-                    if start:
-                        out[rows] += part
-            if several and settings and settings[0] is not None:  # as one part does by itself
-                scale, ridge = (np.array(number, self.dtype) for number in settings)
-                kernels.combined(out, given[0], scale, ridge, out=out)
+                yield from self._read(agents, np.broadcast_to(places, c.shape), c)
+
+        def of_agents(agents: np.ndarray, *blocks: np.ndarray) -> None:
+            if several:
+                added_up(function, passes(agents), blocks, *settings)
+                return
+            for rows, x, d, own in passes(agents):
+                function(x, d, own, *(block[rows] for block in blocks), *settings)
 
         self._by_rows(of_agents, (np.arange(self.agents), *arrays), width, self._streamed(width))
 

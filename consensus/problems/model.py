@@ -47,6 +47,10 @@ class Problem(BufferedSums):
     reduction : {"mean", "sum"}
         With ``mean`` c = 1/N, N the samples of the whole network, so that U is the mean loss plus r. If the loss gives labels
         weights, as :class:`CrossEntropy` may, N is their sum. With ``sum`` c = 1, the convention of [1]_.
+    micro_batch : int, optional
+        Samples of an agent in one pass through the model, in objectives, gradients of all samples and errors on test sets.
+        Larger shards are added up from several passes, and differ from a single one by rounding. By default as many as take
+        an estimated 32 MB, of a model on a GPU 256 MB; no limit for batch normalisation in training, which needs all samples.
 
     Raises
     ------
@@ -79,6 +83,7 @@ class Problem(BufferedSums):
         shards: Shards,
         regularizer: Regularizer | None = None,
         reduction: Literal["mean", "sum"] = "mean",
+        micro_batch: int | None = None,
     ) -> None:
         model, shards = fitted(model, _checks.shards(shards))
         shape = shards.features.shape[2:]
@@ -93,6 +98,7 @@ class Problem(BufferedSums):
         super().__init__(shards.rows, shards.network_size, model.parameters, shards.targets.dtype, regularizer)
         self.model, self.loss, self.shards = model, loss, shards
         self.reduction = _checks.choice("reduction", reduction, ("mean", "sum"))
+        self.micro_batch = None if micro_batch is None else _checks.count("micro_batch", micro_batch)
         scale = 1 / total_weight(loss, shards) if reduction == "mean" else 1.0
         self.weights = scaled(shards.weights, scale)  #: c on samples, zero on padding
         self._samples = int(np.count_nonzero(self.weights))

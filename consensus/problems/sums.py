@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +16,7 @@ from consensus.data import Shards
 from consensus.kernels.fused import FusedSums, Prepared
 from consensus.losses.base import Loss
 from consensus.models import Model
+from consensus.models.passes import parts, samples_at_once
 from consensus.problems.base import BaseProblem
 from consensus.problems.batch import Batch, checked
 from consensus.problems.draws import by_agent, has_buffers, of_batches, trains_apart
@@ -32,6 +34,7 @@ class SampleSums(BaseProblem):
     loss: Loss
     shards: Shards
     weights: np.ndarray
+    micro_batch: int | None = None  #: samples of an agent in one pass through the model; None: as many as fit
     _samples: int
 
     def _prepare_sums(self, size: int) -> None:
@@ -113,7 +116,7 @@ class SampleSums(BaseProblem):
     def descended(self, x: np.ndarray, alpha: float, w: np.ndarray, batch: Batch | None = None) -> np.ndarray:
         if self._ridge is None or x.dtype != self.dtype:
             return super().descended(x, alpha, w, batch)
-        if self._fused is not None:
+        if self._fused is not None or (batch is None and self._several):  # a sum of several parts is no single pass
             return combined(1, x, -float(alpha), self.average_gradient(w, batch))
         self.work.gradients += 1
         w, result = self._stack(w), empty(x.shape, self.dtype)
@@ -178,10 +181,31 @@ class SampleSums(BaseProblem):
         """Call ``function(x, d, c, *arrays, *settings)`` for all samples, chunk by chunk."""
         if has_buffers(self.model) or of_batches(self.loss):
             function, arrays = by_agent(function, self.model, self.loss, None), (self.rows, *arrays)
-        most, arrays = self.weights.shape[1], (self.shards.features, self.shards.targets, self.weights, *arrays)
+        most, few = self.weights.shape[1], self.samples_at_once
+        arrays = self.shards.features, self.shards.targets, self.weights, *arrays
+        if most > few:
+
+            def of_parts(x: np.ndarray, d: np.ndarray, c: np.ndarray, *rest: np.ndarray) -> None:
+                passes = ((slice(None), x[:, some], d[:, some], c[:, some]) for some in parts(most, few))
+                added_up(self._unpadded(function, few), passes, rest, *settings)
+
+            self._by_rows(of_parts, arrays, few, self._streamed(few))
+            return
         # Kernels need no chunks that fit into a cache.
         streamed = self._streamed(most) if self._fused is None else self.bytes_touched(most)
         self._by_rows(self._unpadded(function, most), arrays, most, streamed, *settings)
+
+    @property
+    def samples_at_once(self) -> int:
+        """How many samples of an agent one pass through the model takes at most; sums over more are those of several passes."""
+        if self._fused is not None or has_buffers(self.model) or of_batches(self.loss):  # kernels keep nothing; others need all
+            return sys.maxsize
+        return self.micro_batch or samples_at_once(self.model, self.dtype)
+
+    @property
+    def _several(self) -> bool:
+        """Whether a sum over all samples takes several passes; asked of the largest shard, so that engines have equal bits."""
+        return bool(self.weights.shape[1] > self.samples_at_once)
 
     def _by_rows(
         self, function: ChunkFunction, arrays: tuple[np.ndarray, ...], count: int, streamed: int, *settings: float | None
@@ -244,3 +268,28 @@ class SampleSums(BaseProblem):
         if self._together == 1 or self._fills_cache(samples):
             return self._agent_bytes
         return max(self._agent_bytes, self.bytes_touched(samples) - CHUNK_BYTES // self._together)
+
+
+def added_up(
+    function: ChunkFunction,
+    passes: Iterable[tuple[slice, Any, np.ndarray, np.ndarray]],
+    arrays: tuple[np.ndarray, ...],
+    scale: float | None = None,
+    ridge: float | None = None,
+) -> None:
+    """Write the sums of ``function(x, d, c, *given, out)`` over some ``passes``, (rows, x, d, c), into ``out``.
+
+    ``arrays`` are given ones, the first the parameters, and ``out``. With a ``scale`` it is multiplied by that, plus ridge w.
+    """
+    *given, out = arrays
+    begun = np.zeros(len(out), bool)
+    for rows, x, d, c in passes:
+        if begun[rows].all() and not c.any():  # padding
+            continue
+        part = np.empty_like(out[rows]) if begun[rows].any() else out[rows]
+        function(x, d, c, *(array[rows] for array in given), part)
+        if begun[rows].any():
+            out[rows] += part
+        begun[rows] = True
+    if scale is not None:  # as a single pass does by itself
+        kernels.combined(out, given[0], np.array(scale, out.dtype), np.array(ridge, out.dtype), out=out)
