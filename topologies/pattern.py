@@ -19,6 +19,7 @@ import networkx as nx
 import numpy as np
 from scipy import sparse
 
+from topologies import _names
 from topologies._checks import listed, numbers, unmasked
 
 if TYPE_CHECKING:
@@ -126,15 +127,33 @@ def _foreign(rows: list[Hashable], columns: list[Hashable], what: str) -> str:
 def node_order(graph: nx.Graph) -> Sequence[Hashable]:
     """Return the nodes of a networkx graph in the order of the agents.
 
-    Nodes that are consecutive integers m, ..., m + A - 1 are sorted; all others keep the order of the graph.
+    Nodes that are all whole numbers, or digits as text, are in the order of the numbers; all others keep that of the graph.
     """
     nodes = list(graph)
-    if not all(isinstance(node, Integral) and not isinstance(node, bool) for node in nodes):
-        return nodes
-    least = min(nodes, default=0)
-    if max(nodes, default=-1) - least + 1 != len(nodes):
-        return nodes
-    return range(len(nodes)) if least == 0 else sorted(nodes)
+    ordered = [nodes[place] for place in _names.as_numbers(nodes)]
+    integers = all(isinstance(node, Integral) and not isinstance(node, bool) for node in nodes)
+    return range(len(nodes)) if integers and ordered == list(range(len(nodes))) else ordered
+
+
+def labels_of(graph: GraphLike) -> tuple[Hashable, ...] | None:
+    """Return the names of the agents of a graph: its nodes, or the attributes ``"label"`` of nodes 0, ..., A - 1, or None."""
+    if not isinstance(graph, nx.Graph):
+        return None
+    names = node_order(graph)
+    if not isinstance(names, range):
+        return tuple(names)
+    given = [graph.nodes[node].get("label") for node in names]
+    try:
+        return tuple(given) if None not in given and len(set(given)) == len(given) else None
+    except TypeError:  # labels for figures alone, such as lists
+        return None
+
+
+def say_order(graph: GraphLike) -> None:
+    """Tell the log if the nodes of a networkx graph, or the rows of a table, were ordered as numbers."""
+    graph = named(graph)
+    if isinstance(graph, nx.Graph):
+        _names.say_order("the nodes of the graph", node_order(graph), list(graph))
 
 
 def adjacency(graph: GraphLike) -> Float[sparse.csr_array, "agents agents"]:
@@ -144,9 +163,9 @@ def adjacency(graph: GraphLike) -> Float[sparse.csr_array, "agents agents"]:
     ----------
     graph : networkx.Graph, networkx.DiGraph, scipy sparse matrix, numpy array or pandas DataFrame of shape (A, A)
         The nodes of a DataFrame are the names of its rows; its columns have the same names, in any order.
-        If the nodes are consecutive integers, such as 0, ..., A - 1 or 1, ..., A, they are the agents in ascending order.
-        Otherwise agent k is the k-th node in the order of the graph. The graphs of a schedule have the nodes 0, ..., A - 1
-        and keep other original names as the node attribute ``"label"``.
+        If the nodes are whole numbers, or digits as text, such as 1, ..., A or "10", "20", "40", they are the agents in the
+        order of these numbers. Otherwise agent k is the k-th node in the order of the graph. The graphs of a schedule have the
+        nodes 0, ..., A - 1 and keep other original names as the node attribute ``"label"``.
 
     Returns
     -------

@@ -91,6 +91,11 @@ class AgentFailure(Schedule):
         return self._sets[self.key(round)[1]]
 
     @property
+    def labels(self) -> tuple[Hashable, ...] | None:  # type: ignore[override]  # those of the wrapped schedule
+        """Names of the agents, as in the wrapped schedule."""
+        return getattr(self.schedule, "labels", None)
+
+    @property
     def static(self) -> bool:
         """Whether the same agents are disconnected in all rounds, and the wrapped schedule is static."""
         return len(set(self._set)) == 1 and is_static(self.schedule)

@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from topologies.pattern import GraphLike, labels_of
 from topologies.schedules.protocols import GraphSchedule, UnionSchedule
 
 Result = TypeVar("Result")
@@ -19,6 +20,8 @@ class Schedule(GraphSchedule, UnionSchedule):
     ----------
     agents : int
         Number of agents, set by each schedule.
+    labels : tuple or None
+        The user's names of the agents, in their order; None where they are the numbers 0, ..., A - 1 alone.
     static : bool
         Whether all rounds, without end, have the same matrix. A class that defines ``key`` but not ``static`` is not static,
         whatever its base class.
@@ -46,11 +49,17 @@ class Schedule(GraphSchedule, UnionSchedule):
     """
 
     agents = 0
+    labels: tuple[Hashable, ...] | None = None
 
     def __init_subclass__(cls, **settings: object) -> None:
         super().__init_subclass__(**settings)
         if "key" in vars(cls) and "static" not in vars(cls):
             cls.static = False  # type: ignore[attr-defined]  # an attribute in some classes, a property in others
+
+    def _name_agents(self, graph: GraphLike) -> None:
+        """Take the names of the agents from the nodes of a graph, if there are any."""
+        if (names := labels_of(graph)) is not None:
+            self.labels = names
 
     def _settings(self) -> Hashable:
         """Return all that determines the matrices."""

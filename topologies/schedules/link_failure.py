@@ -109,6 +109,11 @@ class LinkFailure(Schedule):
         return parts, np.append(drawn < self.probability, False)[numbers]
 
     @property
+    def labels(self) -> tuple[Hashable, ...] | None:  # type: ignore[override]  # those of the wrapped schedule
+        """Names of the agents, as in the wrapped schedule."""
+        return getattr(self.schedule, "labels", None)
+
+    @property
     def static(self) -> bool:
         """Whether the probability is 0 and the wrapped schedule is static."""
         return not self.probability and is_static(self.schedule)

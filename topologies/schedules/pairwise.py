@@ -17,6 +17,7 @@ from topologies.pattern import (
     count_edges,
     named,
     off_diagonal,
+    say_order,
     union_pattern,
     with_edges,
 )
@@ -69,6 +70,8 @@ class Matchings(Schedule):
             if self._pattern.shape[0] != self.agents:
                 raise ValueError(f"graph has {self._pattern.shape[0]} agents, but agents={self.agents}")
             self._nodes = bare_nodes(graph, self._pattern)
+            self._name_agents(graph)
+            say_order(graph)
             if self._nodes.is_directed():
                 raise ValueError("graph must be undirected, because matched agents send to each other")
             first, second = self._pattern.nonzero()

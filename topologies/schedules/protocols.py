@@ -35,6 +35,9 @@ class ScheduleLike(Protocol):
     ``static`` : bool
         Whether all rounds, without end, have the same matrix; if it is missing, False. Read by solvers that are proven for
         static networks only, and by `topologies.conditions` and `topologies.check`.
+    ``labels`` : tuple
+        The user's names of the agents, in their order, or None. ``consensus.solve`` matches them with the names of the data,
+        and they name agents in results and messages.
     ``graph(round)`` : networkx.Graph or networkx.DiGraph
         A new graph of a round, with nodes 0, ..., A - 1 and an edge from j to i wherever entry (i, j) of the matrix is not
         zero. The node attribute ``"label"`` names an agent in messages and figures, ``"pos"`` is its position in figures.

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from topologies import _checks
 from topologies._checks import integer
-from topologies.pattern import GraphLike, bare_nodes, content, count_edges, entries, named, with_edges
+from topologies.pattern import GraphLike, bare_nodes, content, count_edges, entries, named, say_order, with_edges
 from topologies.schedules.base import Schedule, stream
 from topologies.weights.base import undirected
 from topologies.weights.metropolis import metropolis_entries
@@ -50,6 +50,8 @@ class RandomEdges(Schedule):
         self._pattern = undirected(graph)
         self.agents = self._pattern.shape[0]
         self._nodes = bare_nodes(graph, self._pattern)
+        self._name_agents(graph)
+        say_order(graph)
         # Both entries of an edge get its number, 1, ..., E in row-major order above the diagonal, and the diagonal gets E + 1,
         # the number of an edge that is always present.
         upper = sparse.triu(self._pattern, format="csr")

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from topologies import _checks
 from topologies._checks import ROUNDS, integer
-from topologies.pattern import GraphLike, count_edges, named, node_order, union_pattern
+from topologies.pattern import GraphLike, count_edges, named, node_order, say_order, union_pattern
 from topologies.schedules.base import Recent, Schedule
 from topologies.schedules.static import Static
 from topologies.weights.base import Weights, weights_function
@@ -99,15 +99,25 @@ class Sequence(Schedule):
     def _made(self, round: int) -> Static:
         graph = self.function(round)
         try:
-            made = Static(graph, self.rule)
+            made = Static._turn(graph, self.rule)
         except (TypeError, ValueError) as error:
             raise type(error)(f"round {round}: {error}") from error
         if made.agents != self.agents:
             raise ValueError(f"round {round}: the graph has {made.agents} agents, but agents={self.agents}; {_ALL}")
         nodes = _nodes(graph)
-        first, known = self._first.get("nodes", lambda: (round, nodes))  # of the graph that was made first
+        first, known = self._first.get("nodes", lambda: self._met(round, graph))  # of the graph that was made first
         _same_nodes(f"round {round}: the graph", nodes, f"that of round {first}", known)
         return made
+
+    @staticmethod
+    def _met(round: int, graph: GraphLike) -> tuple[int, list[Hashable] | None]:
+        say_order(graph)
+        return round, _nodes(graph)
+
+    @property
+    def labels(self) -> tuple[Hashable, ...] | None:  # type: ignore[override]  # the function says them
+        """Names of the agents: the nodes of the graph of round 0."""
+        return self._at(0).labels
 
     def key(self, round: int) -> int:
         return integer("round", round, 0)
@@ -162,7 +172,7 @@ class Periodic(Schedule):
         if not isinstance(graphs, Iterable):
             raise TypeError(f"graphs must be a list of graphs, got {_checks.shown(graphs)}")
         graphs = list(graphs)
-        self._turns = tuple(Static(graph, weights) for graph in graphs)
+        self._turns = tuple(Static._turn(graph, weights) for graph in graphs)
         if not self._turns:
             raise ValueError("graphs is empty; pass at least one graph")
         self.agents = self._turns[0].agents
@@ -170,6 +180,7 @@ class Periodic(Schedule):
             if turn.agents != self.agents:
                 raise ValueError(f"graphs[{index}] has {turn.agents} agents but graphs[0] has {self.agents}; {_ALL}")
             _same_nodes(f"graphs[{index}]", _nodes(graphs[index]), "graphs[0]", _nodes(graphs[0]))
+        say_order(graphs[0])
         self._alike = all(turn == self._turns[0] for turn in self._turns)
 
     def __repr__(self) -> str:
@@ -179,6 +190,11 @@ class Periodic(Schedule):
 
     def _settings(self) -> Hashable:
         return self._turns
+
+    @property
+    def labels(self) -> tuple[Hashable, ...] | None:  # type: ignore[override]  # the graphs have them
+        """Names of the agents: the nodes of the graphs."""
+        return self._turns[0].labels
 
     @property
     def static(self) -> bool:

@@ -21,6 +21,7 @@ from topologies.pattern import (
     named,
     node_order,
     off_diagonal,
+    say_order,
     table,
     with_edges,
 )
@@ -65,9 +66,21 @@ class Static(Schedule):
 
     def __init__(self, graph: GraphLike, weights: Weights = metropolis) -> None:
         graph = named(graph)
+        self._read(graph, weights)
+        say_order(graph)
+
+    @classmethod
+    def _turn(cls, graph: GraphLike, weights: Weights) -> Static:
+        """Return the schedule of one graph of several, which tells the log nothing of their common nodes."""
+        made = cls.__new__(cls)
+        made._read(named(graph), weights)
+        return made
+
+    def _read(self, graph: GraphLike, weights: Weights) -> None:
         self._pattern = adjacency(graph)
         self.agents = self._pattern.shape[0]
         self._nodes = bare_nodes(graph, self._pattern)
+        self._name_agents(graph)
         self._rule = _checks.name_of(weights)
         self._matrix = mixing_matrix(weights, graph, self._pattern)
 

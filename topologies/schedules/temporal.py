@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from topologies import _names
 from topologies._checks import integer
 from topologies.pattern import entries, pairs_pattern, with_edges
 from topologies.schedules.base import Schedule
@@ -45,7 +46,7 @@ class Temporal(Schedule):
         Whether rounds start again after the last window.
     labels : sequence, optional
         Names of the agents. `contacts` then holds agents, 0, ..., A - 1, and some may have no contact. By default agents are
-        the labels in `contacts`, sorted.
+        the labels in `contacts`, sorted; labels that are all digits as text in the order of the numbers.
 
     Attributes
     ----------
@@ -99,8 +100,11 @@ class Temporal(Schedule):
                 labels, who = np.unique(who, return_inverse=True)
             except TypeError:
                 raise TypeError("contacts must hold labels of one kind, so that they can be sorted: text or numbers") from None
-            labels = labels.tolist()
-        self.labels = _labels(labels)
+            found = labels.tolist()
+            order = _names.as_numbers(found)
+            labels, who = [found[place] for place in order], np.argsort(order)[who]
+            _names.say_order("the labels of the contacts", labels, found)
+        self.labels: tuple[Hashable, ...] = _names.checked("labels", labels)
         self.agents = len(self.labels)
         if not isinstance(cyclic, bool | np.bool_):
             raise TypeError(f"cyclic must be True or False, got {cyclic!r}")
@@ -208,17 +212,6 @@ def _array(name: str, value: ArrayLike) -> np.ndarray:
         return np.asarray(value)
     except ValueError:
         raise ValueError(f"{name} must be an array of shape (contacts, 2); its rows differ in length") from None
-
-
-def _labels(labels: Sequence[Hashable] | np.ndarray) -> tuple[Hashable, ...]:
-    if not isinstance(labels, Sequence | np.ndarray) or (isinstance(labels, np.ndarray) and labels.ndim == 0):
-        raise TypeError(f"labels must be a sequence of the names of the agents, got {labels!r}")
-    try:
-        if len(set(labels)) == len(labels):
-            return tuple(labels)
-    except TypeError:
-        raise TypeError(f"labels must be hashable, such as text or numbers, got {labels!r}") from None
-    raise ValueError("labels must differ from each other; some agents share one")
 
 
 def _reject(wrong: np.ndarray, message: str, shown: np.ndarray) -> None:

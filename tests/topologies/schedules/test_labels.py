@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import topologies
+from consensus.testing import check_schedule
 from topologies.schedules.protocols import labels
+from topologies.schedules.reordered import Reordered
 
 FRIENDS = nx.Graph([("ann", "bob"), ("bob", "cy"), ("cy", "ann"), ("cy", "di")])
 BY_ONE = nx.Graph([(3, 1), (2, 4), (4, 1)])  # nodes 1, ..., 4, added in another order
@@ -32,6 +34,7 @@ def test_agents_have_the_names_of_nodes(name):
         found = nx.get_node_attributes(LABELLED[name].graph(round), "label")
         assert found == dict(enumerate(["ann", "bob", "cy", "di"]))
     assert labels(LABELLED[name]) == ["ann", "bob", "cy", "di"]
+    assert LABELLED[name].labels == ("ann", "bob", "cy", "di")
 
 
 def test_numbered_agents_have_no_labels_and_labels_of_the_user_stay():
@@ -44,12 +47,100 @@ def test_numbered_agents_have_no_labels_and_labels_of_the_user_stay():
 
 
 @pytest.mark.parametrize("shift", [0, 1, 5, -2])
-def test_consecutive_integers_are_agents_in_their_order_and_others_in_that_of_nodes(shift):
+def test_integers_are_agents_in_their_order(shift):
     graph = nx.relabel_nodes(BY_ONE, {node: node - 1 + shift for node in BY_ONE})
     plain = nx.relabel_nodes(BY_ONE, {node: node - 1 for node in BY_ONE})
     np.testing.assert_array_equal(topologies.adjacency(graph).toarray(), nx.to_numpy_array(plain, nodelist=range(4)))
     assert labels(topologies.Static(graph)) == [shift, shift + 1, shift + 2, shift + 3]
-    assert labels(topologies.Static(nx.Graph([(7, 2), (2, 4)]))) == [7, 2, 4]
+    assert labels(topologies.Static(nx.Graph([(7, 2), (2, 4)]))) == [2, 4, 7]
+
+
+DIGITS = ["1 10", "10 2", "2 3"]  # as networkx.read_edgelist reads them without nodetype
+
+
+@pytest.mark.parametrize(
+    ("edges", "expected"),
+    [
+        ([line.split() for line in DIGITS], ("1", "2", "3", "10")),
+        ([("40", 10), (10, 20.0)], (10, 20.0, "40")),
+        ([(40, 10), (10, 20)], (10, 20, 40)),
+        ([("007", "08"), ("08", "1")], ("1", "007", "08")),
+        ([(-3, 12), (12, -10)], (-10, -3, 12)),
+        ([("b", "10"), ("10", "9")], ("b", "10", "9")),  # not all of them are numbers: the order of the graph
+        ([(2.5, 1), (1, 0)], (2.5, 1, 0)),
+        ([(True, False)], (True, False)),
+    ],
+)
+def test_numbers_and_digits_are_ordered_as_numbers_and_the_log_says_so_once(edges, expected, caplog):
+    graph = nx.Graph(edges)
+    makers = [
+        topologies.Static,
+        lambda graph: topologies.Periodic([graph, graph]),
+        lambda graph: topologies.RandomEdges(graph, 0.5),
+        lambda graph: topologies.Matchings(len(graph), graph=graph),
+        lambda graph: topologies.LinkFailure(topologies.AgentFailure(topologies.Static(graph), [(0, 0, 5)]), 0.5),
+        lambda graph: topologies.Sequence(lambda round: graph, len(graph)),
+    ]
+    for make in makers:
+        caplog.clear()
+        with caplog.at_level("INFO", "consensus"):
+            network = make(graph)
+            assert network.labels == expected
+            assert [network.graph(round).nodes[0].get("label", 0) for round in range(20)] == [expected[0]] * 20
+        assert len(caplog.messages) == (tuple(graph) != expected)
+        assert all("are ordered as numbers: agents 0, 1, ... are " in message for message in caplog.messages)
+    pattern = topologies.adjacency(graph)
+    np.testing.assert_array_equal(pattern.toarray(), nx.to_numpy_array(graph, nodelist=expected))
+
+
+def test_labels_of_contacts_that_are_digits_are_ordered_as_numbers(caplog):
+    with caplog.at_level("INFO", "consensus"):
+        network = topologies.Temporal([0, 1], [("10", "9"), ("9", "1")], window=2)
+    assert network.labels == ("1", "9", "10")
+    assert sorted(network.graph(0).edges) == [(0, 1), (1, 2)]
+    assert len(caplog.messages) == 1
+
+
+def test_numbers_from_zero_are_no_names_but_labels_of_their_nodes_are():
+    matrix = np.ones((3, 3)) - np.eye(3)
+    for network in (topologies.Static(topologies.ring(4)), topologies.Static(matrix), topologies.Mobile(3, 1, 1)):
+        assert network.labels is None
+    graph = nx.Graph([(1, 0), (1, 2)])  # as networkx.read_gml(path, label="id") reads it
+    nx.set_node_attributes(graph, {0: "Oslo", 1: "Wien", 2: "Rome"}, "label")
+    assert topologies.Static(graph).labels == ("Oslo", "Wien", "Rome")
+    graph.nodes[2]["label"] = "Wien"
+    assert topologies.Static(graph).labels is None
+
+
+RULES = [topologies.metropolis, topologies.max_degree, topologies.laplacian, topologies.push, topologies.pull]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_a_reordered_schedule_is_that_of_the_graph_in_this_order(rule):
+    rng = np.random.default_rng(0)
+    graph = nx.relabel_nodes(topologies.erdos_renyi(40, 0.3, seed=2), "{:x}x".format)
+    order = rng.permutation(40)
+    hand = nx.Graph()
+    hand.add_nodes_from(np.array(graph)[order].tolist())
+    hand.add_edges_from(graph.edges)
+    found, wanted = Reordered(topologies.Static(graph, rule), order.tolist()), topologies.Static(hand, rule)
+    for name in ("data", "indices", "indptr"):
+        np.testing.assert_array_equal(getattr(found.weights(0), name), getattr(wanted.weights(0), name))
+    assert (found.union() != wanted.union()).nnz == 0
+    assert (found.labels, found.static, found.agents) == (wanted.labels, True, 40)
+    assert nx.utils.graphs_equal(found.graph(3), wanted.graph(3))
+    check_schedule(found)
+
+
+def test_outages_and_failures_stay_with_their_agents():
+    graph = nx.path_graph(["a", "b", "c", "d"])
+    inner = topologies.AgentFailure(topologies.LinkFailure(topologies.Static(graph), 0.5, seed=3), [(0, 0, None)])
+    network, order = Reordered(inner, (3, 0, 2, 1)), [3, 0, 2, 1]
+    for round in range(8):
+        there = inner.weights(inner.key(round)).toarray()
+        np.testing.assert_allclose(network.weights(network.key(round)).toarray(), there[np.ix_(order, order)], rtol=1e-15)
+    assert network != Reordered(inner, (0, 1, 2, 3))
+    assert not network.static
 
 
 RELAY, BACK = nx.DiGraph([("a", "b"), ("b", "c"), ("c", "a")]), nx.DiGraph([("c", "b"), ("b", "a"), ("a", "c")])
