@@ -10,4 +10,4 @@ def module(name: str, what: str, extra: str) -> ModuleType:
         return importlib.import_module(name)
     except ImportError as error:
         package = name.partition(".")[0]
-        raise ImportError(f"{what} needs {package}: pip install consensus-opt[{extra}]") from error
+        raise ImportError(f"{what} needs {package}: pip install 'consensus-opt[{extra}]'") from error

@@ -118,8 +118,8 @@ class Cluster:
     def slowest(self, machines: float) -> float:
         """Return how much longer the slowest of some machines computes than one does on average.
 
-        ``exp(s z - s^2 / 2)``, with s the stragglers and z the normal quantile of (n - 3/8) / (n + 1/4): Blom's approximation
-        of the mean of the largest of n, taken inside the exponential.
+        The mean of ``exp(s z - s^2 / 2)``, with s the stragglers and z the largest of n standard normal numbers, which is
+        ``n int phi(z - s) Phi(z)^(n-1) dz``, by the trapezoidal rule.
 
         Parameters
         ----------
@@ -131,8 +131,12 @@ class Cluster:
         float
         """
         _checks.number("machines", machines, least=1, most=1e15)
-        z = norm.ppf((machines - 0.375) / (machines + 0.25)) if machines > 1 else 0.5 * self.stragglers
-        return float(np.exp(self.stragglers * z - self.stragglers**2 / 2))
+        if machines == 1 or not self.stragglers:
+            return 1.0
+        ends = self.stragglers, float(norm.isf(1 / machines))
+        z = np.linspace(min(ends) - 9, max(ends) + 9, 4001)
+        terms = np.log(machines) + norm.logpdf(z - self.stragglers) + (machines - 1) * norm.logcdf(z)
+        return float(np.exp(terms).sum() * (z[1] - z[0]))
 
     @classmethod
     def fitted(cls, loads: Sequence[Load], seconds: ArrayLike) -> Self:

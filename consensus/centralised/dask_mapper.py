@@ -26,7 +26,7 @@ class Dask(Mapper):
     Raises
     ------
     ImportError
-        Without Dask: ``pip install consensus-opt[dask]``.
+        Without Dask: ``pip install 'consensus-opt[dask]'``.
 
     Examples
     --------

@@ -53,7 +53,7 @@ def submit(
 
     The job runs what the file says now, on ranks of the engine ``Torch``, whatever engine the file names. When its time is
     nearly over, the ranks write their checkpoints, and the job is queued again and goes on from there, with the bits of a run
-    that was never stopped. Needs submitit and PyTorch: ``pip install consensus-opt[slurm,torch]``.
+    that was never stopped. Needs submitit and PyTorch: ``pip install 'consensus-opt[slurm,torch]'``.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def submit(
     """
     for name in ("submitit", "torch"):
         if find_spec(name) is None:
-            raise ImportError(f"submitting jobs needs {name}: pip install consensus-opt[slurm,torch]")
+            raise ImportError(f"submitting jobs needs {name}: pip install 'consensus-opt[slurm,torch]'")
     import submitit
 
     _checks.choice("cluster", cluster, ("slurm", "local"))

@@ -157,7 +157,7 @@ def load(
         copy. OpenML's ``wine`` has the red wines too, its ``mnist`` all 70,000 digits.
 
         Other names are files: text in ``.csv``, ``.tsv``, ``.txt`` or ``.data``, compressed with ``.gz``, ``.bz2`` or ``.xz``
-        after it; ``.parquet`` and ``.feather`` (``pip install consensus-opt[parquet]``); ``.npz`` with arrays ``X`` (samples,
+        after it; ``.parquet`` and ``.feather`` (``pip install 'consensus-opt[parquet]'``); ``.npz`` with arrays ``X`` (samples,
         features) and ``y`` (samples,).
     target : str or int, or a list of them
         For a table: the column to predict, by name or index (negative ones count from the end); several must be numbers. For

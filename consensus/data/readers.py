@@ -479,7 +479,7 @@ def _binary(path: Path) -> pandas.DataFrame:
     try:
         frame = pandas.read_parquet(path, engine="pyarrow") if parquet else pandas.read_feather(path)
     except ImportError as error:
-        raise ImportError(f"reading {path} needs pyarrow: pip install consensus-opt[parquet]") from error
+        raise ImportError(f"reading {path} needs pyarrow: pip install 'consensus-opt[parquet]'") from error
     except (FileNotFoundError, IsADirectoryError, PermissionError):
         raise
     except Exception as error:  # a damaged file raises any of pyarrow's own kinds, or Python's

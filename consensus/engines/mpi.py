@@ -15,7 +15,7 @@ class MPI(RankEngine):
 
     Start the script itself under MPI, ``mpiexec -n 4 python script.py``: every rank runs it, and calls
     :func:`consensus.solve` with the same arguments. A rank may hold only its own agents' data: see :meth:`rows` and
-    :func:`consensus.data.load_shards`. Needs mpi4py: ``pip install consensus-opt[mpi]``.
+    :func:`consensus.data.load_shards`. Needs mpi4py: ``pip install 'consensus-opt[mpi]'``.
 
     Ranks compare their arguments first: if they differ, or one rank rejects its own, every rank raises an error. An exception
     inside rounds ends the whole job at once, with that rank's traceback; the history so far is written beside the checkpoint,
@@ -71,7 +71,7 @@ class MPI(RankEngine):
         try:
             from mpi4py import MPI as mpi  # importing it starts MPI
         except ImportError as error:
-            raise ImportError("the MPI engine needs mpi4py and an MPI: pip install consensus-opt[mpi]") from error
+            raise ImportError("the MPI engine needs mpi4py and an MPI: pip install 'consensus-opt[mpi]'") from error
         if communicator is not None:
             needed = ("Get_size", "Get_rank", "Isend", "Abort")
             _checks.offers("communicator", communicator, needed, "a communicator, such as mpi4py.MPI.COMM_WORLD")

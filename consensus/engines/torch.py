@@ -26,7 +26,7 @@ class Torch(RankEngine):
     Start the script itself by torchrun, ``torchrun --nproc-per-node 4 script.py``, or by ``srun python script.py``: every rank
     runs it, and calls :func:`consensus.solve` with the same arguments. Arrays travel by gloo, between CPUs; no MPI is needed. A
     rank may hold only its own agents' data: see :meth:`rows` and :func:`consensus.data.load_shards`. Needs PyTorch:
-    ``pip install consensus-opt[torch]``.
+    ``pip install 'consensus-opt[torch]'``.
 
     Ranks find each other by the variables ``RANK``, ``WORLD_SIZE``, ``MASTER_ADDR`` and ``MASTER_PORT``, which torchrun sets.
     Without ``RANK`` they take SLURM's: ``SLURM_PROCID``, ``SLURM_STEP_NUM_TASKS`` or ``SLURM_NTASKS``, and the first machine of
@@ -88,7 +88,7 @@ class Torch(RankEngine):
         try:
             import torch.distributed as dist
         except ImportError as error:
-            raise ImportError("the Torch engine needs PyTorch: pip install consensus-opt[torch]") from error
+            raise ImportError("the Torch engine needs PyTorch: pip install 'consensus-opt[torch]'") from error
         meeting = max(_MEETING, _checks.number("timeout", timeout, above=0))
         if not dist.is_initialized():
             start, begin = Start.of(init_method, rank, size), time.monotonic()

@@ -56,7 +56,7 @@ class TorchLoss(Loss):
     Raises
     ------
     ImportError
-        Without PyTorch: ``pip install consensus-opt[torch]``.
+        Without PyTorch: ``pip install 'consensus-opt[torch]'``.
     TypeError
         If ``function`` cannot be called.
     ValueError

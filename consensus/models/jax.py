@@ -38,7 +38,7 @@ class JAX(Framework):
     Raises
     ------
     ImportError
-        Without JAX: ``pip install consensus-opt[jax]``.
+        Without JAX: ``pip install 'consensus-opt[jax]'``.
     ValueError
         If the device does not exist.
     TypeError

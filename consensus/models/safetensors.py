@@ -31,7 +31,7 @@ def save_safetensors(path: str | os.PathLike[str], model: Model, w: np.ndarray, 
     Raises
     ------
     ImportError
-        Without safetensors: ``pip install consensus-opt[safetensors]``.
+        Without safetensors: ``pip install 'consensus-opt[safetensors]'``.
     TypeError
         If the model has no ``layout``.
     ValueError

@@ -53,7 +53,7 @@ class Torch(ModuleGradients):
     Raises
     ------
     ImportError
-        Without PyTorch: ``pip install consensus-opt[torch]``.
+        Without PyTorch: ``pip install 'consensus-opt[torch]'``.
     ValueError
         If the module has batch statistics without running buffers, no trainable parameters or complex ones, embeddings with
         ``max_norm``, or active dropout on another device than the CPU; if it wraps another one, as ``torch.compile``,

@@ -14,6 +14,7 @@ from consensus.problems.minibatches import Minibatches, as_minibatches
 from consensus.regularizers.base import Regularizer
 from consensus.solvers.base import Solver
 from consensus.solvers.needs import Needs, needs_of
+from consensus.surrogates import FullLinearization
 from topologies.analysis import parts
 from topologies.schedules import ScheduleLike, is_static
 
@@ -64,8 +65,8 @@ def check_needs(solver: Solver, problem: BaseProblem, schedule: ScheduleLike) ->
     _checks.problem(problem)
     _checks.schedule(schedule)
     who, needs = _name(solver), needs_of(solver)
-    _check_regularizer(who, needs, problem.regularizer)
-    _check_costs(who, needs, problem)
+    _check_regularizer(who, needs, problem.regularizer, schedule)
+    _check_costs(who, needs, problem, schedule)
     _check_draws(who, solver, problem)
     if needs.exact:
         check_exact(who, problem)
@@ -82,23 +83,34 @@ def _name(solver: object) -> str:
     return f"{type(solver).__name__}{made_of}"
 
 
-def _check_regularizer(who: str, needs: Needs, r: Regularizer) -> None:
+def _any_cost(schedule: ScheduleLike) -> str:
+    """Return the solver to name that takes any costs and regularizer on this network."""
+    from consensus.solvers.next import NEXT
+    from consensus.solvers.sonata import SONATA
+
+    for kind in (NEXT, SONATA):
+        if not topologies.check(schedule, kind(FullLinearization(1.0), 0.5)).refusal:
+            return f"{kind.__name__}(FullLinearization(tau), step_size)"
+    return "SONATA(FullLinearization(tau), step_size) with weights=topologies.push"
+
+
+def _check_regularizer(who: str, needs: Needs, r: Regularizer, schedule: ScheduleLike) -> None:
     quadratic = getattr(r, "quadratic", False)
     if needs.regularizer == "none" and not (quadratic and r.strong_convexity == 0):
         raise ValueError(f"{who} takes no regularizer, and the problem has {r}: give it none")
     if needs.regularizer == "smooth":
         if not getattr(r, "smooth", False):
-            raise ValueError(
-                f"{who} needs a smooth regularizer, and {r} is not: NEXT(FullLinearization(tau), step_size) takes it"
-            )
+            raise ValueError(f"{who} needs a smooth regularizer, and {r} is not: {_any_cost(schedule)} takes it")
         _checks.needs(who, r, "gradient")
     if needs.regularizer == "prox_jvp":
         if not quadratic and getattr(type(r), "prox_jvp", Regularizer.prox_jvp) is Regularizer.prox_jvp:
-            raise TypeError(f"{who} needs {type(r).__name__}.prox_jvp, which is missing: define it, or use NEXT")
+            raise TypeError(
+                f"{who} needs {type(r).__name__}.prox_jvp, which is missing: define it, or use {_any_cost(schedule)}"
+            )
         _checks.needs(who, r, "quadratic", "strong_convexity", "active")
 
 
-def _check_costs(who: str, needs: Needs, problem: BaseProblem) -> None:
+def _check_costs(who: str, needs: Needs, problem: BaseProblem, schedule: ScheduleLike) -> None:
     model, loss = getattr(problem, "model", None), getattr(problem, "loss", None)
     if needs.coupled and not isinstance(problem, Coupled):
         raise TypeError(
@@ -108,7 +120,7 @@ def _check_costs(who: str, needs: Needs, problem: BaseProblem) -> None:
         lacks = "has none" if model is None else "reads its samples batch by batch"
         raise TypeError(
             f"{who} needs a model to linearise, and {problem} {lacks}: give a consensus.Problem(model, loss, shards), or use "
-            "NEXT(FullLinearization(tau), step_size)"
+            f"{_any_cost(schedule)}"
         )
     if loss is not None:
         _checks.needs(who, loss, *needs.loss)

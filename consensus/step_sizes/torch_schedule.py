@@ -34,7 +34,7 @@ class TorchSchedule:
     Raises
     ------
     ImportError
-        Without PyTorch: ``pip install consensus-opt[torch]``.
+        Without PyTorch: ``pip install 'consensus-opt[torch]'``.
     ValueError
         If there is no such scheduler; if it is ``ReduceLROnPlateau``, which needs measurements of the run; when it is asked for
         a round after the scheduler's last.

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
+from scipy.stats import norm
 
 import consensus
 import topologies
@@ -70,6 +72,13 @@ def test_the_slowest_of_many_is_that_of_draws():
     for machines in (2, 10, 1000):
         drawn = np.exp(0.3 * rng.standard_normal((2000, machines)) - 0.045).max(axis=1).mean()
         assert cluster.slowest(machines) == pytest.approx(drawn, rel=0.03)
+    for spread, machines in ((0.3, 2), (1.0, 10), (2.0, 1000)):  # the mean, not the value at the mean of z
+
+        def density(z, spread=spread, machines=machines):
+            return machines * np.exp(spread * z - spread**2 / 2) * norm.pdf(z) * norm.cdf(z) ** (machines - 1)
+
+        mean = quad(density, -10, 20, limit=200)[0]
+        assert Cluster(0, 1, 1, stragglers=spread).slowest(machines) == pytest.approx(mean, rel=1e-8)
 
 
 def test_a_cluster_is_found_again_from_what_it_took():

@@ -162,5 +162,5 @@ def test_what_is_no_schedule_is_rejected(make, error, match):
 
 def test_without_pytorch_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(ImportError, match=r"TorchSchedule needs torch: pip install consensus-opt\[torch\]"):
+    with pytest.raises(ImportError, match=r"TorchSchedule needs torch: pip install 'consensus-opt\[torch\]'"):
         TorchSchedule("ExponentialLR", 0.1, gamma=0.5)

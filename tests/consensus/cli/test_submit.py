@@ -116,5 +116,7 @@ def test_what_is_missing_is_named(folder, monkeypatch, capsys):
     with pytest.raises(SystemExit, match=r"^error: sbatch refuses the job: Invalid partition name specified$"):
         main(["submit", str(path), "--partition", "none"])
     monkeypatch.setattr(sys.modules[submit.__module__], "find_spec", lambda name: None)
-    with pytest.raises(SystemExit, match=r"^error: submitting jobs needs submitit: pip install consensus-opt\[slurm,torch\]$"):
+    with pytest.raises(
+        SystemExit, match=r"^error: submitting jobs needs submitit: pip install 'consensus-opt\[slurm,torch\]'$"
+    ):
         main(["submit", str(path)])

@@ -163,5 +163,5 @@ def test_parquet_without_its_reader_names_the_extra_to_install(monkeypatch, tmp_
     (tmp_path / "table.parquet").write_text("a,b\n1,2\n")
     rejected(tmp_path / "table.parquet", r"table\.parquet is not a Parquet file: ")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ImportError, match=r"reading .*table.parquet needs pyarrow: pip install consensus-opt\[parquet\]$"):
+    with pytest.raises(ImportError, match=r"reading .*table.parquet needs pyarrow: pip install 'consensus-opt\[parquet\]'$"):
         datasets.load(tmp_path / "table.parquet", target=0)

@@ -102,7 +102,7 @@ def test_the_engine_is_refused_without_ranks_or_torch(monkeypatch):
     with pytest.raises(ValueError, match="the Torch engine finds no other ranks"):
         case.run(engine="torch")
     monkeypatch.setitem(sys.modules, "torch.distributed", None)
-    with pytest.raises(ImportError, match=r"pip install consensus-opt\[torch\]"):
+    with pytest.raises(ImportError, match=r"pip install 'consensus-opt\[torch\]'"):
         case.run(engine="torch")
 
 

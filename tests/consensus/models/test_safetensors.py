@@ -96,7 +96,7 @@ def test_bad_input_leaves_the_file_from_before(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="path must be that of a file"):
         save_safetensors("", model, np.zeros(3))
     monkeypatch.setitem(sys.modules, "safetensors.numpy", None)
-    with pytest.raises(ImportError, match=r"^save_safetensors needs safetensors: pip install consensus-opt\[safetensors\]$"):
+    with pytest.raises(ImportError, match=r"^save_safetensors needs safetensors: pip install 'consensus-opt\[safetensors\]'$"):
         save_safetensors(path, model, np.zeros(3))
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["model.safetensors"]

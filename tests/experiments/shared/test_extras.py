@@ -14,5 +14,5 @@ def test_a_missing_package_is_named_before_any_run(missing, script, monkeypatch)
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, missing, None)
     monkeypatch.delitem(sys.modules, f"experiments.{script}", raising=False)
-    with pytest.raises(ImportError, match=rf"this script needs {missing}: pip install consensus-opt\[experiments\]$"):
+    with pytest.raises(ImportError, match=rf"this script needs {missing}: pip install 'consensus-opt\[experiments\]'$"):
         importlib.import_module(f"experiments.{script}")
