@@ -4,9 +4,12 @@ import ast
 import compileall
 import importlib
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import networkx as nx
@@ -158,6 +161,28 @@ def test_packages_import_their_parts_when_they_are_used(form, tmp_path):
     *imported, file = done.stdout.split()
     assert imported == ["consensus", "topologies"]
     assert file.startswith(str(folder))
+
+
+def test_a_run_imports_what_it_uses():
+    """Other packages are imported where a function needs them: pandas alone takes most of a second."""
+    late = ("pandas", "joblib", "sklearn", "matplotlib", "cvxpy", "torch", "jax", "mpi4py", "tqdm.auto")
+    said = f"import sys, consensus.solve, consensus.asynchronous; print([name for name in {late} if name in sys.modules])"
+    environment = {**os.environ, "PYTHONPATH": str(Path(consensus.__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout == "[]\n"
+
+
+def test_what_is_imported_is_declared():
+    """Also what comes along with another package today."""
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    asked = [*project["dependencies"], *(line for extra in project["optional-dependencies"].values() for line in extra)]
+    declared = {re.match(r"[\w.-]+", line)[0].lower().replace("_", "-") for line in asked}
+    own = {*sys.stdlib_module_names, "consensus", "topologies"}
+    taken = {name.partition(".")[0] for module in MODULES if module in ARROWS for name in ARROWS.successors(module)} - own
+    assert {"numpy", "joblib", "sklearn"} <= taken
+    homes = metadata.packages_distributions()
+    there = {name: {home.lower().replace("_", "-") for home in homes[name]} for name in taken if name in homes}
+    assert {name: homes for name, homes in there.items() if not homes & declared} == {}
 
 
 @pytest.mark.parametrize("package", [consensus, topologies])

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
-import pandas as pd
 
 from consensus import _checks
 
@@ -88,7 +87,9 @@ def _one(name: str, value: Given) -> One:
 
 
 def _traces(name: str, path: str | os.PathLike[str], keys: list[str]) -> dict[tuple[int, ...], np.ndarray]:
-    frame = pd.read_csv(path, comment="#")
+    import pandas
+
+    frame = pandas.read_csv(path, comment="#")
     missing = {*keys, "seconds"} - set(frame.columns)
     if missing:
         raise ValueError(f"{name}: {path} must have the columns {', '.join((*keys, 'seconds'))}; it lacks {sorted(missing)}")

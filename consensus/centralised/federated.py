@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from consensus import _checks
+from consensus._streams import stream
 from consensus.centralised.system import Advance, S, System, Traffic
 from consensus.communication.fixed_point import SecureSums
 from consensus.communication.keys import KEY
@@ -82,7 +83,7 @@ class Clients:
         count = self.system.count(agents)
         if count == agents:
             return np.arange(agents)
-        rng = np.random.Generator(np.random.Philox(key=[self.system.seed, round]))
+        rng = stream((self.system.seed, round))
         return np.sort(rng.permutation(agents)[:count])
 
     def total(self, rows: np.ndarray, who: np.ndarray, round: int, traffic: Traffic) -> np.ndarray:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
-from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 from consensus import _checks
@@ -147,6 +146,8 @@ class Joblib(Mapper):
 
     @contextmanager
     def open(self, problem: BaseProblem, blocks: list[slice], tree: bool) -> Iterator[Total]:
+        from joblib import Parallel, delayed
+
         parts = [problem.restrict(rows) for rows in blocks]
         with Parallel(n_jobs=self.jobs, backend=self.backend) as parallel:
 

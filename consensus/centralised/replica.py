@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from consensus._streams import stream
 from consensus.centralised.parameter_server import ParameterServer
 from consensus.centralised.rows import drawn
 from consensus.problems import LazyProblem, Problem
@@ -166,6 +167,6 @@ class _Training:
 
 def turn(seed: int, step: int, alive: np.ndarray) -> int:
     """Return the replica that takes ``step`` in the interleaving of ``seed``, the next one alive if that is dead."""
-    drawn = int(np.random.Generator(np.random.Philox(key=[seed, step])).integers(len(alive)))
+    drawn = int(stream((seed, step)).integers(len(alive)))
     behind = np.roll(alive > 0, -drawn)
     return (drawn + int(np.argmax(behind))) % len(alive)

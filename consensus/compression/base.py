@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from consensus import _checks
+from consensus._streams import stream
 from consensus.communication import Packed
 from consensus.problems import BaseProblem
 
@@ -159,5 +160,8 @@ def check_dtype(name: str, array: object, dtype: DTypeLike) -> None:
 
 
 def generator(seed: int, agent: int, number: int) -> np.random.Generator:
-    """Return the generator of an agent's message of that ``number``; its stream is not used by other messages or batches."""
-    return np.random.Generator(np.random.Philox(key=[seed, agent], counter=[0, 0, 1, number]))
+    """Return the generator of an agent's message of that ``number``; its stream is not used by other messages or batches.
+
+    It is to be used up before the thread asks for the next one.
+    """
+    return stream((seed, agent), (0, 0, 1, number))

@@ -85,9 +85,12 @@ class LowRank(Compressor):
     def pack(self, rows: np.ndarray, agents: np.ndarray, number: int) -> Packed:
         rows = rows_of(rows)
         matrices = self._shorter(rows.shape[1])
-        each = [generator(self.seed, agent, number) for agent in np.asarray(agents).tolist()]
-        directions = [np.array([rng.standard_normal((n, self.rank)) for rng in each], rows.dtype) for _, _, n in matrices]
-        return Factors.along(rows, matrices, [d.reshape(-1, n, self.rank) for d, (_, _, n) in zip(directions, matrices)])
+        directions = [np.empty((len(rows), n, self.rank), rows.dtype) for _, _, n in matrices]
+        for row, agent in enumerate(np.asarray(agents).tolist()):
+            rng = generator(self.seed, agent, number)
+            for drawn in directions:
+                drawn[row] = rng.standard_normal(drawn.shape[1:])
+        return Factors.along(rows, matrices, directions)
 
     def _shorter(self, parameters: int) -> Matrices:
         """Return the matrices that are longer than their factors."""

@@ -92,10 +92,26 @@ class Begin(NamedTuple):
         TypeError, ValueError
             If ``solver.init`` returns no state, or one that is not made of these numbers.
         """
-        if self.resumed:  # the initial state only shows how the numbers belong together: a block of its own counts its work
-            problem = problem.restrict(slice(0, problem.agents))
+        if self.resumed:  # the initial state only shows how the numbers belong together
+            problem = _silent(problem.restrict(slice(0, problem.agents)))
         initial = checked(solver.init(problem, self.numbers["w"]), 0, problem, f"{type(solver).__name__}.init")
         return rebuild(initial, self.numbers) if self.resumed else initial
+
+
+def _silent(block: Problem) -> Problem:
+    """Return a block, which nobody else has, with zeros for its costs and gradients: they are computed for nobody."""
+
+    def value(w: np.ndarray) -> np.ndarray:
+        return np.zeros(len(w), w.dtype)
+
+    def gradient(w: np.ndarray, batch: object = None) -> np.ndarray:
+        return np.zeros_like(w)
+
+    def value_and_gradient(w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return value(w), gradient(w)
+
+    vars(block).update(value=value, gradient=gradient, average_gradient=gradient, value_and_gradient=value_and_gradient)
+    return block
 
 
 def checked(state: Any, round: int, problem: Problem, name: str) -> State:  # noqa: ANN401  whatever a user's solver returns

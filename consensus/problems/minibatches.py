@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from consensus import _checks
+from consensus._streams import stream
 from consensus.problems.base import BaseProblem
 from consensus.problems.batch import Batch, NumberedBatch
 
@@ -189,7 +190,7 @@ class _Order:
     def _draw(self, row: int, epoch: int) -> None:
         places, batches, size = self.places[row], self.batches[row], self.rule.size
         # Philox is a counter: seed and agent are its key, and the counters of two epochs are far from each other.
-        rng = np.random.Generator(np.random.Philox(key=[self.rule.seed, self.agents[row]], counter=[0, 0, 0, epoch]))
+        rng = stream((self.rule.seed, self.agents[row]), (0, 0, 0, epoch))
         if self.rule.replacement and batches > 1:
             drawn = rng.integers(len(places), size=batches * size)
         else:

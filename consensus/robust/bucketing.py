@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from consensus import _checks
+from consensus._streams import stream
 from consensus.communication import Messages
 from consensus.robust.pre_aggregation import PreAggregation
 
@@ -64,7 +65,9 @@ class Bucketing(PreAggregation):
     def __call__(self, messages: Messages, byzantine_weight: float, agents: np.ndarray, round: int) -> Messages:
         receivers = messages.receivers
         degrees = np.bincount(receivers, minlength=len(messages.own))
-        drawn = [_stream(self.seed, agent, round).random(degree) for agent, degree in zip(agents, degrees, strict=True)]
+        drawn = [
+            stream((self.seed, agent), (0, 0, 2, round)).random(degree) for agent, degree in zip(agents, degrees, strict=True)
+        ]
         order = np.lexsort((np.concatenate(drawn), receivers)) if drawn else np.arange(0)
         place = np.arange(len(order)) - np.searchsorted(receivers, receivers)
         starts = np.flatnonzero(place % self.size == 0)  # of buckets; the first message of an agent starts one
@@ -79,7 +82,3 @@ class Bucketing(PreAggregation):
             rows=sp.csr_array((shares, messages.sources[order], ends), shape=shape) @ messages.rows,
             sources=np.arange(len(starts)),
         )
-
-
-def _stream(seed: int, agent: int, round: int) -> np.random.Generator:
-    return np.random.Generator(np.random.Philox(key=[seed, agent], counter=[0, 0, 2, round]))

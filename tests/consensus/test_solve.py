@@ -94,6 +94,21 @@ def test_a_graph_stands_for_a_static_schedule():
     )
 
 
+def test_a_function_of_the_round_is_asked_once_for_each_round():
+    asked = []
+
+    def pair(round):
+        asked.append(round)
+        graph = nx.empty_graph(6)
+        graph.add_edge(round % 6, (round + 1) % 6)
+        return graph
+
+    network = topologies.Sequence(pair, agents=6, horizon=30)
+    for solver in (DGD(0.01), GradientTracking(0.01)):
+        consensus.solve(problem(), network, solver, rounds=50)
+        assert sorted(asked) == list(range(50))
+
+
 def test_start():
     p = problem("squared", consensus.L2(0.02), MLP)
     point = np.linspace(-1, 1, p.parameters)

@@ -75,23 +75,25 @@ class Schedule(GraphSchedule, UnionSchedule):
 
 
 class Recent:
-    """A cache of the last few results; a copy that is sent to another process starts empty."""
+    """A cache of the last results, as many as have together the size `most`; a copy for another process starts empty."""
 
     def __init__(self, most: int = 8) -> None:
-        self._most = most
-        self._results: dict[Hashable, Any] = {}
+        self._most, self._total = most, 0
+        self._results: dict[Hashable, tuple[Any, int]] = {}
 
     def __reduce__(self) -> tuple[type, tuple[int]]:
         return Recent, (self._most,)
 
-    def get(self, key: Hashable, make: Callable[[], Result]) -> Result:
+    def get(self, key: Hashable, make: Callable[[], Result], size: Callable[[Result], int] = lambda result: 1) -> Result:
         """Return the result of `key`, from the cache or from ``make()``, which then replaces the oldest."""
         if key not in self._results:
             result = make()
-            if len(self._results) >= self._most:
-                del self._results[next(iter(self._results))]
-            self._results[key] = result
-        found: Result = self._results[key]
+            needed = size(result)
+            while self._results and self._total + needed > self._most:
+                self._total -= self._results.pop(next(iter(self._results)))[1]
+            self._results[key] = result, needed
+            self._total += needed
+        found: Result = self._results[key][0]
         return found
 
 

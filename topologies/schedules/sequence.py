@@ -14,6 +14,7 @@ from topologies.schedules.static import Static
 from topologies.weights.base import Weights, weights_function
 from topologies.weights.metropolis import metropolis
 
+_KEPT, _EACH = 1 << 22, 1000  # entries of the matrices that are kept, some 100 MB; what else a graph takes, in entries
 _ALL = "every graph needs the nodes of all agents, also of those without edges: graph.add_nodes_from(...)"
 
 
@@ -59,7 +60,8 @@ class Sequence(Schedule):
 
     Notes
     -----
-    The schedule caches the graphs of a few rounds. It can be pickled if both functions can.
+    The schedule keeps the graphs of the last rounds, as many as have 4 million edges together, and a few thousand at most: the
+    function is called once for a round that is asked for again soon. It can be pickled if both functions can.
 
     Examples
     --------
@@ -84,7 +86,7 @@ class Sequence(Schedule):
             raise TypeError(f"function must be a function from a round to a graph, got a {type(function).__name__}{remedy}")
         self.function, self.rule = function, weights_function(weights)
         self.agents, self.horizon = integer("agents", agents, 1), integer("horizon", horizon, 1, ROUNDS)
-        self._recent, self._first = Recent(), Recent(1)
+        self._recent, self._first = Recent(_KEPT), Recent(1)
 
     def __repr__(self) -> str:
         function, rule = _checks.name_of(self.function), _checks.name_of(self.rule)
@@ -94,7 +96,7 @@ class Sequence(Schedule):
         return self.function, self.agents, self.rule, self.horizon
 
     def _at(self, round: int) -> Static:
-        return self._recent.get(round, lambda: self._made(round))
+        return self._recent.get(round, lambda: self._made(round), lambda made: made.weights(0).nnz + _EACH)
 
     def _made(self, round: int) -> Static:
         graph = self.function(round)

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import engine_cases
 import numpy as np
 import pytest
-from checkpoints import ENGINES, run, without_times
+from checkpoints import ENGINES, GRAPH, run, without_times
 from engine_harness import assert_same, on_ranks, read
 
 import consensus
-from consensus.solvers import Solver
+from consensus.solvers import AdaptiveNEXT, ExactDiffusion, GradientTracking, Solver
 
 SAVED, UNTIL = engine_cases.saved(), engine_cases.UNTIL
 
@@ -102,6 +102,25 @@ def test_a_tolerance_met_is_still_met(engine, forked, tmp_path):
     assert_same(case.run(engine=engine, resume=path), reference)
     more = {"tolerance": None, "rounds": reference.rounds + 10}  # without it the run goes on
     assert_same(case.run(engine=engine, resume=path, **more), case.run(**more))
+
+
+@pytest.mark.parametrize(
+    "solver", [GradientTracking(0.05), ExactDiffusion(0.05), AdaptiveNEXT()], ids=lambda s: type(s).__name__
+)
+def test_a_resumed_run_computes_no_gradient_of_its_start_again(solver, tmp_path):
+    asked = []
+
+    def gradient(w, rows):
+        asked.append(len(rows))
+        return 2 * (w - rows[:, None])
+
+    problem = consensus.Problem.from_functions(lambda w, rows: ((w - rows[:, None]) ** 2).sum(1), gradient, 6, 2)
+    options, path = {"record_every": 100, "start": np.ones(2)}, tmp_path / "run.ckpt"
+
+    consensus.solve(problem, GRAPH, solver, rounds=3, checkpoint=path, **options)
+    asked.clear()
+    consensus.solve(problem, GRAPH, solver, rounds=7, resume=path, **options)
+    assert len(asked) == 1 + 4 + 1  # the trial of the functions, four rounds, and the row of the last one
 
 
 def test_recording_at_other_rounds_does_not_change_the_iterates(references, tmp_path):

@@ -9,6 +9,7 @@ import pytest
 import consensus
 import topologies
 from consensus import Minibatches
+from consensus._streams import stream
 from consensus.problems import Batch
 from consensus.solvers import DGD, GradientTracking
 
@@ -55,6 +56,29 @@ def test_every_sample_comes_once_an_epoch(size):
     if size < 9:
         assert orders[1, 0] != orders[1, 1] != orders[1, 2]
         assert len({str(order) for order in orders.values()}) > 8
+
+
+def test_streams_are_those_of_philox_whatever_was_drawn_before():
+    """Of one generator that is set anew: nothing of another stream is left, such as half a number of 64 bits."""
+    for key, counter in itertools.product([(0, 0), (7, 3), (2**62, 2**40)], [(0, 0, 0, 0), (0, 0, 1, 9), (5, 0, 2, 2**62)]):
+        fresh = np.random.Generator(np.random.Philox(key=key, counter=counter))
+        for draw in (
+            lambda rng: rng.integers(5, size=3, dtype=np.int32),
+            lambda rng: rng.random(3),
+            lambda rng: rng.permutation(9),
+        ):
+            expected = draw(np.random.Generator(np.random.Philox(key=key, counter=counter)))
+            np.testing.assert_array_equal(draw(stream(key, counter)), expected)
+        np.testing.assert_array_equal(stream(key, counter).standard_normal(11), fresh.standard_normal(11))
+
+
+def test_an_epoch_makes_no_generator(monkeypatch):
+    p, rule = problem(), Minibatches(2)
+    expected = [rule.at(problem(), round).indices for round in range(12)]
+    rule.at(p, 0)
+    monkeypatch.setattr(np.random, "Philox", None)
+    for round, indices in enumerate(expected):
+        np.testing.assert_array_equal(rule.at(p, round).indices, indices)
 
 
 def test_with_replacement_all_samples_are_as_likely():

@@ -9,6 +9,7 @@ from networks import EVENS, ODDS, laplacian, push, same
 from scipy import sparse
 
 import topologies
+from topologies.schedules import sequence
 
 
 def test_static_has_the_metropolis_weights_of_its_graph_in_every_round_and_computes_them_once():
@@ -110,7 +111,10 @@ def test_each_round_has_the_weights_of_its_graph():
         assert np.array_equal(directed.weights(n).toarray(), topologies.push(directed.graph(n)).toarray())
 
 
-def test_the_function_is_called_once_for_a_round_and_graphs_are_forgotten():
+@pytest.mark.parametrize("kept", [5, 50])
+def test_the_function_is_called_once_for_a_round_and_graphs_are_forgotten(kept, monkeypatch):
+    each = topologies.Static(topologies.ring(4)).weights(0).nnz + sequence._EACH
+    monkeypatch.setattr(sequence, "_KEPT", kept * each)
     asked = []
     network = topologies.Sequence(lambda n: asked.append(n) or topologies.ring(4), agents=4)
     for n in range(50):
@@ -120,7 +124,10 @@ def test_the_function_is_called_once_for_a_round_and_graphs_are_forgotten():
     assert asked == list(range(50))
     for n in range(50):
         network.weights(n)
-    assert asked == [*range(50), *range(50)]  # none of the oldest is in the cache
+    assert asked == [*range(50), *(range(50) if kept < 50 else ())]  # none of the oldest is in the cache
+    for n in range(49, 49 - kept, -1):
+        network.weights(n)
+    assert len(asked) == (100 if kept < 50 else 50)
 
 
 def test_a_copy_starts_with_an_empty_cache():
