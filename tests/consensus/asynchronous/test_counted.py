@@ -7,7 +7,7 @@ import cloudpickle
 import networkx as nx
 import numpy as np
 import pytest
-from problems import CIRCLE, problem
+from problems import problem
 from unlike_quadratics import AGENTS, GRAPH, QUADRATICS, STEPS, B, H, L, asy_sonata_in_turn
 
 import consensus
@@ -75,7 +75,7 @@ def test_one_dead_worker_is_warned_of_and_one_that_has_ended_is_not_dead():
         watched._name_the_dead()
     watched._look()  # named once
     assert list(watched.dead) == [1]
-    with pytest.raises(consensus.WorkerError, match="worker 1 .* died after 7 wakes"):
+    with pytest.raises(consensus.WorkerError, match=r"worker 1 .* died after 7 wakes"):
         watched.until_ready(np.zeros(3))
 
 
@@ -179,7 +179,7 @@ class Line:
 
     Ssend_init = _request
 
-    def Recv_init(self, *_):  # noqa: N802
+    def Recv_init(self, *_):
         return SimpleNamespace(Test=lambda: False, Start=lambda: None)
 
 
