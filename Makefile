@@ -76,9 +76,12 @@ benchmarks: $(VENV)/installed
 
 $(VENV)/installed: pyproject.toml constraints.txt $(BUILT)
 	@$(PYTHON) -c 'import sys; sys.exit("consensus needs Python 3.11 or newer; try make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
-	$(PYTHON) -m venv $(VENV)
-	$(RUN) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@echo "Setting up $(VENV), once: an environment ..."
+	@$(PYTHON) -m venv $(VENV)
+	@echo "... packages, which take some minutes: $(RUN) -m pip install --constraint constraints.txt --editable '.[dev]'"
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
+	@echo "... done. Go on with $(RUN), or source $(VENV)/bin/activate"
 
 $(VENV)-lowest/installed: pyproject.toml tests/lowest.py $(BUILT)
 	$(PYTHON) -m venv $(VENV)-lowest

@@ -44,9 +44,24 @@ TAKERS = READERS | {
 }
 
 
+def test_a_graph_is_checked_with_the_weights_that_solve_gives_it():
+    directed = nx.DiGraph([(0, 1), (1, 2), (2, 0), (0, 2)])
+    for mixing, holds in (("column stochastic", True), ("row stochastic", True), ("doubly stochastic", None)):
+        solver = type("Some", (), {"mixing": mixing})()
+        assert t.check(t.ring(5), solver).refusal is None
+        if holds:
+            assert t.check(directed, solver).refusal is None
+            continue
+        with pytest.raises(ValueError, match="Metropolis weights need an undirected graph"):
+            t.check(directed, solver)
+    assert repr(t.check(t.ring(5), solver)).startswith("Some on 5 agents\nneeded")
+
+
 @pytest.mark.parametrize("wrong", [None, 3, np.eye(5), t.ring(5), sparse.eye_array(5), "ring", t.Static], ids=str)
 @pytest.mark.parametrize("name", TAKERS)
 def test_what_is_no_schedule_is_rejected(name, wrong):
+    if name == "check" and isinstance(wrong, nx.Graph):
+        return
     message = r"schedule must be a schedule.* such as topologies.Static\(graph\)"
     with pytest.raises(TypeError, match="got the class Static itself: call it" if wrong is t.Static else message):
         TAKERS[name](wrong)

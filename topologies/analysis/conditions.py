@@ -109,7 +109,7 @@ class Conditions(NamedTuple):
         """Whether the agents are connected within a bounded number of rounds, again and again."""
         return self.window is not None
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         def sums(name: str, extreme: Extreme, holds: bool) -> str:
             if holds:
                 return f"sums within {abs(extreme.value - 1):.1g} of 1"

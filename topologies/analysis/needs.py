@@ -2,12 +2,17 @@
 
 from typing import NamedTuple
 
+import networkx as nx
+
 from topologies import _checks
 from topologies.analysis.conditions import Conditions, Extreme, conditions, table
 from topologies.analysis.spectrum import spectral_gap
 from topologies.matrices import TOLERANCE
 from topologies.schedules.protocols import ScheduleLike
+from topologies.schedules.static import Static
+from topologies.weights import pull, push
 
+_DIRECTED = {"column stochastic": push, "row stochastic": pull}
 _SMALL = 500  # agents up to which a spectrum is cheap
 _AVERAGE, _UNDIRECTED = "agents agree on their average", "use an undirected graph with Metropolis weights, the default"
 # The sums that must be one, what they ensure, and what to use instead of other matrices.
@@ -20,7 +25,7 @@ _NEEDS = {
 
 
 class Check(NamedTuple):
-    """The result of `check`; ``print`` shows it as a table.
+    """The result of `check`, which a prompt shows as a table.
 
     Attributes
     ----------
@@ -79,18 +84,19 @@ class Check(NamedTuple):
             ("one component", found.components == 1, "every agent reaches every other, again and again"),
         ]
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         title = f"{self.solver} on {self.conditions.agents} agents"
         return table(title, ("needed", "so that"), self.needs) + f"\n\n{self.conditions}"
 
 
-def check(schedule: ScheduleLike, solver: object, rounds: int = 10) -> Check:
+def check(schedule: ScheduleLike | nx.Graph, solver: object, rounds: int = 10) -> Check:
     """Compare the needs of a solver with the conditions that a schedule fulfils.
 
     Parameters
     ----------
-    schedule : schedule
-        Any schedule.
+    schedule : schedule or networkx.Graph
+        Any schedule; a graph gets the weights that :func:`consensus.solve` gives it: push or pull weights if it is directed and
+        the solver takes them, Metropolis weights otherwise.
     solver : object
         Solver. Its attribute ``mixing``, or ``needs.mixing``, is the required condition of mixing matrices: "doubly stochastic"
         (the default), "column stochastic", "row stochastic" or "symmetric", with doubly stochastic; ``needs.static`` says
@@ -144,6 +150,9 @@ def check(schedule: ScheduleLike, solver: object, rounds: int = 10) -> Check:
     name = type(solver).__name__
     if mixing not in _NEEDS:
         raise ValueError(f"mixing of {name} must be one of {', '.join(map(repr, _NEEDS))}; got {_checks.shown(mixing)}")
+    if isinstance(schedule, nx.Graph):
+        weights = _DIRECTED.get(mixing) if schedule.is_directed() else None
+        schedule = Static(schedule, weights=weights) if weights else Static(schedule)
     found = conditions(schedule, rounds)
     # A matrix with zeros on its diagonal, such as an optimal one, may still contract: examine small ones.
     unsure = found.period == 1 and not found.positive_diagonal and found.agents <= _SMALL
