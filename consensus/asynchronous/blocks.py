@@ -35,16 +35,16 @@ class Blocks:
 
     def of(self, rows: Sequence[int]) -> list[Block]:
         """Return the blocks that hold ``rows``, which increase."""
+        if len(self._made) >= _KEPT:  # not between two of these, whose work is yet to be counted
+            self._work = self._counted()
+            self._made.clear()
+            self.forget()
         ends = [k for k in range(1, len(rows)) if self._single or rows[k] != rows[k - 1] + 1]
         return [self._block(rows[a], rows[b - 1] + 1) for a, b in itertools.pairwise([0, *ends, len(rows)])]
 
     def _block(self, start: int, stop: int) -> Block:
         found = self._made.get((start, stop))
         if found is None:
-            if len(self._made) >= _KEPT:
-                self._work = self._counted()
-                self._made.clear()
-                self.forget()
             rows = slice(start, stop)
             found = self._made[start, stop] = Block(rows, self._problem.restrict(rows), self._arcs.block(rows))
         return found

@@ -26,8 +26,10 @@ from unlike_quadratics import (
 
 import consensus
 import topologies
+from consensus import Minibatches
 from consensus.asynchronous import ASYSONATA, Simulated
-from consensus.local import CVXPYSolver
+from consensus.errors import LocalSolveError
+from consensus.local import CVXPYSolver, Exact
 from consensus.solvers import NEXT
 from consensus.step_sizes import Diminishing
 from consensus.surrogates import FullLinearization, PartialLinearization
@@ -105,6 +107,58 @@ def test_twice_the_step_is_too_much_for_such_delays():
         QUADRATICS, GRAPH, ASYSONATA(FullLinearization(tau=L), 0.8), rounds=4000, engine=LATE, record_every=1000
     )
     assert abs(result.w - OPTIMUM).max() > 1e-3
+
+
+def test_with_batches_the_surrogate_is_of_the_wakes_own_samples():
+    """Of a linear model and squared losses it is the cost itself, with tau / 2 |x - x_i|^2."""
+    whole, rule, tau = problem(scheme="iid"), Minibatches(3), 0.7
+    solver = ASYSONATA(PartialLinearization(tau, curvature="local"), 0.1, batch=3, tolerance=1e-13)
+    running, steps = events(solver, Simulated((0.5, 1.5)), whole, CIRCLE), np.eye(whole.parameters)
+    for _ in range(24):
+        x, wakes = running.state.w.copy(), running.state.wakes.copy()
+        (i,) = running.advance(1)
+        batch = rule.at(whole, int(wakes[i]))
+        curvature = np.array([(whole.gradient(x + e, batch) - whole.gradient(x, batch))[i] for e in steps])
+        expected = x[i] - np.linalg.solve(curvature + tau * np.eye(len(steps)), running.state.z[i])
+        np.testing.assert_allclose(running.state.best[i], expected, atol=1e-9)
+
+
+class Watched(Exact):
+    """Notes where local problems are begun, where they end and what they take; gives up at a call."""
+
+    def __init__(self, gives_up=None):
+        self.calls, self.gives_up = [], gives_up
+
+    def solve(self, model, linear, regularizer, start, tolerance):
+        if len(self.calls) == self.gives_up:
+            raise LocalSolveError("it gives up")
+        found, iterations = super().solve(model, linear, regularizer, start, tolerance)
+        self.calls.append((start.copy(), found.copy(), int(iterations.sum())))
+        return found, iterations
+
+
+def watched(local):
+    solver = ASYSONATA(PartialLinearization(0.5, curvature="local"), 0.2, local, batch=4)
+    return events(solver, Simulated(), problem(scheme="iid"), CIRCLE)
+
+
+def test_local_problems_are_begun_where_the_last_one_ended_and_counted():
+    running = watched(local := Watched())
+    for _ in range(4 * SIX):
+        running.advance(1)
+    for before, after in zip(local.calls, local.calls[SIX:], strict=False):  # agents take turns
+        np.testing.assert_array_equal(after[0], before[1])
+    counts = running.counts()
+    assert (counts["solves"], counts["iterations"]) == (4, sum(iterations for *_, iterations in local.calls))
+    assert counts["iterations"] > 0
+
+
+def test_a_local_problem_without_a_solution_names_the_wake():
+    running = watched(Watched(gives_up=2 * SIX + 4))
+    for _ in range(2 * SIX + 4):
+        running.advance(1)
+    with pytest.raises(LocalSolveError, match=r"^at its wake 3, it gives up"):
+        running.advance(1)
 
 
 def test_a_neighbour_counts_with_its_start_until_it_is_heard():

@@ -52,6 +52,17 @@ def test_masses_are_kept_at_every_event(delay, loss, seed):
         assert total == pytest.approx(8, rel=1e-12)
 
 
+def test_an_agents_time_is_the_largest_that_it_has_heard_of():
+    running = events(RASGP(Diminishing(0.002, 0.1)), Simulated([1.0] * 4 + [5.0] * 4, (0.0, 3.0), 0.3))
+    for _ in range(150):
+        before = running.state.time.copy()
+        (i,) = running.advance(1)
+        heard = running.mailbox.time[i, : running.sources[i], 0]
+        assert running.state.time[i, 0] == max(before[i, 0], heard.max()) + 1
+        assert running.state.before[i, 0] == before[i, 0]
+    assert (running.state.time[:, 0] > running.state.wakes + 1)[4:].any()  # who wakes rarely hears of others' wakes
+
+
 def test_push_without_delay_is_a_loop_over_agents_in_turn():
     """Without losses sums are what plain push-sum sends; agents hear of all wakes but those of some after them."""
     x, y, w = np.ones((8, 5)), np.ones(8), np.ones((8, 5))

@@ -1,5 +1,9 @@
 """The simulated clock: order of events, blocks, absences, traces, checkpoints, counts, and solvers with rounds under it."""
 
+import itertools
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 import scipy.stats
@@ -7,7 +11,20 @@ from problems import AGENTS, CIRCLE, problem
 from unlike_quadratics import GRAPH, LATE, QUADRATICS, STEPS, events
 
 import consensus
-from consensus.asynchronous import ASYSONATA, Simulated
+import topologies
+from consensus import Minibatches
+from consensus.asynchronous import (
+    ADPSGD,
+    ASYSONATA,
+    RASGP,
+    AsynchronousDGD,
+    AsynchronousSolver,
+    OverlapSGP,
+    Simulated,
+    blocks,
+)
+from consensus.asynchronous.timetable import Timetable
+from consensus.solvers import Needs
 from consensus.surrogates import FullLinearization, PartialLinearization
 
 CLOCKS = {
@@ -28,15 +45,15 @@ def test_blocks_and_single_agents_give_the_same_bits(clock):
     """Also whether agents are seen by a plain loop over all events in the order of time."""
     together, alone = (events(STEPS, CLOCKS[clock]) for _ in range(2))
     alone.blocks._single = True
-    blocks = []
+    sizes = []
     while together.done < 240:
-        blocks.append(len(together.advance(240 - together.done)))
+        sizes.append(len(together.advance(240 - together.done)))
     while alone.done < 240:
         assert len(alone.advance(1)) == 1
     assert together.state.w.tobytes() == alone.state.w.tobytes()
     assert together.number == alone.number
     assert together.lost == alone.lost
-    assert max(blocks) > 1
+    assert max(sizes) > 1
 
 
 @pytest.mark.parametrize("clock", CLOCKS)
@@ -82,12 +99,23 @@ def test_staleness_is_the_greatest_age_of_a_message_when_it_was_read():
     assert run(LATE, rounds=300).history["staleness"].max() > 10  # a lost one in between
 
 
+def test_staleness_counts_from_one_row_to_the_next():
+    found = run(Simulated(away={0: [(2.5, 20.5)]}), rounds=40, record_every=1).history["staleness"]
+    assert found.max() > 15  # of the last message before agent 0 was away
+    assert found[-10:].max() <= 1.0
+
+
 def test_an_agent_that_is_away_wakes_when_it_returns():
     running = events(STEPS, Simulated(away={3: [(4.5, 20.0), (25.0, 26.0)]}))
     times = []
     while running.done < 8 * 30:
         times += [running.clock[i] for i in running.advance(1) if i == 3]
     np.testing.assert_array_equal(times[:11], [1, 2, 3, 4, 20, 21, 22, 23, 24, 26, 27])
+    running = events(STEPS, Simulated(away={3: [(0.0, 2.0), (4.0, 6.0)]}))  # ends of an absence: away at first, back at last
+    times = []
+    while running.done < 8 * 9:
+        times += [running.clock[i] for i in running.advance(1) if i == 3]
+    np.testing.assert_array_equal(times[:5], [2, 3, 6, 7, 8])
 
 
 def test_all_counts_are_by_hand():
@@ -106,6 +134,103 @@ def test_all_counts_are_by_hand():
     degrees = [GRAPH.out_degree(i) for i in range(8)]
     arrived = [sum(j < i for j in GRAPH.predecessors(i)) for i in range(8)]  # the others are read at the next wake
     np.testing.assert_array_equal(running.counts()["traffic"], 8 * size * np.add(degrees, arrived))
+
+
+def test_counts_do_not_depend_on_how_many_blocks_are_kept(monkeypatch):
+    whole = run(CLOCKS["uniform"])
+    monkeypatch.setattr(blocks, "_KEPT", 3)
+    few = run(CLOCKS["uniform"])
+    for name in ("gradients", "solves", "iterations"):
+        np.testing.assert_array_equal(few.history[name], whole.history[name])
+    assert few.w.tobytes() == whole.w.tobytes()
+
+
+class Late(NamedTuple):
+    """A state, and a message: the number before the wake."""
+
+    w: np.ndarray
+    wakes: np.ndarray
+
+
+class Sent(NamedTuple):
+    w: np.ndarray
+
+
+@dataclass(frozen=True)
+class TellsWhatItWas(AsynchronousSolver):
+    """Begins with a gradient, counts its wakes, and sends a part of its old state."""
+
+    needs = Needs(mixing="row stochastic", wakes=True)
+
+    def init(self, problem, arcs, w):
+        problem.gradient(w)
+        return Late(w, np.zeros(len(w), int)), Sent(w)
+
+    def wake(self, problem, arcs, state, mailbox):
+        assert (mailbox.w <= state.w[:, None]).all()
+        return Late(state.w + 1, state.wakes + 1), Sent(state.w)
+
+
+def test_a_message_is_what_was_sent_even_if_it_is_a_part_of_a_state():
+    running = events(TellsWhatItWas(), Simulated(delay=2.5), start=np.zeros((8, 5)))
+    for _ in range(8 * 8):
+        running.advance(1)
+    newest = [running.mailbox.w[i, : running.sources[i], 0].tolist() for i in range(8)]
+    assert newest == [[4.0] * running.sources[i] for i in range(8)]  # sent at 5, where an agent had woken four times before
+
+
+def test_the_start_is_counted_once_in_a_resumed_run(tmp_path):
+    whole = run(Simulated(), 8, solver=TellsWhatItWas(), record_every=1)
+    run(Simulated(), 3, solver=TellsWhatItWas(), record_every=1, checkpoint=tmp_path / "run")
+    rest = run(Simulated(), 8, solver=TellsWhatItWas(), record_every=1, resume=tmp_path / "run")
+    np.testing.assert_array_equal(rest.history["gradients"], whole.history["gradients"])
+    np.testing.assert_array_equal(whole.history["gradients"], 1)
+
+
+def test_a_message_that_is_sent_again_takes_its_delay_each_time():
+    schedule = topologies.Static(GRAPH, weights=topologies.push)
+    times = Timetable.of(Simulated(delay=(1.0, 2.0), loss=0.5, seed=4), schedule)
+    lost = []
+    for agent, number in itertools.product(range(8), range(40)):
+        waits, again = times.until_arrived(agent, number)
+        drawn = times.of_wake(agent, number)
+        np.testing.assert_allclose(waits, np.multiply(drawn.delays[number - drawn.first], np.add(again, 1)))
+        lost += again
+    assert 0.8 < np.mean(lost) < 1.2  # geometric: as many losses as messages on average
+    assert min(lost) == 0
+
+
+SOLVERS = {
+    "ASYSONATA": ASYSONATA(FullLinearization(20.0), 0.1, batch=3),
+    "RASGP": RASGP(0.001, batch=3),
+    "OverlapSGP": OverlapSGP(0.01, batch=3),
+    "AsynchronousDGD": AsynchronousDGD(0.01, batch=3),
+    "ADPSGD": ADPSGD(0.01, batch=3),
+}
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_every_wake_has_a_batch_of_its_own(name, monkeypatch):
+    whole, solver, taken = problem(scheme="iid"), SOLVERS[name], [[] for _ in range(AGENTS)]
+    gradient = type(whole).average_gradient
+
+    def noted(self, w, batch=None):
+        if batch is not None:
+            taken[int(self.rows[0])].append((len(self.rows), batch.indices[0].tolist()))
+        return gradient(self, w, batch)
+
+    monkeypatch.setattr(type(whole), "average_gradient", noted)
+    network = topologies.ring(AGENTS) if name in ("ADPSGD", "AsynchronousDGD") else CIRCLE
+    consensus.solve(whole, network, solver, rounds=5, engine=Simulated((0.5, 1.5)), record_every=5)
+    for agent, own in enumerate(taken):
+        assert len(own) >= 3
+        assert own == [(1, Minibatches(3).at(whole, number).indices[agent].tolist()) for number in range(len(own))]
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_a_batch_is_checked_before_anything_runs(name):
+    with pytest.raises(ValueError, match="size of Minibatches must be at most 10, the samples of the largest shard; got 11"):
+        replace(SOLVERS[name], batch=11).check(problem(scheme="iid"))
 
 
 @pytest.mark.parametrize("batch", [None, 3])
@@ -156,6 +281,42 @@ def test_times_are_read_from_a_file(tmp_path):
     delays.write_text("source,seconds\n0,1\n")
     with pytest.raises(ValueError, match=r"must have the columns source, target, seconds; it lacks \['target'\]"):
         run(Simulated(delay=delays))
+
+
+def test_a_trace_of_delays_may_have_zeros(tmp_path):
+    trace = tmp_path / "delay.csv"
+    trace.write_text("source,target,seconds\n" + "".join(f"{j},{i},0\n" for j, i in GRAPH.edges))
+    assert run(Simulated(delay=trace)).w.tobytes() == run(Simulated(delay=0.0)).w.tobytes()
+    trace.write_text("source,target,seconds\n" + "".join(f"{j},{i},-1\n" for j, i in GRAPH.edges))
+    with pytest.raises(ValueError, match=r"delay: the seconds in .* must be numbers >= 0"):
+        run(Simulated(delay=trace))
+
+
+class Drawn:
+    """A distribution of one value."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def support(self):
+        return 0.0, np.inf
+
+    def rvs(self, size, random_state):
+        return np.full(size, self.value)
+
+
+@pytest.mark.parametrize(
+    ("clock", "fault"),
+    [
+        ({"compute": Drawn(0.0)}, "compute of agent 0 must be finite seconds > 0; drawn were 0 to 0"),
+        ({"compute": Drawn(np.inf)}, "compute of agent 0 must be finite seconds > 0; drawn were inf to inf"),
+        ({"delay": Drawn(np.inf)}, "delay of a message of agent 0 must be finite: give loss= for messages that never arrive"),
+        ({"away": {8: [(1.0, 2.0)]}}, "away has agent 8, and there are 8"),
+    ],
+)
+def test_what_is_drawn_is_checked(clock, fault):
+    with pytest.raises(ValueError, match=fault):
+        run(Simulated(**clock))
 
 
 def test_delays_can_differ_by_arc():
