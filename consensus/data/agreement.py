@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from consensus import _checks
 from consensus.data import looks
 from consensus.data.exchanges import Exchanges, total
 from consensus.data.frames import Classes, Columns
@@ -55,11 +57,13 @@ def agree(tables: Sequence[OwnTable], first: int, exchange: Exchanges) -> Agreem
     categories: dict[str, tuple[str, ...]] = {}
     for name in [name for name in features if name in first_owner.categories]:
         texts = exchange(f"categories of {name!r}", "their texts", [own.columns.categories[name] for own in tables], len)
+        _warn_of_one_owner(f"column {name!r}", texts)
         categories[name] = tuple(sorted(set().union(*texts)))
     classes = None
     if first_owner.classification:
         found = exchange(f"classes of {target[0]!r}", "the classes", [table.there.classes or () for table in tables], len)
         classes = _union(found, target[0])
+        _warn_of_one_owner(f"target {target[0]!r}", [list(map(looks.label_of, own)) for own in found])
     marked = set().union(*(own.indicators for own in agreed))
     others, indicators = (*first_owner.others, *target), tuple(name for name in features if name in marked)
     reading = next((table.columns.reading for table in tables if table.columns.reading is not None), None)
@@ -111,6 +115,19 @@ def _reject(tables: Sequence[OwnTable], first: int, rejected: Sequence[bool]) ->
         if table.error is not None and rejected[first + place]:
             raise table.error
     raise ValueError(f"the table of {_owners(np.flatnonzero(rejected))} is rejected there: its own process says why")
+
+
+def _warn_of_one_owner(what: str, texts: Sequence[Sequence[str]]) -> None:
+    """Warn of texts that one of several owners has alone."""
+    known = Counter(text for own in texts for text in set(own))
+    for owner, own in enumerate(texts):
+        alone = [repr(text) for text in own if known[text] == 1]
+        if alone and len(texts) > 1:
+            shown = ", ".join(alone[:5]) + (f" and {len(alone) - 5} more" if len(alone) > 5 else "")
+            _checks.warn(
+                f"in the {what} {shown} occurs at owner {owner} alone, so that all others know whose rows those are: merge it "
+                "into a text that several owners have, unless it is no secret"
+            )
 
 
 def _check_columns(columns: Sequence[tuple[str, ...]]) -> None:

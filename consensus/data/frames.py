@@ -421,7 +421,7 @@ def not_numbers(where: object, columns: Mapping[str, pandas.Series], from_file: 
         elif len(texts) < len(cells) / 2:
             gone = f"na_values=[{texts[0]!r}] if it is a missing one" if from_file else "replace it"
             faults.append(f"{cell}, among {len(cells) - len(texts)} numbers: {gone})")
-        elif different > 20 and different > _FEW * count:
+        elif different > 2 and different > _FEW * count:
             faults.append(f"{cell}, {different} different texts in {count} rows: {drop} leaves it out)")
         else:
             faults.append(f"{cell}: {category} if these are categories, {drop} leaves it out)")

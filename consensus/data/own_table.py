@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from consensus import _checks
-from consensus.data import readers, tables
+from consensus.data import looks, readers, tables
 from consensus.data.frames import Columns, as_frame, is_frame
 from consensus.data.readers import Reading
 from consensus.data.tables import Roles, Table
 
 _SHOWN = 8  # names in a line
+_SEVERAL = 5  # texts, of which two rows each may be chance
+_PREFIX = 20  # characters of a cell, of which messages may show a part,
+_WORD = 4  # and those of a cell that is not in other words by chance
 
 
 class Kinds(NamedTuple):
@@ -53,11 +57,22 @@ class OwnTable:
     error: Exception | None = None
 
     @classmethod
-    def of(cls, name: str, data: object, roles: Callable[[], Roles], reading: Reading, test_size: float | None) -> OwnTable:
-        """Return what is in a table, the argument ``name``; an error is kept, so that other owners hear that there is one."""
-        names = None
+    def of(
+        cls,
+        name: str,
+        data: object,
+        roles: Callable[[], Roles],
+        reading: Reading,
+        test_size: float | None,
+        discreet: bool = False,
+    ) -> OwnTable:
+        """Return what is in a table, the argument ``name``; an error is kept, so that other owners hear that there is one.
+
+        It warns of categories that say too much. Errors of a ``discreet`` owner show no cell: others may read what it prints.
+        """
+        names, where, frame = None, name, None
         try:
-            settings, where, frame, read = roles(), name, as_frame(data), None
+            settings, frame, read = roles(), as_frame(data), None
             if not is_frame(frame):
                 path = _file(name, data)
                 where, (frame, read) = str(path), tables.opened(path, settings, reading)
@@ -65,9 +80,10 @@ class OwnTable:
             table = tables.table_of(where, frame, settings, read)
             if test_size is not None and len(table.y) < 2:
                 raise ValueError(f"{where} must have at least 2 rows, one of them for the test; got {len(table.y)}")
+            _warn_of_categories(where, table)
             return cls(names, table, test_size)
         except Exception as error:  # whatever reading a file raises
-            return cls(names, error=error)
+            return cls(names, error=_without_cells(error, where, frame) if discreet else error)
 
     @property
     def there(self) -> Table:
@@ -117,6 +133,49 @@ def announced(table: OwnTable, owners: int, alone: bool) -> str:
     lines.append(f"  rows        number of rows: {len(table.there.y)}{apart}")
     lines.append(f"  sums        a sum over these rows for each number and each category{goal}")
     return "\n".join([*lines, "  squares     a sum of squared distances to the common mean for each of these"])
+
+
+def _warn_of_categories(where: str, table: Table) -> None:
+    """Warn of categories and classes of one row each, whose texts all other owners get."""
+    assert table.columns is not None, "tables have columns"
+    assert table.frame is not None, "tables have a frame"
+    told = {f"the column {name!r} of {where}": table.frame[name] for name in table.columns.categories}
+    remedies = {what: f"drop=[{name!r}] leaves it out" for what, name in zip(told, table.columns.categories, strict=True)}
+    counted = {what: Counter(map(looks.text_of, cells.dropna())) for what, cells in told.items()}
+    if table.classes is not None:
+        what = f"the target of {where}"
+        counted[what], remedies[what] = Counter(table.classes[code] for code in table.y), "take another target"
+    for what, counts in counted.items():
+        rows, alone = counts.total(), [text for text, count in counts.items() if count == 1]
+        if 2 * len(alone) > rows or (len(counts) > _SEVERAL and 2 * len(counts) >= rows):
+            _checks.warn(
+                f"{what} nearly identifies rows: it has {len(counts)} different texts in {rows} rows, and consensus.data.own "
+                f"sends each text to all other owners: {remedies[what]}, or give its rows a few common ones"
+            )
+        elif alone:
+            _checks.warn(
+                f"{what} has texts of one row each, {_listed(alone)}, and consensus.data.own sends them to all other owners: "
+                f"give such rows a common one, such as 'other', or {remedies[what]}"
+            )
+
+
+def _without_cells(error: Exception, where: str, frame: object) -> Exception:
+    """Return the error of a table with dots for the texts of its cells: the owner looks at the columns and rows it names."""
+    if isinstance(error, FileNotFoundError | TypeError):  # of arguments
+        return error
+    if is_frame(frame):
+        message = str(error)
+        columns = [column for _, column in frame.items() if column.dtype.kind not in "biuf"]
+        cells = {str(cell) for column in columns for cell in column.unique()} - {*map(str, frame.columns)}
+        for cell in sorted(cells, key=len, reverse=True):
+            message = message.replace(repr(cell), "'...'")
+        rest = message.replace(where, "")
+        if not any(cell[:_PREFIX] in rest for cell in cells if len(cell) >= _WORD):
+            return UserWarning(message) if isinstance(error, UserWarning) else ValueError(message)
+    return ValueError(
+        f"{where} is rejected, and this error shows no cell of it, as other owners may read what ranks print: "
+        "consensus.data.own([...]) with this table alone, in a process without ranks, says why"
+    )
 
 
 def _file(name: str, data: object) -> Path:

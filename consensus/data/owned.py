@@ -131,11 +131,19 @@ def own(
     ------
     ValueError
         On all ranks, if columns or kinds of columns differ between owners, which are named, or arguments do. If a table cannot
-        be read, or has missing or infinite values; other ranks hear which owner's it is, and nothing of what is in it.
+        be read, or has missing or infinite values; other ranks hear which owner's it is, and nothing of what is in it. On ranks
+        the error shows no cell, as others may read it.
     FileNotFoundError
         If a file is not there, on its rank.
     TypeError
         If ``data`` is neither a table nor a list of tables.
+
+    Warns
+    -----
+    UserWarning
+        Before anything is sent, if a column of categories nearly identifies rows, as names and numbers of patients do, or has
+        texts that occur in one row. If a category or class occurs at one owner alone: in a rehearsal, where all tables are
+        here, before anything is sent; on ranks when the owners have heard each other.
 
     Examples
     --------
@@ -167,7 +175,11 @@ def own(
     named = [f"data[{place}]" if len(given) > 1 else "data" for place in range(len(given))]
     roles = (target, classification, categories, features, drop, weights, groups, time, missing, unknown)
     how = Reading(**reading)
-    tables = [OwnTable.of(name, table, lambda: Roles(*roles), how, test_size) for name, table in zip(named, given, strict=True)]
+    discreet = together.size > 1
+    tables = [
+        OwnTable.of(name, table, lambda: Roles(*roles), how, test_size, discreet)
+        for name, table in zip(named, given, strict=True)
+    ]
     with together.agreed():
         if not tables:
             raise ValueError("data must be a table, or a list of tables with one for each owner; got none")

@@ -35,12 +35,48 @@ def test_a_missing_target_or_category_is_refused_by_name_on_all(tables):
 def test_what_is_wrong_in_a_table_is_told_to_its_owner_alone(tables):
     tables[1] = tables[1].assign(age=["Ole Nordmann", *tables[1].age.tolist()[1:]])
     told = errors_of(tables, "days", categories=["ward"])
-    assert "'age' ('Ole Nordmann' in row 0, among 24 numbers" in told[1]
+    assert "'age' ('...' in row 0, among 24 numbers" in told[1]  # an owner finds it there; others may read what ranks print
+    with pytest.raises(ValueError, match=r"'age' \('Ole Nordmann' in row 0, among 24 numbers"):
+        own([tables[1]], "days", categories=["ward"])
     assert {*told[:1], *told[2:]} == {"ValueError: the table of owner 1 is rejected there: its own process says why"}
     tables[1] = "nowhere.csv"
     told = errors_of(tables, "days", categories=["ward"])
     assert told[1] == "FileNotFoundError: data must be a file that exists; got 'nowhere.csv'"
     assert "nowhere" not in told[0]
+
+
+SECRET = "Ole Nordmann, 030251"
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda table: table.assign(age=[SECRET, *table.age.tolist()[1:]]),
+        lambda table: table.assign(age=[f"{SECRET}-{row}" for row in range(len(table))]),
+        lambda table: table.assign(days=[SECRET, *table.days.tolist()[1:]]),
+        lambda table: table.assign(age=table.age.map(lambda age: f"{age} {SECRET} and much more that messages cut off")),
+    ],
+)
+@pytest.mark.parametrize("file", [False, True])
+def test_no_error_on_ranks_shows_a_cell(tables, spoil, file, tmp_path):
+    tables[1] = spoil(tables[1])
+    if file:
+        tables[1].to_csv(tmp_path / "own.csv", index=False)
+        tables[1] = str(tmp_path / "own.csv")
+    told = errors_of(tables, "days", categories=["ward"])
+    assert all(told)
+    assert not any("Nordmann" in text or "0302" in text for text in told)
+
+
+def test_an_unreadable_file_is_told_without_its_lines(tables, tmp_path):
+    path = tmp_path / "own.csv"
+    path.write_text(f"age,ward,days\n3,A,4\n{SECRET},A,4,5\n")
+    tables[1] = str(path)
+    told = errors_of(tables, "days", categories=["ward"])
+    assert "Nordmann" not in "".join(told)
+    assert "in a process without ranks, says why" in told[1]
+    with pytest.raises(ValueError, match="line"):  # the remedy
+        own([str(path)], "days", categories=["ward"])
 
 
 def test_kinds_that_differ_are_refused_by_name_on_all(tables):
