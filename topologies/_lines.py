@@ -89,6 +89,13 @@ class Lines:
         except (OSError, EOFError, zlib.error) as error:  # a directory, a damaged gzip file, no permission
             raise ValueError(f"{self.path} cannot be read ({error})") from error
 
+    def split(self, text: str) -> list[str]:
+        """Return the fields of a text, such as a comment that names the columns."""
+        try:
+            return self._cut(text.strip(), self.sep or " ")
+        except ValueError:
+            return []
+
     def _bare(self, file: Iterator[str]) -> Iterator[str]:
         """Yield lines without comments and blanks around them."""
         begun = False

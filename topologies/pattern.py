@@ -87,22 +87,18 @@ def named(graph: GraphLike) -> Graph:
 def table(frame: Frame, what: str) -> tuple[list[Hashable], np.ndarray]:
     """Return the names of the rows of a square table, and its cells with the columns in the order of the rows.
 
-    Names of rows and columns are the same, or the same as text: a file whose rows are read as numbers keeps its header as text.
+    The names 10 and "10" are the same: of a file whose rows are read as numbers the header is text.
     """
     rows, columns = list(frame.index), list(frame.columns)
     for axis, names in (("rows", rows), ("columns", columns)):
         twice = [name for name, times in Counter(names).items() if times > 1]
         if twice:
             raise ValueError(f"{axis} of {what} must have different names; {listed(twice)} occur more than once")
-    place = {name: k for k, name in enumerate(columns)}
-    if set(rows) != set(columns):
-        place = {str(name): k for k, name in enumerate(columns)}
-        rows_as_text = [str(name) for name in rows]
-        if len({*rows_as_text}) != len(rows) or {*rows_as_text} != {*place} or len(place) != len(columns):
-            raise ValueError(f"rows and columns of {what} must have the same names; {_foreign(rows, columns, what)}")
-        order = [place[name] for name in rows_as_text]
-    else:
-        order = [place[name] for name in rows]
+    place = {_names.identity(name): k for k, name in enumerate(columns)}
+    same = [_names.identity(name) for name in rows]
+    if len(place) != len(columns) or len(set(same)) != len(rows) or set(same) != set(place):
+        raise ValueError(f"rows and columns of {what} must have the same names; {_foreign(rows, columns, what)}")
+    order = [place[name] for name in same]
     try:
         cells = frame.to_numpy(dtype=float, na_value=np.nan)
     except (TypeError, ValueError) as error:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Sequence
+from fractions import Fraction
 from os import PathLike
-from typing import Self
+from typing import Literal, Self
 
 import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from topologies import _names
-from topologies._checks import integer
+from topologies import _checks, _names
+from topologies._checks import integer, unmasked
 from topologies.pattern import entries, pairs_pattern, with_edges
 from topologies.schedules.base import Schedule
-from topologies.schedules.temporal_csv import read
-from topologies.schedules.temporal_times import Span, Time, duration, moment, moments
+from topologies.schedules.temporal_csv import Trace
+from topologies.schedules.temporal_times import Moments, Span, Time, duration, is_rounded, moment, moments, windows
 from topologies.weights.metropolis import metropolis_entries
 
 
@@ -35,7 +35,8 @@ class Temporal(Schedule):
     ----------
     times : array_like, shape (contacts,)
         Times of the contacts, in any order: numbers in any unit, or dates (`datetime.datetime`, `numpy.datetime64`,
-        `pandas.Timestamp`), whose unit is seconds. Dates with a time zone are converted to UTC.
+        `pandas.Timestamp`), whose unit is seconds. Dates with a time zone are converted to UTC. All is computed exactly: a
+        float is the decimal that it is written as, so that 0.3 begins the fourth window of 0.1; dates are whole nanoseconds.
     contacts : array_like of labels, shape (contacts, 2)
         The two agents of each contact, which is mutual.
     window : float or timedelta
@@ -47,6 +48,11 @@ class Temporal(Schedule):
     labels : sequence, optional
         Names of the agents. `contacts` then holds agents, 0, ..., A - 1, and some may have no contact. By default agents are
         the labels in `contacts`, sorted; labels that are all digits as text in the order of the numbers.
+    ends : array_like, shape (contacts,), optional
+        Times at which contacts end, at or after `times`: a contact is in every window between the two; the end itself is no
+        part of it. By default contacts last for a moment.
+    self_contacts : {"error", "drop"}
+        Whether contacts of an agent with itself are an error or ignored.
 
     Attributes
     ----------
@@ -64,7 +70,7 @@ class Temporal(Schedule):
     TypeError
         If times are neither numbers nor dates, or `start` or `window` is of another kind than `times`.
     ValueError
-        If a time is not finite, an agent has a contact with itself or no label, or no contact is at or after `start`.
+        If a time is not finite or masked, an agent has a contact with itself or no label, or no contact is at or after `start`.
 
     References
     ----------
@@ -90,11 +96,18 @@ class Temporal(Schedule):
         start: Time | None = None,
         cyclic: bool = True,
         labels: Sequence[Hashable] | np.ndarray | None = None,
+        *,
+        ends: ArrayLike | None = None,
+        self_contacts: Literal["error", "drop"] = "error",
     ) -> None:
-        when, dates = moments(times)
+        when, until = moments(times), None if ends is None else moments(ends, "ends")
         who = _array("contacts", contacts)
-        if when.ndim != 1 or who.shape != (len(when), 2):
-            raise ValueError(f"times must have shape (contacts,) and contacts (contacts, 2), got {when.shape} and {who.shape}")
+        if when.values.ndim != 1 or who.shape != (len(when.values), 2):
+            shapes = f"{when.values.shape} and {who.shape}"
+            raise ValueError(f"times must have shape (contacts,) and contacts (contacts, 2), got {shapes}")
+        if until is not None and (until.values.shape != when.values.shape or until.dates != when.dates):
+            kinds = [f"{'dates' if some.dates else 'numbers'} of shape {some.values.shape}" for some in (when, until)]
+            raise ValueError(f"ends must be as times are, {kinds[0]}; got {kinds[1]}")
         if labels is None:
             try:
                 labels, who = np.unique(who, return_inverse=True)
@@ -108,15 +121,31 @@ class Temporal(Schedule):
         self.agents = len(self.labels)
         if not isinstance(cyclic, bool | np.bool_):
             raise TypeError(f"cyclic must be True or False, got {cyclic!r}")
-        self.window, self.cyclic = duration("window", window, dates), bool(cyclic)
+        if self_contacts not in ("error", "drop"):
+            raise ValueError(f"self_contacts must be 'error' or 'drop', got {self_contacts!r}")
+        length, self.cyclic = duration("window", window, when.dates), bool(cyclic)
         first, second = _ends(who, self.agents)
-        _reject(~np.isfinite(when), "contact {} has the time {}, which is not finite", when)
-        _reject(first == second, "contact {} is between agent {} and itself", first)
-        self.start = float(when.min(initial=math.inf)) if start is None else moment("start", start, dates)
-        kept = when >= self.start
+        for name, some in (("time", when), ("end", until)):
+            if some is not None:
+                _reject(~np.isfinite(some.values), f"contact {{}} has the {name} {{}}, which is not finite", some.values)
+        itself = first == second
+        if self_contacts == "error":
+            _reject(itself, "contact {} is between agent {} and itself; self_contacts='drop' ignores such contacts", first)
+        origin = None if start is None else moment("start", start, when.dates)
+        if origin is None:
+            origin = int(when.ticks.min()) * when.unit if len(when.ticks) else Fraction(0)
+        self.window, self.start = float(length), float(origin)
+        begin, end = _spans(when, until, origin, length, (is_rounded(start), is_rounded(window)))
+        kept = (end >= 0) & ~itself
         if not kept.any():
             raise ValueError(f"there are no contacts at or after the start, {self.start}")
-        self._cut(_windows(when[kept], self.start, self.window), (first * self.agents + second)[kept])
+        begin, end, pairs = np.maximum(begin, 0)[kept], end[kept], (first * self.agents + second)[kept]
+        lasting = end - begin + 1
+        _checks.memory(
+            f"a window of {self.window} for contacts that last up to {lasting.max()} windows", int(lasting.sum()), 50
+        )
+        counted = np.arange(lasting.sum()) - np.repeat(np.cumsum(lasting) - lasting, lasting)
+        self._cut(np.repeat(begin, lasting) + counted, np.repeat(pairs, lasting))
 
     def _cut(self, windows: np.ndarray, pairs: np.ndarray) -> None:
         """Store the distinct sets of pairs, and the set of each window."""
@@ -134,13 +163,26 @@ class Temporal(Schedule):
         self.rounds = int(self._busy[-1]) + 1
 
     @classmethod
-    def from_csv(cls, path: str | PathLike[str], window: Span, start: Time | None = None, cyclic: bool = True) -> Self:
-        """Return the schedule of the contacts in a text file.
+    def from_csv(
+        cls,
+        path: str | PathLike[str],
+        window: Span,
+        start: Time | None = None,
+        cyclic: bool = True,
+        columns: Sequence[int | str] | None = None,
+        *,
+        end: int | str | None = None,
+        labels: Sequence[Hashable] | np.ndarray | None = None,
+        self_contacts: Literal["error", "drop"] = "error",
+        sep: str | None = None,
+    ) -> Self:
+        r"""Return the schedule of the contacts in a text file.
 
-        Lines hold ``time, i, j``, separated by commas or white space. Times are numbers, or dates in ISO 8601, such as
-        ``2024-03-01 12:30:00``, also with a T. Text after ``#`` is a comment. The first line can be a header, in which no field
-        is a number or date. All lines have the same number of fields; those after the third are ignored. Labels are integers
-        if all of them look like integers, and text otherwise.
+        A line holds the time and the two agents of a contact, and perhaps more, separated by commas, semicolons, tabs or white
+        space. Times are numbers, read to the last digit, or dates in ISO 8601, such as ``2024-03-01 12:30:00``, also with a T.
+        Text after ``#``, and lines that begin with ``%``, are comments; names in double quotes may hold any of these signs. The
+        first line can be a header, in which no field is a number or date. All lines have the same number of fields. Labels are
+        integers if all of them look like integers, and text otherwise.
 
         Parameters
         ----------
@@ -148,6 +190,17 @@ class Temporal(Schedule):
             UTF-8 text file, compressed if its name ends in ``.gz``.
         window, start, cyclic : float or timedelta, float or date, bool
             As in `Temporal`.
+        columns : three names or places, optional
+            Columns of the time and of the two agents, by their names in the header or their places, counted from 0. By default
+            the first three, unless the header or the numbers contradict that.
+        end : str or int, optional
+            Column of the times at which contacts end.
+        labels : sequence, optional
+            Names of all agents in their order, also of those without contacts.
+        self_contacts : {"error", "drop"}
+            Whether contacts of an agent with itself are an error or ignored.
+        sep : str, optional
+            What separates fields: a comma, a semicolon, a tab, or a blank for white space; by default as in the first line.
 
         Returns
         -------
@@ -159,11 +212,26 @@ class Temporal(Schedule):
         FileNotFoundError
             If there is no such file.
         ValueError
-            If the file is not UTF-8 text, has no contacts, or has a line that is not such a contact of two different agents.
-            The message names the file, the line, counted from 1, and its content.
+            If the file is not UTF-8 text, has no contacts, or has a line that is not such a contact of two different agents; if
+            the names in a header, or without one the numbers, say that the first three columns are not time, i, j. The message
+            names the file, the line, counted from 1, and its content, or the call that reads the file.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> from topologies import Temporal
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> path = pathlib.Path(folder.name, "met.csv")
+        >>> path.write_text("from,to,time\nann,bob,0.1\nbob,cy,0.2\ncy,ann,0.3\n") > 0
+        True
+        >>> network = Temporal.from_csv(path, window=0.1, columns=("time", "from", "to"))
+        >>> network.labels, [sorted(network.graph(n).edges) for n in range(network.rounds)]
+        (('ann', 'bob', 'cy'), [[(0, 1)], [(1, 2)], [(0, 2)]])
+        >>> folder.cleanup()
         """
-        times, contacts, labels = read(path)
-        return cls(times, contacts, window, start, cyclic, labels)
+        call = f"topologies.Temporal.from_csv({str(path)!r}, window={window!r}"
+        times, contacts, labels, ends = Trace(path, columns, end, sep, call).read(labels, self_contacts)
+        return cls(times, contacts, window, start, cyclic, labels, ends=ends, self_contacts=self_contacts)
 
     def __repr__(self) -> str:
         size = f"agents={self.agents}, edges={len(self._all())}, rounds={self.rounds}"
@@ -208,6 +276,9 @@ class Temporal(Schedule):
 
 
 def _array(name: str, value: ArrayLike) -> np.ndarray:
+    value = unmasked(
+        name, value, f"the rows of {name} without them, {name}[~{name}.mask.any(axis=1)], and of times the same rows"
+    )
     try:
         return np.asarray(value)
     except ValueError:
@@ -229,13 +300,27 @@ def _ends(contacts: np.ndarray, agents: int) -> tuple[np.ndarray, np.ndarray]:
     return contacts.min(axis=1, initial=agents), contacts.max(axis=1, initial=0)
 
 
-def _windows(times: np.ndarray, start: float, window: float) -> np.ndarray:
-    """Return the window of each time."""
-    with np.errstate(over="ignore"):
-        numbers = np.floor((times - start) / window)
-    if numbers.max() > 2**52:
-        raise ValueError(f"window must be longer: there are more than 2^52 windows of {window}")
-    # At the ends of windows the quotient may be rounded to a neighbouring integer.
-    numbers -= start + numbers * window > times
-    numbers += start + (numbers + 1) * window <= times
-    return np.asarray(numbers, dtype=int)
+def _spans(
+    when: Moments, until: Moments | None, start: Fraction, window: Fraction, rounded: tuple[bool, bool]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first and the last window of each contact; the last is negative if it is before the start."""
+    begin, _, hidden = windows(when, start, window, rounded)
+    last, off = begin, hidden
+    if until is not None:
+        early = np.flatnonzero(until.values < when.values)
+        for contact in early[:1].tolist():
+            raise ValueError(
+                f"contact {contact} ends at {until.values[contact]}, before its time, {when.values[contact]}: "
+                "ends are times, not durations; of these pass times + durations"
+            )
+        end, begins, off = windows(until, start, window, rounded)
+        last = np.maximum(begin, end - begins)  # the end itself is no part of a contact
+    if (hidden | off).any():
+        contact = int(np.flatnonzero(hidden | off)[0])
+        shown = (until if until is not None and off[contact] else when).values[contact]
+        _checks.warn(
+            f"times of {np.count_nonzero(hidden | off)} contacts, such as {float(shown)!r} of contact {contact}, differ "
+            "from the beginning of a window by rounding errors alone, and count as that beginning; pass times and window "
+            "rounded to the digits that are meant, such as numpy.round(times, 9)"
+        )
+    return begin, last

@@ -92,3 +92,27 @@ DATES, PLAIN = TIMES["numpy"], [0, 1, 2, 3]
 def test_bad_dates_are_rejected(times, window, start, kind, why):
     with pytest.raises(kind, match=why):
         topologies.Temporal(times, MET, window, start)
+
+
+@pytest.mark.parametrize("step", ["1ns", "7us", "50ms", "250ms", "1h"])
+@pytest.mark.parametrize("zone", [None, "Asia/Tokyo"])
+def test_dates_are_subtracted_as_nanoseconds(tmp_path, step, zone):
+    step, begin = pd.Timedelta(step), pd.Timestamp("2024-03-01T12:00:00.123456789", tz=zone)
+    times = [begin + k * step for k in range(30)]
+    pairs = [(k % 5, k % 5 + 1) for k in range(30)]
+    lengths = [step, step.to_timedelta64()] if step.nanoseconds else [step, step.to_pytimedelta(), step.to_timedelta64()]
+    for length in lengths:
+        network = topologies.Temporal(times, pairs, length)
+        assert edges(network) == [{pair} for pair in pairs]
+    path = tmp_path / "t.csv"
+    path.write_text("".join(f"{when.isoformat()},{i},{j}\n" for when, (i, j) in zip(times, pairs, strict=True)))
+    assert topologies.Temporal.from_csv(path, step) == network
+    ended = topologies.Temporal(times, pairs, step, ends=[when + 2 * step for when in times])
+    assert edges(ended) == [{pairs[0]}, *[set(pairs[n - 1 : n + 1]) for n in range(1, 30)], {pairs[29]}]
+
+
+def test_lengths_of_time_as_times_are_refused_with_the_division():
+    times = np.array([0, 500, 1000], dtype="timedelta64[ms]")
+    with pytest.raises(TypeError, match=r"got lengths of time: pass times / numpy.timedelta64\(1, 's'\)"):
+        topologies.Temporal(times, MET[:3], 0.5)
+    assert topologies.Temporal(times / np.timedelta64(1, "s"), MET[:3], 0.5).rounds == 3
