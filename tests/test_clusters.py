@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from engine_harness import HERE, environment, wait_for
+from engine_harness import HERE, environment, own_job, wait_for
 
 import consensus
 import topologies
@@ -19,7 +19,7 @@ from consensus.solvers import GradientTracking
 
 DOCS = Path(__file__).parents[1] / "docs"
 FILES = sorted((DOCS / "clusters").iterdir())
-pytestmark = pytest.mark.xdist_group("clusters")  # one at a time: ranks choose their port by the number of the job
+pytestmark = pytest.mark.xdist_group("clusters")  # one at a time: each has several ranks
 
 
 @pytest.fixture
@@ -31,7 +31,9 @@ def folder(tmp_path, monkeypatch):
     for file in FILES:
         (tmp_path / file.name).write_text(file.read_text())
     monkeypatch.chdir(tmp_path)
-    return tmp_path
+    with own_job() as job:
+        monkeypatch.setenv("CONSENSUS_TEST_JOB", str(job))
+        yield tmp_path
 
 
 def sbatch(*arguments):
@@ -107,12 +109,13 @@ def test_a_job_whose_time_is_over_queues_itself_again_and_has_the_same_bits(scri
     job.send_signal(signal.SIGUSR1)
     said, _ = job.communicate(timeout=180)
     assert job.returncode == 0, said
+    number = int(os.environ["CONSENSUS_TEST_JOB"])
     stopped = int(re.search(r"told to end after round (\d+)", said)[1])
     assert 200 <= stopped < 6_000
     assert re.findall("sbatch: (start .*|exit code .*)", said) == [
-        "start 0 of job 1234",
+        f"start 0 of job {number}",
         f"exit code {1 if 'torchrun' in script else 75}",
-        "start 1 of job 1234",
+        f"start 1 of job {number}",
         "exit code 0",
     ]
     assert_bits_of_one_process(folder)
@@ -126,6 +129,7 @@ def test_an_array_runs_every_seed_and_queues_one_element_again(folder):
     job.send_signal(signal.SIGUSR1)
     said, _ = job.communicate(timeout=180)
     assert job.returncode == 0, said
-    assert re.findall("sbatch: start (.*)", said) == ["0 of job 1234", "0 of job 1235", "1 of job 1235"]
+    number = int(os.environ["CONSENSUS_TEST_JOB"])
+    assert re.findall("sbatch: start (.*)", said) == [f"0 of job {number}", f"0 of job {number + 1}", f"1 of job {number + 1}"]
     for seed in (0, 1):
         assert_bits_of_one_process(folder, seed)

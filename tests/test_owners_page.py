@@ -1,7 +1,6 @@
 """The script of docs/owners.md: as the page shows it, and run as hospitals run it, each in its own folder."""
 
 import re
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import owners
 import pytest
-from engine_harness import MPIEXEC, environment
+from engine_harness import MPIEXEC, environment, free_port
 
 import consensus
 
@@ -48,9 +47,12 @@ def test_hospitals_in_their_own_folders_get_the_bits_of_the_rehearsal(tmp_path):
     assert (tmp_path / "convergence.png").stat().st_size > 5000
     assert rehearsed.best.value < 0.3 * rehearsed.history["test_error"][0]
 
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = free.getsockname()[1]
+    with free_port() as port:
+        assert_owners_agree(tmp_path, folders, rehearsed, table, predicted, port)
+
+
+def assert_owners_agree(tmp_path, folders, rehearsed, table, predicted, port):
+    """On ranks, one for each owner in a folder of its own: results and predictions as in the rehearsal."""
     for kind in ("torch", "mpi"):
         if kind == "torch":
             pytest.importorskip("torch")

@@ -24,7 +24,8 @@ class Started:
     """``python -m module arguments...``, on ``ranks`` of an ``engine`` if given; its output is a file in ``folder``."""
 
     def __init__(self, folder, module, *arguments, ranks=None, engine="mpi"):
-        self.mark, self.traces, self.log = uuid.uuid4().hex, Traces(), Path(folder, "stderr")
+        self.mark, self.log = uuid.uuid4().hex, Path(folder, "stderr")
+        self.traces = Traces(self.mark)
         command = [sys.executable, "-m", module, *map(str, arguments)]
         if ranks and engine == "mpi":
             command = [str(MPIEXEC), "-n", str(ranks), sys.executable, "-m", "mpi4py", *command[1:]]
@@ -55,8 +56,7 @@ class Started:
         while (processes := living(self.mark)) and time.monotonic() < deadline:
             time.sleep(0.02)
         self.end()
-        # Open MPI's own segments are other jobs'.
-        memory = sorted(name for name in self.traces.left() if not name.startswith("sm_segment")) if shared else ()
+        memory = sorted(self.traces.left()) if shared else ()
         words = [f"{len(processes)} processes"] if processes else []
         return [*words, f"shared memory {', '.join(memory)}"] if memory else words
 

@@ -1,7 +1,11 @@
 """Starting scripts, comparing results, and looking for what a run has left behind."""
 
+import contextlib
 import json
+import multiprocessing
 import os
+import random
+import socket
 import subprocess
 import sys
 import time
@@ -31,6 +35,29 @@ def environment(**more):
         **({"MPI4PY_LIBMPI": str(MPIEXEC.parents[1] / "lib" / "libmpi.so.12")} if MPICH else {}),
         **more,
     }
+
+
+@contextlib.contextmanager
+def free_port(number=0):
+    """A port, or that of this number, which nobody else on this machine is given until the end; ranks may listen there."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as those do: two may have it who do not both listen
+        held.bind(("localhost", number))
+        yield held.getsockname()[1]
+
+
+@contextlib.contextmanager
+def own_job():
+    """The number of a job of the stubs of SLURM, whose ports, and those of the next job, are given to nobody else."""
+    for job in random.Random(os.urandom(8)).sample(range(1000, 9000), 100):
+        with contextlib.ExitStack() as ports:
+            try:
+                for number in (31 * job, 31 * job + 31, job, job + 1):  # that of ranks of srun, and that of torchrun
+                    ports.enter_context(free_port(20_000 + number % 10_000))
+            except OSError:
+                continue
+            yield job
+            return
 
 
 def command(kind, ranks, script, *arguments):
@@ -143,28 +170,37 @@ def living(mark, helpers=True):
     return found
 
 
+def semaphores(mark):
+    """How this process, and those that it starts, begin the names of semaphores of multiprocessing from now on."""
+    return multiprocessing.current_process()._config, "semprefix", f"/mp-{mark}"
+
+
+if MARK in os.environ:  # in a script, for the test that has started it
+    _config, _name, _prefix = semaphores(os.environ[MARK])
+    _config[_name] = _prefix
+
+
 class Traces:
-    """What is in the shared-memory folder now, to tell what a run leaves there."""
+    """What a run leaves in the shared-memory folder: names with its ``mark``; others may be of any process of the machine.
+
+    The package's own shared memory has no name. What has one is multiprocessing's: see :func:`semaphores`.
+    """
 
     folder = Path("/dev/shm")
-    others = ("joblib_", "sem.loky-")  # scikit-learn's workers, in tests that run beside this one, leave these to their exit
 
-    def __init__(self):
-        self.before = self._names()
-
-    def _names(self):
-        entries = os.scandir(self.folder) if self.folder.is_dir() else ()
-        return {entry.name: entry.inode() for entry in entries if not entry.name.startswith(self.others)}
+    def __init__(self, mark):
+        self.mark = mark
 
     def left(self):
-        """New names that no living process uses: nobody will remove them any more."""
-        new = {name: inode for name, inode in self._names().items() if name not in self.before}
+        """Names that no living process uses: nobody will remove them any more."""
+        entries = os.scandir(self.folder) if self.folder.is_dir() else ()
+        found = {entry.name: entry.inode() for entry in entries if self.mark in entry.name}
         used = set()
-        for maps in Path("/proc").glob("[0-9]*/maps") if new else ():
+        for maps in Path("/proc").glob("[0-9]*/maps") if found else ():
             try:
                 lines = maps.read_text().splitlines()
             except OSError:
                 continue
             # By number: who made a semaphore sees it under the name that it had at first.
             used |= {int(line.split()[4]) for line in lines if f"{self.folder}/" in line}
-        return {name for name, inode in new.items() if inode not in used and (self.folder / name).exists()}
+        return {name for name, inode in found.items() if inode not in used and (self.folder / name).exists()}

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from engine_harness import HERE, MARK, environment, living, wait_for
+from engine_harness import HERE, MARK, environment, living, own_job, wait_for
 from settings_files import TEXT, config
 
 import consensus
 from consensus.checkpoint import read
 from consensus.cli import ConfigError, main, run, submit
 
-pytestmark = pytest.mark.xdist_group("clusters")  # one at a time: ranks choose their port by the number of the job
+pytestmark = pytest.mark.xdist_group("clusters")  # one at a time: each has several ranks
 LONG = TEXT.partition("[[solver]]\nlabel")[0].replace("rounds = 6", "rounds = 3_000\nevery = 100\nrecord_every = 50")
 
 
@@ -28,7 +28,9 @@ def folder(tmp_path, monkeypatch):
     path = os.pathsep.join([str(HERE / "slurm"), str(Path(sys.executable).parent), os.environ["PATH"]])
     for name, value in environment(PATH=path, **{MARK: str(tmp_path)}).items():
         monkeypatch.setenv(name, value)
-    yield tmp_path
+    with own_job() as job:
+        monkeypatch.setenv("CONSENSUS_TEST_JOB", str(job))
+        yield tmp_path
     for process in living(str(tmp_path)):  # none, if all is well
         with suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
@@ -66,19 +68,20 @@ def test_a_job_on_this_machine_goes_on_where_its_time_was_over(folder):
 @pytest.mark.slow
 def test_a_job_of_slurm_queues_itself_again_and_has_the_bits_of_one_process(folder, capfd):
     main(["submit", str(config(folder, LONG).path), "--nodes", "2", "--partition", "long", "--time", "240"])
-    output = folder / "out" / "jobs" / "1234_0_log.out"
-    assert capfd.readouterr().out == f"job 1234: its output goes to {output}\n"
-    script = set((folder / "out" / "jobs" / "1234_submission.sh").read_text().splitlines())
+    job = os.environ["CONSENSUS_TEST_JOB"]
+    output = folder / "out" / "jobs" / f"{job}_0_log.out"
+    assert capfd.readouterr().out == f"job {job}: its output goes to {output}\n"
+    script = set((folder / "out" / "jobs" / f"{job}_submission.sh").read_text().splitlines())
     asked = {"nodes=2", "ntasks-per-node=1", "cpus-per-task=1", "time=240", "partition=long", "signal=USR1@120", "requeue"}
     assert {f"#SBATCH --{one}" for one in (*asked, "job-name=run", "open-mode=append")} <= script
 
     wait_for(lambda: saved(folder))
-    os.kill(int((folder / "job-1234.pid").read_text()), signal.SIGUSR1)
+    os.kill(int((folder / f"job-{job}.pid").read_text()), signal.SIGUSR1)
     wait_for(lambda: "sbatch: exit code 0" in output.read_text(), 180)
     said = output.read_text()
     assert 100 <= int(re.search(r"told to end after round (\d+)", said)[1]) < 3_000
     ends = re.findall("sbatch: (start .*|exit code .*)", said)
-    assert ends == ["start 0 of job 1234", "exit code 75", "start 1 of job 1234", "exit code 0"]
+    assert ends == [f"start 0 of job {job}", "exit code 75", f"start 1 of job {job}", "exit code 0"]
     assert_bits_of_one_process(folder)
 
 

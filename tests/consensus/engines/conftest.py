@@ -6,7 +6,7 @@ import uuid
 
 import engine_cases
 import pytest
-from engine_harness import MARK, Traces, living, wait_for
+from engine_harness import MARK, Traces, living, semaphores, wait_for
 
 
 @pytest.fixture
@@ -17,8 +17,9 @@ def case():
 @pytest.fixture
 def mark(monkeypatch):
     """What marks the processes that this test starts; afterwards none of them lives, and no shared memory is left."""
-    name, traces = uuid.uuid4().hex, Traces()
+    traces = Traces(name := uuid.uuid4().hex)
     monkeypatch.setenv(MARK, name)
+    monkeypatch.setitem(*semaphores(name))
     yield name
     try:
         wait_for(lambda: not living(name, helpers=False))

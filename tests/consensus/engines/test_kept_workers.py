@@ -189,12 +189,12 @@ with Processes(2) as engine:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM])
-def test_no_worker_outlives_a_script_that_is_stopped_between_runs(how):
+def test_no_worker_outlives_a_script_that_is_stopped_between_runs(how, mark):
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    command, variables = [sys.executable, "-c", SCRIPT], environment(**{MARK: "kept"})
+    command, variables = [sys.executable, "-c", SCRIPT], environment(**{MARK: mark})
     with subprocess.Popen(command, env=variables, start_new_session=True, **pipes) as script:
         assert script.stdout.readline() == b"idle\n"
-        assert len(living("kept", helpers=False)) == 3
+        assert len(living(mark, helpers=False)) == 3
         os.killpg(script.pid, how) if how == signal.SIGINT else script.send_signal(how)
         assert script.wait(60) != 0
-        wait_for(lambda: not living("kept"), 30)
+        wait_for(lambda: not living(mark), 30)

@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from multiprocessing import reduction, resource_tracker
 from pathlib import Path
 
 import engine_cases
 import numpy as np
 import pytest
-from engine_harness import HERE, assert_same, environment, living, read, start, wait_for
+from engine_harness import HERE, Traces, assert_same, environment, living, read, start, wait_for
 
 from consensus.engines import Processes
 
@@ -152,3 +153,19 @@ def test_a_script_without_a_main_guard(how, mark, tmp_path):
     options = {"capture_output": True, "text": True, "timeout": 60, "env": environment(), "check": False, "cwd": tmp_path}
     done = subprocess.run([sys.executable, how], input=SCRIPT if how == "-" else None, **options)
     assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["once", "True"], "")
+
+
+@pytest.mark.skipif(not Traces.folder.is_dir(), reason="shared memory has no names here")
+def test_these_tests_see_what_they_leave_themselves_and_nothing_of_others(mark):
+    traces, other = Traces(mark), f"sm_segment.{uuid.uuid4().hex}"
+    lock = multiprocessing.get_context("spawn").Lock()
+    assert lock._semlock.name.startswith(f"/mp-{mark}-")
+    names = [other, f"sem.mp-{mark}-left"]
+    try:
+        for name in names:
+            (traces.folder / name).touch()
+        assert traces.left() == {names[1]}
+    finally:
+        for name in names:
+            (traces.folder / name).unlink()
+    assert traces.left() == set()  # the lock is in use

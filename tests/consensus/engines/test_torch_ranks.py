@@ -11,7 +11,7 @@ import time
 
 import engine_cases
 import pytest
-from engine_harness import HERE, KIND, assert_same, command, ended, environment, read, started, wait_for
+from engine_harness import HERE, KIND, assert_same, command, ended, environment, free_port, read, started, wait_for
 
 import consensus
 from consensus.engines.torch_start import Start
@@ -22,11 +22,10 @@ TORCHRUN = {"RANK": "1", "WORLD_SIZE": "3", "MASTER_ADDR": "localhost", "MASTER_
 SLURM = {"SLURM_PROCID": "2", "SLURM_NTASKS": "6", "SLURM_JOB_NODELIST": "n[03-05,9],m1", "SLURM_JOB_ID": "7"}
 
 
+@pytest.fixture
 def port():
-    """A free port."""
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        return free.getsockname()[1]
+    with free_port() as number:
+        yield str(number)
 
 
 def by_hand(ranks, variables, task, folder):
@@ -37,9 +36,9 @@ def by_hand(ranks, variables, task, folder):
 
 
 @pytest.mark.slow
-def test_ranks_have_the_bits_of_one_process(tmp_path):
+def test_ranks_have_the_bits_of_one_process(port, tmp_path):
     """A few solvers; ``test_equality.py`` has all of them, in the slow tests."""
-    shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(port())}
+    shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": port}
     ranks = by_hand(2, lambda rank: shared | {"RANK": str(rank)}, "few", tmp_path)
     said, errors = zip(*(rank.communicate(timeout=120) for rank in ranks), strict=True)
     assert [rank.returncode for rank in ranks] == [0, 0], errors
@@ -118,9 +117,9 @@ def test_a_rank_that_meets_nobody_says_how_long_it_waited(monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_stopped_rank_is_named_and_the_others_end(tmp_path):
+def test_a_stopped_rank_is_named_and_the_others_end(port, tmp_path):
     """Under SLURM's variables."""
-    shared = {"SLURM_NTASKS": "3", "SLURM_STEP_NODELIST": "localhost", "MASTER_PORT": str(port())}
+    shared = {"SLURM_NTASKS": "3", "SLURM_STEP_NODELIST": "localhost", "MASTER_PORT": port}
     ranks = by_hand(3, lambda rank: shared | {"SLURM_PROCID": str(rank)}, "stopped", tmp_path)
     try:
         said = [rank.communicate(timeout=60)[1] for rank in ranks[:2]]
