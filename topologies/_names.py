@@ -2,13 +2,15 @@
 
 import logging
 import re
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
+from typing import Any, TypeVar
 
 import numpy as np
 
 from topologies import _checks
 
+T = TypeVar("T")
 _MOST = 10  # names in a message
 _WHOLE = re.compile(r"-?(0|[1-9]\d{0,37})(\.0+)?", re.ASCII)
 _DIGITS = re.compile(r"-?\d{1,38}(\.0+)?", re.ASCII)
@@ -70,6 +72,16 @@ def checked(name: str, labels: object, agents: int | None = None) -> tuple[Hasha
         raise TypeError(f"{name} must be hashable, such as text or numbers, got {labels!r}") from None
     first, second = next((found[same.index(one)], found[k]) for k, one in enumerate(same) if same.index(one) < k)
     raise ValueError(f"{name} must differ from each other; some agents share one: {first!r} and {second!r}")
+
+
+def of_parts(name: str, parts: Iterable[T] | Mapping[Any, T], labels: object) -> tuple[list[T], tuple[Hashable, ...] | None]:
+    """Return the parts of the agents, and their names: the keys of a mapping, or ``labels``, one for each part, or None."""
+    if isinstance(parts, Mapping):
+        if labels is not None:
+            raise ValueError(f"labels go with a list; the keys of {name} are the names already, got labels={labels!r}")
+        parts, labels = list(parts.values()), list(parts)
+    parts = list(parts)
+    return parts, None if labels is None else checked("labels", labels, len(parts))
 
 
 def places(name: str, agents: Iterable[object], labels: Sequence[Hashable] | None) -> list[object]:

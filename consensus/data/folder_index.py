@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from consensus import _checks
 from consensus.data.frames import Classes, Columns
+from topologies import _names
 
 PLAIN, WEIGHTED = 1, 2  # formats, without and with weights of samples
 
@@ -31,6 +33,8 @@ def whole_index(folder: Path) -> dict[str, Any]:
                 f"{folder} must have the agents 0, 1, 2, ... once each; after {end} of them comes {part['path'].name}, whose "
                 f"first is {part['first']}"
             )
+        if ("labels" in part) != ("labels" in parts[0]):
+            raise ValueError(f"{folder} has names of agents of some owners, and of others none: all or none give them")
         for name in ("columns", "classes"):
             if part.get(name) != parts[0].get(name):
                 raise ValueError(
@@ -39,6 +43,8 @@ def whole_index(folder: Path) -> dict[str, Any]:
                 )
     samples, most = sum(part["samples"] for part in parts), max(part["most"] for part in parts)
     whole = parts[0] | {"agents": ends[-1], "samples": samples, "most": most}
+    if "labels" in whole:
+        whole["labels"] = [label for part in parts for label in part["labels"]]
     formats = {part["format"] for part in parts}
     if formats == {PLAIN, WEIGHTED}:
         raise ValueError(f"{folder} has samples with weights of some owners, and without of others: all or none give weights")
@@ -81,3 +87,11 @@ def classes_in(index: dict[str, Any]) -> Classes | None:
     if found is not None and not (isinstance(found, list) and all(isinstance(name, str | int | float) for name in found)):
         raise ValueError(f"classes in {index['path']} must be a list of names; got {_checks.shown(found)}")
     return None if found is None else tuple(found)
+
+
+def labels_in(index: dict[str, Any]) -> tuple[Hashable, ...] | None:
+    """Return the names of the agents in the index, if any."""
+    found = index.get("labels")
+    if found is not None and not (isinstance(found, list) and all(isinstance(name, str | int | float) for name in found)):
+        raise ValueError(f"labels in {index['path']} must be a list of names; got {_checks.shown(found)}")
+    return None if found is None else _names.checked(f"labels in {index['path']}", found, index["agents"])

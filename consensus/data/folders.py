@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from consensus import _checks
 from consensus._interrupts import interrupted_later
 from consensus._npz import Claim
-from consensus.data.folder_index import PLAIN, WEIGHTED, classes_in, columns_in, whole_index
+from consensus.data.folder_index import PLAIN, WEIGHTED, classes_in, columns_in, labels_in, whole_index
 from consensus.data.shards import Shards, padded
 from consensus.data.tables import npz
 
@@ -70,6 +70,8 @@ def save_shards(shards: Shards, folder: str | os.PathLike[str], first: int | Non
         index["columns"] = shards.columns.to_dict()
     if shards.classes is not None:
         index["classes"] = shards.classes
+    if shards.labels is not None:
+        index["labels"] = [label if isinstance(label, str | int | float) else str(label) for label in shards.labels]
     folder.mkdir(parents=True, exist_ok=True)
     for other in folder.glob("index-*.json" if first is None else "index.json"):
         raise FileExistsError(
@@ -167,6 +169,7 @@ def load_shards(
     own = (tuple(part[name] for name in names) for part in parts)
     arrays = padded(own, [len(part["indices"]) for part in parts], first["features"], first["targets"], index["most"])
     about = {"samples": index["samples"], "columns": columns_in(index), "classes": classes_in(index)}
+    about["labels"] = labels_in(index)
     about |= {"total_weight": index["total_weight"]} if "total_weight" in index else {}
     return Shards(**arrays | about, rows=rows, network_size=index["agents"])
 

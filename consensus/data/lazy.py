@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -14,6 +14,7 @@ from consensus import _checks
 from consensus._contents import digest
 from consensus.data.items import dataset_of, plain, read
 from consensus.data.sent import Pickled
+from topologies import _names
 
 _KNOWN_BY = 16  # samples of each agent, by which checkpoints know its data
 _READING = threading.Lock()  # datasets need not be made for several threads
@@ -47,6 +48,8 @@ class LazyShards:
         The numbers of the agents held here.
     network_size : int
         A, the number of agents of the whole network, also in a block.
+    labels : tuple or None
+        The names of all agents of the network, also in a block; None if they have none.
 
     Examples
     --------
@@ -65,6 +68,7 @@ class LazyShards:
     most: int
     rows: np.ndarray
     network_size: int
+    labels: tuple[Hashable, ...] | None = None
 
     def __repr__(self) -> str:
         some = f" of {self.network_size}" if self.agents < self.network_size else ""
@@ -72,22 +76,30 @@ class LazyShards:
 
     @classmethod
     def from_list(
-        cls, datasets: Sequence[Any], collate: Callable[[list[Any]], Any] | None = None, *, chunk: int = 256
+        cls,
+        datasets: Sequence[Any] | Mapping[Any, Any],
+        collate: Callable[[list[Any]], Any] | None = None,
+        *,
+        chunk: int = 256,
+        labels: Sequence[Hashable] | None = None,
     ) -> LazyShards:
         """Return shards of one dataset for each agent.
 
         Parameters
         ----------
-        datasets : sequence
+        datasets : sequence or mapping
             The dataset of each agent: a ``torch.utils.data.Dataset`` or any object with ``__len__`` and ``__getitem__``, such
             as a dataset of Hugging Face; or a pair (X, y) of arrays, such as ``numpy.load("X.npy", mmap_mode="r")``. An item
-            must be the same whenever it is read: random augmentation belongs to the module.
+            must be the same whenever it is read: random augmentation belongs to the module. The keys of a mapping are the
+            names of the agents, in its order.
         collate : callable, optional
             ``collate(items) -> (inputs, targets)`` for a list of items, as ``DataLoader(collate_fn=)`` has it: inputs are what
             the module takes, targets have shape (samples,) or (samples, ...). By default items are pairs (x, y), whose arrays
             x all have one shape.
         chunk : int
             Samples of an agent that objectives, metrics and gradients of all samples read at a time.
+        labels : sequence, optional
+            The names of the agents, one for each dataset.
 
         Returns
         -------
@@ -101,6 +113,9 @@ class LazyShards:
         ValueError
             If a dataset is empty.
         """
+        names: tuple[Hashable, ...] | None = None
+        if isinstance(datasets, Mapping | list | tuple):
+            datasets, names = _names.of_parts("datasets", datasets, labels)
         if not isinstance(datasets, list | tuple) or not datasets:
             raise TypeError(f"datasets must be a list of datasets, one per agent; got {_checks.shown(datasets)}")
         known = {id(dataset): dataset_of(f"datasets[{agent}]", dataset) for agent, dataset in enumerate(datasets)}
@@ -108,16 +123,17 @@ class LazyShards:
         sizes = [len(dataset) for dataset in own]
         if 0 in sizes:
             raise ValueError(f"datasets must have a sample for every agent; datasets[{sizes.index(0)}] is empty")
-        return cls._of(own, (None,) * len(own), sizes, collate, chunk)
+        return cls._of(own, (None,) * len(own), sizes, collate, chunk, names)
 
     @classmethod
     def split(
         cls,
         dataset: Any,  # noqa: ANN401  # no common class
-        indices: Iterable[ArrayLike],
+        indices: Iterable[ArrayLike] | Mapping[Any, ArrayLike],
         collate: Callable[[list[Any]], Any] | None = None,
         *,
         chunk: int = 256,
+        labels: Sequence[Hashable] | None = None,
     ) -> LazyShards:
         """Return shards of one dataset, of which each agent has some samples.
 
@@ -125,11 +141,12 @@ class LazyShards:
         ----------
         dataset : object
             As in :meth:`from_list`.
-        indices : iterable of array_like of int
-            The samples of each agent, without entries of -1, the padding in ``consensus.partition(...).indices``.
+        indices : iterable or mapping of array_like of int
+            The samples of each agent, without entries of -1, the padding in ``consensus.partition(...).indices``. The keys of a
+            mapping are the names of the agents, in its order.
         collate : callable, optional
             As in :meth:`from_list`.
-        chunk : int
+        chunk, labels : optional
             As in :meth:`from_list`.
 
         Returns
@@ -153,7 +170,8 @@ class LazyShards:
         array([4, 3, 3])
         """
         one, found = dataset_of("dataset", dataset), []
-        for agent, numbers in enumerate(indices):
+        parts, names = _names.of_parts("indices", indices, labels)
+        for agent, numbers in enumerate(parts):
             own = _checks.dense(f"indices[{agent}]", numbers)
             if own.ndim != 1 or own.dtype.kind not in "iu":
                 raise TypeError(f"indices[{agent}] must be a sequence of whole numbers; got {_checks.shown(numbers)}")
@@ -164,7 +182,7 @@ class LazyShards:
             found.append(own)
         if not found:
             raise ValueError("indices must have the samples of each agent; got none")
-        return cls._of((one,) * len(found), tuple(found), [*map(len, found)], collate, chunk)
+        return cls._of((one,) * len(found), tuple(found), [*map(len, found)], collate, chunk, names)
 
     @classmethod
     def _of(
@@ -174,11 +192,12 @@ class LazyShards:
         sizes: list[int],
         collate: Callable[[list[Any]], Any] | None,
         chunk: int,
+        labels: tuple[Hashable, ...] | None,
     ) -> LazyShards:
         if collate is not None and not callable(collate):
             raise TypeError(f"collate must be a function of a list of items; got {_checks.shown(collate)}")
         rows, chunk = np.arange(len(sizes)), _checks.count("chunk", chunk)
-        return cls(datasets, indices, np.array(sizes), collate, chunk, sum(sizes), max(sizes), rows, len(sizes))
+        return cls(datasets, indices, np.array(sizes), collate, chunk, sum(sizes), max(sizes), rows, len(sizes), labels)
 
     @property
     def agents(self) -> int:

@@ -108,10 +108,12 @@ class OwnTable:
         return Kinds(*kinds, others, own.missing, sorted(own.indicators), own.unknown, table.weights is not None)
 
 
-def announced(table: OwnTable, owners: int, alone: bool) -> str:
+def announced(table: OwnTable, owners: int, alone: bool, names: Iterable[object] | None = None) -> str:
     """Return what is said before anything is sent, of the first of the ``owners`` here, who are all if they are ``alone``."""
     one = f"{owners} owners agree in this process: nothing leaves it. On ranks each would send to all others, as the first one:"
     lines = [one if alone else "consensus.data.own sends to all other owners, who learn what each one sends:"]
+    if names is not None:
+        lines.append(f"  names       names of owners: {_listed(names)}")
     lines.append(f"  columns     names of columns: {_listed(table.names or ['none, as the table is rejected'])}")
     if table.kinds is None:
         return "\n".join([*lines, "  kinds       that the table is rejected, and nothing of what is in it"])

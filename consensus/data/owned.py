@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Unpack
 
@@ -19,6 +19,7 @@ from consensus.data.pipeline import Given, Pipeline
 from consensus.data.readers import Reading, ReadingOptions
 from consensus.data.shards import Shards, padded
 from consensus.data.tables import Roles
+from topologies import _names
 
 if TYPE_CHECKING:
     import pandas
@@ -60,7 +61,7 @@ class Owned:
 
 
 def own(
-    data: Given | Sequence[Given],
+    data: Given | Sequence[Given] | Mapping[str, Given],
     target: str | int | Sequence[str | int],
     *,
     engine: Together | None = None,
@@ -87,10 +88,12 @@ def own(
 
     Parameters
     ----------
-    data : pandas.DataFrame, path, or list of them
+    data : pandas.DataFrame, path, or list or mapping of them
         On ranks the table of this rank's owner: a data frame, or a file as :func:`consensus.datasets.load` reads them.
         In one process, for a rehearsal, a list of the tables of all owners. A rank with several owners gives a list, too.
-        All have the same columns, in any order.
+        All have the same columns, in any order. The keys of a mapping are the names of owners, such as ``{"Oslo": table}`` on
+        the rank of Oslo: all owners give theirs, or none does. ``shards.labels`` has them, in the order of ranks, and
+        :func:`consensus.solve` finds each owner's place in the network by its name.
     target : str or int, or a list of them
         The column to predict, by name or index; several must be numbers.
     engine : MPI or Torch, optional
@@ -166,7 +169,8 @@ def own(
     """
     together = OneProcess() if engine is None else engine
     _checks.offers("engine", together, ("size", "rows", "agreed", "allgather"), "an engine, such as consensus.engines.MPI()")
-    given = list(data) if isinstance(data, list | tuple) else [data]
+    names = list(data) if isinstance(data, Mapping) else None
+    given = list(data.values()) if isinstance(data, Mapping) else list(data) if isinstance(data, list | tuple) else [data]
     _checks.choice("classification", classification, (None, True, False))
     _checks.optional_number("test_size", test_size, above=0, below=1)
     _checks.count("seed", seed, least=0)
@@ -183,17 +187,21 @@ def own(
     with together.agreed():
         if not tables:
             raise ValueError("data must be a table, or a list of tables with one for each owner; got none")
-        print(announced(tables[0], len(tables), together.size == 1), flush=True)
-    counts = together.allgather([len(tables)]) if together.size > 1 else [len(tables)]
+        print(announced(tables[0], len(tables), together.size == 1, names), flush=True)
+    held = together.allgather([(len(tables), names is not None)]) if together.size > 1 else [(len(tables), names is not None)]
+    counts, with_names = zip(*held, strict=True)
     with together.agreed():
+        if len(set(with_names)) > 1:
+            raise ValueError("data must be mappings of names to tables, such as {'Oslo': table}, on all ranks, or on none")
         rows = together.rows(sum(counts))
         if rows.stop - rows.start != len(tables):
             raise ValueError(
                 f"data must be {rows.stop - rows.start} tables on this rank, as owners are dealt; got {len(tables)}"
             )
     exchange = Exchanges(together)
+    labels = None if names is None else _names.checked("names of owners", exchange("names", "names of owners", names))
     agreement = agree(tables, rows.start, exchange)
-    return _standardised(tables, agreement, np.arange(rows.start, rows.stop), exchange, seed)
+    return _standardised(tables, agreement, np.arange(rows.start, rows.stop), exchange, seed, labels)
 
 
 class _Rows(NamedTuple):
@@ -204,7 +212,12 @@ class _Rows(NamedTuple):
 
 
 def _standardised(
-    tables: Sequence[OwnTable], agreement: Agreement, owners: np.ndarray, exchange: Exchanges, seed: int
+    tables: Sequence[OwnTable],
+    agreement: Agreement,
+    owners: np.ndarray,
+    exchange: Exchanges,
+    seed: int,
+    labels: tuple[Hashable, ...] | None,
 ) -> Owned:
     """Return the shards of the ``owners`` here, standardised by the training rows of all."""
     columns, target, classes, weighted = agreement
@@ -242,7 +255,7 @@ def _standardised(
         ]
         arrays = padded(own, sizes[owners, part].tolist(), X[0], y[0], int(sizes[:, part].max()))
         about = {"samples": int(sizes[:, part].sum()), "classes": classes, "rows": owners, "network_size": len(sizes)}
-        shards.append(Shards(**arrays | about, total_weight=totals[part]))
+        shards.append(Shards(**arrays | about, total_weight=totals[part], labels=labels))
     return Owned(shards[0], pipeline, exchange.revealed, *shards[1:])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Literal
 
 import numpy as np
@@ -66,8 +67,9 @@ def partition(
         data set of classes) or have at most 50 distinct values; more whole numbers are warned of.
     groups : array_like (samples,), optional
         The group of each sample, as numbers or text, instead of a scheme. Agent i has the i-th group in sorted order, which is
-        ``groups[shards.indices[i, 0]]``, with its samples in the order given. Fewer agents get several whole groups: these are
-        dealt by decreasing size, each to the agent with the fewest samples so far (the first of these).
+        ``shards.labels[i]``, with its samples in the order given; digits as text are sorted as numbers. Fewer agents get
+        several whole groups, and ``shards.labels`` is None: groups are dealt by decreasing size, each to the agent with the
+        fewest samples so far (the first of these).
     sample_weight : array_like (samples,), optional
         Weight of each sample's loss, at least 0, as in scikit-learn: a whole number k counts as the sample repeated k times. A
         sample of weight 0 is left out, as if it were not there. Schemes count samples, not weights.
@@ -99,8 +101,8 @@ def partition(
     [0, 1, 2, 3, 4, 5, 6]
 
     >>> shards = partition(np.eye(5), np.arange(5.0), groups=["Rome", "Oslo", "Rome", "Bonn", "Rome"])
-    >>> shards.sizes, shards.indices[2]
-    (array([1, 1, 3]), array([0, 2, 4]))
+    >>> shards.sizes, shards.indices[2], shards.labels
+    (array([1, 1, 3]), array([0, 2, 4]), ('Bonn', 'Oslo', 'Rome'))
 
     >>> shards = partition(np.eye(4), np.arange(4.0), agents=1, sample_weight=[1.0, 0.0, 2.5, 1.0])
     >>> shards.samples, shards.total_weight
@@ -114,17 +116,28 @@ def partition(
     by_class = _checks.flag("classes", classes) if classes is not None else True if known is not None else None
     X, y = arrays(samples, targets)
     _checks.choice("scheme", scheme, SCHEMES)
+    names, group = ([], None) if groups is None else numbered(groups, len(X))
     if sample_weight is None:
-        members = _members(y, agents, scheme, seed, sizes, concentration, groups, by_class)
+        members = _members(y, agents, scheme, seed, sizes, concentration, group, by_class)
         parts = ((X[own], y[own], own) for own in members)
-        return Shards(**padded(parts, [*map(len, members)], X, y), columns=columns, classes=known)
+        return Shards(
+            **padded(parts, [*map(len, members)], X, y), columns=columns, classes=known, labels=_labels(names, members)
+        )
     weights = weights_of(sample_weight, len(X), y.dtype)
     there = np.flatnonzero(weights)
-    owners = None if groups is None else numbered(groups, len(X))[1][there]
-    members = [there[own] for own in _members(y[there], agents, scheme, seed, sizes, concentration, owners, by_class)]
+    if group is not None:  # groups without weight are gone
+        left, group = np.unique(group[there], return_inverse=True)
+        names = [names[number] for number in left.tolist()]
+    members = [there[own] for own in _members(y[there], agents, scheme, seed, sizes, concentration, group, by_class)]
     weighted = ((X[own], y[own], own, weights[own]) for own in members)
     filled = padded(weighted, [*map(len, members)], X, y)
-    return Shards(**filled, columns=columns, classes=known, total_weight=float(weights.sum(dtype=np.float64)))
+    total = float(weights.sum(dtype=np.float64))
+    return Shards(**filled, columns=columns, classes=known, total_weight=total, labels=_labels(names, members))
+
+
+def _labels(names: list[Hashable], members: list[np.ndarray]) -> tuple[Hashable, ...] | None:
+    """Return the names of the groups if each has an agent of its own."""
+    return tuple(names) if len(names) == len(members) else None
 
 
 def _members(
@@ -134,15 +147,15 @@ def _members(
     seed: int | np.random.Generator,
     sizes: ArrayLike | None,
     concentration: float,
-    groups: ArrayLike | None,
+    group: np.ndarray | None,
     by_class: bool | None,
 ) -> list[np.ndarray]:
     """Return the samples of each agent, as places in ``y``."""
     samples = len(y)
-    if groups is not None:
+    if group is not None:
         if scheme != "iid":
             raise ValueError(f"groups replace a scheme, and go with no scheme; got scheme={scheme!r}")
-        return owned(groups, agents, samples)
+        return owned(group, agents)
     if agents is None:
         raise ValueError("agents must be given, or groups, which assign each sample; got neither")
     agents = _checks.count("agents", agents)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from consensus import _checks
-from consensus.data.frames import Classes, Columns, alike, complete, labels
+from consensus.data.frames import Classes, Columns, alike, complete
+from consensus.data.frames import labels as coded
 from consensus.data.samples import arrays, weights_of
 from consensus.workers import shared_memory
+from topologies import _names
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +48,9 @@ class Shards:
     total_weight : float or None
         Sum of the weights of the whole network's samples, also in a block, by which a mean loss is divided; None if all are 1,
         so that it is N.
+    labels : tuple or None
+        The names of all agents of the network, also in a block; None if they have none. :func:`consensus.solve` matches them
+        with those of the network.
 
     Examples
     --------
@@ -65,6 +70,7 @@ class Shards:
     columns: Columns | None = None
     classes: Classes | None = None
     total_weight: float | None = None
+    labels: tuple[Hashable, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.rows is None:  # no block, whose arrays may be set later
@@ -80,16 +86,22 @@ class Shards:
         return f"Shards({self.agents}{some} agents, {each} samples each, {shapes}, {self.features.dtype})"
 
     @classmethod
-    def from_list(cls, parts: Iterable[tuple[ArrayLike, ...]]) -> Shards:
+    def from_list(
+        cls,
+        parts: Iterable[tuple[ArrayLike, ...]] | Mapping[Any, tuple[ArrayLike, ...]],
+        labels: Sequence[Hashable] | None = None,
+    ) -> Shards:
         """Return shards of data that are in separate arrays: agent i has the samples of the i-th pair.
 
         Parameters
         ----------
-        parts : iterable of (X, y) or (X, y, sample_weight)
+        parts : iterable or mapping of (X, y) or (X, y, sample_weight)
             The data of each agent, as :func:`consensus.partition` takes them, with at least one sample. All have the same
             features and outputs; data frames have the same columns, and the categories of the first agent's dtype. ``indices``
             count through all samples, agent after agent. Weights are those of :func:`consensus.partition`: 1 for agents that
-            give none if others do.
+            give none if others do. The keys of a mapping are the names of the agents, in its order.
+        labels : sequence, optional
+            The names of the agents, one for each part.
 
         Returns
         -------
@@ -100,6 +112,7 @@ class Shards:
         ------
         ValueError
             If shapes disagree, data are not finite, or an agent has no samples but of weight 0; the message names the agent.
+            If two agents have one name, or there is not a name for each.
         TypeError
             If ``parts`` are not pairs, or triples.
 
@@ -110,7 +123,11 @@ class Shards:
         >>> shards = Shards.from_list([(np.eye(3), np.ones(3)), (np.zeros((1, 3)), [2.0])])
         >>> shards.sizes, shards.targets[1, :, 0]
         (array([3, 1]), array([2., 0., 0.]))
+        >>> Shards.from_list({"Oslo": (np.eye(3), np.ones(3)), "Rome": (np.zeros((1, 3)), [2.0])}).labels
+        ('Oslo', 'Rome')
         """
+        if isinstance(parts, Iterable):
+            parts, labels = _names.of_parts("parts", parts, labels)
         try:
             pairs = [(X, y, *some) for X, y, *some in parts]
             weighted = max((len(some) for _, _, *some in pairs), default=0)
@@ -120,11 +137,11 @@ class Shards:
             raise TypeError(f"parts must be pairs (X, y), one for every agent; got {_checks.shown(parts)}") from error
         if not pairs:
             raise ValueError("parts must be pairs (X, y), one for every agent; got none")
-        columns, classes = complete("X of parts[0]", pairs[0][0])[1], labels("y of parts[0]", pairs[0][1])[1]
+        columns, classes = complete("X of parts[0]", pairs[0][0])[1], coded("y of parts[0]", pairs[0][1])[1]
         found = []
         for agent, (X, y, *_) in enumerate(pairs):
             names = (f"X of parts[{agent}]", f"y of parts[{agent}]")
-            found.append(arrays(alike(names[0], X, columns), labels(names[1], y, classes)[0], names))
+            found.append(arrays(alike(names[0], X, columns), coded(names[1], y, classes)[0], names))
         shapes = [(X.shape[1:], y.shape[1:]) for X, y in found]
         for agent, shape in enumerate(shapes):
             if shape != shapes[0]:
@@ -137,7 +154,7 @@ class Shards:
         X, y = (np.empty((0, *shape), np.result_type(*each)) for shape, each in zip(shapes[0], zip(*found, strict=True)))
         own = [(X, y, rows) for (X, y), rows in zip(found, indices, strict=True)]
         if not weighted:
-            return cls(**padded(own, sizes, X, y), columns=columns, classes=classes)
+            return cls(**padded(own, sizes, X, y), columns=columns, classes=classes, labels=labels)
         called = [f"sample_weight of parts[{agent}]" for agent in range(len(pairs))]
         weights = [
             weights_of(some[0] if some else np.ones(size), size, y.dtype, name)
@@ -146,7 +163,7 @@ class Shards:
         there = [tuple(array[c > 0] for array in (*part, c)) for part, c in zip(own, weights, strict=True)]
         total = float(sum(c.sum(dtype=np.float64) for c in weights))
         arrays_of_all = padded(there, [len(part[0]) for part in there], X, y)
-        return cls(**arrays_of_all, columns=columns, classes=classes, total_weight=total)
+        return cls(**arrays_of_all, columns=columns, classes=classes, total_weight=total, labels=labels)
 
     @property
     def agents(self) -> int:

@@ -171,7 +171,7 @@ class NetworkEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         """Return the number of agents; raise ``ValueError`` if some would have no samples."""
         agents = networks.size(self.network, _checks.count("agents", self.agents))
         if groups is not None:
-            owners = numbered(groups, samples)[0]
+            owners = len(numbered(groups, samples)[0])
             if not isinstance(self.network, str) and agents != owners:
                 raise ValueError(f"groups must be as many as the network has agents, {agents}; got {owners}")
             return owners

@@ -11,6 +11,7 @@ from consensus.data.shards import Shards
 from consensus.observe.held_out import HeldOut, as_trained
 from consensus.problems import Problem
 from consensus.problems.base import BaseProblem
+from topologies import _names
 
 
 class OwnedTest(NamedTuple):
@@ -49,6 +50,12 @@ def owned_test(problem: BaseProblem, test: Shards) -> OwnedTest:
         raise ValueError(
             f"test must have the agents {problem.rows.tolist()} of {problem.network_size}, as the problem; got "
             f"{test.rows.tolist()} of {test.network_size}"
+        )
+    ours, theirs = ([_names.identity(name) for name in shards.labels or ()] for shards in (held, test))
+    if ours and theirs and ours != theirs:
+        raise ValueError(
+            f"test must have the agents of the problem in the same order, {_checks.shown(held.labels)}; got "
+            f"{_checks.shown(test.labels)}"
         )
     if shape != held.features.shape[2:]:
         raise ValueError(f"test features must have shape {held.features.shape[2:]} a sample, as in training; got {shape}")
