@@ -24,7 +24,16 @@ from consensus.problems.pulled_back import pulled_back
 from consensus.regularizers import L2
 
 _FEW = 1 << 20  # bytes of features, of all agents: one core reads them in less time than it takes to distribute them
+_SINGLE = 1 << 16  # samples whose losses a kernel adds up in float32
 ChunkFunction: TypeAlias = Callable[..., None]  # of the same rows of some arrays, and settings
+
+
+def weighted_sum(losses: np.ndarray, weights: np.ndarray, out: np.ndarray) -> None:
+    """Write the weighted sums of losses (agents, samples) into ``out`` (agents,); those of float32 are added in float64."""
+    if out.dtype == np.float64:
+        np.vecdot(losses, weights, out)
+    else:
+        out[...] = np.multiply(losses, weights).sum(axis=-1, dtype=np.float64)
 
 
 class SampleSums(BaseProblem):
@@ -63,10 +72,16 @@ class SampleSums(BaseProblem):
         def summed(
             x: np.ndarray, d: np.ndarray, c: np.ndarray, w: np.ndarray, out: np.ndarray, model: Model = self.model
         ) -> None:
-            if self._fused is not None:
+            if self._fused is None:
+                weighted_sum(self.loss.value(model.predict(w, x), d), c, out)
+            elif out.dtype == np.float64 or c.shape[1] <= _SINGLE:
                 self._fused.value(w, x, d, c, out)
-            else:
-                np.vecdot(self.loss.value(model.predict(w, x), d), c, out)
+            else:  # in float32 rounding would add up
+                blocks = [slice(start, start + _SINGLE) for start in range(0, c.shape[1], _SINGLE)]
+                sums = np.empty((len(blocks), *out.shape), out.dtype)
+                for own, some in zip(sums, blocks, strict=True):
+                    self._fused.value(w, x[:, some], d[:, some], c[:, some], own)
+                out[...] = sums.sum(axis=0, dtype=np.float64)
 
         self._over_all(summed, (w, values))
         return values
@@ -98,7 +113,7 @@ class SampleSums(BaseProblem):
             x: np.ndarray, d: np.ndarray, c: np.ndarray, w: np.ndarray, out: np.ndarray, model: Model = self.model
         ) -> None:
             outputs = pulled_back(model, self.loss, x, d, c, w, out[:, 1:])
-            np.vecdot(self.loss.value(outputs, d), c, out[:, 0])
+            weighted_sum(self.loss.value(outputs, d), c, out[:, 0])
 
         self._with_samples(summed, None, (w, both))
         return both[:, 0], both[:, 1:]
