@@ -238,3 +238,63 @@ def test_other_files_are_refused(trained, tmp_path):
 def test_parts_that_do_not_fit_are_refused(model, pipeline, error):
     with pytest.raises((ValueError, TypeError), match=error):
         consensus.Predictor(model, np.zeros(getattr(model, "parameters", 4)), pipeline)
+
+
+def saved(model, path, **settings):
+    pipeline = Pipeline(None, np.zeros(2), np.ones(2), **settings)
+    consensus.Predictor(model, np.zeros(model.parameters), pipeline).save(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("model", "other", "what"),
+    [
+        (consensus.MLP([2, 3, 1]), consensus.MLP([2, 3, 1], activation="relu"), "settings"),
+        (consensus.Linear(2, bias=False), consensus.Linear(1), "settings|layout"),
+    ],
+)
+def test_a_given_model_with_other_settings_is_refused(model, other, what, tmp_path):
+    assert model.parameters == other.parameters
+    path = saved(model, tmp_path / "a.predictor")
+    with pytest.raises(ValueError, match=rf"model must be the one that .* was saved with, whose ({what}) is"):
+        consensus.load(path, model=other)
+    np.testing.assert_array_equal(consensus.load(path, model=model).predict(np.ones((3, 2))), np.zeros(3))
+
+
+def test_a_layout_of_other_shapes_is_refused(tmp_path):
+    class Turned(consensus.MLP):
+        layout = consensus.MLP([2, 2, 1]).layout
+
+    class Straight(consensus.MLP):
+        layout = (consensus.MLP([2, 2, 1]).layout)[::-1]
+
+    Straight.__name__ = "Turned"
+    path = saved(Turned([2, 2, 1]), tmp_path / "a.predictor")
+    with pytest.raises(ValueError, match="was saved with, whose layout is"):
+        consensus.load(path, model=Straight([2, 2, 1]))
+
+
+def test_a_class_of_ones_own_is_not_the_model_that_it_is_made_of(tmp_path):
+    """Also if it has its name: its code is in no file."""
+
+    class Linear(consensus.Linear):
+        def predict(self, w, x):
+            return super().predict(w, x) + 1.0
+
+    path = saved(Linear(2), tmp_path / "a.predictor")
+    with pytest.raises(TypeError, match=r"the parameters of a model of the class Linear, and no file has its code: give the"):
+        consensus.load(path)
+    assert (consensus.load(path, model=Linear(2)).predict(np.ones((3, 2))) > 0).all()
+
+
+@pytest.mark.parametrize("odd", [np.int64(3), (1, 2), None, pd.Timestamp("2024-01-01")])
+def test_classes_that_json_would_change_are_refused(odd, tmp_path):
+    with pytest.raises(TypeError, match="classes must be text, numbers or booleans to be saved; got"):
+        saved(consensus.Linear(2, 3), tmp_path / "a.predictor", classes=("a", "b", odd))
+    assert not (tmp_path / "a.predictor").exists()
+
+
+def test_several_targets_keep_their_names(tmp_path):
+    settings = {"target": ("days", "cost"), "shift": np.zeros(2), "spread": np.ones(2)}
+    path = saved(consensus.Linear(2, 2), tmp_path / "a.predictor", **settings)
+    assert consensus.load(path).pipeline.target == ("days", "cost")

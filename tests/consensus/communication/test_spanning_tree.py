@@ -67,6 +67,29 @@ def test_all_agents_get_the_sum_in_two_messages_an_edge_of_the_tree(name):
     assert (network.exchanges, network.messages, network.bytes) == (2 * tree.depth, 2 * (A - 1), (A - 1) * n * 8 + (A - 1) * 3)
 
 
+def test_zeros_of_sums_with_a_codec_have_no_sign():
+    """A codec may drop it: a sum that is not sent, as of a single agent, would keep it."""
+    for graph in (nx.empty_graph(1), topologies.path(3)):
+        tree, codec = StackedNetwork(topologies.Static(graph), np.float64).tree, IntegerRows(2)
+        rows = np.full((len(graph), 2), -0.0)
+        assert not np.signbit(tree.reduce(rows, codec)).any()
+        assert not np.signbit(tree.broadcast(rows, codec)).any()
+        assert np.signbit(rows).all()
+
+
+def test_integers_are_counted_if_they_are_to_be():
+    network = StackedNetwork(topologies.Static(topologies.path(3)), np.float64)
+    tree, rows = network.tree, np.arange(6, dtype=np.uint64).reshape(3, 2)
+    before = network.counts
+    np.testing.assert_array_equal(
+        tree.broadcast_integers(tree.reduce_integers(rows, counted=False), counted=False), [[6, 9]] * 3
+    )
+    assert network.counts == before
+    tree.reduce_integers(rows)
+    assert network.counts["messages"] - before["messages"] == 2
+    assert network.counts["bytes"] - before["bytes"] == 2 * 2 * 8
+
+
 def test_a_partial_sum_is_measured_where_it_is_sent():
     """On a path of five the ends send one row, their neighbours sums of two."""
     network = StackedNetwork(topologies.Static(topologies.path(5)), np.float64)

@@ -150,6 +150,25 @@ def test_items_that_do_not_fit_are_refused(items, collate, kind, message):
         shards.read(0, np.arange(len(items)))
 
 
+def test_a_digest_knows_sizes_indices_and_samples_between_the_first_and_the_last():
+    same = np.ones((40, 3)), np.ones(40)
+    few, more = (LazyShards.from_list([(same[0][:size], same[1][:size])]).digests() for size in (20, 40))
+    assert few != more
+    some, others = (LazyShards.split(same, [own]).digests() for own in (np.arange(20), np.arange(1, 21)))
+    assert some != others
+    assert some == LazyShards.split(same, [np.arange(20)]).digests()
+    for place in np.linspace(0, 39, 16).astype(int):
+        changed = same[0].copy()
+        changed[place] = 2.0
+        assert LazyShards.from_list([(changed, same[1])]).digests() != more
+
+
+def test_errors_of_a_block_name_the_agent_of_the_network():
+    shards = LazyShards.from_list([(X, Y), Items([(X[0], "no number")] * 2), (X, Y)])
+    with pytest.raises((TypeError, ValueError), match="agent 1"):
+        shards.restrict([2, 1]).read(1, np.array([0]))
+
+
 def test_random_items_are_refused():
     class Augmented(Items):
         def __getitem__(self, number):

@@ -217,3 +217,32 @@ def test_owners_reach_consensus_on_a_topology(tables):
     outputs = problem.model.predict(result.mean, owned.pipeline.transform(tables[0]))
     error = owned.pipeline.original(outputs) - tables[0].days
     assert float(np.sqrt((error**2).mean())) < 0.7, "the noise has a deviation of 0.5"
+
+
+def test_each_owner_draws_its_own_test_rows():
+    table = pd.DataFrame({"age": np.arange(30.0), "days": np.arange(30.0) % 7})
+    owned = own([table, table.copy()], "days", test_size=0.3)
+    ages = [np.sort(owned.test.features[agent, :, 0]).tolist() for agent in range(2)]
+    assert ages[0] != ages[1]
+    again, other = (own([table, table.copy()], "days", test_size=0.3, seed=seed) for seed in (0, 1))
+    np.testing.assert_array_equal(again.test.features, owned.test.features)
+    assert not np.array_equal(other.test.features, owned.test.features)
+
+
+def test_test_sets_have_a_row_at_least_and_none_without_weight():
+    table = pd.DataFrame({"age": np.arange(8.0), "days": np.arange(8.0) % 3, "c": [1.0, 0, 2, 0, 3, 0, 4, 0]})
+    small = own([table, table], "days", test_size=0.01, drop=["c"])
+    assert small.test.sizes.tolist() == [1, 1]
+    assert small.shards.sizes.tolist() == [7, 7]
+    owned = own([table, table], "days", test_size=0.5, weights="c", seed=3)
+    for shards in (owned.shards, owned.test):
+        assert (shards.weights[shards.weights > 0]).all()
+        real = shards.weights > 0
+        assert real.sum(axis=1).tolist() == shards.sizes.tolist()
+    kept = np.concatenate([(part.features[part.weights > 0]).ravel() for part in (owned.shards, owned.test)])
+    assert len(kept) == 8  # four of each owner
+    given = {float(age): c for age, c in zip(table.age, table.c, strict=True)}
+    mean, scale = owned.pipeline.mean[0], owned.pipeline.scale[0]
+    for shards in (owned.shards, owned.test):
+        total = sum(given[float(np.round(x * scale + mean))] for x in shards.features[shards.weights > 0].ravel())
+        assert shards.total_weight == pytest.approx(total, rel=1e-12)

@@ -5,6 +5,7 @@ import pytest
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from consensus import datasets
+from consensus.data.cuts import apart, later
 from consensus.datasets import folds, split
 
 CLASSES = np.array([2] * 6 + [7] * 3)
@@ -92,3 +93,26 @@ K, SHAPES = "k must be a whole number >= 2; got ", r"X must have shape \(samples
 def test_bad_arguments(make, match):
     with pytest.raises(ValueError, match=match):
         make()
+
+
+@pytest.mark.parametrize(("share", "tested"), [(0.01, [3]), (0.5, [1, 3]), (0.99, [0, 1, 3])])
+def test_the_last_rows_are_tested_and_one_at_least(share, tested):
+    train, test = later(np.array([20, 30, 10, 40]), share)
+    assert (test.tolist(), sorted([*train, *test])) == (tested, [0, 1, 2, 3])
+    assert later(np.array([1, 2, 2, 2]), 0.25)[1].tolist() == [1, 2, 3]  # a moment is not cut
+
+
+@pytest.mark.parametrize("share", [0.01, 0.3, 0.5, 0.8, 0.99])
+@pytest.mark.parametrize("seed", range(5))
+def test_groups_are_whole_and_the_test_has_its_share_of_rows_at_least(share, seed):
+    groups = np.repeat(list("abcde"), [1, 2, 3, 4, 10])
+    train, test = apart(groups, share, np.random.default_rng(seed))
+    assert sorted([*train, *test]) == list(range(20))
+    assert not set(groups[train]) & set(groups[test])
+    assert 1 <= len(set(groups[test])) <= 4
+    order = [list("abcde")[k] for k in np.random.default_rng(seed).permutation(5)]
+    own = sum(len(groups[groups == name]) for name in order[: len(set(groups[test]))])
+    assert len(test) == own
+    last = (groups == order[len(set(groups[test])) - 1]).sum()
+    assert len(test) - last < share * 20  # without the last one there would be too few
+    assert len(test) >= share * 20 or len(set(groups[test])) == 4

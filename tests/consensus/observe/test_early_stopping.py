@@ -1,5 +1,7 @@
 """Early stopping: when by hand, the best point kept, and the same after a break and on other engines."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -78,3 +80,23 @@ def test_a_column_that_the_run_lacks_is_named_before_it_begins():
     for keep in (None, "objective"):
         with pytest.raises(ValueError, match=r"must have a column of the history, .*; got 'test_error'; a test error needs"):
             run(test=None, keep=keep)
+
+
+class Rows(dict):
+    """A history of one column."""
+
+    rows = property(lambda self: len(self["mine"]))
+    __hash__ = object.__hash__
+
+
+def said(stop, *values):
+    return stop(SimpleNamespace(history=Rows(mine=np.array(values)), round=len(values) - 1))
+
+
+def test_a_value_that_is_as_good_as_the_best_is_no_fall():
+    stop = EarlyStopping(column="mine", patience=2)
+    assert said(stop, 3.0, 2.0, 2.0) is None
+    assert said(stop, 3.0, 2.0, 2.0, 2.0) == "mine has not fallen for 2 recorded rounds, at round 3: it was 2 at best"
+    least = EarlyStopping(column="mine", patience=2, least=0.5)
+    assert said(least, 3.0, 2.5, 2.0) is None  # a fall by no more than this, and then one by more
+    assert said(least, 3.0, 2.75, 2.5) is not None

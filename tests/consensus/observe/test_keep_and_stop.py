@@ -8,6 +8,7 @@ import pytest
 
 import consensus
 import topologies
+from consensus.observe.keeper import Keeper
 from consensus.observe.stop_rule import StopRule
 from consensus.solvers import DGD
 
@@ -152,3 +153,23 @@ def test_wrong_rules_and_columns_are_named_before_any_work(options, words):
 def test_rules_are_read_with_and_without_spaces():
     assert StopRule.parse("  seconds>=1e2 ") == StopRule("seconds", ">=", 100.0)
     assert StopRule.parse("objective <-.5") == StopRule("objective", "<", -0.5)
+
+
+@pytest.mark.parametrize("number", ["inf", "-inf", "nan", "1e999", "one"])
+def test_a_bound_is_a_finite_number(number):
+    with pytest.raises(ValueError, match=f"where {number} is no finite number"):
+        StopRule.parse(f"objective <= {number}")
+
+
+def test_the_kept_point_is_a_copy():
+    keeper, mean, w = Keeper("mine"), np.ones(3), np.ones((2, 3))
+    keeper.keep({"mine": 1.0, "round": 4}, mean, w, True)
+    mean[:], w[:] = 9.0, 9.0
+    assert (keeper.best.mean == 1).all()
+    assert (keeper.best.w == 1).all()
+    assert keeper.regular is keeper.best
+    keeper.keep({"mine": 0.5, "round": 5}, mean, None, False)  # of the last round alone
+    assert (keeper.best.round, keeper.regular.round) == (5, 4)
+    again = Keeper("mine")
+    again.resume(keeper.regular, {}, "run")
+    assert again.best is again.regular is keeper.regular  # what is saved again if nothing better comes

@@ -1,5 +1,7 @@
 """Rows as far apart as they cost: at most a tenth of the work, by counts that all engines and resumed runs agree on."""
 
+from types import SimpleNamespace
+
 import engine_cases
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ import topologies
 from consensus.centralised import FedAvg
 from consensus.engines import Processes
 from consensus.observe import Due
-from consensus.observe.spacing import Spacing
+from consensus.observe.spacing import Spacing, cost_of_row
 from consensus.solvers import DGD, GTSARAH, NEXT, GradientTracking
 from consensus.surrogates import PartialLinearization
 from consensus.testing.threads import Threads
@@ -152,6 +154,32 @@ def test_the_next_row_is_where_the_rounds_have_paid_for_it():
     assert spacing.after(history((0, 100, 1, 0, 0), (5, 150, 6, 5, 20))) == 5 + 25  # each gradient, solve and 2 iterations
     assert spacing.after(history((0, 0, 0, 0, 0), (4, 0, 8, 0, 0))) == 4 + 250  # 3 * 2 * 2 a round
     assert spacing.after(history((0, 0, 1, 0, 0), (4, 0, 1, 4, 0))) == 14  # nothing to go by
+
+
+def test_the_cost_of_a_row_is_by_hand():
+    """In passes over 60 samples: 3 for the gradient, 1 for the objective at each point; the test's 31 at each, too."""
+    kind = SimpleNamespace(buffers=None)
+    p = SimpleNamespace(network_size=6, shards=SimpleNamespace(samples=60), model=kind, one_pass=True)
+    test = SimpleNamespace(samples=31)
+    assert cost_of_row(p, 6, None, False, None) == 60 * 3
+    assert cost_of_row(p, 6, None, True, None) == 60 * (3 + 6)
+    assert cost_of_row(p, 6, test, False, None) == 60 * 3 + 31 * (1 + 6)
+    assert cost_of_row(p, 6, None, False, consensus.Minibatches(4)) == 24 * 3
+    assert cost_of_row(p, 6, None, False, consensus.Minibatches(11)) == 60 * 3  # of no more samples than there are
+    p.one_pass = False
+    assert cost_of_row(p, 6, None, True, None) == 60 * (3 + 1 + 6)
+    kind.buffers, p.one_pass = "average", True  # the statistics of a point are a pass of their own
+    assert cost_of_row(p, 6, None, True, None) == 60 * (3 + 2 + 2 * 6)
+    kind.buffers = "keep"
+    assert cost_of_row(p, 6, None, False, None) == 60 * 3
+    assert cost_of_row(p, 6, test, False, None) == 60 * (3 + 2) + 31 * 7
+    assert cost_of_row(SimpleNamespace(network_size=6, shards=None), 6, None, False, None) == 6 * (3 + 1)  # costs by functions
+
+
+def test_the_row_of_the_start_is_regular():
+    assert Spacing(None, cost=300, agents=2).regular(history((0, 100, 1, 0, 0)))
+    assert Spacing(4, cost=300, agents=2).regular(history((0, 100, 1, 0, 0)))
+    assert not Spacing(4, cost=300, agents=2).regular(history((0, 100, 1, 0, 0), (5, 150, 6, 0, 0)))
 
 
 def test_engines_that_pass_rounds_record_the_newest():

@@ -11,8 +11,9 @@ import topologies
 from consensus.engines import Processes
 from consensus.models import Torch
 from consensus.privacy import Private, epsilon
+from consensus.privacy.accountant import noisy_edges
 from consensus.privacy.gradients import Noise, PrivateProblem
-from consensus.solvers import DADMM, DATOS, DGD, NEXT, Gossip, GradientTracking, ProxGT, TreeLBFGS
+from consensus.solvers import DADMM, DATOS, DGD, NEXT, OPAPC, Gossip, GradientTracking, ProxGT, TreeLBFGS
 from consensus.surrogates import PartialLinearization
 from consensus.testing import check_solver
 
@@ -181,3 +182,67 @@ def test_changing_networks_and_problems_without_single_samples_are_rejected():
         consensus.solve(
             consensus.Problem(Torch(module), p.loss, p.shards), RING, Private(DGD(0.1, batch=2), 1.0, 1.0), rounds=1
         )
+
+
+def test_every_gradient_has_noise_of_its_own():
+    p, found = problem(), []
+    w = np.zeros((AGENTS, p.parameters))
+    solver = Private(DGD(0.1), clip=1.0, noise=0.5).prepared(p, RING)
+    start, first = solver._seen(p, 0), []
+    for seen in (start, start, solver._seen(p, 1)):
+        found.append(seen.average_gradient(w))
+    for noise in (found[1] - found[0], found[2] - found[0], found[2] - found[1]):  # twice in the start, and in the first round
+        assert (abs(noise) > 1e-9).all()
+    np.testing.assert_array_equal(solver._seen(p, 0).average_gradient(w), found[0])
+
+    class Spy(DGD):
+        def init(self, problem, w):
+            first.append(problem.average_gradient(w))
+            return super().init(problem, w)
+
+        def step(self, problem, network, state):
+            first.append(problem.average_gradient(state.w))
+            return super().step(problem, network, state)
+
+    consensus.solve(p, RING, Private(Spy(1e-12), clip=1.0, noise=0.5), rounds=1, start=w[0])
+    start, step = first[-2:]
+    assert (abs(step - start) > 1e-9).all()
+
+
+@pytest.mark.parametrize("clip", [0.05, 0.4, 1.0])
+def test_gradients_that_are_shorter_than_the_clip_stay(clip):
+    p, none = problem("Linear"), np.zeros(0, int)
+    w = np.zeros((AGENTS, p.parameters))
+    found = PrivateProblem(p, Noise(clip, 1e-300, 0.0, 5, none, none), 0).gradient(w)
+    expected = np.zeros_like(w)
+    for agent, size in enumerate(SIZES):
+        X, y = p.shards.features[agent, :size], p.shards.targets[agent, :size]
+        each = AGENTS * size / sum(SIZES) * np.array([sample(p, X[[m]], y[[m]], w[agent]) for m in range(size)])
+        norms = np.linalg.norm(each, axis=1)
+        expected[agent] = (each * np.minimum(1, clip / norms)[:, None]).mean(axis=0) / AGENTS
+    np.testing.assert_allclose(found - p._add_share(np.zeros_like(w), w), expected, atol=1e-14)
+
+
+def sample(p, X, y, w):
+    alone = consensus.Problem(p.model, p.loss, consensus.partition(X, y, agents=1))
+    return alone.gradient(w[None])[0]
+
+
+def test_an_arc_is_an_edge_of_noise_whichever_way_it_goes():
+    arcs = nx.DiGraph([(0, 1), (2, 1), (2, 3), (3, 0)])  # upwards and downwards
+    network = topologies.Static(arcs, weights=topologies.push)
+    assert [pair.tolist() for pair in noisy_edges(network)] == [[0, 0, 1, 2], [1, 3, 2, 3]]
+    assert epsilon(network, 10, 1.0, 2.0, 3.0) == epsilon(arcs.to_undirected(), 10, 1.0, 2.0, 3.0)
+
+
+def test_losses_of_batches_and_settings_by_the_data_are_rejected():
+    torch = pytest.importorskip("torch")
+    private, p = Private(DGD(0.1), 1.0, 1.0), problem()
+    normal = Torch(torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 1)).double())
+    with pytest.raises(TypeError, match=STOCHASTIC):
+        private.check(consensus.Problem(normal, p.loss, p.shards))
+    loss = consensus.losses.TorchLoss(lambda f, d: ((f - d) ** 2).mean() - f.mean() * d.mean(), over="batch")
+    with pytest.raises(TypeError, match="is a loss of whole batches"):
+        private.check(consensus.Problem(Torch(torch.nn.Linear(3, 1).double()), loss, p.shards))
+    with pytest.raises(ValueError, match="must have a momentum: the default of OPAPC would depend on the data"):
+        Private(OPAPC(0.1), 1.0, 1.0)

@@ -166,6 +166,61 @@ def test_problems_of_a_batch_have_blocks_and_counts():
     assert other.restrict([3])._samples == one.restrict([3])._samples
 
 
+def test_a_sampled_problem_has_a_cache_of_its_own():
+    p = lazy()
+    p.cache.get("of all samples", lambda: 1)
+    one = p.sampled(consensus.Minibatches(3).at(p, 0))
+    assert one.cache.get("of all samples", lambda: 2) == 2
+    assert p.cache.get("of all samples", lambda: 3) == 1
+
+
+def test_a_block_counts_its_own_samples_and_has_its_own_load():
+    p, w = lazy(), np.random.default_rng(1).standard_normal((5, 19))
+    for rows in ([2], [4, 0]):
+        block = p.restrict(rows)
+        np.testing.assert_array_equal(block.gradient(w[rows]), p.gradient(w)[rows])
+        assert block.work.samples == np.sum([SIZES[row] for row in rows])
+        np.testing.assert_array_equal(block.load, np.add([SIZES[row] for row in rows], 1.0))
+
+
+def test_a_mean_is_over_the_samples_of_the_network_also_in_shards_of_some_agents():
+    shards, w = LazyShards.from_list(PARTS), np.random.default_rng(1).standard_normal((5, 19))
+    model, loss = consensus.MLP([4, 3, 1]), consensus.SquaredLoss()
+    block = LazyProblem(model, loss, shards.restrict([1, 3]))
+    np.testing.assert_array_equal(block.gradient(w[[1, 3]]), LazyProblem(model, loss, shards).gradient(w)[[1, 3]])
+
+
+@pytest.mark.parametrize(("chunk", "fits"), [(max(SIZES) - 1, False), (max(SIZES), True)])
+def test_a_loss_of_batches_needs_chunks_of_the_largest_shard(chunk, fits):
+    torch = pytest.importorskip("torch")
+    loss = consensus.losses.TorchLoss(lambda f, d: ((f - d) ** 2).mean() - f.mean() * d.mean(), over="batch")
+    module = consensus.models.Torch(torch.nn.Linear(4, 1).double())
+    make = lambda: LazyProblem(module, loss, LazyShards.from_list(PARTS, chunk=chunk))  # noqa: E731
+    if fits:
+        assert make().agents == len(PARTS)
+    else:
+        with pytest.raises(ValueError, match=f"give LazyShards a chunk of {max(SIZES)}"):
+            make()
+
+
+def test_items_that_draw_random_numbers_are_read_more_often():
+    """One of a hundred readings differs: few readings would not show it."""
+
+    class Rarely(Items):
+        def __getitem__(self, number):
+            changed = np.random.default_rng(len(self.read)).random() < 0.01 and np.random.random() >= 0  # noqa: NPY002
+            return super().__getitem__(number)[0] + changed, self.y[number]
+
+    count = []
+    for kind in (Items, Rarely):
+        try:
+            lazy([kind(*part) for part in PARTS])
+        except ValueError as error:
+            count.append(str(error))
+    assert len(count) == 1
+    assert "must be the same whenever they are read" in count[0]
+
+
 def test_rows_of_a_sample_read_it_alone():
     options = {"rounds": 4, "record_every": 2, "metrics_on": 3}
     datasets = [Items(*part) for part in PARTS]
