@@ -61,7 +61,7 @@ def test_names_that_do_not_name_each_agent_are_rejected(make):
         make(parts, labels=["a", "b"])
     with pytest.raises(ValueError, match="must differ from each other; some agents share one: 1 and '1'"):
         make(parts, labels=[1, "b", "1"])
-    with pytest.raises(ValueError, match="the keys of .* are the names already"):
+    with pytest.raises(ValueError, match=r"the keys of .* are the names already"):
         make(towns(), labels=TOWNS)
     with pytest.raises(TypeError, match="labels must be a sequence"):
         make(parts, labels=3)
