@@ -361,9 +361,15 @@ def is_header(first: list[str], others: list[list[str]], reading: Reading) -> tu
     number = looks.number_in(reading.decimal, reading.thousands)
     rows = [row for row in others if len(row) == len(first)]
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(first)
-    below = [_all_numbers(column, number) for column in columns]
-    named = [cell for cell in first if cell.lower() not in looks.MISSING and number(cell) is not None]
-    text = {place: cell for place, cell in enumerate(first) if cell.lower() not in looks.MISSING and number(cell) is None}
+    otherwise = [looks.look(column) for column in columns]  # such as numbers with decimal commas
+    below = [_all_numbers(column, number) or found is not None for column, found in zip(columns, otherwise, strict=True)]
+    cells = {place: cell for place, cell in enumerate(first) if cell.lower() not in looks.MISSING}
+    text = {
+        place: cell
+        for place, cell in cells.items()
+        if number(cell) is None and (otherwise[place] is None or looks.look([cell]) != otherwise[place])
+    }
+    named = [cell for place, cell in cells.items() if place not in text]
     if not rows or (not named and any(below[place] for place in text)):
         return bool(text) and not named, None
     if not _may_be_names(named) or any(cell in columns[place] for place, cell in text.items()):

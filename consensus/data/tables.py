@@ -132,6 +132,13 @@ def table_of(where: Where, data: object, roles: Roles, reading: Reading | None) 
     if not kept:
         raise ValueError(f"{where} has no features besides the target")
     series = [column for _, column in frame.items()]
+    text = {
+        str(names[one]): series[one]
+        for one in kept
+        if one not in marked and not is_category(series[one]) and numbers_of(series[one]) is None
+    }
+    if text:
+        raise not_numbers(where, text, from_file=reading is not None)
     present = _rows_that_stay(where, frame, kept, [*targets, *(one for one in singles.values() if one is not None)], roles)
     if present is not None:
         series = [column[present] for column in series]
@@ -229,24 +236,19 @@ def _columns(
     roles: Roles,
     reading: Reading | None,
 ) -> Columns:
-    """Return the columns that become features; raise ``ValueError`` if some are text."""
+    """Return the columns that become features; raise ``ValueError`` if two share a name, or one is empty."""
     own = [str(names[one]) for one in kept]
     if len(set(own)) < len(own):
         twice = [name for name in dict.fromkeys(own) if own.count(name) > 1]
         raise ValueError(
             f"columns of {where} must have names of their own; got more than one of {listed(twice)}: "
-            f"drop=[{own.index(twice[0])}] leaves one out by its place"
+            f"drop=[{kept[own.index(twice[0])]}] leaves one out by its place"
         )
     categories = {
         str(names[one]): categories_of(f"column {names[one]!r}", series[one])
         for one in kept
         if one in marked or is_category(series[one])
     }
-    text = {
-        str(names[one]): series[one] for one in kept if str(names[one]) not in categories and numbers_of(series[one]) is None
-    }
-    if text:
-        raise not_numbers(where, text, from_file=reading is not None)
     empty = [str(names[one]) for one in kept if not series[one].notna().any()]
     if empty:
         raise ValueError(f"{where} has no values at all in the column {empty[0]!r}: drop=[{empty[0]!r}] leaves it out")

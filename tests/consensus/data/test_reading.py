@@ -91,6 +91,21 @@ def test_a_guessed_header_is_warned_of_with_what_settles_it(load, text, rows):
         assert [len(load(text, header=header, **kinds).X) for header in (True, False)] == [lines - 1, lines]
 
 
+def test_a_header_over_numbers_written_otherwise_is_one(load):
+    frame = pd.DataFrame({"load": [1.5, 2.25, 3.0], "temp": [1.5, np.nan, 2.5], "price": [2.5, 3.5, 4.5]})
+    text = frame.to_csv(sep=";", decimal=",")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match=r"'load' \('1,5' in row 0: decimal commas, for which decimal=','\); 'temp'"):
+            load(text)  # the text first, then what is missing
+        with pytest.raises(ValueError, match=r"missing values in 'temp' \(1\) of 3 rows"):
+            load(text, decimal=",")
+        with pytest.raises(ValueError, match=r"'0' \('1,5' in row 0"):
+            load("1,5;2\n2,5;3\n3,5;1\n", decimal=".")  # no header
+        assert load("1,5;2\n2,5;3\n3,5;1\n", decimal=",").X.tolist() == [[1.5], [2.5], [3.5]]
+        assert load("2019-01,2019-02\n1,2\n3,4\n").columns.names == ("2019-01",)
+
+
 def test_a_sample_is_no_header(load):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
