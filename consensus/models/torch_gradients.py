@@ -118,11 +118,14 @@ class ModuleGradients(ModuleCalls):
 
         with self._drawing():
             outputs = self._whole(self._returned(module, self._halved(self._stack(x))), row.dtype)
-            if self._draw is not None and self._shape not in self._plain:
-                self._plain[self._shape] = not runs_python(backward)
-                return
-        with nullcontext() if self._draw is None or self._plain[self._shape] else self._drawing():
+        if self._draw is None or self._plain.get(self._shape):
             backward()
+            return
+        with self._drawing():  # from the beginning: a checkpoint repeats the forward pass
+            if self._shape in self._plain:
+                backward()
+            else:
+                self._plain[self._shape] = not runs_python(backward)
 
     def _returned(self, module: nn.Module, x: Any) -> Tensor:  # noqa: ANN401  # subclasses have other inputs
         """Return the outputs of one agent's samples."""

@@ -11,7 +11,8 @@ from transformers import by_hand, by_torch, drawn, sizes_for
 
 import consensus
 from consensus.centralised import Grid, ShardedTransformer, SplitTransformer
-from consensus.centralised.tensor.costs import Sent, maps_of_transformer
+from consensus.centralised.tensor.attention import attention
+from consensus.centralised.tensor.costs import NormMap, Sent, maps_of_transformer
 from consensus.centralised.tensor.transformer_sizes import TransformerSizes
 
 GRIDS = [("1d", 1, 1), ("1d", 3, 3), ("2d", 4, 2), ("2d", 9, 3), ("3d", 8, 2), ("3d", 27, 3)]
@@ -133,3 +134,38 @@ def test_it_trains_in_a_problem():
         with pytest.raises(TypeError, match="a SplitTransformer has gradients alone: take a first-order solver"):
             block.jvp(np.zeros((1, 192)), x[None], np.zeros((1, 192)))
     assert history["objective"][-1] < 0.7 * history["objective"][0]
+
+
+def test_the_start_is_that_of_glorot():
+    """Gains 1, shifts and biases 0, and weights of variance 2 / (inputs + outputs), also those of queries, keys and values."""
+    sizes = TransformerSizes.checked(64, 4, 192, 5, "tanh")
+    for name, (weights, shift) in sizes.arrays(sizes.init(np.random.default_rng(0)))._asdict().items():
+        assert not shift.any()
+        if name.startswith("before"):
+            assert (weights == 1).all()
+        else:
+            spread = 4 * np.sqrt(1 / 2 / weights.size)  # of an estimated deviation, relatively
+            assert weights.std() == pytest.approx(np.sqrt(2 / sum(weights.shape)), rel=spread)
+
+
+def test_attention_bears_scores_of_any_size():
+    rows = np.array([[1e3, 1e3, 1.0], [-1e3, 1e3, 3.0], [0.0, -1e3, 5.0]])
+    with np.errstate(over="raise", invalid="raise"):
+        found, weights = attention(rows, 3, 1)
+    np.testing.assert_allclose(weights[0, 0], [[0.5, 0.5, 0], [0, 0, 1], [1 / 3] * 3], atol=1e-15)
+    np.testing.assert_allclose(found.ravel(), [2, 5, 3], atol=1e-15)
+
+
+@pytest.mark.parametrize(("split", "workers", "sides"), [("1d", 4, 0), ("2d", 9, 1), ("3d", 27, 2)])
+def test_what_layer_normalisation_adds_up_is_by_hand(split, workers, sides):
+    rows, width, q = 54, 27, round(workers ** (1 / (sides + 1)))
+    forward, backward = NormMap(split, workers, rows, width).forward(), NormMap(split, workers, rows, width).backward()
+    if split == "1d":
+        assert forward == backward == Sent()
+        return
+    each = rows // q ** (sides + 1) if rows % q ** (sides + 1) == 0 else -(-rows // q ** (sides + 1))
+    two = -(-2 * rows // q ** (sides + 1))
+    vector = (q**sides - 1) * -(-2 * width // workers)
+    assert forward == Sent(2 * 2 * (q - 1) * each + vector, 2 * 2 + sides, 2 * (q - 1) * each)
+    # Gain and shift are gathered, their gradients added up as they are scattered; two means together.
+    assert backward == Sent(2 * vector + 2 * (q - 1) * two, 2 * sides + 2, vector + (q - 1) * two)

@@ -8,12 +8,15 @@ import socket
 import subprocess
 import sys
 import time
+from datetime import timedelta
+from types import SimpleNamespace
 
 import engine_cases
 import pytest
 from engine_harness import HERE, KIND, assert_same, command, ended, environment, free_port, read, started, wait_for
 
 import consensus
+from consensus.engines.torch import _meet, _transport
 from consensus.engines.torch_start import Start
 
 torch = pytest.importorskip("torch")
@@ -103,6 +106,55 @@ def test_the_engine_is_refused_without_ranks_or_torch(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.distributed", None)
     with pytest.raises(ImportError, match=r"pip install 'consensus-opt\[torch\]'"):
         case.run(engine="torch")
+
+
+@pytest.mark.parametrize(("timeout", "given"), [(1.0, 60.0), (60.0, 60.0), (600.0, 600.0)])
+def test_ranks_have_a_minute_at_least_to_meet(timeout, given, monkeypatch):
+    class Met(Exception):
+        pass
+
+    def meet(start, timeout):
+        raise Met(start, timeout.total_seconds())
+
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: False)
+    monkeypatch.setattr("consensus.engines.torch._meet", meet)
+    with pytest.raises(Met) as caught:
+        consensus.engines.Torch("tcp://a:1", 1, 2, timeout=timeout)
+    assert caught.value.args == (Start("tcp://a:1", 1, 2), given)
+
+
+def test_ranks_that_are_started_again_meet_anew(monkeypatch):
+    """The store of torchrun outlives them, with the addresses of those that have died."""
+    prefixes = []
+
+    class Store:
+        def set_timeout(self, timeout):
+            pass
+
+    met = lambda url, rank, size, timeout: iter([(Store(), rank, size)])  # noqa: E731
+    monkeypatch.setattr(sys.modules["torch.distributed.rendezvous"], "rendezvous", met)
+    monkeypatch.setattr(torch.distributed, "PrefixStore", lambda prefix, store: prefixes.append(prefix))
+    monkeypatch.setattr(torch.distributed, "init_process_group", lambda *_, **settings: None)
+    for count, size in ((None, 2), ("0", 2), ("1", 2), ("2", 2), ("2", 3)):
+        monkeypatch.delenv("TORCHELASTIC_RESTART_COUNT", raising=False)
+        if count is not None:
+            monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", count)
+        _meet(Start("env://", 0, size), timedelta(seconds=1))
+    assert prefixes[0] == prefixes[1]
+    assert len(set(prefixes)) == 4
+
+
+def test_a_group_that_is_no_more_is_forgotten(monkeypatch):
+    monkeypatch.setattr("consensus.engines.torch.TorchTransport", lambda group: ["of", group])
+    monkeypatch.setattr("consensus.engines.torch._transports", known := {})
+    monkeypatch.setattr(torch.distributed, "get_backend", lambda group=None: "gloo")
+    for everyone in (first := object(), object()):
+        monkeypatch.setattr(torch.distributed, "group", SimpleNamespace(WORLD=everyone))
+        carried = _transport()
+        assert carried is _transport()  # one for several engines
+        assert carried == ["of", everyone]
+        assert list(known) == [id(everyone)]
+    assert everyone is not first
 
 
 @pytest.mark.slow

@@ -1,12 +1,15 @@
 """Modules of PyTorch that draw random numbers in training."""
 
+import sys
+
 import numpy as np
 import pytest
 
 import consensus
 import topologies
 from consensus.engines import Processes
-from consensus.models import Torch
+from consensus.models import Torch, torch_gradients
+from consensus.models.torch_draws import runs_python, seeded
 from consensus.problems import Batch
 from consensus.problems.batch import NumberedBatch
 from consensus.solvers import DGD, GTSARAH, GTVR, NEXT, AdaptiveNEXT, GradientTracking, TreeLBFGS
@@ -101,6 +104,74 @@ def test_descent_is_a_loop_in_pytorch_with_the_same_draws(module):
         error = nn.functional.cross_entropy(net.eval()(torch.tensor(X, dtype=torch.float64)), torch.tensor(Y))
     expected = float(error) + 0.5e-3 * float(found.mean @ found.mean)
     np.testing.assert_allclose(found.history["objective"][-1], expected, rtol=1e-12)  # in evaluation mode
+
+
+def test_agents_and_draws_have_seeds_of_their_own():
+    model = problem().model
+    seeds = [model.draw_seed(agent, draw) for agent in range(30) for draw in range(30)]
+    assert len(set(seeds)) == 900
+    assert all(0 <= seed < 2**63 for seed in seeds)  # as PyTorch takes them
+    assert model.draw_seed(3, 5) != problem(seed=4).model.draw_seed(3, 5)
+    p, w = problem(mlp, dtype=np.float64), np.tile(problem(mlp).model.init(np.random.default_rng(0)), (4, 1)).astype(float)
+    batch = consensus.Minibatches(5).at(p, 0)
+    p.shards.features[:], p.shards.targets[:] = p.shards.features[:1], p.shards.targets[:1]  # agents differ in draws alone
+    same = [np.tile(part[:1], (4, 1)) for part in (batch.indices, batch.weights)]
+    found = p.gradient(w, NumberedBatch.of(*same, 0))
+    assert len({row.tobytes() for row in found}) == 4
+
+
+class Redrawn(torch.autograd.Function):
+    """Dropout that draws again on the way back, as a module does whose forward pass is repeated there for memory."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * (torch.rand_like(x) < 0.5)
+
+    @staticmethod
+    def backward(ctx, u):
+        return u * (torch.rand_like(u) < 0.5)
+
+
+class Again(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(36, 8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        x = self.first(torch.flatten(x, 1))
+        return self.last(Redrawn.apply(x) if self.training else x)
+
+
+def test_a_checkpointed_module_draws_the_same_in_the_backward_pass(monkeypatch):
+    """The generator is set before the backward pass, too, whenever that runs Python: also the first one, which finds it out."""
+    p = problem(Again, dtype=np.float64)
+    w = np.random.default_rng(1).standard_normal((4, p.parameters))
+    batch = consensus.Minibatches(4).at(p, 0)
+    twice = [p.gradient(w, batch), p.gradient(w, batch)]
+    np.testing.assert_array_equal(*twice)
+    seen = []
+
+    def noted(seed):
+        seen.append(seed)
+        return seeded(torch, seed)
+
+    monkeypatch.setattr(torch_gradients, "seeded", lambda torch, seed: noted(seed))
+    p.gradient(w, batch)
+    assert [seen.count(p.model.draw_seed(agent, 0)) for agent in range(4)] == [2] * 4  # forwards and backwards
+
+
+def test_whoever_looks_at_calls_of_functions_goes_on_doing_so():
+    def look(frame, event, function):
+        return None
+
+    before = sys.getprofile()
+    sys.setprofile(look)
+    try:
+        x = torch.ones(3, requires_grad=True)
+        assert not runs_python((x * 2).sum().backward)
+        assert sys.getprofile() is look
+    finally:
+        sys.setprofile(before)
 
 
 def test_all_samples_are_in_evaluation_mode():

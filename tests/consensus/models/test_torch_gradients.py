@@ -6,6 +6,7 @@ from threadpoolctl import threadpool_limits
 
 import consensus
 from consensus.models import Torch
+from consensus.models.torch_derivatives import slopes
 from consensus.models.torch_draws import runs_python
 
 torch = pytest.importorskip("torch")
@@ -74,3 +75,29 @@ def test_threads_do_not_share_random_numbers(module, monkeypatch):
     with threadpool_limits(2):
         for _ in range(20):
             np.testing.assert_array_equal(p.gradient(w, batch), one_by_one)
+
+
+def test_threads_are_worth_it_if_an_agents_quickest_gradient_of_no_more_samples_took_long():
+    model = consensus.models.Torch(torch.nn.Linear(3, 1))
+    model._seconds.clear()
+    assert not model.worth_a_thread(10**6)  # nothing is known
+    model._note(100, 5e-3)
+    assert [model.worth_a_thread(samples) for samples in (99, 100, 1000)] == [False, True, True]
+    model._note(100, 1e-4)  # the first call took long for reasons of its own
+    model._note(100, 5e-3)
+    assert not model.worth_a_thread(1000)
+    model._note(10, 1.0)
+    assert model.worth_a_thread(10)
+
+
+def test_sparse_slopes_of_an_embedding_are_those_of_a_dense_one():
+    """Where they are taken of several agents at once, and where a model is linearised."""
+    rows = torch.arange(6).reshape(2, 3)
+    table = torch.arange(20.0).reshape(10, 2)
+    found = []
+    for sparse in (True, False):
+        leaf = table.clone().requires_grad_()
+        outputs = torch.nn.functional.embedding(rows, leaf, sparse=sparse)
+        found.append(slopes([outputs], [torch.ones_like(outputs)], [leaf])[0])
+    assert not found[0].is_sparse
+    assert torch.equal(*found)

@@ -9,6 +9,7 @@ import pytest
 
 from topologies import BaseGraph, EquiDyn, EquiStatic, HyperHypercube, SimpleBaseGraph
 from topologies.analysis import contraction
+from topologies.schedules.finite_time import shortest_factors, smooth_part
 
 
 def dense(network):
@@ -31,6 +32,33 @@ def test_a_period_of_few_peers_gives_the_exact_average_of_any_number_of_agents(k
 def test_periods_with_one_peer_are_as_published(agents, simple, base):
     assert SimpleBaseGraph(agents).period == simple
     assert BaseGraph(agents).period == base
+
+
+@pytest.mark.parametrize(("agents", "peers"), [(22, 4), (26, 5), (34, 5), (25, 1), (50, 1), (45, 2)])
+def test_base_graphs_have_never_a_longer_period_than_simple_ones(agents, peers):
+    """Of the first three the groups of a product would take a round more."""
+    assert BaseGraph(agents, peers).period <= SimpleBaseGraph(agents, peers).period
+
+
+def fewest(number, most):
+    """The least number of factors from 2 to ``most``, by trying all; infinity if there are none."""
+    if number == 1:
+        return 0
+    return min((1 + fewest(number // size, most) for size in range(2, most + 1) if number % size == 0), default=math.inf)
+
+
+@pytest.mark.parametrize(("most", "numbers"), [(2, range(1, 40)), (5, range(1, 130)), (8, [60, 216, 648]), (12, [144, 900])])
+def test_factors_are_the_fewest(most, numbers):
+    """Of 216 and 900 not the largest first: 6 * 6 * 6, not 8 * 3 * 3 * 3."""
+    for number in numbers:
+        if fewest(number, most) < math.inf:
+            factors = shortest_factors(number, most)
+            assert len(factors) == fewest(number, most)
+            assert math.prod(factors) == number
+            assert list(factors) == sorted(factors)
+            assert all(2 <= factor <= most for factor in factors)
+        else:
+            assert smooth_part(number, most) < number
 
 
 def test_the_base_two_graph_of_five_agents_is_the_one_of_the_paper():
