@@ -12,6 +12,7 @@ import consensus
 import topologies
 from consensus import partition
 from consensus.data import Columns, load_shards, save_shards
+from consensus.data.frames import Labelled, Target, alike, labels
 from consensus.datasets import folds, split
 
 RNG = np.random.default_rng(0)
@@ -167,6 +168,25 @@ def test_frames_that_are_no_data_are_rejected(frame, y, words):
 
 
 FLAGS = pd.DataFrame({"a": RNG.standard_normal(30), "flag": RNG.random(30) < 0.5, "b": RNG.standard_normal(30)})
+
+
+def test_codes_of_other_classes_become_those_of_training():
+    own = Labelled.of(np.array([0, 1, 1]), Target(("grade",), ("a", "c")))
+    found, classes = labels("y", own, ("a", "b", "c"))
+    assert (found.tolist(), classes) == ([0, 2, 2], ("a", "b", "c"))
+    assert labels("y", own)[1] == ("a", "c")
+    assert labels("y", own, ("a", "c"))[0].tolist() == [0, 1, 1]
+    with pytest.raises(ValueError, match="y must be one of 'a', 'b'; in row 1 "):
+        labels("y", own, ("a", "b"))
+
+
+def test_features_of_as_many_columns_with_other_names_are_rejected():
+    frames = [pd.DataFrame({name: [1.0, 2.0], "age": [3.0, 4.0]}) for name in ("days", "cost")]
+    days, cost = (Columns.of(frame) for frame in frames)
+    X = Labelled.of(days.transform(frames[0]), days)
+    np.testing.assert_array_equal(alike("X", X, days), X)
+    with pytest.raises(ValueError, match="X must have the features 'cost', 'age'; got 'days', 'age'"):
+        alike("X", X, cost)
 
 
 def test_frames_with_booleans_are_numbers_everywhere():

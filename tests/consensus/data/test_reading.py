@@ -10,7 +10,7 @@ import pytest
 
 import consensus
 from consensus import datasets
-from consensus.data import looks
+from consensus.data import looks, readers
 
 RNG = np.random.default_rng(3)
 
@@ -245,3 +245,87 @@ def test_an_index_is_no_feature_unless_it_is_said(load, caplog):
     with pytest.warns(UserWarning, match="its values repeat: index=False makes it a feature"):
         assert load(pd.DataFrame({"a": [1.5, 2.5], "b": [3, 4]}, index=[7, 7]).to_csv()).X.shape == (2, 1)
     assert load("id,a,b\n0,1,2\n1,3,4\n").X.shape == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("cells", "what"),
+    [
+        ([*map(str, range(40)), "12%", "abc", "x"], None),  # most of what is no number looks like nothing
+        ([*map(str, range(40)), "12%", "13%", "x"], "percentages"),
+        ([*map(str, range(4)), "12%", "13%", "x", "y"], None),  # nearly all of it must
+        (["1", "2", "3 kg"], None),  # one cell is no unit
+        (["1", "2 kg", "3 kg"], "numbers with the unit 'kg'"),
+        (["1 lb", "2 kg", "3 kg"], None),
+        (["1", "2", "NA"], None),
+    ],
+)
+def test_what_cells_look_like(cells, what):
+    found = looks.look(cells)
+    assert (found and found.what) == what
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("-0", "0"),
+        (-0.0, "0"),
+        ("-0.0", "0"),
+        ("+7", "7"),
+        ("7.50", "7.5"),
+        ("007", "007"),
+        (" 7 ", "7"),
+        ("-1.0", "-1"),
+        ("1e3", "1e3"),
+    ],
+)
+def test_the_text_of_a_category(value, text):
+    assert looks.text_of(value) == text
+
+
+def test_texts_among_numbers_are_missing_ones_or_categories(load):
+    def said(*cells):
+        with pytest.raises(ValueError, match="features must be numbers or categories") as caught:
+            load("a,b\n" + "".join(f"{cell},{row}\n" for row, cell in enumerate(cells)), "b")
+        return str(caught.value)
+
+    assert "among 3 numbers: na_values=['x']" in said(1, 2, "x", 4, "x")
+    assert "categories=['a'] if these are categories" in said("x", 2, "x", 4, "x", "x", "x")
+    many = [f"ward {k % 25}" for k in range(60)]  # 25 different ones, but each twice at least
+    assert "categories=['a'] if these are categories" in said(*many)
+    assert "different texts in 40 rows: drop=['a'] leaves it out" in said(*(f"ward {k % 25}" for k in range(40)))
+
+
+@pytest.mark.parametrize(
+    ("names", "rise"), [("123", True), ("321", False), ("11", False), ("5", False), ("246", True), ("124", False)]
+)
+def test_names_in_steps_rise(names, rise):
+    assert readers._in_steps(list(names)) == rise
+
+
+def test_a_number_is_within_a_column_up_to_its_ends():
+    column = [2.0, float("nan"), 1.0]
+    assert [readers._within(cell, column) for cell in (0.9, 1.0, 1.5, 2.0, 2.1, None)] == [
+        False,
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert not readers._within(1.0, [])
+
+
+def test_two_columns_that_pandas_numbered_have_a_header(load, caplog):
+    data = load("0,1\n1.5,2.5\n0.5,0.25\n")
+    np.testing.assert_array_equal(data.X, [[1.5], [0.5]])
+    np.testing.assert_array_equal(data.y, [2.5, 0.25])
+    assert not caplog.records
+
+
+def test_the_line_without_a_number_of_64_bits_is_named():
+    fits = [f"{number}".encode() for number in (2**63 - 1, -(2**63) + 1, 2**62 + 1)]
+    for place in range(4):
+        lines = [b"a", *fits[:place], b"9" * 20, *fits[place:]]
+        with pytest.raises(ValueError, match=rf"^line {place + 2} has no number of 64 bits in column 'a'"):
+            readers.numbers(b"\n".join(lines))
+    assert readers.numbers(b"a\n" + b"\n".join(fits))["a"] == [int(one) for one in fits]

@@ -275,3 +275,15 @@ def test_a_data_set_by_hand():
         consensus.partition(data, 2)
     with pytest.raises(TypeError, match="y must be given, or a whole data set"):
         consensus.partition(np.eye(4), agents=2)
+
+
+def test_weights_may_be_zero_and_times_have_zones(tmp_path):
+    path = tmp_path / "t.csv"
+    hours = ["2024-01-01T02:00+02:00", "2024-01-01T01:00+00:00", "2023-12-31T23:30-01:00", "2024-01-01T02:00+00:00"]
+    path.write_text("a,w,at,b\n" + "".join(f"{k},{k},{hour},{k}\n" for k, hour in enumerate(hours)))
+    data = load(path, target="b", weights="w", time="at")
+    assert data.weights.tolist() == [0.0, 1.0, 2.0, 3.0]
+    assert np.argsort(data.time).tolist() == [0, 2, 1, 3]  # at 0:00, 0:30, 1:00 and 2:00 in UTC
+    path.write_text("a,w,b\n1,-1,2\n2,1,3\n")
+    with pytest.raises(ValueError, match="weights must be finite numbers >= 0; column 'w'"):
+        load(path, target="b", weights="w")

@@ -12,12 +12,14 @@ from datetime import timedelta
 from types import SimpleNamespace
 
 import engine_cases
+import numpy as np
 import pytest
 from engine_harness import HERE, KIND, assert_same, command, ended, environment, free_port, read, started, wait_for
 
 import consensus
 from consensus.engines.torch import _meet, _transport
 from consensus.engines.torch_start import Start
+from consensus.engines.torch_transport import TorchTransport
 
 torch = pytest.importorskip("torch")
 SCRIPT = HERE / "engine_ranks.py"
@@ -155,6 +157,20 @@ def test_a_group_that_is_no_more_is_forgotten(monkeypatch):
         assert carried == ["of", everyone]
         assert list(known) == [id(everyone)]
     assert everyone is not first
+
+
+def test_what_must_not_be_written_to_is_copied_for_gloo():
+    carrier = object.__new__(TorchTransport)
+    carrier._coming, carrier._going, carrier._dist = {}, {}, SimpleNamespace(isend=None)
+    carrier._request = lambda begin, rank, rows, tag: rows
+    for writeable in (True, False):
+        rows = np.arange(3.0)
+        rows.flags.writeable = writeable
+        ((rank, sent),) = carrier._begin([], [(1, rows)], 7).works
+        assert rank == 1
+        assert sent.flags.writeable
+        assert np.shares_memory(sent, rows) == writeable
+        np.testing.assert_array_equal(sent.view(float), rows)
 
 
 @pytest.mark.slow

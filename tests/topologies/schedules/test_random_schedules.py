@@ -208,3 +208,9 @@ def test_every_two_agents_meet_and_reach_the_average_for_a_small_radius():
     assert np.array_equal(network.union().toarray(), 1 - np.eye(8))
     assert len(topologies.components(network)) == 1
     assert nx.number_connected_components(network.graph(0)) > 1
+
+
+def test_a_random_subgraph_of_no_edges_is_static():
+    assert topologies.RandomEdges(nx.empty_graph(3), 0.5).static
+    assert topologies.RandomEdges(nx.empty_graph(3), 0.5).key(4) == 0
+    assert not topologies.RandomEdges(nx.path_graph(3), 0.5).static
