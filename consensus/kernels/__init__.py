@@ -1,4 +1,7 @@
-"""Loops over numbers in compiled C (``_kernels.c``), and the NumPy functions that replace them.
+"""Loops over numbers in compiled C (``_kernels.c``), and the NumPy functions that replace them: private to the package.
+
+Arrays may have any layout, alignment and byte order, and a result may lie over an argument. Sizes that do not fit and results
+that cannot be written raise ``ValueError``, dtypes that do not fit ``TypeError``, before anything is written.
 
 Compiled kernels take float64 or float32. The NumPy function of the same name is used for other dtypes, with
 ``CONSENSUS_FAST=0`` in the environment, and if the package was installed without a C compiler. The extension module has

@@ -1,6 +1,7 @@
 /* The compiled kernels: NumPy ufuncs for float64 and float32, in one version for each level of processor.
 
-   kernel.py chooses the level once. Each ufunc computes what the NumPy function of the same name does in __init__.py. The file
+   kernel.py chooses the level once. Each ufunc computes what the NumPy function of the same name does, for arrays of any layout,
+   and raises ValueError for sizes that do not fit; NumPy raises TypeError for other dtypes before a loop begins. The file
    includes itself once for each level and type, with DOUBLE 1 or 0: the part after #else is compiled six times on x86-64, and
    twice elsewhere. It needs GCC or Clang.
 
@@ -13,10 +14,13 @@
 #include <Python.h>
 #include <float.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
-#include <numpy/ndarraytypes.h>
+#define NPY_TARGET_VERSION NPY_2_0_API_VERSION
+#include <numpy/arrayobject.h>
+#include <numpy/dtype_api.h>
 #include <numpy/ufuncobject.h>
 
 #if !defined(__GNUC__) || FLT_EVAL_METHOD != 0
@@ -34,7 +38,9 @@
 #define JOIN(name, level, type) JOIN_(name, level, type)
 #define NAME(name) JOIN(name, LEVEL, REAL)
 #define LOOP_(name) \
-    static TARGET void NAME(name)(char **args, const npy_intp *lengths, const npy_intp *steps, void *Py_UNUSED(data))
+    static TARGET int NAME(name)( \
+        PyArrayMethod_Context *Py_UNUSED(context), char *const *args, const npy_intp *lengths, const npy_intp *steps, \
+        NpyAuxData *Py_UNUSED(data))
 #define LOOP(name) LOOP_(loop_##name)
 #define FUNCTION static inline __attribute__((always_inline, unused)) TARGET
 
@@ -45,12 +51,14 @@
 #define passing_nan NAME(passing_nan)
 #define chosen NAME(chosen)
 #define expand NAME(expand)
+#define expanded NAME(expanded)
 #define ratio NAME(ratio)
 #define log1p_exp NAME(log1p_exp)
 #define tanh NAME(tanh)
 #define sigmoid NAME(sigmoid)
 #define softplus NAME(softplus)
 #define exp NAME(exp)
+#define exp_below NAME(exp_below)
 #define tanh_sum NAME(tanh_sum)
 #define tanh_slope NAME(tanh_slope)
 #define tanh_backward NAME(tanh_backward)
@@ -66,6 +74,10 @@
 #define load NAME(load)
 #define store NAME(store)
 #define load_first NAME(load_first)
+#define scattered NAME(scattered)
+#define side_by_side NAME(side_by_side)
+#define whole_numbers NAME(whole_numbers)
+#define put_back NAME(put_back)
 #define multiplied NAME(multiplied)
 #define scaled NAME(scaled)
 #define added NAME(added)
@@ -84,10 +96,11 @@
 #define ROWS_AHEAD 8 /* so many short rows are prefetched, */
 #define AHEAD 1024 /* or so many bytes of long ones */
 #define COLUMNS 960 /* columns that are mixed at a time: those of all rows stay in cache */
+#define EXP_BLOCK 1024
 #define SOFTMAX_BLOCK 1024 /* numbers that stay in the first-level cache from one pass to the next */
 
 /* The name of a kernel, its number of arguments, its signature as a generalized ufunc, and how many of the last are intp. */
-#define LINEAR "(p),(n,m),(n),(n),(k)->"
+#define LINEAR "(p),(n,m),(n),(n),(3)->"
 #define KERNELS(kernel) \
     kernel(tanh_sum, 2, NULL, 0) kernel(tanh_slope, 1, NULL, 0) kernel(tanh_backward, 2, NULL, 0) \
     kernel(sigmoid_sum, 2, NULL, 0) kernel(sigmoid_slope, 1, NULL, 0) kernel(sigmoid_backward, 2, NULL, 0) \
@@ -105,7 +118,16 @@
 
 /* For each level, its loops and whether this processor has it. */
 #define ROW(name, arguments, signature, integers) {JOIN(loop_##name, LEVEL, double), JOIN(loop_##name, LEVEL, float)},
-#define TABLE(level) static PyUFuncGenericFunction level##_loops[][2] = {KERNELS(ROW)};
+#define TABLE(level) static PyArrayMethod_StridedLoop *const level##_loops[][2] = {KERNELS(ROW)};
+
+/* Errors are raised in loops, which run without Python's lock. */
+static int refused(PyObject *type, const char *message, npy_intp one, npy_intp other)
+{
+    const PyGILState_STATE state = PyGILState_Ensure();
+    PyErr_Format(type, message, (Py_ssize_t)one, (Py_ssize_t)other);
+    PyGILState_Release(state);
+    return -1;
+}
 
 #ifdef __x86_64__
 #define LEVEL avx512
@@ -157,7 +179,7 @@ static int has_baseline(void)
 
 static struct {
     const char *name;
-    PyUFuncGenericFunction (*loops)[2];
+    PyArrayMethod_StridedLoop *const (*loops)[2];
     int (*here)(void);
 } levels[] = {
 #ifdef __x86_64__
@@ -177,8 +199,31 @@ static const struct {
 } kernels[] = {KERNELS(KERNEL)};
 #define COUNT (sizeof(kernels) / sizeof(kernels[0]))
 
-static char types[COUNT][2 * MOST_ARGUMENTS]; /* NumPy keeps pointers to these and to the loops */
-static void *nothing[2];
+/* A kernel of a level: a ufunc of arrays that are all float64 or all float32, but for those of intp. */
+static PyObject *made(size_t level, size_t i)
+{
+    const int count = kernels[i].arguments;
+    PyUFuncObject *ufunc = (PyUFuncObject *)PyUFunc_FromFuncAndDataAndSignature(
+        NULL, NULL, NULL, 0, count, 1, PyUFunc_None, kernels[i].name, NULL, 0, kernels[i].signature);
+    for (int type = 0; ufunc && type < 2; type++) {
+        PyArray_DTypeMeta *dtypes[MOST_ARGUMENTS];
+        for (int j = 0; j <= count; j++) {
+            const int whole = j < count && j >= count - kernels[i].integers;
+            dtypes[j] = whole ? &PyArray_IntpDType : type ? &PyArray_FloatDType : &PyArray_DoubleDType;
+        }
+        PyType_Slot slots[] = {{NPY_METH_strided_loop, (void *)levels[level].loops[i][type]}, {0, NULL}};
+        PyArrayMethod_Spec spec = {kernels[i].name, count, 1, NPY_NO_CASTING, 0, dtypes, slots};
+        if (PyUFunc_AddLoopFromSpec((PyObject *)ufunc, &spec) < 0)
+            Py_CLEAR(ufunc);
+    }
+    /* Instead of NumPy's own, by which a result over an argument of its shape has no copy made of that: sums need one. */
+    const npy_uint32 flags = NPY_ITER_UPDATEIFCOPY | NPY_ITER_ALIGNED | NPY_ITER_NO_BROADCAST;
+    if (ufunc && strncmp(kernels[i].name, "upper", 5) == 0) /* their result is an argument, too */
+        ufunc->op_flags[count] = flags | NPY_ITER_READWRITE;
+    else if (ufunc && (strncmp(kernels[i].name, "linear", 6) == 0 || strcmp(kernels[i].name, "mixed") == 0))
+        ufunc->op_flags[count] = flags | NPY_ITER_WRITEONLY | NPY_ITER_ALLOCATE;
+    return (PyObject *)ufunc;
+}
 
 static PyObject *ufuncs(PyObject *Py_UNUSED(module), PyObject *level)
 {
@@ -189,12 +234,10 @@ static PyObject *ufuncs(PyObject *Py_UNUSED(module), PyObject *level)
         return PyErr_Format(PyExc_ValueError, "this processor has no level %R", level);
     PyObject *found = PyDict_New();
     for (size_t i = 0; found && i < COUNT; i++) {
-        PyObject *made = PyUFunc_FromFuncAndDataAndSignature(
-            levels[chosen].loops[i], nothing, types[i], 2, kernels[i].arguments, 1, PyUFunc_None, kernels[i].name, NULL, 0,
-            kernels[i].signature);
-        if (!made || PyDict_SetItemString(found, kernels[i].name, made) < 0)
+        PyObject *ufunc = made(chosen, i);
+        if (!ufunc || PyDict_SetItemString(found, kernels[i].name, ufunc) < 0)
             Py_CLEAR(found);
-        Py_XDECREF(made);
+        Py_XDECREF(ufunc);
     }
     return found;
 }
@@ -210,18 +253,11 @@ static struct PyModuleDef definition = {
 
 PyMODINIT_FUNC PyInit__kernels(void)
 {
+    import_array();
     import_umath();
 #ifdef __x86_64__
     __builtin_cpu_init();
 #endif
-    for (size_t i = 0; i < COUNT; i++)
-        for (int type = 0; type < 2; type++) {
-            char *row = types[i] + type * (kernels[i].arguments + 1), real = type ? NPY_FLOAT : NPY_DOUBLE;
-            for (int j = 0; j <= kernels[i].arguments; j++) {
-                int whole = j < kernels[i].arguments && j >= kernels[i].arguments - kernels[i].integers;
-                row[j] = whole ? NPY_INTP : real;
-            }
-        }
     PyObject *module = PyModule_Create(&definition), *names = PyList_New(0);
     for (size_t i = 0; names && i < LEVELS; i++) {
         PyObject *name = levels[i].here() ? PyUnicode_FromString(levels[i].name) : NULL;
@@ -316,11 +352,9 @@ FUNCTION REAL chosen(INT mask, REAL one, REAL other)
     return number((bits(one) & mask) | (bits(other) & ~mask));
 }
 
-/* exp(-2 a) = up DOWN (q - p) / (q + p). The factor 2^-n = up DOWN has two parts because it may be subnormal. */
-FUNCTION void expand(REAL a, REAL *up, REAL *q, REAL *p)
+/* exp(-2 a) = 2^-n (q - p) / (q + p). Returns n, in the last bits. */
+FUNCTION UINT expanded(REAL a, REAL *q, REAL *p)
 {
-    const INT most = bits(R(ZERO_FROM)), i = bits(a);
-    a = number(i < most ? i : most);
     const REAL t = a * R(2.8853900817779268) + MAGIC, n = t - MAGIC;
     const REAL r = (a - n * C_SHORT) - n * C_REST, z = r * r;
 #if DOUBLE /* 3/2 times the integers: sums that are large within their binade round less */
@@ -330,7 +364,15 @@ FUNCTION void expand(REAL a, REAL *up, REAL *q, REAL *p)
     *p = r * (15 + z);
     *q = 15 + z * 6;
 #endif
-    *up = number((INT)(((UINT)(2 * BIAS + 1) << MANTISSA) - ((UINT)bits(t) << MANTISSA)));
+    return (UINT)bits(t);
+}
+
+/* For a >= 0, exp(-2 a) = up DOWN (q - p) / (q + p). The factor 2^-n = up DOWN has two parts because it may be subnormal. */
+FUNCTION void expand(REAL a, REAL *up, REAL *q, REAL *p)
+{
+    const INT most = bits(R(ZERO_FROM)), i = bits(a);
+    const UINT n = expanded(number(i < most ? i : most), q, p);
+    *up = number((INT)(((UINT)(2 * BIAS + 1) << MANTISSA) - (n << MANTISSA)));
 }
 
 /* exp(-|x|) = up DOWN n / d. */
@@ -381,11 +423,23 @@ FUNCTION REAL softplus(REAL x)
     return passing_nan((bits(x) >= 0 ? x : 0) + log1p_exp(x), x);
 }
 
-FUNCTION REAL exp(REAL x)
+/* For x <= 0 or NaN. */
+FUNCTION REAL exp_below(REAL x)
 {
     REAL up, n, d;
     ratio(x, &up, &n, &d);
     return passing_nan(n / d * up * DOWN, x);
+}
+
+/* As exp_below, of a number of either sign: 2^-n has two factors that are both normal. */
+FUNCTION REAL exp(REAL x)
+{
+    const INT most = bits(R(ZERO_FROM)), i = bits(R(-0.5) * x), size = i & MAGNITUDE;
+    REAL p, q;
+    const UINT count = expanded(number((size < most ? size : most) | (i & SIGN)), &q, &p), half = count >> 1;
+    const REAL first = number((INT)((UINT)(BIAS + 1 - half) << MANTISSA));
+    const REAL second = number((INT)((UINT)(BIAS + 1 - (count - half)) << MANTISSA));
+    return passing_nan((q - p) / (q + p) * first * second, x);
 }
 
 FUNCTION REAL tanh_sum(REAL a, REAL b)
@@ -472,6 +526,7 @@ FUNCTION REAL huber_value(REAL f, REAL d, REAL most)
         } else \
             for (npy_intp i = 0; i < n; i++) \
                 AT(out, dout, i) = function(AT(a, da, i)); \
+        return 0; \
     }
 
 #define BINARY(function) \
@@ -486,6 +541,7 @@ FUNCTION REAL huber_value(REAL f, REAL d, REAL most)
         } else \
             for (npy_intp i = 0; i < n; i++) \
                 AT(out, dout, i) = function(AT(a, da, i), AT(b, db, i)); \
+        return 0; \
     }
 
 /* A function of two or three arrays x, y, z and as many numbers a, b, c. */
@@ -514,7 +570,33 @@ FUNCTION REAL huber_value(REAL f, REAL d, REAL most)
                 (void)z, (void)c; \
                 AT(out, dout, i) = value; \
             } \
+        return 0; \
     }
+
+/* ---- What the loops below take of arrays of any layout: numbers side by side. */
+
+FUNCTION int scattered(npy_intp step, npy_intp count)
+{
+    return step != SIZE && count > 1;
+}
+
+/* The numbers where they are, or copied to the scratch, which moves on. */
+FUNCTION const REAL *side_by_side(const char *at, npy_intp step, npy_intp count, REAL **scratch)
+{
+    if (!scattered(step, count))
+        return (const REAL *)at;
+    REAL *const copy = *scratch;
+    for (npy_intp i = 0; i < count; i++)
+        copy[i] = AT(at, step, i);
+    *scratch += count;
+    return copy;
+}
+
+FUNCTION void put_back(char *at, npy_intp step, npy_intp count, const REAL *from)
+{
+    for (npy_intp i = 0; i < count; i++)
+        AT(at, step, i) = from[i];
+}
 
 BINARY(tanh_sum)
 UNARY(tanh_slope)
@@ -524,14 +606,41 @@ UNARY(sigmoid_slope)
 BINARY(sigmoid_backward)
 UNARY(sigmoid)
 UNARY(softplus)
-UNARY(exp)
 BINARY(logistic_value)
 BINARY(logistic_slope)
 UNARY(logistic_curvature)
+
+/* Losses ask for exponentials of numbers <= 0 alone, which take less time: of a block of them, all are. */
+LOOP(exp)
+{
+    const npy_intp da = steps[0], dout = steps[1];
+    for (npy_intp begin = 0; begin < lengths[0]; begin += EXP_BLOCK) {
+        const npy_intp n = EXP_BLOCK < lengths[0] - begin ? EXP_BLOCK : lengths[0] - begin;
+        char *const a = args[0] + begin * da, *const out = args[1] + begin * dout;
+        if (da == SIZE && dout == SIZE) {
+            UINT below = (UINT)SIGN;
+            for (npy_intp i = 0; i < n; i++)
+                below &= (UINT)bits(AT(a, SIZE, i)) - 1;
+            if (below) {
+                INDEPENDENT
+                for (npy_intp i = 0; i < n; i++)
+                    AT(out, SIZE, i) = exp_below(AT(a, SIZE, i));
+            } else {
+                INDEPENDENT
+                for (npy_intp i = 0; i < n; i++)
+                    AT(out, SIZE, i) = exp(AT(a, SIZE, i));
+            }
+        } else
+            for (npy_intp i = 0; i < n; i++)
+                AT(out, dout, i) = exp(AT(a, da, i));
+    }
+    return 0;
+}
+
 MULTIPLES(combined, 2, a * x + b * y)
 MULTIPLES(descended, 3, x - a * (b * y + c * z))
 
-/* ---- Softmax of rows of logits minus one at the row's class, if it has one. Rows of the result are contiguous. */
+/* ---- Softmax of rows of logits minus one at the row's class, if it has one. */
 
 /* The bits of a float, or back: integers in the order of floats, with NaN above infinity. */
 FUNCTION INT ordered(INT i)
@@ -541,11 +650,17 @@ FUNCTION INT ordered(INT i)
 
 LOOP(softmax_slope)
 {
-    const npy_intp n = lengths[0], k = lengths[1], df = steps[0], dc = steps[1], dk = steps[3];
+    const npy_intp n = lengths[0], k = lengths[1], df = steps[0], dc = steps[1], dout = steps[2], dk = steps[3];
     const npy_intp few = k < SOFTMAX_BLOCK ? SOFTMAX_BLOCK / (k > 1 ? k : 1) : 1;
+    REAL *scratch = NULL;
+    if (scattered(steps[4], k) || (n > 1 && dout != k * SIZE)) {
+        scratch = malloc((few * k + 1) * sizeof(REAL));
+        if (!scratch)
+            return refused(PyExc_MemoryError, "no memory for %zd rows of %zd", few, k);
+    }
     for (npy_intp begin = 0; begin < n; begin += few) {
         const npy_intp count = few < n - begin ? few : n - begin;
-        REAL *const block = (REAL *)args[2] + begin * k;
+        REAL *const block = scratch ? scratch : (REAL *)args[2] + begin * k;
         for (npy_intp row = 0; row < count; row++) {
             char *const logits = args[0] + (begin + row) * df;
             REAL *const shifted = block + row * k;
@@ -560,7 +675,7 @@ LOOP(softmax_slope)
         }
         INDEPENDENT
         for (npy_intp i = 0; i < count * k; i++)
-            block[i] = exp(block[i]);
+            block[i] = exp_below(block[i]);
         for (npy_intp row = 0; row < count; row++) {
             REAL *const p = block + row * k;
             REAL total = 0, lost = 0;
@@ -579,8 +694,12 @@ LOOP(softmax_slope)
             const REAL own = AT(args[1], dc, begin + row);
             if (__builtin_isgreaterequal(own, 0) && __builtin_isless(own, k) && own == R((npy_intp)own))
                 p[(npy_intp)own] -= 1;
+            if (scratch)
+                put_back(args[2] + (begin + row) * dout, steps[4], k, p);
         }
     }
+    free(scratch);
+    return 0;
 }
 
 /* ---- Eight numbers side by side. */
@@ -772,64 +891,90 @@ FUNCTION npy_intp up_to_the_last(const REAL *c, npy_intp n)
     return n;
 }
 
+/* Arguments of an agent whose numbers are not side by side, or whose samples overlap, are copied first. */
+#define BEGIN_LINEAR \
+    const npy_intp p = lengths[1], n = lengths[2], m = lengths[3]; \
+    const int copied = scattered(steps[8], m) || (n > 1 && steps[7] < m * SIZE); \
+    const npy_intp dx = copied || n < 2 ? m * SIZE : steps[7]; \
+    REAL u[SAMPLES + 3], *scratch = NULL; \
+    if (p < m || p > m + 1) \
+        return refused( \
+            PyExc_ValueError, "w must have as many numbers as x has features, or one more for the bias; got %zd for %zd", p, m); \
+    if (copied || scattered(steps[6], p) || scattered(steps[9], n) || scattered(steps[10], n) || scattered(steps[11], 3) \
+        || scattered(steps[12], p)) { \
+        scratch = malloc(((copied ? n * m : 0) + 2 * n + 2 * p + 3) * sizeof(REAL)); \
+        if (!scratch) \
+            return refused(PyExc_MemoryError, "no memory for the %zd x %zd features of an agent", n, m); \
+    } \
+    for (npy_intp agent = 0; agent < lengths[0]; agent++) { \
+        REAL *next = scratch; \
+        const REAL *const w = side_by_side(args[0] + agent * steps[0], steps[6], p, &next); \
+        const REAL *const d = side_by_side(args[2] + agent * steps[2], steps[9], n, &next); \
+        const REAL *const c = side_by_side(args[3] + agent * steps[3], steps[10], n, &next); \
+        const REAL *const set = side_by_side(args[4] + agent * steps[4], steps[11], 3, &next); \
+        const REAL most = set[2], bias = p > m ? w[m] : 0; \
+        const npy_intp used = up_to_the_last(c, n); \
+        const char *x = args[1] + agent * steps[1]; \
+        if (copied) { \
+            REAL *const rows = next; \
+            for (npy_intp s = 0; s < used; s++) \
+                for (npy_intp j = 0; j < m; j++) \
+                    rows[s * m + j] = AT(x + s * steps[7], steps[8], j); \
+            x = (const char *)rows, next += n * m; \
+        } \
+        const char *const end = x + (n - 1) * dx + m * SIZE; \
+        (void)most;
+#define END_LINEAR \
+    } \
+    free(scratch); \
+    return 0;
+
 #define GRADIENTS(name, loss) \
     LOOP(name) \
     { \
-        const npy_intp p = lengths[1], n = lengths[2], m = lengths[3], dx = steps[7]; \
+        BEGIN_LINEAR \
         const npy_intp fours = NUMBERS / (m > 1 ? m : 1) / 4 * 4, few = fours < 4 ? 4 : fours < SAMPLES ? fours : SAMPLES; \
-        REAL u[SAMPLES + 3]; \
-        for (npy_intp agent = 0; agent < lengths[0]; agent++) { \
-            const REAL *const w = (REAL *)(args[0] + agent * steps[0]), *const c = (REAL *)(args[3] + agent * steps[3]); \
-            const REAL *const d = (REAL *)(args[2] + agent * steps[2]), *const set = (REAL *)(args[4] + agent * steps[4]); \
-            const REAL scale = set[0], ridge = set[1], most = set[2], bias = p > m ? w[m] : 0; \
-            const char *const x = args[1] + agent * steps[1]; \
-            REAL *const g = (REAL *)(args[5] + agent * steps[5]); \
-            const npy_intp used = up_to_the_last(c, n); \
-            (void)most; \
-            for (npy_intp j = 0; j < p; j++) \
-                g[j] = ridge != 0 ? ridge * w[j] : 0; \
-            for (npy_intp begin = 0; begin < used; begin += few) { \
-                const npy_intp k = few < used - begin ? few : used - begin; \
-                BATCH batch; \
-                take(&batch, x + begin * dx, x + n * dx, dx, k, m); \
-                put_outputs(u, &batch, w, bias); \
-                INDEPENDENT \
-                for (npy_intp s = 0; s < k; s++) \
-                    u[s] = loss(u[s], d[begin + s]) * (scale * c[begin + s]); \
-                u[k] = u[k + 1] = u[k + 2] = 0; \
-                add_multiples(g, &batch, u); \
-                if (p > m) \
-                    g[m] = sum_of(u, k, g[m]); \
-            } \
+        const REAL scale = set[0], ridge = set[1]; \
+        char *const out = args[5] + agent * steps[5]; \
+        REAL *const g = scattered(steps[12], p) ? next : (REAL *)out; \
+        for (npy_intp j = 0; j < p; j++) \
+            g[j] = ridge != 0 ? ridge * w[j] : 0; \
+        for (npy_intp begin = 0; begin < used; begin += few) { \
+            const npy_intp k = few < used - begin ? few : used - begin; \
+            BATCH batch; \
+            take(&batch, x + begin * dx, end, dx, k, m); \
+            put_outputs(u, &batch, w, bias); \
+            INDEPENDENT \
+            for (npy_intp s = 0; s < k; s++) \
+                u[s] = loss(u[s], d[begin + s]) * (scale * c[begin + s]); \
+            u[k] = u[k + 1] = u[k + 2] = 0; \
+            add_multiples(g, &batch, u); \
+            if (p > m) \
+                g[m] = sum_of(u, k, g[m]); \
         } \
+        if (g == next) \
+            put_back(out, steps[12], p, g); \
+        END_LINEAR \
     }
 
 #define VALUES(name, loss) \
     LOOP(name) \
     { \
-        const npy_intp p = lengths[1], n = lengths[2], m = lengths[3], dx = steps[7]; \
-        REAL u[SAMPLES + 3]; \
-        for (npy_intp agent = 0; agent < lengths[0]; agent++) { \
-            const REAL *const w = (REAL *)(args[0] + agent * steps[0]), *const c = (REAL *)(args[3] + agent * steps[3]); \
-            const REAL *const d = (REAL *)(args[2] + agent * steps[2]), *const set = (REAL *)(args[4] + agent * steps[4]); \
-            const REAL most = set[2], bias = p > m ? w[m] : 0; \
-            const char *const x = args[1] + agent * steps[1]; \
-            const npy_intp used = up_to_the_last(c, n); \
-            REAL total = 0; \
-            (void)most; \
-            for (npy_intp begin = 0; begin < used; begin += SAMPLES) { \
-                const npy_intp k = SAMPLES < used - begin ? SAMPLES : used - begin; \
-                BATCH batch; \
-                take(&batch, x + begin * dx, x + n * dx, dx, k, m); \
-                put_outputs(u, &batch, w, bias); \
-                INDEPENDENT \
-                for (npy_intp s = 0; s < k; s++) \
-                    u[s] = loss(u[s], d[begin + s]) * c[begin + s]; \
-                u[k] = u[k + 1] = u[k + 2] = 0; \
-                total = sum_of(u, k, total); \
-            } \
-            AT(args[5], steps[5], agent) = total; \
+        BEGIN_LINEAR \
+        REAL total = 0; \
+        for (npy_intp begin = 0; begin < used; begin += SAMPLES) { \
+            const npy_intp k = SAMPLES < used - begin ? SAMPLES : used - begin; \
+            BATCH batch; \
+            take(&batch, x + begin * dx, end, dx, k, m); \
+            put_outputs(u, &batch, w, bias); \
+            INDEPENDENT \
+            for (npy_intp s = 0; s < k; s++) \
+                u[s] = loss(u[s], d[begin + s]) * c[begin + s]; \
+            u[k] = u[k + 1] = u[k + 2] = 0; \
+            total = sum_of(u, k, total); \
         } \
+        AT(args[5], steps[5], agent) = total; \
+        END_LINEAR \
     }
 
 #define HUBER_SLOPE(f, d) huber_slope(f, d, most)
@@ -859,6 +1004,7 @@ LOOP(scaled_rows)
             char *const x = args[1] + i * steps[1] + row * steps[4], *const out = args[2] + i * steps[2] + row * steps[6];
             put_multiple(AT(args[0] + i * steps[0], steps[3], row), x, steps[5], out, steps[7], lengths[2]);
         }
+    return 0;
 }
 
 LOOP(outer)
@@ -868,6 +1014,7 @@ LOOP(outer)
             char *const x = args[1] + i * steps[1], *const out = args[2] + i * steps[2] + row * steps[5];
             put_multiple(AT(args[0] + i * steps[0], steps[3], row), x, steps[4], out, steps[6], lengths[2]);
         }
+    return 0;
 }
 
 #define UPPER(name, operator) \
@@ -886,6 +1033,7 @@ LOOP(outer)
                     for (npy_intp j = 0; j < n - row; j++) \
                         AT(out, dout, j) operator AT(x, dx, j); \
             } \
+        return 0; \
     }
 UPPER(upper_multiplied, *=)
 UPPER(upper_added, +=)
@@ -923,33 +1071,91 @@ FUNCTION void put_sums(REAL *out, NAME(entries) e, npy_intp column, const int ve
         store(out + column + v * LANES, totals[v]);
 }
 
+/* As side_by_side, of integers: places of a matrix's entries. */
+FUNCTION const npy_intp *whole_numbers(const char *at, npy_intp step, npy_intp count, npy_intp **scratch)
+{
+    if (step == sizeof(npy_intp) || count < 2)
+        return (const npy_intp *)at;
+    npy_intp *const copy = *scratch;
+    for (npy_intp i = 0; i < count; i++)
+        copy[i] = *(const npy_intp *)(at + i * step);
+    *scratch += count;
+    return copy;
+}
+
 LOOP(mixed)
 {
-    const npy_intp p = lengths[2], rows = lengths[5], *const begins = (const npy_intp *)args[3];
-    for (npy_intp begin = 0; begin < p; begin += COLUMNS)
-        for (npy_intp row = 0; row < rows; row++) {
-            REAL *const out = (REAL *)(args[4] + row * steps[10]);
-            const REAL *const weights = (const REAL *)args[1];
-            const npy_intp *const senders = (const npy_intp *)args[2];
-            const NAME(entries) e = {args[0], weights, senders, steps[5], begins[row], begins[row + 1]};
-            const npy_intp end = begin + COLUMNS < p ? begin + COLUMNS : p;
-            npy_intp column = begin;
-            for (; column + MIXED_TOGETHER * LANES <= end; column += MIXED_TOGETHER * LANES)
-                put_sums(out, e, column, MIXED_TOGETHER);
-            for (; column + 2 * LANES <= end; column += 2 * LANES)
-                put_sums(out, e, column, 2);
-            for (; column + LANES <= end; column += LANES)
-                put_sums(out, e, column, 1);
-            if (column < end && p >= LANES)
-                put_sums(out, e, end - LANES, 1); /* some columns a second time */
-            else
-                for (; column < end; column++) {
-                    REAL total = 0;
-                    for (npy_intp entry = e.first; entry < e.last; entry++)
-                        total += AT(args[0] + e.senders[entry] * e.dx, SIZE, column) * e.weights[entry];
-                    out[column] = total;
-                }
+    const npy_intp n = lengths[1], p = lengths[2], k = lengths[3], m = lengths[4], rows = lengths[5];
+    const npy_intp dwhole = sizeof(npy_intp), dx = scattered(steps[6], p) ? p * SIZE : steps[5];
+    if (m != rows + 1)
+        return refused(PyExc_ValueError, "begins must have one number more than out has rows; got %zd for %zd", m, rows);
+    REAL *scratch = NULL;
+    npy_intp *places = NULL;
+    int wrong = 0;
+    if (scattered(steps[6], p) || scattered(steps[7], k) || scattered(steps[11], p))
+        wrong |= !(scratch = malloc(((n + 1) * p + k + 1) * sizeof(REAL)));
+    if (steps[8] != dwhole || steps[9] != dwhole)
+        wrong |= !(places = malloc((k + m) * sizeof(npy_intp)));
+    if (wrong)
+        refused(PyExc_MemoryError, "no memory for copies of %zd rows of %zd", n + 1, p);
+    for (npy_intp i = 0; !wrong && i < lengths[0]; i++) {
+        REAL *next = scratch;
+        npy_intp *next_place = places;
+        const char *x = args[0] + i * steps[0];
+        const REAL *const weights = side_by_side(args[1] + i * steps[1], steps[7], k, &next);
+        const npy_intp *const senders = whole_numbers(args[2] + i * steps[2], steps[8], k, &next_place);
+        const npy_intp *const begins = whole_numbers(args[3] + i * steps[3], steps[9], m, &next_place);
+        wrong = begins[0] < 0 || begins[rows] > k;
+        for (npy_intp row = 0; row < rows; row++)
+            wrong |= begins[row] > begins[row + 1];
+        if (wrong) {
+            refused(PyExc_ValueError, "begins must ascend within the %zd entries; got %zd numbers that do not", k, m);
+            break;
         }
+        for (npy_intp entry = begins[0]; entry < begins[rows]; entry++)
+            wrong |= (npy_uintp)senders[entry] >= (npy_uintp)n;
+        if (wrong) {
+            npy_intp entry = begins[0];
+            while ((npy_uintp)senders[entry] < (npy_uintp)n)
+                entry++;
+            refused(PyExc_ValueError, "indices must be rows of x; got %zd for %zd rows", senders[entry], n);
+            break;
+        }
+        if (scattered(steps[6], p)) {
+            for (npy_intp row = 0; row < n; row++)
+                for (npy_intp j = 0; j < p; j++)
+                    next[row * p + j] = AT(x + row * steps[5], steps[6], j);
+            x = (const char *)next, next += n * p;
+        }
+        for (npy_intp begin = 0; begin < p; begin += COLUMNS)
+            for (npy_intp row = 0; row < rows; row++) {
+                char *const target = args[4] + i * steps[4] + row * steps[10];
+                REAL *const out = scattered(steps[11], p) ? next : (REAL *)target;
+                const NAME(entries) e = {x, weights, senders, dx, begins[row], begins[row + 1]};
+                const npy_intp end = begin + COLUMNS < p ? begin + COLUMNS : p;
+                npy_intp column = begin;
+                for (; column + MIXED_TOGETHER * LANES <= end; column += MIXED_TOGETHER * LANES)
+                    put_sums(out, e, column, MIXED_TOGETHER);
+                for (; column + 2 * LANES <= end; column += 2 * LANES)
+                    put_sums(out, e, column, 2);
+                for (; column + LANES <= end; column += LANES)
+                    put_sums(out, e, column, 1);
+                if (column < end && p >= LANES)
+                    put_sums(out, e, end - LANES, 1); /* some columns a second time */
+                else
+                    for (; column < end; column++) {
+                        REAL total = 0;
+                        for (npy_intp entry = e.first; entry < e.last; entry++)
+                            total += AT(x + e.senders[entry] * dx, SIZE, column) * e.weights[entry];
+                        out[column] = total;
+                    }
+                if (out == next)
+                    put_back(target + begin * steps[11], steps[11], end - begin, out + begin);
+            }
+    }
+    free(scratch);
+    free(places);
+    return wrong ? -1 : 0;
 }
 
 #undef DOUBLE

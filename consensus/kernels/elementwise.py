@@ -129,7 +129,7 @@ def softplus(a: Array, out: Array | None) -> Array:
 
 @Kernel
 def exp(a: Array, out: Array | None) -> Array:
-    """exp(a) for a <= 0 or NaN.
+    """exp(a).
 
     Examples
     --------
@@ -169,8 +169,7 @@ def logistic_slope(f: Array, d: Array, out: Array | None) -> Array:
     >>> logistic_slope(f, d).round(6).tolist(), (1 / (1 + np.exp(-f)) - d).round(6).tolist()
     ([-0.5, 0.880797, -0.119203], [-0.5, 0.880797, -0.119203])
     """
-    slope = expit(f, out)
-    return np.asarray(np.subtract(slope, d, out=slope))
+    return np.asarray(np.subtract(expit(f), d, out))
 
 
 @Kernel
@@ -190,7 +189,7 @@ def logistic_curvature(f: Array, out: Array | None) -> Array:
 
 @Kernel
 def softmax_slope(f: Array, d: Array, out: Array | None) -> Array:
-    """Slope of the cross-entropy: softmax(f) of each row, minus one at its class d unless that is -1. Contiguous ``out``.
+    """Slope of the cross-entropy: softmax(f) of each row, minus one at its class d unless that is -1.
 
     Examples
     --------
@@ -200,9 +199,10 @@ def softmax_slope(f: Array, d: Array, out: Array | None) -> Array:
     >>> softmax_slope(f, d).round(6).tolist()
     [[-0.75, 0.75], [0.25, 0.75]]
     """
+    own = d[..., None] == np.arange(f.shape[-1])  # by comparison, without a gather
     # Transposed for the maximum: NumPy reduces long rows of samples many times faster than short rows of classes.
     p = np.subtract(f, np.ascontiguousarray(f.swapaxes(-1, -2)).max(axis=-2)[..., None], out)
     np.exp(p, out=p)
     p /= p @ np.ones((p.shape[-1], 1), p.dtype)
-    p -= d[..., None] == np.arange(p.shape[-1])  # by comparison, without a gather
+    p -= own
     return np.asarray(p)

@@ -31,8 +31,8 @@ class FusedSums(NamedTuple):
     Attributes
     ----------
     gradients, values : Kernel
-        Called as ``kernel(w, x, d, c, settings, out)`` on contiguous arrays, with d (agents, samples) and the settings (scale,
-        ridge, limit); they skip samples of weight zero at the end.
+        Called as ``kernel(w, x, d, c, settings, out)``, with d (agents, samples) and the settings (scale, ridge, limit); they
+        skip samples of weight zero at the end.
     limit : float
         Largest slope of the loss, if that is a setting.
 

@@ -77,7 +77,7 @@ class Kernel:
         self._compiled = _compiled()[1].get(plain.__name__, plain)
 
     def __call__(self, first: np.ndarray, *others: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        if others and others[0].dtype != first.dtype:
+        if others and others[0].dtype != first.dtype and others[0].dtype.char != first.dtype.char:  # but for the byte order
             return self.__wrapped__(first, *others, out)
         return self.of(first.dtype)(first, *others, out)
 

@@ -2,8 +2,8 @@
 
 A gradient is the sum over samples of the slope of the loss times the weight and the features of the sample, times a scale,
 plus ridge times the parameters; a value is the weighted sum of the losses. The parameters w have shape (agents, P), the
-features x (agents, samples, m), the targets d and weights c (agents, samples), all of them contiguous; P is m, or m + 1 with a
-bias. Settings are the scale, the ridge and the largest slope of the Huber loss.
+features x (agents, samples, m), the targets d and weights c (agents, samples); P is m, or m + 1 with a bias. Settings (3,) are
+the scale, the ridge and the largest slope of the Huber loss.
 """
 
 import numpy as np
@@ -26,7 +26,7 @@ def linear_logistic(w: Array, x: Array, d: Array, c: Array, settings: Array, out
     >>> linear_logistic(w, x, d, c, settings).round(6).tolist(), (slopes @ x[0] + 0.5 * w).round(6).tolist()
     ([[0.626664, 0.037883]], [[0.626664, 0.037883]])
     """
-    return _gradients(w, x, logistic_slope(_outputs(w, x), d), c, settings, out)
+    return _gradients(w, x, logistic_slope(_outputs(w, x, d, c, settings), d), c, settings, out)
 
 
 @Kernel
@@ -45,7 +45,8 @@ def linear_huber(w: Array, x: Array, d: Array, c: Array, settings: Array, out: A
     [[6.5, 1.0]] [6.5, 1.0]
     [[3.5, 1.0]] [3.5, 1.0]
     """
-    return _gradients(w, x, np.clip(_outputs(w, x) - d, -settings[2], settings[2]), c, settings, out)
+    error, limit = _outputs(w, x, d, c, settings) - d, settings[..., 2:]
+    return _gradients(w, x, np.clip(error, -limit, limit), c, settings, out)
 
 
 @Kernel
@@ -62,7 +63,7 @@ def linear_logistic_value(w: Array, x: Array, d: Array, c: Array, settings: Arra
     >>> linear_logistic_value(w, x, d, c, settings).round(6).tolist(), round(float((np.log1p(np.exp(f)) - d * f).sum()), 6)
     ([0.361849], 0.361849)
     """
-    return np.asarray(np.vecdot(logistic_value(_outputs(w, x), d), c, out))
+    return np.asarray(np.vecdot(logistic_value(_outputs(w, x, d, c, settings), d), c, out))
 
 
 @Kernel
@@ -80,21 +81,28 @@ def linear_huber_value(w: Array, x: Array, d: Array, c: Array, settings: Array, 
     >>> linear_huber_value(w, x, d, c, np.array([1.0, 0.0, 1.0])).tolist()  # 0.5^2 / 2 + 2 - 1/2
     [1.625]
     """
-    error = _outputs(w, x) - d
-    inner = np.clip(error, -settings[2], settings[2])
+    error, limit = _outputs(w, x, d, c, settings) - d, settings[..., 2:]
+    inner = np.clip(error, -limit, limit)
     return np.asarray(np.vecdot(inner * (error - inner / 2), c, out))
 
 
-def _outputs(w: Array, x: Array) -> Array:
-    m = x.shape[-1]
+def _outputs(w: Array, x: Array, d: Array, c: Array, settings: Array) -> Array:
+    samples, m = x.shape[-2:]
+    if w.shape[-1] - m not in (0, 1):
+        raise ValueError(f"w must have as many numbers as x has features, or one more for the bias; got {w.shape[-1]} for {m}")
+    if {d.shape[-1], c.shape[-1]} != {samples} or settings.shape[-1] != 3:
+        raise ValueError(
+            f"d and c must have a number for each of the {samples} samples, and settings three; "
+            f"got {d.shape}, {c.shape} and {settings.shape}"
+        )
     outputs = (x @ w[..., :m, None])[..., 0]
     return np.asarray(outputs + w[..., m:] if w.shape[-1] > m else outputs)
 
 
 def _gradients(w: Array, x: Array, slopes: Array, c: Array, settings: Array, out: Array | None) -> Array:
-    out, m, u = np.empty_like(w) if out is None else out, x.shape[-1], slopes * (settings[0] * c)
-    out[..., :m] = (u[..., None, :] @ x)[..., 0, :]
+    m, u, ridge = x.shape[-1], slopes * (settings[..., :1] * c), settings[..., 1:2] * w
+    total = np.empty((*u.shape[:-1], w.shape[-1]), u.dtype)
+    total[..., :m] = (u[..., None, :] @ x)[..., 0, :]
     if w.shape[-1] > m:
-        np.sum(u, axis=-1, out=out[..., m])
-    out += settings[1] * w
-    return out
+        np.sum(u, axis=-1, out=total[..., m])
+    return np.asarray(np.add(total, ridge, out))

@@ -52,6 +52,8 @@ def scaled_rows(u: Array, x: Array, out: Array | None) -> Array:
     >>> scaled_rows(u, x).tolist(), (u[:, None] * x).tolist()
     ([[2.0, 6.0], [-5.0, -7.0]], [[2.0, 6.0], [-5.0, -7.0]])
     """
+    if u.shape[-1:] != x.shape[-2:-1]:
+        raise ValueError(f"u must have a number for each row of x; got shape {u.shape} for {x.shape}")
     return np.asarray(np.multiply(u[..., None], x, out))
 
 
@@ -101,6 +103,9 @@ def upper_added(x: Array, out: Array) -> Array:
 
 
 def _upper(function: np.ufunc, x: Array, out: Array) -> Array:
+    if not x.shape[-2:] == out.shape[-2:] == out.shape[-1:] * 2:
+        raise ValueError(f"x and out must have square matrices of one size; got shapes {x.shape} and {out.shape}")
+    x = x.copy() if x is not out and np.may_share_memory(x, out) else x
     with np.errstate(all="ignore"):  # blocks reach below the diagonal
         for rows, columns in blocks(x.shape[-1]):
             function(out[..., rows, columns], x[..., rows, columns], out=out[..., rows, columns])
@@ -109,7 +114,7 @@ def _upper(function: np.ufunc, x: Array, out: Array) -> Array:
 
 @Kernel
 def mixed(x: Array, weights: Array, indices: Array, begins: Array, out: Array) -> Array:
-    """Product of a CSR matrix, given by its arrays, with x (n, p), in SciPy's order of summation; rows are contiguous.
+    """Product of a CSR matrix, given by its arrays, with x (n, p), in SciPy's order of summation.
 
     Examples
     --------
@@ -121,5 +126,7 @@ def mixed(x: Array, weights: Array, indices: Array, begins: Array, out: Array) -
     ([[2.0, 3.0], [5.0, 6.0]], [[2.0, 3.0], [5.0, 6.0]])
     """
     entries = slice(begins[0], begins[-1])
-    out[...] = sp.csr_array((weights[entries], indices[entries], begins - begins[0]), (len(out), len(x))) @ x
+    matrix = sp.csr_array((weights[entries], indices[entries], begins - begins[0]), (len(out), len(x)))
+    matrix.check_format()  # SciPy multiplies by what it finds at an index beyond x
+    np.copyto(out, matrix @ x, casting="same_kind")
     return out

@@ -192,7 +192,7 @@ class Loss(ABC):
 
         Returns
         -------
-        consensus.kernels.FusedSums or None
+        FusedSums or None
             None, the default, if there are none.
         """
         return None

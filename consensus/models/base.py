@@ -75,7 +75,7 @@ class Model(Protocol):
     ``gradient_of(loss)``
         A faster way to the gradient with this loss, ``gradient(w, x, targets, weights, out=)``: it writes
         ``sum_m weights_m J_m' l'(f(w, x_m), d_m)`` of each agent into ``out`` (agents, P). None if there is none. If it is a
-        :class:`consensus.kernels.FusedSums`, as that of :class:`consensus.Linear`, it also serves values and regularizers.
+        ``FusedSums`` of the compiled kernels, as that of :class:`consensus.Linear`, it also serves values and regularizers.
     ``design(x)``
         The design matrices Phi (agents, samples, m) of a model ``f(w, x) = Phi(x) W``, w the rows of W (m, outputs): Lipschitz
         constants then are exact, by their singular values.

@@ -63,7 +63,7 @@ class Linear(Layered):
 
         Returns
         -------
-        consensus.kernels.FusedSums or None
+        FusedSums or None
             None if nothing is compiled, the loss has no such sums, or there are several outputs.
         """
         if type(self) is not Linear or self.outputs > 1 or kernels.level() is None:

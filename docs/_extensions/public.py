@@ -19,7 +19,7 @@ from sphinx.environment import BuildEnvironment
 
 PACKAGES = ("consensus", "topologies")
 REFERENCE = Path(__file__).parents[1] / "reference"
-HIDDEN = {"consensus.cli.__main__"}
+HIDDEN = ("consensus.cli.__main__", "consensus.kernels")  # and what is inside
 UNLINKED = ("changelog",)  # names in it may be gone
 WITHOUT_EXAMPLE = {"consensus.cli.submit"}  # it needs a cluster
 
@@ -30,7 +30,7 @@ def exported() -> dict[str, Any]:
     for package in PACKAGES:
         folder = importlib.import_module(package)
         inside = (module.name for module in pkgutil.walk_packages(folder.__path__, f"{package}."))
-        for name in (package, *(name for name in inside if "._" not in name and name not in HIDDEN)):
+        for name in (package, *(name for name in inside if "._" not in name and not name.startswith(HIDDEN))):
             try:
                 module = importlib.import_module(name)
             except ModuleNotFoundError:  # of a package that an extra brings

@@ -7,36 +7,9 @@ import sys
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
-from every_kernel import KERNELS, OF_ONE, OF_TWO, bits, compiled, every_dtype
+from every_kernel import KERNELS, arguments, bits, compiled, every_dtype
 
 from consensus.kernels import kernel
-
-
-def arguments(name, dtype):
-    """Arrays of odd lengths for a kernel, and an array like its result."""
-    rng = np.random.default_rng(0)
-    x, y, z = rng.standard_normal((3, 1003)).astype(dtype) * 3
-    if name in OF_ONE | OF_TWO:
-        return [-abs(x), (y > 0).astype(dtype)][: 1 + (name in OF_TWO)], np.empty_like(x)
-    if name.startswith("linear"):
-        drawn = [rng.standard_normal(shape).astype(dtype) for shape in ((5, 30), (5, 71, 29), (5, 71), (5, 71))]
-        return [*drawn, np.array([2, 0.3, 0.7], dtype)], np.empty(5 if name.endswith("value") else (5, 30), dtype)
-    if name == "mixed":
-        matrix = sp.random_array((7, 7), density=0.5, format="csr", rng=rng, dtype=dtype)
-        places = [part.astype(np.intp) for part in (matrix.indices, matrix.indptr)]
-        return [x[:1001].reshape(7, 143), matrix.data, *places], np.empty((7, 143), dtype)
-    wide, short, triangle = x.reshape(17, 59), y[:17], x[:961].reshape(31, 31)
-    factors = np.array([0.3, -1.7, 2.9], dtype)[:, None]
-    return {
-        "softmax_slope": ([x[:1001].reshape(77, 13), np.arange(77, dtype=dtype) % 15 - 1], np.empty((77, 13), dtype)),
-        "upper_added": ([triangle], y[:961].reshape(31, 31)),
-        "upper_multiplied": ([triangle], y[:961].reshape(31, 31)),
-        "scaled_rows": ([short, wide], np.empty_like(wide)),
-        "outer": ([short, wide[0]], np.empty_like(wide)),
-        "combined": ([x, y, *factors[:2]], np.empty_like(x)),
-        "descended": ([x, y, z, *factors], np.empty_like(x)),
-    }[name]
 
 
 @compiled
