@@ -16,6 +16,7 @@ from consensus.asynchronous import AsyncMPI
 from consensus.checkpoint import Checkpoint, fingerprint, known_by
 from consensus.data import Shards
 from consensus.engines import MPI, Begin, Engine, Processes, Stacked, Torch
+from consensus.engines.agreement import told_here_alone
 from consensus.observe import Observer, RoundInfo
 from consensus.observe.honest import measured_agents
 from consensus.options import RunOptions
@@ -181,7 +182,8 @@ def solve(
     where = ENGINES[_checks.choice("engine", engine, tuple(ENGINES))]() if isinstance(engine, str) else _checks.engine(engine)
     if isinstance(where, MPI) and where.asynchronous:
         where = AsyncMPI(where.communicator, where.cores, where.timeout)
-    with where.agreed() as settings:
+    owns = getattr(problem, "agents", None) != getattr(problem, "network_size", None)
+    with where.agreed() as settings, told_here_alone(owns):
         options = RunOptions(
             rounds=rounds,
             record_every=record_every,

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from consensus._files import Hold
 from consensus.checkpoint import Checkpoint, load
+from consensus.engines.agreement import told_here_alone
 from consensus.engines.protocols import Problem, Solver
 from consensus.engines.states import Begin
 from consensus.engines.whole_network import WholeNetwork
@@ -242,7 +243,7 @@ class Engine(ABC):
         if not hasattr(solver, "prepared"):  # solvers that do not derive from Solver may lack it
             return solver
         whole: Any = problem if problem.agents == problem.network_size else WholeNetwork(problem, self)
-        with self.agreed() as settings:
+        with self.agreed() as settings, told_here_alone(whole is not problem):
             solver = solver.prepared(whole, network)
             settings["solver"] = solver
         return solver

@@ -189,5 +189,24 @@ def refused(folder):
     say([list(each) for each in zip(*everyone, strict=True)])
 
 
+def told(folder):
+    """What each rank hears of errors of others, of its own, and of all: the targets of rank 1's test set are no classes."""
+    engine = here(folder)
+    classes = consensus.Shards.from_list(
+        [(np.eye(FEATURES) + agent, np.array([0.0, 1.0, 7.6543 if agent == 2 else 0.0])) for agent in range(AGENTS)]
+    ).restrict(engine.rows(AGENTS))
+    good = consensus.Shards.from_list([(np.eye(FEATURES) + agent, np.array([0.0, 1.0, 0.0])) for agent in range(AGENTS)])
+    own = consensus.Problem(consensus.Linear(FEATURES), consensus.LogisticLoss(), good.restrict(engine.rows(AGENTS)))
+
+    def attempt(**options):
+        try:
+            return consensus.solve(own, NETWORK, DGD(0.1), engine=engine, **{"rounds": 2} | options).reason
+        except (ValueError, TypeError) as error:
+            return f"{type(error).__name__}: {error}"
+
+    everyone = engine.ranks.allgather([attempt(test=classes), attempt(rounds=-1), attempt()])
+    say([list(each) for each in zip(*everyone, strict=True)])
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]](Path(sys.argv[2]).resolve())

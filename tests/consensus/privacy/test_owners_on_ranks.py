@@ -68,3 +68,13 @@ def test_what_needs_the_data_is_refused(tmp_path):
     for argument, texts in zip(("tolerance", "stop", "keep", "agent_objectives", "test"), said):
         assert all(f"the argument {argument} needs it: leave it away" in text for text in texts)
     assert all("test_error" in text and "needs it" not in text for text in said[-1])  # the remedy
+
+
+def test_errors_of_an_owners_data_are_told_to_it_alone(tmp_path):
+    (first, own, third), rounds, good = on_ranks("told", tmp_path)[0]
+    assert "takes targets in {0, 1}" in own
+    assert "7.65" in own
+    assert first == third
+    assert first == "ValueError: what it calls consensus.solve with is rejected, and its own process says why, on rank 1 of 3"
+    assert rounds == ["ValueError: rounds must be a whole number >= 0; got -1"] * 3
+    assert good == ["all 2 rounds done"] * 3
