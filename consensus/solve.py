@@ -182,8 +182,7 @@ def solve(
     where = ENGINES[_checks.choice("engine", engine, tuple(ENGINES))]() if isinstance(engine, str) else _checks.engine(engine)
     if isinstance(where, MPI) and where.asynchronous:
         where = AsyncMPI(where.communicator, where.cores, where.timeout)
-    owns = getattr(problem, "agents", None) != getattr(problem, "network_size", None)
-    with where.agreed() as settings, told_here_alone(owns):
+    with where.agreed() as settings:
         options = RunOptions(
             rounds=rounds,
             record_every=record_every,
@@ -219,13 +218,14 @@ def solve(
                 "engine=consensus.asynchronous.Simulated(), AsyncProcesses() or AsyncMPI(), or MPI(asynchronous=True)"
             )
         where.check(problem)
-        check_needs(solver, problem, network)
         measured = measured_agents(honest, solver, network.agents)
         settings["seed of the start"] = seed if start is None else None
-        start = _arguments.start(problem, start, seed)
+        with told_here_alone(problem.agents < problem.network_size):
+            check_needs(solver, problem, network)
+            start = _arguments.start(problem, start, seed)
+            options = options.fitted(problem, solver)
         if needs.tree and start.strides[0] and not (start == start[0]).all():
             raise ValueError(f"start must be the same for all agents, (P,): {type(solver).__name__} has one point for all")
-        options = options.fitted(problem, solver)
         hides = getattr(solver, "secret", False) or getattr(solver, "secure", None) is not None
         options.check_hidden(solver, where.size > 1)
         if honest is not None and getattr(solver, "secure", None) is not None:
