@@ -109,6 +109,9 @@ def test_finding_the_tree_takes_as_many_exchanges_as_the_diameter():
     network = StackedNetwork(topologies.Static(topologies.path(5)), np.float64)
     network.tree.discover()
     assert (network.exchanges, network.messages, network.bytes) == (4, 4 * 8, 4 * 8 * 8)  # a word says it for up to 64 agents
+    many = StackedNetwork(topologies.Static(topologies.star(65)), np.float64)
+    many.tree.discover()
+    assert (many.exchanges, many.messages, many.bytes) == (2, 2 * 128, 2 * 128 * 16)
 
 
 @pytest.mark.parametrize("ranks", [2, 3])

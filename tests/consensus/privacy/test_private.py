@@ -13,7 +13,7 @@ from consensus.models import Torch
 from consensus.privacy import Private, epsilon
 from consensus.privacy.accountant import noisy_edges
 from consensus.privacy.gradients import Noise, PrivateProblem
-from consensus.solvers import DADMM, DATOS, DGD, NEXT, OPAPC, Gossip, GradientTracking, ProxGT, TreeLBFGS
+from consensus.solvers import DADMM, DATOS, DGD, GTVR, NEXT, OPAPC, Gossip, GradientTracking, ProxGT, TreeLBFGS
 from consensus.surrogates import PartialLinearization
 from consensus.testing import check_solver
 
@@ -156,6 +156,7 @@ STOCHASTIC = "dropout or batch normalisation"
             "one of gradients alone.* NEXT needs more",
         ),
         (lambda: Private(DADMM(), 1.0, 1.0), TypeError, "DADMM needs more"),
+        (lambda: Private(GTVR(0.1, batch=2), 1.0, 1.0), TypeError, "one of gradients alone.* GTVR needs more"),
         (lambda: Private(DATOS(), 1.0, 1.0), TypeError, "DATOS finds its exchanges by itself"),
         (lambda: Private(TreeLBFGS(), 1.0, 1.0), TypeError, "sums along a tree"),
         (lambda: epsilon(topologies.ring(3), 0, 1.0, 1.0), ValueError, "gradients must be"),
