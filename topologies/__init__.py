@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from topologies.graphs import barabasi_albert as barabasi_albert
     from topologies.graphs import complete as complete
     from topologies.graphs import erdos_renyi as erdos_renyi
+    from topologies.graphs import geometric as geometric
     from topologies.graphs import grid as grid
     from topologies.graphs import hypercube as hypercube
     from topologies.graphs import path as path
@@ -84,6 +85,7 @@ else:
                 "barabasi_albert",
                 "complete",
                 "erdos_renyi",
+                "geometric",
                 "grid",
                 "hypercube",
                 "path",

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard, cast
 
 import networkx as nx
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from topologies import _names
@@ -243,6 +244,27 @@ def _pattern(matrix: sparse.csr_array) -> sparse.csr_array:
     width = np.int32 if max(matrix.nnz, *matrix.shape) <= np.iinfo(np.int32).max else np.int64
     indices, starts = matrix.indices.astype(width, copy=False), matrix.indptr.astype(width, copy=False)
     return sparse.csr_array((np.ones(matrix.nnz), indices, starts), shape=matrix.shape)
+
+
+def edge_values(name: str, value: ArrayLike | Frame, pattern: sparse.csr_array, labels: Sequence[Hashable]) -> np.ndarray:
+    """Return the value of each edge of a pattern, in its order, from a matrix (A, A) or a table with the names of agents."""
+    agents, given = pattern.shape[0], cast(Any, value)
+    if is_table(value):
+        names, given = table(value, name)
+        place = {_names.identity(label): k for k, label in enumerate(names)}
+        numbered = names == list(range(len(names)))
+        if {*place} == set(map(_names.identity, labels)):
+            order = [place[_names.identity(label)] for label in labels]
+            given = given[np.ix_(order, order)]
+        elif not numbered:
+            raise ValueError(f"{name} must have the names of the agents, {listed(labels)}; got {listed(names)}")
+    matrix = numbers(name, given.toarray() if sparse.issparse(given) else given)
+    if matrix.shape != (agents, agents):
+        raise ValueError(
+            f"{name} must be a number, or a matrix of shape (agents, agents) = {(agents, agents)}; got {matrix.shape}"
+        )
+    found: np.ndarray = matrix[entries(pattern)]
+    return found
 
 
 def bare_nodes(graph: GraphLike, pattern: sparse.csr_array) -> nx.Graph:

@@ -114,6 +114,16 @@ def test_gml_without_labels_and_beyond_ascii(tmp_path):
     assert set(topologies.read_graph(tmp_path / "b.gml").edges) == {("Zürich", "Genève")}
 
 
+def test_labels_of_graphml_are_names_where_they_differ(tmp_path):
+    graph = nx.Graph([("n0", "n1"), ("n1", "n2")])
+    nx.set_node_attributes(graph, {"n0": "Wien", "n1": "Roma", "n2": "Oslo"}, "label")
+    nx.write_graphml(graph, path := tmp_path / "a.graphml")
+    assert topologies.Static(topologies.read_graph(path)).labels == ("Wien", "Roma", "Oslo")
+    graph.nodes["n2"]["label"] = "Roma"
+    nx.write_graphml(graph, path)
+    assert list(topologies.read_graph(path)) == ["n0", "n1", "n2"]
+
+
 def test_parallel_edges_that_are_alike_are_one(tmp_path):
     nx.write_graphml(nx.MultiGraph([("a", "b"), ("a", "b")]), tmp_path / "a.graphml")
     assert set(topologies.read_graph(tmp_path / "a.graphml").edges) == {("a", "b")}

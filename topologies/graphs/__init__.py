@@ -2,12 +2,13 @@
 
 from topologies.graphs.files import read_graph
 from topologies.graphs.fixed import complete, grid, hypercube, path, ring, star, torus
-from topologies.graphs.random import barabasi_albert, erdos_renyi, random_geometric, random_regular, small_world
+from topologies.graphs.random import barabasi_albert, erdos_renyi, geometric, random_geometric, random_regular, small_world
 
 __all__ = [
     "barabasi_albert",
     "complete",
     "erdos_renyi",
+    "geometric",
     "grid",
     "hypercube",
     "path",

@@ -30,8 +30,8 @@ def read_graph(
 
     The end of the file's name says which it is; ``.gz`` may follow:
 
-    - ``.gml``, ``.graphml``: as networkx, igraph, Gephi and yEd write them. Names are those of GML's labels, if all nodes have
-      one, and GraphML's ids.
+    - ``.gml``, ``.graphml``: as networkx, igraph, Gephi and yEd write them. Names are the labels, if all nodes have different
+      ones, else the ids.
     - ``.edgelist``, ``.edges``, ``.txt``, ``.csv``, ``.tsv``: a line for each edge with two names, or two names and a weight,
       or the attributes that networkx writes, separated by white space, commas, semicolons or tabs; after ``#``, or in lines
       that begin with ``%``, are comments.
@@ -130,6 +130,16 @@ def _gml(path: str) -> nx.Graph:
         if "no 'label' attribute" not in str(error):
             raise
         return nx.parse_gml(text, label="id")
+
+
+def _graphml(path: str) -> nx.Graph:
+    graph = nx.read_graphml(path)
+    names = [name for _, name in graph.nodes(data="label") if isinstance(name, str) and name]
+    if len(names) < len(graph) or len(set(names)) < len(names):
+        return graph
+    for node in graph:
+        graph.nodes[node]["id"] = node
+    return nx.relabel_nodes(graph, dict(zip(graph, names, strict=True)))
 
 
 def _json(path: str) -> nx.Graph:
@@ -280,7 +290,7 @@ def _undirected(path: str, graph: nx.Graph) -> nx.Graph:
 
 FORMATS: dict[str, Callable[..., nx.Graph]] = {
     ".gml": _gml,
-    ".graphml": nx.read_graphml,
+    ".graphml": _graphml,
     ".edgelist": _edge_list,
     ".edges": _edge_list,
     ".txt": _edge_list,

@@ -1,4 +1,4 @@
-"""Random graphs: functions of their arguments and a seed; an error about a graph that stays disconnected names a remedy."""
+"""Random graphs, functions of their arguments and a seed, and graphs of points; errors of disconnected ones name a remedy."""
 
 import math
 from collections.abc import Callable
@@ -8,6 +8,7 @@ import numpy as np
 
 from topologies import _checks
 from topologies._checks import integer
+from topologies.positions import Points, close, points, positive, tolerant
 
 DRAWS = 100
 
@@ -90,11 +91,47 @@ def random_geometric(agents: int, radius: float, seed: int = 0, connected: bool 
     2
     """
     agents = integer("agents", agents, 1)
-    radius = _checks.real("radius", radius, "a finite number above 0", lambda number: 0 < number < math.inf)
+    radius = positive("radius", radius)
     call = f"random_geometric(agents={agents}, radius={radius})"
     _checks.memory(call, agents)
     remedy = f"raise radius above sqrt(log(agents) / (pi agents)) = {math.sqrt(math.log(agents) / (math.pi * agents)):.2g}"
     return _draw(lambda seed: nx.random_geometric_graph(agents, radius, seed=seed), seed, connected, call, remedy)
+
+
+def geometric(positions: Points, radius: float) -> nx.Graph:
+    """Return the geometric graph of given positions: agents are adjacent if they are close.
+
+    Parameters
+    ----------
+    positions : array_like of shape (agents, 2), dictionary or pandas DataFrame
+        Position of each agent, also with one or three coordinates. A dictionary has the names of agents as keys, a DataFrame
+        has them as index and the columns x and y.
+    radius : float
+        Largest distance of adjacent agents, above 0, in the unit of positions; rounding errors do not count.
+
+    Returns
+    -------
+    networkx.Graph
+        Graph with the positions as node attribute ``"pos"``; it need not be connected.
+
+    Raises
+    ------
+    ValueError
+        If a position is masked, not finite or in degrees.
+
+    Examples
+    --------
+    >>> from topologies import geometric
+    >>> geometric({"ann": (0, 0), "bob": (0.3, 0.4), "cy": (3, 0)}, radius=0.5).edges
+    EdgeView([('ann', 'bob')])
+    """
+    names, found = points(positions)
+    radius = tolerant(positive("radius", radius), found)
+    named = range(len(found)) if names is None else names
+    graph = nx.Graph()
+    graph.add_nodes_from((name, {"pos": tuple(place)}) for name, place in zip(named, found.tolist(), strict=True))
+    graph.add_edges_from((named[i], named[j]) for i, j in sorted(map(sorted, close(found, radius).tolist())))
+    return graph
 
 
 def random_regular(agents: int, degree: int, seed: int = 0, connected: bool = True) -> nx.Graph:

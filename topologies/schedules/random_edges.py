@@ -1,17 +1,36 @@
 """Schedules of random subgraphs."""
 
 from collections.abc import Hashable
+from numbers import Real
+from typing import Any, cast
 
 import networkx as nx
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from topologies import _checks
 from topologies._checks import integer
-from topologies.pattern import GraphLike, bare_nodes, content, count_edges, entries, named, say_order, with_edges
+from topologies.pattern import (
+    Frame,
+    Graph,
+    GraphLike,
+    bare_nodes,
+    content,
+    count_edges,
+    edge_values,
+    entries,
+    named,
+    node_order,
+    say_order,
+    with_edges,
+)
 from topologies.schedules.base import Schedule, stream
 from topologies.weights.base import undirected
+from topologies.weights.edges import edge_weights
 from topologies.weights.metropolis import metropolis_entries
+
+_ALLOWED = "a number in (0, 1]"
 
 
 class RandomEdges(Schedule):
@@ -23,8 +42,9 @@ class RandomEdges(Schedule):
     ----------
     graph : networkx.Graph, symmetric scipy sparse matrix or symmetric numpy array of shape (A, A)
         Undirected graph, read as by `topologies.adjacency`.
-    probability : float in (0, 1]
-        Probability that an edge is present.
+    probability : float, str or array_like of shape (A, A)
+        Probability that an edge is present, in (0, 1]; for each edge by itself the name of an edge attribute of a networkx
+        graph, or a symmetric matrix or pandas DataFrame, whose entries off the edges are not read.
     seed : int
         Seed, at least 0.
 
@@ -42,9 +62,11 @@ class RandomEdges(Schedule):
     0
     """
 
-    def __init__(self, graph: GraphLike, probability: float, seed: int = 0) -> None:
+    def __init__(self, graph: GraphLike, probability: float | str | ArrayLike | Frame, seed: int = 0) -> None:
+        one = isinstance(probability, Real | str) or np.ndim(cast(Any, probability)) == 0
         why = "; at 0 no agents ever meet"
-        self.probability = _checks.real("probability", probability, "a number in (0, 1]", lambda number: 0 < number <= 1, why)
+        if one and not isinstance(probability, str):
+            probability = _checks.real("probability", probability, _ALLOWED, lambda number: 0 < number <= 1, why)
         self.seed = integer("seed", seed, 0)
         graph = named(graph)
         self._pattern = undirected(graph)
@@ -60,13 +82,40 @@ class RandomEdges(Schedule):
         numbers.sort_indices()
         self._rows, self._columns = entries(numbers)
         self._edge = numbers.data - 1
+        self.probability: float | np.ndarray
+        if isinstance(probability, str) or not one:
+            self.probability = self._each(graph, probability)
+        else:
+            self.probability = cast(float, probability)
+
+    def _each(self, graph: Graph, probability: Any) -> np.ndarray:  # noqa: ANN401  # a name or a matrix
+        """Return the probability of each edge, in row-major order above the diagonal."""
+        rows, columns = entries(self._pattern)
+        if isinstance(probability, str):
+            if not isinstance(graph, nx.Graph):
+                raise TypeError(
+                    f"probability must be a number or a matrix, as graph has no edge attributes; got {probability!r}"
+                )
+            found = edge_weights(graph, probability).data
+        else:
+            names = node_order(graph) if isinstance(graph, nx.Graph) else range(self.agents)
+            found = edge_values("probability", probability, self._pattern, names)
+        back = sparse.csr_array((found, (rows, columns)), shape=self._pattern.shape).T.tocsr()[rows, columns]
+        for wrong, wanted in ((~((found > 0) & (found <= 1)), f"{_ALLOWED} on every edge"), (found != back, "symmetric")):
+            for k in np.flatnonzero(wrong)[:1].tolist():
+                raise ValueError(f"probability must be {wanted}; on edge ({rows[k]}, {columns[k]}) it is {found[k]:g}")
+        each: np.ndarray = found[rows < columns]
+        return each
 
     def __repr__(self) -> str:
         size = f"agents={self.agents}, edges={count_edges(self._pattern)}"
-        return f"RandomEdges({size}, probability={self.probability}, seed={self.seed})"
+        each = self.probability
+        shown = f"{each.min():g} to {each.max():g}" if isinstance(each, np.ndarray) and each.size else each
+        return f"RandomEdges({size}, probability={shown}, seed={self.seed})"
 
     def _settings(self) -> Hashable:
-        return content(self._pattern), self.probability, self.seed
+        each = self.probability
+        return content(self._pattern), each.tobytes() if isinstance(each, np.ndarray) else each, self.seed
 
     def _entries(self, round: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the rows and columns of the entries of a round, the diagonal included, in row-major order."""
@@ -78,7 +127,7 @@ class RandomEdges(Schedule):
     @property
     def static(self) -> bool:
         """Whether every edge is always present."""
-        return self.probability == 1 or not self._pattern.nnz
+        return bool(np.all(self.probability == 1)) or not self._pattern.nnz
 
     def key(self, round: int) -> int:
         round = integer("round", round, 0)

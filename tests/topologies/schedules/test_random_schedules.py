@@ -1,11 +1,14 @@
 """Random edges, failing links, matchings and moving agents: definitions, frequencies, independence."""
 
+import itertools
 import math
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 from networks import same
+from scipy import sparse
 
 import topologies
 from consensus.testing import check_schedule
@@ -214,3 +217,105 @@ def test_a_random_subgraph_of_no_edges_is_static():
     assert topologies.RandomEdges(nx.empty_graph(3), 0.5).static
     assert topologies.RandomEdges(nx.empty_graph(3), 0.5).key(4) == 0
     assert not topologies.RandomEdges(nx.path_graph(3), 0.5).static
+
+
+RISKS = np.array([[0, 0.5, 0, 0.9], [0.5, 0, 0.125, 0], [0, 0.125, 0, 1.0], [0.9, 0, 1.0, 0]])
+SQUARE = nx.Graph([(0, 1), (1, 2), (2, 3), (3, 0)])
+NAMED = nx.relabel_nodes(SQUARE, dict(enumerate("abcd")))
+nx.set_edge_attributes(NAMED, {("a", "b"): 0.5, ("b", "c"): 0.125, ("c", "d"): 1.0, ("d", "a"): 0.9}, "p")
+SHUFFLED = pd.DataFrame(RISKS, index=list("abcd"), columns=list("abcd")).loc[list("cbda"), list("adbc")]
+
+
+@pytest.mark.parametrize(
+    ("graph", "probability"),
+    [(NAMED, "p"), (NAMED, RISKS), (SQUARE, RISKS.tolist()), (NAMED, SHUFFLED), (SQUARE, sparse.csr_array(RISKS))],
+)
+def test_each_edge_is_present_as_often_as_its_own_probability_says(graph, probability):
+    network = topologies.RandomEdges(graph, probability, seed=3)
+    assert network == topologies.RandomEdges(graph, RISKS, seed=3)
+    rounds = 4000
+    shares = sum(nx.to_numpy_array(network.graph(n)) for n in range(rounds)) / rounds
+    deviation = np.sqrt(RISKS * (1 - RISKS) / rounds)
+    assert (abs(shares - RISKS) <= 4 * deviation).all()
+    assert np.array_equal(network.union().toarray(), nx.to_numpy_array(SQUARE))
+    check_schedule(network, mixing="symmetric")
+
+
+def test_the_expected_matrix_of_random_edges_is_that_of_all_graphs():
+    network = topologies.RandomEdges(SQUARE, RISKS, seed=8)
+    edges, expected = list(SQUARE.edges), np.zeros((4, 4))
+    for present in itertools.product([False, True], repeat=4):
+        share = math.prod(RISKS[edge] if there else 1 - RISKS[edge] for edge, there in zip(edges, present, strict=True))
+        graph = nx.empty_graph(4)
+        graph.add_edges_from(itertools.compress(edges, present))
+        expected += share * topologies.metropolis(graph).toarray()
+    mean = sum(network.weights(n).toarray() for n in range(4000)) / 4000
+    np.testing.assert_allclose(mean, expected, atol=0.02)
+
+
+def test_one_probability_for_all_edges_draws_what_the_number_draws():
+    same = topologies.RandomEdges(SQUARE, np.full((4, 4), 0.4), seed=5)
+    number = topologies.RandomEdges(SQUARE, 0.4, seed=5)
+    assert all((same.weights(n) != number.weights(n)).nnz == 0 for n in range(50))
+    links = topologies.LinkFailure(topologies.Static(SQUARE), np.full((4, 4), 0.4), seed=5)
+    number = topologies.LinkFailure(topologies.Static(SQUARE), 0.4, seed=5)
+    assert all((links.weights(n) != number.weights(n)).nnz == 0 for n in range(50))
+
+
+LOSSES = np.array([[0, 0.5, 0, 0.9], [0.25, 0, 0.125, 0], [0, 0.75, 0, 0], [0.6, 0, 0.3, 0]])  # from i to j
+
+
+def test_each_message_is_lost_as_often_as_the_probability_of_its_edge_says():
+    base = topologies.Static(SQUARE, weights=topologies.push)
+    network = topologies.LinkFailure(base, LOSSES, seed=1, symmetric=False)
+    rounds = 4000
+    arrived = sum((network.weights(n).toarray() > 0).T for n in range(rounds)) / rounds  # from i to j
+    wanted = np.where(nx.to_numpy_array(SQUARE) > 0, 1 - LOSSES, 0) + np.eye(4)
+    assert (abs(arrived - wanted) <= 4 * np.sqrt(wanted * (1 - wanted) / rounds)).all()
+    check_schedule(network, mixing="column stochastic")
+    graph = network.graph(7)
+    assert {(j, i) for i, j in zip(*np.nonzero(network.weights(7).toarray())) if i != j} == set(graph.edges)
+
+
+def test_links_between_named_agents_fail_by_their_names():
+    frame = 1 - SHUFFLED
+    frame = frame.mask(frame == 1, 0).mask(frame == 0, 0)  # c - d never fails
+    network = topologies.LinkFailure(topologies.Static(NAMED), frame, seed=2)
+    expected = np.where(RISKS > 0, 1 - RISKS, 0)
+    lost = sum(nx.to_numpy_array(SQUARE) - nx.to_numpy_array(network.graph(n)) for n in range(4000)) / 4000
+    assert (abs(lost - expected) <= 4 * np.sqrt(expected * (1 - expected) / 4000)).all()
+    check_schedule(network, mixing="symmetric")
+    assert topologies.LinkFailure(topologies.Static(NAMED), np.zeros((4, 4))).static
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "message"),
+    [
+        (
+            lambda: topologies.RandomEdges(SQUARE, RISKS * 2),
+            ValueError,
+            r"probability must be a number in \(0, 1\] on every edge",
+        ),
+        (lambda: topologies.RandomEdges(SQUARE, np.triu(RISKS)), ValueError, r"on every edge; on edge \(1, 0\) it is 0"),
+        (lambda: topologies.RandomEdges(SQUARE, RISKS + np.tri(4) / 99 * (RISKS < 0.9)), ValueError, "must be symmetric"),
+        (lambda: topologies.RandomEdges(SQUARE, RISKS[:3]), ValueError, r"shape \(agents, agents\) = \(4, 4\); got \(3, 4\)"),
+        (lambda: topologies.RandomEdges(SQUARE, "p"), ValueError, "edge .* has no attribute 'p'"),
+        (lambda: topologies.RandomEdges(np.ones((3, 3)) - np.eye(3), "p"), TypeError, "graph has no edge attributes"),
+        (lambda: topologies.RandomEdges(SQUARE, np.ma.masked_equal(RISKS, 0.9)), ValueError, "2 masked entries, at .0, 3."),
+        (
+            lambda: topologies.RandomEdges(SQUARE, SHUFFLED),
+            ValueError,
+            "must have the names of the agents, 0, 1, 2, ...; got c, b",
+        ),
+        (
+            lambda: topologies.LinkFailure(topologies.Static(SQUARE), "p"),
+            ValueError,
+            r"networkx.to_numpy_array\(graph, weight='p'\)",
+        ),
+        (lambda: topologies.LinkFailure(topologies.Static(SQUARE), LOSSES), ValueError, "symmetric, or symmetric=False"),
+        (lambda: topologies.LinkFailure(topologies.Static(SQUARE), RISKS), ValueError, r"in \[0, 1\) on every edge; on edge"),
+    ],
+)
+def test_bad_probabilities_of_edges_are_named(function, kind, message):
+    with pytest.raises(kind, match=message):
+        function()
