@@ -71,7 +71,7 @@ class Lines:
             raise TypeError(f"path must be the path of a text file, got {path!r}")
         if sep is not None and sep not in SIGNS:
             raise ValueError(f"sep must be one of {', '.join(map(repr, SIGNS))}, or None; got {sep!r}")
-        self.path, self.least, self.sep = os.fspath(path), least, sep
+        self.path, self.least, self.sep = os.path.expanduser(os.fspath(path)), least, sep
         self.number, self.text, self.above = 0, "", ""
 
     def error(self, why: object) -> ValueError:

@@ -172,3 +172,13 @@ def test_paths_and_broken_archives(tmp_path):
             topologies.read_graph(tmp_path / name)
     with pytest.raises(ValueError, match="header and sep must be None"):
         topologies.read_graph(tmp_path / "a.gml", header=True)
+
+
+def test_a_tilde_is_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "a.csv").write_text("1,2\n2,3\n")
+    assert topologies.read_graph("~/a.csv").size() == 2
+    (tmp_path / "b.csv").write_text("0,1,2\n5,2,3\n")
+    assert topologies.Temporal.from_csv("~/b.csv", 5).rounds == 2
+    (tmp_path / "c.csv").write_text("time,agent,x,y\n0,a,0,0\n0,b,1,0\n")
+    assert topologies.Mobile.from_positions("~/c.csv", 1).graph(0).size() == 1

@@ -79,7 +79,7 @@ def read_graph(
     """
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"path must be the path of a file, got {path!r}")
-    path = os.fspath(path)
+    path = os.path.expanduser(os.fspath(path))
     for name, value in (("directed", directed), ("header", header)):
         if value is not None:
             _checks.flag(name, value)

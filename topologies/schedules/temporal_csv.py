@@ -46,8 +46,12 @@ class Trace:
         times = self._times(when, "time")
         itself = np.flatnonzero(ends[0] == ends[1])
         if itself.size and self_contacts == "error":
-            open_ = "; if the first three fields are not time, i, j, say columns=" if self.columns is None else ""
-            why = f"has a contact with itself; self_contacts='drop' ignores such contacts{open_}"
+            order = (
+                "; if the first three fields are not time, i, j, say columns=, such as columns=(2, 0, 1) for i, j, time"
+                if self.columns is None
+                else ""
+            )
+            why = f"has a contact with itself; self_contacts='drop' ignores such contacts{order}"
             self._fault(int(itself[0]), f"{first[itself[0]]} {why}")
         names, agent = _agents(list(places), labels, self.path)
         return Contacts(times, agent[ends.T], names, self._times(found[3], "end") if len(found) > 3 else None)
