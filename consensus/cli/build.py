@@ -41,7 +41,7 @@ def make(config: Config, key: Key, names: Mapping[str, Callable[..., Any]], **kn
     found = config.at(key)
     settings = {"kind": found} if isinstance(found, str) else found
     if not isinstance(settings, dict) or "kind" not in settings:
-        raise config.error(key, f'{key[-1]} must be a table with a kind, such as {{kind = "..."}}; got {found!r}')
+        raise config.error(key, f'[{named(key)}] must be a kind, or a table with one, as {{kind = "..."}}; got {found!r}')
     kind = settings["kind"]
     config.one_of((*key, "kind"), kind, names, f"kind for [{named(key)}]")
     function = names[kind]

@@ -15,10 +15,10 @@ COLUMNS = {
     "disagreement": "disagreement",
     "test_error": "test error",
     "exchanges": "exchanges",
-    "floats": "floats sent",
+    "bytes": "megabytes sent",
     "seconds": "seconds",
 }
-FORMATS = {"exchanges": "{:d}", "floats": "{:,d}", "seconds": "{:.2f}"}
+FORMATS = {"exchanges": "{:d}".format, "bytes": lambda sent: f"{sent / 1e6:,.3f}", "seconds": "{:.2f}".format}
 
 
 def table(histories: Mapping[str, History], ends: Mapping[str, str]) -> str:
@@ -26,7 +26,7 @@ def table(histories: Mapping[str, History], ends: Mapping[str, str]) -> str:
     rows = [["solver", *COLUMNS.values(), "ended"]]
     for name, end in ends.items():
         last = histories[name].last() if name in histories else {}
-        cells = [FORMATS.get(column, "{:.3g}").format(last[column]) if last else "-" for column in COLUMNS]
+        cells = [FORMATS.get(column, "{:.3g}".format)(last[column]) if last else "-" for column in COLUMNS]
         rows.append([name, *cells, end])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [f"{row[0]:<{widths[0]}}" + "".join(f"  {cell:>{w}}" for cell, w in zip(row[1:], widths[1:])) for row in rows]

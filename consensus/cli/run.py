@@ -130,10 +130,12 @@ class _Plan(NamedTuple):
     places: dict[str, dict[str, Path]]
 
 
-def check(config: Config, checkpoint: Folder = None, resume: Folder = None) -> None:
-    """Raise the errors of :func:`run`, whatever the engine, without a run; make its folders."""
+def check(config: Config, checkpoint: Folder = None, resume: Folder = None) -> int:
+    """Raise the errors of :func:`run`, whatever the engine, without a run; make its folders. Return the number of agents."""
     config.table((), TABLES)
-    _check(config, _plan(config, ENGINES["stacked"](), checkpoint, resume))
+    plan = _plan(config, ENGINES["stacked"](), checkpoint, resume)
+    _check(config, plan)
+    return plan.setting.problem.agents
 
 
 def all_done(config: Config, results: Mapping[str, consensus.Result]) -> bool:
@@ -176,6 +178,8 @@ def _solvers(config: Config) -> dict[str, tuple[Key, Solver | None]]:
     found: dict[str, tuple[Key, Solver | None]] = {}
     for index, one in enumerate(listed):
         key = ("solver", index)
+        if "kind" not in one:
+            raise config.error(key, '[[solver]] needs a kind, such as kind = "NEXT"; without any [[solver]] AdaptiveNEXT runs')
         solver = make(config, key, SOLVERS)
         label = one.get("label", one["kind"])
         if not (isinstance(label, str) and label.strip() and label.isprintable()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -13,7 +14,9 @@ from consensus.cli.config import Config
 from consensus.losses import Loss
 from topologies.schedules import ScheduleLike
 
-LOAD, SPLIT, SHARE = ("target", "classification", "categories"), ("test_size",), ("scheme", "sizes", "concentration")
+LOAD = tuple(inspect.signature(datasets.load).parameters)[1:]  # all but the name
+SPLIT, SHARE = ("test_size", "by"), ("scheme", "sizes", "concentration")
+OF_CLASSES = (consensus.CrossEntropy, consensus.LogisticLoss)
 
 
 class Setting(NamedTuple):
@@ -27,23 +30,22 @@ class Setting(NamedTuple):
 def setting(config: Config, seed: int) -> Setting:
     """Make the problem from data and model, the test set, and the network."""
     chosen = config.table(("data",), ("name", "agents", *LOAD, *SPLIT, *SHARE))
-    for name in ("name", "agents"):
-        if name not in chosen:
-            raise config.error(("data",), f"[data] needs {name}")
+    if "name" not in chosen:
+        raise config.error(("data",), "[data] needs name")
+    if "agents" not in chosen and "groups" not in chosen:
+        raise config.error(("data",), "[data] needs agents, their number, or groups, a column that says whose each row is")
 
     def some(names: Iterable[str]) -> dict[str, Any]:
         return {name: chosen[name] for name in names if name in chosen}
 
     data = attempt(config, ("data",), datasets.load, chosen["name"], **some(LOAD))
-    split = {"seed": seed, "classification": data.classification, **some(SPLIT)}
-    parts = attempt(config, ("data",), datasets.split, *data, **split)
-    agents = chosen["agents"]
-    shards = attempt(config, ("data",), consensus.partition, parts.X, parts.y, agents=agents, seed=seed, **some(SHARE))
+    parts = attempt(config, ("data",), datasets.split, data, seed=seed, **some(SPLIT))
+    share = {"seed": seed, "groups": parts.groups, "sample_weight": parts.weights, **some(("agents", *SHARE))}
+    shards = attempt(config, ("data",), consensus.partition, parts.X, parts.y, **share)
 
-    trained = config.table(("model",), ("hidden", "activation", "loss", "regularizer"))
-    loss, outputs = loss_for(data)
-    if "loss" in trained:
-        loss = make(config, ("model", "loss"), LOSSES)
+    trained = config.table(("model",), ("hidden", "activation", "loss", "outputs", "regularizer"))
+    loss = make(config, ("model", "loss"), LOSSES) if "loss" in trained else loss_for(data)[0]
+    outputs = trained.get("outputs", _outputs(config, loss, data))
     regularizer = make(config, ("model", "regularizer"), REGULARIZERS) if "regularizer" in trained else None
     hidden = trained.get("hidden", [20])
     if not isinstance(hidden, list):
@@ -51,7 +53,7 @@ def setting(config: Config, seed: int) -> Setting:
     widths, activation = [parts.X.shape[1], *hidden, outputs], trained.get("activation", "tanh")
     model = attempt(config, ("model",), consensus.MLP, widths, activation) if hidden else consensus.Linear(widths[0], outputs)
     problem = attempt(config, ("model",), consensus.Problem, model, loss, shards, regularizer)
-    return Setting(problem, (parts.X_test, parts.y_test), _network(config, agents, seed))
+    return Setting(problem, (parts.X_test, parts.y_test), _network(config, shards.agents, seed))
 
 
 def loss_for(data: datasets.Dataset) -> tuple[Loss, int]:
@@ -59,6 +61,19 @@ def loss_for(data: datasets.Dataset) -> tuple[Loss, int]:
     if data.classes is None:
         return consensus.SquaredLoss(), 1
     return (consensus.LogisticLoss(), 1) if len(data.classes) == 2 else (consensus.CrossEntropy(), len(data.classes))
+
+
+def _outputs(config: Config, loss: Loss, data: datasets.Dataset) -> int:
+    """Return the number of outputs of a model: one for each class with cross-entropy, else one for each column of targets."""
+    if isinstance(loss, OF_CLASSES) and data.classes is None:
+        name, kind = config.at(("data", "name")), type(loss).__name__
+        remedy = "take a loss of numbers, such as SquaredLoss"
+        if name not in datasets.NAMES and data.y.ndim == 1:
+            remedy = f"classification = true in [data] takes its values for classes, or {remedy}"
+        raise config.error(("model", "loss"), f"{kind} is a loss of classes, and the target of {name} is numbers: {remedy}")
+    if data.classes is not None and isinstance(loss, consensus.CrossEntropy):
+        return len(data.classes)
+    return 1 if data.y.ndim == 1 else data.y.shape[1]
 
 
 def _network(config: Config, agents: int, seed: int) -> ScheduleLike:

@@ -106,8 +106,7 @@ def submit(
     config = replace(config, values=config.values | {"engine": _engine(config)})
     folder = output(config)
     states = folder / "checkpoints" if checkpoint is None else _checks.path("checkpoint", checkpoint)
-    check(config, states, states if begun(config, states) else None)
-    agents, ranks = config.at(("data", "agents")), nodes * tasks_per_node
+    agents, ranks = check(config, states, states if begun(config, states) else None), nodes * tasks_per_node
     if agents < ranks:
         raise config.error(("data", "agents"), f"{agents} agents are too few for {ranks} ranks: submit at most {agents}")
 

@@ -229,3 +229,57 @@ def test_tables_may_have_categories(tmp_path):
     assert setting(config(tmp_path, text), 0).problem.model.features == 3
     with pytest.raises(ConfigError, match=r"run.toml, line 9: categories must be a column of .*; got 'city'"):
         setting(config(tmp_path, text.replace('["town"]', '["city"]')), 0)
+
+
+def test_the_table_counts_what_compression_saves_in_megabytes(done, tmp_path, capsys):
+    text = TEXT[: TEXT.index("weights =")] + "\n".join(
+        f'[[solver]]\nlabel = "{label}"\nkind = "BEER"\nstep_size = 0.01\ngamma = 0.1\ncompressor = {{{compressor}}}\n'
+        for label, compressor in (("whole", 'kind = "NoCompression"'), ("4 bits", 'kind = "Quantize", bits = 4'))
+    )
+    results = run(config(tmp_path, text))
+    heads, *rows = [re.split(r" {2,}", line.strip()) for line in capsys.readouterr().out.splitlines() if "  " in line]
+    sent = {row[0]: float(row[heads.index("megabytes sent")].replace(",", "")) for row in rows}
+    for label, result in results.items():
+        assert sent[label] == pytest.approx(result.history["bytes"][-1] / 1e6, abs=5e-4)
+    assert sent["4 bits"] < 0.3 * sent["whole"]
+    assert "floats" not in " ".join(heads)
+
+
+TWO = "age,town,ill\n" + "".join(f"{k % 7},{k % 5},{'ny'[k % 7 > 3]}\n" for k in range(60))
+
+
+def test_losses_of_classes_have_as_many_outputs_as_they_need(tmp_path):
+    (tmp_path / "mine.csv").write_text(TWO)
+    text = TEXT.replace('"diabetes"', f'"{(tmp_path / "mine.csv").as_posix()}"\ntarget = "ill"')
+    for loss, outputs in (("CrossEntropy", 2), ("LogisticLoss", 1)):
+        found = config(tmp_path, text.replace("hidden = [4]", f'hidden = [4]\nloss = "{loss}"'))
+        assert setting(found, 0).problem.model.outputs == outputs
+    numbers = text.replace('"ill"', '"town"\ndrop = ["ill"]').replace("hidden = [4]", 'hidden = [4]\nloss = "CrossEntropy"')
+    with pytest.raises(
+        ConfigError, match=r"line 15: CrossEntropy is a loss of classes, and .*mine.csv is numbers: classification"
+    ):
+        setting(config(tmp_path, numbers), 0)
+    as_classes = numbers.replace('"town"', '"town"\nclassification = true')
+    assert setting(config(tmp_path, as_classes), 0).problem.model.outputs == 5
+    with pytest.raises(ConfigError, match="of diabetes is numbers: take a loss of numbers, such as SquaredLoss"):
+        setting(config(tmp_path, TEXT.replace("hidden = [4]", 'loss = "LogisticLoss"')), 0)
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        (
+            "[[solver]]",
+            r'line 23: \[\[solver\]\] needs a kind, such as kind = "NEXT"; without any \[\[solver\]\] AdaptiveNEXT runs',
+        ),
+        ('[[solver]]\nlabel = "mine"', r"line 23: \[\[solver\]\] needs a kind"),
+        (
+            '[[solver]]\nkind = "NEXT"\nstep_size = {}',
+            r"line 25: \[solver.step_size\] must be a kind, or a table with one, .* got {}",
+        ),
+        ('[[solver]]\nkind = "NEXT"\nsurrogate = {tau = 1}', r"line 25: \[solver.surrogate\] must be a kind"),
+    ],
+)
+def test_a_table_without_a_kind_is_refused_by_its_name(tmp_path, table, words):
+    with pytest.raises(ConfigError, match=words):
+        run(config(tmp_path, TEXT[: TEXT.index("[[solver]]")] + table))
