@@ -62,6 +62,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     ):
         jobs.add_argument(f"--{name}", type=int, default=default, metavar="N", help=f"{what}; default {default}")
     jobs.add_argument("--partition", metavar="NAME", help="of SLURM; its default one otherwise")
+    for command in (runs, jobs):
+        command.add_argument(
+            "--allow",
+            action="append",
+            default=[],
+            metavar="PACKAGE",
+            help='import classes of it: kind = "package.module:Class"',
+        )
     commands.add_parser("info", help="print versions, cores, MPI and accelerators")
     options = parser.parse_args(arguments)
     if options.command == "info":
@@ -71,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _submit(options)
         return
     try:
-        config = Config.read(options.config)
+        config = Config.read(options.config, options.allow)
         with logged():
             results = run(config, options.checkpoint, options.resume)
     except ConfigError as error:  # the user's file, not our code: no traceback
@@ -86,9 +94,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _submit(options: argparse.Namespace) -> None:
-    asked = {name: value for name, value in vars(options).items() if name not in ("command", "config")}
+    asked = {name: value for name, value in vars(options).items() if name not in ("command", "config", "allow")}
     try:
-        job = submit(Config.read(options.config), **asked)
+        job = submit(Config.read(options.config, options.allow), **asked)
     except (ValueError, ImportError) as error:  # the user's file or cluster, not our code: no traceback
         sys.exit(f"error: {error}")
     print(f"job {job.job_id}: its output goes to {job.paths.stdout}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 from collections.abc import Callable, Mapping
@@ -28,6 +29,8 @@ GRAPHS, WEIGHTS = _public(inspect.isfunction, topologies.graphs), _public(inspec
 SCHEDULES = _public(inspect.isclass, topologies.schedules)
 LOSSES, REGULARIZERS = _public(inspect.isclass, losses), _public(inspect.isclass, regularizers)
 SOLVERS = _public(inspect.isclass, solvers, surrogates, step_sizes, robust, compression, directions)  # and what they take
+SCHEDULES |= {"Temporal.from_csv": topologies.Temporal.from_csv, "Mobile.from_positions": topologies.Mobile.from_positions}
+_FOREIGN = re.compile(r"(?P<module>(?P<package>[A-Za-z_]\w*)(\.[A-Za-z_]\w*)*):(?P<name>[A-Za-z]\w*)")
 FUNCTIONS = ("weights",)  # arguments that are functions: their name is given, and they are not called
 
 
@@ -43,8 +46,11 @@ def make(config: Config, key: Key, names: Mapping[str, Callable[..., Any]], **kn
     if not isinstance(settings, dict) or "kind" not in settings:
         raise config.error(key, f'[{named(key)}] must be a kind, or a table with one, as {{kind = "..."}}; got {found!r}')
     kind = settings["kind"]
-    config.one_of((*key, "kind"), kind, names, f"kind for [{named(key)}]")
-    function = names[kind]
+    if isinstance(kind, str) and ":" in kind:
+        function = _foreign(config, (*key, "kind"), kind)
+    else:
+        config.one_of((*key, "kind"), kind, names, f"kind for [{named(key)}]")
+        function = names[kind]
     parameters = inspect.signature(function).parameters
     given = {name: _value(config, (*key, name), names, known) for name in settings if name not in ("kind", "label")}
     stated = {name: one for name, one in parameters.items() if one.kind is not one.VAR_KEYWORD}
@@ -55,6 +61,23 @@ def make(config: Config, key: Key, names: Mapping[str, Callable[..., Any]], **kn
     if missing:
         raise config.error(key, f"{kind} needs {' and '.join(missing)}")
     return attempt(config, key, function, **arguments)
+
+
+def _foreign(config: Config, key: Key, kind: str) -> Callable[..., Any]:
+    """Return the class of another package that a ``kind`` names, as ``mypackage.module:Class``, if the package is allowed."""
+    found = _FOREIGN.fullmatch(kind)
+    if not found:
+        raise config.error(key, f'a class of another package is named as "mypackage.module:Class"; got {kind!r}')
+    module, package, name = found["module"], found["package"], found["name"]
+    if package not in config.allow:
+        raise config.error(key, f"{kind!r} would run code of {package}: if you trust it, give --allow {package}")
+    try:
+        thing = getattr(importlib.import_module(module), name, None)
+    except ImportError as error:
+        raise config.error(key, f"{module} cannot be imported: {error}") from error
+    if not inspect.isclass(thing) or thing.__module__.partition(".")[0] != package:
+        raise config.error(key, f"{kind!r} must be a class that {package} defines; got {thing!r}")
+    return thing
 
 
 def attempt(config: Config, key: Key, function: Callable[..., T], /, *arguments: Any, **named: Any) -> T:  # noqa: ANN401

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -49,6 +49,8 @@ class Config:
         What is in it; it may be changed.
     lines : dict
         The line of every key that stands on one of its own.
+    allow : tuple of str
+        Packages whose classes a ``kind`` may name, as ``"mypackage.module:Class"``; none by default, as that imports them.
 
     Examples
     --------
@@ -68,15 +70,18 @@ class Config:
     path: Path
     values: dict[str, Any]
     lines: dict[Key, int]
+    allow: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> Config:
+    def read(cls, path: str | os.PathLike[str], allow: Sequence[str] = ()) -> Config:
         """Read the settings of a file; :class:`ConfigError` if it is missing, or no TOML.
 
         Parameters
         ----------
         path : path
             The file.
+        allow : sequence of str
+            Packages whose classes the file may name.
         """
         path = _checks.path("path", path)
         try:
@@ -90,7 +95,7 @@ class Config:
             values = None
         if values is None or _depth(values) > DEEPEST:
             raise ConfigError(f"{path.name} has more than {DEEPEST} tables or lists inside each other")
-        return cls(path, values, _lines(text, values))
+        return cls(path, values, _lines(text, values), tuple(allow))
 
     def at(self, key: Key, otherwise: Any = None) -> Any:  # noqa: ANN401  # TOML holds any
         """Return the value at ``key``, or ``otherwise``.

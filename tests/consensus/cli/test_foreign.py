@@ -1,0 +1,91 @@
+"""Classes of other packages in files of settings: imported only if allowed; graph files and traces as networks."""
+
+import sys
+
+import networkx as nx
+import pandas as pd
+import pytest
+
+from consensus.cli import main
+
+PACKAGE = """
+from dataclasses import dataclass
+from os import system
+from consensus.solvers import DGD
+print("imported")
+def function(): return DGD(0.1)
+@dataclass(frozen=True, repr=False)
+class Mine(DGD):
+    pass
+"""
+SETTINGS = """
+[data]
+name = "owners.csv"
+target = "y"
+groups = "town"
+[model]
+hidden = []
+[network]
+{network}
+[[solver]]
+kind = "{kind}"
+step_size = 0.01
+[run]
+rounds = 5
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "mine_of_tests").mkdir()
+    (tmp_path / "mine_of_tests" / "__init__.py").write_text(PACKAGE)
+    nx.write_gml(nx.Graph([("Wien", "Oslo"), ("Oslo", "Rome")]), tmp_path / "towns.gml")
+    frame = pd.DataFrame({"town": [*"ORW"] * 6, "x": range(18), "y": [2.0 * k for k in range(18)]})
+    frame.replace({"town": {"O": "Oslo", "R": "Rome", "W": "Wien"}}).to_csv(tmp_path / "owners.csv", index=False)
+    (tmp_path / "contacts.csv").write_text("time,i,j\n0,Oslo,Rome\n1,Rome,Wien\n2,Wien,Oslo\n")
+    yield tmp_path
+    sys.modules.pop("mine_of_tests", None)
+
+
+def run(folder, kind="DGD", network='graph = {kind = "read_graph", path = "towns.gml"}', allow=()):
+    (folder / "run.toml").write_text(SETTINGS.format(kind=kind, network=network))
+    main(["run", "run.toml", *(part for name in allow for part in ("--allow", name))])
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_an_allowed_class_runs(folder, capsys):
+    run(folder, "mine_of_tests:Mine", allow=["mine_of_tests"])
+    assert "Mine" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("kind", "allow", "words"),
+    [
+        ("mine_of_tests:Mine", [], "would run code of mine_of_tests: if you trust it, give --allow mine_of_tests"),
+        ("mine_of_tests:Mine", ["mine"], "would run code of mine_of_tests"),
+        ("mine_of_tests:function", ["mine_of_tests"], "must be a class that mine_of_tests defines"),
+        ("mine_of_tests:system", ["mine_of_tests"], "must be a class that mine_of_tests defines"),
+        ("mine_of_tests:DGD", ["mine_of_tests"], "must be a class that mine_of_tests defines"),
+        ("mine_of_tests:Other", ["mine_of_tests"], "must be a class that mine_of_tests defines; got None"),
+        ("mine_of_tests.sub:Mine", ["mine_of_tests"], "mine_of_tests.sub cannot be imported"),
+        ("os:system", [], "would run code of os"),
+        ("..mine_of_tests:Mine", ["mine_of_tests"], 'is named as "mypackage.module:Class"'),
+        ("mine_of_tests:Mine.__init__", ["mine_of_tests"], "is named as"),
+        ("/tmp/x.py:Mine", [], "is named as"),
+    ],
+)
+def test_what_is_not_allowed_runs_nothing(folder, kind, allow, words, capsys):
+    with pytest.raises(SystemExit) as end:
+        run(folder, kind, allow=allow)
+    assert words in str(end.value)
+    if not allow:
+        assert "imported" not in capsys.readouterr().out
+        assert "mine_of_tests" not in sys.modules
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_trace_is_a_network(folder, capsys):
+    run(folder, network='schedule = {kind = "Temporal.from_csv", path = "contacts.csv", window = 1.0}')
+    assert "done" in capsys.readouterr().out
