@@ -3,6 +3,7 @@
 import contextlib
 import json
 import multiprocessing
+import multiprocessing.synchronize
 import os
 import random
 import socket
@@ -173,6 +174,13 @@ def living(mark, helpers=True):
 def semaphores(mark):
     """How this process, and those that it starts, begin the names of semaphores of multiprocessing from now on."""
     return multiprocessing.current_process()._config, "semprefix", f"/mp-{mark}"
+
+
+def names_by_prefix():
+    """That multiprocessing names semaphores by that prefix: joblib's loky, once imported, gives them names of its own."""
+    kind = multiprocessing.synchronize.SemLock
+    make = staticmethod(lambda: f"{multiprocessing.current_process()._config['semprefix']}-{next(kind._rand)}")
+    return kind, "_make_name", make
 
 
 if MARK in os.environ:  # in a script, for the test that has started it

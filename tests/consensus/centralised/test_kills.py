@@ -13,7 +13,7 @@ import pytest
 import consensus
 from consensus import centralised
 from consensus.centralised import DownpourSGD, MapReduceGradientDescent, SandblasterLBFGS, SynchronousSGD, solve
-from tests.helpers.engine_harness import Traces, assert_same, semaphores
+from tests.helpers.engine_harness import Traces, assert_same, names_by_prefix, semaphores
 
 ROUNDS = 6
 DIED = r"worker \d \(process \d+\) died \(exit code -9\)"
@@ -62,6 +62,7 @@ def condemn(seen):
 def nothing_left(forked, pids, monkeypatch):
     before, traces = descriptors(), Traces(mark := uuid.uuid4().hex)
     monkeypatch.setitem(*semaphores(mark))
+    monkeypatch.setattr(*names_by_prefix())
     yield
     assert descriptors() <= before
     assert traces.left() == set()

@@ -6,7 +6,7 @@ import uuid
 
 import engine_cases
 import pytest
-from engine_harness import MARK, Traces, living, semaphores, wait_for
+from engine_harness import MARK, Traces, living, names_by_prefix, semaphores, wait_for
 
 
 @pytest.fixture
@@ -20,6 +20,7 @@ def mark(monkeypatch):
     traces = Traces(name := uuid.uuid4().hex)
     monkeypatch.setenv(MARK, name)
     monkeypatch.setitem(*semaphores(name))
+    monkeypatch.setattr(*names_by_prefix())
     yield name
     try:
         wait_for(lambda: not living(name, helpers=False))
